@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * baton.h: move KV-cache blocks between the prefill and decode ranks of a disaggregated LLM engine, over MPI.
+ *
+ * THE IDEA. Each rank of one MPI world belongs to an engine (one model replica: tp x pp ranks that hold one KV cache
+ * between them) and declares one cache: memory cut into blocks, described by strides. Two verbs move bytes:
+ *
+ *   baton_offer   a producer promises to keep the blocks of a request readable for a while
+ *   baton_want    a consumer demands the blocks of that request, into blocks of its own
+ *
+ * They meet by request key, in either order. Which ranks exchange which bytes follows from the two caches' geometries.
+ * Every accepted call ends in exactly one event, read by baton_poll.
+ *
+ * LIFE OF A CONTEXT. baton_open, baton_cache_create, baton_start are collective over the communicator, in this order;
+ * baton_close too. Between start and close every call is local and returns at once.
+ *
+ * ERRORS. Functions return 0 (or a count) or a negative BATON_E... number. Outputs are written only on success.
+ * baton_strerror names a number; baton_errmsg gives the sentence that belongs to the last error of the calling thread.
+ * What cannot be returned is an event. From collective calls every rank gets the same error.
+ *
+ * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) one thread of Baton's own, the
+ * reactor, makes all of Baton's MPI calls after start; baton_offer, baton_want, baton_cancel, baton_poll, baton_pending
+ * and baton_stats may then be called by any threads at once. With BATON_PROGRESS_CALLER no thread is made for MPI: one
+ * thread calls baton_progress often, and it must be the thread that MPI's own level allows. Per function, "any thread"
+ * below means this rule. open, cache_create, start and close are called by one thread, not concurrently with others.
+ *
+ * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
+ * relative times are used: no clock is compared between ranks.
+ *
+ * BATON_NO_MPI leaves out the one declaration that needs <mpi.h> (baton_open), for code that only uses the types.
+ */
+#ifndef BATON_H
+#define BATON_H
+
+#include <stddef.h>
+#include <stdint.h>
+#ifndef BATON_NO_MPI
+#include <mpi.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define BATON_API __attribute__((visibility("default")))
+#else
+#define BATON_API
+#endif
+
+/* ---- version ---------------------------------------------------------------------------------------------------- */
+
+#define BATON_VERSION_MAJOR 0
+#define BATON_VERSION_MINOR 1
+#define BATON_VERSION_PATCH 0
+#define BATON_VERSION_STRING "0.1.0"
+
+/** The version of the library that runs, as "major.minor.patch". Any thread, any time. */
+BATON_API const char *baton_version(void);
+
+/* ---- errors ----------------------------------------------------------------------------------------------------- */
+
+/* X(name, number, message). Numbers never change their meaning. */
+#define BATON_ERRNO_MAP(X)                                                                                             \
+    X(EINVAL, -1, "invalid argument")                                                                                  \
+    X(EAGAIN, -2, "a limit is reached; call again after events were read")                                             \
+    X(ENOMEM, -3, "out of memory")                                                                                     \
+    X(ENOSYS, -4, "not supported by this version")                                                                     \
+    X(ESTATE, -5, "called in the wrong state")                                                                         \
+    X(ESETTING, -6, "a setting in the environment has a bad value")                                                    \
+    X(EENGINE, -7, "no engine of that name in this world")                                                             \
+    X(EGEOMETRY, -8, "the two caches do not match")                                                                    \
+    X(EBLOCK, -9, "a block id lies outside the cache")                                                                 \
+    X(ETOKENS, -10, "more tokens than the blocks hold or the offer has")                                               \
+    X(EKEY, -11, "a request key must have 1 to 63 bytes")                                                              \
+    X(EEXIST, -12, "an offer of that key is still alive on this rank")                                                 \
+    X(EGONE, -13, "the offer has ended")                                                                               \
+    X(ESTALE, -14, "the lease's generation changed, or could not be read again: the bytes are not those offered")      \
+    X(ETIMEDOUT, -15, "the deadline passed")                                                                           \
+    X(ECANCELED, -16, "cancelled")                                                                                     \
+    X(EPEER, -17, "a peer is lost or does not answer")                                                                 \
+    X(ETHREAD, -18, "MPI gives less thread support than asked for")                                                    \
+    X(EWINDOW, -19, "an MPI window could not be created")                                                              \
+    X(ESHM, -20, "too little shared memory")                                                                           \
+    X(EMPI, -21, "an MPI call failed")                                                                                 \
+    X(EMESSAGE, -22, "a malformed or unexpected message, card or table arrived")                                       \
+    X(ESEAT, -23, "every seat of the offer is taken by another engine")                                                \
+    X(ESOURCE, -24, "no rank of the engine holds a part that is wanted")                                               \
+    X(ECLOSED, -25, "the context is closing")                                                                          \
+    X(ESYSTEM, -26, "an operating system call failed")                                                                 \
+    X(EBUSY, -27, "the peer is at its limit")
+
+enum baton_errno {
+    BATON_OK = 0,
+#define BATON_ERRNO_ENUM(name, number, message) BATON_##name = number,
+    BATON_ERRNO_MAP(BATON_ERRNO_ENUM)
+#undef BATON_ERRNO_ENUM
+};
+
+/** The fixed message of an error number ("unknown error" for any other). Any thread. Never NULL, never freed. */
+BATON_API const char *baton_strerror(int error);
+
+/** The name of an error number, "BATON_EINVAL" say. Any thread. Never NULL, never freed. */
+BATON_API const char *baton_errname(int error);
+
+/**
+ * What went wrong, and what to do, in one sentence: of the last call of this thread that returned an error. Empty
+ * before any. The text stays until this thread's next call that fails.
+ */
+BATON_API const char *baton_errmsg(void);
+
+/* ---- the context ------------------------------------------------------------------------------------------------ */
+
+/** One rank's part of one Baton world. Several contexts may live in one process. */
+typedef struct baton baton_t;
+
+/** A label for placement and reports. The protocol knows producer and consumer per transfer, nothing else. */
+typedef enum baton_role { BATON_ROLE_PREFILL = 1, BATON_ROLE_DECODE = 2, BATON_ROLE_BOTH = 3 } baton_role_t;
+
+typedef enum baton_progress_mode {
+    BATON_PROGRESS_AUTO = 0,   /**< thread with MPI_THREAD_MULTIPLE, caller below it */
+    BATON_PROGRESS_THREAD = 1, /**< the reactor thread; BATON_ETHREAD below MPI_THREAD_MULTIPLE */
+    BATON_PROGRESS_CALLER = 2  /**< the caller lends its thread through baton_progress */
+} baton_progress_mode_t;
+
+#define BATON_ENGINE_NAME_MAX 32 /* bytes of an engine's name, NUL included */
+#define BATON_ENGINE_RANKS_MAX 1024
+
+/** Who this rank is. Zero it, then fill it; or let baton_role_from_env fill it. */
+typedef struct baton_open_params {
+    char engine[BATON_ENGINE_NAME_MAX]; /**< the engine's name, the same on all its ranks; letters, digits, "._-" */
+    baton_role_t role;
+    uint32_t tp, pp;            /**< the engine's sizes: tp * pp ranks of the world carry its name */
+    uint32_t tp_rank, pp_rank;  /**< this rank's place in it */
+    baton_progress_mode_t progress;
+} baton_open_params_t;
+
+/**
+ * Reads BATON_ENGINE, BATON_ROLE (prefill, decode, both), BATON_TP, BATON_PP, BATON_TP_RANK and BATON_PP_RANK, as
+ * batonrun sets them, into *params (progress is left as it is). tp and pp default to 1, their ranks to 0.
+ * BATON_ESETTING names a variable that is missing or bad. Any thread, before or after MPI_Init.
+ */
+BATON_API int baton_role_from_env(baton_open_params_t *params);
+
+#ifndef BATON_NO_MPI
+/**
+ * Opens a context on a duplicate of `comm`. Collective over comm. MPI_COMM_NULL: Baton works on MPI_COMM_WORLD, and
+ * where MPI is not yet initialised it does that, and finalises it in baton_close. MPI's error handlers on the
+ * caller's objects stay as they are.
+ * Errors: EINVAL, ESETTING, ETHREAD, EMPI, ETIMEDOUT, the same on every rank.
+ */
+BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out);
+#endif
+
+/**
+ * Makes everything that was declared: shared memory, windows, the directory of all ranks, the reactor. Collective;
+ * each step is agreed upon by all ranks before and after, within BATON_START_MS. After it, baton_cache_base is valid
+ * and the verbs may be called. On an error nothing is left but the context: close it.
+ * Errors: ESTATE, ESHM, EWINDOW, EGEOMETRY (ranks of one engine contradict each other), ENOMEM, EMPI, ETIMEDOUT, the
+ * same on every rank; the rank where it arose is named in baton_errmsg.
+ */
+BATON_API int baton_start(baton_t *b);
+
+/**
+ * Ends every open transfer (event or none: BATON_ECLOSED), stops the reactor and frees all. Collective where no peer
+ * is lost. *b is gone whatever is returned. Returns EPEER where a peer was lost: then no window was freed, MPI must
+ * not be finalised, and the process should leave by baton_exit.
+ */
+BATON_API int baton_close(baton_t *b);
+
+/** Leaves the process at once with `status`, without MPI_Finalize (which hangs after the loss of a rank). No return. */
+BATON_API void baton_exit(int status) __attribute__((noreturn));
+
+/* ---- the cache: what its memory looks like ---------------------------------------------------------------------- */
+
+/*
+ * A cache entry is a point (layer, plane, head, token, channel); plane is K or V. One tensor holds one layer's entries
+ * for the heads of this rank. In a tensor of offset O and strides S, of block b of a table that starts at token t0,
+ *
+ *   address = base + O + b * S.block + plane * S.plane + (head - head_first) * S.head + (token - t0) * S.token
+ *                      + channel * S.channel
+ */
+
+#define BATON_NAME_MAX 64     /* bytes of a tensor's or model's name, NUL included */
+#define BATON_DTYPE_MAX 16    /* bytes of a dtype's name, NUL included */
+#define BATON_TENSORS_MAX 512 /* tensors of one rank's cache */
+
+/** Bytes between neighbours in each direction. */
+typedef struct baton_strides {
+    int64_t block, plane, head, token, channel;
+} baton_strides_t;
+
+typedef struct baton_tensor {
+    char name[BATON_NAME_MAX]; /**< matched exactly with the other engine's; unique within the cache */
+    uint32_t layer;            /**< the model's layer, in [layer_first, layer_first + layer_count) */
+    uint32_t region;           /**< index of the region that holds it: 0 with baton_cache_create */
+    uint64_t offset;           /**< bytes from the region's base to its first element */
+    baton_strides_t stride;
+} baton_tensor_t;
+
+/** What one rank's cache holds, and where. The tensors are copied by the calls that take a geometry. */
+typedef struct baton_geometry {
+    char model[BATON_NAME_MAX];  /**< the model's id, compared exactly */
+    char dtype[BATON_DTYPE_MAX]; /**< "bf16" say, compared exactly */
+    uint32_t elem_bytes;         /**< bytes of one channel's element: 1, 2, 4 or 8 */
+    uint32_t planes;             /**< 2 (K and V), or 1 where there is one latent */
+    uint32_t block_tokens;       /**< tokens a block holds */
+    uint32_t head_size;          /**< channels of a head */
+    uint32_t num_blocks;         /**< block ids are 0 .. num_blocks - 1 */
+    uint32_t heads_total, head_first, head_count;    /**< KV heads of the model; those that this rank holds */
+    uint32_t layers_total, layer_first, layer_count; /**< layers of the model; those that this rank holds */
+    uint32_t num_tensors;
+    const baton_tensor_t *tensors;
+    uint64_t bytes; /**< size of the memory that the tensors lie in (region 0) */
+} baton_geometry_t;
+
+/** The usual layouts: one of each group, or-ed. The first of each group is the default. */
+typedef enum baton_layout {
+    BATON_LAYOUT_HND = 0,         /**< in a block: head, then token, then channel */
+    BATON_LAYOUT_NHD = 1,         /**< in a block: token, then head, then channel */
+    BATON_LAYOUT_KV_SEPARATE = 0, /**< all blocks of K, then all of V */
+    BATON_LAYOUT_KV_BLOCK = 2,    /**< K's part of a block, then V's */
+    BATON_LAYOUT_KV_FUSED = 4,    /**< K's channels of an entry, then V's */
+    BATON_LAYOUT_LAYER_MAJOR = 0, /**< layer by layer, in each all blocks */
+    BATON_LAYOUT_BLOCK_MAJOR = 8  /**< block by block, in each all layers (KV_SEPARATE then means KV_BLOCK) */
+} baton_layout_t;
+
+/**
+ * Fills geometry->tensors (from `tensors`, room for layer_count, which must outlive *geometry), num_tensors and bytes
+ * for a usual layout, from its other fields. Tensor names are "layer.<n>". `layout` is an or of baton_layout_t. Pure.
+ * Errors: EINVAL (a size of 0, an unknown bit, more layers than BATON_TENSORS_MAX, or bytes past 2^62).
+ */
+BATON_API int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout);
+
+/** The kind of memory a cache lies in. */
+typedef enum baton_memory { BATON_MEMORY_HOST = 0, BATON_MEMORY_PINNED = 1, BATON_MEMORY_DEVICE = 2 } baton_memory_t;
+
+typedef struct baton_cache baton_cache_t;
+
+/**
+ * Declares that Baton shall allocate the cache: geometry->bytes of host memory, shared with the ranks of the node,
+ * aligned to 2 MiB, touched by this rank. Local; the memory is there after baton_start. One cache a context. A rank
+ * that moves no blocks may have none. Before baton_start only. *out lives until baton_close.
+ * Errors: EINVAL (the field is named), ESTATE, ENOSYS (memory other than host; a second cache), ENOMEM.
+ */
+BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory,
+                                 baton_cache_t **out);
+
+/**
+ * Declares memory that the engine owns: `bases[r]`, `bytes[r]` for each of num_regions regions (at most 128), which
+ * must stay until baton_close. Peers reach it by rma.
+ * Errors: ENOSYS: not in this version; allocate one slab by baton_cache_create instead.
+ */
+BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory,
+                               void *const bases[], const uint64_t bytes[], uint32_t num_regions,
+                               baton_cache_t **out);
+
+/** Region 0's first byte; NULL before baton_start. Any thread. */
+BATON_API void *baton_cache_base(const baton_cache_t *cache);
+
+/* ---- the two verbs ---------------------------------------------------------------------------------------------- */
+
+#define BATON_KEY_MAX 64      /* bytes of a request key, NUL included */
+#define BATON_CONSUMERS_MAX 8 /* seats of an offer */
+#define BATON_ATTACH_MAX 256  /* bytes of the engine's own carried with an offer */
+
+/** Names one accepted call: in its event and for baton_cancel. Never 0, never used twice by a context. */
+typedef uint64_t baton_id_t;
+
+/**
+ * Names one offer of one rank, for a router to carry to the consumer: a want that brings it matches that offer of that
+ * rank, and no later one of the same key. Plain data: copy it, send it, store it.
+ */
+typedef struct baton_ticket {
+    uint32_t rank; /**< the world rank that offered */
+    uint32_t reserved;
+    uint64_t incarnation, serial;
+} baton_ticket_t;
+
+typedef struct baton_offer_params {
+    const char *key;        /**< chosen outside, 1..63 bytes, unique within the engine while the offer lives */
+    const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
+    uint32_t num_blocks;
+    uint32_t num_tokens; /**< at most num_blocks * block_tokens */
+    uint32_t ttl_ms;     /**< the offer expires this long after it is whole; 0: BATON_TTL_MS */
+    uint32_t num_consumers; /**< seats: 0 means 1. Each is one engine */
+    const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
+    const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
+    uint32_t num_attach;
+    uint32_t flags; /**< 0 */
+    void *user;     /**< handed back in the event */
+} baton_offer_params_t;
+
+/**
+ * Offers the blocks of a request. Their bytes must be in place (stores before this call are seen by the consumers) and
+ * stay so until the offer's event. Returns in microseconds; the array is reusable at return. *ticket and *id may be
+ * NULL. Any thread.
+ * Ends in one event BATON_EVENT_OFFER: DONE once every rank of every seat acknowledged; EXPIRED; CANCELLED by either
+ * side; FAILED (EEXIST: the key's former offer lives, ESEAT, or what made the consumer fail).
+ * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ENOSYS (attach), ENOMEM.
+ */
+BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
+
+/** Adds blocks to an offer that was begun in parts. ENOSYS in this version. Any thread. */
+BATON_API int baton_append(baton_t *b, baton_id_t offer, const uint32_t *blocks, uint32_t num_blocks,
+                           uint32_t num_tokens);
+
+/** Says that layers [layer_first, layer_first + layer_count) of an offer are in place. ENOSYS in this version. */
+BATON_API int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count);
+
+typedef enum baton_mode {
+    BATON_MODE_AUTO = 0, /**< what suits the path: pull, in this version */
+    BATON_MODE_PULL = 1, /**< the consumer reads */
+    BATON_MODE_PUSH = 2  /**< the producer writes: ENOSYS in this version */
+} baton_mode_t;
+
+typedef struct baton_want_params {
+    const char *key;
+    const char *engine;     /**< the producer's engine */
+    const uint32_t *blocks; /**< where tokens go: block i takes tokens [i * block_tokens, (i+1) * block_tokens) */
+    uint32_t num_blocks;
+    uint32_t num_tokens; /**< the first num_tokens of the request; 0: nothing is needed, the producer is released */
+    uint32_t timeout_ms; /**< 0: BATON_WANT_MS */
+    baton_mode_t mode;
+    const baton_ticket_t *tickets; /**< at most one per producer rank; ranks without one match by key alone */
+    uint32_t num_tickets;
+    uint32_t flags; /**< 0 */
+    void *user;     /**< handed back in the event */
+} baton_want_params_t;
+
+/**
+ * Demands a request's blocks. The blocks belong to Baton until the want's event; the arrays are reusable at return.
+ * Nothing beyond num_tokens tokens is written. May come before the offer. Returns in microseconds. Any thread.
+ * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed),
+ * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI.
+ * Until it, and after none, bytes may change in the blocks.
+ * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ENOSYS (push), ENOMEM.
+ */
+BATON_API int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id);
+
+/**
+ * Asks that an offer or want ends. Its event comes as ever, as CANCELLED unless it ended otherwise before. An id that
+ * has ended is no error. Any thread. Errors: EINVAL (never given), EAGAIN, ESTATE.
+ */
+BATON_API int baton_cancel(baton_t *b, baton_id_t id);
+
+/* ---- events ----------------------------------------------------------------------------------------------------- */
+
+typedef enum baton_event_type { BATON_EVENT_OFFER = 1, BATON_EVENT_WANT = 2 } baton_event_type_t;
+
+typedef enum baton_status {
+    BATON_STATUS_DONE = 1,
+    BATON_STATUS_FAILED = 2,
+    BATON_STATUS_EXPIRED = 3,
+    BATON_STATUS_CANCELLED = 4
+} baton_status_t;
+
+typedef enum baton_path { BATON_PATH_NONE = 0, BATON_PATH_SHM = 1, BATON_PATH_RMA = 2 } baton_path_t;
+#define BATON_PATHS 3
+
+typedef struct baton_event {
+    baton_event_type_t type;
+    baton_status_t status;
+    int error; /**< 0 when done, else the reason, BATON_E... */
+    baton_id_t id;
+    char key[BATON_KEY_MAX];
+    void *user;
+    int32_t peer;         /**< the world rank that it failed with or at; -1: none */
+    uint32_t num_blocks;  /**< blocks of the call, all of which are concerned */
+    uint64_t bytes;       /**< want: bytes moved */
+    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
+    uint64_t wait_ns;     /**< from the call to the match: the last grant of a want, the first of an offer */
+    uint64_t total_ns;    /**< from the call to this event */
+    char detail[128];     /**< what differs or who was silent, in words; empty when done */
+} baton_event_t;
+
+/**
+ * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
+ * Each event is handed out once. Errors: EINVAL.
+ */
+BATON_API int baton_poll(baton_t *b, baton_event_t *events, int max);
+
+/**
+ * A descriptor that polls readable (POLLIN) while events wait, for an engine's own loop. It belongs to the context: do
+ * not read it or close it. Any thread, after baton_open. Errors: EINVAL.
+ */
+BATON_API int baton_event_fd(const baton_t *b);
+
+/**
+ * One turn of the reactor in the calling thread: BATON_PROGRESS_CALLER only. Waits no longer than it works. Returns
+ * the number of events that wait, or an error. Errors: ESTATE, EINVAL.
+ */
+BATON_API int baton_progress(baton_t *b);
+
+/* ---- what is going on ------------------------------------------------------------------------------------------- */
+
+/** One engine whose handshake is not complete while wants queue behind it. */
+typedef struct baton_pending {
+    char engine[BATON_ENGINE_NAME_MAX];
+    uint32_t ranks_needed, ranks_known; /**< cards needed, cards read and found good */
+    uint32_t attempts;                  /**< rounds of reading begun */
+    uint32_t wants;                     /**< wants that queue */
+    uint64_t waiting_ns;                /**< since its first want */
+} baton_pending_t;
+
+/** Fills up to `max` entries as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread. */
+BATON_API int baton_pending(baton_t *b, baton_pending_t *out, int max);
+
+/** Counters since start, gauges as of the reactor's last look. Of this rank alone. */
+typedef struct baton_stats {
+    uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
+    uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
+    uint64_t bytes[BATON_PATHS], runs[BATON_PATHS]; /**< received; contiguous runs they came in */
+    uint64_t handshakes, handshake_ns_sum, handshake_ns_max, handshake_retries; /**< completed, and how long they took */
+    uint64_t messages_sent, messages_received, messages_bad;
+    uint64_t stale;        /**< legs whose generation had changed at the re-read */
+    uint64_t again;        /**< calls refused with BATON_EAGAIN */
+    uint64_t turns, sleeps; /**< the reactor's */
+    uint64_t leases_live, wants_live, legs_live, reads_parked; /**< gauges */
+    uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
+} baton_stats_t;
+
+/** Copies the statistics. Any thread. Errors: EINVAL. */
+BATON_API int baton_stats(baton_t *b, baton_stats_t *out);
+
+/**
+ * Writes what was built into text of at most `size` bytes, NUL included: node, windows and their components, quirks,
+ * path per peer, thread mode. Returns the length without NUL that it would have had. Any thread, after baton_start.
+ */
+BATON_API int baton_describe(const baton_t *b, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* BATON_H */

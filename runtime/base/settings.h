@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * settings: every BATON_ variable of the environment that the runtime reads, in one table: name, default, bounds and
+ * meaning. Read once, by baton_open; baton-info prints the table.
+ */
+#ifndef BATON_BASE_SETTINGS_H
+#define BATON_BASE_SETTINGS_H
+
+#include <stdint.h>
+
+/* X(field, variable, default, least, most, meaning) */
+#define SETTINGS_MAP(X)                                                                                                \
+    X(start_ms, "BATON_START_MS", 60000, 100, 86400000, "deadline of each collective step of start, ms")               \
+    X(fake_nodes, "BATON_FAKE_NODES", 0, 0, 65536,                                                                     \
+      "split the ranks of each host into this many pretended nodes (0: do not)")                                       \
+    X(requests, "BATON_REQUESTS", 4096, 1, 1048576, "offers and wants accepted and not yet polled, each rank")         \
+    X(leases, "BATON_LEASES", 4096, 1, 65536, "lease slots: offers alive at one time, each rank")                      \
+    X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "arena for the block tables of live offers")       \
+    X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers kept that came before their offer")                  \
+    X(tombstones, "BATON_TOMBSTONES", 4096, 1, 1048576, "ended keys remembered; the oldest go first")                  \
+    X(tombstone_ms, "BATON_TOMBSTONE_MS", 60000, 1, 86400000, "how long an ended key is remembered, ms")               \
+    X(ttl_ms, "BATON_TTL_MS", 120000, 1, 86400000, "an offer's time to live where the call names none, ms")            \
+    X(want_ms, "BATON_WANT_MS", 60000, 1, 86400000, "a want's deadline where the call names none, ms")                 \
+    X(handshake_ms, "BATON_HANDSHAKE_MS", 3000, 1, 86400000, "deadline of one round of reading a peer's card, ms")     \
+    X(backoff_ms, "BATON_BACKOFF_MS", 50, 1, 60000, "first pause before a retry; doubles up to 40 times it, ms")       \
+    X(resend_ms, "BATON_RESEND_MS", 500, 1, 60000, "first pause before an unanswered WANT is sent again, ms")          \
+    X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
+    X(inflight_bytes, "BATON_INFLIGHT_BYTES", 33554432, 65536, 1099511627776, "bytes in flight, each rank")            \
+    X(leg_bytes, "BATON_LEG_BYTES", 8388608, 4096, 1099511627776, "bytes in flight for one leg")                       \
+    X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
+    X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
+    X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 1048576, 4096, 1073741824, "longest run that one MPI_Rget moves")          \
+    X(rma_gets, "BATON_RMA_GETS_PER_REQUEST", 0, 0, 64, "gets that one request completes (0: by the quirks table)")    \
+    X(park_ms, "BATON_PARK_MS", 200, 1, 60000, "a request open this long is tested rarely, ms")                        \
+    X(parked, "BATON_PARKED", 256, 1, 65536, "requests of silent peers kept aside")                                    \
+    X(copy_workers, "BATON_COPY_WORKERS", 1, 1, 64, "threads that copy from the peers' shared memory")                 \
+    X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
+    X(idle_us, "BATON_IDLE_US", 500, 1, 1000000, "longest sleep of an idle reactor with peers on other nodes, us")     \
+    X(sleep_us, "BATON_SLEEP_US", 20000, 1, 1000000, "the same where every peer shares this node, us")                 \
+    X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
+    X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
+    X(stall_ms, "BATON_STALL_MS", 5000, 10, 86400000, "a reactor turn longer than this is reported, ms")               \
+    X(stats_ms, "BATON_STATS_MS", 20, 1, 60000, "how often the gauges are brought up to date, ms")                     \
+    X(log_level, "BATON_LOG", 1, 0, 4, "0 nothing, 1 errors, 2 warnings, 3 information, 4 all")                        \
+    X(fail_step, "BATON_FAIL_STEP", 0, 0, 99, "for tests: fail at this collective step of start")                      \
+    X(fail_rank, "BATON_FAIL_RANK", 0, 0, 1048576, "for tests: the rank that fails")
+
+struct settings {
+#define SETTINGS_FIELD(field, variable, preset, least, most, meaning) uint64_t field;
+    SETTINGS_MAP(SETTINGS_FIELD)
+#undef SETTINGS_FIELD
+};
+
+struct setting_info {
+    const char *variable;
+    uint64_t preset, least, most;
+    const char *meaning;
+};
+
+/** The table itself, for baton-info. */
+extern const struct setting_info settings_table[];
+extern const unsigned settings_count;
+
+/**
+ * Presets, overridden by `lookup(variable)` (getenv, or a test's own; NULL where unset). A value is a decimal number,
+ * with K, M or G (2^10, 2^20, 2^30) behind it if wanted. BATON_ESETTING and the error sentence name a bad one.
+ */
+int settings_read(struct settings *s, char *(*lookup)(const char *variable));
+
+/** Parses such a number. 0 or BATON_ESETTING (no sentence set). */
+int settings_number(const char *text, uint64_t *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * copy: the shm path's muscle. Worker threads copy slices of a transfer straight from a peer's mapped pool into ours.
+ *
+ * The reactor submits and collects; workers do nothing else than copy. A worker's order of things is copy, sfence
+ * (streaming stores are not ordered by a release store alone), then the release store that publishes the completion;
+ * the reactor's acquire pairs with it, so that whatever it reads afterwards is read after the last byte.
+ */
+#ifndef BATON_COPY_COPY_H
+#define BATON_COPY_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+/** One slice of one transfer. The transfer and its tables stay the caller's until the job was collected. */
+struct copy_job {
+    const struct plan_transfer *transfer;
+    struct plan_cursor from;
+    uint64_t bytes; /* as plan_skip returned */
+    const char *const *src_bases; /* by region; may be NULL entries where unused */
+    char *const *dst_bases;
+    uint64_t tag; /* the caller's */
+};
+
+struct copy_pool;
+
+/**
+ * Starts `workers` threads that hold at most `depth` jobs between them. `bell(arg)` is called by a worker after each
+ * completion, to wake the reactor; it must not block. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
+ */
+int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), void *arg, struct copy_pool **out);
+
+/** Waits for the jobs in hand, drops none, joins the threads. */
+void copy_pool_destroy(struct copy_pool *pool);
+
+/** Hands a job over (copied). False: at its depth; try after a collect. One thread. */
+bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
+
+/** Takes one completion. False: none. The same thread as copy_submit. After it, every byte of the job is in place. */
+bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
+
+/* ---- kernels.c: the ways of copying ------------------------------------------------------------------------------ */
+
+enum copy_kernel {
+    COPY_AUTO,   /* what measured best for these runs */
+    COPY_MEMCPY, /* the C library's */
+    COPY_STREAM  /* streaming stores, the widest this CPU has, prefetch ahead */
+};
+
+/**
+ * Copies `n` runs, prefetching ahead over all of them. Streaming stores are fenced (sfence) before it returns.
+ */
+void copy_runs(enum copy_kernel kernel, const struct plan_run *runs, uint32_t n, const char *const *src_bases,
+               char *const *dst_bases);
+
+/** The name of the streaming kernel on this CPU: "avx512", "avx2", "sse2" or "none". */
+const char *copy_stream_name(void);
+
+#endif

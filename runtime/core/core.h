@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * core: the protocol. Offers, wants, handshakes and their timers, as one state machine without I/O, threads or clock:
+ * it runs in a simulator as it runs in production.
+ *
+ *   core_step(core, now, …) takes what happened since the last step, fires the timers that are due, moves legs, and
+ *   makes its calls on the port; outcomes are then taken by core_take.
+ */
+#ifndef BATON_CORE_CORE_H
+#define BATON_CORE_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/settings.h"
+#include "core/directory.h"
+#include "core/port.h"
+#include "observe/log.h"
+
+struct core;
+
+struct core_config {
+    const struct settings *settings;
+    const struct directory *directory; /* outlives the core */
+    uint32_t self;                     /* my rank in it */
+    const baton_geometry_t *geometry;  /* mine; NULL: no cache */
+    uint64_t pool_offset;              /* in my segment */
+    const baton_path_t *path;          /* by rank: the path to it (for reports) */
+    uint8_t *arena;                    /* my table arena, 8-aligned */
+    uint64_t arena_bytes;
+    uint64_t board_offset; /* of my board in my segment (for the card, not used by the core) */
+    const struct port *port;
+    struct logger *log;
+};
+
+int core_create(const struct core_config *config, struct core **out);
+/** Frees everything. Legs must be quiet (core_is_quiet), else their tables stay allocated. */
+void core_destroy(struct core *core);
+
+/* ---- what the engine submits ------------------------------------------------------------------------------------- */
+
+enum core_submit_kind { CORE_OFFER = 1, CORE_WANT, CORE_CANCEL };
+
+/** One submission: malloc'ed by the caller, owned by the core from core_submit on. Checked by the caller. */
+struct core_submit {
+    enum core_submit_kind kind;
+    baton_id_t id;
+    uint64_t submitted_ns; /* when the call was made */
+    char key[BATON_KEY_MAX];
+    void *user;
+    uint32_t num_tokens;
+    uint32_t time_ms; /* offer: ttl; want: deadline, from submitted_ns */
+    /* offer */
+    uint64_t serial;                        /* the ticket's */
+    uint32_t num_seats;                     /* >= 1 */
+    uint32_t seats[BATON_CONSUMERS_MAX];    /* engine index, or DIRECTORY_NONE: any */
+    /* want */
+    uint32_t engine; /* index */
+    uint32_t num_tickets;
+    baton_ticket_t *tickets; /* malloc'ed, or NULL */
+    /* both */
+    uint32_t num_blocks;
+    uint32_t blocks[];
+};
+
+/** Takes one submission at `now`. */
+void core_submit(struct core *core, uint64_t now, struct core_submit *submit);
+
+/* ---- stepping ---------------------------------------------------------------------------------------------------- */
+
+/** Handles events, fires timers, moves legs. */
+void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events);
+
+/** When the next timer is due; UINT64_MAX: none. */
+uint64_t core_next_ns(const struct core *core);
+
+/** Something is in hand that polling may advance: reads, moves, or messages that wait for credits. */
+bool core_is_busy(const struct core *core);
+/** A lease is granted to a peer whose path needs this process to poll. */
+bool core_is_serving(const struct core *core);
+
+/** Takes one outcome. False: none. */
+bool core_take(struct core *core, baton_event_t *out);
+
+/** Ends everything with BATON_ECLOSED. Step until core_is_quiet. */
+void core_shut(struct core *core, uint64_t now);
+/** No offer, want or leg is left, no outcome waits to be decided. */
+bool core_is_quiet(const struct core *core);
+
+/** Fills what the core counts (all but messages, turns, again, paths). */
+void core_stats(const struct core *core, baton_stats_t *out);
+int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, int max);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * directory: all ranks of the world by engine, built once from the rows that every rank contributed. Immutable after
+ * that, so any thread may read it.
+ */
+#ifndef BATON_CORE_DIRECTORY_H
+#define BATON_CORE_DIRECTORY_H
+
+#include <stdint.h>
+
+#include "core/wire.h"
+
+#define DIRECTORY_NONE UINT32_MAX
+
+struct directory_engine {
+    char name[BATON_ENGINE_NAME_MAX];
+    uint32_t num_ranks;
+    uint32_t *ranks;             /* world ranks, in order of (pp_rank, tp_rank): a rank's place here is its index */
+    struct plan_member *members; /* the same order */
+};
+
+struct directory {
+    uint32_t num_ranks;
+    struct wire_row *rows; /* by rank */
+    uint32_t *engine_of;   /* by rank: engine index */
+    uint32_t *index_of;    /* by rank: index in its engine */
+    uint32_t num_engines;
+    struct directory_engine *engines; /* in order of their lowest rank */
+};
+
+/**
+ * Decodes and checks rows (num_ranks * WIRE_ROW_BYTES bytes). Ranks of one engine must agree on tp and pp, fill each
+ * (pp_rank, tp_rank) exactly once, and number at most BATON_ENGINE_RANKS_MAX.
+ * 0, BATON_EMESSAGE, BATON_EGEOMETRY or BATON_ENOMEM, with *why.
+ */
+int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory **out, struct plan_why *why);
+void directory_destroy(struct directory *d);
+
+/** Index of the engine of that name, or DIRECTORY_NONE. */
+uint32_t directory_find(const struct directory *d, const char *engine);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port: the one table of functions by which the protocol core reaches the world, and the events by which the world
+ * answers. The mpi and copy rooms implement it (wired by front/context), the simulator implements it, fault injection
+ * wraps it.
+ *
+ * All calls are the reactor's. None blocks, none calls back: what happened comes as an event of a later core_step.
+ * Peers are named by their rank in the directory. Tags are the core's, never used twice; an event whose tag the core no
+ * longer knows is ignored.
+ */
+#ifndef BATON_CORE_PORT_H
+#define BATON_CORE_PORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+/** A leg to be advanced. `cursor` moves by what was taken; the transfer must live until the leg is quiet. */
+struct port_leg {
+    uint32_t peer;
+    uint64_t tag;
+    const struct plan_transfer *transfer;
+    struct plan_cursor *cursor;
+    uint64_t pool_offset; /* where the peer's region 0 begins in its segment */
+};
+
+enum port_park {
+    PORT_PARK_QUIET = 0, /* nothing of that tag is under way */
+    PORT_PARK_LATER = 1, /* exactly one PORT_QUIET of that tag will come */
+    PORT_PARK_NEVER = 2  /* it cannot be known */
+};
+
+enum port_alive { PORT_ALIVE, PORT_DEAD, PORT_UNKNOWN };
+
+struct port {
+    void *self;
+
+    /** Sends a message, copied. 0, BATON_EAGAIN (later: credits), BATON_EPEER. In order between two ranks. */
+    int (*send)(void *self, uint32_t peer, const void *message, uint32_t bytes);
+
+    /** Reads [offset, offset + bytes) of a peer's segment (card, table). Then PORT_CARD. 0, EAGAIN, EPEER. */
+    int (*card)(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
+
+    /**
+     * Reads the peer's generation word at `offset` of its segment, over the path of its data, into a word preset to 0.
+     * Called only when every PORT_MOVED of the leg has come. Then PORT_BOARD, before which everything read of that
+     * peer is made visible. 0, EAGAIN, EPEER.
+     */
+    int (*board)(void *self, uint32_t peer, uint64_t offset, uint64_t tag);
+
+    /**
+     * Advances a leg by at most `budget` bytes. Returns the bytes taken (> 0), BATON_EAGAIN (no room now), or another
+     * error (nothing taken). For bytes taken, PORT_MOVED events come, whose bytes add up to them.
+     */
+    int64_t (*move)(void *self, const struct port_leg *leg, uint64_t budget);
+
+    /** Remote completion of what a push leg wrote. BATON_ENOSYS: no push in this version. */
+    int (*settle)(void *self, uint32_t peer, uint64_t tag);
+
+    /** Gives up on whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. */
+    enum port_park (*park)(void *self, uint32_t peer, uint64_t tag);
+
+    /** Stores my own slot's generation: release store, full fence, window sync. */
+    void (*raise)(void *self, uint32_t slot, uint64_t generation);
+
+    enum port_alive (*alive)(void *self, uint32_t peer);
+};
+
+enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_QUIET };
+
+struct port_event {
+    enum port_event_kind kind;
+    int error;     /* CARD, BOARD, MOVED: 0 or BATON_E... */
+    uint32_t peer; /* MESSAGE */
+    uint64_t tag;  /* all but MESSAGE */
+    const uint8_t *data; /* MESSAGE, CARD: valid until core_step returns */
+    uint32_t bytes;      /* MESSAGE, CARD: of data */
+    uint64_t moved;      /* MOVED: bytes, also of those that failed */
+    uint64_t runs;       /* MOVED: contiguous runs */
+    uint64_t generation; /* BOARD */
+};
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire: what ranks send and publish, as bytes. Encoding and decoding only; every field that arrives is checked here or
+ * by the caller named beside it, and a bad one is BATON_EMESSAGE, never an assert.
+ *
+ * All numbers are little-endian. Every message, card and row begins with a magic, a format version and a length, so
+ * that a build one version older or newer skips what it does not know: decoders accept any version >= 1 whose known
+ * fields are there, and ignore what follows them.
+ */
+#ifndef BATON_CORE_WIRE_H
+#define BATON_CORE_WIRE_H
+
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+#define WIRE_VERSION 1
+#define WIRE_MESSAGE_MAX 2032u /* the control channel adds its 16-byte envelope: 2 KiB in all */
+#define WIRE_ROW_BYTES 128u
+#define WIRE_CARD_MAX 65536u
+#define WIRE_READERS_BYTES (BATON_ENGINE_RANKS_MAX / 8)
+
+/* ---- directory row ---- */
+
+/** What every rank knows of every other. */
+struct wire_row {
+    char engine[BATON_ENGINE_NAME_MAX];
+    uint8_t role; /* baton_role_t */
+    uint16_t tp, pp, tp_rank, pp_rank;
+    uint32_t node;          /* number of its node in the world */
+    uint32_t package, numa; /* on that node; TOPO_UNKNOWN */
+    struct plan_box box;    /* layers and heads held; counts 0: no cache */
+    uint64_t incarnation;   /* of this context of that rank; not 0 */
+    uint64_t card_offset;   /* in its segment */
+    uint32_t card_bytes;    /* <= WIRE_CARD_MAX */
+};
+
+void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES]);
+/** 0 or BATON_EMESSAGE (magic, version, checksum, name not terminated or empty, role, tp/pp 0, rank outside, …). */
+int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row);
+
+/* ---- card ---- */
+
+/** What a rank publishes of itself. Offsets are in its segment. */
+struct wire_card {
+    uint64_t incarnation;
+    char host[64], nic[32], gpu[32];
+    uint64_t board_offset;
+    uint32_t board_slots;
+    uint64_t arena_offset, arena_bytes;
+    uint64_t pool_offset, pool_bytes;
+    uint32_t has_geometry;
+    baton_geometry_t geometry; /* tensors: see encode and decode */
+};
+
+/** Writes at most `size` bytes; returns the length, or BATON_EINVAL if it would be more than size or WIRE_CARD_MAX. */
+int wire_card_encode(const struct wire_card *card, uint8_t *out, uint32_t size);
+/**
+ * Decodes and checks lengths, checksum, terminated strings, tensor count. The geometry's own sense is geometry_check's
+ * to judge. On success card->geometry.tensors is malloc'ed: wire_card_free. 0, BATON_EMESSAGE or BATON_ENOMEM.
+ */
+int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *card);
+void wire_card_free(struct wire_card *card);
+
+/* ---- block table, as it lies in the arena ---- */
+
+#define WIRE_TABLE_HEADER 32u
+
+/** Bytes of a table of n blocks. */
+static inline uint64_t wire_table_bytes(uint32_t num_blocks)
+{
+    return WIRE_TABLE_HEADER + (uint64_t)num_blocks * 4;
+}
+
+/** Writes header (magic, slot, generation, count, checksum) and ids; `out` has wire_table_bytes(n), 8-aligned. */
+void wire_table_encode(uint32_t slot, uint64_t generation, const uint32_t *blocks, uint32_t num_blocks, uint8_t *out);
+/**
+ * Checks that `in` is the table of this slot and generation with at least num_blocks ids, each < limit, and copies the
+ * first num_blocks ids out. BATON_ESTALE: another lease's table or bad checksum. BATON_EMESSAGE: an id out of range.
+ * `in` may change while it is read: it is copied before it is checked.
+ */
+int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t num_blocks,
+                      uint32_t limit, uint32_t *out);
+
+/* ---- messages ---- */
+
+enum wire_type {
+    WIRE_WANT = 1,
+    WIRE_GRANT = 2,
+    WIRE_NACK = 3,
+    WIRE_DONE = 4,
+    WIRE_CANCEL = 5,
+    WIRE_CLOSED = 6,
+    WIRE_RELEASE = 7
+};
+
+enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
+
+/** One message of any type. Unused fields are 0 and not sent. */
+struct wire_message {
+    enum wire_type type;
+    uint64_t from; /* sender's incarnation */
+    uint64_t to;   /* the receiver's, as the sender knows it */
+    uint64_t want; /* WANT GRANT NACK DONE CANCEL CLOSED: the want's sequence number at its consumer */
+    char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE */
+    /* WANT */
+    uint8_t mode; /* baton_mode_t, not AUTO */
+    uint32_t time_left_ms, tokens;
+    uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket */
+    uint32_t num_readers_bits;                  /* ranks of the consumer's engine */
+    uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
+    /* GRANT */
+    uint32_t slot, num_blocks;
+    uint32_t offered_tokens;
+    uint64_t generation, table_offset; /* in the arena */
+    /* NACK, DONE: BATON_E... or 0 */
+    int32_t error;
+    char detail[96]; /* NACK */
+    /* CLOSED */
+    uint8_t quiet;
+};
+
+/** Returns the length, <= WIRE_MESSAGE_MAX; out has that size. The message is trusted (our own). */
+uint32_t wire_encode(const struct wire_message *m, uint8_t *out);
+
+/**
+ * 0 or BATON_EMESSAGE: magic, version 0, length, unknown type, key empty or unterminated, mode, error not negative
+ * where it must be, bits above BATON_ENGINE_RANKS_MAX, text not terminated. *out is zeroed first.
+ */
+int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *out);
+
+const char *wire_type_name(enum wire_type type);
+
+#endif
