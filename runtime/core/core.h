@@ -28,7 +28,6 @@ struct core_config {
     const baton_path_t *path;          /* by rank: the path to it (for reports) */
     uint8_t *arena;                    /* my table arena, 8-aligned */
     uint64_t arena_bytes;
-    uint64_t board_offset; /* of my board in my segment (for the card, not used by the core) */
     const struct port *port;
     struct logger *log;
 };
@@ -41,7 +40,10 @@ void core_destroy(struct core *core);
 
 enum core_submit_kind { CORE_OFFER = 1, CORE_WANT, CORE_CANCEL };
 
-/** One submission: malloc'ed by the caller, owned by the core from core_submit on. Checked by the caller. */
+/**
+ * One submission: malloc'ed by the caller, owned by the core from core_submit on. Checked by the caller. It carries
+ * its own event, so that no accepted call can end without one for want of memory.
+ */
 struct core_submit {
     enum core_submit_kind kind;
     baton_id_t id;
@@ -58,6 +60,9 @@ struct core_submit {
     uint32_t engine; /* index */
     uint32_t num_tickets;
     baton_ticket_t *tickets; /* malloc'ed, or NULL */
+    /* the core's: the event that this call will end in, and its place in the queue of outcomes */
+    baton_event_t event;
+    struct core_submit *next;
     /* both */
     uint32_t num_blocks;
     uint32_t blocks[];

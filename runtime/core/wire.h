@@ -113,7 +113,7 @@ struct wire_message {
     uint32_t slot, num_blocks;
     uint32_t offered_tokens;
     uint64_t generation, table_offset; /* in the arena */
-    /* NACK, DONE: BATON_E... or 0 */
+    /* NACK (not 0), DONE, RELEASE: BATON_E... or 0 */
     int32_t error;
     char detail[96]; /* NACK */
     /* CLOSED */

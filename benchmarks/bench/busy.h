@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* busy: a thread that computes without pause, as an engine does while its blocks move. */
+#ifndef BENCH_BUSY_H
+#define BENCH_BUSY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct busy {
+    bool running;
+    atomic_bool stop;
+    pthread_t thread;
+    double result; /* what was computed: read by nobody, so that the compiler must compute it */
+};
+
+/** Starts the thread, free to run on any CPU of the process. 0 or an errno. */
+int busy_start(struct busy *b);
+/** Ends it; nothing to do where none was started. */
+void busy_stop(struct busy *b);
+
+#endif

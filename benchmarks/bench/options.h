@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* options: baton-bench's command line. Every rank reads the same one, before MPI starts. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "baton.h"
+
+#define OPTIONS_LIST_MAX 32
+
+enum bench_op { OP_PULL, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE };
+
+/** Numbers given as "4K,64K,1M". */
+struct number_list {
+    unsigned count;
+    uint64_t value[OPTIONS_LIST_MAX];
+};
+
+struct options {
+    enum bench_op op;
+    struct number_list block;  /* bytes of a block */
+    struct number_list batch;  /* blocks of a transfer */
+    struct number_list blocks; /* memory: blocks of a cache */
+    uint64_t pool;             /* bytes a side; 0: chosen by cache size and batch */
+    uint64_t iters;            /* measured transfers a row; 0: chosen by size and time */
+    uint64_t transfers;        /* memory: transfers before the measurement */
+    double seconds;            /* a row's time, where iters is 0 */
+    uint64_t seed;
+    uint64_t want_ms;      /* handshake: deadline of a want */
+    double stop_seconds;   /* handshake: how long the stopped engine stays so */
+    const char *stop_engine; /* handshake: NULL: none is stopped */
+    bool busy, pin, csv, help;
+    const char *json; /* NULL: no file */
+};
+
+/** 0, or 2 (the exit status) after a line on standard error that names what is wrong. */
+int options_read(struct options *o, int argc, char **argv);
+
+/** The manual on standard output. */
+void options_help(void);
+
+/** "pull", "submit" …, with "+busy" behind it where the engines compute. Static text. */
+const char *options_op_name(const struct options *o);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* walk: a Fisher-Yates shuffle, walked round and round. */
+#include "bench/walk.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+uint64_t walk_random(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+int walk_init(struct walk *w, uint32_t num_blocks, uint64_t seed)
+{
+    /* A shared mapping: the table is the benchmark's own, and must not count as private memory of the library. */
+    void *order = mmap(NULL, (size_t)num_blocks * sizeof(uint32_t), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (order == MAP_FAILED)
+        return -1;
+    w->order = order;
+    w->num_blocks = num_blocks;
+    for (uint32_t i = 0; i < num_blocks; i++) {
+        uint32_t j = (uint32_t)(walk_random(&seed) % ((uint64_t)i + 1));
+        w->order[i] = w->order[j];
+        w->order[j] = i;
+    }
+    return 0;
+}
+
+void walk_fini(struct walk *w)
+{
+    if (w->order)
+        munmap(w->order, (size_t)w->num_blocks * sizeof(uint32_t));
+    *w = (struct walk){0};
+}
+
+void walk_draw(const struct walk *w, uint64_t start, uint32_t count, uint32_t *out)
+{
+    uint32_t at = (uint32_t)(start % w->num_blocks);
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = w->order[at];
+        at = at + 1 == w->num_blocks ? 0 : at + 1;
+    }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * walk: scattered block ids. A walk is one random order of all the ids of a cache, kept for good; each draw takes the
+ * next ids of it. So every draw is scattered, holds no id twice, and a block returns only after all others were
+ * drawn: with a cache several times the processor's, no draw finds its blocks there. A draw is a function of seed and
+ * place: both ends of a transfer compute it, and no table has to be sent.
+ */
+#ifndef BENCH_WALK_H
+#define BENCH_WALK_H
+
+#include <stdint.h>
+
+struct walk {
+    uint32_t num_blocks;
+    uint32_t *order;
+};
+
+/** 0, or -1 for want of memory. */
+int walk_init(struct walk *w, uint32_t num_blocks, uint64_t seed);
+void walk_fini(struct walk *w);
+
+/** `count` (at most num_blocks) ids from place `start` of the walk on; start may be any number. */
+void walk_draw(const struct walk *w, uint64_t start, uint32_t count, uint32_t *out);
+
+/** The next number of the sequence that *state is at (splitmix64). */
+uint64_t walk_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core: creation, the step, messages out and in, outcomes and counts. The verbs' two sides are offer.c and want.c. */
+#include "core/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int core_create(const struct core_config *config, struct core **out)
+{
+    const struct directory *d = config->directory;
+    struct core *core = calloc(1, sizeof *core);
+    if (core == NULL)
+        return BATON_ENOMEM;
+    core->c = *config;
+    core->incarnation = d->rows[config->self].incarnation;
+    core->engine = d->engine_of[config->self];
+    core->index = d->index_of[config->self];
+    core->leases = leases_create((uint32_t)config->settings->leases, core->incarnation, config->arena,
+                                 config->arena_bytes);
+    core->links = calloc(d->num_engines, sizeof *core->links);
+    core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
+    core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);
+    if (core->leases == NULL || core->links == NULL || core->reads_me == NULL || core->unsent_to == NULL) {
+        core_destroy(core);
+        return BATON_ENOMEM;
+    }
+    *out = core;
+    return 0;
+}
+
+void core_destroy(struct core *core)
+{
+    if (core == NULL)
+        return;
+    offers_destroy(core);
+    wants_destroy(core);
+    if (core->links != NULL)
+        links_destroy(core);
+    struct unsent *u, *next;
+    DL_FOREACH_SAFE(core->unsent, u, next)
+    {
+        free(u);
+    }
+    while (core->outcomes != NULL) {
+        struct core_submit *s = core->outcomes;
+        core->outcomes = s->next;
+        free(s->tickets);
+        free(s);
+    }
+    HASH_CLEAR(hh, core->ops);
+    for (uint32_t i = 0; core->reads_me != NULL && i < core->c.directory->num_engines; i++)
+        free(core->reads_me[i]);
+    free(core->reads_me);
+    free(core->links);
+    free(core->unsent_to);
+    leases_destroy(core->leases);
+    free(core);
+}
+
+/* ---- tags -------------------------------------------------------------------------------------------------------- */
+
+int op_add(struct core *core, struct op *op, int kind)
+{
+    op->tag = ++core->next_tag;
+    op->kind = kind;
+    HASH_ADD(hh, core->ops, tag, sizeof op->tag, op);
+    return op->hh.tbl != NULL ? 0 : BATON_ENOMEM;
+}
+
+void op_remove(struct core *core, struct op *op)
+{
+    if (op->hh.tbl == NULL)
+        return;
+    HASH_DEL(core->ops, op);
+    op->hh.tbl = NULL;
+}
+
+/* ---- messages out ------------------------------------------------------------------------------------------------ */
+
+static void unsent_keep(struct core *core, uint32_t peer, const uint8_t *data, uint32_t bytes)
+{
+    struct unsent *u = NULL;
+    if (core->num_unsent < 4 * core->c.settings->requests)
+        u = malloc(sizeof *u + bytes);
+    if (u == NULL) { /* wants are sent again by their timers, and offers expire: nothing hangs on one message */
+        log_line(core->c.log, LOG_WARN, "a message to rank %u was dropped: %u wait for credits", peer,
+                 core->num_unsent);
+        return;
+    }
+    u->peer = peer;
+    u->bytes = bytes;
+    memcpy(u->data, data, bytes);
+    DL_APPEND(core->unsent, u);
+    core->num_unsent++;
+    core->unsent_to[peer]++;
+}
+
+void core_send(struct core *core, uint32_t peer, struct wire_message *m)
+{
+    uint8_t data[WIRE_MESSAGE_MAX];
+    m->from = core->incarnation;
+    m->to = core->c.directory->rows[peer].incarnation;
+    uint32_t bytes = wire_encode(m, data);
+    int rc = BATON_EAGAIN;
+    if (core->unsent_to[peer] == 0)
+        rc = core->c.port->send(core->c.port->self, peer, data, bytes);
+    if (rc == BATON_EAGAIN)
+        unsent_keep(core, peer, data, bytes);
+    else if (rc != 0)
+        log_line(core->c.log, LOG_WARN, "%s to rank %u: %s", wire_type_name(m->type), peer, baton_strerror(rc));
+}
+
+static void unsent_flush(struct core *core)
+{
+    struct unsent *u, *next;
+    uint32_t blocked = UINT32_MAX; /* the last peer that said later: most often there is only one */
+    DL_FOREACH_SAFE(core->unsent, u, next)
+    {
+        if (u->peer == blocked)
+            continue;
+        int rc = core->c.port->send(core->c.port->self, u->peer, u->data, u->bytes);
+        if (rc == BATON_EAGAIN) {
+            /* Its later messages must not overtake: with several peers blocked, the rest waits for the next step. */
+            if (blocked != UINT32_MAX)
+                return;
+            blocked = u->peer;
+            continue;
+        }
+        core->unsent_to[u->peer]--;
+        core->num_unsent--;
+        DL_DELETE(core->unsent, u);
+        free(u);
+    }
+}
+
+/* ---- what happened ----------------------------------------------------------------------------------------------- */
+
+static void on_message(struct core *core, const struct port_event *e)
+{
+    struct wire_message m;
+    core->stats.messages_received++;
+    int rc = wire_decode(e->data, e->bytes, &m);
+    if (rc != 0 || e->peer >= core->c.directory->num_ranks || m.to != core->incarnation ||
+        m.from != core->c.directory->rows[e->peer].incarnation) {
+        core->stats.messages_bad++;
+        log_line(core->c.log, LOG_WARN, "a message of %u bytes from rank %u was refused: %s", e->bytes, e->peer,
+                 rc != 0 ? "malformed" : "of another incarnation");
+        return;
+    }
+    switch (m.type) {
+    case WIRE_WANT:
+        offer_on_want(core, e->peer, &m);
+        break;
+    case WIRE_DONE:
+    case WIRE_CANCEL:
+    case WIRE_RELEASE:
+        offer_on_end(core, e->peer, &m);
+        break;
+    case WIRE_GRANT:
+    case WIRE_NACK:
+        leg_on_message(core, e->peer, &m);
+        break;
+    case WIRE_CLOSED: /* a pull waits for no word of the producer: it writes nothing here */
+        break;
+    }
+}
+
+static void on_event(struct core *core, const struct port_event *e)
+{
+    struct op *op;
+    if (e->kind == PORT_MESSAGE) {
+        on_message(core, e);
+        return;
+    }
+    HASH_FIND(hh, core->ops, &e->tag, sizeof e->tag, op);
+    if (op == NULL)
+        return;
+    if (op->kind == OP_CONTACT)
+        link_on_card(core, (struct contact *)op, e);
+    else
+        leg_on_event(core, (struct leg *)op, e);
+}
+
+void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events)
+{
+    core->now = now;
+    unsent_flush(core);
+    for (int i = 0; i < num_events; i++)
+        on_event(core, &events[i]);
+    struct timer *t;
+    while ((t = timer_due(&core->timers, now)) != NULL)
+        t->fire(core, t);
+    leg_run_all(core);
+}
+
+void core_submit(struct core *core, uint64_t now, struct core_submit *s)
+{
+    core->now = now;
+    s->next = NULL;
+    s->event = (baton_event_t){.peer = -1};
+    switch (s->kind) {
+    case CORE_OFFER:
+        core->stats.offers++;
+        offer_submit(core, s);
+        return;
+    case CORE_WANT:
+        core->stats.wants++;
+        want_submit(core, s);
+        return;
+    case CORE_CANCEL:
+        if (!want_cancel(core, s->id))
+            offer_cancel(core, s->id, BATON_ECANCELED);
+        break;
+    }
+    free(s->tickets);
+    free(s);
+}
+
+uint64_t core_next_ns(const struct core *core)
+{
+    return timer_next(&core->timers);
+}
+
+bool core_is_busy(const struct core *core)
+{
+    return core->inflight > 0 || core->reading > 0 || core->run != NULL || core->num_unsent > 0;
+}
+
+bool core_is_serving(const struct core *core)
+{
+    return core->serving > 0;
+}
+
+/* ---- outcomes ---------------------------------------------------------------------------------------------------- */
+
+static void outcome_count(struct core *core, baton_event_type_t type, baton_status_t status)
+{
+    baton_stats_t *s = &core->stats;
+    uint64_t *by_status[2][4] = {
+        {&s->offers_done, &s->offers_failed, &s->offers_expired, &s->offers_cancelled},
+        {&s->wants_done, &s->wants_failed, &s->wants_expired, &s->wants_cancelled},
+    };
+    ++*by_status[type == BATON_EVENT_WANT][status - BATON_STATUS_DONE];
+}
+
+void core_outcome(struct core *core, struct core_submit *s, baton_status_t status, int error)
+{
+    baton_event_t *e = &s->event;
+    e->type = s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
+    e->status = status;
+    e->error = error;
+    e->id = s->id;
+    memcpy(e->key, s->key, sizeof e->key);
+    e->user = s->user;
+    e->num_blocks = s->num_blocks;
+    e->total_ns = core->now - s->submitted_ns;
+    outcome_count(core, e->type, status);
+    if (status != BATON_STATUS_DONE)
+        log_line(core->c.log, LOG_INFO, "%s %s ended after %.1f ms: %s%s%s",
+                 e->type == BATON_EVENT_WANT ? "want" : "offer", e->key, (double)e->total_ns / 1e6,
+                 baton_strerror(error), e->detail[0] ? ": " : "", e->detail);
+    s->next = NULL;
+    if (core->outcomes == NULL)
+        core->outcomes = s;
+    else
+        core->outcomes_last->next = s;
+    core->outcomes_last = s;
+}
+
+bool core_take(struct core *core, baton_event_t *out)
+{
+    struct core_submit *s = core->outcomes;
+    if (s == NULL)
+        return false;
+    core->outcomes = s->next;
+    *out = s->event;
+    free(s->tickets);
+    free(s);
+    return true;
+}
+
+void core_shut(struct core *core, uint64_t now)
+{
+    core->now = now;
+    core->shut = true;
+    wants_shut(core);
+    offers_shut(core);
+}
+
+bool core_is_quiet(const struct core *core)
+{
+    return core->wants == NULL && core->num_live == 0 && core->num_unsent == 0;
+}
+
+void core_stats(const struct core *core, baton_stats_t *out)
+{
+    *out = core->stats;
+    out->leases_live = core->num_live;
+    out->wants_live = HASH_COUNT(core->wants);
+    out->legs_live = core->num_legs;
+}
+
+int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, int max)
+{
+    int n = 0;
+    for (uint32_t e = 0; e < core->c.directory->num_engines && n < max; e++) {
+        const struct link *link = core->links[e];
+        if (link == NULL || link->state != LINK_SHAKING)
+            continue;
+        baton_pending_t *p = &out[n++];
+        *p = (baton_pending_t){.ranks_needed = link->num_contacts,
+                               .ranks_known = link->good,
+                               .wants = link->queued,
+                               .waiting_ns = now - link->since_ns};
+        memcpy(p->engine, core->c.directory->engines[e].name, sizeof p->engine);
+        for (uint32_t i = 0; i < link->num_contacts; i++)
+            if (link->contacts[i].attempts > p->attempts)
+                p->attempts = link->contacts[i].attempts;
+    }
+    return n;
+}

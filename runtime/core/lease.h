@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lease: the slots of my lease board and the arena where the block tables of live offers lie.
+ *
+ * A slot's generation goes up by one when it is granted and by one when it ends, so a number is valid for one lease
+ * only and never again. The board itself is written through port.raise.
+ */
+#ifndef BATON_CORE_LEASE_H
+#define BATON_CORE_LEASE_H
+
+#include <stdint.h>
+
+struct lease {
+    uint32_t slot;
+    uint64_t generation;
+    uint64_t table_offset, table_bytes; /* in the arena */
+};
+
+struct leases;
+
+/** Generations start above `first`, which differs for each incarnation. NULL: out of memory. */
+struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uint64_t arena_bytes);
+void leases_destroy(struct leases *l);
+
+/**
+ * Takes a slot and room for a table of these blocks, and writes the table. The caller raises the board to
+ * lease->generation. BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
+ */
+int lease_open(struct leases *l, const uint32_t *blocks, uint32_t num_blocks, struct lease *lease);
+
+/** Ends it and returns the slot's new generation, to which the caller raises the board before anything else. */
+uint64_t lease_end(struct leases *l, const struct lease *lease);
+
+/** Leases open. */
+uint32_t leases_live(const struct leases *l);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link: the handshake with one producer engine. The cards of just those ranks that serve me are read, all at once; each
+ * is decoded, checked and compiled into a plan by itself, and the link is ready when the last one is good. A card that
+ * does not come is tried again after a pause, each peer on its own timers, while wants queue behind it. A cache that
+ * cannot match refuses the link for good: cards do not change while their rank lives.
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+#define BACKOFF_MOST 40 /* times BATON_BACKOFF_MS */
+
+/* ---- who serves whom --------------------------------------------------------------------------------------------- */
+
+static bool holds_cache(const struct plan_member *m)
+{
+    return m->box.layer_count > 0 && m->box.head_count > 0;
+}
+
+/* Upper bound of the parts of one consumer: each breakpoint of heads or layers among n members cuts at most once. */
+static uint32_t parts_most(uint32_t n)
+{
+    return 4 * n + 16;
+}
+
+static int sources_of(const struct directory_engine *consumer, uint32_t index, const struct directory_engine *producer,
+                      struct plan_source **out, struct plan_why *why)
+{
+    uint32_t most = parts_most(producer->num_ranks);
+    struct plan_source *parts = malloc(most * sizeof *parts);
+    if (parts == NULL)
+        return BATON_ENOMEM;
+    int n = plan_sources(&consumer->members[index], index, producer->members, producer->num_ranks, parts, most, why);
+    if (n < 0) {
+        free(parts);
+        return n;
+    }
+    *out = parts;
+    return n;
+}
+
+int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out)
+{
+    const struct directory_engine *c = &core->c.directory->engines[consumer];
+    const struct directory_engine *p = &core->c.directory->engines[producer];
+    struct plan_why why;
+    for (uint32_t i = 0; i < c->num_ranks; i++) {
+        struct plan_source *parts;
+        out[i] = false;
+        if (!holds_cache(&c->members[i]))
+            continue;
+        int n = sources_of(c, i, p, &parts, &why);
+        if (n == BATON_ENOMEM)
+            return n;
+        for (int k = 0; k < n; k++)
+            out[i] |= parts[k].member == index;
+        if (n >= 0)
+            free(parts);
+    }
+    return 0;
+}
+
+/* ---- building a link --------------------------------------------------------------------------------------------- */
+
+static void contact_read(struct core *core, struct contact *c);
+
+static void link_destroy(struct core *core, struct link *link)
+{
+    for (uint32_t i = 0; i < link->num_contacts; i++) {
+        timer_stop(&core->timers, &link->contacts[i].timer);
+        op_remove(core, &link->contacts[i].op);
+        plan_destroy(link->contacts[i].plan);
+    }
+    free(link->contacts);
+    free(link->boxes);
+    free(link->idle_ranks);
+    free(link);
+}
+
+/* Parts come in order of member: each member's are neighbours, and become one contact. */
+static int contacts_from(struct link *link, const struct directory_engine *engine, const struct plan_source *parts,
+                         uint32_t n)
+{
+    link->contacts = calloc(n ? n : 1, sizeof *link->contacts);
+    link->boxes = calloc(n ? n : 1, sizeof *link->boxes);
+    if (link->contacts == NULL || link->boxes == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        link->boxes[i] = parts[i].box;
+        if (i == 0 || parts[i].member != parts[i - 1].member)
+            link->contacts[link->num_contacts++] =
+                (struct contact){.link = link, .peer = engine->ranks[parts[i].member], .boxes = &link->boxes[i]};
+        link->contacts[link->num_contacts - 1].num_boxes++;
+    }
+    return 0;
+}
+
+/* The first rank of my engine tells producer ranks that nobody of it reads that they are not needed. */
+static int idle_from(struct core *core, struct link *link)
+{
+    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    const struct directory_engine *engine = &core->c.directory->engines[link->engine];
+    if (core->index != 0)
+        return 0;
+    link->idle_ranks = calloc(engine->num_ranks, sizeof *link->idle_ranks);
+    bool *read = calloc(engine->num_ranks, sizeof *read);
+    int rc = link->idle_ranks == NULL || read == NULL ? BATON_ENOMEM : 0;
+    for (uint32_t i = 0; rc == 0 && i < mine->num_ranks; i++) {
+        struct plan_source *parts;
+        struct plan_why why;
+        if (!holds_cache(&mine->members[i]))
+            continue;
+        int n = sources_of(mine, i, engine, &parts, &why);
+        if (n == BATON_ENOMEM)
+            rc = n;
+        for (int k = 0; k < n; k++)
+            read[parts[k].member] = true;
+        if (n >= 0)
+            free(parts);
+    }
+    for (uint32_t i = 0; rc == 0 && i < engine->num_ranks; i++)
+        if (!read[i])
+            link->idle_ranks[link->num_idle++] = engine->ranks[i];
+    free(read);
+    return rc;
+}
+
+struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why)
+{
+    const struct directory *d = core->c.directory;
+    struct plan_source *parts;
+    if (core->links[engine] != NULL)
+        return core->links[engine];
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL) {
+        *error = BATON_ENOMEM;
+        return NULL;
+    }
+    link->engine = engine;
+    int n = sources_of(&d->engines[core->engine], core->index, &d->engines[engine], &parts, why);
+    int rc = n < 0 ? n : contacts_from(link, &d->engines[engine], parts, (uint32_t)n);
+    if (rc == 0)
+        rc = idle_from(core, link);
+    if (n >= 0)
+        free(parts);
+    if (rc != 0) {
+        link_destroy(core, link);
+        *error = rc;
+        return NULL;
+    }
+    core->links[engine] = link;
+    return link;
+}
+
+/* ---- the queue --------------------------------------------------------------------------------------------------- */
+
+static void link_start(struct core *core, struct link *link)
+{
+    link->state = LINK_SHAKING;
+    link->since_ns = core->now;
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        if (link->contacts[i].state == CONTACT_NEEDED)
+            contact_read(core, &link->contacts[i]);
+}
+
+void link_queue(struct core *core, struct link *link, struct want *want)
+{
+    DL_APPEND(link->queue, want);
+    link->queued++;
+    if (link->state == LINK_IDLE)
+        link_start(core, link);
+}
+
+void link_unqueue(struct core *core, struct link *link, struct want *want)
+{
+    DL_DELETE(link->queue, want);
+    if (--link->queued > 0 || link->state != LINK_SHAKING)
+        return;
+    /* Nobody waits any more: what is known stays known, what is under way is given up. */
+    link->state = LINK_IDLE;
+    for (uint32_t i = 0; i < link->num_contacts; i++) {
+        struct contact *c = &link->contacts[i];
+        timer_stop(&core->timers, &c->timer);
+        if (c->state == CONTACT_READING) {
+            core->reading--;
+            c->state = CONTACT_NEEDED;
+        }
+        op_remove(core, &c->op);
+        c->attempts = c->state == CONTACT_GOOD ? c->attempts : 0;
+    }
+}
+
+static void link_ready(struct core *core, struct link *link)
+{
+    uint64_t took = core->now - link->since_ns;
+    link->state = LINK_READY;
+    core->stats.handshakes++;
+    core->stats.handshake_ns_sum += took;
+    if (took > core->stats.handshake_ns_max)
+        core->stats.handshake_ns_max = took;
+    while (link->queue != NULL) {
+        struct want *w = link->queue;
+        DL_DELETE(link->queue, w);
+        link->queued--;
+        want_begin(core, w);
+    }
+}
+
+static void link_refuse(struct core *core, struct link *link, int error, uint32_t peer, const char *detail)
+{
+    link->state = LINK_REFUSED;
+    link->error = error;
+    link->error_peer = (int32_t)peer;
+    snprintf(link->why.text, sizeof link->why.text, "%s", detail);
+    for (uint32_t i = 0; i < link->num_contacts; i++) {
+        struct contact *c = &link->contacts[i];
+        timer_stop(&core->timers, &c->timer);
+        if (c->state == CONTACT_READING)
+            core->reading--;
+        op_remove(core, &c->op);
+    }
+    log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s",
+             core->c.directory->engines[link->engine].name, baton_strerror(error), detail);
+    while (link->queue != NULL)
+        want_fail(core, link->queue, BATON_STATUS_FAILED, error, (int32_t)peer, detail);
+}
+
+/* ---- one contact ------------------------------------------------------------------------------------------------- */
+
+static void on_pause(struct core *core, struct timer *t)
+{
+    contact_read(core, (struct contact *)((char *)t - offsetof(struct contact, timer)));
+}
+
+static void contact_retry(struct core *core, struct contact *c, uint64_t pause_ns)
+{
+    op_remove(core, &c->op);
+    if (c->state == CONTACT_READING)
+        core->reading--;
+    c->state = CONTACT_NEEDED;
+    timer_arm(&core->timers, &c->timer, core->now + pause_ns, on_pause);
+}
+
+static uint64_t contact_backoff(const struct core *core, const struct contact *c)
+{
+    uint64_t factor = c->attempts < 7 ? UINT64_C(1) << c->attempts : BACKOFF_MOST;
+    return (factor < BACKOFF_MOST ? factor : BACKOFF_MOST) * core->c.settings->backoff_ms * NS_PER_MS;
+}
+
+static void on_silence(struct core *core, struct timer *t)
+{
+    struct contact *c = (struct contact *)((char *)t - offsetof(struct contact, timer));
+    core->stats.handshake_retries++;
+    log_line(core->c.log, LOG_WARN, "rank %u did not give its card in %llu ms (attempt %u)", c->peer,
+             (unsigned long long)core->c.settings->handshake_ms, c->attempts);
+    contact_retry(core, c, contact_backoff(core, c));
+}
+
+static void contact_read(struct core *core, struct contact *c)
+{
+    const struct wire_row *row = &core->c.directory->rows[c->peer];
+    if (op_add(core, &c->op, OP_CONTACT) != 0) {
+        contact_retry(core, c, contact_backoff(core, c));
+        return;
+    }
+    int rc = core->c.port->card(core->c.port->self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
+    if (rc != 0) { /* no room now: soon again; anything else: as if it were silent */
+        contact_retry(core, c, rc == BATON_EAGAIN ? NS_PER_MS : contact_backoff(core, c));
+        c->attempts += rc != BATON_EAGAIN;
+        return;
+    }
+    c->state = CONTACT_READING;
+    c->attempts++;
+    core->reading++;
+    timer_arm(&core->timers, &c->timer, core->now + core->c.settings->handshake_ms * NS_PER_MS, on_silence);
+}
+
+static bool within(uint64_t offset, uint64_t bytes, uint64_t limit)
+{
+    return offset <= limit && bytes <= limit - offset;
+}
+
+/* Checks a card field by field and compiles the plan; nothing is kept of one that fails. */
+static int contact_take(struct core *core, struct contact *c, const uint8_t *data, uint32_t bytes,
+                        struct plan_why *why)
+{
+    const struct wire_row *row = &core->c.directory->rows[c->peer];
+    struct wire_card card;
+    snprintf(why->text, sizeof why->text, "its card is malformed");
+    int rc = wire_card_decode(data, bytes, &card);
+    if (rc != 0)
+        return rc;
+    if (card.incarnation != row->incarnation || !card.has_geometry || card.board_offset % 8 != 0) {
+        snprintf(why->text, sizeof why->text, "its card contradicts its directory row");
+        rc = BATON_EMESSAGE;
+    }
+    if (rc == 0) {
+        rc = geometry_check(&card.geometry, &card.pool_bytes, 1, why);
+        rc = rc != 0 ? BATON_EMESSAGE : 0;
+    }
+    if (rc == 0)
+        rc = geometry_match(&card.geometry, core->c.geometry, why);
+    if (rc == 0)
+        rc = plan_compile(&card.geometry, core->c.geometry, c->boxes, c->num_boxes, &c->plan, why);
+    if (rc == 0) {
+        c->board_offset = card.board_offset;
+        c->board_slots = card.board_slots;
+        c->arena_offset = card.arena_offset;
+        c->arena_bytes = card.arena_bytes;
+        c->pool_offset = card.pool_offset;
+        c->num_blocks = card.geometry.num_blocks;
+    }
+    wire_card_free(&card);
+    return rc;
+}
+
+void link_on_card(struct core *core, struct contact *c, const struct port_event *e)
+{
+    struct plan_why why = {{0}};
+    if (e->kind != PORT_CARD || c->state != CONTACT_READING)
+        return;
+    int rc = e->error != 0 ? e->error : contact_take(core, c, e->data, e->bytes, &why);
+    if (rc == BATON_EGEOMETRY) {
+        link_refuse(core, c->link, rc, c->peer, why.text);
+        return;
+    }
+    if (rc != 0) {
+        core->stats.handshake_retries++;
+        log_line(core->c.log, LOG_WARN, "rank %u's card was not taken: %s: %s", c->peer, baton_strerror(rc), why.text);
+        contact_retry(core, c, contact_backoff(core, c));
+        return;
+    }
+    timer_stop(&core->timers, &c->timer);
+    op_remove(core, &c->op);
+    core->reading--;
+    c->state = CONTACT_GOOD;
+    if (++c->link->good == c->link->num_contacts)
+        link_ready(core, c->link);
+}
+
+bool contact_holds(const struct contact *c, uint32_t slot, uint64_t table_offset, uint64_t table_bytes)
+{
+    return slot < c->board_slots && within(table_offset, table_bytes, c->arena_bytes);
+}
+
+void links_destroy(struct core *core)
+{
+    for (uint32_t i = 0; i < core->c.directory->num_engines; i++)
+        if (core->links[i] != NULL)
+            link_destroy(core, core->links[i]);
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * offer: the producer's side. An entry exists for each key from the first word of it (an early want or release, or the
+ * offer itself) until its tombstone is forgotten, so that wants and offers may come in either order and what comes too
+ * late learns it at once.
+ *
+ * An offer ends when each expected rank of each seat has ended (by identity: a second word of the same rank changes
+ * nothing), by its time to live, or by the caller's cancel. Ending raises the generation before anything else.
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
+
+static struct offer *offer_find(struct core *core, const char *key)
+{
+    struct offer *o;
+    HASH_FIND_STR(core->offers, key, o);
+    return o;
+}
+
+static struct offer *offer_create(struct core *core, const char *key)
+{
+    struct offer *o = calloc(1, sizeof *o);
+    if (o == NULL)
+        return NULL;
+    memcpy(o->key, key, sizeof o->key);
+    o->worst_peer = -1;
+    HASH_ADD_STR(core->offers, key, o);
+    if (o->hh.tbl == NULL) {
+        free(o);
+        return NULL;
+    }
+    return o;
+}
+
+static void waiter_destroy(struct core *core, struct waiter *w)
+{
+    timer_stop(&core->timers, &w->timer);
+    DL_DELETE(w->offer->waiters, w);
+    core->num_waiting--;
+    free(w);
+}
+
+static void seats_free(struct core *core, struct offer *o)
+{
+    for (uint32_t i = 0; i < o->num_seats; i++)
+        free(o->seats[i].readers);
+    core->serving -= o->serving;
+    o->num_seats = o->serving = 0;
+}
+
+static void offer_destroy(struct core *core, struct offer *o)
+{
+    while (o->waiters != NULL)
+        waiter_destroy(core, o->waiters);
+    if (o->state == OFFER_ENDED) {
+        DL_DELETE(core->ended, o);
+        core->num_ended--;
+    } else if (o->state == OFFER_LIVE) {
+        DL_DELETE(core->live, o);
+        core->num_live--;
+    }
+    seats_free(core, o);
+    timer_stop(&core->timers, &o->timer);
+    HASH_DEL(core->offers, o);
+    free(o);
+}
+
+static void on_tombstone(struct core *core, struct timer *t)
+{
+    offer_destroy(core, (struct offer *)((char *)t - offsetof(struct offer, timer)));
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------ */
+
+/* The one way out of LIVE: fence, then report, then remember. */
+static void offer_end(struct core *core, struct offer *o, baton_status_t status, int error)
+{
+    uint64_t generation = lease_end(core->leases, &o->lease);
+    core->c.port->raise(core->c.port->self, o->lease.slot, generation);
+
+    struct core_submit *s = o->submit;
+    o->submit = NULL;
+    s->event.peer = o->worst_peer;
+    DL_DELETE(core->live, o);
+    core->num_live--;
+    core_outcome(core, s, status, error);
+
+    seats_free(core, o);
+    o->state = OFFER_ENDED;
+    o->error = status == BATON_STATUS_EXPIRED ? BATON_ETIMEDOUT : error;
+    DL_APPEND(core->ended, o);
+    core->num_ended++;
+    timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * 1000000, on_tombstone);
+    while (core->num_ended > core->c.settings->tombstones)
+        offer_destroy(core, core->ended);
+}
+
+static baton_status_t status_of(int error)
+{
+    return error == 0 ? BATON_STATUS_DONE : error == BATON_ECANCELED ? BATON_STATUS_CANCELLED : BATON_STATUS_FAILED;
+}
+
+static void on_ttl(struct core *core, struct timer *t)
+{
+    struct offer *o = (struct offer *)((char *)t - offsetof(struct offer, timer));
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < o->num_seats; i++)
+        missing += o->seats[i].bound ? o->seats[i].open : 1;
+    snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
+             "its time to live passed; %u consumer rank(s) or seat(s) had not finished", missing);
+    offer_end(core, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+}
+
+/* Ends the offer if every seat is complete. True if it did: the offer is a tombstone then, or gone. */
+static bool offer_check(struct core *core, struct offer *o)
+{
+    for (uint32_t i = 0; i < o->num_seats; i++)
+        if (!o->seats[i].complete)
+            return false;
+    if (o->worst != 0)
+        snprintf(o->submit->event.detail, sizeof o->submit->event.detail, "rank %d ended with: %s", o->worst_peer,
+                 baton_strerror(o->worst));
+    offer_end(core, o, status_of(o->worst), o->worst);
+    return true;
+}
+
+/* ---- seats ------------------------------------------------------------------------------------------------------- */
+
+static const bool *readers_of(struct core *core, uint32_t engine)
+{
+    if (core->reads_me[engine] == NULL) {
+        bool *reads = calloc(core->c.directory->engines[engine].num_ranks, sizeof *reads);
+        if (reads == NULL)
+            return NULL;
+        if (link_readers(core, engine, core->engine, core->index, reads) != 0) {
+            free(reads);
+            return NULL;
+        }
+        core->reads_me[engine] = reads;
+    }
+    return core->reads_me[engine];
+}
+
+static int seat_bind(struct core *core, struct seat *seat, uint32_t engine)
+{
+    const bool *reads = readers_of(core, engine);
+    uint32_t n = core->c.directory->engines[engine].num_ranks;
+    if (reads == NULL)
+        return BATON_ENOMEM;
+    seat->readers = calloc(n, sizeof *seat->readers);
+    if (seat->readers == NULL)
+        return BATON_ENOMEM;
+    seat->engine = engine;
+    seat->bound = true;
+    for (uint32_t i = 0; i < n; i++) {
+        seat->readers[i].expected = reads[i];
+        seat->open += reads[i];
+    }
+    return 0;
+}
+
+/* The seat of that engine, bound to it now if one is named for it or free for any. */
+static int seat_take(struct core *core, struct offer *o, uint32_t engine, struct seat **out)
+{
+    struct seat *any = NULL;
+    for (uint32_t i = 0; i < o->num_seats; i++) {
+        struct seat *s = &o->seats[i];
+        if (s->engine == engine) {
+            *out = s;
+            return s->bound ? 0 : seat_bind(core, s, engine);
+        }
+        if (s->engine == DIRECTORY_NONE && any == NULL)
+            any = s;
+    }
+    if (any == NULL)
+        return BATON_ESEAT;
+    *out = any;
+    return seat_bind(core, any, engine);
+}
+
+static void reader_end(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
+{
+    struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
+    if (r->state == READER_ENDED)
+        return; /* identity, not counting */
+    if (r->state == READER_GRANTED && core->c.path[peer] == BATON_PATH_RMA) {
+        o->serving--;
+        core->serving--;
+    }
+    r->state = READER_ENDED;
+    r->error = error;
+    if (error != 0 && o->worst == 0) {
+        o->worst = error;
+        o->worst_peer = (int32_t)peer;
+    }
+    if (r->expected)
+        seat->open--;
+    if (seat->open == 0)
+        seat->complete = true;
+}
+
+/* ---- the match --------------------------------------------------------------------------------------------------- */
+
+static void nack(struct core *core, uint32_t peer, uint64_t want, int error, const char *detail)
+{
+    struct wire_message m = {.type = WIRE_NACK, .want = want, .error = error};
+    snprintf(m.detail, sizeof m.detail, "%s", detail);
+    core_send(core, peer, &m);
+}
+
+static void grant(struct core *core, uint32_t peer, const struct offer *o, uint64_t want)
+{
+    struct wire_message m = {.type = WIRE_GRANT,
+                             .want = want,
+                             .slot = o->lease.slot,
+                             .generation = o->lease.generation,
+                             .table_offset = o->lease.table_offset,
+                             .num_blocks = o->submit->num_blocks,
+                             .offered_tokens = o->submit->num_tokens};
+    core_send(core, peer, &m);
+}
+
+static bool ticket_names(const struct core *core, const struct waiter *w, uint64_t serial)
+{
+    return w->ticket_serial == 0 || (w->ticket_serial == serial && w->ticket_incarnation == core->incarnation);
+}
+
+/* A want meets a live offer: GRANT, or NACK with the reason. */
+static void match(struct core *core, struct offer *o, const struct waiter *w)
+{
+    struct seat *seat;
+    char detail[96];
+    if (!ticket_names(core, w, o->submit->serial)) {
+        nack(core, w->peer, w->want, BATON_EGONE, "its ticket names another offer of this key");
+        return;
+    }
+    if (w->tokens > o->submit->num_tokens) {
+        snprintf(detail, sizeof detail, "%u tokens wanted, %u offered", w->tokens, o->submit->num_tokens);
+        nack(core, w->peer, w->want, BATON_ETOKENS, detail);
+        return;
+    }
+    int rc = seat_take(core, o, core->c.directory->engine_of[w->peer], &seat);
+    if (rc != 0) {
+        nack(core, w->peer, w->want, rc, "no seat is left for this engine");
+        return;
+    }
+    struct reader *r = &seat->readers[core->c.directory->index_of[w->peer]];
+    if (!r->expected) {
+        nack(core, w->peer, w->want, BATON_EMESSAGE, "by the directory this rank reads nothing here");
+        return;
+    }
+    if (r->state == READER_ENDED) {
+        nack(core, w->peer, w->want, BATON_EGONE, "this rank has ended its part of the offer");
+        return;
+    }
+    if (r->state == READER_NONE) {
+        r->state = READER_GRANTED;
+        if (core->c.path[w->peer] == BATON_PATH_RMA) {
+            o->serving++;
+            core->serving++;
+        }
+    }
+    r->want = w->want;
+    if (o->submit->event.wait_ns == 0)
+        o->submit->event.wait_ns = core->now - o->submit->submitted_ns;
+    grant(core, w->peer, o, w->want);
+}
+
+/* A word that a rank needs nothing (more) meets a live offer. True if the offer ended by it. */
+static bool release(struct core *core, struct offer *o, uint32_t peer, uint64_t want, int32_t error)
+{
+    struct seat *seat;
+    if (seat_take(core, o, core->c.directory->engine_of[peer], &seat) != 0)
+        return false; /* no seat: nobody waits for that rank */
+    struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
+    if (want != 0 && r->state == READER_GRANTED && r->want != want)
+        return false; /* of an older attempt */
+    reader_end(core, o, seat, peer, error);
+    return offer_check(core, o);
+}
+
+/* ---- early words ------------------------------------------------------------------------------------------------- */
+
+static void on_waiter(struct core *core, struct timer *t)
+{
+    struct waiter *w = (struct waiter *)((char *)t - offsetof(struct waiter, timer));
+    struct offer *o = w->offer;
+    waiter_destroy(core, w);
+    if (o->state == OFFER_AWAITED && o->waiters == NULL)
+        offer_destroy(core, o);
+}
+
+/* Keeps a word of `peer` until the offer comes, in the place of that rank's former one. False: at the limit. */
+static bool wait_for_offer(struct core *core, const struct waiter *word, const char *key, uint64_t keep_ms)
+{
+    struct offer *o = offer_find(core, key);
+    struct waiter *w = NULL;
+    if (o == NULL && core->num_waiting < core->c.settings->waiting)
+        o = offer_create(core, key);
+    if (o == NULL)
+        return false;
+    DL_FOREACH(o->waiters, w)
+    {
+        if (w->peer == word->peer)
+            break;
+    }
+    if (w == NULL) {
+        if (core->num_waiting < core->c.settings->waiting)
+            w = calloc(1, sizeof *w);
+        if (w == NULL) {
+            if (o->waiters == NULL)
+                offer_destroy(core, o);
+            return false;
+        }
+        w->offer = o;
+        DL_APPEND(o->waiters, w);
+        core->num_waiting++;
+    }
+    w->peer = word->peer;
+    w->release = word->release;
+    w->error = word->error;
+    w->want = word->want;
+    w->ticket_incarnation = word->ticket_incarnation;
+    w->ticket_serial = word->ticket_serial;
+    w->tokens = word->tokens;
+    timer_arm(&core->timers, &w->timer, core->now + keep_ms * 1000000, on_waiter);
+    return true;
+}
+
+void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    struct waiter word = {.peer = peer,
+                          .want = m->want,
+                          .ticket_incarnation = m->ticket_incarnation,
+                          .ticket_serial = m->ticket_serial,
+                          .tokens = m->tokens};
+    struct offer *o = offer_find(core, m->key);
+    const bool *reads = readers_of(core, core->c.directory->engine_of[peer]);
+    uint32_t n = core->c.directory->engines[core->c.directory->engine_of[peer]].num_ranks;
+
+    if (m->mode != BATON_MODE_PULL) {
+        nack(core, peer, m->want, BATON_ENOSYS, "this version serves pulls only");
+        return;
+    }
+    if (core->shut) {
+        nack(core, peer, m->want, BATON_ECLOSED, "the producer closes");
+        return;
+    }
+    bool agree = reads != NULL && m->num_readers_bits == n;
+    for (uint32_t i = 0; agree && i < n; i++)
+        agree = reads[i] == ((m->readers[i / 8] >> (i % 8)) & 1);
+    if (!agree) {
+        core->stats.messages_bad++;
+        nack(core, peer, m->want, BATON_EMESSAGE, "the readers it names are not those of the directory");
+        return;
+    }
+    if (o != NULL && o->state == OFFER_LIVE) {
+        match(core, o, &word);
+    } else if (o != NULL && o->state == OFFER_ENDED) {
+        char detail[96];
+        snprintf(detail, sizeof detail, "the offer ended: %s", o->error ? baton_strerror(o->error) : "done");
+        nack(core, peer, m->want, BATON_EGONE, detail);
+    } else if (!wait_for_offer(core, &word, m->key, m->time_left_ms)) {
+        nack(core, peer, m->want, BATON_EBUSY, "too many wants wait for their offers");
+    }
+}
+
+void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    struct offer *o = offer_find(core, m->key);
+    int32_t error = m->type == WIRE_CANCEL ? BATON_ECANCELED : m->error;
+    bool known = o != NULL && o->state != OFFER_ENDED;
+    if (o != NULL && o->state == OFFER_LIVE) {
+        release(core, o, peer, m->want, error);
+    } else if ((o == NULL || o->state == OFFER_AWAITED) && (m->type != WIRE_DONE || error != 0)) {
+        /* A good end of an offer that is forgotten says nothing about the next one of that key. */
+        struct waiter word = {.peer = peer, .release = true, .want = m->want, .error = error};
+        if (!wait_for_offer(core, &word, m->key, core->c.settings->tombstone_ms))
+            log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers",
+                     peer);
+    }
+    if (m->type == WIRE_CANCEL) {
+        struct wire_message closed = {
+            .type = WIRE_CLOSED, .want = m->want, .quiet = known ? WIRE_QUIET : WIRE_NOT_KNOWN};
+        core_send(core, peer, &closed);
+    }
+}
+
+/* ---- the caller's side ------------------------------------------------------------------------------------------- */
+
+static void refuse(struct core *core, struct core_submit *s, int error, const char *detail)
+{
+    snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
+    core_outcome(core, s, BATON_STATUS_FAILED, error);
+}
+
+static void offer_open(struct core *core, struct offer *o, struct core_submit *s)
+{
+    o->state = OFFER_LIVE;
+    o->submit = s;
+    o->serial = s->serial;
+    o->num_seats = s->num_seats;
+    for (uint32_t i = 0; i < s->num_seats; i++)
+        o->seats[i] = (struct seat){.engine = s->seats[i]};
+    DL_APPEND(core->live, o);
+    core->num_live++;
+    core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
+    timer_arm(&core->timers, &o->timer, s->submitted_ns + (uint64_t)s->time_ms * 1000000, on_ttl);
+
+    struct waiter *early = o->waiters, *w;
+    o->waiters = NULL;
+    while ((w = early) != NULL) {
+        DL_DELETE(early, w);
+        timer_stop(&core->timers, &w->timer);
+        core->num_waiting--;
+        if (o->state == OFFER_LIVE && w->release)
+            release(core, o, w->peer, w->want, w->error);
+        else if (o->state == OFFER_LIVE)
+            match(core, o, w);
+        else if (!w->release)
+            nack(core, w->peer, w->want, BATON_EGONE, "the offer ended");
+        free(w);
+    }
+}
+
+void offer_submit(struct core *core, struct core_submit *s)
+{
+    struct offer *o = offer_find(core, s->key);
+    struct lease lease;
+    if (core->shut) {
+        refuse(core, s, BATON_ECLOSED, "");
+        return;
+    }
+    if (o != NULL && o->state == OFFER_LIVE) {
+        refuse(core, s, BATON_EEXIST, "offer the key again after the event of its former offer");
+        return;
+    }
+    if (o != NULL && o->state == OFFER_ENDED) {
+        offer_destroy(core, o); /* a new attempt under an old key */
+        o = NULL;
+    }
+    int rc = lease_open(core->leases, s->blocks, s->num_blocks, &lease);
+    if (rc != 0) {
+        refuse(core, s, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
+        return;
+    }
+    if (o == NULL)
+        o = offer_create(core, s->key);
+    if (o == NULL) {
+        lease_end(core->leases, &lease);
+        refuse(core, s, BATON_ENOMEM, "");
+        return;
+    }
+    o->lease = lease;
+    offer_open(core, o, s);
+}
+
+bool offer_cancel(struct core *core, baton_id_t id, int error)
+{
+    struct offer *o;
+    DL_FOREACH(core->live, o)
+    {
+        if (o->submit->id == id) {
+            offer_end(core, o, status_of(error), error);
+            return true;
+        }
+    }
+    return false;
+}
+
+void offers_shut(struct core *core)
+{
+    while (core->live != NULL)
+        offer_end(core, core->live, BATON_STATUS_FAILED, BATON_ECLOSED);
+}
+
+void offers_destroy(struct core *core)
+{
+    struct offer *o, *next;
+    HASH_ITER(hh, core->offers, o, next)
+    {
+        if (o->submit != NULL) {
+            free(o->submit->tickets);
+            free(o->submit);
+        }
+        offer_destroy(core, o);
+    }
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * want: one demand of this rank's engine, from its submission to its one event. It queues behind the handshake of the
+ * producer's engine, then runs a leg to each rank that serves it; it is done when every leg's bytes are there and
+ * fenced, and only then does any producer hear DONE, so that both sides end alike. Whatever fails stops all legs first
+ * and is reported when nothing can write into the blocks any more.
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void want_destroy(struct core *core, struct want *want)
+{
+    timer_stop(&core->timers, &want->deadline);
+    for (uint32_t i = 0; i < want->num_legs; i++)
+        leg_free(core, &want->legs[i]);
+    core->num_legs -= want->num_legs;
+    free(want->legs);
+    if (want->hh.tbl != NULL)
+        HASH_DEL(core->wants, want);
+    free(want);
+}
+
+static void tell(struct core *core, const struct want *want, uint32_t peer, enum wire_type type, int error)
+{
+    struct wire_message m = {.type = type, .want = want->seq, .error = error};
+    memcpy(m.key, want->submit->key, sizeof m.key);
+    core_send(core, peer, &m);
+}
+
+/* Tells every producer rank how it ended. Those that never heard of the want get a RELEASE, so that an offer still to
+ * come does not wait for us. */
+static void want_tell(struct core *core, const struct want *want, int error)
+{
+    for (uint32_t i = 0; i < want->link->num_contacts; i++) {
+        const struct leg *leg = want->legs != NULL ? &want->legs[i] : NULL;
+        uint32_t peer = want->link->contacts[i].peer;
+        if (leg == NULL || !leg->told)
+            tell(core, want, peer, WIRE_RELEASE, error);
+        else if (!leg->refused)
+            tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, error);
+    }
+}
+
+static void idle_tell(struct core *core, const struct want *want, int error)
+{
+    for (uint32_t i = 0; i < want->link->num_idle; i++)
+        tell(core, want, want->link->idle_ranks[i], WIRE_RELEASE, error);
+}
+
+static void want_end(struct core *core, struct want *want, baton_status_t status, int error)
+{
+    struct core_submit *s = want->submit;
+    s->event.peer = want->peer;
+    memcpy(s->event.detail, want->detail, sizeof s->event.detail);
+    if (want->link != NULL)
+        want_tell(core, want, error);
+    if (status == BATON_STATUS_DONE)
+        for (uint32_t p = 0; p < BATON_PATHS; p++)
+            core->stats.bytes[p] += s->event.path_bytes[p];
+    want_destroy(core, want);
+    core_outcome(core, s, status, error);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer,
+               const char *detail)
+{
+    if (want->state == WANT_DRAINING)
+        return;
+    bool queued = want->state == WANT_QUEUED;
+    want->state = WANT_DRAINING;
+    want->status = status;
+    want->error = error;
+    want->peer = peer;
+    snprintf(want->detail, sizeof want->detail, "%s", detail);
+    if (queued) {
+        if (want->link != NULL) {
+            link_unqueue(core, want->link, want);
+            idle_tell(core, want, error);
+        }
+        want_end(core, want, status, error);
+        return;
+    }
+    for (uint32_t i = 0; i < want->num_legs; i++)
+        leg_stop(core, &want->legs[i]);
+    if (want->closed == want->num_legs)
+        want_end(core, want, want->status, want->error);
+}
+
+void want_leg_closed(struct core *core, struct want *want)
+{
+    if (want->state == WANT_DRAINING && want->closed == want->num_legs)
+        want_end(core, want, want->status, want->error);
+}
+
+void want_leg_fenced(struct core *core, struct want *want)
+{
+    if (want->state == WANT_ACTIVE && want->fenced == want->num_legs)
+        want_end(core, want, BATON_STATUS_DONE, 0);
+}
+
+static void on_deadline(struct core *core, struct timer *t)
+{
+    struct want *want = (struct want *)((char *)t - offsetof(struct want, deadline));
+    int32_t peer = -1;
+    const char *detail = "its deadline passed while its bytes moved";
+    if (want->state == WANT_QUEUED) {
+        detail = "its deadline passed before the producer's engine gave all its cards";
+        for (uint32_t i = 0; i < want->link->num_contacts; i++)
+            if (want->link->contacts[i].state != CONTACT_GOOD)
+                peer = (int32_t)want->link->contacts[i].peer;
+    }
+    for (uint32_t i = 0; i < want->num_legs && peer < 0; i++) {
+        if (want->legs[i].state == LEG_ASKED)
+            detail = "its deadline passed before it was granted: no offer came, or the producer is silent";
+        if (want->legs[i].state != LEG_FENCED)
+            peer = (int32_t)want->legs[i].contact->peer;
+    }
+    want_fail(core, want, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, peer, detail);
+}
+
+bool want_cancel(struct core *core, baton_id_t id)
+{
+    struct want *want;
+    HASH_FIND(hh, core->wants, &id, sizeof id, want);
+    if (want == NULL)
+        return false;
+    want_fail(core, want, BATON_STATUS_CANCELLED, BATON_ECANCELED, -1, "");
+    return true;
+}
+
+void wants_shut(struct core *core)
+{
+    struct want *want, *next;
+    HASH_ITER(hh, core->wants, want, next)
+    {
+        want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
+    }
+}
+
+void wants_destroy(struct core *core)
+{
+    struct want *want, *next;
+    HASH_ITER(hh, core->wants, want, next)
+    {
+        free(want->submit->tickets);
+        free(want->submit);
+        want_destroy(core, want);
+    }
+}
+
+/* ---- beginnings -------------------------------------------------------------------------------------------------- */
+
+void want_begin(struct core *core, struct want *want)
+{
+    struct link *link = want->link;
+    want->state = WANT_ACTIVE;
+    want->legs = calloc(link->num_contacts, sizeof *want->legs);
+    if (want->legs == NULL) {
+        want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
+        return;
+    }
+    want->num_legs = link->num_contacts;
+    core->num_legs += want->num_legs;
+    for (uint32_t i = 0; i < want->num_legs; i++) {
+        want->legs[i].want = want;
+        want->legs[i].contact = &link->contacts[i];
+    }
+    idle_tell(core, want, 0);
+    for (uint32_t i = 0; i < want->num_legs; i++) {
+        if (op_add(core, &want->legs[i].op, OP_LEG) != 0) {
+            want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
+            return;
+        }
+        leg_ask(core, &want->legs[i]);
+    }
+}
+
+static struct want *want_create(struct core *core, struct core_submit *s)
+{
+    struct want *want = calloc(1, sizeof *want);
+    if (want == NULL)
+        return NULL;
+    want->seq = s->id;
+    want->submit = s;
+    want->peer = -1;
+    HASH_ADD(hh, core->wants, seq, sizeof want->seq, want);
+    if (want->hh.tbl == NULL) {
+        free(want);
+        return NULL;
+    }
+    return want;
+}
+
+void want_submit(struct core *core, struct core_submit *s)
+{
+    struct plan_why why = {{0}};
+    int error = 0;
+    struct want *want = want_create(core, s);
+    if (want == NULL) {
+        core_outcome(core, s, BATON_STATUS_FAILED, BATON_ENOMEM);
+        return;
+    }
+    if (core->shut) {
+        want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
+        return;
+    }
+    struct link *link = link_of(core, s->engine, &error, &why);
+    if (link == NULL) {
+        want_fail(core, want, BATON_STATUS_FAILED, error, -1, why.text);
+        return;
+    }
+    want->link = link;
+    timer_arm(&core->timers, &want->deadline, s->submitted_ns + (uint64_t)s->time_ms * 1000000, on_deadline);
+    if (s->num_tokens == 0) { /* nothing is needed: the producers are told, and that is all */
+        idle_tell(core, want, 0);
+        want_end(core, want, BATON_STATUS_DONE, 0);
+    } else if (link->state == LINK_READY) {
+        want_begin(core, want);
+    } else if (link->state == LINK_REFUSED) {
+        link_queue(core, link, want);
+        want_fail(core, want, BATON_STATUS_FAILED, link->error, link->error_peer, link->why.text);
+    } else {
+        link_queue(core, link, want);
+    }
+}

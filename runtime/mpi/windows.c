@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * windows: checks memory, creates, populates and maps the segments, step by agreed step, so that a rank that fails
+ * takes all others back with it and none waits in a window call alone. The thread that starts runs it. Never creates
+ * dynamic windows, never uses window info that changes what passive calls may do.
+ */
+#include "mpi/windows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "mpi/fabric.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define ALIGNMENT (UINT64_C(2) << 20) /* a huge page */
+#define BYTES_MAX (UINT64_C(1) << 46) /* more is a mistake, and sums of it stay far from overflow */
+#define MIB(bytes) ((double)(bytes) / (1 << 20))
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* What is asked of MPI: room to align by hand, since Open MPI aligns the parts of a shared window to 8 bytes only. */
+static uint64_t asked_bytes(const struct windows *v)
+{
+    return round_up(v->segment_bytes, ALIGNMENT) + ALIGNMENT;
+}
+
+uint8_t windows_pattern(uint32_t rank, uint32_t at)
+{
+    uint32_t x = rank * UINT32_C(2654435761) ^ at * UINT32_C(2246822519);
+    x ^= x >> 15;
+    x *= UINT32_C(3266489917);
+    return (uint8_t)(x >> 16);
+}
+
+/* ---- is there room ----------------------------------------------------------------------------------------------- */
+
+static int lay_out(struct windows *v, const struct windows_wish *wish)
+{
+    if (wish->meta_bytes > BYTES_MAX || wish->pool_bytes > BYTES_MAX)
+        return error_set(BATON_EINVAL, "a segment of %" PRIu64 " + %" PRIu64 " bytes is too large", wish->meta_bytes,
+                         wish->pool_bytes);
+    uint64_t meta_end = round_up(FABRIC_META_OFFSET + wish->meta_bytes, 4096);
+    v->pool_offset = wish->pool_bytes ? round_up(meta_end, ALIGNMENT) : meta_end;
+    v->pool_bytes = wish->pool_bytes;
+    v->segment_bytes = round_up(v->pool_offset + wish->pool_bytes, 4096);
+    return 0;
+}
+
+static int check_shm(const struct world *w, uint64_t needed)
+{
+    struct statvfs fs;
+    if (needed == 0 || statvfs("/dev/shm", &fs) != 0)
+        return 0; /* no /dev/shm to judge by: MPI keeps shared memory elsewhere, and populating finds out */
+    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (needed <= room)
+        return 0;
+    return error_set(BATON_ESHM,
+                     "the %d ranks of this host need %.0f MiB of shared memory, /dev/shm has %.0f MiB free of %.0f: "
+                     "enlarge it (docker run --shm-size, or mount -o remount,size=) or give the caches fewer blocks",
+                     w->host_size, MIB(needed), MIB(room), MIB((uint64_t)fs.f_blocks * fs.f_frsize));
+}
+
+static int check_limit(const struct world *w, uint64_t needed, uint64_t limit)
+{
+    if (limit == 0 || needed <= limit)
+        return 0;
+    return error_set(BATON_ESHM,
+                     "the %d ranks of this host need %.0f MiB for their caches, the memory limit is %.0f MiB: raise the "
+                     "limit of the job or container, or give the caches fewer blocks",
+                     w->host_size, MIB(needed), MIB(limit));
+}
+
+/*
+ * Too little shared memory must be an error now: later it would be a SIGBUS at first touch. A node of one rank has no
+ * need of /dev/shm, since MPI then allocates from the heap.
+ */
+static int check_room(const struct windows *v, struct world *w, uint64_t limit)
+{
+    uint64_t mine[2] = {w->node_size > 1 ? asked_bytes(v) : 0, asked_bytes(v)}, all[2] = {0, 0};
+    MPI_Request request;
+    int error = world_begin(w, "sum of memory");
+    if (error)
+        return error;
+    int rc = MPI_Iallreduce(mine, all, 2, MPI_UINT64_T, MPI_SUM, w->host, &request);
+    error = world_finish(w, "sum of memory", rc, &request);
+    if (error)
+        return error;
+    int local = check_shm(w, all[0]);
+    if (local == 0)
+        local = check_limit(w, all[1], limit);
+    return world_agree(w, "room for the segments", local);
+}
+
+/* ---- the shared window ------------------------------------------------------------------------------------------- */
+
+static int lock_all(MPI_Win win, const char *which)
+{
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    int rc = MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
+    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EWINDOW, which, rc);
+}
+
+static int create_shared(struct windows *v, struct world *w)
+{
+    struct watchdog dog;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* own pages for each rank: near its own NUMA node */
+    world_watch(w, &dog, "create the shared window");
+    int rc = MPI_Win_allocate_shared((MPI_Aint)asked_bytes(v), 1, info, w->node, &v->allocated, &v->shared);
+    watchdog_stop(&dog);
+    MPI_Info_free(&info);
+    int local = 0;
+    if (rc != MPI_SUCCESS) {
+        v->shared = MPI_WIN_NULL;
+        local = world_mpi_error(BATON_EWINDOW, "MPI_Win_allocate_shared (is the osc component sm excluded?)", rc);
+    } else {
+        local = lock_all(v->shared, "MPI_Win_lock_all on the shared window");
+        v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
+    }
+    return world_agree(w, "create the shared window", local);
+}
+
+static void touch(uint8_t *base, uint64_t bytes, uint64_t page)
+{
+    for (uint64_t at = 0; at < bytes; at += page)
+        *(volatile uint8_t *)(base + at) = 0;
+}
+
+/*
+ * Every page of my segment gets its memory here, on my NUMA node, so that no rank meets a fault (or a SIGBUS) later.
+ * The segment begins and ends on a page.
+ */
+static int populate(const struct windows *v, const struct windows_wish *wish, const struct logger *log)
+{
+    int rc;
+    if (madvise(v->segment, v->segment_bytes, MADV_HUGEPAGE) != 0)
+        log_line(log, LOG_DEBUG, "no huge pages for the segment: %s", strerror(errno));
+    if (wish->bind)
+        wish->bind(v->segment, v->segment_bytes, wish->bind_arg);
+    do
+        rc = madvise(v->segment, v->segment_bytes, MADV_POPULATE_WRITE);
+    while (rc != 0 && (errno == EINTR || errno == EAGAIN));
+    if (rc != 0 && errno == EINVAL) { /* a kernel that does not know it: check_room was the only guard */
+        touch(v->segment, v->segment_bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+        rc = 0;
+    }
+    if (rc != 0)
+        return error_set(BATON_ESHM,
+                         "the system has no memory for a segment of %.0f MiB (%s): free some, raise the job's limit or "
+                         "give the cache fewer blocks",
+                         MIB(v->segment_bytes), strerror(errno));
+    return 0;
+}
+
+static void write_first_page(const struct windows *v, uint32_t rank)
+{
+    bell_init((struct bell *)v->segment);
+    for (uint32_t at = 0; at < WINDOWS_PATTERN_BYTES; at++)
+        v->segment[WINDOWS_PATTERN_OFFSET + at] = windows_pattern(rank, at);
+    windows_sync(v);
+}
+
+/* ---- finding the others' segments -------------------------------------------------------------------------------- */
+
+static bool pattern_is_there(const uint8_t *segment, uint32_t rank)
+{
+    for (uint32_t at = 0; at < WINDOWS_PATTERN_BYTES; at++)
+        if (segment[WINDOWS_PATTERN_OFFSET + at] != windows_pattern(rank, at))
+            return false;
+    return true;
+}
+
+/* `slack` is how far behind the beginning of its part the owner's aligned segment lies. */
+static int map_one(struct windows *v, int node_rank, uint32_t rank, uint64_t slack)
+{
+    MPI_Aint bytes = 0;
+    int unit = 0;
+    uint8_t *base = NULL;
+    int rc = MPI_Win_shared_query(v->shared, node_rank, &bytes, &unit, &base);
+    if (rc != MPI_SUCCESS)
+        return world_mpi_error(BATON_EWINDOW, "MPI_Win_shared_query", rc);
+    if (slack > (uint64_t)bytes || v->parts[rank].bytes > (uint64_t)bytes - slack)
+        return error_set(BATON_EWINDOW, "rank %" PRIu32 "'s segment does not fit into its part of the shared window",
+                         rank);
+    if (!pattern_is_there(base + slack, rank))
+        return error_set(BATON_EWINDOW, "rank %" PRIu32 "'s segment is not where the shared window says", rank);
+    v->parts[rank].mapped = base + slack;
+    return 0;
+}
+
+static int map_node(struct windows *v, struct world *w, const uint64_t (*told)[2])
+{
+    MPI_Group node, world;
+    int error = 0;
+    MPI_Comm_group(w->node, &node);
+    MPI_Comm_group(w->comm, &world);
+    for (int i = 0; i < w->node_size && error == 0; i++) {
+        int rank = MPI_UNDEFINED;
+        MPI_Group_translate_ranks(node, 1, &i, world, &rank);
+        error = map_one(v, i, (uint32_t)rank, told[rank][1]);
+    }
+    MPI_Group_free(&node);
+    MPI_Group_free(&world);
+    return error;
+}
+
+/* Everybody learns the length of every segment, and maps those of its node. */
+static int find_segments(struct windows *v, struct world *w)
+{
+    uint64_t mine[2] = {v->segment_bytes, (uint64_t)(v->segment - v->allocated)};
+    uint64_t(*told)[2] = calloc((size_t)w->size, sizeof *told);
+    v->parts = calloc((size_t)w->size, sizeof *v->parts);
+    int local = told && v->parts ? 0 : error_set(BATON_ENOMEM, "no memory for the table of %d segments", w->size);
+    int error = world_agree(w, "table of segments", local);
+    if (error == 0)
+        error = world_allgather(w, "lengths of the segments", mine, sizeof mine, told);
+    if (error && w->lost)
+        return error; /* MPI may still write into `told` */
+    if (error == 0) {
+        windows_sync(v); /* the owners' patterns before my reading them */
+        for (int r = 0; r < w->size; r++)
+            v->parts[r].bytes = told[r][0];
+        error = world_agree(w, "map the node's segments", map_node(v, w, (const uint64_t(*)[2])told));
+    }
+    free(told);
+    return error;
+}
+
+/* ---- the overlay ------------------------------------------------------------------------------------------------- */
+
+static int create_overlay(struct windows *v, struct world *w)
+{
+    struct watchdog dog;
+    if (w->nodes < 2)
+        return 0;
+    world_watch(w, &dog, "create the window over all nodes");
+    int rc = MPI_Win_create(v->segment, (MPI_Aint)v->segment_bytes, 1, MPI_INFO_NULL, w->comm, &v->overlay);
+    watchdog_stop(&dog);
+    int local = 0;
+    if (rc != MPI_SUCCESS) {
+        v->overlay = MPI_WIN_NULL;
+        local = error_set(BATON_EWINDOW,
+                          "MPI_Win_create over all nodes failed (MPI error %d): no usable one-sided component. Set "
+                          "OMPI_MCA_osc=ucx,sm and OMPI_MCA_opal_common_ucx_tls=any (or OMPI_MCA_osc=^pt2pt); Debian's "
+                          "openmpi-mca-params.conf excludes ucx",
+                          rc);
+    } else {
+        local = lock_all(v->overlay, "MPI_Win_lock_all on the window over all nodes");
+    }
+    return world_agree(w, "create the window over all nodes", local);
+}
+
+static void name_window(MPI_Win win, char *name)
+{
+    int length = 0;
+    name[0] = '\0';
+    if (win != MPI_WIN_NULL && MPI_Win_get_name(win, name, &length) != MPI_SUCCESS)
+        name[0] = '\0';
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
+
+int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish)
+{
+    v->shared = v->overlay = MPI_WIN_NULL;
+    int error = world_agree(w, "layout of the segment", lay_out(v, wish));
+    if (error == 0)
+        error = check_room(v, w, wish->memory_limit);
+    if (error == 0)
+        error = create_shared(v, w);
+    if (error == 0) {
+        int local = populate(v, wish, w->log);
+        if (local == 0)
+            write_first_page(v, (uint32_t)w->rank);
+        error = world_agree(w, "populate the segment", local);
+    }
+    if (error == 0)
+        error = find_segments(v, w);
+    if (error == 0)
+        error = create_overlay(v, w);
+    if (error) {
+        if (!w->lost)
+            windows_close(v, w);
+        return error;
+    }
+    name_window(v->shared, v->shared_name);
+    name_window(v->overlay, v->overlay_name);
+    return 0;
+}
+
+static void release(MPI_Win *win, const char *which, const struct logger *log)
+{
+    if (*win == MPI_WIN_NULL)
+        return;
+    int rc = MPI_Win_unlock_all(*win);
+    if (rc != MPI_SUCCESS)
+        log_line(log, LOG_WARN, "MPI_Win_unlock_all of the %s window failed: MPI error %d", which, rc);
+    rc = MPI_Win_free(win);
+    if (rc != MPI_SUCCESS)
+        log_line(log, LOG_WARN, "MPI_Win_free of the %s window failed: MPI error %d", which, rc);
+    *win = MPI_WIN_NULL;
+}
+
+void windows_close(struct windows *v, struct world *w)
+{
+    struct watchdog dog;
+    world_watch(w, &dog, "free the windows");
+    release(&v->overlay, "outer", w->log); /* before the memory under it goes */
+    release(&v->shared, "shared", w->log);
+    watchdog_stop(&dog);
+    free(v->parts);
+    v->parts = NULL;
+    v->segment = v->allocated = NULL;
+}
+
+/* ---- the reactor's ----------------------------------------------------------------------------------------------- */
+
+void windows_sync(const struct windows *v)
+{
+    if (v->shared != MPI_WIN_NULL)
+        MPI_Win_sync(v->shared);
+    if (v->overlay != MPI_WIN_NULL)
+        MPI_Win_sync(v->overlay);
+    /* Some components only poll in MPI_Win_sync: this orders my loads and stores on either side of the call. */
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+struct bell *windows_bell(const struct windows *v, uint32_t rank)
+{
+    return (struct bell *)v->parts[rank].mapped;
+}
