@@ -296,7 +296,8 @@ typedef struct baton_offer_params {
  * stay so until the offer's event. Returns in microseconds; the array is reusable at return. *ticket and *id may be
  * NULL. Any thread.
  * Ends in one event BATON_EVENT_OFFER: DONE once every rank of every seat acknowledged; EXPIRED; CANCELLED by either
- * side; FAILED (EEXIST: the key's former offer lives, ESEAT, or what made the consumer fail).
+ * side; FAILED (EEXIST: the key's former offer lives; EAGAIN: no room
+ * for its block table, BATON_TABLE_BYTES; or what made the consumer fail).
  * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ENOSYS (attach), ENOMEM.
  */
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
@@ -410,7 +411,8 @@ BATON_API int baton_pending(baton_t *b, baton_pending_t *out, int max);
 typedef struct baton_stats {
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
-    uint64_t bytes[BATON_PATHS], runs[BATON_PATHS]; /**< received; contiguous runs they came in */
+    uint64_t bytes[BATON_PATHS]; /**< received by wants that were done */
+    uint64_t gets;               /**< contiguous runs read by MPI_Get or MPI_Rget */
     uint64_t handshakes, handshake_ns_sum, handshake_ns_max, handshake_retries; /**< completed, and how long they took */
     uint64_t messages_sent, messages_received, messages_bad;
     uint64_t stale;        /**< legs whose generation had changed at the re-read */

@@ -42,10 +42,8 @@ void core_destroy(struct core *core)
         free(u);
     }
     while (core->outcomes != NULL) {
-        struct core_submit *s = core->outcomes;
-        core->outcomes = s->next;
-        free(s->tickets);
-        free(s);
+        struct core_submit *s = core_take(core);
+        core_submit_free(s);
     }
     HASH_CLEAR(hh, core->ops);
     for (uint32_t i = 0; core->reads_me != NULL && i < core->c.directory->num_engines; i++)
@@ -212,8 +210,7 @@ void core_submit(struct core *core, uint64_t now, struct core_submit *s)
             offer_cancel(core, s->id, BATON_ECANCELED);
         break;
     }
-    free(s->tickets);
-    free(s);
+    core_submit_free(s);
 }
 
 uint64_t core_next_ns(const struct core *core)
@@ -267,16 +264,20 @@ void core_outcome(struct core *core, struct core_submit *s, baton_status_t statu
     core->outcomes_last = s;
 }
 
-bool core_take(struct core *core, baton_event_t *out)
+struct core_submit *core_take(struct core *core)
 {
     struct core_submit *s = core->outcomes;
+    if (s != NULL)
+        core->outcomes = s->next;
+    return s;
+}
+
+void core_submit_free(struct core_submit *s)
+{
     if (s == NULL)
-        return false;
-    core->outcomes = s->next;
-    *out = s->event;
+        return;
     free(s->tickets);
     free(s);
-    return true;
 }
 
 void core_shut(struct core *core, uint64_t now)

@@ -84,8 +84,9 @@ bool core_is_busy(const struct core *core);
 /** A lease is granted to a peer whose path needs this process to poll. */
 bool core_is_serving(const struct core *core);
 
-/** Takes one outcome. False: none. */
-bool core_take(struct core *core, baton_event_t *out);
+/** Takes one that ended: its event is filled. NULL: none. The caller's now: core_submit_free. */
+struct core_submit *core_take(struct core *core);
+void core_submit_free(struct core_submit *submit);
 
 /** Ends everything with BATON_ECLOSED. Step until core_is_quiet. */
 void core_shut(struct core *core, uint64_t now);

@@ -50,18 +50,6 @@ static const baton_ticket_t *ticket_for(const struct core_submit *s, uint32_t pe
     return NULL;
 }
 
-static void readers_name(struct core *core, uint32_t peer, struct wire_message *m)
-{
-    const struct directory *d = core->c.directory;
-    bool reads[BATON_ENGINE_RANKS_MAX];
-    m->num_readers_bits = d->engines[core->engine].num_ranks;
-    if (link_readers(core, core->engine, d->engine_of[peer], d->index_of[peer], reads) != 0)
-        return; /* out of memory: the producer refuses it, and it is sent again */
-    for (uint32_t i = 0; i < m->num_readers_bits; i++)
-        if (reads[i])
-            m->readers[i / 8] |= (uint8_t)(1u << (i % 8));
-}
-
 static void on_resend(struct core *core, struct timer *t);
 
 static void ask(struct core *core, struct leg *leg)
@@ -77,7 +65,8 @@ static void ask(struct core *core, struct leg *leg)
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                              .ticket_serial = ticket != NULL ? ticket->serial : 0};
     memcpy(m.key, s->key, sizeof m.key);
-    readers_name(core, leg->contact->peer, &m);
+    m.num_readers_bits = core->c.directory->engines[core->engine].num_ranks;
+    memcpy(m.readers, leg->contact->readers, sizeof m.readers);
     core_send(core, leg->contact->peer, &m);
     leg->told = true;
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
@@ -122,7 +111,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
     leg->state = LEG_TABLE;
     leg->want->submit->event.wait_ns = core->now - s->submitted_ns;
     /* The ids needed lie in front; the checksum is over all, so all are read. */
-    leg->taken = wire_table_bytes(m->num_blocks);
+    leg->table_bytes = (uint32_t)wire_table_bytes(m->num_blocks);
     run_add(core, leg);
 }
 
@@ -162,7 +151,6 @@ static void on_table(struct core *core, struct leg *leg, const struct port_event
         return;
     }
     plan_transfer_init(&leg->transfer, leg->contact->plan, s->num_tokens, leg->src_blocks, s->blocks);
-    leg->taken = 0;
     leg->state = LEG_MOVING;
     run_add(core, leg);
 }
@@ -172,7 +160,7 @@ static void on_moved(struct core *core, struct leg *leg, const struct port_event
     baton_path_t path = core->c.path[leg->contact->peer];
     leg->landed += e->moved;
     core->inflight -= e->moved;
-    core->stats.runs[path] += e->runs;
+    core->stats.gets += e->runs;
     if (leg->state != LEG_MOVING)
         return;
     if (e->error != 0) {
@@ -240,7 +228,7 @@ static bool advance(struct core *core, struct leg *leg)
     struct contact *c = leg->contact;
     int64_t rc;
     if (leg->state == LEG_TABLE) {
-        rc = port->card(port->self, c->peer, c->arena_offset + leg->table_offset, (uint32_t)leg->taken, leg->op.tag);
+        rc = port->card(port->self, c->peer, c->arena_offset + leg->table_offset, leg->table_bytes, leg->op.tag);
     } else if (leg->state == LEG_FENCE) {
         rc = port->board(port->self, c->peer, c->board_offset + 8 * (uint64_t)leg->slot, leg->op.tag);
     } else {

@@ -99,6 +99,21 @@ static int contacts_from(struct link *link, const struct directory_engine *engin
     return 0;
 }
 
+static int readers_from(struct core *core, struct link *link)
+{
+    const struct directory *d = core->c.directory;
+    bool reads[BATON_ENGINE_RANKS_MAX];
+    for (uint32_t k = 0; k < link->num_contacts; k++) {
+        struct contact *c = &link->contacts[k];
+        int rc = link_readers(core, core->engine, link->engine, d->index_of[c->peer], reads);
+        if (rc != 0)
+            return rc;
+        for (uint32_t i = 0; i < d->engines[core->engine].num_ranks; i++)
+            c->readers[i / 8] |= (uint8_t)((unsigned)reads[i] << (i % 8));
+    }
+    return 0;
+}
+
 /* The first rank of my engine tells producer ranks that nobody of it reads that they are not needed. */
 static int idle_from(struct core *core, struct link *link)
 {
@@ -143,6 +158,8 @@ struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan
     link->engine = engine;
     int n = sources_of(&d->engines[core->engine], core->index, &d->engines[engine], &parts, why);
     int rc = n < 0 ? n : contacts_from(link, &d->engines[engine], parts, (uint32_t)n);
+    if (rc == 0)
+        rc = readers_from(core, link);
     if (rc == 0)
         rc = idle_from(core, link);
     if (n >= 0)

@@ -484,10 +484,7 @@ void offers_destroy(struct core *core)
     struct offer *o, *next;
     HASH_ITER(hh, core->offers, o, next)
     {
-        if (o->submit != NULL) {
-            free(o->submit->tickets);
-            free(o->submit);
-        }
+        core_submit_free(o->submit);
         offer_destroy(core, o);
     }
 }

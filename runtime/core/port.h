@@ -77,7 +77,7 @@ struct port_event {
     const uint8_t *data; /* MESSAGE, CARD: valid until core_step returns */
     uint32_t bytes;      /* MESSAGE, CARD: of data */
     uint64_t moved;      /* MOVED: bytes, also of those that failed */
-    uint64_t runs;       /* MOVED: contiguous runs */
+    uint64_t runs;       /* MOVED: runs read by MPI; 0 for copies */
     uint64_t generation; /* BOARD */
 };
 

@@ -93,6 +93,7 @@ struct contact {
     struct timer timer;      /* deadline of a reading, or pause before the next */
     struct plan_box *boxes;  /* my parts that it serves; in the link's array */
     uint32_t num_boxes;
+    uint8_t readers[WIRE_READERS_BYTES]; /* bit i: the rank of index i of my engine reads from it too */
     struct plan *plan;       /* GOOD */
     uint64_t board_offset, arena_offset, arena_bytes, pool_offset;
     uint32_t board_slots, num_blocks; /* the peer's */
@@ -133,6 +134,7 @@ struct leg {
     struct timer resend;
     uint64_t pause_ns;
     uint32_t slot;
+    uint32_t table_bytes;
     uint64_t generation, table_offset;
     uint32_t *src_blocks;
     struct plan_transfer transfer;

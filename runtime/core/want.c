@@ -147,8 +147,7 @@ void wants_destroy(struct core *core)
     struct want *want, *next;
     HASH_ITER(hh, core->wants, want, next)
     {
-        free(want->submit->tickets);
-        free(want->submit);
+        core_submit_free(want->submit);
         want_destroy(core, want);
     }
 }

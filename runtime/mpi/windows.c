@@ -113,6 +113,18 @@ static int lock_all(MPI_Win win, const char *which)
     return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EWINDOW, which, rc);
 }
 
+/* Freeing is collective: a window that is missing on some ranks can never be freed by the others. */
+static int agree_on_window(struct world *w, const char *step, int local, MPI_Win *win)
+{
+    int error = world_agree(w, step, local);
+    if (error == 0 || w->lost || world_unanimous(w, "is the window everywhere", *win != MPI_WIN_NULL))
+        return error;
+    if (*win != MPI_WIN_NULL)
+        log_line(w->log, LOG_WARN, "step '%s' failed on some ranks only: the window stays until the process ends", step);
+    *win = MPI_WIN_NULL;
+    return error;
+}
+
 static int create_shared(struct windows *v, struct world *w)
 {
     struct watchdog dog;
@@ -131,7 +143,7 @@ static int create_shared(struct windows *v, struct world *w)
         local = lock_all(v->shared, "MPI_Win_lock_all on the shared window");
         v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
     }
-    return world_agree(w, "create the shared window", local);
+    return agree_on_window(w, "create the shared window", local, &v->shared);
 }
 
 static void touch(uint8_t *base, uint64_t bytes, uint64_t page)
@@ -261,7 +273,7 @@ static int create_overlay(struct windows *v, struct world *w)
     } else {
         local = lock_all(v->overlay, "MPI_Win_lock_all on the window over all nodes");
     }
-    return world_agree(w, "create the window over all nodes", local);
+    return agree_on_window(w, "create the window over all nodes", local, &v->overlay);
 }
 
 static void name_window(MPI_Win win, char *name)

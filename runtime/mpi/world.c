@@ -239,6 +239,23 @@ int world_agree(struct world *w, const char *step, int local)
     return w->verdict.code == 0 ? 0 : share_sentence(w, step);
 }
 
+/* The least of all ranks' least_in, number by number. */
+static int least(struct world *w, const char *step)
+{
+    MPI_Request request;
+    int error = world_begin(w, step);
+    if (error)
+        return error;
+    int rc = MPI_Iallreduce(w->least_in, w->least_out, 2, MPI_INT, MPI_MIN, w->comm, &request);
+    return world_finish(w, step, rc, &request);
+}
+
+bool world_unanimous(struct world *w, const char *step, bool mine)
+{
+    w->least_in[0] = w->least_in[1] = mine;
+    return least(w, step) == 0 && w->least_out[0] != 0;
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static const char *level_name(int level)
@@ -317,7 +334,6 @@ static int resolve_mode(struct world *w, baton_progress_mode_t asked)
     static const int wishes[] = {[BATON_PROGRESS_AUTO] = WISH_AUTO,
                                  [BATON_PROGRESS_THREAD] = WISH_THREAD,
                                  [BATON_PROGRESS_CALLER] = WISH_CALLER};
-    MPI_Request request;
     int local = 0;
     if ((unsigned)asked > BATON_PROGRESS_CALLER)
         local = error_set(BATON_EINVAL, "progress mode %d is unknown", (int)asked);
@@ -330,16 +346,12 @@ static int resolve_mode(struct world *w, baton_progress_mode_t asked)
     if (local)
         return local;
 
-    w->weakest_in[0] = w->level;
-    w->weakest_in[1] = wishes[asked];
-    int error = world_begin(w, "progress mode");
+    w->least_in[0] = w->level;
+    w->least_in[1] = wishes[asked];
+    int error = least(w, "progress mode");
     if (error)
         return error;
-    int rc = MPI_Iallreduce(w->weakest_in, w->weakest_out, 2, MPI_INT, MPI_MIN, w->comm, &request);
-    error = world_finish(w, "progress mode", rc, &request);
-    if (error)
-        return error;
-    bool threads = w->weakest_out[0] >= MPI_THREAD_MULTIPLE && w->weakest_out[1] != WISH_CALLER;
+    bool threads = w->least_out[0] >= MPI_THREAD_MULTIPLE && w->least_out[1] != WISH_CALLER;
     w->mode = asked != BATON_PROGRESS_AUTO ? asked : threads ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
     return 0;
 }

@@ -53,7 +53,7 @@ struct world {
     uint32_t *arrived; /* rank 0: by rank, the step it came to */
     int first_silent;  /* rank 0: all ranks before it came to this step */
     struct world_ballot ballot, verdict;
-    int weakest_in[2], weakest_out[2];
+    int least_in[2], least_out[2];
     char sentence[WORLD_SENTENCE_BYTES]; /* broadcast by the rank that failed */
     char agreed[WORLD_SENTENCE_BYTES];   /* the last one that was, so that it is not given a rank twice */
 };
@@ -67,6 +67,9 @@ void world_close(struct world *w);
 
 /** See fabric_agree. */
 int world_agree(struct world *w, const char *step, int local);
+
+/** Whether `mine` is true on every rank: one step. False also where the world is lost. */
+bool world_unanimous(struct world *w, const char *step, bool mine);
 
 /** Begins a step: counts it and tells rank 0. Then start one nonblocking collective and world_finish it. */
 int world_begin(struct world *w, const char *step);

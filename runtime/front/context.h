@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context: who owns what, on which thread.
+ *
+ *   any thread     submits (ring), events (ring), counters (atomics), snapshot (under its lock)
+ *   the reactor    core, paths, fabric after start
+ *   opening thread everything before start and after the reactor has been joined
+ */
+#ifndef BATON_FRONT_CONTEXT_H
+#define BATON_FRONT_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "baton.h"
+
+#include "base/ring.h"
+#include "base/settings.h"
+#include "core/core.h"
+#include "front/paths.h"
+#include "mpi/fabric.h"
+#include "observe/log.h"
+#include "topo/topo.h"
+
+struct baton_cache {
+    baton_geometry_t geometry; /* tensors: our copy */
+    void *base;                /* after start */
+};
+
+enum context_state { CONTEXT_OPEN, CONTEXT_STARTED, CONTEXT_FAILED };
+
+#define SNAPSHOT_PENDING 64
+
+struct baton {
+    struct settings settings;
+    struct logger log;
+    baton_open_params_t who;
+    struct topo_place place;
+    enum context_state state;
+
+    struct fabric *fabric;
+    struct baton_cache *cache; /* NULL: none declared */
+    struct directory *directory;
+    struct paths *paths;
+    struct core *core;
+    uint64_t incarnation;
+
+    /* between any thread and the reactor */
+    struct ring *submits, *events;
+    int event_fd;
+    _Atomic uint32_t open_calls;  /* accepted and not yet polled: each has its event's place */
+    _Atomic uint32_t open_offers; /* accepted and not yet ended: each may need a lease */
+    _Atomic uint32_t waiting;     /* events in the ring */
+    _Atomic uint64_t next_id, refused;
+
+    /* the reactor */
+    pthread_t thread;
+    bool threaded; /* the thread runs */
+    _Atomic bool stop;
+    bool lost; /* it could not be stopped in order */
+    uint64_t turns, sleeps, snapshot_due;
+
+    pthread_mutex_t snapshot_lock;
+    baton_stats_t stats;
+    baton_pending_t pending[SNAPSHOT_PENDING];
+    int num_pending;
+};
+
+/* reactor.c */
+
+/** Starts the thread (BATON_PROGRESS_THREAD), or readies baton_progress. 0 or BATON_ESYSTEM. */
+int reactor_start(struct baton *b);
+
+/**
+ * Ends all transfers and stops: the thread is joined. BATON_EPEER if it does not come to rest within BATON_START_MS:
+ * then it is left alone and nothing of it may be freed.
+ */
+int reactor_stop(struct baton *b);
+
+/** One turn. True: something happened. The reactor's, or in caller mode the caller's. */
+bool reactor_turn(struct baton *b);
+
+#endif
