@@ -130,14 +130,15 @@ static int post(struct control *c, struct control_peer *p, struct control_slot *
     int done = 0;
     seal(slot->bytes, &e);
     slot->peer = p->rank;
-    int rc = MPI_Isend(slot->bytes, (int)(CONTROL_ENVELOPE + bytes), MPI_BYTE, (int)p->rank, TAG_CONTROL, c->comm,
-                       &request);
+    int rc =
+        MPI_Isend(slot->bytes, (int)(CONTROL_ENVELOPE + bytes), MPI_BYTE, (int)p->rank, TAG_CONTROL, c->comm, &request);
     if (rc == MPI_SUCCESS) {
         p->posted++;
         p->returned = p->consumed;
         rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     }
-    if (rc != MPI_SUCCESS) { /* the slot stays out of use: MPI may still read it */
+    if (rc != MPI_SUCCESS) {
+        free_slot(c, slot);
         return lose(c, p, rc);
     }
     ring(c, p->rank);
@@ -237,8 +238,7 @@ static int advance_sends(struct control *c)
 
 static int post_receive(struct control *c, uint32_t at)
 {
-    int rc = MPI_Irecv(c->received[at], CONTROL_BYTES, MPI_BYTE, MPI_ANY_SOURCE, TAG_CONTROL, c->comm,
-                       &c->receive[at]);
+    int rc = MPI_Irecv(c->received[at], CONTROL_BYTES, MPI_BYTE, MPI_ANY_SOURCE, TAG_CONTROL, c->comm, &c->receive[at]);
     return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "posting a receive", rc);
 }
 
@@ -295,9 +295,9 @@ static void refuse(struct control *c, uint32_t rank, const char *why)
 static bool accept(struct control *c, uint32_t rank, const uint8_t *data, int bytes)
 {
     struct envelope e;
-    struct control_peer *p = peer_of(c, rank);
+    struct control_peer *p = rank < (uint32_t)c->world->size ? peer_of(c, rank) : NULL;
     if (!p) {
-        refuse(c, rank, "no memory for its state");
+        refuse(c, rank, "no such rank, or no memory for its state");
         return false;
     }
     if (bytes < 0 || !unseal(data, bytes, &e)) {
@@ -461,8 +461,8 @@ int control_drain(struct control *c)
     for (unsigned polls = 0; error == 0 && c->arrived != c->expected; polls++) {
         error = discard(c);
         if (clock_now_ns() > deadline)
-            error = error_set(BATON_EPEER, "%" PRIu32 " messages did not arrive before closing",
-                              c->expected - c->arrived);
+            error =
+                error_set(BATON_EPEER, "%" PRIu32 " messages did not arrive before closing", c->expected - c->arrived);
         world_pause(polls);
     }
     return error;

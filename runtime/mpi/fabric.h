@@ -29,10 +29,11 @@ struct fabric;
  * Own duplicate, thread level, node communicators (BATON_FAKE_NODES splits a host's ranks, in order, into k parts),
  * agreement that all ranks came here. MPI_COMM_NULL: MPI_COMM_WORLD, MPI initialised where it is not. `mode` AUTO is
  * resolved by the level that MPI gives. Errors are agreed: every rank returns the same (error_set has the sentence,
- * naming the rank where it arose).
+ * naming the rank where it arose). `local` is what this rank found wrong before (with its sentence set), or 0: it is
+ * agreed on like the rest.
  */
 int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
-                struct fabric **out);
+                struct fabric **out, int local);
 
 uint32_t fabric_rank(const struct fabric *f);
 uint32_t fabric_size(const struct fabric *f);

@@ -77,10 +77,11 @@ static int check_limit(const struct world *w, uint64_t needed, uint64_t limit)
 {
     if (limit == 0 || needed <= limit)
         return 0;
-    return error_set(BATON_ESHM,
-                     "the %d ranks of this host need %.0f MiB for their caches, the memory limit is %.0f MiB: raise the "
-                     "limit of the job or container, or give the caches fewer blocks",
-                     w->host_size, MIB(needed), MIB(limit));
+    return error_set(
+        BATON_ESHM,
+        "the %d ranks of this host need %.0f MiB for their caches, the memory limit is %.0f MiB: raise the "
+        "limit of the job or container, or give the caches fewer blocks",
+        w->host_size, MIB(needed), MIB(limit));
 }
 
 /*
@@ -120,7 +121,8 @@ static int agree_on_window(struct world *w, const char *step, int local, MPI_Win
     if (error == 0 || w->lost || world_unanimous(w, "is the window everywhere", *win != MPI_WIN_NULL))
         return error;
     if (*win != MPI_WIN_NULL)
-        log_line(w->log, LOG_WARN, "step '%s' failed on some ranks only: the window stays until the process ends", step);
+        log_line(w->log, LOG_WARN, "step '%s' failed on some ranks only: the window stays until the process ends",
+                 step);
     *win = MPI_WIN_NULL;
     return error;
 }

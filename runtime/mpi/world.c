@@ -97,8 +97,9 @@ static int give_up(struct world *w, const char *step)
         snprintf(silent, sizeof silent, "none, but some did not answer afterwards");
     log_line(w->log, LOG_ERROR, "step '%s' was not completed within %" PRIu64 " ms; silent ranks: %s", step,
              w->settings.start_ms, silent);
-    return error_set(BATON_ETIMEDOUT, "step '%s': not completed within %" PRIu64 " ms (BATON_START_MS); silent ranks: %s",
-                     step, w->settings.start_ms, silent);
+    return error_set(BATON_ETIMEDOUT,
+                     "step '%s': not completed within %" PRIu64 " ms (BATON_START_MS); silent ranks: %s", step,
+                     w->settings.start_ms, silent);
 }
 
 static int refuse_lost(const char *step)
@@ -186,8 +187,7 @@ static int injected(struct world *w, const char *step, int local)
     if (w->settings.fail_step == 0 || w->agreements != w->settings.fail_step ||
         (uint64_t)w->rank != w->settings.fail_rank || local < 0)
         return local;
-    return error_set(BATON_EWINDOW, "failure at step '%s', asked for by BATON_FAIL_STEP=%" PRIu32, step,
-                     w->agreements);
+    return error_set(BATON_EWINDOW, "failure at step '%s', asked for by BATON_FAIL_STEP=%" PRIu32, step, w->agreements);
 }
 
 /* The rank that failed writes the sentence that all will return. */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bytes: little-endian fields, written and read within bounds. A reader or writer that would cross its end turns bad
+ * and stays so; a bad reader yields zeros.
+ */
+#ifndef BATON_CORE_BYTES_H
+#define BATON_CORE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct writer {
+    uint8_t *at, *end;
+    bool bad;
+};
+
+struct reader {
+    const uint8_t *at, *end;
+    bool bad;
+};
+
+static inline void put_bytes(struct writer *w, const void *data, size_t n)
+{
+    if (w->bad || (size_t)(w->end - w->at) < n) {
+        w->bad = true;
+        return;
+    }
+    if (n > 0)
+        memcpy(w->at, data, n);
+    w->at += n;
+}
+
+static inline void put_number(struct writer *w, uint64_t value, unsigned n)
+{
+    uint8_t out[8];
+    for (unsigned i = 0; i < n; i++)
+        out[i] = (uint8_t)(value >> (8 * i));
+    put_bytes(w, out, n);
+}
+
+static inline void put8(struct writer *w, uint8_t v)
+{
+    put_number(w, v, 1);
+}
+static inline void put16(struct writer *w, uint16_t v)
+{
+    put_number(w, v, 2);
+}
+static inline void put32(struct writer *w, uint32_t v)
+{
+    put_number(w, v, 4);
+}
+static inline void put64(struct writer *w, uint64_t v)
+{
+    put_number(w, v, 8);
+}
+
+/* Text in a field of n bytes, the rest zero. */
+static inline void put_text(struct writer *w, const char *text, size_t n)
+{
+    size_t used = strnlen(text, n - 1);
+    put_bytes(w, text, used);
+    for (; used < n; used++)
+        put8(w, 0);
+}
+
+static inline void get_bytes(struct reader *r, void *out, size_t n)
+{
+    if (r->bad || (size_t)(r->end - r->at) < n) {
+        r->bad = true;
+        memset(out, 0, n);
+        return;
+    }
+    if (n > 0)
+        memcpy(out, r->at, n);
+    r->at += n;
+}
+
+static inline uint64_t get_number(struct reader *r, unsigned n)
+{
+    uint8_t in[8] = {0};
+    uint64_t value = 0;
+    get_bytes(r, in, n);
+    for (unsigned i = 0; i < n; i++)
+        value |= (uint64_t)in[i] << (8 * i);
+    return value;
+}
+
+static inline uint8_t get8(struct reader *r)
+{
+    return (uint8_t)get_number(r, 1);
+}
+static inline uint16_t get16(struct reader *r)
+{
+    return (uint16_t)get_number(r, 2);
+}
+static inline uint32_t get32(struct reader *r)
+{
+    return (uint32_t)get_number(r, 4);
+}
+static inline uint64_t get64(struct reader *r)
+{
+    return get_number(r, 8);
+}
+
+/* A text that does not end within its field is bad. */
+static inline void get_text(struct reader *r, char *out, size_t n)
+{
+    get_bytes(r, out, n);
+    if (out[n - 1] != '\0') {
+        r->bad = true;
+        out[0] = '\0';
+    }
+}
+
+#endif

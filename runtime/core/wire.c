@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire: messages and directory rows as bytes, see wire.h; cards and tables are in card.c. Reading and writing go through
+ * bytes.h, whose reader turns bad once anything is out of bounds and then yields zeros, so a decoder checks once, at its
+ * end.
+ */
+#include "core/wire.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/bytes.h"
+
+#define MESSAGE_MAGIC 0x4d42u /* "BM" */
+#define ROW_MAGIC 0x5242u     /* "BR" */
+#define MESSAGE_HEADER 24u
+
+const char *wire_type_name(enum wire_type type)
+{
+    static const char *const names[] = {"?", "WANT", "GRANT", "NACK", "DONE", "CANCEL", "CLOSED", "RELEASE"};
+    return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
+{
+    memset(out, 0, WIRE_ROW_BYTES);
+    struct writer w = {.at = out, .end = out + WIRE_ROW_BYTES};
+    put16(&w, ROW_MAGIC);
+    put8(&w, WIRE_VERSION);
+    put8(&w, row->role);
+    put_text(&w, row->engine, BATON_ENGINE_NAME_MAX);
+    put16(&w, row->tp);
+    put16(&w, row->pp);
+    put16(&w, row->tp_rank);
+    put16(&w, row->pp_rank);
+    put32(&w, row->node);
+    put32(&w, row->package);
+    put32(&w, row->numa);
+    put32(&w, row->box.layer_first);
+    put32(&w, row->box.layer_count);
+    put32(&w, row->box.head_first);
+    put32(&w, row->box.head_count);
+    put64(&w, row->incarnation);
+    put64(&w, row->card_offset);
+    put32(&w, row->card_bytes);
+    struct writer tail = {.at = out + WIRE_ROW_BYTES - 8, .end = out + WIRE_ROW_BYTES};
+    put64(&tail, XXH3_64bits(out, WIRE_ROW_BYTES - 8));
+}
+
+static bool engine_name_is_good(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    return name[0] != '\0' && strspn(name, allowed) == strlen(name);
+}
+
+static bool range_is_good(uint32_t first, uint32_t count)
+{
+    return count <= UINT32_MAX - first;
+}
+
+int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
+{
+    struct reader r = {.at = in, .end = in + WIRE_ROW_BYTES};
+    struct reader tail = {.at = in + WIRE_ROW_BYTES - 8, .end = in + WIRE_ROW_BYTES};
+    memset(row, 0, sizeof *row);
+    if (get16(&r) != ROW_MAGIC || get8(&r) < 1 || get64(&tail) != XXH3_64bits(in, WIRE_ROW_BYTES - 8))
+        return BATON_EMESSAGE;
+    row->role = get8(&r);
+    get_text(&r, row->engine, BATON_ENGINE_NAME_MAX);
+    row->tp = get16(&r);
+    row->pp = get16(&r);
+    row->tp_rank = get16(&r);
+    row->pp_rank = get16(&r);
+    row->node = get32(&r);
+    row->package = get32(&r);
+    row->numa = get32(&r);
+    row->box.layer_first = get32(&r);
+    row->box.layer_count = get32(&r);
+    row->box.head_first = get32(&r);
+    row->box.head_count = get32(&r);
+    row->incarnation = get64(&r);
+    row->card_offset = get64(&r);
+    row->card_bytes = get32(&r);
+    if (r.bad || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL || row->role > BATON_ROLE_BOTH ||
+        row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp || row->pp_rank >= row->pp || row->incarnation == 0 ||
+        row->card_bytes > WIRE_CARD_MAX || !range_is_good(row->box.layer_first, row->box.layer_count) ||
+        !range_is_good(row->box.head_first, row->box.head_count))
+        return BATON_EMESSAGE;
+    return 0;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+static void put_body(struct writer *w, const struct wire_message *m)
+{
+    uint32_t bytes = (m->num_readers_bits + 7) / 8;
+    put64(w, m->want);
+    switch (m->type) {
+    case WIRE_WANT:
+        put_text(w, m->key, BATON_KEY_MAX);
+        put8(w, m->mode);
+        put32(w, m->time_left_ms);
+        put32(w, m->tokens);
+        put64(w, m->ticket_incarnation);
+        put64(w, m->ticket_serial);
+        put32(w, m->num_readers_bits);
+        put_bytes(w, m->readers, bytes);
+        break;
+    case WIRE_GRANT:
+        put32(w, m->slot);
+        put32(w, m->num_blocks);
+        put32(w, m->offered_tokens);
+        put64(w, m->generation);
+        put64(w, m->table_offset);
+        break;
+    case WIRE_NACK:
+        put32(w, (uint32_t)m->error);
+        put_text(w, m->detail, sizeof m->detail);
+        break;
+    case WIRE_DONE:
+    case WIRE_RELEASE:
+        put_text(w, m->key, BATON_KEY_MAX);
+        put32(w, (uint32_t)m->error);
+        break;
+    case WIRE_CANCEL:
+        put_text(w, m->key, BATON_KEY_MAX);
+        break;
+    case WIRE_CLOSED:
+        put8(w, m->quiet);
+        break;
+    }
+}
+
+uint32_t wire_encode(const struct wire_message *m, uint8_t *out)
+{
+    struct writer w = {.at = out + 4, .end = out + WIRE_MESSAGE_MAX};
+    put32(&w, 0); /* the length, below */
+    put64(&w, m->from);
+    put64(&w, m->to);
+    put_body(&w, m);
+    uint32_t bytes = (uint32_t)(w.at - out);
+    struct writer head = {.at = out, .end = out + 8};
+    put16(&head, MESSAGE_MAGIC);
+    put8(&head, WIRE_VERSION);
+    put8(&head, (uint8_t)m->type);
+    put32(&head, bytes);
+    return bytes;
+}
+
+static bool want_is_good(const struct wire_message *m)
+{
+    return m->key[0] != '\0' && (m->mode == BATON_MODE_PULL || m->mode == BATON_MODE_PUSH) && m->tokens > 0 &&
+           m->time_left_ms > 0 && m->num_readers_bits > 0 && m->num_readers_bits <= BATON_ENGINE_RANKS_MAX;
+}
+
+static bool get_body(struct reader *r, struct wire_message *m)
+{
+    m->want = get64(r);
+    switch (m->type) {
+    case WIRE_WANT:
+        get_text(r, m->key, BATON_KEY_MAX);
+        m->mode = get8(r);
+        m->time_left_ms = get32(r);
+        m->tokens = get32(r);
+        m->ticket_incarnation = get64(r);
+        m->ticket_serial = get64(r);
+        m->num_readers_bits = get32(r);
+        if (r->bad || !want_is_good(m))
+            return false;
+        get_bytes(r, m->readers, (m->num_readers_bits + 7) / 8);
+        if (m->num_readers_bits % 8 != 0 && m->readers[m->num_readers_bits / 8] >> (m->num_readers_bits % 8) != 0)
+            return false;
+        return true;
+    case WIRE_GRANT:
+        m->slot = get32(r);
+        m->num_blocks = get32(r);
+        m->offered_tokens = get32(r);
+        m->generation = get64(r);
+        m->table_offset = get64(r);
+        return m->generation != 0 && m->num_blocks > 0 && m->offered_tokens > 0;
+    case WIRE_NACK:
+        m->error = (int32_t)get32(r);
+        get_text(r, m->detail, sizeof m->detail);
+        return m->error < 0;
+    case WIRE_DONE:
+    case WIRE_RELEASE:
+        get_text(r, m->key, BATON_KEY_MAX);
+        m->error = (int32_t)get32(r);
+        return m->key[0] != '\0' && m->error <= 0;
+    case WIRE_CANCEL:
+        get_text(r, m->key, BATON_KEY_MAX);
+        return m->key[0] != '\0';
+    case WIRE_CLOSED:
+        m->quiet = get8(r);
+        return m->quiet == WIRE_QUIET || m->quiet == WIRE_NOT_KNOWN;
+    }
+    return false;
+}
+
+int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
+{
+    struct reader r = {.at = in, .end = in + bytes};
+    memset(m, 0, sizeof *m);
+    bool head = get16(&r) == MESSAGE_MAGIC && get8(&r) >= 1;
+    unsigned type = get8(&r);
+    uint32_t length = get32(&r);
+    if (r.bad || !head || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX ||
+        type < WIRE_WANT || type > WIRE_RELEASE)
+        return BATON_EMESSAGE;
+    m->type = (enum wire_type)type;
+    m->from = get64(&r);
+    m->to = get64(&r);
+    return get_body(&r, m) && !r.bad ? 0 : BATON_EMESSAGE;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * api: the verbs and the readings, called by any thread. Each call checks its arguments, copies what it was given into
+ * one record, and puts that on the reactor's queue; none waits.
+ */
+#include "front/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* ---- admission --------------------------------------------------------------------------------------------------- */
+
+static bool reserve(_Atomic uint32_t *count, uint64_t most)
+{
+    if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < most)
+        return true;
+    atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+    return false;
+}
+
+static void unreserve(_Atomic uint32_t *count)
+{
+    atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+}
+
+static int refuse_full(struct baton *b, const char *what, const char *variable)
+{
+    atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed);
+    return error_set(BATON_EAGAIN, "%s: poll events, or raise %s", what, variable);
+}
+
+static int check_state(const struct baton *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "the context must not be NULL");
+    if (b->state != CONTEXT_STARTED)
+        return error_set(BATON_ESTATE, "call baton_start first");
+    return 0;
+}
+
+static int check_key(const char *key)
+{
+    size_t n = key != NULL ? strnlen(key, BATON_KEY_MAX) : 0;
+    if (n == 0 || n == BATON_KEY_MAX)
+        return error_set(BATON_EKEY, "a request key must have 1 to %d bytes", BATON_KEY_MAX - 1);
+    return 0;
+}
+
+static int check_blocks(const struct baton *b, const uint32_t *blocks, uint32_t num_blocks, uint32_t num_tokens)
+{
+    if (b->cache == NULL)
+        return error_set(BATON_ESTATE, "this rank declared no cache");
+    const baton_geometry_t *g = &b->cache->geometry;
+    if (blocks == NULL && num_blocks > 0)
+        return error_set(BATON_EINVAL, "blocks must not be NULL");
+    if (num_tokens > (uint64_t)num_blocks * g->block_tokens)
+        return error_set(BATON_ETOKENS, "%u tokens do not fit %u blocks of %u", num_tokens, num_blocks,
+                         g->block_tokens);
+    for (uint32_t i = 0; i < num_blocks; i++)
+        if (blocks[i] >= g->num_blocks)
+            return error_set(BATON_EBLOCK, "blocks[%u] is %u, the cache has %u blocks", i, blocks[i], g->num_blocks);
+    return 0;
+}
+
+static struct core_submit *record(enum core_submit_kind kind, const char *key, const uint32_t *blocks,
+                                  uint32_t num_blocks)
+{
+    struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *blocks);
+    if (s == NULL)
+        return NULL;
+    memset(s, 0, sizeof *s);
+    s->kind = kind;
+    s->num_blocks = num_blocks;
+    if (key != NULL)
+        memcpy(s->key, key, strlen(key));
+    if (num_blocks > 0)
+        memcpy(s->blocks, blocks, (size_t)num_blocks * sizeof *blocks);
+    return s;
+}
+
+/* Hands a record over. The ring's release makes all that the caller stored before visible to the reactor. */
+static bool hand_over(struct baton *b, struct core_submit *s)
+{
+    s->submitted_ns = clock_now_ns();
+    if (!ring_push(b->submits, s))
+        return false;
+    bell_ring(fabric_bell(b->fabric));
+    return true;
+}
+
+static baton_id_t id_new(struct baton *b)
+{
+    return atomic_fetch_add_explicit(&b->next_id, 1, memory_order_relaxed) + 1;
+}
+
+/* ---- offer ------------------------------------------------------------------------------------------------------- */
+
+static int offer_seats(const struct baton *b, const baton_offer_params_t *p, struct core_submit *s)
+{
+    s->num_seats = p->num_consumers ? p->num_consumers : 1;
+    for (uint32_t i = 0; i < s->num_seats; i++) {
+        s->seats[i] = DIRECTORY_NONE;
+        if (p->consumers == NULL)
+            continue;
+        if (p->consumers[i] == NULL)
+            return error_set(BATON_EINVAL, "consumers[%u] is NULL", i);
+        s->seats[i] = directory_find(b->directory, p->consumers[i]);
+        if (s->seats[i] == DIRECTORY_NONE)
+            return error_set(BATON_EENGINE, "no engine is called %.31s", p->consumers[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (s->seats[k] == s->seats[i])
+                return error_set(BATON_EINVAL, "engine %.31s is named twice", p->consumers[i]);
+    }
+    return 0;
+}
+
+static int offer_check(const struct baton *b, const baton_offer_params_t *p)
+{
+    int rc = check_state(b);
+    if (rc != 0)
+        return rc;
+    if (p == NULL)
+        return error_set(BATON_EINVAL, "params must not be NULL");
+    if (p->num_attach != 0)
+        return error_set(BATON_ENOSYS, "this version carries no bytes of the engine's own");
+    if (p->flags != 0 || p->num_consumers > BATON_CONSUMERS_MAX)
+        return error_set(BATON_EINVAL, "flags must be 0, consumers at most %d", BATON_CONSUMERS_MAX);
+    rc = check_key(p->key);
+    if (rc != 0)
+        return rc;
+    if (p->num_tokens == 0)
+        return error_set(BATON_ETOKENS, "an offer has at least one token");
+    if (wire_table_bytes(p->num_blocks) > b->settings.table_bytes)
+        return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", p->num_blocks);
+    return check_blocks(b, p->blocks, p->num_blocks, p->num_tokens);
+}
+
+int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticket, baton_id_t *id)
+{
+    int rc = offer_check(b, p);
+    if (rc != 0)
+        return rc;
+    /* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+    atomic_thread_fence(memory_order_release);
+    if (!reserve(&b->open_calls, b->settings.requests))
+        return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
+    if (!reserve(&b->open_offers, b->settings.leases)) {
+        unreserve(&b->open_calls);
+        return refuse_full(b, "too many offers are alive", "BATON_LEASES");
+    }
+    struct core_submit *s = record(CORE_OFFER, p->key, p->blocks, p->num_blocks);
+    rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, s);
+    if (rc != 0) {
+        core_submit_free(s);
+        goto unreserve;
+    }
+    s->id = s->serial = id_new(b);
+    s->user = p->user;
+    s->num_tokens = p->num_tokens;
+    s->time_ms = p->ttl_ms ? p->ttl_ms : (uint32_t)b->settings.ttl_ms;
+    baton_id_t given = s->id; /* the record is the reactor's once it is handed over */
+    if (!hand_over(b, s)) {
+        core_submit_free(s);
+        rc = refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
+        goto unreserve;
+    }
+    if (ticket != NULL)
+        *ticket = (baton_ticket_t){.rank = fabric_rank(b->fabric), .incarnation = b->incarnation, .serial = given};
+    if (id != NULL)
+        *id = given;
+    return 0;
+
+unreserve:
+    unreserve(&b->open_offers);
+    unreserve(&b->open_calls);
+    return rc;
+}
+
+int baton_append(baton_t *b, baton_id_t offer, const uint32_t *blocks, uint32_t num_blocks, uint32_t num_tokens)
+{
+    (void)b, (void)offer, (void)blocks, (void)num_blocks, (void)num_tokens;
+    return error_set(BATON_ENOSYS, "this version has no offers in parts");
+}
+
+int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count)
+{
+    (void)b, (void)offer, (void)layer_first, (void)layer_count;
+    return error_set(BATON_ENOSYS, "this version has no offers layer by layer");
+}
+
+/* ---- want -------------------------------------------------------------------------------------------------------- */
+
+static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine)
+{
+    int rc = check_state(b);
+    if (rc != 0)
+        return rc;
+    if (p == NULL || p->engine == NULL)
+        return error_set(BATON_EINVAL, "params and engine must not be NULL");
+    if (p->mode == BATON_MODE_PUSH)
+        return error_set(BATON_ENOSYS, "this version pulls only");
+    if (p->flags != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
+        (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
+        return error_set(BATON_EINVAL, "flags must be 0, mode known, tickets at most one a producer rank");
+    rc = check_key(p->key);
+    if (rc != 0)
+        return rc;
+    *engine = directory_find(b->directory, p->engine);
+    if (*engine == DIRECTORY_NONE)
+        return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
+    return check_blocks(b, p->blocks, p->num_blocks, p->num_tokens);
+}
+
+static int want_tickets(const baton_want_params_t *p, struct core_submit *s)
+{
+    if (p->num_tickets == 0)
+        return 0;
+    s->tickets = malloc(p->num_tickets * sizeof *s->tickets);
+    if (s->tickets == NULL)
+        return error_set(BATON_ENOMEM, "no memory for tickets");
+    memcpy(s->tickets, p->tickets, p->num_tickets * sizeof *s->tickets);
+    s->num_tickets = p->num_tickets;
+    return 0;
+}
+
+int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
+{
+    uint32_t engine = DIRECTORY_NONE;
+    int rc = want_check(b, p, &engine);
+    if (rc != 0)
+        return rc;
+    if (!reserve(&b->open_calls, b->settings.requests))
+        return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
+    struct core_submit *s = record(CORE_WANT, p->key, p->blocks, p->num_blocks);
+    rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, s);
+    if (rc != 0)
+        goto unreserve;
+    s->id = id_new(b);
+    s->user = p->user;
+    s->engine = engine;
+    s->num_tokens = p->num_tokens;
+    s->time_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
+    baton_id_t given = s->id;
+    if (!hand_over(b, s)) {
+        rc = refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
+        goto unreserve;
+    }
+    if (id != NULL)
+        *id = given;
+    return 0;
+
+unreserve:
+    core_submit_free(s);
+    unreserve(&b->open_calls);
+    return rc;
+}
+
+int baton_cancel(baton_t *b, baton_id_t id)
+{
+    int rc = check_state(b);
+    if (rc != 0)
+        return rc;
+    if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
+        return error_set(BATON_EINVAL, "no call was given that id");
+    struct core_submit *s = record(CORE_CANCEL, NULL, NULL, 0);
+    if (s == NULL)
+        return error_set(BATON_ENOMEM, "no memory for a cancel");
+    s->id = id;
+    if (hand_over(b, s))
+        return 0;
+    core_submit_free(s);
+    return refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+int baton_event_fd(const baton_t *b)
+{
+    return b != NULL ? b->event_fd : error_set(BATON_EINVAL, "b must not be NULL");
+}
+
+int baton_poll(baton_t *b, baton_event_t *events, int max)
+{
+    struct core_submit *s;
+    uint64_t count;
+    int n = 0;
+    if (b == NULL || (events == NULL && max > 0) || max < 0)
+        return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
+    /* Cleared before the ring is read: whatever is pushed after this makes it readable again. */
+    ssize_t cleared = read(b->event_fd, &count, sizeof count);
+    (void)cleared;
+    while (n < max && (s = ring_pop(b->events)) != NULL) {
+        events[n++] = s->event;
+        core_submit_free(s);
+        unreserve(&b->open_calls);
+    }
+    if (n > 0)
+        atomic_fetch_sub_explicit(&b->waiting, (uint32_t)n, memory_order_relaxed);
+    if (!ring_is_empty(b->events)) {
+        count = 1;
+        ssize_t written = write(b->event_fd, &count, sizeof count);
+        (void)written;
+    }
+    return n;
+}
+
+int baton_progress(baton_t *b)
+{
+    int rc = check_state(b);
+    if (rc != 0)
+        return rc;
+    if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
+        return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
+    reactor_turn(b);
+    return (int)atomic_load_explicit(&b->waiting, memory_order_relaxed);
+}
+
+/* ---- readings ---------------------------------------------------------------------------------------------------- */
+
+int baton_pending(baton_t *b, baton_pending_t *out, int max)
+{
+    if (b == NULL || (out == NULL && max > 0) || max < 0)
+        return error_set(BATON_EINVAL, "b and out must not be NULL, max not negative");
+    pthread_mutex_lock(&b->snapshot_lock);
+    int n = b->num_pending < max ? b->num_pending : max;
+    memcpy(out, b->pending, (size_t)n * sizeof *out);
+    pthread_mutex_unlock(&b->snapshot_lock);
+    return n;
+}
+
+int baton_stats(baton_t *b, baton_stats_t *out)
+{
+    if (b == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "b and out must not be NULL");
+    pthread_mutex_lock(&b->snapshot_lock);
+    *out = b->stats;
+    pthread_mutex_unlock(&b->snapshot_lock);
+    out->again = atomic_load_explicit(&b->refused, memory_order_relaxed);
+    return 0;
+}

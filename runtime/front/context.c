@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context: opening, declaring, starting and closing. Each step of start is checked by this rank alone, then agreed on by
+ * all, so that every rank returns the same error and none waits alone.
+ */
+#include "front/context.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "front/inside.h"
+
+/* ---- open -------------------------------------------------------------------------------------------------------- */
+
+static bool name_is_good(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t n = strnlen(name, BATON_ENGINE_NAME_MAX);
+    return n > 0 && n < BATON_ENGINE_NAME_MAX && strspn(name, allowed) == n;
+}
+
+static int params_check(const baton_open_params_t *p)
+{
+    if (!name_is_good(p->engine))
+        return error_set(BATON_EINVAL, "engine must have 1 to %d letters, digits or ._-", BATON_ENGINE_NAME_MAX - 1);
+    if (p->role < BATON_ROLE_PREFILL || p->role > BATON_ROLE_BOTH)
+        return error_set(BATON_EINVAL, "role %d is none of prefill, decode, both", (int)p->role);
+    if (p->tp == 0 || p->pp == 0 || (uint64_t)p->tp * p->pp > BATON_ENGINE_RANKS_MAX)
+        return error_set(BATON_EINVAL, "tp %u x pp %u must be 1 to %d ranks", p->tp, p->pp, BATON_ENGINE_RANKS_MAX);
+    if (p->tp_rank >= p->tp || p->pp_rank >= p->pp)
+        return error_set(BATON_EINVAL, "tp_rank %u of %u, pp_rank %u of %u lies outside", p->tp_rank, p->tp,
+                         p->pp_rank, p->pp);
+    if (p->progress < BATON_PROGRESS_AUTO || p->progress > BATON_PROGRESS_CALLER)
+        return error_set(BATON_EINVAL, "progress %d is no mode", (int)p->progress);
+    return 0;
+}
+
+static uint64_t incarnation_new(uint32_t rank)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts); /* only to differ from any former one of this rank */
+    uint64_t ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+    return (ns ^ ((uint64_t)rank << 48)) | UINT64_C(1) << 63; /* never 0 */
+}
+
+static void context_free(struct baton *b)
+{
+    struct core_submit *s;
+    while (b->submits != NULL && (s = ring_pop(b->submits)) != NULL)
+        core_submit_free(s);
+    while (b->events != NULL && (s = ring_pop(b->events)) != NULL)
+        core_submit_free(s);
+    ring_destroy(b->submits);
+    ring_destroy(b->events);
+    if (b->event_fd >= 0)
+        close(b->event_fd);
+    if (b->cache != NULL)
+        free((void *)b->cache->geometry.tensors);
+    free(b->cache);
+    directory_destroy(b->directory);
+    pthread_mutex_destroy(&b->snapshot_lock);
+    free(b);
+}
+
+static struct baton *context_create(const baton_open_params_t *params, const struct settings *settings)
+{
+    struct baton *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return NULL;
+    b->who = *params;
+    b->settings = *settings;
+    b->log = (struct logger){.level = (enum log_level)settings->log_level, .rank = -1};
+    pthread_mutex_init(&b->snapshot_lock, NULL);
+    b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
+    b->events = ring_create(settings->requests);
+    b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (b->submits == NULL || b->events == NULL || b->event_fd < 0) {
+        context_free(b);
+        return NULL;
+    }
+    return b;
+}
+
+int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
+{
+    struct settings settings;
+    struct baton *b = NULL;
+    if (params == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "params and out must not be NULL");
+    int local = params_check(params);
+    int rc = settings_read(&settings, getenv);
+    if (local == 0)
+        local = rc;
+    if (rc != 0) { /* the presets will do to tell the others */
+        char sentence[256];
+        snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
+        for (unsigned i = 0; i < settings_count; i++)
+            ((uint64_t *)&settings)[i] = settings_table[i].preset;
+        error_set(rc, "%s", sentence);
+    }
+    b = context_create(params, &settings);
+    if (b == NULL)
+        return error_set(BATON_ENOMEM, "no memory for a context");
+    rc = fabric_open(comm, &b->settings, params->progress, &b->log, &b->fabric, local);
+    if (rc != 0) {
+        context_free(b);
+        return rc;
+    }
+    b->log.rank = (int)fabric_rank(b->fabric);
+    b->incarnation = incarnation_new(fabric_rank(b->fabric));
+    topo_find(NULL, &b->place);
+    *out = b;
+    return 0;
+}
+
+/* ---- the cache --------------------------------------------------------------------------------------------------- */
+
+int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, baton_cache_t **out)
+{
+    struct plan_why why;
+    if (b == NULL || geometry == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "b, geometry and out must not be NULL");
+    if (b->state != CONTEXT_OPEN)
+        return error_set(BATON_ESTATE, "declare the cache before baton_start");
+    if (memory != BATON_MEMORY_HOST)
+        return error_set(BATON_ENOSYS, "this version allocates host memory only");
+    if (b->cache != NULL)
+        return error_set(BATON_ENOSYS, "this version has one cache a context");
+    int rc = geometry_check(geometry, &geometry->bytes, 1, &why);
+    if (rc != 0)
+        return error_set(rc, "geometry: %s", why.text);
+    struct baton_cache *cache = calloc(1, sizeof *cache);
+    baton_tensor_t *tensors = malloc(geometry->num_tensors * sizeof *tensors);
+    if (cache == NULL || tensors == NULL) {
+        free(cache);
+        free(tensors);
+        return error_set(BATON_ENOMEM, "no memory for the geometry");
+    }
+    memcpy(tensors, geometry->tensors, geometry->num_tensors * sizeof *tensors);
+    cache->geometry = *geometry;
+    cache->geometry.tensors = tensors;
+    *out = b->cache = cache;
+    return 0;
+}
+
+int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
+                     const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out)
+{
+    (void)b, (void)geometry, (void)memory, (void)bases, (void)bytes, (void)num_regions, (void)out;
+    return error_set(BATON_ENOSYS,
+                     "this version cannot expose memory that the engine owns: allocate one slab by baton_cache_create");
+}
+
+void *baton_cache_base(const baton_cache_t *cache)
+{
+    return cache != NULL ? cache->base : NULL;
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+/* My metadata behind the segment's first page: board, arena, card. */
+struct layout {
+    uint64_t board, arena, card, end;
+};
+
+static uint64_t aligned(uint64_t n)
+{
+    return (n + 63) & ~UINT64_C(63);
+}
+
+static struct layout layout_of(const struct settings *s)
+{
+    struct layout l = {.board = FABRIC_META_OFFSET};
+    l.arena = aligned(l.board + s->leases * 8);
+    l.card = aligned(l.arena + s->table_bytes);
+    l.end = l.card + WIRE_CARD_MAX;
+    return l;
+}
+
+static void bind(void *base, uint64_t bytes, void *arg)
+{
+    const struct baton *b = arg;
+    if (b->place.numa != TOPO_UNKNOWN && topo_bind_memory(base, bytes, b->place.numa) != 0)
+        log_line(&b->log, LOG_DEBUG, "memory is not bound to NUMA node %u: first touch decides", b->place.numa);
+}
+
+/* Writes the card into the segment; returns its length or an error. */
+static int card_write(struct baton *b, const struct layout *l)
+{
+    struct wire_card card = {.incarnation = b->incarnation,
+                             .board_offset = l->board,
+                             .board_slots = (uint32_t)b->settings.leases,
+                             .arena_offset = l->arena,
+                             .arena_bytes = b->settings.table_bytes,
+                             .pool_offset = fabric_pool_offset(b->fabric)};
+    memcpy(card.host, b->place.host, sizeof card.host);
+    memcpy(card.nic, b->place.nic, sizeof card.nic);
+    memcpy(card.gpu, b->place.gpu, sizeof card.gpu);
+    if (b->cache != NULL) {
+        card.has_geometry = 1;
+        card.geometry = b->cache->geometry;
+        card.pool_bytes = b->cache->geometry.bytes;
+    }
+    int n = wire_card_encode(&card, fabric_segment(b->fabric) + l->card, WIRE_CARD_MAX);
+    return n < 0 ? error_set(n, "the cache's description is longer than a card of %u bytes", WIRE_CARD_MAX) : n;
+}
+
+static void row_write(const struct baton *b, const struct layout *l, uint32_t card_bytes, uint8_t *out)
+{
+    struct wire_row row = {.role = (uint8_t)b->who.role,
+                           .tp = (uint16_t)b->who.tp,
+                           .pp = (uint16_t)b->who.pp,
+                           .tp_rank = (uint16_t)b->who.tp_rank,
+                           .pp_rank = (uint16_t)b->who.pp_rank,
+                           .node = fabric_node(b->fabric, fabric_rank(b->fabric)),
+                           .package = b->place.package,
+                           .numa = b->place.numa,
+                           .incarnation = b->incarnation,
+                           .card_offset = l->card,
+                           .card_bytes = card_bytes};
+    memcpy(row.engine, b->who.engine, sizeof row.engine);
+    if (b->cache != NULL) {
+        const baton_geometry_t *g = &b->cache->geometry;
+        row.box = (struct plan_box){g->layer_first, g->layer_count, g->head_first, g->head_count};
+    }
+    wire_row_encode(&row, out);
+}
+
+static int directory_build(struct baton *b, const struct layout *l)
+{
+    uint8_t row[WIRE_ROW_BYTES];
+    struct plan_why why = {{0}};
+    uint8_t *rows = malloc((size_t)fabric_size(b->fabric) * WIRE_ROW_BYTES);
+    int card_bytes = rows == NULL ? error_set(BATON_ENOMEM, "no memory for the directory") : card_write(b, l);
+    int rc = fabric_agree(b->fabric, "card", card_bytes < 0 ? card_bytes : 0);
+    if (rc == 0) {
+        fabric_sync(b->fabric);
+        row_write(b, l, (uint32_t)card_bytes, row);
+        rc = fabric_exchange(b->fabric, row, WIRE_ROW_BYTES, rows);
+    }
+    if (rc == 0) {
+        rc = directory_create(rows, fabric_size(b->fabric), &b->directory, &why);
+        if (rc != 0)
+            error_set(rc, "%s", why.text);
+        rc = fabric_agree(b->fabric, "directory", rc);
+    }
+    free(rows);
+    return rc;
+}
+
+static int core_build(struct baton *b, const struct layout *l)
+{
+    int rc = paths_create(b->fabric, &b->settings, l->board, &b->paths);
+    if (rc != 0)
+        return error_set(rc, "the copy workers could not be started");
+    struct core_config config = {.settings = &b->settings,
+                                 .directory = b->directory,
+                                 .self = fabric_rank(b->fabric),
+                                 .geometry = b->cache != NULL ? &b->cache->geometry : NULL,
+                                 .path = paths_table(b->paths),
+                                 .arena = fabric_segment(b->fabric) + l->arena,
+                                 .arena_bytes = b->settings.table_bytes,
+                                 .port = paths_port(b->paths),
+                                 .log = &b->log};
+    rc = core_create(&config, &b->core);
+    return rc == 0 ? 0 : error_set(rc, "no memory for the protocol's tables");
+}
+
+int baton_start(baton_t *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "b must not be NULL");
+    int local = b->state == CONTEXT_OPEN ? 0 : error_set(BATON_ESTATE, "started already, or a former start failed");
+    struct layout l = layout_of(&b->settings);
+    uint64_t pool = b->cache != NULL ? b->cache->geometry.bytes : 0;
+    int rc = fabric_agree(b->fabric, "start", local);
+    if (rc == 0)
+        rc = fabric_start(b->fabric, l.end - FABRIC_META_OFFSET, pool, b->place.memory_bytes, bind, b);
+    if (rc == 0)
+        rc = directory_build(b, &l);
+    if (rc == 0)
+        rc = fabric_selftest(b->fabric);
+    if (rc == 0)
+        rc = fabric_agree(b->fabric, "core", core_build(b, &l));
+    if (rc == 0)
+        rc = fabric_agree(b->fabric, "ready", 0); /* every rank listens before anyone speaks */
+    if (rc == 0)
+        rc = reactor_start(b);
+    if (rc != 0) {
+        if (local == 0)
+            b->state = CONTEXT_FAILED;
+        return rc;
+    }
+    if (b->cache != NULL)
+        b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
+    b->state = CONTEXT_STARTED;
+    return 0;
+}
+
+/* ---- close ------------------------------------------------------------------------------------------------------- */
+
+int baton_close(baton_t *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "b must not be NULL");
+    int rc = reactor_stop(b);
+    if (rc != 0) { /* the thread is inside MPI and uses all of this: leave it, the process is to end */
+        fabric_close(b->fabric, 1);
+        return error_set(BATON_EPEER, "transfers did not come to rest; leave the process by baton_exit");
+    }
+    int lost = b->lost;
+    /* No rank frees what another may still read. */
+    if (!lost && fabric_agree(b->fabric, "close", 0) != 0)
+        lost = 1;
+    paths_destroy(b->paths);
+    core_destroy(b->core);
+    rc = fabric_close(b->fabric, lost);
+    context_free(b);
+    return rc;
+}
+
+void baton_exit(int status)
+{
+    fflush(NULL);
+    _exit(status);
+}
+
+/* ---- for the project's own tools --------------------------------------------------------------------------------- */
+
+const char *baton_inside_peer_pool(const baton_t *b, uint32_t peer)
+{
+    const uint8_t *segment = fabric_mapped(b->fabric, peer, NULL);
+    /* Every rank lays its segment out alike when the settings are the same, which tools ensure. */
+    return segment != NULL ? (const char *)segment + fabric_pool_offset(b->fabric) : NULL;
+}
+
+struct fabric *baton_inside_fabric(const baton_t *b)
+{
+    return b->fabric;
+}
+
+int baton_describe(const baton_t *b, char *text, size_t size)
+{
+    if (b == NULL || (text == NULL && size > 0))
+        return error_set(BATON_EINVAL, "b and text must not be NULL");
+    if (b->state != CONTEXT_STARTED)
+        return error_set(BATON_ESTATE, "describe after baton_start");
+    int n = fabric_describe(b->fabric, text, size);
+    const baton_path_t *path = paths_table(b->paths);
+    uint32_t shm = 0;
+    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
+        shm += path[i] == BATON_PATH_SHM;
+    size_t used = n > 0 && (size_t)n < size ? (size_t)n : size;
+    int more = snprintf(size > used ? text + used : NULL, size - used,
+                        "paths: %u ranks by shm, %u by rma\nplace: host %s, NUMA node %d, %u CPUs\n", shm,
+                        fabric_size(b->fabric) - shm, b->place.host,
+                        b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
+    return n + more;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reactor: the loop. One thread makes all of Baton's MPI calls after start (or the caller's, through baton_progress).
+ *
+ * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns it
+ * idles by degrees: it spins BATON_SPIN_US; then, where MPI must be polled for something under way (rma requests,
+ * messages, or a lease that a peer reads through this process' progress), it yields; else it sleeps on the doorbell,
+ * which submissions, copy workers and peers of this node ring, for as long as no timer is due and BATON_IDLE_US
+ * (BATON_SLEEP_US where every peer shares the node) allows.
+ */
+#include "front/context.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define SUBMITS_A_TURN 64
+#define EVENTS_A_TURN 64
+
+/* ---- scheduling -------------------------------------------------------------------------------------------------- */
+
+struct sched_attributes { /* sched_setattr(2) has no wrapper in the C library of older systems */
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+/*
+ * A short slice brings the thread back to a core sooner among computing threads (Linux 6.12 and later; ignored before),
+ * and needs no privilege. A raised priority does more, where it is permitted.
+ */
+static void ask_for_slice(const struct settings *s)
+{
+    struct sched_attributes a = {.size = sizeof a, .policy = SCHED_OTHER, .runtime = s->slice_us * 1000};
+    errno = 0;
+    int nice = getpriority(PRIO_PROCESS, 0);
+    if (errno != 0)
+        nice = 0;
+    a.nice = nice - (int)s->nice < -20 ? -20 : nice - (int)s->nice;
+    if (syscall(SYS_sched_setattr, 0, &a, 0) == 0)
+        return;
+    a.nice = nice;
+    syscall(SYS_sched_setattr, 0, &a, 0); /* an older system refuses: the usual slice then */
+}
+
+/* ---- a turn ------------------------------------------------------------------------------------------------------ */
+
+static bool drain(struct baton *b)
+{
+    struct core_submit *s;
+    int n = 0;
+    while (n < SUBMITS_A_TURN && (s = ring_pop(b->submits)) != NULL) {
+        core_submit(b->core, clock_now_ns(), s);
+        n++;
+    }
+    return n > 0;
+}
+
+static bool hand_out(struct baton *b)
+{
+    struct core_submit *s;
+    uint32_t n = 0;
+    while ((s = core_take(b->core)) != NULL) {
+        if (s->kind == CORE_OFFER)
+            atomic_fetch_sub_explicit(&b->open_offers, 1, memory_order_relaxed);
+        /* The ring has a place for each open call. What the core did before (fences, the raised generation) happens
+         * before the pop that hands the event out: the ring's release and acquire. */
+        ring_push(b->events, s);
+        n++;
+    }
+    if (n == 0)
+        return false;
+    atomic_fetch_add_explicit(&b->waiting, n, memory_order_relaxed);
+    uint64_t one = 1;
+    ssize_t written = write(b->event_fd, &one, sizeof one); /* fails only when it is readable anyway */
+    (void)written;
+    return true;
+}
+
+static void snapshot(struct baton *b, uint64_t now)
+{
+    baton_stats_t stats;
+    core_stats(b->core, &stats);
+    stats.turns = b->turns;
+    stats.sleeps = b->sleeps;
+    stats.reads_parked = fabric_parked(b->fabric);
+    const baton_path_t *path = paths_table(b->paths);
+    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
+        stats.peers[path[i]]++;
+    pthread_mutex_lock(&b->snapshot_lock);
+    b->stats = stats;
+    b->num_pending = core_pending(b->core, now, b->pending, SNAPSHOT_PENDING);
+    pthread_mutex_unlock(&b->snapshot_lock);
+}
+
+bool reactor_turn(struct baton *b)
+{
+    struct port_event events[EVENTS_A_TURN];
+    bool active = drain(b);
+    int n = paths_progress(b->paths, events, EVENTS_A_TURN);
+    if (n < 0) {
+        if (!b->lost)
+            log_line(&b->log, LOG_ERROR, "the control channel failed: %s", baton_errmsg());
+        b->lost = true;
+        n = 0;
+    }
+    uint64_t now = clock_now_ns();
+    core_step(b->core, now, events, n);
+    active |= n > 0;
+    active |= hand_out(b);
+    b->turns++;
+    if (now >= b->snapshot_due || (active && b->num_pending > 0)) {
+        snapshot(b, now);
+        b->snapshot_due = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
+    }
+    return active;
+}
+
+/* ---- idling ------------------------------------------------------------------------------------------------------ */
+
+static bool must_poll(const struct baton *b)
+{
+    return fabric_busy(b->fabric) > 0 || core_is_serving(b->core) || paths_pending(b->paths);
+}
+
+static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
+{
+    uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
+    uint64_t most = (fabric_nodes(b->fabric) > 1 ? b->settings.idle_us : b->settings.sleep_us) * CLOCK_NS_PER_US;
+    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US)
+        return;
+    if (must_poll(b)) {
+        sched_yield();
+        return;
+    }
+    if (due <= now)
+        return;
+    if (due - now < most)
+        most = due - now;
+    if (b->snapshot_due > now && b->snapshot_due - now < most && b->num_pending > 0)
+        most = b->snapshot_due - now;
+    b->sleeps++;
+    bell_sleep(fabric_bell(b->fabric), seen, most);
+}
+
+static void *reactor_main(void *arg)
+{
+    struct baton *b = arg;
+    uint64_t idle_since = 0;
+    bool shut = false;
+    ask_for_slice(&b->settings);
+    for (;;) {
+        uint32_t seen = bell_look(fabric_bell(b->fabric));
+        bool active = reactor_turn(b);
+        if (!shut && atomic_load_explicit(&b->stop, memory_order_acquire)) {
+            drain(b);
+            core_shut(b->core, clock_now_ns());
+            shut = active = true;
+        }
+        if (shut && core_is_quiet(b->core) && fabric_busy(b->fabric) == 0)
+            return NULL;
+        if (active)
+            idle_since = 0;
+        else if (idle_since == 0)
+            idle_since = clock_now_ns();
+        else
+            idle(b, seen, idle_since);
+    }
+}
+
+/* ---- start and stop ---------------------------------------------------------------------------------------------- */
+
+int reactor_start(struct baton *b)
+{
+    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
+        return 0;
+    if (pthread_create(&b->thread, NULL, reactor_main, b) != 0)
+        return BATON_ESYSTEM;
+    pthread_setname_np(b->thread, "baton-reactor");
+    b->threaded = true;
+    return 0;
+}
+
+static int stop_in_caller(struct baton *b)
+{
+    uint64_t until = clock_now_ns() + b->settings.start_ms * CLOCK_NS_PER_MS;
+    reactor_turn(b);
+    core_shut(b->core, clock_now_ns());
+    while (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0) {
+        if (clock_now_ns() > until)
+            return BATON_EPEER;
+        reactor_turn(b);
+    }
+    return 0;
+}
+
+int reactor_stop(struct baton *b)
+{
+    if (b->core == NULL)
+        return 0;
+    if (!b->threaded)
+        return stop_in_caller(b);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until); /* what pthread_timedjoin_np counts by */
+    until.tv_sec += (time_t)(b->settings.start_ms / 1000) + 1;
+    atomic_store_explicit(&b->stop, true, memory_order_release);
+    bell_ring(fabric_bell(b->fabric));
+    if (pthread_timedjoin_np(b->thread, NULL, &until) != 0)
+        return BATON_EPEER;
+    b->threaded = false;
+    return 0;
+}

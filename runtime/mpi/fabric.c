@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric: ties world, windows, control and rma into one handle, and owns their order: opened world, windows, control,
+ * rma; closed the other way. Holds no state of its own but the turn. Never touches MPI beside them, but to ask what
+ * library it is.
+ */
+#include "mpi/fabric.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "mpi/control.h"
+#include "mpi/quirks.h"
+#include "mpi/rma.h"
+#include "mpi/selftest.h"
+#include "mpi/windows.h"
+#include "mpi/world.h"
+
+struct fabric {
+    struct world world;
+    struct windows windows;
+    struct control control;
+    struct quirks quirks;
+    struct rma rma;
+    bool is_started;
+    unsigned turn;
+};
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
+                struct fabric **out)
+{
+    struct fabric *f = calloc(1, sizeof *f);
+    if (!f)
+        return error_set(BATON_ENOMEM, "no memory for a context");
+    int error = world_open(&f->world, comm, settings, mode, log);
+    if (error) {
+        if (!f->world.lost) /* else MPI may still write into it */
+            free(f);
+        return error;
+    }
+    *out = f;
+    return 0;
+}
+
+uint32_t fabric_rank(const struct fabric *f)
+{
+    return (uint32_t)f->world.rank;
+}
+
+uint32_t fabric_size(const struct fabric *f)
+{
+    return (uint32_t)f->world.size;
+}
+
+uint32_t fabric_node(const struct fabric *f, uint32_t rank)
+{
+    return f->world.node_of[rank];
+}
+
+uint32_t fabric_nodes(const struct fabric *f)
+{
+    return f->world.nodes;
+}
+
+baton_progress_mode_t fabric_mode(const struct fabric *f)
+{
+    return f->world.mode;
+}
+
+int fabric_agree(struct fabric *f, const char *step, int local)
+{
+    return world_agree(&f->world, step, local);
+}
+
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
+
+static void choose_quirks(struct fabric *f)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(library, &length);
+    quirks_choose(&f->quirks, library, f->windows.overlay_name, f->world.settings.rma_gets);
+}
+
+static void undo_start(struct fabric *f)
+{
+    if (f->world.lost)
+        return;
+    rma_fini(&f->rma);
+    if (f->control.is_open)
+        control_close(&f->control);
+    windows_close(&f->windows, &f->world);
+}
+
+int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uint64_t memory_limit,
+                 void (*bind)(void *base, uint64_t bytes, void *arg), void *bind_arg)
+{
+    const struct windows_wish wish = {meta_bytes, pool_bytes, memory_limit, bind, bind_arg};
+    int error = windows_open(&f->windows, &f->world, &wish);
+    if (error)
+        return error;
+    choose_quirks(f);
+    error = control_open(&f->control, &f->world, &f->windows);
+    if (error == 0)
+        error = world_agree(&f->world, "one-sided operations", rma_init(&f->rma, &f->world, &f->windows, &f->quirks));
+    if (error)
+        undo_start(f);
+    else
+        f->is_started = true;
+    return error;
+}
+
+int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows)
+{
+    return world_allgather(&f->world, "directory", row, (int)row_bytes, rows);
+}
+
+int fabric_selftest(struct fabric *f)
+{
+    return selftest_run(&f->world, &f->windows, &f->quirks);
+}
+
+/* ---- segments ---------------------------------------------------------------------------------------------------- */
+
+uint8_t *fabric_segment(const struct fabric *f)
+{
+    return f->windows.segment;
+}
+
+uint64_t fabric_pool_offset(const struct fabric *f)
+{
+    return f->windows.pool_offset;
+}
+
+uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes)
+{
+    if (!f->windows.parts[peer].mapped)
+        return NULL;
+    if (bytes)
+        *bytes = f->windows.parts[peer].bytes;
+    return f->windows.parts[peer].mapped;
+}
+
+uint64_t fabric_segment_bytes(const struct fabric *f, uint32_t peer)
+{
+    return f->windows.parts[peer].bytes;
+}
+
+struct bell *fabric_bell(const struct fabric *f)
+{
+    return (struct bell *)f->windows.segment;
+}
+
+/* ---- the reactor's ----------------------------------------------------------------------------------------------- */
+
+int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes)
+{
+    return control_send(&f->control, peer, message, bytes);
+}
+
+int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    return rma_read(&f->rma, peer, offset, bytes, tag);
+}
+
+int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    return rma_read_word(&f->rma, peer, offset, tag);
+}
+
+int64_t fabric_move(struct fabric *f, const struct port_leg *leg, uint64_t budget)
+{
+    return rma_move(&f->rma, leg, budget);
+}
+
+enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag)
+{
+    return rma_park(&f->rma, peer, tag);
+}
+
+void fabric_sync(struct fabric *f)
+{
+    windows_sync(&f->windows);
+}
+
+uint64_t fabric_busy(const struct fabric *f)
+{
+    return f->rma.bytes_open + f->rma.num_active + (uint64_t)control_busy(&f->control);
+}
+
+uint32_t fabric_parked(const struct fabric *f)
+{
+    return f->rma.num_parked;
+}
+
+/* Messages and completions take turns in being first, so that neither can fill every call's room. */
+int fabric_progress(struct fabric *f, struct port_event *events, int max)
+{
+    rma_release(&f->rma);
+    int error = control_release(&f->control);
+    if (error)
+        return error;
+    bool messages_first = f->turn++ & 1;
+    int first = messages_first ? control_progress(&f->control, events, max) : rma_progress(&f->rma, events, max);
+    if (first < 0)
+        return first;
+    events += first;
+    max -= first;
+    int second = messages_first ? rma_progress(&f->rma, events, max) : control_progress(&f->control, events, max);
+    return second < 0 ? second : first + second;
+}
+
+/* ---- closing ----------------------------------------------------------------------------------------------------- */
+
+/* What was forgotten may still be open: windows can be freed only after the last request. */
+static int drain_rma(struct fabric *f)
+{
+    uint64_t deadline = clock_now_ns() + f->world.settings.start_ms * CLOCK_NS_PER_MS;
+    for (unsigned polls = 0; rma_open_ops(&f->rma) > 0; polls++) {
+        struct port_event dropped[64];
+        rma_release(&f->rma);
+        int n = rma_progress(&f->rma, dropped, 64);
+        if (n < 0)
+            return n;
+        if (clock_now_ns() > deadline)
+            return error_set(BATON_EPEER, "%" PRIu32 " one-sided reads were still open at closing",
+                             rma_open_ops(&f->rma));
+        world_pause(polls);
+    }
+    return f->rma.poisonings ? error_set(BATON_EPEER, "a rank was lost to one-sided reads") : 0;
+}
+
+/*
+ * Agreed before anything is freed: where one rank cannot go on, no rank waits for it in a collective. Each part is
+ * gone through by every rank, whatever came before, as its steps are collective.
+ */
+static int quiesce(struct fabric *f)
+{
+    f->world.settings.fail_step = 0; /* failures asked for are failures of start */
+    int error = world_agree(&f->world, "close: reads", f->is_started ? drain_rma(f) : 0);
+    if (error)
+        return error;
+    return world_agree(&f->world, "close: messages", f->is_started ? control_drain(&f->control) : 0);
+}
+
+/* MPI may still use any of the fabric's memory: nothing is freed. */
+static int leave(const struct fabric *f)
+{
+    log_line(f->world.log, LOG_INFO, "closing without freeing windows: a peer is lost");
+    return BATON_EPEER;
+}
+
+int fabric_close(struct fabric *f, int lost)
+{
+    if (lost)
+        return error_set(leave(f), "a peer is lost: no window was freed, leave by baton_exit");
+    int error = quiesce(f);
+    if (error) {
+        leave(f);
+        return error_set(BATON_EPEER, "not all ranks could close: no window was freed, leave by baton_exit");
+    }
+    if (f->is_started) {
+        rma_fini(&f->rma);
+        control_close(&f->control);
+        windows_close(&f->windows, &f->world);
+    }
+    world_close(&f->world);
+    free(f);
+    return 0;
+}
+
+/* ---- description ------------------------------------------------------------------------------------------------- */
+
+struct page {
+    char *text;
+    size_t size;
+    int length; /* that it would have */
+};
+
+static void print(struct page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void print(struct page *p, const char *format, ...)
+{
+    size_t at = (size_t)p->length < p->size ? (size_t)p->length : p->size;
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(p->size > at ? p->text + at : NULL, p->size - at, format, args);
+    va_end(args);
+    p->length += n > 0 ? n : 0;
+}
+
+static const char *component(const char *name)
+{
+    return name[0] ? name : "sm"; /* the one component that gives its windows no name */
+}
+
+static void describe_windows(const struct fabric *f, struct page *p)
+{
+    const struct windows *v = &f->windows;
+    print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
+          component(v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20), (void *)v->segment,
+          (double)v->pool_bytes / (1 << 20), v->pool_offset);
+    if (v->overlay == MPI_WIN_NULL)
+        print(p, "window over nodes: none, there is one node\n");
+    else
+        print(p, "window over nodes: %s\n", component(v->overlay_name));
+}
+
+static void describe_quirks(const struct fabric *f, struct page *p)
+{
+    const struct quirks *q = &f->quirks;
+    print(p, "mpi: %s\n", q->library);
+    if (f->windows.overlay == MPI_WIN_NULL)
+        return;
+    print(p, "quirks: %" PRIu32 " gets a request%s; put completion %s; flush within %" PRIu64 " operations (%s)\n",
+          q->gets_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
+          q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
+    print(p,
+          "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64 " bytes; %" PRIu32 " parked of %" PRIu32
+          "; %" PRIu64 " flushes, %" PRIu64 " lost completions settled, %" PRIu64 " peers poisoned\n",
+          f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
+          f->rma.num_parked, f->rma.max_parked, f->rma.flushes, f->rma.settled, f->rma.poisonings);
+}
+
+int fabric_describe(const struct fabric *f, char *text, size_t size)
+{
+    struct page p = {text, size, 0};
+    const struct world *w = &f->world;
+    print(&p, "world: rank %d of %d, node %" PRIu32 " of %" PRIu32 "%s, %s\n", w->rank, w->size, w->node_of[w->rank],
+          w->nodes, w->settings.fake_nodes ? " (pretended: BATON_FAKE_NODES)" : "",
+          w->mode == BATON_PROGRESS_THREAD ? "progress by a thread" : "progress by the caller");
+    if (!f->is_started)
+        return p.length;
+    describe_windows(f, &p);
+    describe_quirks(f, &p);
+    print(&p,
+          "control: %d receives, %d send slots, %d a peer, %u credits; %" PRIu64 " messages out, %" PRIu64
+          " in, %" PRIu64 " bad\n",
+          CONTROL_RECEIVES, CONTROL_SENDS, CONTROL_PEER_SENDS, CONTROL_CREDITS, f->control.messages_out,
+          f->control.messages_in, f->control.bad);
+    return p.length;
+}

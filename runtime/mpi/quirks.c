@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * quirks: the table and the choice of a row. Pure: makes no MPI call, so that a test can ask for any
+ * library by its version string.
+ */
+#include "mpi/quirks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+
+struct row {
+    const char *library; /* how the version string begins; NULL: any */
+    int from, below;     /* versions, from <= v < below */
+    const char *window;  /* how the overlay's name begins; NULL: any */
+    uint32_t gets_per_request;
+    bool put_is_remote;
+    uint64_t flush_within;
+    const char *why;
+};
+
+static const struct row rows[] = {
+    /*
+     * osc/ucx of 4.x completes a request by a fetching atomic behind a worker fence (osc_ucx_comm.c), so it also
+     * covers the gets before it and the remote side of puts; that atomic is what makes each MPI_Rget cost as much as
+     * several gets. A blocking flush comes inside any put or get after OSC_UCX_OPS_THRESHOLD (1,000,000) operations.
+     * Requests may be lost where another thread progresses MPI at the wrong moment (open-mpi/ompi#6941 and the unset
+     * external_req): rma.c settles those by a flush.
+     */
+    {"Open MPI", VERSION(4, 0, 0), VERSION(5, 0, 0), "ucx", 64, true, 1000000,
+     "a request is a fenced remote atomic: it completes the gets before it"},
+    /*
+     * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192), above every bound of settings.h.
+     * How its requests relate to earlier gets depends on the worker pool, so each get has its own.
+     */
+    {"Open MPI", VERSION(5, 0, 0), VERSION(6, 0, 0), "ucx", 1, false, 0,
+     "requests are limited to 254 (ompi#14192); each get has its own"},
+    /* osc/rdma tracks each request by itself; under lock_all, flushes wait for every target's operations. */
+    {"Open MPI", VERSION(4, 0, 0), VERSION(6, 0, 0), "rdma", 1, false, 0, "each request is tracked by itself"},
+    /* ch4 of MPICH: a request stands for one operation; the noncontiguous MPI_Rget of mpich#7896 is never used. */
+    {"MPICH", 0, VERSION(99, 0, 0), NULL, 1, false, 0, "a request stands for one operation"},
+    {NULL, 0, 0, NULL, 1, false, 0, "not known: as the standard says"},
+};
+
+/* The first number with dots in the text: "Open MPI v4.1.4, package: …", "MPICH Version:      4.0.2". */
+static int version_of(const char *text)
+{
+    int major = 0, minor = 0, patch = 0;
+    const char *digits = text + strcspn(text, "0123456789");
+    if (sscanf(digits, "%d.%d.%d", &major, &minor, &patch) < 1)
+        return 0;
+    return VERSION(major, minor, patch);
+}
+
+static bool fits(const struct row *row, const char *library, int version, const char *window)
+{
+    if (row->library == NULL)
+        return true;
+    return strncmp(library, row->library, strlen(row->library)) == 0 && version >= row->from && version < row->below &&
+           (row->window == NULL || strncmp(window, row->window, strlen(row->window)) == 0);
+}
+
+void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced_gets)
+{
+    const struct row *row = rows;
+    int version = version_of(library);
+    while (!fits(row, library, version, window_name))
+        row++;
+    size_t line = strcspn(library, "\n,");
+    snprintf(q->library, sizeof q->library, "%.*s", (int)(line < sizeof q->library ? line : sizeof q->library - 1),
+             library);
+    q->gets_per_request = row->gets_per_request;
+    q->put_is_remote = row->put_is_remote;
+    q->flush_within = row->flush_within;
+    q->why = row->why;
+    q->is_forced = forced_gets != 0;
+    if (q->is_forced)
+        q->gets_per_request = forced_gets < QUIRKS_GETS_MAX ? (uint32_t)forced_gets : QUIRKS_GETS_MAX;
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma: issue, test, park, complete. Reactor's thread. Never waits for a request; never touches a byte outside of the
+ * bounds of the peer's segment and of my pool; never calls a completion a proof after its peer was poisoned.
+ */
+#include "mpi/rma.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* A completion this fresh says that the peer answers: a flush to it will return. */
+#define FRESH_NS (10 * CLOCK_NS_PER_MS)
+
+/* ---- peers and operations ---------------------------------------------------------------------------------------- */
+
+static struct rma_peer *peer_of(struct rma *r, uint32_t rank)
+{
+    if (!r->peers[rank])
+        r->peers[rank] = calloc(1, sizeof **r->peers);
+    return r->peers[rank];
+}
+
+static bool is_data(const struct rma_op *op)
+{
+    return op->kind == RMA_DATA;
+}
+
+static struct rma_op *take_op(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t tag)
+{
+    struct rma_op *op = r->free_ops;
+    if (!op)
+        return NULL;
+    r->free_ops = op->next;
+    *op = (struct rma_op){.kind = kind, .peer = peer, .tag = tag};
+    return op;
+}
+
+static void free_op(struct rma *r, struct rma_op *op)
+{
+    free(op->landing);
+    op->landing = NULL;
+    op->next = r->free_ops;
+    r->free_ops = op;
+}
+
+static void push_done(struct rma *r, struct rma_op *op)
+{
+    op->next = NULL;
+    *r->done_tail = op;
+    r->done_tail = &op->next;
+}
+
+static int poison(struct rma *r, uint32_t rank, const char *call, int rc)
+{
+    struct rma_peer *p = r->peers[rank];
+    if (!p->is_poisoned) {
+        r->poisonings++;
+        log_line(r->world->log, LOG_WARN, "%s to rank %" PRIu32 " failed (MPI error %d): nothing more is read from it",
+                 call, rank, rc);
+    }
+    p->is_poisoned = true;
+    return BATON_EPEER;
+}
+
+/* ---- flushes ----------------------------------------------------------------------------------------------------- */
+
+/* Some components flush by themselves, blocking, after so many operations: time to do it well before. */
+static bool is_flush_due(const struct rma *r, const struct rma_peer *p)
+{
+    uint64_t within = r->quirks->flush_within;
+    return within && (p->unflushed >= within / 8 || (r->unflushed >= within / 2 && p->unflushed >= within / 256));
+}
+
+/* Only for a peer that has just answered: a flush to a stopped one never returns. */
+static int flush(struct rma *r, uint32_t rank)
+{
+    struct rma_peer *p = r->peers[rank];
+    int rc = MPI_Win_flush((int)rank, r->windows->overlay);
+    if (rc != MPI_SUCCESS)
+        return poison(r, rank, "MPI_Win_flush", rc);
+    r->flushes++;
+    r->unflushed -= p->unflushed;
+    p->unflushed = 0;
+    return 0;
+}
+
+static void count_operations(struct rma *r, struct rma_peer *p, uint32_t n)
+{
+    p->unflushed += n;
+    r->unflushed += n;
+}
+
+/* ---- may it be issued -------------------------------------------------------------------------------------------- */
+
+static bool is_within(uint64_t offset, uint64_t bytes, uint64_t limit)
+{
+    return bytes <= limit && offset <= limit - bytes;
+}
+
+/* 0, or why no operation may go to this peer now. */
+static int admit(struct rma *r, uint32_t rank, bool data)
+{
+    struct rma_peer *p = peer_of(r, rank);
+    const struct settings *s = &r->world->settings;
+    if (!p)
+        return BATON_ENOMEM;
+    if (p->is_poisoned)
+        return BATON_EPEER;
+    if ((data ? r->active_data : r->active_reads) >= (data ? s->rma_requests : RMA_READS))
+        return BATON_EAGAIN;
+    if ((data ? p->data : p->reads) >= s->rma_peer_requests || r->num_active >= RMA_ACTIVE_MAX)
+        return BATON_EAGAIN;
+    if (p->is_overdue && r->num_parked == r->max_parked)
+        return BATON_EAGAIN;
+    if (p->data + p->reads > 0 && is_flush_due(r, p)) /* let it drain; the last one's completion flushes */
+        return BATON_EAGAIN;
+    return r->free_ops ? 0 : BATON_EAGAIN;
+}
+
+static void activate(struct rma *r, struct rma_op *op, MPI_Request request)
+{
+    struct rma_peer *p = r->peers[op->peer];
+    op->issued_ns = clock_now_ns();
+    r->active[r->num_active] = request;
+    r->active_op[r->num_active++] = op;
+    if (is_data(op)) {
+        p->data++;
+        r->active_data++;
+        r->bytes_open += op->bytes;
+    } else {
+        p->reads++;
+        r->active_reads++;
+    }
+}
+
+static void deactivate(struct rma *r, const struct rma_op *op)
+{
+    if (is_data(op)) {
+        r->active_data--;
+        r->bytes_open -= op->bytes;
+    } else {
+        r->active_reads--;
+    }
+}
+
+/* ---- reading metadata -------------------------------------------------------------------------------------------- */
+
+static int check_read(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t bytes)
+{
+    if (peer >= (uint32_t)r->world->size || bytes == 0 || bytes > INT_MAX)
+        return error_set(BATON_EINVAL, "a read of %" PRIu64 " bytes from rank %" PRIu32, bytes, peer);
+    if (!is_within(offset, bytes, r->windows->parts[peer].bytes))
+        return error_set(BATON_EMESSAGE,
+                         "a read of %" PRIu64 " bytes at %" PRIu64 " is outside of rank %" PRIu32
+                         "'s segment of %" PRIu64,
+                         bytes, offset, peer, r->windows->parts[peer].bytes);
+    return 0;
+}
+
+/*
+ * A peer that is mapped here is read by load: no request, done at once. The fence before orders these loads after
+ * those by which the caller learned that it may read; the one after, before whatever it does with them.
+ */
+static void read_mapped(struct rma *r, struct rma_op *op, void *to, uint64_t offset)
+{
+    const uint8_t *from = r->windows->parts[op->peer].mapped + offset;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (op->kind == RMA_WORD && offset % sizeof(uint64_t) == 0)
+        op->word = atomic_load_explicit((const _Atomic uint64_t *)(const void *)from, memory_order_acquire);
+    else
+        memcpy(to, from, op->bytes);
+    atomic_thread_fence(memory_order_seq_cst);
+    push_done(r, op);
+}
+
+static int get_whole(struct rma *r, struct rma_op *op, void *to, uint64_t offset)
+{
+    MPI_Request request;
+    int rc = MPI_Rget(to, (int)op->bytes, MPI_BYTE, (int)op->peer, (MPI_Aint)offset, (int)op->bytes, MPI_BYTE,
+                      r->windows->overlay, &request);
+    if (rc != MPI_SUCCESS)
+        return poison(r, op->peer, "MPI_Rget", rc);
+    count_operations(r, r->peers[op->peer], 2);
+    activate(r, op, request);
+    return 0;
+}
+
+static int read_into(struct rma *r, struct rma_op *op, void *to, uint64_t offset)
+{
+    if (!r->windows->parts[op->peer].mapped)
+        return get_whole(r, op, to, offset);
+    read_mapped(r, op, to, offset);
+    return 0;
+}
+
+int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    int error = check_read(r, peer, offset, bytes);
+    if (error == 0)
+        error = admit(r, peer, false);
+    if (error)
+        return error;
+    struct rma_op *op = take_op(r, RMA_CARD, peer, tag);
+    op->bytes = bytes;
+    op->landing = malloc(bytes);
+    error = op->landing ? read_into(r, op, op->landing, offset) : BATON_ENOMEM;
+    if (error)
+        free_op(r, op);
+    return error;
+}
+
+int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    int error = check_read(r, peer, offset, sizeof(uint64_t));
+    if (error == 0)
+        error = admit(r, peer, false);
+    if (error)
+        return error;
+    struct rma_op *op = take_op(r, RMA_WORD, peer, tag);
+    op->bytes = sizeof(uint64_t);
+    error = read_into(r, op, &op->word, offset);
+    if (error)
+        free_op(r, op);
+    return error;
+}
+
+/* ---- moving data ------------------------------------------------------------------------------------------------- */
+
+static int check_runs(const struct rma *r, const struct port_leg *leg, const struct plan_run *runs, uint32_t n)
+{
+    uint64_t theirs = r->windows->parts[leg->peer].bytes, mine = r->windows->pool_bytes;
+    for (uint32_t i = 0; i < n; i++) {
+        if (runs[i].src_region != 0 || runs[i].dst_region != 0)
+            return error_set(BATON_EMESSAGE, "a run in a region other than 0");
+        if (leg->pool_offset > theirs || !is_within(runs[i].src, runs[i].bytes, theirs - leg->pool_offset) ||
+            !is_within(runs[i].dst, runs[i].bytes, mine))
+            return error_set(BATON_EMESSAGE,
+                             "a run of %" PRIu64 " bytes from %" PRIu64 " to %" PRIu64 " is outside of rank %" PRIu32
+                             "'s pool or of mine",
+                             runs[i].bytes, runs[i].src, runs[i].dst, leg->peer);
+    }
+    return 0;
+}
+
+/* All but the last as plain gets: the quirks table says that the last one's request completes them too. */
+static int get_runs(struct rma *r, struct rma_op *op, const struct port_leg *leg, const struct plan_run *runs,
+                    uint32_t n)
+{
+    uint8_t *pool = r->windows->segment + r->windows->pool_offset;
+    MPI_Win win = r->windows->overlay;
+    MPI_Request request;
+    for (uint32_t i = 0; i < n; i++) {
+        void *to = pool + runs[i].dst;
+        int bytes = (int)runs[i].bytes, rc;
+        MPI_Aint from = (MPI_Aint)(leg->pool_offset + runs[i].src);
+        if (i + 1 < n)
+            rc = MPI_Get(to, bytes, MPI_BYTE, (int)op->peer, from, bytes, MPI_BYTE, win);
+        else
+            rc = MPI_Rget(to, bytes, MPI_BYTE, (int)op->peer, from, bytes, MPI_BYTE, win, &request);
+        if (rc != MPI_SUCCESS) {
+            struct rma_peer *p = r->peers[op->peer];
+            p->has_stray = i > 0; /* those before may still write, and no request will tell */
+            p->stray = op->tag;
+            return poison(r, op->peer, "a get", rc);
+        }
+    }
+    count_operations(r, r->peers[op->peer], n + 1);
+    activate(r, op, request);
+    return 0;
+}
+
+/* One request's worth of a leg. The bytes taken; the cursor moves only where they were. */
+static int64_t move_batch(struct rma *r, const struct port_leg *leg, uint64_t budget)
+{
+    struct plan_run runs[QUIRKS_GETS_MAX];
+    struct plan_cursor cursor = *leg->cursor;
+    uint64_t most = r->world->settings.rma_run_bytes;
+    int error = admit(r, leg->peer, true);
+    if (error)
+        return error;
+    uint32_t n = plan_next(leg->transfer, &cursor, runs, r->quirks->gets_per_request, budget < most ? budget : most);
+    if (n == 0)
+        return 0;
+    error = check_runs(r, leg, runs, n);
+    if (error)
+        return error;
+    struct rma_op *op = take_op(r, RMA_DATA, leg->peer, leg->tag);
+    op->runs = n;
+    for (uint32_t i = 0; i < n; i++)
+        op->bytes += runs[i].bytes;
+    error = get_runs(r, op, leg, runs, n);
+    if (error) {
+        free_op(r, op);
+        return error;
+    }
+    *leg->cursor = cursor;
+    return (int64_t)op->bytes;
+}
+
+int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget)
+{
+    int64_t taken = 0;
+    if (leg->peer >= (uint32_t)r->world->size || budget == 0)
+        return error_set(BATON_EINVAL, "a move of %" PRIu64 " bytes from rank %" PRIu32, budget, leg->peer);
+    if (r->windows->overlay == MPI_WIN_NULL)
+        return error_set(BATON_EINVAL, "rank %" PRIu32 " is on this node: there is no window over nodes", leg->peer);
+    while ((uint64_t)taken < budget) {
+        int64_t got = move_batch(r, leg, budget - (uint64_t)taken);
+        if (got <= 0)
+            return taken > 0 ? taken : got; /* an error after something was taken comes back at the next call */
+        taken += got;
+    }
+    return taken;
+}
+
+/* ---- giving up --------------------------------------------------------------------------------------------------- */
+
+/* Calls of the same tag that are still in MPI, other than `but`. */
+static uint32_t count_open(const struct rma *r, uint32_t peer, uint64_t tag)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->num_active; i++)
+        n += r->active_op[i]->tag == tag && r->active_op[i]->peer == peer;
+    for (uint32_t i = 0; i < r->num_parked; i++)
+        n += r->parked_op[i]->tag == tag && r->parked_op[i]->peer == peer;
+    return n;
+}
+
+static void forget(struct rma_op *op, uint32_t peer, uint64_t tag)
+{
+    if (op->tag == tag && op->peer == peer)
+        op->is_forgotten = true;
+}
+
+enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag)
+{
+    if (peer >= (uint32_t)r->world->size || !r->peers[peer])
+        return PORT_PARK_QUIET;
+    for (uint32_t i = 0; i < r->num_active; i++)
+        forget(r->active_op[i], peer, tag);
+    for (uint32_t i = 0; i < r->num_parked; i++)
+        forget(r->parked_op[i], peer, tag);
+    for (struct rma_op *op = r->done_head; op; op = op->next)
+        forget(op, peer, tag);
+    if (r->peers[peer]->has_stray && r->peers[peer]->stray == tag)
+        return PORT_PARK_NEVER;
+    return count_open(r, peer, tag) > 0 ? PORT_PARK_LATER : PORT_PARK_QUIET;
+}
+
+/* ---- completion -------------------------------------------------------------------------------------------------- */
+
+/*
+ * The op's request is complete, and it is in neither set any more. Success proves nothing where the peer was poisoned:
+ * the first request after a peer's death was seen to report it without a byte written.
+ */
+static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
+{
+    struct rma_peer *p = r->peers[op->peer];
+    if (is_data(op))
+        p->data--;
+    else
+        p->reads--;
+    if (rc != MPI_SUCCESS) {
+        poison(r, op->peer, "a request", rc);
+        if (op->runs > 1) {
+            p->has_stray = true;
+            p->stray = op->tag;
+        }
+    }
+    op->error = p->is_poisoned ? BATON_EPEER : 0;
+    if (!p->is_poisoned) {
+        p->is_overdue = false;
+        p->proof_ns = op->issued_ns > p->proof_ns ? op->issued_ns : p->proof_ns;
+        p->proof_at_ns = now;
+        if (p->data + p->reads == 0 && is_flush_due(r, p))
+            flush(r, op->peer);
+    }
+    bool is_stray = p->has_stray && p->stray == op->tag;
+    op->ends_tag = op->is_forgotten && !is_stray && count_open(r, op->peer, op->tag) == 0;
+    push_done(r, op);
+}
+
+static void compact_active(struct rma *r)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->num_active; i++) {
+        if (!r->active_op[i])
+            continue;
+        r->active[kept] = r->active[i];
+        r->active_op[kept++] = r->active_op[i];
+    }
+    r->num_active = kept;
+}
+
+static int test_active(struct rma *r, uint64_t now)
+{
+    int n = 0, index[RMA_ACTIVE_MAX];
+    MPI_Status status[RMA_ACTIVE_MAX];
+    struct rma_op *completed[RMA_ACTIVE_MAX];
+    if (r->num_active == 0)
+        return 0;
+    int rc = MPI_Testsome((int)r->num_active, r->active, &n, index, status);
+    if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS)
+        return world_mpi_error(BATON_EMPI, "testing the gets", rc);
+    if (n == MPI_UNDEFINED || n == 0)
+        return 0;
+    for (int i = 0; i < n; i++) {
+        completed[i] = r->active_op[index[i]];
+        r->active_op[index[i]] = NULL;
+        deactivate(r, completed[i]);
+    }
+    compact_active(r); /* first, so that what is counted as open is */
+    for (int i = 0; i < n; i++)
+        complete(r, completed[i], rc == MPI_ERR_IN_STATUS ? status[i].MPI_ERROR : MPI_SUCCESS, now);
+    return 0;
+}
+
+/* ---- parking ----------------------------------------------------------------------------------------------------- */
+
+static void park_overdue(struct rma *r, uint64_t now)
+{
+    uint64_t limit = r->world->settings.park_ms * CLOCK_NS_PER_MS;
+    if (r->num_active == 0 || now < r->next_look_ns)
+        return;
+    r->next_look_ns = now + limit / 4;
+    for (uint32_t i = 0; i < r->num_active; i++) {
+        struct rma_op *op = r->active_op[i];
+        if (now - op->issued_ns <= limit || now < op->issued_ns)
+            continue;
+        r->peers[op->peer]->is_overdue = true;
+        if (r->num_parked == r->max_parked)
+            continue;
+        r->parked[r->num_parked] = r->active[i];
+        r->parked_op[r->num_parked++] = op;
+        r->active_op[i] = NULL;
+        deactivate(r, op);
+    }
+    compact_active(r);
+}
+
+static void unpark(struct rma *r, uint32_t i)
+{
+    r->num_parked--;
+    r->parked[i] = r->parked[r->num_parked];
+    r->parked_op[i] = r->parked_op[r->num_parked];
+}
+
+/* Later requests of the same peer completed, just now: it answers, so this one's completion was lost. */
+static bool is_lost(const struct rma *r, const struct rma_op *op, uint64_t now)
+{
+    const struct rma_peer *p = r->peers[op->peer];
+    return !p->is_poisoned && now - p->proof_at_ns < FRESH_NS &&
+           p->proof_ns > op->issued_ns + r->world->settings.park_ms * CLOCK_NS_PER_MS;
+}
+
+/*
+ * One parked request a turn. A lost completion is settled by a flush, after which the bytes are there; its request may
+ * stay open, and since MPI does not let RMA requests be freed, it is left to MPI.
+ */
+static int test_parked(struct rma *r, uint64_t now)
+{
+    int done = 0;
+    if (r->num_parked == 0)
+        return 0;
+    uint32_t i = r->next_parked++ % r->num_parked;
+    struct rma_op *op = r->parked_op[i];
+    int rc = MPI_Test(&r->parked[i], &done, MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS && !done && is_lost(r, op, now)) {
+        if (flush(r, op->peer) != 0)
+            return 0;
+        rc = MPI_Test(&r->parked[i], &done, MPI_STATUS_IGNORE);
+        if (rc == MPI_SUCCESS && !done) {
+            r->settled++;
+            log_line(r->world->log, LOG_WARN,
+                     "MPI lost the completion of a get from rank %" PRIu32 ": settled by a flush", op->peer);
+            done = 1;
+        }
+    }
+    if (rc == MPI_SUCCESS && !done)
+        return 0;
+    unpark(r, i);
+    complete(r, op, rc, now);
+    return 0;
+}
+
+/* ---- handing out ------------------------------------------------------------------------------------------------- */
+
+static struct port_event event_of(const struct rma_op *op)
+{
+    struct port_event e = {.error = op->error, .peer = op->peer, .tag = op->tag};
+    switch (op->kind) {
+    case RMA_CARD:
+        e.kind = PORT_CARD;
+        e.data = op->error ? NULL : op->landing;
+        e.bytes = op->error ? 0 : (uint32_t)op->bytes;
+        break;
+    case RMA_WORD:
+        e.kind = PORT_BOARD;
+        e.generation = op->error ? 0 : op->word;
+        break;
+    case RMA_DATA:
+        e.kind = PORT_MOVED;
+        e.moved = op->bytes;
+        e.runs = op->runs;
+        break;
+    }
+    return e;
+}
+
+static int hand_out(struct rma *r, struct port_event *events, int max)
+{
+    int n = 0;
+    bool synced = false;
+    while (n < max && r->done_head) {
+        struct rma_op *op = r->done_head;
+        r->done_head = op->next;
+        if (!r->done_head)
+            r->done_tail = &r->done_head;
+        if (op->ends_tag) {
+            events[n++] = (struct port_event){.kind = PORT_QUIET, .peer = op->peer, .tag = op->tag};
+        } else if (!op->is_forgotten) {
+            if (op->kind == RMA_WORD && !synced) {
+                /* Whoever gets the word reports the bytes that came before it: they must be visible to loads. */
+                windows_sync(r->windows);
+                synced = true;
+            }
+            events[n++] = event_of(op);
+        }
+        op->next = r->handed;
+        r->handed = op;
+    }
+    return n;
+}
+
+void rma_release(struct rma *r)
+{
+    while (r->handed) {
+        struct rma_op *op = r->handed;
+        r->handed = op->next;
+        free_op(r, op);
+    }
+}
+
+int rma_progress(struct rma *r, struct port_event *events, int max)
+{
+    if (rma_open_ops(r) > 0) {
+        uint64_t now = clock_now_ns();
+        int error = test_active(r, now);
+        if (error == 0)
+            error = test_parked(r, now);
+        if (error)
+            return error;
+        park_overdue(r, now);
+    }
+    return hand_out(r, events, max);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+int rma_init(struct rma *r, struct world *w, const struct windows *v, const struct quirks *q)
+{
+    size_t pool = RMA_ACTIVE_MAX + (size_t)w->settings.parked;
+    r->world = w;
+    r->windows = v;
+    r->quirks = q;
+    r->done_tail = &r->done_head;
+    r->max_parked = (uint32_t)w->settings.parked;
+    r->peers = calloc((size_t)w->size, sizeof(struct rma_peer *));
+    r->ops = calloc(pool, sizeof *r->ops);
+    r->parked = calloc(r->max_parked, sizeof(MPI_Request));
+    r->parked_op = calloc(r->max_parked, sizeof(struct rma_op *));
+    if (!r->peers || !r->ops || !r->parked || !r->parked_op)
+        return error_set(BATON_ENOMEM, "no memory for %zu one-sided operations", pool);
+    for (size_t i = 0; i < pool; i++)
+        free_op(r, &r->ops[i]);
+    return 0;
+}
+
+void rma_fini(struct rma *r)
+{
+    rma_release(r);
+    while (r->done_head) {
+        struct rma_op *op = r->done_head;
+        r->done_head = op->next;
+        free_op(r, op);
+    }
+    for (int i = 0; r->peers && i < r->world->size; i++)
+        free(r->peers[i]);
+    free(r->peers);
+    free(r->ops);
+    free(r->parked);
+    free(r->parked_op);
+    memset(r, 0, sizeof *r);
+}

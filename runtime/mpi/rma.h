@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma: one-sided reads from ranks of other nodes, by MPI_Rget on the overlay window. The reactor runs it. Never blocks,
+ * but for a flush to a peer that has just answered (see rma_peer.unflushed).
+ *
+ * An operation (op) is one MPI request: a piece of metadata, a word, or a batch of runs of a leg, up to
+ * gets_per_request of them and rma_run_bytes together. It is active (in the tested set, which is small), parked (open
+ * for longer than park_ms; one of those is tested a turn), or done (its event waits to be handed out).
+ *
+ * LIMITS. Active operations of data: rma_requests, and rma_peer_requests a peer where parked ones count too, so a
+ * silent peer can take no more than its share. Reads of metadata and words have RMA_READS of their own, so that a
+ * generation can be read again while data fill their limit. Parked: settings.parked; when that is full, overdue
+ * operations stay in the tested set and their peers get no new ones.
+ */
+#ifndef BATON_MPI_RMA_H
+#define BATON_MPI_RMA_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/port.h"
+#include "mpi/quirks.h"
+#include "mpi/windows.h"
+#include "mpi/world.h"
+
+#define RMA_DATA_MAX 128 /* the most that BATON_RMA_REQUESTS can be */
+#define RMA_READS 32
+#define RMA_ACTIVE_MAX (RMA_DATA_MAX + RMA_READS)
+
+enum rma_kind {
+    RMA_CARD = 1, /* metadata, into `landing` */
+    RMA_WORD,     /* a generation, into `word` */
+    RMA_DATA      /* runs of a leg, into my pool */
+};
+
+struct rma_op {
+    struct rma_op *next; /* in the free list, the queue of the done, or the list of those handed out */
+    enum rma_kind kind;
+    int error;
+    uint32_t peer;
+    bool is_forgotten; /* fabric_park: no event of it comes any more */
+    bool ends_tag;     /* the last forgotten one of its tag: PORT_QUIET comes instead */
+    uint64_t tag, bytes, runs, issued_ns;
+    uint8_t *landing; /* RMA_CARD: malloc'ed here, freed after its event was handed out */
+    uint64_t word;    /* RMA_WORD: preset to 0, which no generation is */
+};
+
+/** One peer that was read from. */
+struct rma_peer {
+    uint32_t data, reads; /* operations that are not done, parked ones included */
+    bool is_overdue;      /* one is open for longer than park_ms, and none has completed since */
+    bool is_poisoned;     /* a call failed: nothing more goes to it, and what completes is no proof */
+    bool has_stray;       /* gets of `stray` were begun that no request covers */
+    uint64_t stray;
+    uint64_t unflushed;   /* operations since the last flush */
+    uint64_t proof_ns;    /* the latest issue time of an operation that completed, */
+    uint64_t proof_at_ns; /* and when it did */
+};
+
+struct rma {
+    struct world *world;
+    const struct windows *windows;
+    const struct quirks *quirks;
+    struct rma_peer **peers; /* by rank; NULL: never read from */
+
+    struct rma_op *ops, *free_ops; /* the pool */
+    struct rma_op *done_head, **done_tail;
+    struct rma_op *handed; /* their events' data are still in use */
+
+    MPI_Request active[RMA_ACTIVE_MAX]; /* compact */
+    struct rma_op *active_op[RMA_ACTIVE_MAX];
+    uint32_t num_active, active_data, active_reads;
+
+    MPI_Request *parked;
+    struct rma_op **parked_op;
+    uint32_t num_parked, max_parked, next_parked; /* next_parked: the one whose turn it is */
+    uint64_t next_look_ns;                        /* when the active ones are looked at for overdue ones */
+
+    uint64_t bytes_open; /* of active data */
+    uint64_t unflushed;  /* the peers' sum */
+    uint64_t flushes, settled, poisonings;
+};
+
+/** *r zeroed before. Local. On an error rma_fini frees what is there. */
+int rma_init(struct rma *r, struct world *w, const struct windows *v, const struct quirks *q);
+/** Nothing may be open (rma_open_ops is 0). */
+void rma_fini(struct rma *r);
+
+/** See fabric_read, fabric_read_word, fabric_move, fabric_park. */
+int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
+int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag);
+int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget);
+enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag);
+
+/** Frees what the events handed out before pointed to. */
+void rma_release(struct rma *r);
+/** Tests, then hands out up to `max` events. Their number, or BATON_EMPI. */
+int rma_progress(struct rma *r, struct port_event *events, int max);
+
+/** Operations open in MPI, parked ones included. */
+static inline uint32_t rma_open_ops(const struct rma *r)
+{
+    return r->num_active + r->num_parked;
+}
+
+#endif
