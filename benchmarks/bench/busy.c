@@ -2,12 +2,11 @@
 /* busy: arithmetic in registers. It takes a core, and no memory bandwidth: what a transfer loses is the core. */
 #include "bench/busy.h"
 
-#include "bench/pin.h"
-
 static void *compute(void *arg)
 {
     struct busy *b = arg;
     double x = 1.0, y = 0.5;
+    pin_to_all(b->pin);
     while (!atomic_load_explicit(&b->stop, memory_order_relaxed)) {
         for (int i = 0; i < 4096; i++) {
             x = x * 0.999999 + y;
@@ -18,8 +17,9 @@ static void *compute(void *arg)
     return NULL;
 }
 
-int busy_start(struct busy *b)
+int busy_start(struct busy *b, const struct pin *pin)
 {
+    b->pin = pin;
     atomic_store(&b->stop, false);
     int rc = pthread_create(&b->thread, NULL, compute, b);
     b->running = rc == 0;

@@ -7,7 +7,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "bench/pin.h"
+
 struct busy {
+    const struct pin *pin;
     bool running;
     atomic_bool stop;
     pthread_t thread;
@@ -15,7 +18,7 @@ struct busy {
 };
 
 /** Starts the thread, free to run on any CPU of the process. 0 or an errno. */
-int busy_start(struct busy *b);
+int busy_start(struct busy *b, const struct pin *pin);
 /** Ends it; nothing to do where none was started. */
 void busy_stop(struct busy *b);
 

@@ -182,8 +182,8 @@ static void preset(struct options *o)
 static int check(const struct options *o)
 {
     for (unsigned i = 0; i < o->block.count; i++) {
-        if (o->block.value[i] % 32 != 0 || o->block.value[i] > UINT64_C(1) << 31)
-            return refuse("--block", "a block has a multiple of 32 bytes, at most 2 GiB");
+        if (o->block.value[i] % 32 != 0 || o->block.value[i] > UINT64_C(1) << 30)
+            return refuse("--block", "a block has a multiple of 32 bytes, at most 1 GiB");
     }
     for (unsigned i = 0; i < o->batch.count; i++) {
         if (o->batch.value[i] > UINT64_C(1) << 24)

@@ -33,12 +33,12 @@ struct fabric {
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
-                struct fabric **out)
+                struct fabric **out, int local)
 {
     struct fabric *f = calloc(1, sizeof *f);
     if (!f)
         return error_set(BATON_ENOMEM, "no memory for a context");
-    int error = world_open(&f->world, comm, settings, mode, log);
+    int error = world_open(&f->world, comm, settings, mode, log, local);
     if (error) {
         if (!f->world.lost) /* else MPI may still write into it */
             free(f);

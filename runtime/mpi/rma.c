@@ -321,7 +321,7 @@ int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget)
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
 
-/* Calls of the same tag that are still in MPI, other than `but`. */
+/* Operations of that tag that are still in MPI. */
 static uint32_t count_open(const struct rma *r, uint32_t peer, uint64_t tag)
 {
     uint32_t n = 0;
@@ -353,6 +353,18 @@ enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag)
     return count_open(r, peer, tag) > 0 ? PORT_PARK_LATER : PORT_PARK_QUIET;
 }
 
+/* Whether this completed operation is the one after which its tag is quiet: that is said once. */
+static bool is_last(const struct rma *r, const struct rma_op *op)
+{
+    const struct rma_peer *p = r->peers[op->peer];
+    if (count_open(r, op->peer, op->tag) > 0 || (p->has_stray && p->stray == op->tag))
+        return false;
+    for (const struct rma_op *done = r->done_head; done; done = done->next)
+        if (done->ends_tag && done->tag == op->tag && done->peer == op->peer)
+            return false; /* several completed together */
+    return true;
+}
+
 /* ---- completion -------------------------------------------------------------------------------------------------- */
 
 /*
@@ -381,8 +393,7 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         if (p->data + p->reads == 0 && is_flush_due(r, p))
             flush(r, op->peer);
     }
-    bool is_stray = p->has_stray && p->stray == op->tag;
-    op->ends_tag = op->is_forgotten && !is_stray && count_open(r, op->peer, op->tag) == 0;
+    op->ends_tag = op->is_forgotten && is_last(r, op);
     push_done(r, op);
 }
 

@@ -427,7 +427,7 @@ static int allocate(struct world *w)
 }
 
 int world_open(struct world *w, MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode,
-               struct logger *log)
+               struct logger *log, int local)
 {
     w->settings = *settings;
     w->log = log;
@@ -445,7 +445,7 @@ int world_open(struct world *w, MPI_Comm comm, const struct settings *settings, 
         w->lost = true;
         goto undo;
     }
-    error = world_agree(w, "open", error);
+    error = world_agree(w, "open", local < 0 ? local : error);
     if (error == 0)
         error = resolve_mode(w, mode);
     if (error == 0)

@@ -58,9 +58,9 @@ struct world {
     char agreed[WORLD_SENTENCE_BYTES];   /* the last one that was, so that it is not given a rank twice */
 };
 
-/** Fills *w, zeroed before. On an error everything is undone, but where the world was lost. */
+/** Fills *w, zeroed before. See fabric_open. On an error everything is undone, but where the world was lost. */
 int world_open(struct world *w, MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode,
-               struct logger *log);
+               struct logger *log, int local);
 
 /** Frees the communicators, and finalises MPI where world_open initialised it. Not for a lost world. */
 void world_close(struct world *w);

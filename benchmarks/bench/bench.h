@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bench: what one run of the program consists of; owned by main, handed to the operation. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+
+#include "bench/busy.h"
+#include "bench/options.h"
+#include "bench/pin.h"
+#include "bench/report.h"
+#include "bench/roster.h"
+
+struct bench {
+    struct options options;
+    struct roster roster;
+    struct pin pin;
+    struct busy busy;
+    struct report report; /* active on the consumer's rank */
+    int prefill, decode;  /* the engines under measurement, by their place in the roster */
+    int producer, consumer; /* their first ranks in the world */
+    int status;             /* the exit status: 0, or 1 once something was wrong */
+    bool lost;              /* a context closed without a peer: MPI must not be finalised */
+};
+
+static inline bool bench_is_producer(const struct bench *b)
+{
+    return b->roster.rank == b->producer;
+}
+
+static inline bool bench_is_consumer(const struct bench *b)
+{
+    return b->roster.rank == b->consumer;
+}
+
+/* The operations: each is collective over all ranks, and leaves its verdict in status. */
+void pull_run(struct bench *b);
+void submit_run(struct bench *b);
+void memory_run(struct bench *b);
+void handshake_run(struct bench *b);
+
+#endif

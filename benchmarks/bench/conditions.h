@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* conditions: what a figure depends on, said above it. */
+#ifndef BENCH_CONDITIONS_H
+#define BENCH_CONDITIONS_H
+
+#include <stdint.h>
+
+#include "bench/bench.h"
+
+/** Bytes of the last-level data cache that one core sees; 0 where the system does not tell. */
+uint64_t conditions_l3_bytes(void);
+
+/** Notes the machine, the MPI library, the environment and the options. */
+void conditions_note(struct bench *b);
+
+/** Notes what Baton says of itself (baton_describe). */
+void conditions_note_baton(struct bench *b, const baton_t *baton);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* context: see the header. The engine's thread runs all of it. */
+#include "bench/context.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "base/clock.h"
+#include "bench/fail.h"
+
+void context_open(struct bench *b, struct context *c, const baton_geometry_t *geometry)
+{
+    *c = (struct context){0};
+    if (b->options.pin && pin_to_reactor(&b->pin) != 0)
+        fail("cannot move to the reactor's CPU");
+    fail_on(baton_open(MPI_COMM_WORLD, &b->roster.ranks[b->roster.rank], &c->baton), "baton_open");
+    if (geometry)
+        fail_on(baton_cache_create(c->baton, geometry, BATON_MEMORY_HOST, &c->cache), "baton_cache_create");
+    fail_on(baton_start(c->baton), "baton_start");
+    if (b->options.pin && pin_to_caller(&b->pin) != 0)
+        fail("cannot move to the caller's CPU");
+    c->pool = c->cache ? baton_cache_base(c->cache) : NULL;
+    if (b->options.busy && busy_start(&b->busy, &b->pin) != 0)
+        fail("cannot start the computing thread");
+}
+
+void context_close(struct bench *b, struct context *c)
+{
+    busy_stop(&b->busy);
+    int rc = baton_close(c->baton);
+    if (rc == BATON_EPEER)
+        b->lost = true;
+    else
+        fail_on(rc, "baton_close");
+    *c = (struct context){0};
+}
+
+bool context_await(const struct context *c, baton_event_t *event, uint64_t timeout_ms)
+{
+    struct pollfd fd = {.fd = baton_event_fd(c->baton), .events = POLLIN};
+    uint64_t end = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
+    for (;;) {
+        int n = baton_poll(c->baton, event, 1);
+        fail_on(n, "baton_poll");
+        if (n == 1)
+            return true;
+        uint64_t now = clock_now_ns();
+        if (now >= end)
+            return false;
+        uint64_t left_ms = (end - now) / CLOCK_NS_PER_MS + 1;
+        if (poll(&fd, 1, left_ms > 1000000 ? 1000000 : (int)left_ms) < 0 && errno != EINTR)
+            fail("poll on the event descriptor failed");
+    }
+}

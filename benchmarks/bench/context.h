@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* context: one Baton context as an engine would hold it, and the engine's way of waiting for an event. */
+#ifndef BENCH_CONTEXT_H
+#define BENCH_CONTEXT_H
+
+#include <stdbool.h>
+
+#include "bench/bench.h"
+
+struct context {
+    baton_t *baton;
+    baton_cache_t *cache; /* NULL: this rank moves no blocks */
+    char *pool;
+};
+
+/**
+ * Opens and starts a context over all ranks, and starts the computing thread where asked for. `geometry` may be NULL.
+ * Collective; fails where Baton does.
+ */
+void context_open(struct bench *b, struct context *c, const baton_geometry_t *geometry);
+
+/** Stops the computing thread and closes. Collective. A peer that was lost is noted in the bench. */
+void context_close(struct bench *b, struct context *c);
+
+/**
+ * Sleeps in poll(2) on the context's descriptor until an event can be taken, for at most timeout_ms. False: none came.
+ * The thread is outside MPI all the while, as an engine's is.
+ */
+bool context_await(const struct context *c, baton_event_t *event, uint64_t timeout_ms);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * limit: what the path itself gives for the same kind of blocks, measured in turn with Baton in the same run.
+ *
+ * Path shm: one thread of the consumer copies scattered blocks from the producer's mapped pool into its own, in turn
+ * by the C library's memcpy and by streaming stores; the better of the two medians is the limit. Path rma: raw MPI.
+ * Each measurement draws blocks of its own, so that nobody finds the other's blocks in the processor's cache.
+ */
+#ifndef BENCH_LIMIT_H
+#define BENCH_LIMIT_H
+
+#include "bench/raw.h"
+#include "bench/samples.h"
+#include "plan/plan.h"
+
+struct limit {
+    struct stage *stage;
+    baton_path_t path;
+    const char *peer_pool; /* path shm: the producer's pool as mapped here */
+    struct plan_run *runs; /* path shm: room for the largest batch */
+    struct raw raw;        /* path rma */
+    struct samples way[2]; /* shm: memcpy, streaming; rma: [0] */
+    uint64_t turns;
+};
+
+/** Collective: all ranks learn the path between the two from the consumer. */
+void limit_open(struct limit *l, struct stage *s);
+void limit_close(struct limit *l);
+
+/** The consumer's: forgets the samples, for the next row. */
+void limit_reset(struct limit *l);
+/** The consumer's: one measurement, of the next way in turn. */
+void limit_measure(struct limit *l, uint32_t batch);
+/** The consumer's: bytes a nanosecond by the best way's median; 0 without samples. *way names that way. */
+double limit_best(struct limit *l, uint32_t batch, const char **way);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * report: where the figures go. Rows appear as soon as they are measured: as a table with the conditions above it
+ * (lines that begin with '#'), or as CSV, whose standard output holds nothing but the header and the rows while the
+ * conditions go to standard error. --json FILE keeps both. One rank reports; on all others every call does nothing.
+ */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "bench/options.h"
+
+#define REPORT_COLUMNS_MAX 12
+#define REPORT_CELL_MAX 48
+
+struct report {
+    bool active, csv, header_done;
+    unsigned num_columns;
+    const char *const *columns;
+    const char *json_path;
+    json_t *json; /* NULL: no file */
+};
+
+/** One row's cells, as text, in the order of the columns. */
+struct report_row {
+    unsigned count;
+    char cell[REPORT_COLUMNS_MAX][REPORT_CELL_MAX];
+};
+
+/** `columns` are num_columns names that outlive the report. */
+void report_open(struct report *r, const struct options *o, bool active, const char *const *columns,
+                 unsigned num_columns);
+
+/** One line about the conditions. */
+void report_note(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** Each line of a text as a note. */
+void report_text(struct report *r, const char *text);
+
+void report_cell(struct report_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** A row of as many cells as there are columns. A cell that reads as a number is one in the JSON file. */
+void report_add(struct report *r, const struct report_row *row);
+
+/** Writes the JSON file where asked for. 0, or -1 with a line on standard error. */
+int report_close(struct report *r);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* roster: see the header. */
+#include "bench/roster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void add_rank(struct roster *r, int rank)
+{
+    const baton_open_params_t *p = &r->ranks[rank];
+    int e = roster_named(r, p->engine);
+    if (e < 0) {
+        e = r->num_engines++;
+        r->engines[e] = (struct roster_engine){.role = p->role, .tp = p->tp, .pp = p->pp, .first = rank};
+        memcpy(r->engines[e].name, p->engine, sizeof p->engine);
+    }
+    if (p->tp_rank == 0 && p->pp_rank == 0)
+        r->engines[e].first = rank;
+    r->engine_of[rank] = e;
+}
+
+int roster_init(struct roster *r, const baton_open_params_t *self)
+{
+    MPI_Comm_dup(MPI_COMM_WORLD, &r->comm);
+    MPI_Comm_rank(r->comm, &r->rank);
+    MPI_Comm_size(r->comm, &r->size);
+    size_t size = (size_t)r->size;
+    r->num_engines = 0;
+    r->ranks = calloc(size, sizeof *r->ranks);
+    r->engines = calloc(size, sizeof *r->engines);
+    r->engine_of = calloc(size, sizeof *r->engine_of);
+    if (!r->ranks || !r->engines || !r->engine_of)
+        return -1;
+    MPI_Allgather(self, (int)sizeof *self, MPI_BYTE, r->ranks, (int)sizeof *self, MPI_BYTE, r->comm);
+    for (int rank = 0; rank < r->size; rank++)
+        add_rank(r, rank);
+    return 0;
+}
+
+void roster_fini(struct roster *r)
+{
+    free(r->ranks);
+    free(r->engines);
+    free(r->engine_of);
+    *r = (struct roster){.comm = MPI_COMM_NULL};
+}
+
+int roster_find(const struct roster *r, baton_role_t role, int nth)
+{
+    for (int e = 0; e < r->num_engines; e++) {
+        if ((r->engines[e].role & role) && nth-- == 0)
+            return e;
+    }
+    return -1;
+}
+
+int roster_named(const struct roster *r, const char *name)
+{
+    for (int e = 0; e < r->num_engines; e++) {
+        if (strcmp(r->engines[e].name, name) == 0)
+            return e;
+    }
+    return -1;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* roster: who is who among the ranks, gathered once: each rank's place as the launcher told it. */
+#ifndef BENCH_ROSTER_H
+#define BENCH_ROSTER_H
+
+#include <mpi.h>
+
+#include "baton.h"
+
+struct roster_engine {
+    char name[BATON_ENGINE_NAME_MAX];
+    baton_role_t role;
+    uint32_t tp, pp;
+    int first; /* world rank of its rank (0, 0) */
+};
+
+struct roster {
+    MPI_Comm comm; /* the benchmark's own, over all ranks */
+    int rank, size;
+    baton_open_params_t *ranks; /* by world rank */
+    int num_engines;
+    struct roster_engine *engines; /* in order of their first world rank */
+    int *engine_of;                /* by world rank */
+};
+
+/** Collective. `self` is this rank's place. 0, or -1 for want of memory. */
+int roster_init(struct roster *r, const baton_open_params_t *self);
+void roster_fini(struct roster *r);
+
+/** The nth engine (from 0) of a role (an engine of both roles counts as either), or -1. */
+int roster_find(const struct roster *r, baton_role_t role, int nth);
+/** The engine of that name, or -1. */
+int roster_named(const struct roster *r, const char *name);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stage: one context with caches of one block size, between one producer and one consumer, and the transfers made on
+ * it. The consumer leads: it commands the producer by small messages, all of them outside what is timed. Ranks of
+ * other engines open the context too (it is collective) and wait for its end.
+ *
+ * A block is one contiguous piece: one tensor, one plane, one head. Both ends derive the scattered ids of every
+ * transfer from the seed and a place in two walks, one for the producer's ids, one for the consumer's.
+ */
+#ifndef BENCH_STAGE_H
+#define BENCH_STAGE_H
+
+#include "bench/context.h"
+#include "bench/walk.h"
+
+struct stage {
+    struct bench *bench;
+    struct context context;
+    baton_geometry_t geometry;
+    baton_tensor_t tensor;
+    uint64_t block_bytes;
+    uint32_t num_blocks, max_batch;
+    struct walk source, target; /* of the producer's ids, of the consumer's */
+    uint64_t place, drawn;      /* in both walks: where the next draw and the last one begin (the consumer's) */
+    uint64_t serial;            /* of the next request key (the consumer's) */
+    uint32_t *source_ids, *target_ids, *table; /* the last draw; the table that was handed to Baton */
+};
+
+/** What one transfer took, by the consumer's clock. */
+struct stage_transfer {
+    uint64_t submit_ns; /* the call of baton_want */
+    uint64_t total_ns;  /* from before that call to after its event was taken */
+    baton_path_t path;  /* that moved the bytes; NONE where more than one did */
+};
+
+/** What a rank's memory is, in answer to stage_footprint. */
+struct stage_footprint {
+    uint64_t private_kib; /* private pages of private mappings */
+    uint64_t rollup_kib;  /* Private_Clean + Private_Dirty of smaps_rollup */
+    uint64_t segment_kib; /* this rank's part of the shared segment, besides its pool */
+};
+
+/** Collective. Fills the producer's blocks with their pattern. */
+void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t num_blocks, uint32_t max_batch);
+/** Collective. Ends the producer's service first. */
+void stage_close(struct stage *s);
+
+/** The producer's part: obeys the consumer until stage_close's command. All other ranks: returns at once. */
+void stage_serve(struct stage *s);
+
+/* ---- the consumer's ---------------------------------------------------------------------------------------------- */
+
+/** Takes the next `batch` ids of both walks into source_ids and target_ids. */
+void stage_draw(struct stage *s, uint32_t batch);
+
+/**
+ * One transfer of `batch` fresh blocks, offered before it is wanted. With `scribble` the block table is overwritten as
+ * soon as baton_want has returned.
+ */
+void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_transfer *out);
+
+/** One more, into poisoned blocks, compared byte by byte. Wrong data: a line on standard error and status 1. */
+void stage_verify(struct stage *s, uint32_t batch, bool scribble);
+
+/** Whether the first word of each block of the last transfer is the right one; reports as stage_verify does. */
+void stage_glance(struct stage *s, uint32_t batch);
+
+/** Has the producer wait inside MPI (while raw MPI is measured), and asleep again. */
+void stage_enter_mpi(struct stage *s);
+void stage_leave_mpi(struct stage *s);
+
+/** Memory of this rank and of the producer. */
+void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * box: intersections, and which rank serves which part. The consumer's box is cut along every boundary of a member's
+ * box into a grid of cells that each member holds whole or not at all; each cell goes to one member; equal neighbours
+ * are joined to rectangles again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+static bool range_intersect(uint32_t a, uint32_t na, uint32_t b, uint32_t nb, uint32_t *first, uint32_t *count)
+{
+    uint64_t lo = a > b ? a : b;
+    uint64_t ea = (uint64_t)a + na, eb = (uint64_t)b + nb, hi = ea < eb ? ea : eb;
+    if (lo >= hi)
+        return false;
+    *first = (uint32_t)lo;
+    *count = (uint32_t)(hi - lo);
+    return true;
+}
+
+bool box_intersect(const struct plan_box *a, const struct plan_box *b, struct plan_box *out)
+{
+    struct plan_box box;
+    if (!range_intersect(a->layer_first, a->layer_count, b->layer_first, b->layer_count, &box.layer_first,
+                         &box.layer_count) ||
+        !range_intersect(a->head_first, a->head_count, b->head_first, b->head_count, &box.head_first, &box.head_count))
+        return false;
+    *out = box;
+    return true;
+}
+
+/* ---- the grid ---------------------------------------------------------------------------------------------------- */
+
+struct candidate {
+    uint32_t member, distance;
+    struct plan_box box; /* its part of mine */
+};
+
+struct grid {
+    uint32_t num_layers, num_heads; /* cells in each direction */
+    uint32_t *layer, *head;         /* boundaries: one more than cells */
+    uint32_t *owner;                /* candidate by cell, layers outer */
+};
+
+#define NOBODY UINT32_MAX
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t sort_unique(uint32_t *v, uint32_t n)
+{
+    uint32_t kept = 0;
+    qsort(v, n, sizeof *v, compare);
+    for (uint32_t i = 0; i < n; i++)
+        if (i == 0 || v[i] != v[i - 1])
+            v[kept++] = v[i];
+    return kept;
+}
+
+static uint32_t distance(const struct plan_member *a, const struct plan_member *b)
+{
+    if (a->node != b->node)
+        return 3;
+    if (a->package != b->package)
+        return 2;
+    return a->numa != b->numa ? 1 : 0;
+}
+
+/* Boundaries of all candidates' parts, mine with them. */
+static int grid_init(struct grid *g, const struct plan_box *mine, const struct candidate *c, uint32_t n)
+{
+    g->layer = malloc((2 * (size_t)n + 2) * sizeof *g->layer);
+    g->head = malloc((2 * (size_t)n + 2) * sizeof *g->head);
+    if (g->layer == NULL || g->head == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t i = 0; i <= n; i++) {
+        const struct plan_box *b = i < n ? &c[i].box : mine;
+        g->layer[2 * i] = b->layer_first;
+        g->layer[2 * i + 1] = b->layer_first + b->layer_count;
+        g->head[2 * i] = b->head_first;
+        g->head[2 * i + 1] = b->head_first + b->head_count;
+    }
+    g->num_layers = sort_unique(g->layer, 2 * n + 2) - 1;
+    g->num_heads = sort_unique(g->head, 2 * n + 2) - 1;
+    g->owner = malloc((size_t)g->num_layers * g->num_heads * sizeof *g->owner);
+    return g->owner != NULL ? 0 : BATON_ENOMEM;
+}
+
+static void grid_fini(struct grid *g)
+{
+    free(g->layer);
+    free(g->head);
+    free(g->owner);
+}
+
+static bool holds(const struct plan_box *b, uint32_t layer, uint32_t head)
+{
+    return layer >= b->layer_first && layer - b->layer_first < b->layer_count && head >= b->head_first &&
+           head - b->head_first < b->head_count;
+}
+
+/* The nearest holder; among equals the one whose turn it is by the consumer's index. */
+static uint32_t choose(const struct candidate *c, uint32_t n, uint32_t layer, uint32_t head, uint32_t turn)
+{
+    uint32_t least = UINT32_MAX, ties = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!holds(&c[i].box, layer, head))
+            continue;
+        if (c[i].distance < least) {
+            least = c[i].distance;
+            ties = 0;
+        }
+        ties += c[i].distance == least;
+    }
+    if (ties == 0)
+        return NOBODY;
+    turn %= ties;
+    for (uint32_t i = 0; i < n; i++)
+        if (c[i].distance == least && holds(&c[i].box, layer, head) && turn-- == 0)
+            return i;
+    return NOBODY;
+}
+
+/* Takes the largest rectangle of `who` that begins at this cell: along heads first, then along layers. */
+static struct plan_box take(struct grid *g, uint32_t who, uint32_t l, uint32_t h)
+{
+    uint32_t h_end = h, l_end = l;
+    while (h_end < g->num_heads && g->owner[(size_t)l * g->num_heads + h_end] == who)
+        h_end++;
+    for (bool whole = true; whole;) {
+        for (uint32_t k = h; k < h_end; k++)
+            g->owner[(size_t)l_end * g->num_heads + k] = NOBODY;
+        l_end++;
+        whole = l_end < g->num_layers;
+        for (uint32_t k = h; whole && k < h_end; k++)
+            whole = g->owner[(size_t)l_end * g->num_heads + k] == who;
+    }
+    return (struct plan_box){g->layer[l], g->layer[l_end] - g->layer[l], g->head[h], g->head[h_end] - g->head[h]};
+}
+
+static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct plan_source *out, uint32_t max,
+                   struct plan_why *why)
+{
+    uint32_t count = 0;
+    for (uint32_t who = 0; who < n; who++)
+        for (uint32_t l = 0; l < g->num_layers; l++)
+            for (uint32_t h = 0; h < g->num_heads; h++) {
+                if (g->owner[(size_t)l * g->num_heads + h] != who)
+                    continue;
+                if (count == max) {
+                    snprintf(why->text, sizeof why->text, "more than %u parts", max);
+                    return BATON_ENOMEM;
+                }
+                out[count++] = (struct plan_source){.member = c[who].member, .box = take(g, who, l, h)};
+            }
+    return (int)count;
+}
+
+int plan_sources(const struct plan_member *me, uint32_t me_index, const struct plan_member *members, uint32_t n,
+                 struct plan_source *out, uint32_t max, struct plan_why *why)
+{
+    if (me->box.layer_count == 0 || me->box.head_count == 0)
+        return 0;
+    struct candidate *c = malloc((n ? n : 1) * sizeof *c);
+    struct grid g = {0};
+    uint32_t num = 0;
+    if (c == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        if (box_intersect(&me->box, &members[i].box, &c[num].box)) {
+            c[num].member = i;
+            c[num++].distance = distance(me, &members[i]);
+        }
+    int rc = grid_init(&g, &me->box, c, num);
+    for (uint32_t l = 0; rc == 0 && l < g.num_layers; l++)
+        for (uint32_t h = 0; rc == 0 && h < g.num_heads; h++) {
+            uint32_t who = choose(c, num, g.layer[l], g.head[h], me_index);
+            g.owner[(size_t)l * g.num_heads + h] = who;
+            if (who == NOBODY) {
+                snprintf(why->text, sizeof why->text, "no rank holds layer %u, head %u", g.layer[l], g.head[h]);
+                rc = BATON_ESOURCE;
+            }
+        }
+    if (rc == 0)
+        rc = collect(&g, c, num, out, max, why);
+    grid_fini(&g);
+    free(c);
+    return rc;
+}

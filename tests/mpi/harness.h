@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * harness: tests that all ranks of a world run together. Every rank runs each case; what failed anywhere failed
+ * everywhere; rank 0 prints TAP. A failed check is printed by the rank where it failed, with both operands, and the
+ * case goes on, since the others wait for this rank in its collectives.
+ */
+#ifndef BATON_TESTS_HARNESS_H
+#define BATON_TESTS_HARNESS_H
+
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+struct harness {
+    int rank, size;
+    int cases, failed_cases;
+    int failures;     /* of this rank in this case */
+    const char *skip; /* why this case was skipped */
+};
+
+static struct harness harness;
+
+#define HARNESS_PRINTED_MAX 20 /* failures a case prints a rank */
+
+/** True where it holds. Evaluates its operand once. */
+#define CHECK(condition) harness_check((condition) != 0, __FILE__, __LINE__, #condition)
+
+/** Two whole numbers. Evaluates each once. */
+#define CHECK_EQ(a, b) harness_check_eq((long long)(a), (long long)(b), __FILE__, __LINE__, #a " == " #b)
+
+/** That a text contains another. */
+#define CHECK_HAS(text, part) harness_check_has((text), (part), __FILE__, __LINE__, #text)
+
+/** Marks this case as not applicable, on all ranks alike: `return SKIP("one node");`. */
+#define SKIP(why) ((void)(harness.skip = (why)))
+
+static inline int harness_failed(const char *file, int line)
+{
+    if (harness.failures++ >= HARNESS_PRINTED_MAX)
+        return 0;
+    fprintf(stderr, "# rank %d: %s:%d: ", harness.rank, file, line);
+    return 1;
+}
+
+static inline int harness_check(int holds, const char *file, int line, const char *text)
+{
+    if (!holds && harness_failed(file, line))
+        fprintf(stderr, "%s does not hold\n", text);
+    return holds;
+}
+
+static inline int harness_check_eq(long long a, long long b, const char *file, int line, const char *text)
+{
+    if (a != b && harness_failed(file, line))
+        fprintf(stderr, "%s: %lld and %lld\n", text, a, b);
+    return a == b;
+}
+
+static inline int harness_check_has(const char *text, const char *part, const char *file, int line, const char *name)
+{
+    int has = strstr(text, part) != NULL;
+    if (!has && harness_failed(file, line))
+        fprintf(stderr, "%s has no \"%s\": \"%s\"\n", name, part, text);
+    return has;
+}
+
+/** MPI_Init_thread with MPI_THREAD_MULTIPLE. */
+static inline void harness_begin(int *argc, char ***argv)
+{
+    int level;
+    MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &harness.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &harness.size);
+}
+
+/** Runs one case on all ranks and prints its line. */
+static inline void harness_run(const char *name, void (*run)(void))
+{
+    int failures = 0;
+    harness.failures = 0;
+    harness.skip = NULL;
+    MPI_Barrier(MPI_COMM_WORLD);
+    run();
+    MPI_Allreduce(&harness.failures, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    harness.cases++;
+    harness.failed_cases += failures > 0;
+    if (harness.rank != 0)
+        return;
+    if (harness.skip && failures == 0)
+        printf("ok %d - %s # SKIP %s\n", harness.cases, name, harness.skip);
+    else
+        printf("%s %d - %s\n", failures ? "not ok" : "ok", harness.cases, name);
+    fflush(stdout);
+}
+#define RUN(function) harness_run(#function, function)
+
+/** Prints the plan and finalises MPI; the program's exit status. */
+static inline int harness_end(void)
+{
+    if (harness.rank == 0)
+        printf("1..%d\n", harness.cases);
+    MPI_Finalize();
+    return harness.failed_cases ? 1 : 0;
+}
+
+#endif
