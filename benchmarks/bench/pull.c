@@ -159,11 +159,8 @@ void pull_run(struct bench *b)
         stage_open(b, &stage, o->block.value[i], blocks_of_pool(o, o->block.value[i]), largest_batch(o));
         limit_open(&limit, &stage);
         note_stage(&stage, &limit, i == 0);
-        if (bench_is_consumer(b)) {
-            for (unsigned j = 0; j < o->batch.count; j++)
-                run_row(&stage, &limit, (uint32_t)o->batch.value[j]);
-            stage_dismiss(&stage);
-        }
+        for (unsigned j = 0; j < o->batch.count && bench_is_consumer(b); j++)
+            run_row(&stage, &limit, (uint32_t)o->batch.value[j]);
         stage_serve(&stage);
         limit_close(&limit);
         stage_close(&stage);

@@ -102,9 +102,6 @@ static void command(struct stage *s, struct command c, struct answer *out)
 
 void stage_close(struct stage *s)
 {
-    if (bench_is_consumer(s->bench))
-        command(s, (struct command){.kind = COMMAND_END}, NULL);
-    channel_barrier(s->bench->roster.comm);
     context_close(s->bench, &s->context);
     walk_fini(&s->source);
     walk_fini(&s->target);
@@ -153,12 +150,10 @@ static void measure(const struct stage *s, struct stage_footprint *out)
     out->segment_kib = fabric_pool_offset(baton_inside_fabric(s->context.baton)) / 1024;
 }
 
-void stage_serve(struct stage *s)
+static void obey(struct stage *s)
 {
     enum channel_wait wait = CHANNEL_ASLEEP;
     struct command c = {0};
-    if (!bench_is_producer(s->bench))
-        return;
     while (c.kind != COMMAND_END) {
         struct answer a = {0};
         channel_receive(s->bench->roster.comm, s->bench->consumer, &c, sizeof c, wait);
@@ -171,6 +166,15 @@ void stage_serve(struct stage *s)
         wait = c.kind == COMMAND_ENTER_MPI ? CHANNEL_IN_MPI : CHANNEL_ASLEEP;
         answer(s, &a);
     }
+}
+
+void stage_serve(struct stage *s)
+{
+    if (bench_is_consumer(s->bench))
+        command(s, (struct command){.kind = COMMAND_END}, NULL);
+    else if (bench_is_producer(s->bench))
+        obey(s);
+    channel_barrier(s->bench->roster.comm);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */

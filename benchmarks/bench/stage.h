@@ -42,10 +42,13 @@ struct stage_footprint {
 
 /** Collective. Fills the producer's blocks with their pattern. */
 void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t num_blocks, uint32_t max_batch);
-/** Collective. Ends the producer's service first. */
+/** Collective. */
 void stage_close(struct stage *s);
 
-/** The producer's part: obeys the consumer until stage_close's command. All other ranks: returns at once. */
+/**
+ * Where all ranks meet after the measurements: the producer obeys the consumer's commands here, the consumer comes
+ * when it has no more of them, all others wait, asleep.
+ */
 void stage_serve(struct stage *s);
 
 /* ---- the consumer's ---------------------------------------------------------------------------------------------- */

@@ -170,9 +170,9 @@ int baton_geometry_layout(baton_geometry_t *g, baton_tensor_t *tensors, unsigned
     if ((layout & BATON_LAYOUT_BLOCK_MAJOR) && kv == BATON_LAYOUT_KV_SEPARATE)
         kv = BATON_LAYOUT_KV_BLOCK;
 
-    baton_strides_t s;
+    baton_strides_t s = {0};
     uint64_t bytes = g->elem_bytes;
-    int64_t layer;
+    int64_t layer = 0;
     int overflow = 0;
     nest(&s.channel, g->head_size, &bytes, &overflow);
     if (kv == BATON_LAYOUT_KV_FUSED)

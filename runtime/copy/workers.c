@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * workers: the threads that copy. The reactor hands jobs over through one ring and takes completions from another; job
+ * slots come from a fixed array, so nothing is allocated on the way.
+ *
+ * A worker with nothing to do spins for a moment, since chunks of one transfer follow each other closely, then sleeps.
+ */
+#include "copy/copy.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/bell.h"
+#include "base/clock.h"
+#include "base/ring.h"
+
+#define RUNS_A_BATCH 64
+#define SPIN_NS (5 * CLOCK_NS_PER_US)
+#define SLEEP_NS (UINT64_C(1000) * CLOCK_NS_PER_MS)
+
+struct copy_pool {
+    struct copy_job *slots;
+    struct ring *idle;        /* free slots; the reactor's alone */
+    struct ring *todo, *done; /* reactor to workers, workers to reactor */
+    struct bell work;         /* rung when todo gets a job, or at the end */
+    _Atomic bool stop;
+    void (*bell)(void *arg);
+    void *arg;
+    unsigned num_threads;
+    pthread_t *threads;
+};
+
+static void run_job(const struct copy_job *job)
+{
+    struct plan_run runs[RUNS_A_BATCH];
+    struct plan_cursor at = job->from;
+    uint64_t left = job->bytes;
+    while (left > 0) {
+        uint32_t n = plan_next(job->transfer, &at, runs, RUNS_A_BATCH, left);
+        if (n == 0)
+            break;
+        copy_runs(COPY_AUTO, runs, n, job->src_bases, job->dst_bases);
+        for (uint32_t i = 0; i < n; i++)
+            left -= runs[i].bytes;
+    }
+}
+
+static struct copy_job *next_job(struct copy_pool *p)
+{
+    uint64_t since = clock_now_ns();
+    for (;;) {
+        uint32_t seen = bell_look(&p->work);
+        struct copy_job *job = ring_pop(p->todo);
+        if (job != NULL)
+            return job;
+        if (atomic_load_explicit(&p->stop, memory_order_acquire))
+            return NULL; /* after the ring was seen empty: no job is left behind */
+        if (clock_now_ns() - since > SPIN_NS)
+            bell_sleep(&p->work, seen, SLEEP_NS);
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    struct copy_pool *p = arg;
+    struct copy_job *job;
+    while ((job = next_job(p)) != NULL) {
+        run_job(job);
+        /* copy_runs fenced its streaming stores; the push's release publishes all of the job's bytes with it. The ring
+         * has a place for every slot, so the push cannot fail. */
+        ring_push(p->done, job);
+        p->bell(p->arg);
+    }
+    return NULL;
+}
+
+static void pool_free(struct copy_pool *p)
+{
+    ring_destroy(p->idle);
+    ring_destroy(p->todo);
+    ring_destroy(p->done);
+    free(p->slots);
+    free(p->threads);
+    free(p);
+}
+
+int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), void *arg, struct copy_pool **out)
+{
+    struct copy_pool *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return BATON_ENOMEM;
+    p->bell = bell;
+    p->arg = arg;
+    p->slots = calloc(depth, sizeof *p->slots);
+    p->threads = calloc(workers, sizeof *p->threads);
+    p->idle = ring_create(depth);
+    p->todo = ring_create(depth);
+    p->done = ring_create(depth);
+    bell_init(&p->work);
+    atomic_init(&p->stop, false);
+    if (p->slots == NULL || p->threads == NULL || p->idle == NULL || p->todo == NULL || p->done == NULL) {
+        pool_free(p);
+        return BATON_ENOMEM;
+    }
+    for (size_t i = 0; i < depth; i++)
+        ring_push(p->idle, &p->slots[i]);
+    for (; p->num_threads < workers; p->num_threads++) {
+        if (pthread_create(&p->threads[p->num_threads], NULL, worker_main, p) != 0) {
+            copy_pool_destroy(p);
+            return BATON_ESYSTEM;
+        }
+        pthread_setname_np(p->threads[p->num_threads], "baton-copy");
+    }
+    *out = p;
+    return 0;
+}
+
+void copy_pool_destroy(struct copy_pool *p)
+{
+    atomic_store_explicit(&p->stop, true, memory_order_release);
+    bell_ring(&p->work);
+    for (unsigned i = 0; i < p->num_threads; i++)
+        pthread_join(p->threads[i], NULL);
+    pool_free(p);
+}
+
+bool copy_submit(struct copy_pool *p, const struct copy_job *job)
+{
+    struct copy_job *slot = ring_pop(p->idle);
+    if (slot == NULL)
+        return false;
+    *slot = *job;
+    ring_push(p->todo, slot);
+    bell_ring(&p->work);
+    return true;
+}
+
+bool copy_collect(struct copy_pool *p, uint64_t *tag, uint64_t *bytes)
+{
+    struct copy_job *slot = ring_pop(p->done);
+    if (slot == NULL)
+        return false;
+    *tag = slot->tag;
+    *bytes = slot->bytes;
+    ring_push(p->idle, slot);
+    return true;
+}
