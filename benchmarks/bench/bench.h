@@ -10,14 +10,16 @@
 #include "bench/pin.h"
 #include "bench/report.h"
 #include "bench/roster.h"
+#include "bench/watcher.h"
 
 struct bench {
     struct options options;
     struct roster roster;
     struct pin pin;
     struct busy busy;
-    struct report report; /* active on the consumer's rank */
-    int prefill, decode;  /* the engines under measurement, by their place in the roster */
+    struct watcher watcher;
+    struct report report;   /* active on the consumer's rank */
+    int prefill, decode;    /* the engines under measurement, by their place in the roster */
     int producer, consumer; /* their first ranks in the world */
     int status;             /* the exit status: 0, or 1 once something was wrong */
     bool lost;              /* a context closed without a peer: MPI must not be finalised */

@@ -13,13 +13,24 @@
 #include "bench/fail.h"
 #include "copy/copy.h"
 
-static const char *const variables[] = {
-    "UCX_TLS",           "UCX_NET_DEVICES",           "OMPI_MCA_pml",
-    "OMPI_MCA_osc",      "OMPI_MCA_btl",              "OMPI_MCA_mpi_yield_when_idle",
-    "BATON_FAKE_NODES",  "BATON_COPY_WORKERS",        "BATON_CHUNK_BYTES",
-    "BATON_INFLIGHT_BYTES", "BATON_RMA_REQUESTS",     "BATON_RMA_PEER_REQUESTS",
-    "BATON_RMA_GETS_PER_REQUEST", "BATON_SPIN_US",    "BATON_IDLE_US",
-    "BATON_SLICE_US",    "BATON_NICE",                "BATON_FAULT"};
+static const char *const variables[] = {"UCX_TLS",
+                                        "UCX_NET_DEVICES",
+                                        "OMPI_MCA_pml",
+                                        "OMPI_MCA_osc",
+                                        "OMPI_MCA_btl",
+                                        "OMPI_MCA_mpi_yield_when_idle",
+                                        "BATON_FAKE_NODES",
+                                        "BATON_COPY_WORKERS",
+                                        "BATON_CHUNK_BYTES",
+                                        "BATON_INFLIGHT_BYTES",
+                                        "BATON_RMA_REQUESTS",
+                                        "BATON_RMA_PEER_REQUESTS",
+                                        "BATON_RMA_GETS_PER_REQUEST",
+                                        "BATON_SPIN_US",
+                                        "BATON_IDLE_US",
+                                        "BATON_SLICE_US",
+                                        "BATON_NICE",
+                                        "BATON_FAULT"};
 
 uint64_t conditions_l3_bytes(void)
 {
@@ -95,9 +106,9 @@ void conditions_note(struct bench *b)
     note_environment(b);
     report_note(&b->report, "options: seed %" PRIu64 "; %s; %s", o->seed,
                 o->busy ? "every rank has a computing thread" : "engines idle, asleep in poll(2)",
-                !o->pin          ? "threads not pinned by baton-bench"
-                : b->pin.apart   ? "caller on the first allowed CPU, reactor on the last"
-                                 : "not pinned: one CPU allowed");
+                !o->pin        ? "threads not pinned by baton-bench"
+                : b->pin.apart ? "caller on the first allowed CPU, reactor on the last"
+                               : "not pinned: one CPU allowed");
     report_note(&b->report, "units: GB/s are 10^9 bytes a second, KiB 1024 bytes; percentiles of sorted samples");
 }
 

@@ -28,8 +28,8 @@ struct options {
     uint64_t transfers;        /* memory: transfers before the measurement */
     double seconds;            /* a row's time, where iters is 0 */
     uint64_t seed;
-    uint64_t want_ms;      /* handshake: deadline of a want */
-    double stop_seconds;   /* handshake: how long the stopped engine stays so */
+    uint64_t want_ms;        /* handshake: deadline of a want */
+    double stop_seconds;     /* handshake: how long the stopped engine stays so */
     const char *stop_engine; /* handshake: NULL: none is stopped */
     bool busy, pin, csv, help;
     const char *json; /* NULL: no file */

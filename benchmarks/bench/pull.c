@@ -15,8 +15,8 @@
 #include "bench/limit.h"
 #include "bench/stage.h"
 
-static const char *const columns[] = {"op",           "path",         "block_bytes", "batch", "GBps", "submit_us",
-                                      "total_us_p50", "total_us_p99", "limit_GBps",  "ratio"};
+static const char *const columns[] = {"op",        "path",         "block_bytes",  "batch",      "GBps",
+                                      "submit_us", "total_us_p50", "total_us_p99", "limit_GBps", "ratio"};
 #define NUM_COLUMNS (sizeof columns / sizeof *columns)
 
 #define POOL_LEAST (UINT64_C(256) << 20)
@@ -111,9 +111,10 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     report_cell(&out, "%.3f", limit);
     report_cell(&out, "%.3f", limit > 0 ? rate / limit : 0.0);
     report_add(&b->report, &out);
-    report_note(&b->report, "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu + %zu samples, %" PRIu64
-                " stalled so far", s->block_bytes, row->batch, row->total.count, way, l->way[0].count,
-                l->way[1].count, l->raw.stalls);
+    report_note(&b->report,
+                "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu + %zu samples, %" PRIu64
+                " stalled so far",
+                s->block_bytes, row->batch, row->total.count, way, l->way[0].count, l->way[1].count, l->raw.stalls);
 }
 
 static void run_row(struct stage *s, struct limit *l, uint32_t batch)

@@ -219,8 +219,7 @@ static void want(struct stage *s, uint32_t batch, const char *key, bool scribble
         fail("the want %s ended as %s: %s", key, baton_errname(event.error), event.detail);
     if (event.bytes != batch * s->block_bytes)
         fail("the want %s moved %" PRIu64 " bytes of %" PRIu64, key, event.bytes, batch * s->block_bytes);
-    *out = (struct stage_transfer){
-        .submit_ns = returned - begin, .total_ns = end - begin, .path = path_of(&event)};
+    *out = (struct stage_transfer){.submit_ns = returned - begin, .total_ns = end - begin, .path = path_of(&event)};
 }
 
 /* A transfer of the blocks that were drawn last. */
@@ -228,8 +227,7 @@ static void transfer(struct stage *s, uint32_t batch, bool scribble, struct stag
 {
     char key[BATON_KEY_MAX];
     struct answer done;
-    struct command c = {
-        .kind = COMMAND_OFFER, .batch = batch, .place = s->drawn, .serial = s->serial++};
+    struct command c = {.kind = COMMAND_OFFER, .batch = batch, .place = s->drawn, .serial = s->serial++};
     key_of(c.serial, key);
     command(s, c, NULL);
     memcpy(s->table, s->target_ids, batch * sizeof *s->table);

@@ -1,27 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bell: see bell.h. Both sides write their own word and then read the other's, all sequentially consistent: either the
- * ringer sees `asleep`, or the sleeper's futex call sees the new `rings` and returns at once.
+ * bell: a futex on the count of rings. Called by any thread of any process that maps the bell; never allocates, never
+ * blocks but in bell_sleep.
+ *
+ * Why no wake-up is lost. Both sides write one word, then read the other's, all sequentially consistent:
+ *
+ *   sleeper:  asleep += 1;  read rings            ringer:  rings += 1;  read asleep
+ *
+ * In the single order of these four, either the sleeper's add comes before the ringer's read of `asleep`: the ringer
+ * sees a sleeper and makes the wake call; or the ringer's add comes before the sleeper's read of `rings`: the sleeper
+ * sees a ring since its look and does not sleep. With anything weaker both could read the old value. Between the
+ * sleeper's read and its sleep the kernel compares `rings` with `seen` once more, atomically with queueing the
+ * sleeper, so a ring in that gap either makes the compare fail or finds the sleeper queued.
+ *
+ * A process that dies asleep leaves `asleep` raised for good: every later ring then costs a system call, and nothing
+ * else changes. A count of rings that wraps round to `seen` exactly would cost one timeout; it takes 2^32 rings
+ * between a look and its sleep.
  */
 #include "base/bell.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#define NS_PER_S UINT64_C(1000000000)
+
+_Static_assert(sizeof(_Atomic uint32_t) == 4, "a futex is a plain word of 32 bits");
+
+/* Without FUTEX_PRIVATE_FLAG: the kernel then finds the word by its page, which processes share, not by address. */
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+    const int saved = errno;
+    syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+    errno = saved;
+}
+
 void bell_ring(struct bell *b)
 {
+    /* seq_cst: orders this add before the load below, against the sleeper's add and load (see above). It releases
+     * the work too: who reads this count, or a later one, in bell_look sees what was written before the ring. */
     atomic_fetch_add_explicit(&b->rings, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&b->asleep, memory_order_seq_cst) > 0)
-        syscall(SYS_futex, &b->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* not private: sleepers of any process */
+    if (atomic_load_explicit(&b->asleep, memory_order_seq_cst) != 0)
+        futex(&b->rings, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 void bell_sleep(struct bell *b, uint32_t seen, uint64_t timeout_ns)
 {
-    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    const struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / NS_PER_S),
+                                     .tv_nsec = (long)(timeout_ns % NS_PER_S)};
+
+    /* seq_cst: orders this add before the load below, against the ringer's add and load (see above). */
     atomic_fetch_add_explicit(&b->asleep, 1, memory_order_seq_cst);
-    syscall(SYS_futex, &b->rings, FUTEX_WAIT, seen, &ts, NULL, 0); /* any return is a reason to look again */
-    atomic_fetch_sub_explicit(&b->asleep, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&b->rings, memory_order_seq_cst) == seen)
+        futex(&b->rings, FUTEX_WAIT, seen, &timeout);
+    /* relaxed: nothing is ordered by waking up. A ringer that still sees the old count makes one idle wake call. */
+    atomic_fetch_sub_explicit(&b->asleep, 1, memory_order_relaxed);
 }

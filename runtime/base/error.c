@@ -1,36 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error: numbers, names and messages from the one table in baton.h, and each thread's last sentence. */
+/*
+ * error: the names and messages of the error numbers, and one sentence a thread that tells what went wrong. Any
+ * thread; no lock, as each thread has its own sentence. Never allocates, and leaves errno as it was, so that it can be
+ * called between a failed system call and the report of it.
+ */
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-static _Thread_local char sentence[512];
+#define SENTENCE_MAX 512
 
-int error_set(int error, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
-    return error;
-}
-
-const char *baton_errmsg(void)
-{
-    return sentence;
-}
+static _Thread_local char sentence[SENTENCE_MAX];
 
 const char *baton_strerror(int error)
 {
     switch (error) {
     case BATON_OK:
         return "no error";
-#define MESSAGE(name, number, message)                                                                                 \
+#define ERROR_MESSAGE(name, number, message)                                                                           \
     case number:                                                                                                       \
         return message;
-        BATON_ERRNO_MAP(MESSAGE)
-#undef MESSAGE
+        BATON_ERRNO_MAP(ERROR_MESSAGE)
+#undef ERROR_MESSAGE
     default:
         return "unknown error";
     }
@@ -41,17 +35,40 @@ const char *baton_errname(int error)
     switch (error) {
     case BATON_OK:
         return "BATON_OK";
-#define NAME(name, number, message)                                                                                    \
+#define ERROR_NAME(name, number, message)                                                                              \
     case number:                                                                                                       \
         return "BATON_" #name;
-        BATON_ERRNO_MAP(NAME)
-#undef NAME
+        BATON_ERRNO_MAP(ERROR_NAME)
+#undef ERROR_NAME
     default:
-        return "BATON_E?";
+        return "BATON_UNKNOWN";
     }
+}
+
+const char *baton_errmsg(void)
+{
+    return sentence;
 }
 
 const char *baton_version(void)
 {
     return BATON_VERSION_STRING;
+}
+
+int error_set(int error, const char *format, ...)
+{
+    const int saved = errno;
+    /* Built aside, because the former sentence may be one of the arguments. */
+    char text[SENTENCE_MAX];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (length < 0) /* the format itself could not be served: the number's message is better than nothing */
+        snprintf(text, sizeof text, "%s", baton_strerror(error));
+    else if ((size_t)length >= sizeof text)
+        memcpy(text + sizeof text - sizeof "...", "...", sizeof "...");
+    memcpy(sentence, text, strlen(text) + 1);
+    errno = saved;
+    return error;
 }

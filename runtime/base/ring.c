@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring: see ring.h. Each cell's sequence number says whose turn it is: equal to a position, the cell is free for the
- * push of that position; one above it, it holds that push's item; the pop then sets it to the position one lap on.
+ * ring: D. Vyukov's bounded queue. Any threads; never blocks, allocates only in ring_create.
+ *
+ * Positions count up for ever; position p uses cell p mod capacity. A cell's turn says who may use it: turn == p means
+ * free for the push at position p, turn == p + 1 means filled for the pop at p, and the pop sets p + capacity, which
+ * frees it for the push one lap later. Producers race for `tail` and consumers for `head` by compare and swap; the
+ * winner alone touches the cell's item until it hands the turn on.
+ *
+ * What orders the items is the turn alone, released by who hands it on and acquired by who takes it. `head` and `tail`
+ * only give out positions, so they are relaxed.
  */
 #include "base/ring.h"
 
@@ -9,36 +16,48 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define CACHE_LINE 64
+#define LINE_BYTES 64
 
 struct cell {
-    _Atomic size_t sequence;
+    _Atomic size_t turn;
     void *item;
 };
 
 struct ring {
-    _Alignas(CACHE_LINE) _Atomic size_t head; /* next push */
-    _Alignas(CACHE_LINE) _Atomic size_t tail; /* next pop */
-    _Alignas(CACHE_LINE) size_t mask;
-    struct cell cells[];
+    size_t mask; /* read by all, written never: a line of its own, away from the two that move */
+    _Alignas(LINE_BYTES) _Atomic size_t tail; /* the next position to push at */
+    _Alignas(LINE_BYTES) _Atomic size_t head; /* the next position to pop at */
+    _Alignas(LINE_BYTES) struct cell cells[];
 };
+
+/* The power of two to use, or 0 where the ring's size in bytes would overflow. */
+static size_t round_capacity(size_t capacity)
+{
+    size_t rounded = 2;
+    while (rounded < capacity) {
+        if (rounded > (SIZE_MAX / 4) / sizeof(struct cell))
+            return 0;
+        rounded *= 2;
+    }
+    return rounded;
+}
 
 struct ring *ring_create(size_t capacity)
 {
-    size_t n = 2;
-    while (n < capacity && n <= SIZE_MAX / 4)
-        n *= 2;
-    if (n < capacity || n > (SIZE_MAX / 2 - sizeof(struct ring)) / sizeof(struct cell))
+    const size_t rounded = round_capacity(capacity);
+    if (rounded == 0)
         return NULL;
-    size_t bytes = (sizeof(struct ring) + n * sizeof(struct cell) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
-    struct ring *r = aligned_alloc(CACHE_LINE, bytes);
-    if (r == NULL)
+    void *memory;
+    if (posix_memalign(&memory, LINE_BYTES, sizeof(struct ring) + rounded * sizeof(struct cell)) != 0)
         return NULL;
-    atomic_init(&r->head, 0);
+    struct ring *r = memory;
+    r->mask = rounded - 1;
     atomic_init(&r->tail, 0);
-    r->mask = n - 1;
-    for (size_t i = 0; i < n; i++)
-        atomic_init(&r->cells[i].sequence, i);
+    atomic_init(&r->head, 0);
+    for (size_t i = 0; i < rounded; i++) {
+        atomic_init(&r->cells[i].turn, i);
+        r->cells[i].item = NULL;
+    }
     return r;
 }
 
@@ -49,50 +68,58 @@ void ring_destroy(struct ring *r)
 
 bool ring_push(struct ring *r, void *item)
 {
-    size_t at = atomic_load_explicit(&r->head, memory_order_relaxed);
+    size_t at = atomic_load_explicit(&r->tail, memory_order_relaxed);
     for (;;) {
-        struct cell *c = &r->cells[at & r->mask];
-        /* acquire: the pop that freed the cell has read its item before we overwrite it */
-        size_t turn = atomic_load_explicit(&c->sequence, memory_order_acquire);
-        intptr_t ahead = (intptr_t)turn - (intptr_t)at;
+        struct cell *cell = &r->cells[at & r->mask];
+        /* acquire: pairs with the pop's release of one lap ago, which has then read the item we are to overwrite. */
+        const size_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
+        const intptr_t ahead = (intptr_t)(turn - at);
         if (ahead < 0)
-            return false;
+            return false; /* the item of the lap before is still there */
         if (ahead > 0) {
-            at = atomic_load_explicit(&r->head, memory_order_relaxed);
-        } else if (atomic_compare_exchange_weak_explicit(&r->head, &at, at + 1, memory_order_relaxed,
-                                                         memory_order_relaxed)) {
-            c->item = item;
-            /* release: whoever sees the number sees the item, and all that was written before it */
-            atomic_store_explicit(&c->sequence, at + 1, memory_order_release);
-            return true;
+            /* Another producer took this position. relaxed: a stale value only costs one more round. */
+            at = atomic_load_explicit(&r->tail, memory_order_relaxed);
+            continue;
         }
+        /* relaxed: taking a position publishes nothing. On failure `at` is the newer tail. */
+        if (!atomic_compare_exchange_weak_explicit(&r->tail, &at, at + 1, memory_order_relaxed, memory_order_relaxed))
+            continue;
+        cell->item = item;
+        /* release: the item, and all its producer wrote before, happen before the pop that acquires this turn. */
+        atomic_store_explicit(&cell->turn, at + 1, memory_order_release);
+        return true;
     }
 }
 
 void *ring_pop(struct ring *r)
 {
-    size_t at = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    size_t at = atomic_load_explicit(&r->head, memory_order_relaxed);
     for (;;) {
-        struct cell *c = &r->cells[at & r->mask];
-        /* acquire: pairs with the push's release */
-        size_t turn = atomic_load_explicit(&c->sequence, memory_order_acquire);
-        intptr_t ahead = (intptr_t)turn - (intptr_t)(at + 1);
+        struct cell *cell = &r->cells[at & r->mask];
+        /* acquire: pairs with the push's release, so the item and what lies behind it are there. */
+        const size_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
+        const intptr_t ahead = (intptr_t)(turn - (at + 1));
         if (ahead < 0)
-            return NULL;
+            return NULL; /* not pushed yet, or still being pushed */
         if (ahead > 0) {
-            at = atomic_load_explicit(&r->tail, memory_order_relaxed);
-        } else if (atomic_compare_exchange_weak_explicit(&r->tail, &at, at + 1, memory_order_relaxed,
-                                                         memory_order_relaxed)) {
-            void *item = c->item;
-            /* release: the item was read before the next lap's push may overwrite it */
-            atomic_store_explicit(&c->sequence, at + r->mask + 1, memory_order_release);
-            return item;
+            /* Another consumer took this position. relaxed: a stale value only costs one more round. */
+            at = atomic_load_explicit(&r->head, memory_order_relaxed);
+            continue;
         }
+        /* relaxed: taking a position publishes nothing. On failure `at` is the newer head. */
+        if (!atomic_compare_exchange_weak_explicit(&r->head, &at, at + 1, memory_order_relaxed, memory_order_relaxed))
+            continue;
+        void *item = cell->item;
+        /* release: our read of the item happens before the push of the next lap overwrites it. */
+        atomic_store_explicit(&cell->turn, at + r->mask + 1, memory_order_release);
+        return item;
     }
 }
 
 bool ring_is_empty(const struct ring *r)
 {
-    size_t at = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    return atomic_load_explicit(&r->cells[at & r->mask].sequence, memory_order_acquire) != at + 1;
+    /* acquire: keeps the two loads in this order. The head never passes the tail, so if the tail, read later, equals
+     * the head read before, the ring was empty at the moment between. */
+    const size_t head = atomic_load_explicit(&r->head, memory_order_acquire);
+    return atomic_load_explicit(&r->tail, memory_order_relaxed) == head;
 }

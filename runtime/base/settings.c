@@ -1,36 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* settings: see settings.h. */
+/*
+ * settings: reads the environment against the table of settings.h. Runs once, in baton_open, in the thread that opens;
+ * keeps no state. A value that is not understood is an error, never a guess.
+ */
 #include "base/settings.h"
+#include "base/error.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stddef.h>
 
-#include "base/error.h"
-
 const struct setting_info settings_table[] = {
-#define ROW(field, variable, preset, least, most, meaning) {variable, preset, least, most, meaning},
-    SETTINGS_MAP(ROW)
-#undef ROW
+#define SETTINGS_INFO(field, variable, preset, least, most, meaning) {variable, preset, least, most, meaning},
+    SETTINGS_MAP(SETTINGS_INFO)
+#undef SETTINGS_INFO
 };
 
 const unsigned settings_count = sizeof settings_table / sizeof settings_table[0];
 
+/* Where each row's value lies in struct settings. */
 static const size_t offsets[] = {
-#define OFFSET(field, variable, preset, least, most, meaning) offsetof(struct settings, field),
-    SETTINGS_MAP(OFFSET)
-#undef OFFSET
+#define SETTINGS_OFFSET(field, variable, preset, least, most, meaning) offsetof(struct settings, field),
+    SETTINGS_MAP(SETTINGS_OFFSET)
+#undef SETTINGS_OFFSET
 };
 
-static unsigned suffix_shift(char c)
+static uint64_t *value_at(struct settings *s, unsigned row)
 {
-    switch (toupper((unsigned char)c)) {
+    return (uint64_t *)((char *)s + offsets[row]);
+}
+
+/* The factor that a suffix stands for; 0 for what is none. */
+static uint64_t suffix_factor(const char *suffix)
+{
+    if (suffix[0] == '\0')
+        return 1;
+    if (suffix[1] != '\0')
+        return 0;
+    switch (suffix[0]) {
     case 'K':
-        return 10;
+        return UINT64_C(1) << 10;
     case 'M':
-        return 20;
+        return UINT64_C(1) << 20;
     case 'G':
-        return 30;
+        return UINT64_C(1) << 30;
     default:
         return 0;
     }
@@ -38,36 +50,47 @@ static unsigned suffix_shift(char c)
 
 int settings_number(const char *text, uint64_t *out)
 {
-    uint64_t value = 0;
+    /* Not strtoull: it takes blanks, signs (-1 becomes 2^64 - 1) and the locale's liberties. */
     const char *at = text;
-    for (; isdigit((unsigned char)*at); at++) {
-        uint64_t digit = (uint64_t)(*at - '0');
-        if (value > (UINT64_MAX - digit) / 10)
+    uint64_t value = 0;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
             return BATON_ESETTING;
-        value = value * 10 + digit;
     }
-    if (at == text)
+    const uint64_t factor = suffix_factor(at);
+    if (at == text || factor == 0 || __builtin_mul_overflow(value, factor, &value))
         return BATON_ESETTING;
-    unsigned shift = suffix_shift(*at);
-    if (shift != 0)
-        at++;
-    if (*at != '\0' || value > UINT64_MAX >> shift)
-        return BATON_ESETTING;
-    *out = value << shift;
+    *out = value;
+    return 0;
+}
+
+static int read_one(const struct setting_info *info, const char *text, uint64_t *out)
+{
+    uint64_t value;
+    if (settings_number(text, &value) != 0)
+        return error_set(BATON_ESETTING,
+                         "%s=\"%.64s\" is no number below 2^64 (digits, then K, M or G if wanted); it may be %" PRIu64
+                         " to %" PRIu64 ": %s",
+                         info->variable, text, info->least, info->most, info->meaning);
+    if (value < info->least || value > info->most)
+        return error_set(BATON_ESETTING, "%s=\"%.64s\" is out of range; it may be %" PRIu64 " to %" PRIu64 ": %s",
+                         info->variable, text, info->least, info->most, info->meaning);
+    *out = value;
     return 0;
 }
 
 int settings_read(struct settings *s, char *(*lookup)(const char *variable))
 {
     struct settings read;
-    for (unsigned i = 0; i < settings_count; i++) {
-        const struct setting_info *info = &settings_table[i];
-        uint64_t value = info->preset;
+    for (unsigned row = 0; row < settings_count; row++) {
+        const struct setting_info *info = &settings_table[row];
         const char *text = lookup(info->variable);
-        if (text != NULL && (settings_number(text, &value) != 0 || value < info->least || value > info->most))
-            return error_set(BATON_ESETTING, "%s=%.64s is not a number from %" PRIu64 " to %" PRIu64 " (%s)",
-                             info->variable, text, info->least, info->most, info->meaning);
-        *(uint64_t *)((char *)&read + offsets[i]) = value;
+        *value_at(&read, row) = info->preset;
+        if (text == NULL)
+            continue;
+        const int error = read_one(info, text, value_at(&read, row));
+        if (error != 0)
+            return error;
     }
     *s = read;
     return 0;

@@ -1,36 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * histogram: values below 16 have a bucket each; above, each power of two is cut into 16, so a bucket is at most 1/16
- * as wide as its lower bound: 16 + 59 * 16 buckets up to 2^63.
+ * histogram: log-linear buckets. Values below 16 have a bucket each; from there every octave [2^e, 2^(e+1)) is cut
+ * into 16 buckets of equal width, 2^e / 16 or 1/16 of its least value. That makes 16 + 59 * 16 = 960 buckets for the
+ * octaves 4 to 62; the rare values from 2^63 count in the last one. One writer, no lock: who reads while another
+ * thread writes takes a copy under that thread's rules.
  */
 #include "observe/histogram.h"
 
-#include <stddef.h>
-
 #define SUB_BITS 4
-#define SUBS (1u << SUB_BITS)
+#define SUB_BUCKETS (1u << SUB_BITS)
+#define OCTAVE_LAST 62
+
+_Static_assert(HISTOGRAM_BUCKETS == SUB_BUCKETS + (OCTAVE_LAST - SUB_BITS + 1) * SUB_BUCKETS,
+               "one bucket each below 16, then 16 an octave");
 
 static unsigned bucket_of(uint64_t value)
 {
-    if (value < SUBS)
+    if (value < SUB_BUCKETS)
         return (unsigned)value;
-    unsigned power = 63u - (unsigned)__builtin_clzll(value);
-    unsigned bucket = (power - SUB_BITS + 1) * SUBS + (unsigned)(value >> (power - SUB_BITS)) - SUBS;
-    return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+    const unsigned octave = 63 - (unsigned)__builtin_clzll(value);
+    if (octave > OCTAVE_LAST)
+        return HISTOGRAM_BUCKETS - 1;
+    const unsigned shift = octave - SUB_BITS;
+    return (shift + 1) * SUB_BUCKETS + ((unsigned)(value >> shift) & (SUB_BUCKETS - 1));
 }
 
+/* The greatest value that counts in a bucket. */
 static uint64_t bucket_top(unsigned bucket)
 {
-    if (bucket < SUBS)
+    if (bucket < SUB_BUCKETS)
         return bucket;
-    unsigned shift = bucket / SUBS - 1;
-    return ((uint64_t)(SUBS + bucket % SUBS + 1) << shift) - 1;
+    if (bucket == HISTOGRAM_BUCKETS - 1)
+        return UINT64_MAX;
+    const unsigned shift = bucket / SUB_BUCKETS - 1;
+    const uint64_t least = (uint64_t)(SUB_BUCKETS + bucket % SUB_BUCKETS) << shift;
+    return least + (UINT64_C(1) << shift) - 1;
+}
+
+static uint64_t add_saturating(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
 void histogram_add(struct histogram *h, uint64_t value)
 {
     h->count++;
-    h->sum += value;
+    h->sum = add_saturating(h->sum, value);
     if (value > h->max)
         h->max = value;
     h->bucket[bucket_of(value)]++;
@@ -39,23 +55,36 @@ void histogram_add(struct histogram *h, uint64_t value)
 void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     into->count += from->count;
-    into->sum += from->sum;
+    into->sum = add_saturating(into->sum, from->sum);
     if (from->max > into->max)
         into->max = from->max;
-    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
         into->bucket[i] += from->bucket[i];
+}
+
+/* Which of the values in rising order, counted from 1, has the share q at or below it: ceil(q * count), at least 1. */
+static uint64_t rank_of(double q, uint64_t count)
+{
+    if (!(q > 0)) /* NaN too */
+        return 1;
+    const double exact = q * (double)count;
+    uint64_t rank = (uint64_t)exact;
+    if ((double)rank < exact)
+        rank++;
+    return rank > 0 ? rank : 1;
 }
 
 uint64_t histogram_quantile(const struct histogram *h, double q)
 {
-    uint64_t need = (uint64_t)(q * (double)h->count + 0.5), seen = 0;
     if (h->count == 0)
         return 0;
-    if (need == 0)
-        need = 1;
+    if (q >= 1)
+        return h->max;
+    const uint64_t rank = rank_of(q, h->count);
+    uint64_t passed = 0;
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
-        seen += h->bucket[i];
-        if (seen >= need)
+        passed += h->bucket[i];
+        if (passed >= rank)
             return bucket_top(i) < h->max ? bucket_top(i) : h->max;
     }
     return h->max;

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * baton-bench: the figures that Baton claims, each beside the conditions it was measured under.
+ *
+ *   batonrun --prefill 1x1 --decode 1x1 baton-bench pull --block 4K,64K,1M --batch 1,64,1024 --csv
+ *
+ * The program of every rank. It initialises MPI itself, so that it can measure MPI beside Baton; the main thread is the
+ * engine's thread. The first rank of the first decode engine measures and reports, the first rank of the first prefill
+ * engine serves; all others only take part in what is collective.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "bench/fail.h"
+
+static void start_mpi(void)
+{
+    int level;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    if (level < MPI_THREAD_MULTIPLE)
+        fail("MPI gives no MPI_THREAD_MULTIPLE, and an engine beside Baton's reactor is what this program measures");
+}
+
+static int refuse(const struct bench *b, const char *why)
+{
+    if (b->roster.rank == 0)
+        fprintf(stderr, "baton-bench: %s\n", why);
+    return 2;
+}
+
+static int other_than(const struct roster *r, baton_role_t role, int engine)
+{
+    int e = roster_find(r, role, 0);
+    return e == engine ? roster_find(r, role, 1) : e;
+}
+
+static bool is_single(const struct roster_engine *e)
+{
+    return e->tp == 1 && e->pp == 1;
+}
+
+/* Finds the two ends. Every rank comes to the same result. 0, or 2 after a line that says what is missing. */
+static int cast(struct bench *b)
+{
+    const struct roster *r = &b->roster;
+    b->prefill = roster_find(r, BATON_ROLE_PREFILL, 0);
+    b->decode = other_than(r, BATON_ROLE_DECODE, b->prefill);
+    if (b->prefill < 0 || b->decode < 0)
+        return refuse(b, "needs a prefill engine and a decode engine (batonrun --prefill 1x1 --decode 1x1)");
+    if (b->options.op != OP_HANDSHAKE && (!is_single(&r->engines[b->prefill]) || !is_single(&r->engines[b->decode])))
+        return refuse(b, "this operation is between engines of one rank each; only handshake takes larger ones");
+    if (b->options.stop_engine) {
+        int e = roster_named(r, b->options.stop_engine);
+        if (e < 0 || e == b->decode || !(r->engines[e].role & BATON_ROLE_PREFILL))
+            return refuse(b, "--stop-engine names no prefill engine of this run");
+    }
+    b->producer = r->engines[b->prefill].first;
+    b->consumer = r->engines[b->decode].first;
+    return 0;
+}
+
+static void run(struct bench *b)
+{
+    switch (b->options.op) {
+    case OP_PULL:
+        pull_run(b);
+        break;
+    case OP_SUBMIT:
+        submit_run(b);
+        break;
+    case OP_MEMORY:
+        memory_run(b);
+        break;
+    case OP_HANDSHAKE:
+        handshake_run(b);
+        break;
+    }
+    if (report_close(&b->report) != 0)
+        b->status = 1;
+}
+
+/* The worst of all ranks is everybody's exit status. After the loss of a peer MPI_Finalize would hang. */
+static int leave(struct bench *b)
+{
+    int mine[2] = {b->status, b->lost}, all[2];
+    MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, b->roster.comm);
+    watcher_destroy(&b->watcher);
+    if (all[1]) {
+        fflush(stdout);
+        baton_exit(all[0]);
+    }
+    MPI_Comm_free(&b->roster.comm);
+    roster_fini(&b->roster);
+    MPI_Finalize();
+    return all[0];
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.watcher = {.pipe = -1}};
+    baton_open_params_t self = {0};
+    int rc = options_read(&b.options, argc, argv);
+    if (rc != 0)
+        return rc;
+    if (b.options.help) {
+        options_help();
+        return 0;
+    }
+    if (baton_role_from_env(&self) != 0) {
+        fprintf(stderr, "baton-bench: %s (start it by batonrun)\n", baton_errmsg());
+        return 2;
+    }
+    pin_init(&b.pin);
+    if (b.options.stop_engine && strcmp(b.options.stop_engine, self.engine) == 0 && watcher_create(&b.watcher) != 0) {
+        fprintf(stderr, "baton-bench: cannot fork the child that continues this process\n");
+        return 1;
+    }
+    start_mpi();
+    if (roster_init(&b.roster, &self) != 0)
+        fail("out of memory");
+    b.status = cast(&b);
+    if (b.status == 0)
+        run(&b);
+    return leave(&b);
+}
