@@ -297,6 +297,7 @@ static void run_decode(struct run *run)
 static void note_stats(struct run *run)
 {
     baton_stats_t stats;
+    sleep_ms(SETTLE_MS / 5); /* statistics are as of the reactor's last look */
     fail_on(baton_stats(run->context.baton, &stats), "baton_stats");
     report_note(&run->bench->report,
                 "  the reactor's own count: %" PRIu64 " handshakes, the longest %.3f ms, %" PRIu64 " retries",

@@ -1,212 +1,225 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * card: what a rank publishes of itself, to bytes and back. Pure functions of their arguments, called by any thread;
- * the only memory they allocate is a decoded card's tensors.
- *
- * A card: magic u32, version u16, 0 u16, length u32 (of the whole card), 0 u32, then the fields in the order in which
- * encode and decode name them, at the end the checksum of all before. Later versions put new fields in front of the
- * checksum, and new fields of a tensor at the end of its record, which begins with its length.
- */
-#include "core/wire.h"
-
+/* card: cards and block tables as bytes, see wire.h. */
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define CARD_MAGIC 0x44524342u /* "BCRD" */
-#define CARD_LENGTH 8u         /* offset of the length */
-#define CARD_WORD 8u           /* board and arena are read as 64-bit words in place: they must be aligned */
+#include "core/bytes.h"
+#include "core/wire.h"
 
-/* ---- encode ------------------------------------------------------------------------------------------------------ */
+#define CARD_MAGIC 0x4342u  /* "BC" */
+#define TABLE_MAGIC 0x5442u /* "BT" */
+#define CARD_HEADER 16u     /* magic, version, spare, length, checksum of what follows */
 
-static void put_tensor(struct wire_writer *w, const baton_tensor_t *t)
+/* ---- cards ------------------------------------------------------------------------------------------------------- */
+
+static void put_geometry(struct writer *w, const baton_geometry_t *g)
 {
-    uint32_t begin = w->used;
-    wire_put(w, 0, 2);
-    wire_put_text(w, t->name, sizeof(t->name));
-    wire_put(w, t->layer, 4);
-    wire_put(w, t->region, 4);
-    wire_put(w, t->offset, 8);
-    wire_put(w, (uint64_t)t->stride.block, 8);
-    wire_put(w, (uint64_t)t->stride.plane, 8);
-    wire_put(w, (uint64_t)t->stride.head, 8);
-    wire_put(w, (uint64_t)t->stride.token, 8);
-    wire_put(w, (uint64_t)t->stride.channel, 8);
-    wire_put_at(w, begin, w->used - begin, 2);
-}
-
-static void put_geometry(struct wire_writer *w, const baton_geometry_t *g)
-{
-    wire_put_text(w, g->model, sizeof(g->model));
-    wire_put_text(w, g->dtype, sizeof(g->dtype));
-    wire_put(w, g->elem_bytes, 4);
-    wire_put(w, g->planes, 4);
-    wire_put(w, g->block_tokens, 4);
-    wire_put(w, g->head_size, 4);
-    wire_put(w, g->num_blocks, 4);
-    wire_put(w, g->heads_total, 4);
-    wire_put(w, g->head_first, 4);
-    wire_put(w, g->head_count, 4);
-    wire_put(w, g->layers_total, 4);
-    wire_put(w, g->layer_first, 4);
-    wire_put(w, g->layer_count, 4);
-    wire_put(w, g->bytes, 8);
-    wire_put(w, g->num_tensors, 4);
+    put_text(w, g->model, BATON_NAME_MAX);
+    put_text(w, g->dtype, BATON_DTYPE_MAX);
+    put32(w, g->elem_bytes);
+    put32(w, g->planes);
+    put32(w, g->block_tokens);
+    put32(w, g->head_size);
+    put32(w, g->num_blocks);
+    put32(w, g->heads_total);
+    put32(w, g->head_first);
+    put32(w, g->head_count);
+    put32(w, g->layers_total);
+    put32(w, g->layer_first);
+    put32(w, g->layer_count);
+    put64(w, g->bytes);
+    put32(w, g->num_tensors);
     for (uint32_t i = 0; i < g->num_tensors; i++) {
-        put_tensor(w, &g->tensors[i]);
+        const baton_tensor_t *t = &g->tensors[i];
+        uint8_t name = (uint8_t)strnlen(t->name, BATON_NAME_MAX - 1);
+        put8(w, name);
+        put_bytes(w, t->name, name);
+        put32(w, t->layer);
+        put32(w, t->region);
+        put64(w, t->offset);
+        put64(w, (uint64_t)t->stride.block);
+        put64(w, (uint64_t)t->stride.plane);
+        put64(w, (uint64_t)t->stride.head);
+        put64(w, (uint64_t)t->stride.token);
+        put64(w, (uint64_t)t->stride.channel);
     }
 }
 
-int wire_card_encode(const struct wire_card *card, uint8_t *out, uint32_t size)
+int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
 {
-    struct wire_writer w = {.out = out, .size = size < WIRE_CARD_MAX ? size : WIRE_CARD_MAX};
-    if (card->has_geometry && card->geometry.num_tensors > BATON_TENSORS_MAX) {
+    uint32_t most = size < WIRE_CARD_MAX ? size : WIRE_CARD_MAX;
+    if (most < CARD_HEADER)
         return BATON_EINVAL;
-    }
-    wire_put(&w, CARD_MAGIC, 4);
-    wire_put(&w, WIRE_VERSION, 2);
-    wire_put(&w, 0, 2);
-    wire_put(&w, 0, 4);
-    wire_put(&w, 0, 4);
-    wire_put(&w, card->incarnation, 8);
-    wire_put_text(&w, card->host, sizeof(card->host));
-    wire_put_text(&w, card->nic, sizeof(card->nic));
-    wire_put_text(&w, card->gpu, sizeof(card->gpu));
-    wire_put(&w, card->board_offset, 8);
-    wire_put(&w, card->board_slots, 4);
-    wire_put(&w, card->arena_offset, 8);
-    wire_put(&w, card->arena_bytes, 8);
-    wire_put(&w, card->pool_offset, 8);
-    wire_put(&w, card->pool_bytes, 8);
-    wire_put(&w, card->has_geometry ? 1 : 0, 1);
-    if (card->has_geometry) {
-        put_geometry(&w, &card->geometry);
-    }
-    if (w.full) {
+    struct writer w = {.at = out + CARD_HEADER, .end = out + most};
+    put64(&w, c->incarnation);
+    put_text(&w, c->host, sizeof c->host);
+    put_text(&w, c->nic, sizeof c->nic);
+    put_text(&w, c->gpu, sizeof c->gpu);
+    put64(&w, c->board_offset);
+    put32(&w, c->board_slots);
+    put64(&w, c->arena_offset);
+    put64(&w, c->arena_bytes);
+    put64(&w, c->pool_offset);
+    put64(&w, c->pool_bytes);
+    put32(&w, c->has_geometry);
+    if (c->has_geometry)
+        put_geometry(&w, &c->geometry);
+    if (w.bad)
         return BATON_EINVAL;
-    }
-    wire_put_at(&w, CARD_LENGTH, w.used + WIRE_CHECKSUM_BYTES, 4);
-    wire_put(&w, XXH3_64bits(out, w.used), WIRE_CHECKSUM_BYTES);
-    return w.full ? BATON_EINVAL : (int)w.used;
+    uint32_t bytes = (uint32_t)(w.at - out);
+    struct writer head = {.at = out, .end = out + CARD_HEADER};
+    put16(&head, CARD_MAGIC);
+    put8(&head, WIRE_VERSION);
+    put8(&head, 0);
+    put32(&head, bytes);
+    put64(&head, XXH3_64bits(out + CARD_HEADER, bytes - CARD_HEADER));
+    return (int)bytes;
 }
 
-/* ---- decode ------------------------------------------------------------------------------------------------------ */
-
-static void get_tensor(struct wire_reader *r, baton_tensor_t *t)
+static void get_tensor(struct reader *r, baton_tensor_t *t)
 {
-    uint32_t length = (uint32_t)wire_get(r, 2);
-    if (length < 2 || length - 2 > r->size - r->used) {
+    uint8_t name = get8(r);
+    if (name == 0 || name >= BATON_NAME_MAX) {
         r->bad = true;
         return;
     }
-    struct wire_reader record = {.in = r->in + r->used, .size = length - 2};
-    wire_get_text(&record, t->name, sizeof(t->name));
-    t->layer = wire_get_u32(&record);
-    t->region = wire_get_u32(&record);
-    t->offset = wire_get(&record, 8);
-    t->stride.block = (int64_t)wire_get(&record, 8);
-    t->stride.plane = (int64_t)wire_get(&record, 8);
-    t->stride.head = (int64_t)wire_get(&record, 8);
-    t->stride.token = (int64_t)wire_get(&record, 8);
-    t->stride.channel = (int64_t)wire_get(&record, 8);
-    r->used += record.size;
-    r->bad = r->bad || record.bad;
+    get_bytes(r, t->name, name);
+    if (memchr(t->name, '\0', name) != NULL)
+        r->bad = true;
+    t->layer = get32(r);
+    t->region = get32(r);
+    t->offset = get64(r);
+    t->stride.block = (int64_t)get64(r);
+    t->stride.plane = (int64_t)get64(r);
+    t->stride.head = (int64_t)get64(r);
+    t->stride.token = (int64_t)get64(r);
+    t->stride.channel = (int64_t)get64(r);
 }
 
-/** BATON_ENOMEM, or 0 with r->bad as it may be. On 0 the tensors are the geometry's. */
-static int get_tensors(struct wire_reader *r, baton_geometry_t *g)
+static int get_geometry(struct reader *r, baton_geometry_t *g)
 {
-    uint32_t n = wire_get_u32(r);
-    if (r->bad || n > BATON_TENSORS_MAX) {
-        r->bad = true;
-        return 0;
-    }
-    baton_tensor_t *tensors = calloc(n > 0 ? n : 1, sizeof(*tensors));
-    if (tensors == NULL) {
+    get_text(r, g->model, BATON_NAME_MAX);
+    get_text(r, g->dtype, BATON_DTYPE_MAX);
+    g->elem_bytes = get32(r);
+    g->planes = get32(r);
+    g->block_tokens = get32(r);
+    g->head_size = get32(r);
+    g->num_blocks = get32(r);
+    g->heads_total = get32(r);
+    g->head_first = get32(r);
+    g->head_count = get32(r);
+    g->layers_total = get32(r);
+    g->layer_first = get32(r);
+    g->layer_count = get32(r);
+    g->bytes = get64(r);
+    g->num_tensors = get32(r);
+    if (r->bad || g->num_tensors == 0 || g->num_tensors > BATON_TENSORS_MAX)
+        return BATON_EMESSAGE;
+    baton_tensor_t *tensors = calloc(g->num_tensors, sizeof *tensors);
+    if (tensors == NULL)
         return BATON_ENOMEM;
-    }
-    for (uint32_t i = 0; i < n && !r->bad; i++) {
+    for (uint32_t i = 0; i < g->num_tensors && !r->bad; i++)
         get_tensor(r, &tensors[i]);
-    }
-    g->tensors = tensors;
-    g->num_tensors = n;
-    return 0;
-}
-
-static int get_geometry(struct wire_reader *r, baton_geometry_t *g)
-{
-    wire_get_text(r, g->model, sizeof(g->model));
-    wire_get_text(r, g->dtype, sizeof(g->dtype));
-    g->elem_bytes = wire_get_u32(r);
-    g->planes = wire_get_u32(r);
-    g->block_tokens = wire_get_u32(r);
-    g->head_size = wire_get_u32(r);
-    g->num_blocks = wire_get_u32(r);
-    g->heads_total = wire_get_u32(r);
-    g->head_first = wire_get_u32(r);
-    g->head_count = wire_get_u32(r);
-    g->layers_total = wire_get_u32(r);
-    g->layer_first = wire_get_u32(r);
-    g->layer_count = wire_get_u32(r);
-    g->bytes = wire_get(r, 8);
-    return get_tensors(r, g);
-}
-
-static bool places_are_good(const struct wire_card *card)
-{
-    return card->board_offset % CARD_WORD == 0 && card->arena_offset % CARD_WORD == 0 &&
-           !wire_range_wraps(card->board_offset, (uint64_t)card->board_slots * CARD_WORD) &&
-           !wire_range_wraps(card->arena_offset, card->arena_bytes) &&
-           !wire_range_wraps(card->pool_offset, card->pool_bytes);
-}
-
-static int get_card(struct wire_reader *r, struct wire_card *card)
-{
-    card->incarnation = wire_get(r, 8);
-    wire_get_text(r, card->host, sizeof(card->host));
-    wire_get_text(r, card->nic, sizeof(card->nic));
-    wire_get_text(r, card->gpu, sizeof(card->gpu));
-    card->board_offset = wire_get(r, 8);
-    card->board_slots = wire_get_u32(r);
-    card->arena_offset = wire_get(r, 8);
-    card->arena_bytes = wire_get(r, 8);
-    card->pool_offset = wire_get(r, 8);
-    card->pool_bytes = wire_get(r, 8);
-    card->has_geometry = (uint32_t)wire_get(r, 1);
-    if (card->incarnation == 0 || card->has_geometry > 1 || !places_are_good(card)) {
-        r->bad = true;
-    }
-    return r->bad || !card->has_geometry ? 0 : get_geometry(r, &card->geometry);
-}
-
-int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *card)
-{
-    struct wire_reader r = {.in = in, .size = bytes};
-    uint64_t magic = wire_get(&r, 4), version = wire_get(&r, 2);
-    wire_get(&r, 2);
-    uint32_t length = wire_get_u32(&r);
-    wire_get(&r, 4);
-    if (r.bad || magic != CARD_MAGIC || version < 1 || length > bytes || length > WIRE_CARD_MAX ||
-        length < r.used + WIRE_CHECKSUM_BYTES || !wire_checksum_matches(in, length - WIRE_CHECKSUM_BYTES)) {
+    if (r->bad) {
+        free(tensors);
         return BATON_EMESSAGE;
     }
-    r.size = length - WIRE_CHECKSUM_BYTES;
-    struct wire_card found = {0};
-    int error = get_card(&r, &found);
-    if (error == 0 && r.bad) {
-        error = BATON_EMESSAGE;
-    }
-    if (error != 0) {
-        wire_card_free(&found);
-        return error;
-    }
-    *card = found;
+    g->tensors = tensors;
     return 0;
+}
+
+int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
+{
+    struct reader r = {.at = in, .end = in + bytes};
+    memset(c, 0, sizeof *c);
+    bool head = get16(&r) == CARD_MAGIC && get8(&r) >= 1;
+    get8(&r);
+    uint32_t length = get32(&r);
+    uint64_t checksum = get64(&r);
+    if (r.bad || !head || length != bytes || length > WIRE_CARD_MAX ||
+        checksum != XXH3_64bits(in + CARD_HEADER, bytes - CARD_HEADER))
+        return BATON_EMESSAGE;
+    c->incarnation = get64(&r);
+    get_text(&r, c->host, sizeof c->host);
+    get_text(&r, c->nic, sizeof c->nic);
+    get_text(&r, c->gpu, sizeof c->gpu);
+    c->board_offset = get64(&r);
+    c->board_slots = get32(&r);
+    c->arena_offset = get64(&r);
+    c->arena_bytes = get64(&r);
+    c->pool_offset = get64(&r);
+    c->pool_bytes = get64(&r);
+    c->has_geometry = get32(&r);
+    if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
+        return BATON_EMESSAGE;
+    return c->has_geometry ? get_geometry(&r, &c->geometry) : 0;
 }
 
 void wire_card_free(struct wire_card *card)
 {
-    free((void *)(uintptr_t)card->geometry.tensors); /* const for the plan that reads them; ours to free */
+    free((void *)card->geometry.tensors);
     card->geometry.tensors = NULL;
-    card->geometry.num_tensors = 0;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+/* The checksum covers slot, generation and count too: it is seeded by them. */
+static uint64_t table_checksum(uint32_t slot, uint64_t generation, uint32_t num_blocks, const uint8_t *ids)
+{
+    uint64_t seed = generation ^ ((uint64_t)slot << 32) ^ ((uint64_t)num_blocks << 1);
+    return XXH3_64bits_withSeed(ids, (size_t)num_blocks * 4, seed);
+}
+
+void wire_table_encode(uint32_t slot, uint64_t generation, const uint32_t *blocks, uint32_t num_blocks, uint8_t *out)
+{
+    struct writer ids = {.at = out + WIRE_TABLE_HEADER, .end = out + wire_table_bytes(num_blocks)};
+    for (uint32_t i = 0; i < num_blocks; i++)
+        put32(&ids, blocks[i]);
+    struct writer w = {.at = out, .end = out + WIRE_TABLE_HEADER};
+    put16(&w, TABLE_MAGIC);
+    put8(&w, WIRE_VERSION);
+    put8(&w, 0);
+    put32(&w, slot);
+    put64(&w, generation);
+    put32(&w, num_blocks);
+    put32(&w, 0);
+    put64(&w, table_checksum(slot, generation, num_blocks, out + WIRE_TABLE_HEADER));
+}
+
+static int table_check(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t num_blocks,
+                       uint32_t limit, uint32_t *out)
+{
+    struct reader r = {.at = in, .end = in + bytes};
+    bool head = get16(&r) == TABLE_MAGIC && get8(&r) >= 1;
+    get8(&r);
+    bool same = get32(&r) == slot;
+    same &= get64(&r) == generation;
+    uint32_t count = get32(&r);
+    get32(&r);
+    uint64_t checksum = get64(&r);
+    if (r.bad || !head || !same || count < num_blocks || bytes < wire_table_bytes(count) ||
+        checksum != table_checksum(slot, generation, count, in + WIRE_TABLE_HEADER))
+        return BATON_ESTALE;
+    for (uint32_t i = 0; i < num_blocks; i++) {
+        uint32_t id = get32(&r);
+        if (id >= limit)
+            return BATON_EMESSAGE;
+        out[i] = id;
+    }
+    return 0;
+}
+
+int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t num_blocks,
+                      uint32_t limit, uint32_t *out)
+{
+    uint8_t *copy = malloc(bytes ? bytes : 1);
+    if (copy == NULL)
+        return BATON_ENOMEM;
+    memcpy(copy, in, bytes);
+    int rc = table_check(copy, bytes, slot, generation, num_blocks, limit, out);
+    free(copy);
+    return rc;
 }

@@ -26,7 +26,6 @@ struct directory {
     uint32_t *index_of;    /* by rank: index in its engine */
     uint32_t num_engines;
     struct directory_engine *engines; /* in order of their lowest rank */
-    uint32_t *by_name;                /* engine indexes in order of name, for directory_find */
 };
 
 /**

@@ -426,14 +426,17 @@ static int count_expected(struct control *c, uint32_t *expected)
 {
     MPI_Request request;
     uint32_t *posted = calloc((size_t)c->world->size, sizeof *posted);
-    bool counted = world_unanimous(c->world, "memory to close", posted != NULL);
-    if (!counted) {
+    bool counted = false;
+    int error = world_unanimous(c->world, "memory to close", posted != NULL, &counted);
+    if (error == 0 && !counted)
+        error = error_set(BATON_ENOMEM, "no memory to count the messages under way");
+    if (error) {
         free(posted);
-        return error_set(BATON_ENOMEM, "no memory to count the messages under way");
+        return error;
     }
     for (int r = 0; r < c->world->size; r++)
         posted[r] = c->peers[r] ? c->peers[r]->posted : 0;
-    int error = world_begin(c->world, "messages under way");
+    error = world_begin(c->world, "messages under way");
     if (error == 0) {
         int rc = MPI_Ireduce_scatter_block(posted, expected, 1, MPI_UINT32_T, MPI_SUM, c->world->comm, &request);
         error = world_finish(c->world, "messages under way", rc, &request);

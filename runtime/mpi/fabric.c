@@ -118,7 +118,8 @@ int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uin
 
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows)
 {
-    return world_allgather(&f->world, "directory", row, (int)row_bytes, rows);
+    int error = world_allgather(&f->world, "directory", row, (int)row_bytes, rows);
+    return f->world.lost ? error : world_agree(&f->world, "directory", error);
 }
 
 int fabric_selftest(struct fabric *f)
@@ -250,21 +251,20 @@ static int quiesce(struct fabric *f)
 }
 
 /* MPI may still use any of the fabric's memory: nothing is freed. */
-static int leave(const struct fabric *f)
+static int leave(const struct fabric *f, const char *reason)
 {
-    log_line(f->world.log, LOG_INFO, "closing without freeing windows: a peer is lost");
-    return BATON_EPEER;
+    char why[WORLD_SENTENCE_BYTES];
+    snprintf(why, sizeof why, "%s", reason); /* it may be the sentence that is replaced */
+    log_line(f->world.log, LOG_INFO, "closing without freeing windows: %s", why);
+    return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", why);
 }
 
 int fabric_close(struct fabric *f, int lost)
 {
     if (lost)
-        return error_set(leave(f), "a peer is lost: no window was freed, leave by baton_exit");
-    int error = quiesce(f);
-    if (error) {
-        leave(f);
-        return error_set(BATON_EPEER, "not all ranks could close: no window was freed, leave by baton_exit");
-    }
+        return leave(f, "a peer is lost");
+    if (quiesce(f) != 0)
+        return leave(f, baton_errmsg());
     if (f->is_started) {
         rma_fini(&f->rma);
         control_close(&f->control);

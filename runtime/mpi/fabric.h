@@ -2,7 +2,7 @@
 /*
  * fabric: all that one context has of MPI, behind one handle: the world (own duplicate, nodes, agreement), the windows
  * (each rank's segment, shared on its node and exposed to the world), the directory exchange, control messages, and
- * the rma path. Files: world.c, windows.c, control.c, rma.c, quirks.c, selftest.c; fabric.c ties them.
+ * the rma path. Files: world.c, watchdog.c, windows.c, control.c, rma.c, quirks.c, selftest.c; fabric.c ties them.
  *
  * fabric_open, fabric_start, fabric_exchange and fabric_close are collective and called by the thread that opens; all
  * else is the reactor's (or, in caller mode, the caller's).
@@ -82,7 +82,7 @@ int fabric_selftest(struct fabric *f);
 /** One control message (at most WIRE_MESSAGE_MAX bytes), copied. 0, BATON_EAGAIN (send slots or credits), BATON_EPEER. */
 int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes);
 
-/** Gets a piece of a peer's segment by MPI_Rget; PORT_CARD follows. */
+/** Gets a piece of a peer's segment by MPI_Rget (a mapped peer's by load); PORT_CARD follows. */
 int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 /** The same for one 64-bit word into a landing word preset to 0, then MPI_Win_sync and a fence; PORT_BOARD follows. */
 int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag);

@@ -442,7 +442,7 @@ static void park_overdue(struct rma *r, uint64_t now)
     r->next_look_ns = now + limit / 4;
     for (uint32_t i = 0; i < r->num_active; i++) {
         struct rma_op *op = r->active_op[i];
-        if (now - op->issued_ns <= limit || now < op->issued_ns)
+        if (now <= op->issued_ns || now - op->issued_ns <= limit)
             continue;
         r->peers[op->peer]->is_overdue = true;
         if (r->num_parked == r->max_parked)

@@ -138,7 +138,10 @@ int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
     if (error)
         return error; /* a read may still be open: the landing is left to MPI */
     free(l);
-    if (q->gets_per_request > 1 && !world_unanimous(w, "several gets a request", whole)) {
+    error = world_unanimous(w, "several gets a request", whole, &whole);
+    if (error)
+        return error;
+    if (q->gets_per_request > 1 && !whole) {
         log_line(w->log, LOG_WARN, "a request does not cover the gets before it here: each get has its own");
         q->gets_per_request = 1;
         q->why = "the self-test found that a request does not cover the gets before it";

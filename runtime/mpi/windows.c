@@ -117,9 +117,13 @@ static int lock_all(MPI_Win win, const char *which)
 /* Freeing is collective: a window that is missing on some ranks can never be freed by the others. */
 static int agree_on_window(struct world *w, const char *step, int local, MPI_Win *win)
 {
+    bool everywhere = false;
     int error = world_agree(w, step, local);
-    if (error == 0 || w->lost || world_unanimous(w, "is the window everywhere", *win != MPI_WIN_NULL))
+    if (error == 0 || w->lost)
         return error;
+    int lost = world_unanimous(w, "is the window everywhere", *win != MPI_WIN_NULL, &everywhere);
+    if (lost || everywhere)
+        return lost ? lost : error;
     if (*win != MPI_WIN_NULL)
         log_line(w->log, LOG_WARN, "step '%s' failed on some ranks only: the window stays until the process ends",
                  step);

@@ -250,10 +250,13 @@ static int least(struct world *w, const char *step)
     return world_finish(w, step, rc, &request);
 }
 
-bool world_unanimous(struct world *w, const char *step, bool mine)
+int world_unanimous(struct world *w, const char *step, bool mine, bool *all)
 {
     w->least_in[0] = w->least_in[1] = mine;
-    return least(w, step) == 0 && w->least_out[0] != 0;
+    int error = least(w, step);
+    if (error == 0)
+        *all = w->least_out[0] != 0;
+    return error;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */

@@ -68,8 +68,8 @@ void world_close(struct world *w);
 /** See fabric_agree. */
 int world_agree(struct world *w, const char *step, int local);
 
-/** Whether `mine` is true on every rank: one step. False also where the world is lost. */
-bool world_unanimous(struct world *w, const char *step, bool mine);
+/** Whether `mine` is true on every rank: one step. *all is set only on success. */
+int world_unanimous(struct world *w, const char *step, bool mine, bool *all);
 
 /** Begins a step: counts it and tells rank 0. Then start one nonblocking collective and world_finish it. */
 int world_begin(struct world *w, const char *step);

@@ -1,174 +1,233 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* topo: see topo.h. */
+/*
+ * topo: asks hwloc once and keeps plain values, no topology. Runs in the thread that opens. What is found here is
+ * advice (nearest device, where to place memory), so nothing in this file sets an error sentence or stops a start.
+ */
 #include "topo/topo.h"
+#include "baton.h"
+#include "topo/cgroup.h"
 
 #include <hwloc.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "baton.h"
+/* ---- the topology ------------------------------------------------------------------------------------------------ */
 
-/* ---- memory limits ----------------------------------------------------------------------------------------------- */
-
-static uint64_t read_limit(const char *path)
+/*
+ * These parts of hwloc find devices by starting a GPU runtime or a display connection inside the engine's process,
+ * before the engine chose its own devices. What the kernel shows of the same devices is enough here.
+ */
+static void leave_out_runtimes(hwloc_topology_t topology)
 {
-    unsigned long long value;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return UINT64_MAX;
-    int n = fscanf(file, "%llu", &value); /* "max" is no number: no limit */
-    fclose(file);
-    return n == 1 ? value : UINT64_MAX;
+    static const char *const components[] = {"cuda", "opencl", "gl", "levelzero"};
+    for (size_t i = 0; i < sizeof components / sizeof components[0]; i++)
+        hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, components[i]);
 }
 
-/* The least limit from this group up to the root: control group version 2, and the memory controller of version 1. */
-static uint64_t group_limit(void)
+/* NULL: failed. */
+static hwloc_topology_t load(const char *xml, bool with_devices)
 {
-    char line[1024], path[1200];
-    uint64_t least = UINT64_MAX;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (file == NULL)
-        return least;
-    while (fgets(line, sizeof line, file) != NULL) {
-        bool v2 = strncmp(line, "0::", 3) == 0;
-        char *group = v2 ? line + 3 : strstr(line, ":memory:");
-        if (group == NULL)
-            continue;
-        group += v2 ? 0 : strlen(":memory:");
-        group[strcspn(group, "\n")] = '\0';
-        for (;;) {
-            snprintf(path, sizeof path, v2 ? "/sys/fs/cgroup%s/memory.max" : "/sys/fs/cgroup/memory%s/memory.limit_in_bytes",
-                     group);
-            uint64_t limit = read_limit(path);
-            least = limit < least ? limit : least;
-            char *slash = strrchr(group, '/');
-            if (slash == NULL || group[0] == '\0')
-                break;
-            *slash = '\0';
-        }
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) != 0)
+        return NULL;
+    leave_out_runtimes(topology);
+    if (with_devices)
+        hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    /* A file describes some other machine: flags without IS_THISSYSTEM keep hwloc from asking this one. */
+    if ((xml == NULL || hwloc_topology_set_xml(topology, xml) == 0) && hwloc_topology_set_flags(topology, 0) == 0 &&
+        hwloc_topology_load(topology) == 0)
+        return topology;
+    hwloc_topology_destroy(topology);
+    return NULL;
+}
+
+/*
+ * The PUs of the topology that `cpus` lists; where it is NULL, those that this process may run on, or all of them if
+ * the topology is not this machine's. NULL: none, or out of memory.
+ */
+static hwloc_cpuset_t find_cpuset(hwloc_topology_t topology, const char *cpus)
+{
+    hwloc_const_cpuset_t all = hwloc_topology_get_topology_cpuset(topology);
+    hwloc_cpuset_t set = hwloc_bitmap_alloc();
+    if (set == NULL)
+        return NULL;
+    if (cpus != NULL) {
+        if (hwloc_bitmap_list_sscanf(set, cpus) != 0)
+            hwloc_bitmap_zero(set);
+    } else if (!hwloc_topology_is_thissystem(topology) ||
+               hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_PROCESS) != 0) {
+        hwloc_bitmap_copy(set, all);
     }
-    fclose(file);
-    return least;
+    hwloc_bitmap_and(set, set, all);
+    if (!hwloc_bitmap_iszero(set))
+        return set;
+    hwloc_bitmap_free(set);
+    return NULL;
 }
 
-static uint64_t memory_limit(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    uint64_t machine = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
-    uint64_t group = group_limit();
-    uint64_t least = machine < group ? machine : group;
-    return least == UINT64_MAX ? 0 : least;
-}
+/* ---- where: NUMA node, package, cache, memory -------------------------------------------------------------------- */
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
-
-/* The one object of that type that covers or holds all of `set`; unknown if there are several. */
-static uint32_t only_of(hwloc_topology_t t, hwloc_obj_type_t type, hwloc_const_cpuset_t set)
+/*
+ * The NUMA node with the fewest PUs of those near `set`, if it is near all of it. The fewest, because memory of a
+ * second kind may belong to a whole package or machine that has nodes of its own inside.
+ */
+static uint32_t find_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
 {
-    uint32_t found = TOPO_UNKNOWN;
-    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, type, o)) != NULL;) {
-        if (!hwloc_bitmap_intersects(o->cpuset, set))
+    hwloc_obj_t best = NULL;
+    if (hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) == 1)
+        return 0;
+    for (hwloc_obj_t node = NULL; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL;) {
+        if (!hwloc_bitmap_intersects(node->cpuset, set))
             continue;
-        if (found != TOPO_UNKNOWN)
-            return TOPO_UNKNOWN;
-        found = o->logical_index;
+        if (best == NULL || hwloc_bitmap_weight(node->cpuset) < hwloc_bitmap_weight(best->cpuset))
+            best = node;
     }
-    return found;
+    return best != NULL && hwloc_bitmap_isincluded(set, best->cpuset) ? best->logical_index : TOPO_UNKNOWN;
 }
 
-static uint64_t last_cache(hwloc_topology_t t, hwloc_const_cpuset_t set)
+static uint32_t find_package(hwloc_topology_t topology, hwloc_const_cpuset_t set)
 {
-    hwloc_obj_t pu = hwloc_get_next_obj_inside_cpuset_by_type(t, set, HWLOC_OBJ_PU, NULL);
+    for (hwloc_obj_t p = NULL; (p = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, p)) != NULL;)
+        if (hwloc_bitmap_isincluded(set, p->cpuset))
+            return p->logical_index;
+    return TOPO_UNKNOWN;
+}
+
+static uint64_t find_last_cache(hwloc_topology_t topology, hwloc_const_cpuset_t set)
+{
     uint64_t bytes = 0;
-    for (; pu != NULL; pu = pu->parent)
-        if (hwloc_obj_type_is_dcache(pu->type) && pu->attr->cache.size > bytes)
-            bytes = pu->attr->cache.size;
+    hwloc_obj_t object = hwloc_get_pu_obj_by_os_index(topology, (unsigned)hwloc_bitmap_first(set));
+    for (; object != NULL; object = object->parent)
+        if (hwloc_obj_type_is_dcache(object->type))
+            bytes = object->attr->cache.size; /* the walk goes outwards: the last one stays */
     return bytes;
 }
 
-static unsigned shared_cpus(hwloc_topology_t t, hwloc_obj_t device, hwloc_const_cpuset_t set)
+static uint64_t find_memory(hwloc_topology_t topology)
 {
-    hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(t, device);
-    /* The smaller the part of the machine that the device hangs on, the nearer; only where we run in it. */
-    if (near == NULL || !hwloc_bitmap_intersects(near->cpuset, set))
-        return UINT32_MAX;
-    return (unsigned)hwloc_bitmap_weight(near->cpuset);
+    const uint64_t machine = hwloc_get_root_obj(topology)->total_memory;
+    if (!hwloc_topology_is_thissystem(topology))
+        return machine;
+    const uint64_t group = cgroup_memory_limit("");
+    if (machine != 0 && machine < group)
+        return machine;
+    return group != UINT64_MAX ? group : 0;
 }
 
-static int device_rank(hwloc_obj_t o, bool nic)
+/* ---- what is near: NIC and GPU ----------------------------------------------------------------------------------- */
+
+/* How well an OS device serves; 0: it is none of the kind. */
+typedef unsigned (*suits_fn)(hwloc_obj_t device);
+
+static unsigned suits_as_nic(hwloc_obj_t device)
 {
-    hwloc_obj_osdev_type_t type = o->attr->osdev.type;
-    if (nic)
-        return type == HWLOC_OBJ_OSDEV_OPENFABRICS ? 2 : type == HWLOC_OBJ_OSDEV_NETWORK ? 1 : 0;
-    return type == HWLOC_OBJ_OSDEV_COPROC ? 2 : type == HWLOC_OBJ_OSDEV_GPU ? 1 : 0;
+    switch (device->attr->osdev.type) {
+    case HWLOC_OBJ_OSDEV_OPENFABRICS:
+        return 2;
+    case HWLOC_OBJ_OSDEV_NETWORK:
+        return strcmp(device->name, "lo") != 0 ? 1 : 0;
+    default:
+        return 0;
+    }
 }
 
-static void nearest(hwloc_topology_t t, hwloc_const_cpuset_t set, bool nic, char out[32])
+static unsigned suits_as_gpu(hwloc_obj_t device)
 {
-    unsigned best_cpus = UINT32_MAX;
-    int best_rank = 0;
-    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_osdev(t, o)) != NULL;) {
-        int rank = device_rank(o, nic);
-        unsigned cpus = shared_cpus(t, o, set);
-        if (rank == 0 || o->name == NULL || strcmp(o->name, "lo") == 0)
-            continue;
-        if (best_rank == 0 || rank > best_rank || (rank == best_rank && cpus < best_cpus)) {
-            best_rank = rank;
-            best_cpus = cpus;
-            snprintf(out, 32, "%s", o->name);
+    switch (device->attr->osdev.type) {
+    case HWLOC_OBJ_OSDEV_COPROC:
+        return 3;
+    case HWLOC_OBJ_OSDEV_GPU:
+        return device->subtype != NULL ? 2 : 1; /* known to a vendor's library; else it may be a mere display */
+    default:
+        return 0;
+    }
+}
+
+/* How deep in the tree the device and our PUs part: the deeper, the nearer. */
+static int shared_depth(hwloc_topology_t topology, hwloc_obj_t ours, hwloc_obj_t device)
+{
+    hwloc_obj_t host = hwloc_get_non_io_ancestor_obj(topology, device);
+    return hwloc_get_common_ancestor_obj(topology, ours, host)->depth;
+}
+
+static void find_nearest(hwloc_topology_t topology, hwloc_const_cpuset_t set, suits_fn suits, char *name, size_t size)
+{
+    hwloc_obj_t ours = hwloc_get_obj_covering_cpuset(topology, set);
+    unsigned best = 0;
+    int best_depth = 0;
+    for (hwloc_obj_t device = NULL; (device = hwloc_get_next_osdev(topology, device)) != NULL;) {
+        const unsigned suit = device->name != NULL ? suits(device) : 0;
+        const int depth = suit != 0 ? shared_depth(topology, ours, device) : 0;
+        if (suit > best || (suit == best && suit != 0 && depth > best_depth)) {
+            best = suit;
+            best_depth = depth;
+            snprintf(name, size, "%s", device->name);
         }
     }
 }
 
-static int load(hwloc_topology_t *t, const char *xml)
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static void read_host(char *host, size_t size)
 {
-    if (hwloc_topology_init(t) != 0)
+    if (gethostname(host, size) == 0)
+        host[size - 1] = '\0'; /* a name cut short may lack it */
+    else
+        host[0] = '\0';
+}
+
+static void set_unknown(struct topo_place *place)
+{
+    memset(place, 0, sizeof *place);
+    place->numa = TOPO_UNKNOWN;
+    place->package = TOPO_UNKNOWN;
+}
+
+static void find_place(hwloc_topology_t topology, hwloc_const_cpuset_t set, struct topo_place *out)
+{
+    out->numa = find_numa(topology, set);
+    out->package = find_package(topology, set);
+    out->cpus = (uint32_t)hwloc_bitmap_weight(set);
+    out->llc_bytes = find_last_cache(topology, set);
+    out->memory_bytes = find_memory(topology);
+    find_nearest(topology, set, suits_as_nic, out->nic, sizeof out->nic);
+    find_nearest(topology, set, suits_as_gpu, out->gpu, sizeof out->gpu);
+}
+
+int topo_find_at(const char *xml, const char *cpus, struct topo_place *out)
+{
+    set_unknown(out);
+    read_host(out->host, sizeof out->host);
+    hwloc_topology_t topology = load(xml, true);
+    if (topology == NULL)
         return BATON_ESYSTEM;
-    if (hwloc_topology_set_io_types_filter(*t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) == 0 &&
-        (xml == NULL || hwloc_topology_set_xml(*t, xml) == 0) && hwloc_topology_load(*t) == 0)
-        return 0;
-    hwloc_topology_destroy(*t);
-    return BATON_ESYSTEM;
+    hwloc_cpuset_t set = find_cpuset(topology, cpus);
+    if (set != NULL)
+        find_place(topology, set, out);
+    const int error = set != NULL ? 0 : BATON_ESYSTEM;
+    hwloc_bitmap_free(set);
+    hwloc_topology_destroy(topology);
+    return error;
 }
 
 int topo_find(const char *xml, struct topo_place *out)
 {
-    hwloc_topology_t t;
-    *out = (struct topo_place){.numa = TOPO_UNKNOWN, .package = TOPO_UNKNOWN, .memory_bytes = memory_limit()};
-    if (gethostname(out->host, sizeof out->host - 1) != 0)
-        out->host[0] = '\0';
-    if (load(&t, xml) != 0)
-        return BATON_ESYSTEM;
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    if (set == NULL) {
-        hwloc_topology_destroy(t);
-        return BATON_ESYSTEM;
-    }
-    if (!hwloc_topology_is_thissystem(t) || hwloc_get_cpubind(t, set, HWLOC_CPUBIND_PROCESS) != 0)
-        hwloc_bitmap_copy(set, hwloc_topology_get_topology_cpuset(t));
-    out->numa = only_of(t, HWLOC_OBJ_NUMANODE, set);
-    out->package = only_of(t, HWLOC_OBJ_PACKAGE, set);
-    out->cpus = (uint32_t)hwloc_bitmap_weight(set);
-    out->llc_bytes = last_cache(t, set);
-    nearest(t, set, true, out->nic);
-    nearest(t, set, false, out->gpu);
-    hwloc_bitmap_free(set);
-    hwloc_topology_destroy(t);
-    return 0;
+    return topo_find_at(xml, NULL, out);
 }
 
 int topo_bind_memory(void *base, uint64_t bytes, uint32_t numa)
 {
-    hwloc_topology_t t;
-    if (load(&t, NULL) != 0)
+    if (bytes == 0)
+        return 0;
+    hwloc_topology_t topology = load(NULL, false);
+    if (topology == NULL)
         return BATON_ESYSTEM;
-    hwloc_obj_t node = hwloc_get_obj_by_type(t, HWLOC_OBJ_NUMANODE, (int)numa);
-    int rc = node == NULL ? -1
-                          : hwloc_set_area_membind(t, base, (size_t)bytes, node->nodeset, HWLOC_MEMBIND_BIND,
-                                                   HWLOC_MEMBIND_BYNODESET);
-    hwloc_topology_destroy(t);
-    return rc == 0 ? 0 : BATON_ESYSTEM;
+    hwloc_obj_t node = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, numa);
+    /* Without STRICT: a full node then spills to the others instead of ending the process. */
+    const bool bound = node != NULL && hwloc_set_area_membind(topology, base, bytes, node->nodeset, HWLOC_MEMBIND_BIND,
+                                                              HWLOC_MEMBIND_BYNODESET) == 0;
+    hwloc_topology_destroy(topology);
+    return bound ? 0 : BATON_ESYSTEM;
 }

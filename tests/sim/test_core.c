@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The protocol core on a fake port: handshakes, both orders of meeting, ends of every kind, and what arrives twice, late
+ * or not at all. */
+#include "with_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct world_engine one_to_one[] = {
+    {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+    {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32},
+};
+static const struct world_engine two_to_four[] = {
+    {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
+    {.name = "D", .tp = 4, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_NHD},
+};
+
+#define WORLD(w, engines)                                                                                              \
+    struct world w;                                                                                                    \
+    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0])
+
+#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
+    do {                                                                                                               \
+        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
+        assert_non_null(ended_);                                                                                       \
+        assert_int_equal(ended_->status, wanted_status);                                                               \
+        assert_int_equal(ended_->error, wanted_error);                                                                 \
+    } while (0)
+
+#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
+
+/* ---- meeting ----------------------------------------------------------------------------------------------------- */
+
+static void test_offer_then_want(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    world_fill(&w, 0, 7, 3, 2, 18);
+    baton_id_t o = world_offer(&w, 0, "key", 3, 2, 18, 1000);
+    world_run(&w, 10 * MS);
+    assert_null(world_event(&w, 0, o));
+    baton_id_t d = world_want(&w, 1, "P", "key", 1, 3, 18, 1000);
+    world_run(&w, 50 * MS);
+    DONE(&w, 1, d);
+    DONE(&w, 0, o);
+    assert_int_equal(world_wrong(&w, 1, 7, 1, 3, 18), 0);
+    assert_int_equal(world_event(&w, 1, d)->bytes, 2u * 2 * 4 * 18 * 8);
+    world_fini(&w);
+}
+
+static void test_want_then_offer(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_four);
+    baton_id_t want[4], offer[2];
+    for (uint32_t i = 0; i < 4; i++)
+        want[i] = world_want(&w, 2 + i, "P", "key", i, 2, 21, 1000);
+    world_run(&w, 100 * MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        world_fill(&w, i, 5, 2 + i, 3, 21);
+        offer[i] = world_offer(&w, i, "key", 2 + i, 3, 21, 1000);
+    }
+    world_run(&w, 200 * MS);
+    for (uint32_t i = 0; i < 2; i++)
+        DONE(&w, i, offer[i]);
+    for (uint32_t i = 0; i < 4; i++) {
+        DONE(&w, 2 + i, want[i]);
+        assert_int_equal(world_wrong(&w, 2 + i, 5, i, 2, 21), 0);
+    }
+    world_fini(&w);
+}
+
+static void test_fewer_tokens_than_offered(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    world_fill(&w, 0, 9, 0, 1, 30);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 30, 1000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, 13, 1000);
+    world_run(&w, 50 * MS);
+    DONE(&w, 1, d);
+    DONE(&w, 0, o);
+    assert_int_equal(world_wrong(&w, 1, 9, 8, 1, 13), 0);
+    world_fini(&w);
+}
+
+static void test_more_tokens_than_offered(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 12, 100);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 13, 1000);
+    world_run(&w, 50 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ETOKENS);
+    assert_string_equal(world_event(&w, 1, d)->detail, "13 tokens wanted, 12 offered");
+    assert_null(world_event(&w, 0, o));
+    world_run(&w, 200 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    world_fini(&w);
+}
+
+static void test_nothing_needed_releases(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_four);
+    baton_id_t offer[2];
+    for (uint32_t i = 0; i < 2; i++)
+        offer[i] = world_offer(&w, i, "key", 0, 1, 8, 60000);
+    for (uint32_t i = 0; i < 4; i++)
+        world_want(&w, 2 + i, "P", "key", 0, 1, 0, 1000);
+    world_run(&w, 20 * MS);
+    for (uint32_t i = 0; i < 2; i++)
+        DONE(&w, i, offer[i]);
+    world_fini(&w);
+}
+
+static void test_two_offers_one_key(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    world_fill(&w, 0, 7, 0, 1, 8);
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 8, 1000);
+    baton_id_t b = world_offer(&w, 0, "key", 2, 1, 8, 1000);
+    ENDED(&w, 0, b, BATON_STATUS_FAILED, BATON_EEXIST);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 1000);
+    world_run(&w, 50 * MS);
+    DONE(&w, 0, a); /* nothing else lost */
+    DONE(&w, 1, d);
+    assert_int_equal(world_wrong(&w, 1, 7, 0, 1, 8), 0);
+    world_fini(&w);
+}
+
+static void test_second_engine_finds_no_seat(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 8},
+                                                  {.name = "D0", .tp = 1, .heads_total = 4, .num_blocks = 8},
+                                                  {.name = "D1", .tp = 1, .heads_total = 4, .num_blocks = 8}};
+    WORLD(w, engines);
+    w.move_ns = 20 * MS;
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 1000);
+    baton_id_t d0 = world_want(&w, 1, "P", "key", 0, 1, 8, 1000);
+    world_run(&w, 5 * MS);
+    baton_id_t d1 = world_want(&w, 2, "P", "key", 0, 1, 8, 1000);
+    world_run(&w, 200 * MS);
+    DONE(&w, 1, d0);
+    ENDED(&w, 2, d1, BATON_STATUS_FAILED, BATON_ESEAT);
+    DONE(&w, 0, o);
+    world_fini(&w);
+}
+
+static void test_ticket(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 8, 10);
+    baton_ticket_t ticket = {.rank = 0, .incarnation = 1000, .serial = a};
+    world_run(&w, 30 * MS);
+    ENDED(&w, 0, a, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    baton_id_t b = world_offer(&w, 0, "key", 0, 1, 8, 1000);
+    baton_id_t d = world_want_ticket(&w, 1, "P", "key", 0, 1, 8, 1000, &ticket);
+    world_run(&w, 60 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGONE); /* never the later offer's bytes */
+    ticket.serial = b;
+    d = world_want_ticket(&w, 1, "P", "key", 0, 1, 8, 1000, &ticket);
+    world_run(&w, 90 * MS);
+    /* The first attempt ended this rank's part by its NACK only, so the second one is served. */
+    DONE(&w, 1, d);
+    DONE(&w, 0, b);
+    world_fini(&w);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+static void test_expiry_is_told_at_once(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 20);
+    world_run(&w, 30 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    assert_int_equal(world_event_ns(&w, 0, o), 21 * MS); /* started at 1 ms */
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 60000);
+    world_run(&w, 40 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGONE);
+    world_fini(&w);
+}
+
+static void test_tombstone_goes(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.settings.tombstone_ms = 100;
+    world_offer(&w, 0, "key", 0, 1, 8, 20);
+    world_run(&w, 200 * MS);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 50);
+    world_run(&w, 240 * MS);
+    assert_null(world_event(&w, 1, d)); /* waits: the key is new again */
+    world_run(&w, 260 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    world_fini(&w);
+}
+
+static void test_expiry_while_bytes_move_is_stale(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.move_ns = 50 * MS;
+    world_fill(&w, 0, 7, 0, 1, 8);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 20);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 1000);
+    world_run(&w, 500 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ESTALE);
+    world_fini(&w);
+}
+
+static void test_deadline_without_offer(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 70);
+    world_run(&w, 500 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    assert_int_equal(world_event_ns(&w, 1, d), 71 * MS);
+    /* A late offer learns it at once. */
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETIMEDOUT);
+    assert_int_equal(world_event(&w, 0, o)->peer, 1);
+    world_fini(&w);
+}
+
+static void test_deadline_while_bytes_move_waits_for_quiet(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.move_ns = 100 * MS;
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 50);
+    world_run(&w, 90 * MS);
+    assert_null(world_event(&w, 1, d)); /* its blocks may still be written */
+    world_run(&w, 500 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    uint64_t ended = world_event_ns(&w, 1, d);
+    assert_true(ended > 100 * MS && ended < 110 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETIMEDOUT);
+    world_fini(&w);
+}
+
+/* Cancels of the want at every state it passes: each ends once, as cancelled or done, and so does the offer. */
+static void test_cancel_want_at_any_time(void **state)
+{
+    (void)state;
+    for (uint64_t at = 0; at < 3 * MS; at += MS / 20) {
+        WORLD(w, two_to_four);
+        baton_id_t want[4], offer[2];
+        for (uint32_t i = 0; i < 4; i++)
+            want[i] = world_want(&w, 2 + i, "P", "key", 0, 1, 16, 1000);
+        world_run(&w, w.now + at / 2);
+        for (uint32_t i = 0; i < 2; i++)
+            offer[i] = world_offer(&w, i, "key", 0, 1, 16, 5000);
+        world_run(&w, w.now + at / 2);
+        for (uint32_t i = 0; i < 4; i++)
+            world_cancel(&w, 2 + i, want[i]);
+        world_run(&w, w.now + 100 * MS);
+        for (uint32_t i = 0; i < 4; i++) {
+            const baton_event_t *e = world_event(&w, 2 + i, want[i]);
+            assert_non_null(e);
+            assert_true(e->status == BATON_STATUS_CANCELLED || e->status == BATON_STATUS_DONE);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            const baton_event_t *e = world_event(&w, i, offer[i]);
+            assert_non_null(e);
+            assert_true(e->status == BATON_STATUS_CANCELLED || e->status == BATON_STATUS_DONE);
+        }
+        world_fini(&w);
+    }
+}
+
+static void test_cancel_offer_at_any_time(void **state)
+{
+    (void)state;
+    for (uint64_t at = 0; at < 3 * MS; at += MS / 20) {
+        WORLD(w, one_to_one);
+        world_fill(&w, 0, 3, 0, 1, 16);
+        baton_id_t o = world_offer(&w, 0, "key", 0, 1, 16, 5000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 16, 1000);
+        world_run(&w, w.now + at);
+        world_cancel(&w, 0, o);
+        const baton_event_t *e = world_event(&w, 0, o);
+        assert_non_null(e); /* a producer that is only read from is quiet at once */
+        bool cancelled = e->status == BATON_STATUS_CANCELLED;
+        assert_true(cancelled || e->status == BATON_STATUS_DONE);
+        world_fill(&w, 0, 4, 0, 1, 16); /* the blocks are used again at once */
+        world_run(&w, w.now + 100 * MS);
+        e = world_event(&w, 1, d);
+        assert_non_null(e);
+        if (e->status == BATON_STATUS_DONE)
+            assert_int_equal(world_wrong(&w, 1, 3, 0, 1, 16), 0); /* never the new bytes */
+        else
+            assert_true(e->error == BATON_ESTALE || e->error == BATON_EGONE);
+        if (!cancelled)
+            assert_int_equal(e->status, BATON_STATUS_DONE);
+        world_fini(&w);
+    }
+}
+
+static void test_close_ends_everything(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t o = world_offer(&w, 0, "a", 0, 1, 8, 5000);
+    baton_id_t d = world_want(&w, 1, "P", "b", 0, 1, 8, 5000);
+    world_run(&w, 10 * MS);
+    core_shut(w.ranks[0].core, w.now);
+    core_shut(w.ranks[1].core, w.now);
+    world_run(&w, 20 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ECLOSED);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ECLOSED);
+    world_fini(&w);
+}
+
+/* ---- handshakes -------------------------------------------------------------------------------------------------- */
+
+static void eight_engines(struct world_engine e[9], char names[8][8])
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        snprintf(names[i], sizeof names[i], "P%u", i);
+        e[i] = (struct world_engine){.name = names[i], .tp = 1, .heads_total = 4, .num_blocks = 8};
+    }
+    e[8] = (struct world_engine){.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 128};
+}
+
+static void test_eight_handshakes_take_the_time_of_one(void **state)
+{
+    (void)state;
+    struct world_engine engines[9];
+    char names[8][8];
+    baton_pending_t pending[8];
+    baton_stats_t stats;
+    eight_engines(engines, names);
+    WORLD(w, engines);
+    for (uint32_t i = 0; i < 8; i++) {
+        w.ranks[i].card_delay_ns = 20 * MS;
+        world_want(&w, 8, names[i], "key", i, 8, 8, 1000);
+    }
+    world_run(&w, 11 * MS);
+    assert_int_equal(core_pending(w.ranks[8].core, w.now, pending, 8), 8);
+    assert_int_equal(pending[0].ranks_needed, 1);
+    assert_int_equal(pending[0].ranks_known, 0);
+    assert_int_equal(pending[0].wants, 1);
+    assert_int_equal(pending[0].waiting_ns, 10 * MS);
+    world_run(&w, 21 * MS); /* began at 1 ms */
+    assert_int_equal(core_pending(w.ranks[8].core, w.now, pending, 8), 0);
+    core_stats(w.ranks[8].core, &stats);
+    assert_int_equal(stats.handshakes, 8);
+    assert_int_equal(stats.handshake_ns_max, 20 * MS);
+    world_fini(&w);
+}
+
+static void test_a_stopped_engine_delays_nobody(void **state)
+{
+    (void)state;
+    struct world_engine engines[9];
+    char names[8][8];
+    baton_id_t want[8];
+    eight_engines(engines, names);
+    WORLD(w, engines);
+    w.ranks[3].stopped = true;
+    for (uint32_t i = 0; i < 8; i++) {
+        w.ranks[i].card_delay_ns = 20 * MS;
+        if (i != 3)
+            world_offer(&w, i, "key", 0, 1, 8, 60000);
+        want[i] = world_want(&w, 8, names[i], "key", i, 8, 8, 500);
+    }
+    world_run(&w, 40 * MS);
+    for (uint32_t i = 0; i < 8; i++)
+        if (i != 3)
+            DONE(&w, 8, want[i]);
+    assert_null(world_event(&w, 8, want[3]));
+    world_run(&w, 1000 * MS);
+    ENDED(&w, 8, want[3], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    assert_int_equal(world_event_ns(&w, 8, want[3]), 501 * MS);
+    assert_int_equal(world_event(&w, 8, want[3])->peer, 3);
+    world_fini(&w);
+}
+
+static void test_bad_cards_are_read_again(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_stats_t stats;
+    w.ranks[0].bad_cards = 3;
+    world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 5000);
+    world_run(&w, 2000 * MS);
+    DONE(&w, 1, d);
+    core_stats(w.ranks[1].core, &stats);
+    assert_int_equal(stats.handshake_retries, 3);
+    world_fini(&w);
+}
+
+static void test_silent_card_is_asked_for_again(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.ranks[0].card_delay_ns = 10000 * MS; /* past BATON_HANDSHAKE_MS */
+    world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 20000);
+    world_run(&w, 100 * MS);
+    w.ranks[0].card_delay_ns = 20 * MS;
+    world_run(&w, 4000 * MS);
+    DONE(&w, 1, d);
+    world_fini(&w);
+}
+
+static void test_geometry_that_differs_is_named(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {
+        {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 8, .model = "llama"},
+        {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 8, .model = "qwen"},
+    };
+    WORLD(w, engines);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 5000);
+    world_run(&w, 50 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGEOMETRY);
+    assert_string_equal(world_event(&w, 1, d)->detail, "model differs: \"llama\" and \"qwen\"");
+    d = world_want(&w, 1, "P", "key", 0, 1, 8, 5000); /* and at once the next time */
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGEOMETRY);
+    world_fini(&w);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+static int double_all(struct world *w, const struct world_message *m)
+{
+    (void)w, (void)m;
+    return 2;
+}
+
+static void test_every_message_twice(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_four);
+    baton_id_t want[4], offer[2];
+    w.rule = double_all;
+    for (uint32_t i = 0; i < 2; i++) {
+        world_fill(&w, i, 5, 0, 1, 9);
+        offer[i] = world_offer(&w, i, "key", 0, 1, 9, 1000);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        want[i] = world_want(&w, 2 + i, "P", "key", 0, 1, 9, 1000);
+    world_run(&w, 100 * MS);
+    for (uint32_t i = 0; i < 2; i++)
+        DONE(&w, i, offer[i]);
+    for (uint32_t i = 0; i < 4; i++) {
+        DONE(&w, 2 + i, want[i]);
+        assert_int_equal(world_wrong(&w, 2 + i, 5, 0, 1, 9), 0);
+    }
+    world_fini(&w);
+}
+
+static int done_of_one_twice(struct world *w, const struct world_message *m)
+{
+    (void)w;
+    return m->m.type == WIRE_DONE && m->from == 2 ? 2 : m->m.type == WIRE_DONE ? 0 : 1;
+}
+
+static void test_identity_not_counting(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_four);
+    w.rule = done_of_one_twice; /* rank 2's DONE comes twice, rank 3's never */
+    baton_id_t offer = world_offer(&w, 0, "key", 0, 1, 8, 300);
+    world_offer(&w, 1, "key", 0, 1, 8, 300);
+    baton_id_t want[4];
+    for (uint32_t i = 0; i < 4; i++)
+        want[i] = world_want(&w, 2 + i, "P", "key", 0, 1, 8, 1000);
+    world_run(&w, 200 * MS);
+    for (uint32_t i = 0; i < 4; i++)
+        DONE(&w, 2 + i, want[i]);
+    assert_null(world_event(&w, 0, offer)); /* a count would have ended it */
+    world_run(&w, 400 * MS);
+    ENDED(&w, 0, offer, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    world_fini(&w);
+}
+
+static int drop_first_wants(struct world *w, const struct world_message *m)
+{
+    return m->m.type == WIRE_WANT && w->sent[WIRE_WANT] <= 2 ? 0 : 1;
+}
+
+static void test_lost_want_is_sent_again(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.rule = drop_first_wants;
+    world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 60000);
+    world_run(&w, 3000 * MS);
+    DONE(&w, 1, d);
+    assert_int_equal(w.sent[WIRE_WANT], 3);
+    world_fini(&w);
+}
+
+static void test_no_credits_for_a_while(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t d[10];
+    w.ranks[0].deaf = true;
+    for (uint32_t i = 0; i < 10; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%u", i);
+        world_offer(&w, 0, key, 0, 1, 4, 60000);
+        d[i] = world_want(&w, 1, "P", key, i, 1, 4, 5000);
+    }
+    world_run(&w, 100 * MS);
+    assert_true(core_is_busy(w.ranks[1].core));
+    w.ranks[0].deaf = false;
+    world_run(&w, 200 * MS);
+    for (uint32_t i = 0; i < 10; i++)
+        DONE(&w, 1, d[i]);
+    world_fini(&w);
+}
+
+static void test_malformed_messages_are_counted(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_stats_t stats;
+    uint8_t junk[64];
+    memset(junk, 0x5a, sizeof junk);
+    struct port_event e = {.kind = PORT_MESSAGE, .peer = 0, .data = junk, .bytes = sizeof junk};
+    core_step(w.ranks[1].core, w.now, &e, 1);
+    struct wire_message m = {.type = WIRE_CANCEL, .from = 1, .to = 1001, .want = 1, .key = "k"};
+    uint8_t data[WIRE_MESSAGE_MAX];
+    e.data = data;
+    e.bytes = wire_encode(&m, data); /* of another incarnation */
+    core_step(w.ranks[1].core, w.now, &e, 1);
+    core_stats(w.ranks[1].core, &stats);
+    assert_int_equal(stats.messages_bad, 2);
+    world_fini(&w);
+}
+
+static void test_slots_run_out(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t o[17];
+    for (uint32_t i = 0; i < 17; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%u", i);
+        o[i] = world_offer(&w, 0, key, 0, 1, 4, 100);
+    }
+    ENDED(&w, 0, o[16], BATON_STATUS_FAILED, BATON_EAGAIN);
+    world_run(&w, 200 * MS);
+    for (uint32_t i = 0; i < 16; i++)
+        ENDED(&w, 0, o[i], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    world_fini(&w);
+}
+
+/* A slot that was granted, ended and granted again must not pass for the first grant. */
+static void reuse_in_the_middle(struct world *w, uint32_t from, uint32_t to)
+{
+    (void)to;
+    baton_id_t *first = w->user;
+    if (*first == 0)
+        return;
+    baton_id_t id = *first;
+    *first = 0;
+    world_cancel(w, from, id);
+    world_fill(w, from, 99, 0, 1, 16);
+    world_offer(w, from, "other", 0, 1, 16, 60000);
+}
+
+static void test_reused_slot_is_not_the_same_lease(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.on_move = reuse_in_the_middle;
+    world_fill(&w, 0, 3, 0, 1, 16);
+    baton_id_t first = world_offer(&w, 0, "key", 0, 1, 16, 60000), o = first;
+    w.user = &first;
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 16, 1000);
+    world_run(&w, 100 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ESTALE);
+    world_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offer_then_want),
+        cmocka_unit_test(test_want_then_offer),
+        cmocka_unit_test(test_fewer_tokens_than_offered),
+        cmocka_unit_test(test_more_tokens_than_offered),
+        cmocka_unit_test(test_nothing_needed_releases),
+        cmocka_unit_test(test_two_offers_one_key),
+        cmocka_unit_test(test_second_engine_finds_no_seat),
+        cmocka_unit_test(test_ticket),
+        cmocka_unit_test(test_expiry_is_told_at_once),
+        cmocka_unit_test(test_tombstone_goes),
+        cmocka_unit_test(test_expiry_while_bytes_move_is_stale),
+        cmocka_unit_test(test_deadline_without_offer),
+        cmocka_unit_test(test_deadline_while_bytes_move_waits_for_quiet),
+        cmocka_unit_test(test_cancel_want_at_any_time),
+        cmocka_unit_test(test_cancel_offer_at_any_time),
+        cmocka_unit_test(test_close_ends_everything),
+        cmocka_unit_test(test_eight_handshakes_take_the_time_of_one),
+        cmocka_unit_test(test_a_stopped_engine_delays_nobody),
+        cmocka_unit_test(test_bad_cards_are_read_again),
+        cmocka_unit_test(test_silent_card_is_asked_for_again),
+        cmocka_unit_test(test_geometry_that_differs_is_named),
+        cmocka_unit_test(test_every_message_twice),
+        cmocka_unit_test(test_identity_not_counting),
+        cmocka_unit_test(test_lost_want_is_sent_again),
+        cmocka_unit_test(test_no_credits_for_a_while),
+        cmocka_unit_test(test_malformed_messages_are_counted),
+        cmocka_unit_test(test_slots_run_out),
+        cmocka_unit_test(test_reused_slot_is_not_the_same_lease),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

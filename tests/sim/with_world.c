@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* world: see with_world.h. */
+#include "with_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <utlist.h>
+
+#define POISON 0xa5
+#define ARENA_BYTES 65536
+#define SEGMENT_BOARD 4096
+#define SEGMENT_ARENA 65536
+#define SEGMENT_CARD 262144
+#define SEGMENT_POOL 524288
+
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE };
+
+struct due {
+    uint64_t at, order;
+    enum due_kind kind;
+    uint32_t from, to; /* the asked rank, the rank that gets the event */
+    uint64_t tag, offset;
+    uint32_t bytes;
+    bool parked;
+    const struct plan_transfer *transfer;
+    struct plan_cursor cursor;
+    struct due *prev, *next;
+    uint8_t data[];
+};
+
+/* ---- the port ---------------------------------------------------------------------------------------------------- */
+
+static int by_time(const struct due *a, const struct due *b)
+{
+    if (a->at != b->at)
+        return a->at < b->at ? -1 : 1;
+    return a->order < b->order ? -1 : 1;
+}
+
+static struct due *later(struct world *w, enum due_kind kind, uint64_t delay, uint32_t from, uint32_t to, uint64_t tag,
+                         uint32_t bytes)
+{
+    struct due *d = calloc(1, sizeof *d + bytes);
+    assert_non_null(d);
+    d->kind = kind;
+    d->at = w->now + delay;
+    d->order = ++w->order;
+    d->from = from;
+    d->to = to;
+    d->tag = tag;
+    d->bytes = bytes;
+    DL_INSERT_INORDER(w->queue, d, by_time);
+    return d;
+}
+
+static int fake_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
+{
+    struct world_rank *r = self;
+    struct world *w = r->world;
+    struct world_message m = {.from = r->rank, .to = peer};
+    if (w->ranks[peer].deaf)
+        return BATON_EAGAIN;
+    assert_int_equal(wire_decode(message, bytes, &m.m), 0);
+    w->sent[m.m.type]++;
+    int times = w->rule != NULL ? w->rule(w, &m) : 1;
+    while (times-- > 0)
+        memcpy(later(w, DUE_MESSAGE, w->message_ns, r->rank, peer, 0, bytes)->data, message, bytes);
+    return 0;
+}
+
+static int fake_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    struct world_rank *r = self;
+    struct world *w = r->world;
+    uint64_t delay = offset >= SEGMENT_CARD ? w->ranks[peer].card_delay_ns : w->board_ns;
+    later(w, DUE_READ, delay, peer, r->rank, tag, bytes)->offset = offset;
+    return 0;
+}
+
+static int fake_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    struct world_rank *r = self;
+    later(r->world, DUE_BOARD, r->world->board_ns, peer, r->rank, tag, 0)->offset = offset;
+    return 0;
+}
+
+static int64_t fake_move(void *self, const struct port_leg *leg, uint64_t budget)
+{
+    struct world_rank *r = self;
+    struct world *w = r->world;
+    struct due *d = later(w, DUE_MOVE, w->move_ns, leg->peer, r->rank, leg->tag, 0);
+    d->transfer = leg->transfer;
+    d->cursor = *leg->cursor;
+    d->offset = plan_skip(leg->transfer, leg->cursor, budget < w->chunk ? budget : w->chunk);
+    return (int64_t)d->offset;
+}
+
+static enum port_park fake_park(void *self, uint32_t peer, uint64_t tag)
+{
+    struct world_rank *r = self;
+    struct due *d;
+    enum port_park answer = PORT_PARK_QUIET;
+    (void)peer;
+    DL_FOREACH(r->world->queue, d)
+    {
+        if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE)
+            continue;
+        d->parked = true;
+        if (d->kind == DUE_MOVE)
+            answer = PORT_PARK_LATER;
+    }
+    return answer;
+}
+
+static void fake_raise(void *self, uint32_t slot, uint64_t generation)
+{
+    struct world_rank *r = self;
+    assert_true(generation > r->board[slot]); /* never back, never the same */
+    r->board[slot] = generation;
+}
+
+static int fake_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    (void)self, (void)peer, (void)tag;
+    return BATON_ENOSYS;
+}
+
+static enum port_alive fake_alive(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return PORT_UNKNOWN;
+}
+
+/* ---- what happens ------------------------------------------------------------------------------------------------ */
+
+static void read_segment(struct world_rank *r, struct due *d)
+{
+    if (d->offset >= SEGMENT_CARD) {
+        memcpy(d->data, r->card, d->bytes);
+        if (r->bad_cards > 0) {
+            r->bad_cards--;
+            d->data[d->bytes / 2] ^= 1;
+        }
+    } else {
+        memcpy(d->data, r->arena + (d->offset - SEGMENT_ARENA), d->bytes);
+    }
+}
+
+static void move_land(struct world *w, struct due *d)
+{
+    struct plan_run runs[16];
+    uint64_t left = d->offset;
+    if (w->on_move != NULL)
+        w->on_move(w, d->from, d->to);
+    while (left > 0) {
+        uint32_t n = plan_next(d->transfer, &d->cursor, runs, 16, left);
+        assert_true(n > 0);
+        for (uint32_t i = 0; i < n; i++) {
+            memcpy(w->ranks[d->to].pool + runs[i].dst, w->ranks[d->from].pool + runs[i].src, runs[i].bytes);
+            left -= runs[i].bytes;
+        }
+    }
+    w->ranks[d->from].moves++;
+}
+
+static bool others_parked(const struct world *w, const struct due *d)
+{
+    const struct due *o;
+    DL_FOREACH(w->queue, o)
+    {
+        if (o != d && o->kind == DUE_MOVE && o->tag == d->tag && o->to == d->to)
+            return true;
+    }
+    return false;
+}
+
+static int event_from(struct world *w, struct due *d, struct port_event *e)
+{
+    *e = (struct port_event){.peer = d->from, .tag = d->tag, .data = d->data, .bytes = d->bytes};
+    switch (d->kind) {
+    case DUE_MESSAGE:
+        e->kind = PORT_MESSAGE;
+        return 1;
+    case DUE_READ:
+        read_segment(&w->ranks[d->from], d);
+        e->kind = PORT_CARD;
+        return d->parked ? 0 : 1;
+    case DUE_BOARD:
+        e->kind = PORT_BOARD;
+        e->generation = w->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
+        return d->parked ? 0 : 1;
+    case DUE_MOVE:
+        move_land(w, d);
+        e->kind = d->parked ? PORT_QUIET : PORT_MOVED;
+        e->moved = d->offset;
+        return d->parked && others_parked(w, d) ? 0 : 1;
+    }
+    return 0;
+}
+
+static void collect(struct world *w, struct world_rank *r)
+{
+    struct core_submit *s;
+    while ((s = core_take(r->core)) != NULL) {
+        assert_true(r->num_events < 64);
+        r->event_at[r->num_events] = w->now;
+        r->events[r->num_events++] = s->event;
+        core_submit_free(s);
+    }
+}
+
+static void step(struct world *w, struct world_rank *r, const struct port_event *e, int n)
+{
+    if (r->stopped)
+        return;
+    core_step(r->core, w->now, e, n);
+    collect(w, r);
+}
+
+static uint64_t next_ns(const struct world *w, const struct world_rank **who)
+{
+    uint64_t at = w->queue != NULL ? w->queue->at : UINT64_MAX;
+    *who = NULL;
+    for (uint32_t i = 0; i < w->num_ranks; i++) {
+        uint64_t due = w->ranks[i].stopped ? UINT64_MAX : core_next_ns(w->ranks[i].core);
+        if (due < at) {
+            at = due;
+            *who = &w->ranks[i];
+        }
+    }
+    return at;
+}
+
+void world_run(struct world *w, uint64_t until)
+{
+    const struct world_rank *who;
+    uint64_t at;
+    for (uint32_t i = 0; i < w->num_ranks; i++)
+        step(w, &w->ranks[i], NULL, 0);
+    while ((at = next_ns(w, &who)) <= until) {
+        w->now = at > w->now ? at : w->now;
+        if (who != NULL) {
+            step(w, (struct world_rank *)who, NULL, 0);
+            continue;
+        }
+        struct due *d = w->queue;
+        struct port_event e;
+        DL_DELETE(w->queue, d);
+        /* A one-sided read needs the asked rank to be there too, as over TCP. */
+        bool answered = d->kind == DUE_MESSAGE || !w->ranks[d->from].stopped;
+        if (answered && event_from(w, d, &e))
+            step(w, &w->ranks[d->to], &e, 1);
+        free(d);
+    }
+    w->now = until;
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+static char *no_environment(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+static void rank_init(struct world *w, uint32_t rank, const struct world_engine *e, uint32_t tp_rank, uint8_t *row_out)
+{
+    struct world_rank *r = &w->ranks[rank];
+    uint32_t heads = e->heads_total / e->tp;
+    r->world = w;
+    r->rank = rank;
+    r->port = (struct port){.self = r,
+                            .send = fake_send,
+                            .card = fake_card,
+                            .board = fake_board,
+                            .move = fake_move,
+                            .settle = fake_settle,
+                            .park = fake_park,
+                            .raise = fake_raise,
+                            .alive = fake_alive};
+    r->geometry = (baton_geometry_t){.dtype = "u8",
+                                     .elem_bytes = 1,
+                                     .planes = 2,
+                                     .block_tokens = 4,
+                                     .head_size = 8,
+                                     .num_blocks = e->num_blocks,
+                                     .heads_total = e->heads_total,
+                                     .head_first = heads * tp_rank,
+                                     .head_count = heads,
+                                     .layers_total = 2,
+                                     .layer_count = 2};
+    snprintf(r->geometry.model, sizeof r->geometry.model, "%s", e->model != NULL ? e->model : "model");
+    assert_int_equal(baton_geometry_layout(&r->geometry, r->tensors, e->layout), 0);
+    r->pool = malloc(r->geometry.bytes);
+    r->arena = calloc(1, ARENA_BYTES);
+    r->board = calloc(w->settings.leases, sizeof *r->board);
+    struct wire_card card = {.incarnation = 1000 + rank,
+                             .board_offset = SEGMENT_BOARD,
+                             .board_slots = (uint32_t)w->settings.leases,
+                             .arena_offset = SEGMENT_ARENA,
+                             .arena_bytes = ARENA_BYTES,
+                             .pool_offset = SEGMENT_POOL,
+                             .pool_bytes = r->geometry.bytes,
+                             .has_geometry = 1,
+                             .geometry = r->geometry};
+    r->card_bytes = wire_card_encode(&card, r->card, sizeof r->card);
+    assert_true(r->card_bytes > 0);
+    struct wire_row row = {.role = BATON_ROLE_BOTH,
+                           .tp = (uint16_t)e->tp,
+                           .pp = 1,
+                           .tp_rank = (uint16_t)tp_rank,
+                           .node = rank,
+                           .box = {0, 2, heads * tp_rank, heads},
+                           .incarnation = 1000 + rank,
+                           .card_offset = SEGMENT_CARD,
+                           .card_bytes = (uint32_t)r->card_bytes};
+    snprintf(row.engine, sizeof row.engine, "%s", e->name);
+    wire_row_encode(&row, row_out);
+    world_poison(w, rank);
+}
+
+void world_init(struct world *w, const struct world_engine *engines, uint32_t num_engines)
+{
+    struct plan_why why;
+    memset(w, 0, sizeof *w);
+    assert_int_equal(settings_read(&w->settings, no_environment), 0);
+    w->settings.leases = 16;
+    w->now = MS;
+    w->message_ns = MS / 10;
+    w->move_ns = MS / 10;
+    w->board_ns = MS / 100;
+    w->chunk = 256;
+    for (uint32_t e = 0; e < num_engines; e++)
+        w->num_ranks += engines[e].tp;
+    w->ranks = calloc(w->num_ranks, sizeof *w->ranks);
+    w->path = calloc(w->num_ranks, sizeof *w->path);
+    uint8_t *rows = malloc((size_t)w->num_ranks * WIRE_ROW_BYTES);
+    uint32_t rank = 0;
+    for (uint32_t e = 0; e < num_engines; e++)
+        for (uint32_t i = 0; i < engines[e].tp; i++, rank++) {
+            rank_init(w, rank, &engines[e], i, rows + (size_t)rank * WIRE_ROW_BYTES);
+            w->path[rank] = BATON_PATH_RMA;
+        }
+    assert_int_equal(directory_create(rows, w->num_ranks, &w->directory, &why), 0);
+    free(rows);
+    for (uint32_t i = 0; i < w->num_ranks; i++) {
+        struct world_rank *r = &w->ranks[i];
+        struct core_config config = {.settings = &w->settings,
+                                     .directory = w->directory,
+                                     .self = i,
+                                     .geometry = &r->geometry,
+                                     .path = w->path,
+                                     .arena = r->arena,
+                                     .arena_bytes = ARENA_BYTES,
+                                     .port = &r->port,
+                                     .log = &w->log};
+        assert_int_equal(core_create(&config, &r->core), 0);
+    }
+}
+
+void world_fini(struct world *w)
+{
+    for (uint32_t i = 0; i < w->num_ranks; i++)
+        core_shut(w->ranks[i].core, w->now);
+    for (uint32_t i = 0; i < w->num_ranks; i++)
+        w->ranks[i].stopped = w->ranks[i].deaf = false;
+    world_run(w, w->now + 1000 * MS);
+    for (uint32_t i = 0; i < w->num_ranks; i++) {
+        assert_true(core_is_quiet(w->ranks[i].core));
+        core_destroy(w->ranks[i].core);
+        free(w->ranks[i].pool);
+        free(w->ranks[i].arena);
+        free(w->ranks[i].board);
+    }
+    struct due *d, *next;
+    DL_FOREACH_SAFE(w->queue, d, next)
+    {
+        free(d);
+    }
+    directory_destroy(w->directory);
+    free(w->path);
+    free(w->ranks);
+}
+
+/* ---- the verbs --------------------------------------------------------------------------------------------------- */
+
+static struct core_submit *submission(struct world *w, enum core_submit_kind kind, const char *key, uint32_t first,
+                                      uint32_t blocks_step, uint32_t tokens, uint32_t time_ms)
+{
+    static baton_id_t last;
+    uint32_t blocks = (tokens + 3) / 4;
+    struct core_submit *s = calloc(1, sizeof *s + blocks * sizeof s->blocks[0]);
+    assert_non_null(s);
+    s->kind = kind;
+    s->id = s->serial = ++last;
+    s->submitted_ns = w->now;
+    s->time_ms = time_ms;
+    s->num_tokens = tokens;
+    s->num_blocks = blocks;
+    s->num_seats = 1;
+    s->seats[0] = DIRECTORY_NONE;
+    if (key != NULL)
+        snprintf(s->key, sizeof s->key, "%s", key);
+    for (uint32_t i = 0; i < blocks; i++)
+        s->blocks[i] = first + i * blocks_step;
+    return s;
+}
+
+static baton_id_t submit(struct world *w, uint32_t rank, struct core_submit *s)
+{
+    baton_id_t id = s->id;
+    core_submit(w->ranks[rank].core, w->now, s);
+    step(w, &w->ranks[rank], NULL, 0);
+    return id;
+}
+
+baton_id_t world_offer(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t blocks_step,
+                       uint32_t tokens, uint32_t ttl_ms)
+{
+    return submit(w, rank, submission(w, CORE_OFFER, key, first, blocks_step, tokens, ttl_ms));
+}
+
+baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
+                             uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *ticket)
+{
+    struct core_submit *s = submission(w, CORE_WANT, key, first, blocks_step, tokens, timeout_ms);
+    s->engine = directory_find(w->directory, engine);
+    if (ticket != NULL) {
+        s->tickets = malloc(sizeof *ticket);
+        assert_non_null(s->tickets);
+        *s->tickets = *ticket;
+        s->num_tickets = 1;
+    }
+    return submit(w, rank, s);
+}
+
+baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
+                      uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms)
+{
+    return world_want_ticket(w, rank, engine, key, first, blocks_step, tokens, timeout_ms, NULL);
+}
+
+void world_cancel(struct world *w, uint32_t rank, baton_id_t id)
+{
+    struct core_submit *s = submission(w, CORE_CANCEL, NULL, 0, 0, 0, 0);
+    s->id = id;
+    submit(w, rank, s);
+}
+
+static int event_index(struct world *w, uint32_t rank, baton_id_t id)
+{
+    int found = -1;
+    for (int i = 0; i < w->ranks[rank].num_events; i++)
+        if (w->ranks[rank].events[i].id == id) {
+            assert_int_equal(found, -1); /* exactly one end */
+            found = i;
+        }
+    return found;
+}
+
+const baton_event_t *world_event(struct world *w, uint32_t rank, baton_id_t id)
+{
+    int i = event_index(w, rank, id);
+    return i < 0 ? NULL : &w->ranks[rank].events[i];
+}
+
+uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id)
+{
+    int i = event_index(w, rank, id);
+    assert_true(i >= 0);
+    return w->ranks[rank].event_at[i];
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static uint8_t byte_of(uint32_t seed, uint32_t layer, uint32_t plane, uint32_t head, uint32_t token, uint32_t channel)
+{
+    uint32_t h = seed * 2654435761u ^ (layer * 97 + plane * 31 + head * 13 + token * 7 + channel) * 2246822519u;
+    return (uint8_t)((h >> 13) | 1); /* never the poison's low bits alone: compared exactly anyway */
+}
+
+static uint8_t *place(struct world_rank *r, uint32_t layer, uint32_t plane, uint32_t head, uint32_t block,
+                      uint32_t token, uint32_t channel)
+{
+    const baton_tensor_t *t = &r->tensors[layer];
+    int64_t at = (int64_t)t->offset + block * t->stride.block + plane * t->stride.plane + head * t->stride.head +
+                 token * t->stride.token + channel * t->stride.channel;
+    return r->pool + at;
+}
+
+static uint64_t each(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t blocks_step,
+                     uint32_t tokens, bool fill)
+{
+    struct world_rank *r = &w->ranks[rank];
+    uint64_t wrong = 0;
+    for (uint32_t l = 0; l < 2; l++)
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t h = 0; h < r->geometry.head_count; h++)
+                for (uint32_t t = 0; t < (tokens + 3) / 4 * 4; t++)
+                    for (uint32_t c = 0; c < 8; c++) {
+                        uint8_t *at = place(r, l, p, h, first + t / 4 * blocks_step, t % 4, c);
+                        uint8_t right = byte_of(seed, l, p, r->geometry.head_first + h, t, c);
+                        if (fill)
+                            *at = t < tokens ? right : (uint8_t)~POISON;
+                        else
+                            wrong += *at != (t < tokens ? right : POISON);
+                    }
+    return wrong;
+}
+
+void world_fill(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t blocks_step, uint32_t tokens)
+{
+    each(w, rank, seed, first, blocks_step, tokens, true);
+}
+
+uint64_t world_wrong(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t blocks_step,
+                     uint32_t tokens)
+{
+    return each(w, rank, seed, first, blocks_step, tokens, false);
+}
+
+void world_poison(struct world *w, uint32_t rank)
+{
+    memset(w->ranks[rank].pool, POISON, w->ranks[rank].geometry.bytes);
+}

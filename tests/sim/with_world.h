@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * world: a fake port for whole worlds of protocol cores in one thread and virtual time. Every rank has a real core and a
+ * real cache; messages, cards and moves take the time that the test says, or are lost, doubled or refused by its rules.
+ */
+#ifndef BATON_TESTS_WORLD_H
+#define BATON_TESTS_WORLD_H
+
+#include "core/core.h"
+
+#define MS UINT64_C(1000000)
+#define WORLD_TENSORS 4
+
+struct world;
+
+struct world_rank {
+    struct world *world;
+    uint32_t rank;
+    struct core *core;
+    struct port port;
+    baton_geometry_t geometry;
+    baton_tensor_t tensors[WORLD_TENSORS];
+    uint8_t *pool, *arena, card[WIRE_CARD_MAX];
+    uint64_t *board;
+    int card_bytes;
+    bool stopped;           /* answers nothing, takes nothing */
+    bool deaf;              /* refuses sends to it with EAGAIN */
+    uint64_t card_delay_ns; /* of its card */
+    uint32_t bad_cards;     /* the next so many of its cards come corrupted */
+    uint32_t moves;         /* bytes-moving operations done on it */
+    baton_event_t events[64];
+    int num_events;
+    uint64_t event_at[64];
+};
+
+struct world_message {
+    uint32_t from, to;
+    struct wire_message m;
+};
+
+struct world {
+    struct settings settings;
+    struct logger log;
+    uint64_t now;
+    uint32_t num_ranks;
+    struct directory *directory;
+    baton_path_t *path;
+    struct world_rank *ranks;
+    struct due *queue; /* what will happen, by time */
+    uint64_t order;
+    uint64_t message_ns, move_ns, board_ns;
+    uint64_t chunk;        /* bytes that a move takes at most */
+    /** Says how often a message is delivered (1 without a rule). */
+    int (*rule)(struct world *w, const struct world_message *m);
+    /** Called before each move lands. */
+    void (*on_move)(struct world *w, uint32_t from, uint32_t to);
+    void *user;
+    uint32_t sent[8]; /* by type */
+};
+
+struct world_engine {
+    const char *name;
+    uint32_t tp, heads_total, num_blocks, layout;
+    const char *model; /* NULL: "model" */
+};
+
+/** Ranks are numbered engine by engine. */
+void world_init(struct world *w, const struct world_engine *engines, uint32_t num_engines);
+void world_fini(struct world *w);
+
+/** Lets time pass until `until_ns`. */
+void world_run(struct world *w, uint64_t until_ns);
+
+/** Submits; blocks are first, first + step, …; ids count up from 1 per call. */
+baton_id_t world_offer(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t step, uint32_t tokens,
+                       uint32_t ttl_ms);
+baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
+                      uint32_t step, uint32_t tokens, uint32_t timeout_ms);
+baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
+                             uint32_t step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *ticket);
+void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
+
+/** The one event of that id at that rank; NULL: none yet. Fails the test if there are two. */
+const baton_event_t *world_event(struct world *w, uint32_t rank, baton_id_t id);
+uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id);
+
+/** Fills the blocks of a request with bytes that depend on (seed, layer, plane, head, token, channel). */
+void world_fill(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
+/** Number of elements of the request that are not those; and of bytes beyond its tokens in its blocks not `poison`. */
+uint64_t world_wrong(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
+void world_poison(struct world *w, uint32_t rank);
+
+#endif

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_wire: messages and directory rows as bytes: round trips, refusals, hostile input, and the frozen version 1. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <xxhash.h>
+
+#include "core/wire.h"
+#include "with_bytes.h"
+
+#define RANDOM_BUFFERS 200000
+#define VERSION_AT 2
+#define TYPE_AT 3
+#define LENGTH_AT 4
+#define BODY_AT 32 /* behind header, incarnations and want */
+#define ROW_SUM_AT (WIRE_ROW_BYTES - 8)
+
+/* ---- specimens --------------------------------------------------------------------------------------------------- */
+
+enum extreme { LEAST, MOST };
+
+static void fill_text(char *text, size_t size, char c)
+{
+    memset(text, c, size - 1);
+    text[size - 1] = '\0';
+}
+
+/** A message of each type with every field at its least or its greatest allowed value. */
+static struct wire_message specimen(enum wire_type type, enum extreme x)
+{
+    struct wire_message m;
+    memset(&m, 0, sizeof m);
+    m.type = type;
+    m.from = x == MOST ? UINT64_MAX : 1;
+    m.to = x == MOST ? UINT64_MAX - 1 : 1;
+    m.want = type == WIRE_RELEASE || x == LEAST ? 0 : UINT64_MAX;
+    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE) {
+        fill_text(m.key, x == MOST ? sizeof m.key : 2, 'k');
+    }
+    switch (type) {
+    case WIRE_WANT:
+        m.mode = x == MOST ? BATON_MODE_PUSH : BATON_MODE_PULL;
+        m.time_left_ms = m.tokens = x == MOST ? UINT32_MAX : 1;
+        m.ticket_incarnation = m.ticket_serial = x == MOST ? UINT64_MAX : 0;
+        m.num_readers_bits = x == MOST ? BATON_ENGINE_RANKS_MAX : 1;
+        memset(m.readers, x == MOST ? 0xff : 0, sizeof m.readers);
+        break;
+    case WIRE_GRANT:
+        m.slot = x == MOST ? UINT32_MAX : 0;
+        m.num_blocks = m.offered_tokens = x == MOST ? UINT32_MAX : 1;
+        m.generation = x == MOST ? UINT64_MAX : 1;
+        m.table_offset = x == MOST ? UINT64_MAX : 0;
+        break;
+    case WIRE_NACK:
+        m.error = x == MOST ? -1 : INT32_MIN;
+        if (x == MOST) {
+            fill_text(m.detail, sizeof m.detail, 'd');
+        }
+        break;
+    case WIRE_DONE:
+    case WIRE_RELEASE:
+        m.error = x == MOST ? 0 : INT32_MIN;
+        break;
+    case WIRE_CLOSED:
+        m.quiet = x == MOST ? WIRE_NOT_KNOWN : WIRE_QUIET;
+        break;
+    case WIRE_CANCEL:
+        break;
+    }
+    return m;
+}
+
+static void assert_same(const struct wire_message *a, const struct wire_message *b)
+{
+    assert_int_equal(a->type, b->type);
+    assert_true(a->from == b->from && a->to == b->to && a->want == b->want);
+    assert_string_equal(a->key, b->key);
+    assert_int_equal(a->mode, b->mode);
+    assert_true(a->time_left_ms == b->time_left_ms && a->tokens == b->tokens);
+    assert_true(a->ticket_incarnation == b->ticket_incarnation && a->ticket_serial == b->ticket_serial);
+    assert_int_equal(a->num_readers_bits, b->num_readers_bits);
+    assert_memory_equal(a->readers, b->readers, sizeof a->readers);
+    assert_true(a->slot == b->slot && a->num_blocks == b->num_blocks && a->offered_tokens == b->offered_tokens);
+    assert_true(a->generation == b->generation && a->table_offset == b->table_offset);
+    assert_int_equal(a->error, b->error);
+    assert_string_equal(a->detail, b->detail);
+    assert_int_equal(a->quiet, b->quiet);
+}
+
+static void assert_readers_in_range(const struct wire_message *m)
+{
+    assert_in_range(m->num_readers_bits, 1, BATON_ENGINE_RANKS_MAX);
+    for (uint32_t i = m->num_readers_bits; i < BATON_ENGINE_RANKS_MAX; i++) {
+        assert_int_equal(m->readers[i / 8] >> (i % 8) & 1, 0);
+    }
+}
+
+/** Whatever was accepted must be within what wire.h says of it. */
+static void assert_in_documented_range(const struct wire_message *m)
+{
+    assert_in_range(m->type, WIRE_WANT, WIRE_RELEASE);
+    assert_non_null(memchr(m->key, '\0', sizeof m->key));
+    assert_non_null(memchr(m->detail, '\0', sizeof m->detail));
+    if (m->type == WIRE_WANT || m->type == WIRE_DONE || m->type == WIRE_CANCEL || m->type == WIRE_RELEASE) {
+        assert_true(m->key[0] != '\0');
+    }
+    if (m->type == WIRE_WANT) {
+        assert_in_range(m->mode, BATON_MODE_PULL, BATON_MODE_PUSH);
+        assert_readers_in_range(m);
+    }
+    if (m->type == WIRE_GRANT) {
+        assert_true(m->generation != 0);
+    }
+    if (m->type == WIRE_NACK) {
+        assert_true(m->error < 0);
+    }
+    assert_true(m->error <= 0);
+    if (m->type == WIRE_CLOSED) {
+        assert_in_range(m->quiet, WIRE_QUIET, WIRE_NOT_KNOWN);
+    }
+}
+
+/** Decodes from a copy of exactly that length. */
+static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_message *m)
+{
+    uint8_t *copy = bytes_copy(in, bytes);
+    int rc = wire_decode(copy, bytes, m);
+    free(copy);
+    return rc;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+static void every_message_comes_back(void **state)
+{
+    (void)state;
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+        for (enum extreme x = LEAST; x <= MOST; x++) {
+            struct wire_message sent = specimen(type, x), got;
+            uint8_t bytes[WIRE_MESSAGE_MAX];
+            uint32_t n = wire_encode(&sent, bytes);
+            assert_in_range(n, 1, WIRE_MESSAGE_MAX);
+            memset(&got, 0xa5, sizeof got);
+            assert_int_equal(decode_exact(bytes, n, &got), 0);
+            assert_same(&sent, &got);
+            assert_in_documented_range(&got);
+        }
+    }
+}
+
+static void a_truncated_message_is_refused(void **state)
+{
+    (void)state;
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+        struct wire_message m = specimen(type, MOST), got;
+        uint8_t bytes[WIRE_MESSAGE_MAX];
+        uint32_t n = wire_encode(&m, bytes);
+        for (uint32_t cut = 0; cut < n; cut++) {
+            assert_int_equal(decode_exact(bytes, cut, &got), BATON_EMESSAGE);
+            uint8_t *short_one = bytes_copy(bytes, n); /* and one that says itself how short it is */
+            bytes_store(short_one + LENGTH_AT, cut, 4);
+            assert_int_equal(decode_exact(short_one, cut, &got), BATON_EMESSAGE);
+            free(short_one);
+        }
+    }
+}
+
+static void a_corrupted_message_is_refused_or_in_range(void **state)
+{
+    (void)state;
+    uint32_t refused = 0;
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+        struct wire_message m = specimen(type, MOST), got;
+        uint8_t bytes[WIRE_MESSAGE_MAX];
+        uint32_t n = wire_encode(&m, bytes);
+        uint8_t *copy = bytes_copy(bytes, n);
+        for (uint32_t i = 0; i < n; i++) {
+            for (unsigned flip = 1; flip < 256; flip++) {
+                copy[i] = (uint8_t)(bytes[i] ^ flip);
+                int rc = wire_decode(copy, n, &got);
+                assert_true(rc == 0 || rc == BATON_EMESSAGE);
+                if (rc == 0) {
+                    assert_in_documented_range(&got);
+                }
+                refused += rc != 0;
+            }
+            copy[i] = bytes[i];
+        }
+        free(copy);
+    }
+    assert_true(refused > 0);
+}
+
+static void random_bytes_never_crash_the_decoder(void **state)
+{
+    (void)state;
+    uint64_t seed = 20240607;
+    uint32_t accepted = 0, plausible = 0;
+    struct wire_message m = specimen(WIRE_WANT, LEAST), got;
+    uint8_t head[WIRE_MESSAGE_MAX];
+    wire_encode(&m, head);
+    for (int round = 0; round < RANDOM_BUFFERS; round++) {
+        uint32_t n = (uint32_t)(bytes_random(&seed) % 320);
+        uint8_t *bytes = bytes_copy(head, 0);
+        free(bytes);
+        uint8_t buffer[320];
+        bytes_fill(&seed, buffer, n);
+        if (round % 4 != 0 && n >= 8) { /* a good header, so that the fields are reached */
+            memcpy(buffer, head, 2);
+            buffer[TYPE_AT] = (uint8_t)(1 + bytes_random(&seed) % 7);
+            bytes_store(buffer + LENGTH_AT, n, 4);
+            if (round % 4 == 2) { /* and fields that are small, as most good ones are */
+                for (uint32_t i = 8; i < n; i++) {
+                    buffer[i] = buffer[i] % 8 == 0 ? buffer[i] : 0;
+                }
+            }
+            plausible++;
+        }
+        int rc = decode_exact(buffer, n, &got);
+        assert_true(rc == 0 || rc == BATON_EMESSAGE);
+        if (rc == 0) {
+            assert_in_documented_range(&got);
+            accepted++;
+        }
+    }
+    assert_true(accepted > 1000 && accepted < plausible);
+}
+
+static void a_longer_message_of_a_newer_version_is_understood(void **state)
+{
+    (void)state;
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+        struct wire_message sent = specimen(type, MOST), got;
+        uint8_t bytes[WIRE_MESSAGE_MAX + 1];
+        uint32_t n = wire_encode(&sent, bytes);
+        uint32_t longer[] = {n + 1, n + 40, WIRE_MESSAGE_MAX};
+        memset(bytes + n, 0xee, sizeof bytes - n);
+        bytes[VERSION_AT] = 255;
+        for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++) {
+            bytes_store(bytes + LENGTH_AT, longer[i], 4);
+            assert_int_equal(decode_exact(bytes, longer[i], &got), 0);
+            assert_same(&sent, &got);
+        }
+        bytes_store(bytes + LENGTH_AT, WIRE_MESSAGE_MAX + 1, 4);
+        assert_int_equal(decode_exact(bytes, WIRE_MESSAGE_MAX + 1, &got), BATON_EMESSAGE);
+    }
+}
+
+static void refused(const struct wire_message *m)
+{
+    struct wire_message got;
+    uint8_t bytes[WIRE_MESSAGE_MAX];
+    assert_int_equal(decode_exact(bytes, wire_encode(m, bytes), &got), BATON_EMESSAGE);
+}
+
+static void a_broken_header_is_refused(void **state)
+{
+    (void)state;
+    struct wire_message m = specimen(WIRE_CLOSED, LEAST), got;
+    uint8_t bytes[WIRE_MESSAGE_MAX];
+    uint32_t n = wire_encode(&m, bytes);
+    const struct {
+        uint32_t at;
+        uint8_t value;
+    } bad[] = {{0, 0}, {1, 0}, {VERSION_AT, 0}, {TYPE_AT, 0}, {TYPE_AT, 8}, {TYPE_AT, 255}, {LENGTH_AT, 0},
+               {LENGTH_AT, 23}, {LENGTH_AT + 3, 0xff}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint8_t *copy = bytes_copy(bytes, n);
+        copy[bad[i].at] = bad[i].value;
+        assert_int_equal(decode_exact(copy, n, &got), BATON_EMESSAGE);
+        free(copy);
+    }
+}
+
+static void each_rule_of_a_want_is_enforced(void **state)
+{
+    (void)state;
+    struct wire_message m = specimen(WIRE_WANT, LEAST);
+    m.key[0] = '\0';
+    refused(&m);
+    m = specimen(WIRE_WANT, LEAST);
+    m.mode = BATON_MODE_AUTO;
+    refused(&m);
+    m.mode = BATON_MODE_PUSH + 1;
+    refused(&m);
+    m = specimen(WIRE_WANT, LEAST);
+    m.tokens = 0;
+    refused(&m);
+    m = specimen(WIRE_WANT, LEAST);
+    m.num_readers_bits = 0;
+    refused(&m);
+    m = specimen(WIRE_WANT, LEAST);
+    m.num_readers_bits = 9; /* bit 9 would be a tenth rank */
+    m.readers[1] = 1 << 1;
+    refused(&m);
+}
+
+static void more_readers_than_an_engine_has_ranks_are_refused(void **state)
+{
+    (void)state;
+    struct wire_message m = specimen(WIRE_WANT, MOST), got;
+    uint8_t bytes[WIRE_MESSAGE_MAX] = {0};
+    uint32_t n = wire_encode(&m, bytes);
+    uint32_t bits_at = n - WIRE_READERS_BYTES - 4;
+    assert_int_equal(bytes[bits_at] | bytes[bits_at + 1] << 8, BATON_ENGINE_RANKS_MAX);
+    uint32_t bad[] = {BATON_ENGINE_RANKS_MAX + 1, BATON_ENGINE_RANKS_MAX + 8, UINT32_MAX - 6, UINT32_MAX};
+    bytes_store(bytes + LENGTH_AT, WIRE_MESSAGE_MAX, 4); /* so that the bytes for more are there */
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        bytes_store(bytes + bits_at, bad[i], 4);
+        assert_int_equal(decode_exact(bytes, WIRE_MESSAGE_MAX, &got), BATON_EMESSAGE);
+    }
+}
+
+static void each_rule_of_the_other_messages_is_enforced(void **state)
+{
+    (void)state;
+    struct wire_message m = specimen(WIRE_GRANT, LEAST);
+    m.generation = 0;
+    refused(&m);
+    m = specimen(WIRE_NACK, LEAST);
+    m.error = 0;
+    refused(&m);
+    m.error = 1;
+    refused(&m);
+    for (int quiet = 0; quiet < 256; quiet++) {
+        m = specimen(WIRE_CLOSED, LEAST);
+        m.quiet = (uint8_t)quiet;
+        if (quiet != WIRE_QUIET && quiet != WIRE_NOT_KNOWN) {
+            refused(&m);
+        }
+    }
+    const enum wire_type keyed[] = {WIRE_DONE, WIRE_CANCEL, WIRE_RELEASE};
+    for (size_t i = 0; i < sizeof keyed / sizeof keyed[0]; i++) {
+        m = specimen(keyed[i], MOST);
+        m.key[0] = '\0';
+        refused(&m);
+    }
+    m = specimen(WIRE_DONE, LEAST);
+    m.error = 1;
+    refused(&m);
+    m = specimen(WIRE_RELEASE, LEAST);
+    m.error = INT32_MAX;
+    refused(&m);
+}
+
+static void a_text_that_does_not_end_is_refused(void **state)
+{
+    (void)state;
+    struct wire_message m = specimen(WIRE_CANCEL, MOST), got;
+    uint8_t bytes[WIRE_MESSAGE_MAX];
+    uint32_t n = wire_encode(&m, bytes);
+    bytes[BODY_AT + BATON_KEY_MAX - 1] = 'k';
+    assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
+    m = specimen(WIRE_NACK, MOST);
+    n = wire_encode(&m, bytes);
+    bytes[n - 1] = 'd';
+    assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
+}
+
+static void each_type_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    assert_string_equal(wire_type_name(WIRE_WANT), "WANT");
+    assert_string_equal(wire_type_name(WIRE_RELEASE), "RELEASE");
+    for (enum wire_type a = WIRE_WANT; a <= WIRE_RELEASE; a++) {
+        for (enum wire_type b = WIRE_WANT; b < a; b++) {
+            assert_string_not_equal(wire_type_name(a), wire_type_name(b));
+        }
+    }
+    assert_non_null(wire_type_name((enum wire_type)0));
+    assert_string_equal(wire_type_name((enum wire_type)0), wire_type_name((enum wire_type)200));
+}
+
+/** A message whose fields can be told apart in its bytes. */
+static struct wire_message recognisable(enum wire_type type)
+{
+    struct wire_message m;
+    memset(&m, 0, sizeof m);
+    m.type = type;
+    m.from = UINT64_C(0x0102030405060708);
+    m.to = UINT64_C(0x1112131415161718);
+    m.want = type == WIRE_RELEASE ? 0 : UINT64_C(0x2122232425262728);
+    if (type != WIRE_GRANT && type != WIRE_NACK && type != WIRE_CLOSED) {
+        strcpy(m.key, "req-7");
+    }
+    if (type == WIRE_WANT) {
+        m.mode = BATON_MODE_PULL;
+        m.time_left_ms = 0x31323334;
+        m.tokens = 0x41424344;
+        m.ticket_incarnation = UINT64_C(0x5152535455565758);
+        m.ticket_serial = UINT64_C(0x6162636465666768);
+        m.num_readers_bits = 11;
+        m.readers[0] = 0x81;
+        m.readers[1] = 0x05;
+    }
+    if (type == WIRE_GRANT) {
+        m.slot = 0x31323334;
+        m.num_blocks = 0x41424344;
+        m.offered_tokens = 0x51525354;
+        m.generation = UINT64_C(0x6162636465666768);
+        m.table_offset = UINT64_C(0x7172737475767778);
+    }
+    if (type == WIRE_NACK || type == WIRE_DONE || type == WIRE_RELEASE) {
+        m.error = BATON_EGONE;
+    }
+    if (type == WIRE_NACK) {
+        strcpy(m.detail, "gone");
+    }
+    m.quiet = type == WIRE_CLOSED ? WIRE_NOT_KNOWN : 0;
+    return m;
+}
+
+static void version_1_messages_stay_as_they_are(void **state)
+{
+    (void)state;
+    static const char *const frozen[] = {
+        [WIRE_WANT] = "@WANT@",       [WIRE_GRANT] = "@GRANT@",   [WIRE_NACK] = "@NACK@",       [WIRE_DONE] = "@DONE@",
+        [WIRE_CANCEL] = "@CANCEL@",   [WIRE_CLOSED] = "@CLOSED@", [WIRE_RELEASE] = "@RELEASE@",
+    };
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+        struct wire_message m = recognisable(type);
+        uint8_t bytes[WIRE_MESSAGE_MAX];
+        uint32_t n = wire_encode(&m, bytes);
+        bytes_assert_hex(bytes, n, frozen[type]);
+    }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static struct wire_row row_specimen(enum extreme x)
+{
+    uint32_t most = x == MOST ? UINT32_MAX : 0;
+    struct wire_row row;
+    memset(&row, 0, sizeof row);
+    fill_text(row.engine, x == MOST ? sizeof row.engine : 2, 'e');
+    row.role = x == MOST ? BATON_ROLE_BOTH : BATON_ROLE_PREFILL;
+    row.tp = row.pp = x == MOST ? UINT16_MAX : 1;
+    row.tp_rank = row.pp_rank = x == MOST ? UINT16_MAX - 1 : 0;
+    row.node = row.package = row.numa = most;
+    row.box = (struct plan_box){most / 2, most / 2, most - 1 + (x == LEAST), x == MOST};
+    row.incarnation = x == MOST ? UINT64_MAX : 1;
+    row.card_offset = x == MOST ? UINT64_MAX - WIRE_CARD_MAX : 0;
+    row.card_bytes = x == MOST ? WIRE_CARD_MAX : 0;
+    return row;
+}
+
+static void assert_same_row(const struct wire_row *a, const struct wire_row *b)
+{
+    assert_string_equal(a->engine, b->engine);
+    assert_int_equal(a->role, b->role);
+    assert_true(a->tp == b->tp && a->pp == b->pp && a->tp_rank == b->tp_rank && a->pp_rank == b->pp_rank);
+    assert_true(a->node == b->node && a->package == b->package && a->numa == b->numa);
+    assert_memory_equal(&a->box, &b->box, sizeof a->box);
+    assert_true(a->incarnation == b->incarnation && a->card_offset == b->card_offset);
+    assert_int_equal(a->card_bytes, b->card_bytes);
+}
+
+static void seal_row(uint8_t bytes[WIRE_ROW_BYTES])
+{
+    bytes_store(bytes + ROW_SUM_AT, XXH3_64bits(bytes, ROW_SUM_AT), 8);
+}
+
+static void every_row_comes_back(void **state)
+{
+    (void)state;
+    for (enum extreme x = LEAST; x <= MOST; x++) {
+        struct wire_row sent = row_specimen(x), got;
+        uint8_t bytes[WIRE_ROW_BYTES];
+        memset(bytes, 0xa5, sizeof bytes);
+        wire_row_encode(&sent, bytes);
+        assert_int_equal(wire_row_decode(bytes, &got), 0);
+        assert_same_row(&sent, &got);
+    }
+}
+
+static void a_row_with_any_wrong_byte_is_refused(void **state)
+{
+    (void)state;
+    struct wire_row row = row_specimen(MOST), got;
+    uint8_t bytes[WIRE_ROW_BYTES];
+    wire_row_encode(&row, bytes);
+    for (uint32_t i = 0; i < WIRE_ROW_BYTES; i++) {
+        for (unsigned flip = 1; flip < 256; flip++) {
+            bytes[i] ^= (uint8_t)flip;
+            assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
+            bytes[i] ^= (uint8_t)flip;
+        }
+    }
+    assert_int_equal(wire_row_decode(bytes, &got), 0);
+}
+
+static void row_refused(struct wire_row row)
+{
+    struct wire_row got;
+    uint8_t bytes[WIRE_ROW_BYTES];
+    wire_row_encode(&row, bytes);
+    assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
+}
+
+#define ROW_REFUSED(change)                                                                                            \
+    do {                                                                                                               \
+        struct wire_row row = row_specimen(LEAST);                                                                     \
+        change;                                                                                                        \
+        row_refused(row);                                                                                              \
+    } while (0)
+
+static void each_rule_of_a_row_is_enforced(void **state)
+{
+    (void)state;
+    ROW_REFUSED(row.engine[0] = '\0');
+    ROW_REFUSED(row.role = 0);
+    ROW_REFUSED(row.role = BATON_ROLE_BOTH + 1);
+    ROW_REFUSED(row.tp = 0);
+    ROW_REFUSED(row.pp = 0);
+    ROW_REFUSED(row.tp_rank = row.tp);
+    ROW_REFUSED(row.pp_rank = row.pp);
+    ROW_REFUSED(row.incarnation = 0);
+    ROW_REFUSED(row.card_bytes = WIRE_CARD_MAX + 1);
+    ROW_REFUSED((row.box.layer_first = 1, row.box.layer_count = UINT32_MAX));
+    ROW_REFUSED((row.box.head_first = UINT32_MAX, row.box.head_count = 1));
+}
+
+static void an_engine_name_has_letters_digits_dot_dash_and_underscore(void **state)
+{
+    (void)state;
+    for (int c = 1; c < 256; c++) {
+        struct wire_row row = row_specimen(LEAST), got;
+        row.engine[1] = (char)c;
+        uint8_t bytes[WIRE_ROW_BYTES];
+        wire_row_encode(&row, bytes);
+        int good = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+                   c == '_' || c == '-';
+        assert_int_equal(wire_row_decode(bytes, &got), good ? 0 : BATON_EMESSAGE);
+    }
+}
+
+static void a_sealed_row_of_another_kind_is_refused(void **state)
+{
+    (void)state;
+    struct wire_row row = row_specimen(LEAST), got;
+    uint8_t good[WIRE_ROW_BYTES], bytes[WIRE_ROW_BYTES];
+    wire_row_encode(&row, good);
+    memcpy(bytes, good, sizeof bytes);
+    bytes[0] ^= 1;
+    seal_row(bytes);
+    assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
+    memcpy(bytes, good, sizeof bytes);
+    bytes[VERSION_AT] = 0;
+    seal_row(bytes);
+    assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
+    memcpy(bytes, good, sizeof bytes);
+    memset(bytes + 4, 'e', BATON_ENGINE_NAME_MAX); /* the name does not end */
+    seal_row(bytes);
+    assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
+    memcpy(bytes, good, sizeof bytes);
+    bytes[VERSION_AT] = 2; /* a later version, with something in the spare bytes */
+    bytes[ROW_SUM_AT - 1] = 7;
+    seal_row(bytes);
+    assert_int_equal(wire_row_decode(bytes, &got), 0);
+    assert_same_row(&row, &got);
+}
+
+static void random_rows_are_refused_or_in_range(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    uint32_t accepted = 0;
+    struct wire_row good = row_specimen(LEAST), got;
+    uint8_t bytes[WIRE_ROW_BYTES], start[WIRE_ROW_BYTES];
+    wire_row_encode(&good, start);
+    for (int round = 0; round < RANDOM_BUFFERS; round++) {
+        if (round % 2 == 0) {
+            bytes_fill(&seed, bytes, sizeof bytes);
+        } else { /* a few bytes of a good one changed, and sealed again */
+            memcpy(bytes, start, sizeof bytes);
+            for (int i = 0; i < 3; i++) {
+                bytes[bytes_random(&seed) % ROW_SUM_AT] = (uint8_t)bytes_random(&seed);
+            }
+            seal_row(bytes);
+        }
+        int rc = wire_row_decode(bytes, &got);
+        assert_true(rc == 0 || rc == BATON_EMESSAGE);
+        if (rc == 0) {
+            assert_true(got.tp_rank < got.tp && got.pp_rank < got.pp && got.incarnation != 0);
+            assert_in_range(got.role, BATON_ROLE_PREFILL, BATON_ROLE_BOTH);
+            assert_true(got.card_bytes <= WIRE_CARD_MAX);
+            assert_in_range(strnlen(got.engine, sizeof got.engine), 1, sizeof got.engine - 1);
+            accepted++;
+        }
+    }
+    assert_true(accepted > 1000);
+}
+
+static void the_version_1_row_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct wire_row row = {.engine = "decode-0",
+                           .role = BATON_ROLE_DECODE,
+                           .tp = 0x0102,
+                           .pp = 0x0304,
+                           .tp_rank = 0x0101,
+                           .pp_rank = 0x0203,
+                           .node = 0x11121314,
+                           .package = 0x21222324,
+                           .numa = UINT32_MAX,
+                           .box = {0x31, 0x32, 0x33, 0x34},
+                           .incarnation = UINT64_C(0x4142434445464748),
+                           .card_offset = UINT64_C(0x5152535455565758),
+                           .card_bytes = 0x6162};
+    uint8_t bytes[WIRE_ROW_BYTES];
+    wire_row_encode(&row, bytes);
+    bytes_assert_hex(bytes, sizeof bytes, "@ROW@");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_message_comes_back),
+        cmocka_unit_test(a_truncated_message_is_refused),
+        cmocka_unit_test(a_corrupted_message_is_refused_or_in_range),
+        cmocka_unit_test(random_bytes_never_crash_the_decoder),
+        cmocka_unit_test(a_longer_message_of_a_newer_version_is_understood),
+        cmocka_unit_test(a_broken_header_is_refused),
+        cmocka_unit_test(each_rule_of_a_want_is_enforced),
+        cmocka_unit_test(more_readers_than_an_engine_has_ranks_are_refused),
+        cmocka_unit_test(each_rule_of_the_other_messages_is_enforced),
+        cmocka_unit_test(a_text_that_does_not_end_is_refused),
+        cmocka_unit_test(each_type_has_a_name_of_its_own),
+        cmocka_unit_test(version_1_messages_stay_as_they_are),
+        cmocka_unit_test(every_row_comes_back),
+        cmocka_unit_test(a_row_with_any_wrong_byte_is_refused),
+        cmocka_unit_test(each_rule_of_a_row_is_enforced),
+        cmocka_unit_test(an_engine_name_has_letters_digits_dot_dash_and_underscore),
+        cmocka_unit_test(a_sealed_row_of_another_kind_is_refused),
+        cmocka_unit_test(random_rows_are_refused_or_in_range),
+        cmocka_unit_test(the_version_1_row_stays_as_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
