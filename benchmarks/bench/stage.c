@@ -16,6 +16,7 @@
 #include "bench/channel.h"
 #include "bench/fail.h"
 #include "bench/footprint.h"
+#include "bench/hush.h"
 #include "bench/pattern.h"
 #include "front/inside.h"
 #include "mpi/fabric.h"
@@ -163,6 +164,10 @@ static void obey(struct stage *s)
         }
         if (c.kind == COMMAND_FOOTPRINT)
             measure(s, &a.footprint);
+        if (c.kind == COMMAND_ENTER_MPI)
+            hush_begin();
+        if (c.kind == COMMAND_LEAVE_MPI)
+            hush_end();
         wait = c.kind == COMMAND_ENTER_MPI ? CHANNEL_IN_MPI : CHANNEL_ASLEEP;
         answer(s, &a);
     }
@@ -275,10 +280,12 @@ void stage_glance(struct stage *s, uint32_t batch)
 void stage_enter_mpi(struct stage *s)
 {
     command(s, (struct command){.kind = COMMAND_ENTER_MPI}, NULL);
+    hush_begin();
 }
 
 void stage_leave_mpi(struct stage *s)
 {
+    hush_end();
     command(s, (struct command){.kind = COMMAND_LEAVE_MPI}, NULL);
 }
 

@@ -68,7 +68,7 @@ void stage_verify(struct stage *s, uint32_t batch, bool scribble);
 /** Whether the first word of each block of the last transfer is the right one; reports as stage_verify does. */
 void stage_glance(struct stage *s, uint32_t batch);
 
-/** Has the producer wait inside MPI (while raw MPI is measured), and asleep again. */
+/** While raw MPI is measured: both reactors hold still, the producer waits inside MPI. And as before again. */
 void stage_enter_mpi(struct stage *s);
 void stage_leave_mpi(struct stage *s);
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hush: see the header. Static state, since the linker's wrapper has nowhere else to look; one context at a time. The
+ * main thread asks, the reactor's thread waits.
+ */
+#include "bench/hush.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "mpi/fabric.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static atomic_bool wanted; /* read by every turn without the lock: a late look costs one turn */
+static bool waiting;       /* under the lock */
+
+int __real_fabric_progress(struct fabric *f, struct port_event *events, int max);
+int __wrap_fabric_progress(struct fabric *f, struct port_event *events, int max);
+
+static void wait_if_asked(void)
+{
+    if (!atomic_load_explicit(&wanted, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&lock);
+    waiting = true;
+    pthread_cond_broadcast(&changed);
+    while (atomic_load_explicit(&wanted, memory_order_relaxed))
+        pthread_cond_wait(&changed, &lock);
+    waiting = false;
+    pthread_mutex_unlock(&lock);
+}
+
+int __wrap_fabric_progress(struct fabric *f, struct port_event *events, int max)
+{
+    wait_if_asked();
+    return __real_fabric_progress(f, events, max);
+}
+
+void hush_begin(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&wanted, true, memory_order_relaxed);
+    while (!waiting)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+void hush_end(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&wanted, false, memory_order_relaxed);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}

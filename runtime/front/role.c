@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* role: who this rank is, from the environment that batonrun sets. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "baton.h"
+
+#include "base/error.h"
+#include "base/settings.h"
+
+static int number(const char *variable, uint32_t preset, uint32_t least, uint32_t *out)
+{
+    const char *text = getenv(variable);
+    uint64_t value = preset;
+    if (text != NULL && (settings_number(text, &value) != 0 || value < least || value > BATON_ENGINE_RANKS_MAX))
+        return error_set(BATON_ESETTING, "%s=%.64s is not a number from %u to %d", variable, text, least,
+                         BATON_ENGINE_RANKS_MAX);
+    *out = (uint32_t)value;
+    return 0;
+}
+
+static int role(baton_role_t *out)
+{
+    static const char *const names[] = {[BATON_ROLE_PREFILL] = "prefill",
+                                        [BATON_ROLE_DECODE] = "decode",
+                                        [BATON_ROLE_BOTH] = "both"};
+    const char *text = getenv("BATON_ROLE");
+    for (int i = BATON_ROLE_PREFILL; text != NULL && i <= BATON_ROLE_BOTH; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (baton_role_t)i;
+            return 0;
+        }
+    return error_set(BATON_ESETTING, "BATON_ROLE must be prefill, decode or both, not %.64s: start ranks by batonrun",
+                     text != NULL ? text : "unset");
+}
+
+int baton_role_from_env(baton_open_params_t *params)
+{
+    const char *engine = getenv("BATON_ENGINE");
+    if (params == NULL)
+        return error_set(BATON_EINVAL, "params must not be NULL");
+    baton_open_params_t p = {.progress = params->progress};
+    if (engine == NULL || engine[0] == '\0' || strlen(engine) >= sizeof p.engine)
+        return error_set(BATON_ESETTING, "BATON_ENGINE must be a name of 1 to %d bytes: start ranks by batonrun",
+                         BATON_ENGINE_NAME_MAX - 1);
+    memcpy(p.engine, engine, strlen(engine));
+    int rc = role(&p.role);
+    if (rc == 0)
+        rc = number("BATON_TP", 1, 1, &p.tp);
+    if (rc == 0)
+        rc = number("BATON_PP", 1, 1, &p.pp);
+    if (rc == 0)
+        rc = number("BATON_TP_RANK", 0, 0, &p.tp_rank);
+    if (rc == 0)
+        rc = number("BATON_PP_RANK", 0, 0, &p.pp_rank);
+    if (rc == 0 && (p.tp_rank >= p.tp || p.pp_rank >= p.pp))
+        rc = error_set(BATON_ESETTING, "BATON_TP_RANK %u of %u or BATON_PP_RANK %u of %u lies outside", p.tp_rank, p.tp,
+                       p.pp_rank, p.pp);
+    if (rc == 0)
+        *params = p;
+    return rc;
+}
