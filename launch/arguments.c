@@ -103,6 +103,7 @@ int arguments_parse(int argc, char **argv, struct arguments *a)
 {
     int i = 1;
     memset(a, 0, sizeof *a);
+    a->prefill = a->decode = (struct side){.engines = 0, .tp = 1, .pp = 1};
     for (; i < argc && argv[i][0] == '-'; i++) {
         if (strcmp(argv[i], "--") == 0) {
             i++;

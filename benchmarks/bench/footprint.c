@@ -12,32 +12,62 @@ static bool is_private_page_line(const char *line, uint64_t *kib)
            sscanf(line, "Private_Dirty: %" SCNu64 " kB", kib) == 1;
 }
 
-/* Sums the private pages of a file of smaps' form; with only_private those of mappings marked p alone. */
-static int sum(const char *path, bool only_private, uint64_t *out)
+/* Whether the line begins a mapping; then whether that holds `address`, and whether it is private. */
+static bool begins_mapping(const char *line, uint64_t address, bool *holds, bool *is_private)
 {
-    char line[4096], marks[8];
-    bool counts = true;
-    uint64_t kib, total = 0;
-    FILE *file = fopen(path, "r");
+    uint64_t from, to;
+    char marks[8];
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to, marks) != 3)
+        return false;
+    *is_private = marks[3] == 'p';
+    *holds = from <= address && address < to;
+    return true;
+}
+
+/* Sums over private mappings, and says whether the one at `address` is such. */
+static int sum_private(uint64_t address, uint64_t *out, bool *held_private)
+{
+    char line[4096];
+    bool holds, is_private = false;
+    uint64_t kib;
+    FILE *file = fopen("/proc/self/smaps", "r");
     if (!file)
         return -1;
+    *out = 0;
+    *held_private = false;
     while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%*x-%*x %7s", marks) == 1)
-            counts = !only_private || marks[3] == 'p';
-        else if (counts && is_private_page_line(line, &kib))
-            total += kib;
+        if (begins_mapping(line, address, &holds, &is_private))
+            *held_private |= holds && is_private;
+        else if (is_private && is_private_page_line(line, &kib))
+            *out += kib;
     }
     fclose(file);
-    *out = total;
     return 0;
 }
 
-int footprint_read(uint64_t *private_kib, uint64_t *rollup_kib)
+static int sum_all(uint64_t *out)
+{
+    char line[4096];
+    uint64_t kib;
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    if (!file)
+        return -1;
+    *out = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (is_private_page_line(line, &kib))
+            *out += kib;
+    }
+    fclose(file);
+    return 0;
+}
+
+int footprint_read(const void *pool, uint64_t pool_bytes, uint64_t *private_kib, uint64_t *rollup_kib)
 {
     uint64_t part, whole;
-    if (sum("/proc/self/smaps", true, &part) != 0 || sum("/proc/self/smaps_rollup", false, &whole) != 0)
+    bool pool_is_private;
+    if (sum_private((uint64_t)(uintptr_t)pool, &part, &pool_is_private) != 0 || sum_all(&whole) != 0)
         return -1;
-    *private_kib = part;
+    *private_kib = pool_is_private ? part - pool_bytes / 1024 : part;
     *rollup_kib = whole;
     return 0;
 }

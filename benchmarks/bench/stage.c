@@ -146,7 +146,7 @@ static void serve_offer(struct stage *s, const struct command *c)
 static void measure(const struct stage *s, struct stage_footprint *out)
 {
     *out = (struct stage_footprint){0};
-    if (footprint_read(&out->private_kib, &out->rollup_kib) != 0)
+    if (footprint_read(s->context.pool, s->geometry.bytes, &out->private_kib, &out->rollup_kib) != 0)
         fail("cannot read /proc/self/smaps");
     out->segment_kib = fabric_pool_offset(baton_inside_fabric(s->context.baton)) / 1024;
 }

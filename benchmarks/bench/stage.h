@@ -35,7 +35,7 @@ struct stage_transfer {
 
 /** What a rank's memory is, in answer to stage_footprint. */
 struct stage_footprint {
-    uint64_t private_kib; /* private pages of private mappings */
+    uint64_t private_kib; /* private pages of private mappings, without the pool */
     uint64_t rollup_kib;  /* Private_Clean + Private_Dirty of smaps_rollup */
     uint64_t segment_kib; /* this rank's part of the shared segment, besides its pool */
 };

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pattern_explain: what the bytes of a mismatch look like. A reader who is told "this is head 3 of the same token" or
+ * "the producer's poison" knows which end to look at first. Slow, and only called where something is wrong.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replay/pattern.h"
+
+/* Whether the miss's row holds the values of another place or request. One channel of 2^8 values fits too often by
+   chance; a row does not. */
+static bool row_is(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *lies,
+                   uint64_t request, struct pattern_place other)
+{
+    struct pattern_place here = *lies;
+    for (uint32_t c = 0; c < p->geometry->head_size; c++) {
+        uint32_t found = 0;
+        here.channel = other.channel = c;
+        memcpy(&found, pattern_address(p, t, &here), p->geometry->elem_bytes);
+        if (found != pattern_value(p, request, &other))
+            return false;
+    }
+    return true;
+}
+
+static bool is_poison(const struct pattern *p, uint32_t found, unsigned char poison)
+{
+    return found == poison * (UINT32_MAX / 0xff) >> (32 - 8 * p->geometry->elem_bytes);
+}
+
+static bool explain_head(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *at,
+                         char *text, size_t size)
+{
+    struct pattern_place other = *at;
+    for (other.head = 0; other.head < p->geometry->heads_total; other.head++)
+        if (row_is(p, t, at, t->request, other)) {
+            snprintf(text, size, "head %u of the same token", other.head);
+            return true;
+        }
+    return false;
+}
+
+static bool explain_plane_or_layer(const struct pattern *p, const struct pattern_table *t,
+                                   const struct pattern_place *at, char *text, size_t size)
+{
+    struct pattern_place other = *at;
+    for (other.layer = 0; other.layer < p->geometry->layers_total; other.layer++)
+        for (other.plane = 0; other.plane < p->geometry->planes; other.plane++)
+            if (row_is(p, t, at, t->request, other)) {
+                snprintf(text, size, "layer %u, plane %u of the same token", other.layer, other.plane);
+                return true;
+            }
+    return false;
+}
+
+static bool explain_token(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *at,
+                          char *text, size_t size)
+{
+    struct pattern_place other = *at;
+    for (other.token = 0; other.token < t->num_tokens; other.token++)
+        if (row_is(p, t, at, t->request, other)) {
+            snprintf(text, size, "token %u of the same head", other.token);
+            return true;
+        }
+    return false;
+}
+
+static bool explain_request(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *at,
+                            uint64_t others, uint64_t num_others, char *text, size_t size)
+{
+    for (uint64_t r = 0; r < num_others; r++)
+        if (row_is(p, t, at, others + r, *at)) {
+            snprintf(text, size, "what request %llu has there", (unsigned long long)r);
+            return true;
+        }
+    return false;
+}
+
+void pattern_explain(const struct pattern *p, const struct pattern_table *t, const struct pattern_miss *miss,
+                     uint64_t others, uint64_t num_others, char *text, size_t size)
+{
+    const uint32_t differs = miss->expected ^ miss->found;
+    text[0] = '\0';
+    if (is_poison(p, miss->found, PATTERN_POISON_PRODUCER))
+        snprintf(text, size, "the producer's poison: never filled, or read after it was freed");
+    else if (is_poison(p, miss->found, PATTERN_POISON_CONSUMER))
+        snprintf(text, size, "the consumer's poison: never written");
+    else if (!explain_head(p, t, &miss->place, text, size) &&
+             !explain_plane_or_layer(p, t, &miss->place, text, size) &&
+             !explain_token(p, t, &miss->place, text, size) &&
+             !explain_request(p, t, &miss->place, others, num_others, text, size) && differs != 0 &&
+             (differs & (differs - 1)) == 0)
+        snprintf(text, size, "one bit of it differs");
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace: the requests to replay, from a file of one JSON object a line or made here. Every rank reads the same file and
+ * must come to the same list, or to the same error; so nothing in a line is taken on trust.
+ *
+ * The fields of a line: timestamp (ms since the start, not decreasing), input_length and output_length (tokens), and
+ * hash_ids (one id per 512 tokens of the prompt). Fields beyond these are let pass. Ids are checked and not kept: each
+ * prompt is moved whole, as by engines without a prefix cache.
+ */
+#ifndef REPLAY_TRACE_H
+#define REPLAY_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "replay/why.h"
+
+#define TRACE_LINE_MAX (1024 * 1024) /* bytes of a line without its end: 2^24 tokens have 32,768 ids */
+#define TRACE_TOKENS_MAX (1 << 24)
+#define TRACE_HASH_TOKENS 512
+#define TRACE_REQUESTS_MAX 1000000
+#define TRACE_DEFAULT_REQUESTS 24
+
+struct trace_request {
+    uint64_t arrival_ms; /* since the trace's start */
+    uint32_t tokens;     /* of the prompt */
+    uint32_t output_tokens;
+};
+
+struct trace {
+    uint32_t count, room;
+    struct trace_request *requests;
+};
+
+/** Reads one line (without its end) that follows an arrival at *arrival_ms. 0, or -1 with the field in *why. */
+int trace_parse(const char *line, size_t length, uint64_t arrival_ms, struct trace_request *out, struct why *why);
+
+/** Reads at most `most` requests. `name` is the file's, for errors "name:line: field …". 0, or -1 and *out empty. */
+int trace_read(FILE *file, const char *name, uint32_t most, struct trace *out, struct why *why);
+int trace_open(const char *path, uint32_t most, struct trace *out, struct why *why);
+
+/** Makes `count` requests of 100 to 6000 tokens from `seed`; most end in the middle of a block. 0 or -1. */
+int trace_make(uint32_t count, uint64_t seed, struct trace *out, struct why *why);
+
+void trace_fini(struct trace *trace);
+
+#endif
