@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "replay/pattern.h"
+#include "replay/row.h"
 
 /* Whether the miss's row holds the values of another place or request. One channel of 2^8 values fits too often by
    chance; a row does not. */
@@ -23,11 +24,6 @@ static bool row_is(const struct pattern *p, const struct pattern_table *t, const
             return false;
     }
     return true;
-}
-
-static bool is_poison(const struct pattern *p, uint32_t found, unsigned char poison)
-{
-    return found == poison * (UINT32_MAX / 0xff) >> (32 - 8 * p->geometry->elem_bytes);
 }
 
 static bool explain_head(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *at,
@@ -83,12 +79,11 @@ void pattern_explain(const struct pattern *p, const struct pattern_table *t, con
 {
     const uint32_t differs = miss->expected ^ miss->found;
     text[0] = '\0';
-    if (is_poison(p, miss->found, PATTERN_POISON_PRODUCER))
+    if (miss->found == row_repeat(PATTERN_POISON_PRODUCER, p->geometry->elem_bytes))
         snprintf(text, size, "the producer's poison: never filled, or read after it was freed");
-    else if (is_poison(p, miss->found, PATTERN_POISON_CONSUMER))
+    else if (miss->found == row_repeat(PATTERN_POISON_CONSUMER, p->geometry->elem_bytes))
         snprintf(text, size, "the consumer's poison: never written");
-    else if (!explain_head(p, t, &miss->place, text, size) &&
-             !explain_plane_or_layer(p, t, &miss->place, text, size) &&
+    else if (!explain_head(p, t, &miss->place, text, size) && !explain_plane_or_layer(p, t, &miss->place, text, size) &&
              !explain_token(p, t, &miss->place, text, size) &&
              !explain_request(p, t, &miss->place, others, num_others, text, size) && differs != 0 &&
              (differs & (differs - 1)) == 0)

@@ -29,6 +29,11 @@ int pattern_init(struct pattern *p, const baton_geometry_t *g, void *base, uint6
     return 0;
 }
 
+static uint64_t mix_request(const struct pattern *p, uint64_t request)
+{
+    return random_mix(random_mix(p->seed) + request);
+}
+
 /* ---- the walk over rows ------------------------------------------------------------------------------------------ */
 
 /* A part of the request: layers, heads and tokens. */
@@ -97,7 +102,7 @@ static void walk_rows(struct walk *w, const struct box *box)
     const baton_geometry_t *g = w->pattern->geometry;
     if (box->token_first >= box->token_end)
         return;
-    w->request_mix = random_mix(random_mix(w->pattern->seed) + w->table->request);
+    w->request_mix = mix_request(w->pattern, w->table->request);
     for (uint32_t i = 0; i < g->num_tensors; i++)
         if (g->tensors[i].layer >= box->layer_first && g->tensors[i].layer < box->layer_end)
             walk_tensor(w, &g->tensors[i], box);
@@ -126,15 +131,9 @@ static struct row_code code_of(uint64_t request_mix, const struct pattern_place 
     return (struct row_code){.start = (uint32_t)mixed, .step = (uint32_t)(mixed >> 32) | 1};
 }
 
-static struct row_code request_code(const struct pattern *p, uint64_t request, const struct pattern_place *at)
-{
-    return code_of(random_mix(random_mix(p->seed) + request), at);
-}
-
 uint32_t pattern_value(const struct pattern *p, uint64_t request, const struct pattern_place *at)
 {
-    const struct row_code code = request_code(p, request, at);
-    return row_value(code, at->channel, p->geometry->elem_bytes);
+    return row_value(code_of(mix_request(p, request), at), at->channel, p->geometry->elem_bytes);
 }
 
 void *pattern_address(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *at)
@@ -224,7 +223,7 @@ static void row_to_verify_poison(struct walk *w, unsigned char *row, const struc
 {
     const baton_geometry_t *g = w->pattern->geometry;
     const size_t bytes = (size_t)g->head_size * g->elem_bytes;
-    const uint32_t expected = w->poison * (UINT32_MAX / 0xff) >> (32 - 8 * g->elem_bytes);
+    const uint32_t expected = row_repeat(w->poison, g->elem_bytes);
     if (row[0] == w->poison && memcmp(row, row + 1, bytes - 1) == 0)
         return;
     for (uint32_t c = 0; c < g->head_size; c++) {

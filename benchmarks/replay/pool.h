@@ -14,7 +14,7 @@
 struct pool {
     uint32_t num_blocks, num_free;
     uint32_t *free; /* num_free ids */
-    bool *taken;     /* by id */
+    bool *taken;    /* by id */
     uint64_t random;
 };
 

@@ -77,3 +77,8 @@ uint32_t row_read(const void *row, uint32_t channel, uint32_t elem_bytes)
         return memcpy(&two, at, sizeof two), two;
     return memcpy(&four, at, sizeof four), four;
 }
+
+uint32_t row_repeat(unsigned char byte, uint32_t elem_bytes)
+{
+    return byte * UINT32_C(0x01010101) >> (32 - 8 * elem_bytes);
+}

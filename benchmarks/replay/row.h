@@ -20,4 +20,7 @@ bool row_matches(const void *row, uint32_t count, uint32_t elem_bytes, struct ro
 uint32_t row_value(struct row_code code, uint32_t channel, uint32_t elem_bytes);
 uint32_t row_read(const void *row, uint32_t channel, uint32_t elem_bytes);
 
+/** An element of which every byte is `byte`. */
+uint32_t row_repeat(unsigned char byte, uint32_t elem_bytes);
+
 #endif

@@ -275,6 +275,19 @@ static void a_broken_header_is_refused(void **state)
     }
 }
 
+static void a_length_that_is_not_what_came_is_refused(void **state)
+{
+    (void)state;
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+        struct wire_message m = specimen(type, MOST), got;
+        uint8_t bytes[WIRE_MESSAGE_MAX] = {0};
+        uint32_t n = wire_encode(&m, bytes);
+        assert_int_equal(decode_exact(bytes, n + 1, &got), BATON_EMESSAGE);
+        bytes_store(bytes + LENGTH_AT, n + 1, 4);
+        assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
+    }
+}
+
 static void each_rule_of_a_want_is_enforced(void **state)
 {
     (void)state;
@@ -650,6 +663,7 @@ int main(void)
         cmocka_unit_test(random_bytes_never_crash_the_decoder),
         cmocka_unit_test(a_longer_message_of_a_newer_version_is_understood),
         cmocka_unit_test(a_broken_header_is_refused),
+        cmocka_unit_test(a_length_that_is_not_what_came_is_refused),
         cmocka_unit_test(each_rule_of_a_want_is_enforced),
         cmocka_unit_test(more_readers_than_an_engine_has_ranks_are_refused),
         cmocka_unit_test(each_rule_of_the_other_messages_is_enforced),
