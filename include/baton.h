@@ -407,7 +407,7 @@ typedef struct baton_pending {
 /** Fills up to `max` entries as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread. */
 BATON_API int baton_pending(baton_t *b, baton_pending_t *out, int max);
 
-/** Counters since start, gauges as of the reactor's last look. Of this rank alone. */
+/** Of this rank alone, as of the reactor's last look: never older than the last event that was handed out. */
 typedef struct baton_stats {
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;

@@ -113,7 +113,7 @@ void report_add(struct report *r, const struct report_row *row)
 int report_close(struct report *r)
 {
     int rc = 0;
-    if (r->json && json_dump_file(r->json, r->json_path, JSON_INDENT(2)) != 0) {
+    if (r->json && json_dump_file(r->json, r->json_path, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0) {
         fprintf(stderr, "baton-bench: cannot write %s\n", r->json_path);
         rc = -1;
     }

@@ -2,8 +2,8 @@
 /*
  * pattern: see pattern.h. A row is the channels of one (layer, plane, head, token): contiguous, in every layout. One
  * 64-bit mix a row gives start and (odd) step of an arithmetic sequence modulo the element's size; so two channels of a
- * row differ, as long as it is not longer than an element has values, and rows differ by chance of 2^-15 at worst. The
- * loops over channels have a constant length, which is what lets the compiler vectorise them at -O2.
+ * row differ, as long as it is not longer than an element has values, and two rows differ in every channel but by a
+ * chance of 2^-15 at worst.
  */
 #include "replay/pattern.h"
 

@@ -264,6 +264,11 @@ void core_outcome(struct core *core, struct core_submit *s, baton_status_t statu
     core->outcomes_last = s;
 }
 
+bool core_has_outcome(const struct core *core)
+{
+    return core->outcomes != NULL;
+}
+
 struct core_submit *core_take(struct core *core)
 {
     struct core_submit *s = core->outcomes;

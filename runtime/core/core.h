@@ -84,6 +84,8 @@ bool core_is_busy(const struct core *core);
 /** A lease is granted to a peer whose path needs this process to poll. */
 bool core_is_serving(const struct core *core);
 
+/** Whether core_take has something to give. */
+bool core_has_outcome(const struct core *core);
 /** Takes one that ended: its event is filled. NULL: none. The caller's now: core_submit_free. */
 struct core_submit *core_take(struct core *core);
 void core_submit_free(struct core_submit *submit);

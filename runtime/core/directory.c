@@ -77,6 +77,7 @@ static int check_full(const struct directory *d, struct plan_why *why)
 int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory **out, struct plan_why *why)
 {
     struct directory *d = calloc(1, sizeof *d);
+    snprintf(why->text, sizeof why->text, "no memory for %u ranks", num_ranks);
     if (d == NULL)
         return BATON_ENOMEM;
     d->num_ranks = num_ranks;

@@ -245,7 +245,8 @@ static bool advance(struct core *core, struct leg *leg)
                                 .tag = leg->op.tag,
                                 .transfer = &leg->transfer,
                                 .cursor = &leg->cursor,
-                                .pool_offset = c->pool_offset};
+                                .pool_offset = c->pool_offset,
+                                .pool_bytes = c->pool_bytes};
         rc = port->move(port->self, &part, budget);
     }
     if (rc == BATON_EAGAIN)

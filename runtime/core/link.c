@@ -329,6 +329,7 @@ static int contact_take(struct core *core, struct contact *c, const uint8_t *dat
         c->arena_offset = card.arena_offset;
         c->arena_bytes = card.arena_bytes;
         c->pool_offset = card.pool_offset;
+        c->pool_bytes = card.pool_bytes;
         c->num_blocks = card.geometry.num_blocks;
     }
     wire_card_free(&card);

@@ -22,7 +22,7 @@ struct port_leg {
     uint64_t tag;
     const struct plan_transfer *transfer;
     struct plan_cursor *cursor;
-    uint64_t pool_offset; /* where the peer's region 0 begins in its segment */
+    uint64_t pool_offset, pool_bytes; /* where the peer's region 0 lies in its segment, as its card says */
 };
 
 enum port_park {

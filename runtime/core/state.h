@@ -95,7 +95,7 @@ struct contact {
     uint32_t num_boxes;
     uint8_t readers[WIRE_READERS_BYTES]; /* bit i: the rank of index i of my engine reads from it too */
     struct plan *plan;       /* GOOD */
-    uint64_t board_offset, arena_offset, arena_bytes, pool_offset;
+    uint64_t board_offset, arena_offset, arena_bytes, pool_offset, pool_bytes;
     uint32_t board_slots, num_blocks; /* the peer's */
 };
 

@@ -3,9 +3,9 @@
  * wire: what ranks send and publish, as bytes. Encoding and decoding only; every field that arrives is checked here or
  * by the caller named beside it, and a bad one is BATON_EMESSAGE, never an assert.
  *
- * All numbers are little-endian. Every message, card and row begins with a magic, a format version and a length, so
- * that a build one version older or newer skips what it does not know: decoders accept any version >= 1 whose known
- * fields are there, and ignore what follows them.
+ * All numbers are little-endian. Every message, card and row begins with a magic and a format version, and all but the
+ * row, whose size is fixed, with a length, so that a build one version older or newer skips what it does not know:
+ * decoders accept any version >= 1 whose known fields are there, and ignore what follows them.
  */
 #ifndef BATON_CORE_WIRE_H
 #define BATON_CORE_WIRE_H
@@ -76,7 +76,8 @@ static inline uint64_t wire_table_bytes(uint32_t num_blocks)
 void wire_table_encode(uint32_t slot, uint64_t generation, const uint32_t *blocks, uint32_t num_blocks, uint8_t *out);
 /**
  * Checks that `in` is the table of this slot and generation with at least num_blocks ids, each < limit, and copies the
- * first num_blocks ids out. BATON_ESTALE: another lease's table or bad checksum. BATON_EMESSAGE: an id out of range.
+ * first num_blocks ids out. BATON_ESTALE: another lease's table, too few ids, or a bad checksum. BATON_EMESSAGE: one of
+ * these ids out of range. BATON_ENOMEM.
  * `in` may change while it is read: it is copied before it is checked.
  */
 int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t num_blocks,

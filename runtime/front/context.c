@@ -259,6 +259,8 @@ static int core_build(struct baton *b, const struct layout *l)
     int rc = paths_create(b->fabric, &b->settings, l->board, &b->paths);
     if (rc != 0)
         return error_set(rc, "the copy workers could not be started");
+    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
+        b->peers[paths_table(b->paths)[i]]++;
     struct core_config config = {.settings = &b->settings,
                                  .directory = b->directory,
                                  .self = fabric_rank(b->fabric),
@@ -352,14 +354,10 @@ int baton_describe(const baton_t *b, char *text, size_t size)
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
     int n = fabric_describe(b->fabric, text, size);
-    const baton_path_t *path = paths_table(b->paths);
-    uint32_t shm = 0;
-    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
-        shm += path[i] == BATON_PATH_SHM;
     size_t used = n > 0 && (size_t)n < size ? (size_t)n : size;
     int more = snprintf(size > used ? text + used : NULL, size - used,
-                        "paths: %u ranks by shm, %u by rma\nplace: host %s, NUMA node %d, %u CPUs\n", shm,
-                        fabric_size(b->fabric) - shm, b->place.host,
+                        "paths: %u ranks by shm, %u by rma\nplace: host %s, NUMA node %d, %u CPUs\n", b->peers[BATON_PATH_SHM],
+                        b->peers[BATON_PATH_RMA], b->place.host,
                         b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
     return n + more;
 }

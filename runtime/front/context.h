@@ -59,6 +59,8 @@ struct baton {
     _Atomic bool stop;
     bool lost; /* it could not be stopped in order */
     uint64_t turns, sleeps, snapshot_due;
+    bool snapshot_stale;
+    uint32_t peers[BATON_PATHS]; /* ranks of the world by path */
 
     pthread_mutex_t snapshot_lock;
     baton_stats_t stats;

@@ -122,7 +122,7 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
 {
     uint64_t size, offset = leg->pool_offset;
     const uint8_t *segment = fabric_mapped(p->fabric, leg->peer, &size);
-    if (offset > size)
+    if (offset > size || leg->pool_bytes > size - offset) /* the plan's runs lie within pool_bytes */
         return BATON_EMESSAGE;
     p->peer_pool[leg->peer] = (const char *)segment + offset;
 

@@ -5,13 +5,15 @@
  * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns it
  * idles by degrees: it spins BATON_SPIN_US; then, where MPI must be polled for something under way (rma requests,
  * messages, or a lease that a peer reads through this process' progress), it yields; else it sleeps on the doorbell,
- * which submissions, copy workers and peers of this node ring, for as long as no timer is due and BATON_IDLE_US
- * (BATON_SLEEP_US where every peer shares the node) allows.
+ * which submissions, copy workers and peers of this node ring. A sleep lasts until the next timer at most, and a quarter
+ * of the time that nothing has happened, up to BATON_IDLE_US (BATON_SLEEP_US where every peer shares the node): what
+ * rings no doorbell is late by a quarter of its wait at most, and a long idle process costs next to nothing.
  */
 #include "front/context.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -21,6 +23,7 @@
 
 #define SUBMITS_A_TURN 64
 #define EVENTS_A_TURN 64
+#define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
 
 /* ---- scheduling -------------------------------------------------------------------------------------------------- */
 
@@ -63,10 +66,30 @@ static bool drain(struct baton *b)
     return n > 0;
 }
 
+/* What any thread may read: brought up to date when events are handed out, before a sleep, and every BATON_STATS_MS. */
+static void snapshot(struct baton *b, uint64_t now)
+{
+    baton_stats_t stats;
+    core_stats(b->core, &stats);
+    stats.turns = b->turns;
+    stats.sleeps = b->sleeps;
+    stats.reads_parked = fabric_parked(b->fabric);
+    memcpy(stats.peers, b->peers, sizeof stats.peers);
+    pthread_mutex_lock(&b->snapshot_lock);
+    b->stats = stats;
+    b->num_pending = core_pending(b->core, now, b->pending, SNAPSHOT_PENDING);
+    pthread_mutex_unlock(&b->snapshot_lock);
+    b->snapshot_due = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
+    b->snapshot_stale = false;
+}
+
 static bool hand_out(struct baton *b)
 {
     struct core_submit *s;
     uint32_t n = 0;
+    if (!core_has_outcome(b->core))
+        return false;
+    snapshot(b, clock_now_ns()); /* first, so that who has seen an event sees it counted */
     while ((s = core_take(b->core)) != NULL) {
         if (s->kind == CORE_OFFER)
             atomic_fetch_sub_explicit(&b->open_offers, 1, memory_order_relaxed);
@@ -75,29 +98,11 @@ static bool hand_out(struct baton *b)
         ring_push(b->events, s);
         n++;
     }
-    if (n == 0)
-        return false;
     atomic_fetch_add_explicit(&b->waiting, n, memory_order_relaxed);
     uint64_t one = 1;
     ssize_t written = write(b->event_fd, &one, sizeof one); /* fails only when it is readable anyway */
     (void)written;
     return true;
-}
-
-static void snapshot(struct baton *b, uint64_t now)
-{
-    baton_stats_t stats;
-    core_stats(b->core, &stats);
-    stats.turns = b->turns;
-    stats.sleeps = b->sleeps;
-    stats.reads_parked = fabric_parked(b->fabric);
-    const baton_path_t *path = paths_table(b->paths);
-    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
-        stats.peers[path[i]]++;
-    pthread_mutex_lock(&b->snapshot_lock);
-    b->stats = stats;
-    b->num_pending = core_pending(b->core, now, b->pending, SNAPSHOT_PENDING);
-    pthread_mutex_unlock(&b->snapshot_lock);
 }
 
 bool reactor_turn(struct baton *b)
@@ -116,10 +121,9 @@ bool reactor_turn(struct baton *b)
     active |= n > 0;
     active |= hand_out(b);
     b->turns++;
-    if (now >= b->snapshot_due || (active && b->num_pending > 0)) {
+    b->snapshot_stale |= active;
+    if (b->snapshot_stale && now >= b->snapshot_due)
         snapshot(b, now);
-        b->snapshot_due = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
-    }
     return active;
 }
 
@@ -133,7 +137,8 @@ static bool must_poll(const struct baton *b)
 static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 {
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
-    uint64_t most = (fabric_nodes(b->fabric) > 1 ? b->settings.idle_us : b->settings.sleep_us) * CLOCK_NS_PER_US;
+    uint64_t cap = (fabric_nodes(b->fabric) > 1 ? b->settings.idle_us : b->settings.sleep_us) * CLOCK_NS_PER_US;
+    uint64_t most = (now - idle_since) / 4;
     if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US)
         return;
     if (must_poll(b)) {
@@ -142,10 +147,14 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
     }
     if (due <= now)
         return;
+    if (most < SLEEP_LEAST_NS)
+        most = SLEEP_LEAST_NS;
+    if (most > cap)
+        most = cap;
     if (due - now < most)
         most = due - now;
-    if (b->snapshot_due > now && b->snapshot_due - now < most && b->num_pending > 0)
-        most = b->snapshot_due - now;
+    if (b->snapshot_stale)
+        snapshot(b, now);
     b->sleeps++;
     bell_sleep(fabric_bell(b->fabric), seen, most);
 }

@@ -393,6 +393,11 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         if (p->data + p->reads == 0 && is_flush_due(r, p))
             flush(r, op->peer);
     }
+    if (op->kind == RMA_PROBE) {
+        p->is_probed = false;
+        free_op(r, op);
+        return;
+    }
     op->ends_tag = op->is_forgotten && is_last(r, op);
     push_done(r, op);
 }
@@ -470,6 +475,25 @@ static bool is_lost(const struct rma *r, const struct rma_op *op, uint64_t now)
            p->proof_ns > op->issued_ns + r->world->settings.park_ms * CLOCK_NS_PER_MS;
 }
 
+/* One probe at a time and one in park_ms, so a silent peer costs one more request and no more. */
+static void probe(struct rma *r, uint32_t rank, uint64_t now)
+{
+    struct rma_peer *p = r->peers[rank];
+    bool is_early = now < p->probed_ns + r->world->settings.park_ms * CLOCK_NS_PER_MS;
+    if (p->is_probed || p->is_poisoned || is_early || r->active_reads >= RMA_READS)
+        return;
+    struct rma_op *op = take_op(r, RMA_PROBE, rank, 0);
+    if (!op)
+        return;
+    op->bytes = sizeof op->word;
+    if (get_whole(r, op, &op->word, WINDOWS_PATTERN_OFFSET) != 0) {
+        free_op(r, op);
+        return;
+    }
+    p->is_probed = true;
+    p->probed_ns = now;
+}
+
 /*
  * One parked request a turn. A lost completion is settled by a flush, after which the bytes are there; its request may
  * stay open, and since MPI does not let RMA requests be freed, it is left to MPI.
@@ -482,6 +506,8 @@ static int test_parked(struct rma *r, uint64_t now)
     uint32_t i = r->next_parked++ % r->num_parked;
     struct rma_op *op = r->parked_op[i];
     int rc = MPI_Test(&r->parked[i], &done, MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS && !done)
+        probe(r, op->peer, now);
     if (rc == MPI_SUCCESS && !done && is_lost(r, op, now)) {
         if (flush(r, op->peer) != 0)
             return 0;
@@ -519,6 +545,8 @@ static struct port_event event_of(const struct rma_op *op)
         e.kind = PORT_MOVED;
         e.moved = op->bytes;
         e.runs = op->runs;
+        break;
+    case RMA_PROBE: /* never comes here: freed when complete */
         break;
     }
     return e;

@@ -5,7 +5,9 @@
  *
  * An operation (op) is one MPI request: a piece of metadata, a word, or a batch of runs of a leg, up to
  * gets_per_request of them and rma_run_bytes together. It is active (in the tested set, which is small), parked (open
- * for longer than park_ms; one of those is tested a turn), or done (its event waits to be handed out).
+ * for longer than park_ms; one of those is tested a turn), or done (its event waits to be handed out). A peer with
+ * parked ones gets a probe now and then: where that completes, what was issued long before it has too, and MPI lost the
+ * completion; a flush settles it.
  *
  * LIMITS. Active operations of data: rma_requests, and rma_peer_requests a peer where parked ones count too, so a
  * silent peer can take no more than its share. Reads of metadata and words have RMA_READS of their own, so that a
@@ -31,7 +33,8 @@
 enum rma_kind {
     RMA_CARD = 1, /* metadata, into `landing` */
     RMA_WORD,     /* a generation, into `word` */
-    RMA_DATA      /* runs of a leg, into my pool */
+    RMA_DATA,     /* runs of a leg, into my pool */
+    RMA_PROBE     /* a word that nobody asked for: does this peer answer? Into `word` */
 };
 
 struct rma_op {
@@ -50,12 +53,14 @@ struct rma_op {
 struct rma_peer {
     uint32_t data, reads; /* operations that are not done, parked ones included */
     bool is_overdue;      /* one is open for longer than park_ms, and none has completed since */
+    bool is_probed;       /* a probe is open */
     bool is_poisoned;     /* a call failed: nothing more goes to it, and what completes is no proof */
     bool has_stray;       /* gets of `stray` were begun that no request covers */
     uint64_t stray;
     uint64_t unflushed;   /* operations since the last flush */
     uint64_t proof_ns;    /* the latest issue time of an operation that completed, */
     uint64_t proof_at_ns; /* and when it did */
+    uint64_t probed_ns;   /* when the last probe went out */
 };
 
 struct rma {

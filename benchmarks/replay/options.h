@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* options: baton-replay's command line. Every rank reads the same one. Pure: errors are sentences, nothing is printed
+   but the manual. */
+#ifndef REPLAY_OPTIONS_H
+#define REPLAY_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "baton.h"
+#include "replay/model.h"
+#include "replay/why.h"
+
+enum side { SIDE_PREFILL = 0, SIDE_DECODE = 1, SIDES = 2 };
+
+/** What is broken on purpose, to show that the check finds it. */
+enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_HEAD, SABOTAGE_STALE, SABOTAGE_SHORT };
+
+struct options {
+    const char *trace; /* NULL: made here */
+    uint32_t requests;
+    struct model_cut cut[SIDES]; /* they differ in layout only */
+    uint64_t pool_bytes;         /* 0: by what is moved */
+    uint32_t inflight;
+    double speed; /* 0: as fast as possible */
+    bool busy;
+    baton_path_t require_path; /* BATON_PATH_NONE: any */
+    enum sabotage sabotage;
+    const char *json; /* NULL: no file */
+    uint32_t timeout_ms;
+    uint64_t seed;
+    bool help;
+};
+
+/** 0, or -1 with *why: an option that is unknown, lacks its value or has a bad one. Strings point into argv. */
+int options_read(struct options *o, int argc, char **argv, struct why *why);
+
+/** The manual on standard output. */
+void options_help(void);
+
+const char *options_sabotage_name(enum sabotage kind);
+const char *options_path_name(baton_path_t path);
+
+/** "nhd+block+layer" for a layout. `text` has room for 32 bytes; returns it. */
+const char *options_layout_name(unsigned layout, char *text);
+
+#endif
