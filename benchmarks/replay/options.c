@@ -63,34 +63,36 @@ static const struct option words[] = {
 
 void options_help(void)
 {
-    puts("usage: batonrun --prefill ExT --decode ExT baton-replay [OPTION...]\n"
-         "\n"
-         "Replays a request trace: the prefill engines fill and offer the blocks of each prompt, the decode engines want\n"
-         "them and check every element. The last line reads \"verified N/N requests, M blocks, 0 mismatches\".\n"
-         "\n"
-         "what is replayed\n"
-         "  --trace FILE         JSON lines with timestamp, input_length, output_length, hash_ids (default: made here)\n"
-         "  --requests N         the first N requests (default: 24, of a trace 100)\n"
-         "  --speed X            arrivals at X times the trace's pace; 0: as fast as possible (default 0)\n"
-         "  --inflight N         requests outstanding at one time, each engine (default 8)\n"
-         "  --busy               a second run while all cores compute; its times stand beside the first run's\n"
-         "the caches (P:D where the prefill and the decode side differ, hnd:nhd say)\n"
-         "  --model NAME         llama3-8b, llama3-70b, qwen3-32b (default llama3-8b)\n"
-         "  --layers N           the model's first N layers (default 2)\n"
-         "  --dtype NAME         bf16, fp8, fp32 (default bf16)\n"
-         "  --block-tokens N     tokens of a block (default 16)\n"
-         "  --layout hnd|nhd     order of head and token in a block (default hnd)\n"
-         "  --kv separate|block|fused   K and V: apart, side by side in a block, or in an entry (default separate)\n"
-         "  --order layer|block  layer by layer, or all layers of a block together (default layer)\n"
-         "  --pool BYTES         each rank's cache, K, M or G behind it (default: at most a quarter of what it moves)\n"
-         "what is checked\n"
-         "  --require-path shm|rma      fail where a byte took another path\n"
-         "  --sabotage flip|head|stale|short   break one request, to see that it is found (exit status 1)\n"
-         "  --timeout-ms N       deadline of each request (default 60000)\n"
-         "  --seed N             of pattern, block ids and made requests (default 1)\n"
-         "  --json FILE          write the results there too\n"
-         "\n"
-         "exit status: 0 all verified, 1 not so, 2 bad options or trace");
+    puts(
+        "usage: batonrun --prefill ExT --decode ExT baton-replay [OPTION...]\n"
+        "\n"
+        "Replays a request trace: the prefill engines fill and offer the blocks of each prompt, the decode engines "
+        "want\n"
+        "them and check every element. The last line reads \"verified N/N requests, M blocks, 0 mismatches\".\n"
+        "\n"
+        "what is replayed\n"
+        "  --trace FILE         JSON lines with timestamp, input_length, output_length, hash_ids (default: made here)\n"
+        "  --requests N         the first N requests (default: 24, of a trace 100)\n"
+        "  --speed X            arrivals at X times the trace's pace; 0: as fast as possible (default 0)\n"
+        "  --inflight N         requests outstanding at one time, each engine (default 8)\n"
+        "  --busy               a second run while all cores compute; its times stand beside the first run's\n"
+        "the caches (P:D where the prefill and the decode side differ, hnd:nhd say)\n"
+        "  --model NAME         llama3-8b, llama3-70b, qwen3-32b (default llama3-8b)\n"
+        "  --layers N           the model's first N layers (default 2)\n"
+        "  --dtype NAME         bf16, fp8, fp32 (default bf16)\n"
+        "  --block-tokens N     tokens of a block (default 16)\n"
+        "  --layout hnd|nhd     order of head and token in a block (default hnd)\n"
+        "  --kv separate|block|fused   K and V: apart, side by side in a block, or in an entry (default separate)\n"
+        "  --order layer|block  layer by layer, or all layers of a block together (default layer)\n"
+        "  --pool BYTES         each rank's cache, K, M or G behind it (default: at most a quarter of what it moves)\n"
+        "what is checked\n"
+        "  --require-path shm|rma      fail where a byte took another path\n"
+        "  --sabotage flip|head|stale|short   break one request, to see that it is found (exit status 1)\n"
+        "  --timeout-ms N       deadline of each request (default 60000)\n"
+        "  --seed N             of pattern, block ids and made requests (default 1)\n"
+        "  --json FILE          write the results there too\n"
+        "\n"
+        "exit status: 0 all verified, 1 not so, 2 bad options or trace");
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -217,6 +219,7 @@ static int read_word(struct options *o, int word, const char *text, struct why *
         o->trace = text;
         return 0;
     case WORD_REQUESTS:
+        o->requests_given = true;
         return read_u32("requests", text, 1, TRACE_REQUESTS_MAX, &o->requests, why);
     case WORD_POOL:
         return read_bytes("pool", text, &o->pool_bytes, why);

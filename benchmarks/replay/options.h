@@ -19,6 +19,7 @@ enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_HEAD, SABOTAGE_STALE, SAB
 struct options {
     const char *trace; /* NULL: made here */
     uint32_t requests;
+    bool requests_given;         /* then a trace with fewer is an error */
     struct model_cut cut[SIDES]; /* they differ in layout only */
     uint64_t pool_bytes;         /* 0: by what is moved */
     uint32_t inflight;

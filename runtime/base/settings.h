@@ -35,8 +35,8 @@
     X(parked, "BATON_PARKED", 256, 1, 65536, "requests of silent peers kept aside")                                    \
     X(copy_workers, "BATON_COPY_WORKERS", 1, 1, 64, "threads that copy from the peers' shared memory")                 \
     X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
-    X(idle_us, "BATON_IDLE_US", 1000, 1, 1000000, "longest sleep of an idle reactor with peers on other nodes, us")     \
-    X(sleep_us, "BATON_SLEEP_US", 2000, 1, 1000000, "the same where every peer shares this node, us")                 \
+    X(idle_us, "BATON_IDLE_US", 1000, 1, 1000000, "longest sleep of an idle reactor with peers on other nodes, us")    \
+    X(sleep_us, "BATON_SLEEP_US", 2000, 1, 1000000, "the same where every peer shares this node, us")                  \
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
     X(stall_ms, "BATON_STALL_MS", 5000, 10, 86400000, "a reactor turn longer than this is reported, ms")               \

@@ -234,12 +234,13 @@ int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
 
 static int check_runs(const struct rma *r, const struct port_leg *leg, const struct plan_run *runs, uint32_t n)
 {
-    uint64_t theirs = r->windows->parts[leg->peer].bytes, mine = r->windows->pool_bytes;
+    uint64_t theirs = leg->pool_bytes, mine = r->windows->pool_bytes;
+    if (!is_within(leg->pool_offset, theirs, r->windows->parts[leg->peer].bytes))
+        return error_set(BATON_EMESSAGE, "rank %" PRIu32 "'s card tells of a pool outside of its segment", leg->peer);
     for (uint32_t i = 0; i < n; i++) {
         if (runs[i].src_region != 0 || runs[i].dst_region != 0)
             return error_set(BATON_EMESSAGE, "a run in a region other than 0");
-        if (leg->pool_offset > theirs || !is_within(runs[i].src, runs[i].bytes, theirs - leg->pool_offset) ||
-            !is_within(runs[i].dst, runs[i].bytes, mine))
+        if (!is_within(runs[i].src, runs[i].bytes, theirs) || !is_within(runs[i].dst, runs[i].bytes, mine))
             return error_set(BATON_EMESSAGE,
                              "a run of %" PRIu64 " bytes from %" PRIu64 " to %" PRIu64 " is outside of rank %" PRIu32
                              "'s pool or of mine",

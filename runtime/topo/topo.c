@@ -16,12 +16,13 @@
 /* ---- the topology ------------------------------------------------------------------------------------------------ */
 
 /*
- * These parts of hwloc find devices by starting a GPU runtime or a display connection inside the engine's process,
- * before the engine chose its own devices. What the kernel shows of the same devices is enough here.
+ * The first four find devices by starting a GPU runtime or a display connection inside the engine's process, before
+ * the engine chose its own devices; the last asks libpciaccess, which keeps memory when hwloc unloads it. What the
+ * kernel shows of the same devices is enough here.
  */
-static void leave_out_runtimes(hwloc_topology_t topology)
+static void leave_out_components(hwloc_topology_t topology)
 {
-    static const char *const components[] = {"cuda", "opencl", "gl", "levelzero"};
+    static const char *const components[] = {"cuda", "opencl", "gl", "levelzero", "pci"};
     for (size_t i = 0; i < sizeof components / sizeof components[0]; i++)
         hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, components[i]);
 }
@@ -32,7 +33,7 @@ static hwloc_topology_t load(const char *xml, bool with_devices)
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0)
         return NULL;
-    leave_out_runtimes(topology);
+    leave_out_components(topology);
     if (with_devices)
         hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     /* A file describes some other machine: flags without IS_THISSYSTEM keep hwloc from asking this one. */

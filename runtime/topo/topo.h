@@ -20,8 +20,8 @@ struct topo_place {
 };
 
 /**
- * `xml`: a topology file instead of this machine (for tests), or NULL. 0, or BATON_ESYSTEM with all but
- * the host unknown.
+ * `xml`: a topology file instead of this machine (for tests), or NULL. 0, or BATON_ESYSTEM with all but the host
+ * unknown.
  */
 int topo_find(const char *xml, struct topo_place *out);
 

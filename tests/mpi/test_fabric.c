@@ -691,7 +691,7 @@ static void move_between(struct fabric *f, unsigned src_layout, unsigned dst_lay
     expect(&src, &dst, far_peer(f), from, to, tokens, expected);
     CHECK_EQ(plan_compile(&src.geometry, &dst.geometry, &all, 1, &plan, &why), 0);
     plan_transfer_init(transfer, plan, tokens, from, to);
-    struct port_leg leg = {far_peer(f), 42, transfer, &cursor, fabric_pool_offset(f)};
+    struct port_leg leg = {far_peer(f), 42, transfer, &cursor, fabric_pool_offset(f), POOL_BYTES};
     move_all(f, &leg, transfer->bytes);
     CHECK_EQ(fabric_read_word(f, leg.peer, FABRIC_META_OFFSET, 43), 0);
     CHECK_EQ(next_event(f).kind, PORT_BOARD);
@@ -737,11 +737,17 @@ static void refuses_to_move_outside(void)
     lay_out(&c, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
     CHECK_EQ(plan_compile(&c.geometry, &c.geometry, &all, 1, &plan, &why), 0);
     plan_transfer_init(transfer, plan, BLOCK_TOKENS, blocks, blocks);
-    struct port_leg leg = {far_peer(f), 1, transfer, &cursor, fabric_segment_bytes(f, far_peer(f)) - 100};
+    uint64_t end = fabric_segment_bytes(f, far_peer(f));
+    struct port_leg leg = {far_peer(f), 1, transfer, &cursor, end - 100, c.geometry.bytes};
     int outside = fabric_nodes(f) < 2 ? BATON_EINVAL : BATON_EMESSAGE;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
     leg.pool_offset = UINT64_MAX - 5;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    leg.pool_offset = fabric_pool_offset(f);
+    leg.pool_bytes = c.geometry.bytes - 1; /* the last block's last run ends at the geometry's end */
+    cursor.unit_done = transfer->bytes - 8;
+    CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    cursor = (struct plan_cursor){0};
     CHECK(cursor.piece == 0 && cursor.block == 0 && cursor.unit_done == 0);
     CHECK_EQ(fabric_busy(f), 0);
     free(transfer);

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-#define LONG_NS (20 * NS_PER_S) /* a sleep that lasts this long was not woken */
+#define LONG_NS (10 * NS_PER_S) /* a sleep that lasts this long was not woken */
 #define ROUNDS 20000
 
 /* Whether the sleep ended well before its (long) timeout. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* busy: threads that compute without pause, as an engine does while its blocks move. */
+#ifndef REPLAY_BUSY_H
+#define REPLAY_BUSY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "replay/why.h"
+
+struct busy_thread {
+    pthread_t thread;
+    double result; /* read by nobody, so that the compiler must compute it */
+    atomic_bool *stop;
+};
+
+struct busy {
+    atomic_bool stop; /* orders nothing: the threads share no data with anyone */
+    uint32_t count;
+    struct busy_thread *threads;
+};
+
+/** How many threads a rank starts, so that every CPU of the node computes: its CPUs, shared out among `sharers`. */
+uint32_t busy_threads(int sharers);
+
+/** 0, or -1 with *why and none running. */
+int busy_start(struct busy *b, uint32_t count, struct why *why);
+void busy_stop(struct busy *b);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine: see engine.h. Each turn begins what may begin, reads events, and sleeps where there was neither. Every
+ * accepted call has a deadline of Baton's own; one whose event stays out for twice that ends the process.
+ */
+#include "replay/engine.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "replay/clock.h"
+
+#define COMPLAINTS_MAX 8
+#define SHOW_INTERVAL_NS (250 * NS_PER_MS)
+#define SLEEP_MAX_NS (200 * NS_PER_MS)
+#define LENT_SLEEP_NS UINT64_C(50000) /* between two turns of a reactor that has no thread */
+#define RETRY_NS NS_PER_MS            /* after a refusal with nothing outstanding */
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+static void say(const struct engine *e, const char *format, va_list args)
+{
+    char text[512];
+    vsnprintf(text, sizeof text, format, args);
+    fprintf(stderr, "baton-replay: %s, its rank %u: %s\n", e->name, e->rank_in_engine, text);
+}
+
+void engine_complain(struct engine *e, const char *format, ...)
+{
+    va_list args;
+    e->complaints++;
+    if (e->complaints > COMPLAINTS_MAX)
+        return;
+    va_start(args, format);
+    say(e, format, args);
+    va_end(args);
+    if (e->complaints == COMPLAINTS_MAX)
+        fprintf(stderr, "baton-replay: %s, its rank %u: what follows is counted only\n", e->name, e->rank_in_engine);
+}
+
+/* For what nothing can be done about: the context's state is not known, so MPI cannot be left in order. */
+static void __attribute__((noreturn, format(printf, 2, 3))) leave(const struct engine *e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(e, format, args);
+    va_end(args);
+    fflush(NULL);
+    baton_exit(1);
+}
+
+static void show_progress(struct engine *e)
+{
+    const uint64_t now = clock_ns();
+    if (e->meet->rank != 0 || now - e->shown_ns < SHOW_INTERVAL_NS || !isatty(STDERR_FILENO))
+        return;
+    e->shown_ns = now;
+    fprintf(stderr, "\r%s run: %u of %u requests begun, %u outstanding here, %.1f s\033[K", e->phase_name,
+            e->next < e->trace->count ? e->next : e->trace->count, e->trace->count, e->outstanding,
+            (double)(now - e->start_ns) / NS_PER_S);
+    fflush(stderr);
+}
+
+static void clear_progress(const struct engine *e)
+{
+    if (e->meet->rank == 0 && e->shown_ns != 0)
+        fputs("\r\033[K", stderr);
+}
+
+/* ---- slots ------------------------------------------------------------------------------------------------------- */
+
+uint64_t engine_pattern_request(const struct engine *e, uint32_t request)
+{
+    return ((uint64_t)e->phase << 32) | request;
+}
+
+struct pattern_table engine_table(const struct engine *e, const struct slot *s)
+{
+    return (struct pattern_table){.request = engine_pattern_request(e, s->request),
+                                  .blocks = s->blocks,
+                                  .num_blocks = s->num_blocks,
+                                  .num_tokens = s->num_tokens};
+}
+
+static struct slot *free_slot(struct engine *e)
+{
+    for (uint32_t i = 0; i + 1 < e->num_slots; i++)
+        if (e->slots[i].state == SLOT_FREE)
+            return &e->slots[i];
+    return NULL;
+}
+
+/* Takes blocks for the slot and makes them ready. The caller has seen that there are enough. */
+static void hold(struct engine *e, struct slot *s, uint32_t request, uint32_t num_tokens, bool gate)
+{
+    const uint32_t num_blocks = model_blocks(num_tokens, e->share.block_tokens);
+    *s = (struct slot){.state = SLOT_HELD,
+                       .gate = gate,
+                       .request = request,
+                       .num_tokens = num_tokens,
+                       .num_blocks = num_blocks,
+                       .blocks = malloc(num_blocks * sizeof *s->blocks)};
+    if (s->blocks == NULL || pool_take(&e->pool, s->blocks, num_blocks) != 0)
+        leave(e, "no memory or no blocks for request %u", request);
+    e->job->prepare(e, s);
+    s->since_ns = clock_ns();
+}
+
+/* Gives a slot's blocks back, under poison: who still reads or writes them is seen. */
+static void release(struct engine *e, struct slot *s)
+{
+    const struct pattern_table t = engine_table(e, s);
+    pattern_poison(&e->pattern, &t, 0, e->job->poison);
+    if (pool_give(&e->pool, s->blocks, s->num_blocks) != 0)
+        leave(e, "the free list is broken at request %u", s->request);
+    free(s->blocks);
+    *s = (struct slot){0};
+}
+
+static void call(struct engine *e, struct slot *s)
+{
+    char key[BATON_KEY_MAX];
+    snprintf(key, sizeof key, "%s-%u-%s", s->gate ? "gate" : "req", s->request, e->phase_name);
+    const int rc = e->job->call(e, s, key);
+    if (rc == BATON_EAGAIN) {
+        e->tally.postponed++;
+        return;
+    }
+    if (rc < 0) {
+        e->tally.refused++;
+        engine_complain(e, "request %u was refused: %s: %s", s->request, baton_errname(rc), baton_errmsg());
+        release(e, s);
+        return;
+    }
+    s->state = SLOT_OUT;
+    s->since_ns = clock_ns();
+    e->outstanding++;
+    e->job->accepted(e, s);
+}
+
+/* ---- beginning --------------------------------------------------------------------------------------------------- */
+
+static uint64_t arrival_ns(const struct engine *e, uint32_t request)
+{
+    if (e->options->speed == 0)
+        return e->start_ns;
+    const uint64_t ms = e->trace->requests[request].arrival_ms - e->trace->requests[0].arrival_ms;
+    return e->start_ns + (uint64_t)((double)ms * (double)NS_PER_MS / e->options->speed);
+}
+
+static struct slot *held_slot(struct engine *e)
+{
+    for (uint32_t i = 0; i < e->num_slots; i++)
+        if (e->slots[i].state == SLOT_HELD)
+            return &e->slots[i];
+    return NULL;
+}
+
+/* Takes the next request on, if there is one whose time has come and for which there is room. */
+static struct slot *begin_next(struct engine *e)
+{
+    struct slot *s = free_slot(e);
+    if (e->next >= e->trace->count || s == NULL || clock_ns() < arrival_ns(e, e->next) ||
+        share_blocks(&e->share, e->next) > e->pool.num_free || !e->job->may_begin(e, e->next))
+        return NULL;
+    hold(e, s, e->next, e->trace->requests[e->next].tokens, false);
+    e->next += e->share.engines;
+    return s;
+}
+
+/* One call, first of all one that was postponed. Whether something was begun. */
+static bool begin(struct engine *e)
+{
+    struct slot *s = held_slot(e);
+    if (s == NULL)
+        s = begin_next(e);
+    if (s == NULL)
+        return false;
+    call(e, s);
+    return s->state != SLOT_HELD;
+}
+
+void engine_begin_gate(struct engine *e, uint32_t request)
+{
+    struct slot *s = &e->slots[e->num_slots - 1];
+    if (s->state != SLOT_FREE || e->pool.num_free == 0)
+        leave(e, "no room for the gate of request %u", request);
+    hold(e, s, request, 1, true);
+    call(e, s);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+static void check_peer(const struct engine *e, const baton_event_t *event)
+{
+    if (event->error == BATON_EPEER)
+        leave(e, "\"%s\" lost its peer, rank %d: %s", event->key, event->peer, event->detail);
+}
+
+/* Whose event it is: it must be a call that is out, and named by its id. */
+static struct slot *slot_of(const struct engine *e, const baton_event_t *event)
+{
+    struct slot *s = event->user;
+    if (s < e->slots || s >= e->slots + e->num_slots || s->state != SLOT_OUT || s->id != event->id)
+        leave(e, "an event that belongs to no call: key \"%s\", id %llu", event->key, (unsigned long long)event->id);
+    return s;
+}
+
+static bool read_event(struct engine *e)
+{
+    baton_event_t event;
+    const int n = baton_poll(e->baton, &event, 1);
+    if (n < 0)
+        leave(e, "baton_poll: %s: %s", baton_errname(n), baton_errmsg());
+    if (n == 0)
+        return false;
+    struct slot *s = slot_of(e, &event);
+    e->job->finish(e, s, &event);
+    check_peer(e, &event);
+    release(e, s);
+    e->outstanding--;
+    return true;
+}
+
+static void check_stuck(const struct engine *e, uint64_t now)
+{
+    const uint64_t patience_ns = (2 * (uint64_t)e->options->timeout_ms + 5000) * NS_PER_MS;
+    for (uint32_t i = 0; i < e->num_slots; i++)
+        if (e->slots[i].state != SLOT_FREE && now - e->slots[i].since_ns > patience_ns)
+            leave(e, "request %u has had %s for %llu s", e->slots[i].request,
+                  e->slots[i].state == SLOT_OUT ? "no event" : "no room",
+                  (unsigned long long)((now - e->slots[i].since_ns) / NS_PER_S));
+}
+
+static void sleep_until_event(struct engine *e)
+{
+    const uint64_t now = clock_ns();
+    uint64_t ns = SLEEP_MAX_NS;
+    check_stuck(e, now);
+    if (e->lends_thread)
+        ns = LENT_SLEEP_NS;
+    else if (e->outstanding == 0 && held_slot(e) != NULL)
+        ns = RETRY_NS;
+    else if (e->next < e->trace->count && arrival_ns(e, e->next) > now && arrival_ns(e, e->next) - now < ns)
+        ns = arrival_ns(e, e->next) - now;
+    struct pollfd fd = {.fd = baton_event_fd(e->baton), .events = POLLIN};
+    const struct timespec wait = {.tv_nsec = (long)ns};
+    ppoll(&fd, 1, &wait, NULL);
+}
+
+/* ---- the phase --------------------------------------------------------------------------------------------------- */
+
+static void reset(struct engine *e, uint32_t phase, const char *phase_name)
+{
+    e->phase = phase;
+    e->phase_name = phase_name;
+    e->next = e->share.engine;
+    e->gate_open = false;
+    e->tally = (struct tally){0};
+    e->samples.count = 0;
+    e->shown_ns = 0;
+    memset(e->verified, 0, e->trace->count * sizeof *e->verified);
+}
+
+void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
+{
+    reset(e, phase, phase_name);
+    meet_barrier(e->meet);
+    e->start_ns = clock_ns();
+    while (e->next < e->trace->count || e->outstanding > 0 || held_slot(e) != NULL) {
+        const bool began = begin(e);
+        if (e->lends_thread && baton_progress(e->baton) < 0)
+            leave(e, "baton_progress: %s", baton_errmsg());
+        const bool ended = read_event(e);
+        show_progress(e);
+        if (!began && !ended)
+            sleep_until_event(e);
+    }
+    e->end_ns = clock_ns();
+    clear_progress(e);
+}
+
+static void poison_all(struct engine *e)
+{
+    for (uint32_t id = 0; id < e->pool.num_blocks; id++) {
+        const struct pattern_table t = {.blocks = &id, .num_blocks = 1};
+        pattern_poison(&e->pattern, &t, 0, e->job->poison);
+    }
+}
+
+int engine_init(struct engine *e, const struct engine_job *job, uint32_t num_blocks, struct why *why)
+{
+    e->job = job;
+    e->num_slots = e->options->inflight + 1;
+    e->slots = calloc(e->num_slots, sizeof *e->slots);
+    e->verified = calloc(e->trace->count, sizeof *e->verified);
+    if (e->slots == NULL || e->verified == NULL)
+        return why_set(why, "no memory for %u requests", e->trace->count);
+    if (pool_init(&e->pool, num_blocks, e->options->seed + (uint64_t)e->meet->rank, why) != 0)
+        return -1;
+    poison_all(e);
+    return 0;
+}
+
+void engine_fini(struct engine *e)
+{
+    pool_fini(&e->pool);
+    free(e->slots);
+    free(e->verified);
+    free(e->samples.at);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine: one rank's part of an engine that replays. Its loop takes the engine's requests in order, keeps at most
+ * --inflight of them outstanding, and sleeps on Baton's descriptor in between. What a request means, to offer or to
+ * want it, is the job's (prefill.c, decode.c). One thread.
+ */
+#ifndef REPLAY_ENGINE_H
+#define REPLAY_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "baton.h"
+#include "replay/meet.h"
+#include "replay/options.h"
+#include "replay/pattern.h"
+#include "replay/pool.h"
+#include "replay/share.h"
+#include "replay/tally.h"
+
+enum slot_state {
+    SLOT_FREE,
+    SLOT_HELD, /* its blocks are ready; the call was not accepted yet */
+    SLOT_OUT   /* accepted: its event will come */
+};
+
+/** One request on its way. */
+struct slot {
+    enum slot_state state;
+    bool gate; /* not a request, but the signal that sabotage needs (sabotage.h) */
+    uint32_t request, num_tokens, num_blocks;
+    uint32_t *blocks;
+    baton_id_t id;
+    uint64_t since_ns; /* when it entered its state */
+};
+
+struct engine;
+
+struct engine_job {
+    /** Whether request may be begun now. */
+    bool (*may_begin)(struct engine *e, uint32_t request);
+    /** Makes the blocks ready, that were just taken. */
+    void (*prepare)(struct engine *e, struct slot *s);
+    /** Calls Baton; returns what it returns. */
+    int (*call)(struct engine *e, struct slot *s, const char *key);
+    /** The call was accepted. */
+    void (*accepted)(struct engine *e, struct slot *s);
+    /** Its event came: the blocks are the engine's again, and will be given back. */
+    void (*finish)(struct engine *e, struct slot *s, const baton_event_t *event);
+    unsigned char poison; /* what the job's free blocks hold */
+};
+
+struct engine {
+    baton_t *baton;
+    bool lends_thread; /* BATON_PROGRESS_CALLER */
+    const struct options *options;
+    const struct trace *trace;
+    struct meet *meet;
+    const char *name;
+    uint32_t rank_in_engine;
+    struct share share;
+    struct pattern pattern;
+    struct pool pool;
+    const struct engine_job *job;
+    uint32_t num_slots; /* --inflight, and a last one for the gate */
+    struct slot *slots;
+
+    /* Of the phase that runs. */
+    uint32_t phase;
+    const char *phase_name;
+    uint64_t start_ns, end_ns;
+    uint32_t next; /* request to begin next */
+    uint32_t outstanding;
+    bool gate_open;
+    struct tally tally;
+    struct tally_samples samples;
+    uint32_t *verified; /* by request: 1 where this rank found every element right */
+
+    /* Of the whole run. */
+    uint64_t complaints;
+    uint64_t shown_ns; /* when progress was last shown */
+};
+
+int engine_init(struct engine *e, const struct engine_job *job, uint32_t num_blocks, struct why *why);
+void engine_fini(struct engine *e);
+
+/** Replays the engine's share once. Returns when every call has ended; leaves the process where one does not. */
+void engine_run(struct engine *e, uint32_t phase, const char *phase_name);
+
+/** Begins the gate, outside the order of requests. */
+void engine_begin_gate(struct engine *e, uint32_t request);
+
+/** The pattern's number of a request: each phase has its own, so that no phase's bytes pass for another's. */
+uint64_t engine_pattern_request(const struct engine *e, uint32_t request);
+struct pattern_table engine_table(const struct engine *e, const struct slot *s);
+
+/** A line on standard error that begins with who says it. The first ones only: the rest is counted. */
+void engine_complain(struct engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

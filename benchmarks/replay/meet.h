@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * meet: what the ranks of the replay tell each other by MPI of its own, before and after the blocks move: who they are,
+ * whether one of them has an error, and what they counted. Every wait has a deadline: a rank that does not come ends the
+ * process, for MPI cannot be left in order without it.
+ */
+#ifndef REPLAY_MEET_H
+#define REPLAY_MEET_H
+
+#include <stdint.h>
+
+#include "baton.h"
+#include "replay/options.h"
+#include "replay/tally.h"
+#include "replay/why.h"
+
+struct meet_engine {
+    char name[BATON_ENGINE_NAME_MAX];
+    uint32_t tp, pp;
+};
+
+struct meet {
+    MPI_Comm comm;
+    int rank, size;
+    uint64_t deadline_ns; /* of the waits, on this rank's clock */
+    baton_t *progress;    /* a context whose caller lends its thread: it must go on during waits. NULL: none */
+    enum side side;       /* this rank's */
+    uint32_t engine;      /* its number among the engines of that side */
+    uint32_t num_engines[SIDES];
+    struct meet_engine *engines[SIDES];
+};
+
+int meet_init(struct meet *m, MPI_Comm comm);
+void meet_fini(struct meet *m);
+void meet_deadline(struct meet *m, uint64_t ms);
+
+/** Tells every rank's place to all, and numbers the engines of each side in order of rank. 0 or -1, on each rank. */
+int meet_roster(struct meet *m, const baton_open_params_t *self, struct why *why);
+
+/** Agrees on errors: 0 if rc is 0 on all ranks; else -1 on all, with the sentence of the lowest rank that has one. */
+int meet_agree(struct meet *m, int rc, struct why *why);
+
+void meet_barrier(struct meet *m);
+/** Rank 0's number, at all. */
+void meet_tell(struct meet *m, int *number);
+/** Adds numbers up, at rank 0, in place there. */
+void meet_sum(struct meet *m, uint64_t *numbers, size_t count);
+void meet_sum_u32(struct meet *m, uint32_t *numbers, size_t count);
+/** The largest, at rank 0, in place there. */
+void meet_most(struct meet *m, uint64_t *numbers, size_t count);
+/** All ranks' samples, at rank 0, in *all (malloc). 0, or -1 for want of memory there. */
+int meet_gather(struct meet *m, const struct tally_samples *mine, struct tally_samples *all);
+
+/** Ranks of this node whose threads may run on exactly the same CPUs as this one's, itself among them. */
+int meet_cpu_sharers(struct meet *m);
+
+#endif

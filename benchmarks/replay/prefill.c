@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* prefill: see prefill.h. Blocks are poisoned the moment that the offer's event says they are free. */
+#include "replay/prefill.h"
+
+#include "replay/clock.h"
+#include "replay/sabotage.h"
+
+static bool may_begin(struct engine *e, uint32_t request)
+{
+    /* The gate of a broken request needs a block beside the request's own. */
+    return !sabotage_needs_gate(e, request) || e->pool.num_free > share_blocks(&e->share, request);
+}
+
+static void fill(struct engine *e, struct slot *s)
+{
+    const struct pattern_table t = engine_table(e, s);
+    const uint64_t start = clock_ns();
+    pattern_fill(&e->pattern, &t);
+    e->tally.fill_ns += clock_ns() - start;
+    e->tally.fill_bytes += model_token_bytes(e->pattern.geometry, s->num_tokens);
+    sabotage_prepared(e, s);
+}
+
+static int offer(struct engine *e, struct slot *s, const char *key)
+{
+    const char *consumer = e->meet->engines[SIDE_DECODE][s->request % e->meet->num_engines[SIDE_DECODE]].name;
+    const baton_offer_params_t params = {.key = key,
+                                         .blocks = s->blocks,
+                                         .num_blocks = s->num_blocks,
+                                         .num_tokens = s->num_tokens,
+                                         .ttl_ms = e->options->timeout_ms,
+                                         .num_consumers = 1,
+                                         .consumers = &consumer,
+                                         .user = s};
+    return baton_offer(e->baton, &params, NULL, &s->id);
+}
+
+static void offered(struct engine *e, struct slot *s)
+{
+    if (!s->gate)
+        e->tally.offers[0]++;
+    sabotage_offered(e, s);
+}
+
+static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
+{
+    if (event->status != BATON_STATUS_DONE)
+        engine_complain(e, "the offer of request %u ended %s: %s: %s", s->request,
+                        event->status == BATON_STATUS_EXPIRED ? "expired" : "without success",
+                        baton_strerror(event->error), event->detail);
+    if (!s->gate && event->status >= BATON_STATUS_DONE && event->status <= BATON_STATUS_CANCELLED)
+        e->tally.offers[event->status]++;
+}
+
+const struct engine_job prefill_job = {.may_begin = may_begin,
+                                       .prepare = fill,
+                                       .call = offer,
+                                       .accepted = offered,
+                                       .finish = finish,
+                                       .poison = PATTERN_POISON_PRODUCER};

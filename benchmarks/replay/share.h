@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* share: the requests of one engine, every engines-th of the trace, and the pool that they need. Pure. */
+#ifndef REPLAY_SHARE_H
+#define REPLAY_SHARE_H
+
+#include <stdint.h>
+
+#include "replay/trace.h"
+#include "replay/why.h"
+
+struct share {
+    const struct trace *trace;
+    uint32_t engine, engines; /* requests engine, engine + engines, engine + 2 engines … */
+    uint32_t block_tokens;
+};
+
+/** Blocks of request i of the trace. */
+uint32_t share_blocks(const struct share *s, uint32_t request);
+
+/** The share's request with the most blocks; the trace's end (its count) where the share is empty. */
+uint32_t share_largest(const struct share *s);
+
+/**
+ * How many blocks a rank's pool gets. At the most a quarter of the blocks that it moves, so that every block is used
+ * again several times; no more than `inflight` of the largest requests need, nor (as a rule) more than 256 MiB; but
+ * enough for the largest request and `spare` blocks. With pool_bytes, what these hold. 0, or -1 where that is too
+ * little for a request, which *why names.
+ */
+int share_pool(const struct share *s, uint64_t block_bytes, uint64_t pool_bytes, uint32_t inflight, uint32_t spare,
+               uint32_t *num_blocks, struct why *why);
+
+#endif

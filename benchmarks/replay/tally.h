@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tally: what one rank counts in one phase. Fields are 64-bit numbers and nothing else, so that all ranks' tallies are
+   added up as one array. */
+#ifndef REPLAY_TALLY_H
+#define REPLAY_TALLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "baton.h"
+
+struct tally {
+    uint64_t wants[5], offers[5]; /* by how they ended, a baton_status_t; [0]: all */
+    uint64_t refused;             /* calls that returned an error other than BATON_EAGAIN */
+    uint64_t postponed;           /* calls that returned BATON_EAGAIN, and were repeated */
+    uint64_t path_bytes[BATON_PATHS];
+    uint64_t payload_bytes; /* what the wants that were done demanded */
+    uint64_t miscounted;    /* wants whose event told other bytes than that */
+    uint64_t mismatches;    /* elements */
+    uint64_t fill_bytes, fill_ns, verify_bytes, verify_ns;
+    uint64_t handshakes, handshake_ns;
+    uint64_t peers[BATON_PATHS]; /* ordered pairs of ranks, by path */
+};
+
+#define TALLY_NUMBERS (sizeof(struct tally) / sizeof(uint64_t))
+
+/** One want that was done. */
+struct tally_sample {
+    uint64_t total_ns, wait_ns, move_ns; /* move: total less wait */
+};
+
+struct tally_samples {
+    size_t count, room;
+    struct tally_sample *at;
+};
+
+#endif
