@@ -316,13 +316,9 @@ int baton_close(baton_t *b)
         fabric_close(b->fabric, 1);
         return error_set(BATON_EPEER, "transfers did not come to rest; leave the process by baton_exit");
     }
-    int lost = b->lost;
-    /* No rank frees what another may still read. */
-    if (!lost && fabric_agree(b->fabric, "close", 0) != 0)
-        lost = 1;
     paths_destroy(b->paths);
     core_destroy(b->core);
-    rc = fabric_close(b->fabric, lost);
+    rc = fabric_close(b->fabric, b->lost); /* agrees first: no rank frees what another may still read */
     context_free(b);
     return rc;
 }

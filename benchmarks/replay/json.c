@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report_json: the results for programs. A reader may rely on the names while "schema" stays the same. */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "replay/clock.h"
+#include "replay/report.h"
+
+#define SCHEMA_VERSION 1
+
+static json_t *number(uint64_t n)
+{
+    return json_integer((json_int_t)n);
+}
+
+static json_t *quantiles_us(const struct result_quantiles *q)
+{
+    return json_pack("{s:f, s:f, s:f}", "p50", (double)q->p50_ns / 1e3, "p90", (double)q->p90_ns / 1e3, "p99",
+                     (double)q->p99_ns / 1e3);
+}
+
+/* By how they ended. */
+static json_t *endings(const uint64_t *count)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "accepted", number(count[0]), "done",
+                     number(count[BATON_STATUS_DONE]), "failed", number(count[BATON_STATUS_FAILED]), "expired",
+                     number(count[BATON_STATUS_EXPIRED]), "cancelled", number(count[BATON_STATUS_CANCELLED]));
+}
+
+static json_t *paths(const uint64_t *count)
+{
+    return json_pack("{s:o, s:o}", "shm", number(count[BATON_PATH_SHM]), "rma", number(count[BATON_PATH_RMA]));
+}
+
+static json_t *handshakes(const struct result_phase *p)
+{
+    return json_pack("{s:o, s:f, s:f}", "count", number(p->tally.handshakes), "time_ms",
+                     (double)p->tally.handshake_ns / NS_PER_MS, "longest_ms", (double)p->handshake_ns_max / NS_PER_MS);
+}
+
+static double rate(uint64_t bytes, uint64_t ns)
+{
+    return ns == 0 ? 0 : (double)bytes / (double)ns;
+}
+
+static json_t *phase(const struct result_phase *p)
+{
+    const struct tally *t = &p->tally;
+    json_t *o =
+        json_pack("{s:s, s:i, s:o, s:o, s:f, s:f}", "name", p->name, "requests_verified", (int)p->verified_requests,
+                  "payload_bytes", number(t->payload_bytes), "path_bytes", paths(t->path_bytes), "wall_s",
+                  (double)p->wall_ns / NS_PER_S, "payload_gb_per_s", report_gb_per_s(p));
+    json_object_set_new(o, "wants", endings(t->wants));
+    json_object_set_new(o, "offers", endings(t->offers));
+    json_object_set_new(o, "want_to_received_us", quantiles_us(&p->received));
+    json_object_set_new(o, "want_to_match_us", quantiles_us(&p->waited));
+    json_object_set_new(o, "moving_us", quantiles_us(&p->moved));
+    json_object_set_new(o, "handshakes", handshakes(p));
+    json_object_set_new(o, "calls_refused", number(t->refused));
+    json_object_set_new(o, "calls_postponed", number(t->postponed));
+    json_object_set_new(o, "wants_miscounted", number(t->miscounted));
+    json_object_set_new(o, "mismatches", number(t->mismatches));
+    json_object_set_new(o, "fill_gb_per_s", json_real(rate(t->fill_bytes, t->fill_ns)));
+    json_object_set_new(o, "verify_gb_per_s", json_real(rate(t->verify_bytes, t->verify_ns)));
+    return o;
+}
+
+static json_t *side(const struct result *r, enum side which)
+{
+    char layout[32];
+    const struct meet_engine *e = r->meet->engines[which];
+    return json_pack("{s:i, s:i, s:i, s:s}", "engines", (int)r->meet->num_engines[which], "tp", (int)e->tp, "pp",
+                     (int)e->pp, "layout", options_layout_name(r->options->cut[which].layout, layout));
+}
+
+static json_t *options(const struct result *r)
+{
+    const struct options *o = r->options;
+    const struct model_cut *cut = &o->cut[SIDE_PREFILL];
+    json_t *j = json_pack("{s:s?, s:s, s:s, s:i, s:i, s:i, s:f, s:b}", "trace", o->trace, "model", cut->model->name,
+                          "dtype", cut->dtype->name, "layers", (int)cut->layers, "block_tokens", (int)cut->block_tokens,
+                          "inflight", (int)o->inflight, "speed", o->speed, "busy", o->busy);
+    json_object_set_new(j, "pool_bytes", number(o->pool_bytes));
+    json_object_set_new(j, "timeout_ms", number(o->timeout_ms));
+    json_object_set_new(j, "seed", number(o->seed));
+    json_object_set_new(j, "require_path", json_string(options_path_name(o->require_path)));
+    json_object_set_new(j, "sabotage", json_string(options_sabotage_name(o->sabotage)));
+    json_object_set_new(j, "busy_threads_per_rank", number(r->busy_threads));
+    return j;
+}
+
+static json_t *versions(void)
+{
+    char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(mpi, &length);
+    return json_pack("{s:s, s:s, s:s}", "baton_header", BATON_VERSION_STRING, "baton_library", baton_version(), "mpi",
+                     mpi);
+}
+
+static json_t *whole(const struct result *r, bool good)
+{
+    json_t *phases = json_array();
+    for (uint32_t p = 0; p < r->num_phases; p++)
+        json_array_append_new(phases, phase(&r->phases[p]));
+    json_t *o = json_pack("{s:i, s:s, s:b, s:i, s:i, s:o, s:o, s:o}", "schema", SCHEMA_VERSION, "program",
+                          "baton-replay", "good", good, "requests", (int)r->trace->count, "requests_verified",
+                          (int)r->verified_requests, "tokens", number(r->tokens), "blocks", number(r->blocks),
+                          "blocks_verified", number(r->verified_blocks));
+    json_object_set_new(o, "mismatches", number(r->mismatches));
+    json_object_set_new(o, "versions", versions());
+    json_object_set_new(o, "options", options(r));
+    json_object_set_new(o, "prefill", side(r, SIDE_PREFILL));
+    json_object_set_new(o, "decode", side(r, SIDE_DECODE));
+    json_object_set_new(o, "phases", phases);
+    if (r->num_phases > 1 && r->phases[0].received.p50_ns > 0)
+        json_object_set_new(o, "busy_over_idle_want_to_received_p50",
+                            json_real((double)r->phases[1].received.p50_ns / (double)r->phases[0].received.p50_ns));
+    return o;
+}
+
+int report_json(const struct result *r, bool good, const char *path, struct why *why)
+{
+    json_t *o = whole(r, good);
+    errno = 0;
+    const int rc = o != NULL ? json_dump_file(o, path, JSON_INDENT(2)) : -1;
+    json_decref(o);
+    return rc == 0 ? 0 : why_set(why, "--json %s: %s", path, errno ? strerror(errno) : "cannot be written");
+}

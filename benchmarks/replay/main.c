@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * baton-replay: Baton's main test under real traffic. Replays a trace of requests between the prefill and decode ranks
+ * that batonrun started, with every element of every block checked.
+ *
+ *   batonrun --prefill 2x2 --decode 1x4 baton-replay --trace conversation_trace.jsonl --requests 50
+ *
+ * The program of every rank; the main thread is the engine's thread. It initialises MPI itself. Errors of the command
+ * line and the trace are agreed upon before Baton is opened, so that all ranks leave with the same status.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/busy.h"
+#include "replay/decode.h"
+#include "replay/engine.h"
+#include "replay/meet.h"
+#include "replay/prefill.h"
+#include "replay/report.h"
+#include "replay/result.h"
+
+#define STATUS_FAILED 1
+#define STATUS_USAGE 2
+#define MEETING_MS 120000 /* for what lasts no longer than starting does */
+
+/* Bytes a second that even the slowest network moves, for a phase's deadline. */
+#define SLOWEST_BYTES_PER_S 10000000
+
+struct replay {
+    struct options options;
+    struct meet meet;
+    baton_open_params_t self;
+    struct trace trace;
+    struct model_cache cache;
+    baton_cache_t *memory;
+    struct engine engine;
+    struct result result;
+};
+
+/* ---- before Baton ------------------------------------------------------------------------------------------------ */
+
+static int read_role(struct replay *r, int thread_level, struct why *why)
+{
+    r->self = (baton_open_params_t){0};
+    if (baton_role_from_env(&r->self) != 0)
+        return why_set(why, "%s. Start it by batonrun --prefill 1x1 --decode 1x1 baton-replay", baton_errmsg());
+    r->self.progress = thread_level >= MPI_THREAD_MULTIPLE ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
+    return 0;
+}
+
+static int read_trace(struct replay *r, struct why *why)
+{
+    const struct options *o = &r->options;
+    if (o->trace == NULL)
+        return trace_make(o->requests, o->seed, &r->trace, why);
+    if (trace_open(o->trace, o->requests, &r->trace, why) != 0)
+        return -1;
+    if (o->requests_given && r->trace.count < o->requests)
+        return why_set(why, "%s has %u requests, and --requests asks for %u", o->trace, r->trace.count, o->requests);
+    return 0;
+}
+
+/* The rank's cache: its geometry, with as many blocks as --pool or the trace say. */
+static int size_cache(struct replay *r, struct why *why)
+{
+    const struct options *o = &r->options;
+    const struct model_cut *cut = &o->cut[r->meet.side];
+    const struct model_seat seat = {r->self.tp, r->self.pp, r->self.tp_rank, r->self.pp_rank};
+    const uint32_t spare = o->sabotage == SABOTAGE_STALE;
+    uint32_t num_blocks;
+    r->engine.share = (struct share){&r->trace, r->meet.engine, r->meet.num_engines[r->meet.side], cut->block_tokens};
+    if (model_cache_init(&r->cache, cut, &seat, 1, why) != 0)
+        return -1;
+    const uint64_t block_bytes = model_block_bytes(&r->cache.geometry);
+    model_cache_fini(&r->cache);
+    if (share_pool(&r->engine.share, block_bytes, o->pool_bytes, o->inflight, spare, &num_blocks, why) != 0)
+        return -1;
+    return model_cache_init(&r->cache, cut, &seat, num_blocks, why);
+}
+
+/* Every rank takes every step, whatever it found in the one before is agreed upon: 0 on all, or -1 on all. */
+static int prepare(struct replay *r, int options_rc, int thread_level, struct why *why)
+{
+    if (meet_agree(&r->meet, options_rc, why) != 0 || meet_agree(&r->meet, read_role(r, thread_level, why), why) != 0 ||
+        meet_agree(&r->meet, meet_roster(&r->meet, &r->self, why), why) != 0 ||
+        meet_agree(&r->meet, read_trace(r, why), why) != 0)
+        return -1;
+    return meet_agree(&r->meet, size_cache(r, why), why);
+}
+
+/* ---- with Baton -------------------------------------------------------------------------------------------------- */
+
+static int start_engine(struct replay *r, struct why *why)
+{
+    struct engine *e = &r->engine;
+    e->options = &r->options;
+    e->trace = &r->trace;
+    e->meet = &r->meet;
+    e->name = r->self.engine;
+    e->rank_in_engine = r->self.pp_rank * r->self.tp + r->self.tp_rank;
+    e->lends_thread = r->self.progress == BATON_PROGRESS_CALLER;
+    if (e->lends_thread)
+        r->meet.progress = e->baton;
+    if (pattern_init(&e->pattern, &r->cache.geometry, baton_cache_base(r->memory), r->options.seed, why) != 0)
+        return -1;
+    const struct engine_job *job = r->meet.side == SIDE_PREFILL ? &prefill_job : &decode_job;
+    return engine_init(e, job, r->cache.geometry.num_blocks, why);
+}
+
+/* baton_open and baton_start give every rank the same error; cache_create is local. A start that ran out of time may
+   have left a rank in the middle of it: then MPI cannot be finalised. */
+static int start_baton(struct replay *r, struct why *why)
+{
+    int rc = baton_open(r->meet.comm, &r->self, &r->engine.baton);
+    if (rc != 0)
+        return why_set(why, "baton_open: %s: %s", baton_errname(rc), baton_errmsg());
+    rc = baton_cache_create(r->engine.baton, &r->cache.geometry, BATON_MEMORY_HOST, &r->memory);
+    if (rc != 0)
+        why_set(why, "baton_cache_create: %s: %s", baton_errname(rc), baton_errmsg());
+    if (meet_agree(&r->meet, rc, why) != 0)
+        return -1;
+    rc = baton_start(r->engine.baton);
+    if (rc != 0)
+        why_set(why, "baton_start: %s: %s", baton_errname(rc), baton_errmsg());
+    if (rc == BATON_ETIMEDOUT || rc == BATON_EPEER) {
+        fprintf(stderr, "baton-replay: rank %d: %s\n", r->meet.rank, why->text);
+        baton_exit(STATUS_FAILED);
+    }
+    return rc != 0 ? -1 : meet_agree(&r->meet, start_engine(r, why), why);
+}
+
+/* Longer than any run that goes on: the trace's arrivals, its bytes over the slowest network, and some deadlines. */
+static uint64_t phase_ms(const struct replay *r)
+{
+    const struct model_cut *cut = &r->options.cut[SIDE_PREFILL];
+    const struct trace *t = &r->trace;
+    uint64_t tokens = 0, span_ms = t->requests[t->count - 1].arrival_ms - t->requests[0].arrival_ms;
+    for (uint32_t i = 0; i < t->count; i++)
+        tokens += t->requests[i].tokens;
+    const uint64_t bytes = tokens * cut->layers * 2 * cut->model->heads * cut->model->head_size * cut->dtype->bytes;
+    uint64_t ms = MEETING_MS + 4 * (uint64_t)r->options.timeout_ms + bytes / (SLOWEST_BYTES_PER_S / 1000);
+    if (r->options.speed > 0)
+        ms += (uint64_t)((double)span_ms / r->options.speed);
+    return ms;
+}
+
+static int run_phase(struct replay *r, const char *name, struct why *why)
+{
+    baton_stats_t before = {0};
+    struct result *result = &r->result;
+    baton_stats(r->engine.baton, &before);
+    meet_deadline(&r->meet, phase_ms(r));
+    engine_run(&r->engine, result->num_phases, name);
+    return result_collect(&result->phases[result->num_phases++], &r->engine, &before, why);
+}
+
+static int run_busy_phase(struct replay *r, struct why *why)
+{
+    struct busy busy;
+    r->result.busy_threads = busy_threads(meet_cpu_sharers(&r->meet));
+    const int rc = busy_start(&busy, r->result.busy_threads, why);
+    if (meet_agree(&r->meet, rc, why) != 0) {
+        if (rc == 0)
+            busy_stop(&busy);
+        return -1;
+    }
+    const int ran = run_phase(r, "busy", why);
+    busy_stop(&busy);
+    return ran;
+}
+
+/* Rank 0's judgement, printed there: the exit status of all. */
+static int conclude(struct replay *r)
+{
+    struct why why;
+    int status = 0;
+    if (r->meet.rank == 0) {
+        result_finish(&r->result);
+        status = result_is_good(&r->result) ? 0 : STATUS_FAILED;
+        if (r->options.json && report_json(&r->result, status == 0, r->options.json, &why) != 0) {
+            fprintf(stderr, "baton-replay: %s\n", why.text);
+            status = STATUS_FAILED;
+        }
+        report_print(&r->result);
+    }
+    meet_tell(&r->meet, &status);
+    return status;
+}
+
+static int replay(struct replay *r, struct why *why)
+{
+    r->result = (struct result){.options = &r->options, .trace = &r->trace, .meet = &r->meet};
+    if (start_baton(r, why) != 0 || run_phase(r, "idle", why) != 0)
+        return -1;
+    if (r->options.busy && run_busy_phase(r, why) != 0)
+        return -1;
+    return conclude(r);
+}
+
+/* Closes Baton and gives the status that the process leaves with; where a peer was lost, it leaves here. */
+static int end(struct replay *r, int status)
+{
+    if (r->engine.baton == NULL)
+        return status;
+    r->meet.progress = NULL;
+    const int rc = baton_close(r->engine.baton);
+    if (rc == 0)
+        return status;
+    fprintf(stderr, "baton-replay: rank %d: baton_close: %s: %s\n", r->meet.rank, baton_errname(rc), baton_errmsg());
+    fflush(NULL);
+    if (rc == BATON_EPEER)
+        baton_exit(STATUS_FAILED);
+    return STATUS_FAILED;
+}
+
+static void free_all(struct replay *r)
+{
+    engine_fini(&r->engine);
+    result_fini(&r->result);
+    model_cache_fini(&r->cache);
+    trace_fini(&r->trace);
+    meet_fini(&r->meet);
+}
+
+static int report_error(const struct replay *r, const struct why *why, int status)
+{
+    if (r->meet.rank == 0)
+        fprintf(stderr, "baton-replay: %s\n", why->text);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct why why = {0};
+    struct replay r = {0};
+    int level, status;
+    const int rc = options_read(&r.options, argc, argv, &why);
+    if (rc == 0 && r.options.help) {
+        options_help();
+        return 0;
+    }
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS || meet_init(&r.meet, MPI_COMM_WORLD)) {
+        fputs("baton-replay: MPI does not start\n", stderr);
+        return STATUS_FAILED;
+    }
+    meet_deadline(&r.meet, MEETING_MS);
+    if (prepare(&r, rc, level, &why) != 0) {
+        status = report_error(&r, &why, STATUS_USAGE);
+    } else {
+        status = replay(&r, &why);
+        if (status < 0)
+            status = report_error(&r, &why, STATUS_FAILED);
+        status = end(&r, status);
+    }
+    free_all(&r);
+    MPI_Finalize();
+    return status;
+}

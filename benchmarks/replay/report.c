@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report: the table. A column for each phase, and where there are two, the busy one's times over the idle one's. */
+#include "replay/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "replay/clock.h"
+
+#define CELL 24
+
+typedef void cell_writer(const struct result_phase *p, char *cell);
+
+static double rate(uint64_t bytes, uint64_t ns)
+{
+    return ns == 0 ? 0 : (double)bytes / (double)ns;
+}
+
+double report_gb_per_s(const struct result_phase *p)
+{
+    return rate(p->tally.payload_bytes, p->wall_ns);
+}
+
+static void write_time(uint64_t ns, char *cell)
+{
+    if (ns < 10 * NS_PER_MS)
+        snprintf(cell, CELL, "%.1f us", (double)ns / 1e3);
+    else
+        snprintf(cell, CELL, "%.2f ms", (double)ns / 1e6);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void row(const struct result *r, const char *label, cell_writer *write)
+{
+    printf("  %-34s", label);
+    for (uint32_t p = 0; p < r->num_phases; p++) {
+        char cell[CELL];
+        write(&r->phases[p], cell);
+        printf(" %16s", cell);
+    }
+    putchar('\n');
+}
+
+static void time_row(const struct result *r, const char *label, uint64_t idle_ns, uint64_t busy_ns)
+{
+    char cell[CELL];
+    write_time(idle_ns, cell);
+    printf("  %-34s %16s", label, cell);
+    if (r->num_phases > 1) {
+        write_time(busy_ns, cell);
+        printf(" %16s", cell);
+        if (idle_ns > 0)
+            printf(" %11.2f", (double)busy_ns / (double)idle_ns);
+    }
+    putchar('\n');
+}
+
+static void quantile_rows(const struct result *r, const char *what, const struct result_quantiles *idle,
+                          const struct result_quantiles *busy)
+{
+    char label[40];
+    snprintf(label, sizeof label, "%s p50", what);
+    time_row(r, label, idle->p50_ns, busy->p50_ns);
+    snprintf(label, sizeof label, "%*s p90", (int)strlen(what), "");
+    time_row(r, label, idle->p90_ns, busy->p90_ns);
+    snprintf(label, sizeof label, "%*s p99", (int)strlen(what), "");
+    time_row(r, label, idle->p99_ns, busy->p99_ns);
+}
+
+static void write_name(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%s", p->name);
+}
+
+static void write_verified(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%u", p->verified_requests);
+}
+
+static void write_shm(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_SHM]);
+}
+
+static void write_rma(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_RMA]);
+}
+
+static void write_wall(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%.3f s", (double)p->wall_ns / NS_PER_S);
+}
+
+static void write_rate(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%.3f GB/s", report_gb_per_s(p));
+}
+
+static void write_fill(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%.2f GB/s", rate(p->tally.fill_bytes, p->tally.fill_ns));
+}
+
+static void write_verify(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%.2f GB/s", rate(p->tally.verify_bytes, p->tally.verify_ns));
+}
+
+static void write_wants(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.wants[0]);
+}
+
+static void write_handshakes(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu, %.2f ms", (unsigned long long)p->tally.handshakes,
+             (double)p->tally.handshake_ns / NS_PER_MS);
+}
+
+static void write_postponed(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.postponed);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static void print_side(const struct result *r, enum side side, const char *name)
+{
+    char layout[32];
+    const struct meet_engine *e = r->meet->engines[side];
+    printf("%s: %u engines, tp %u, pp %u each, %s\n", name, r->meet->num_engines[side], e->tp, e->pp,
+           options_layout_name(r->options->cut[side].layout, layout));
+}
+
+static void print_head(const struct result *r)
+{
+    const struct options *o = r->options;
+    const struct model_cut *cut = &o->cut[SIDE_PREFILL];
+    const struct tally *t = &r->phases[0].tally;
+    printf("baton-replay, libbaton %s\n", baton_version());
+    printf("model: %s, %u of %u layers, %s, %u tokens a block\n", cut->model->name, cut->layers, cut->model->layers,
+           cut->dtype->name, cut->block_tokens);
+    print_side(r, SIDE_PREFILL, "prefill");
+    print_side(r, SIDE_DECODE, "decode");
+    printf("trace: %s, %u requests, %llu tokens, %llu blocks; %u outstanding an engine\n", o->trace ? o->trace : "made",
+           r->trace->count, (unsigned long long)r->tokens, (unsigned long long)r->blocks, o->inflight);
+    printf("paths: %llu pairs of ranks by shm, %llu by rma\n", (unsigned long long)t->peers[BATON_PATH_SHM],
+           (unsigned long long)t->peers[BATON_PATH_RMA]);
+    if (r->busy_threads > 0)
+        printf("busy: %u computing threads beside each rank's own\n", r->busy_threads);
+    putchar('\n');
+}
+
+static void print_times(const struct result *r)
+{
+    const struct result_phase *idle = &r->phases[0], *busy = &r->phases[1];
+    quantile_rows(r, "want to received", &idle->received, &busy->received);
+    quantile_rows(r, "  of it to the match", &idle->waited, &busy->waited);
+    quantile_rows(r, "  of it moving", &idle->moved, &busy->moved);
+}
+
+void report_print(const struct result *r)
+{
+    print_head(r);
+    if (r->num_phases > 1)
+        printf("  %-34s %16s %16s %11s\n", "", r->phases[0].name, r->phases[1].name, "busy / idle");
+    else
+        row(r, "", write_name);
+    row(r, "requests verified", write_verified);
+    row(r, "bytes by shm", write_shm);
+    row(r, "bytes by rma", write_rma);
+    row(r, "wall time", write_wall);
+    row(r, "payload / wall time", write_rate);
+    row(r, "wants, over all decode ranks", write_wants);
+    print_times(r);
+    row(r, "handshakes, time in all", write_handshakes);
+    row(r, "calls postponed at a limit", write_postponed);
+    row(r, "filled, each prefill rank", write_fill);
+    row(r, "checked, each decode rank", write_verify);
+    puts("\nWall time runs from the common start to the last event, and includes filling and checking every block.\n"
+         "A want's time to the match includes the wait for its prefill; moving is what follows, up to its event.\n");
+    printf("verified %u/%u requests, %llu blocks, %llu mismatches\n", r->verified_requests, r->trace->count,
+           (unsigned long long)r->verified_blocks, (unsigned long long)r->mismatches);
+    fflush(stdout);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report: the results in print, and as JSON. Rank 0 only. */
+#ifndef REPLAY_REPORT_H
+#define REPLAY_REPORT_H
+
+#include "replay/result.h"
+#include "replay/why.h"
+
+/** The table on standard output, and the line "verified N/N requests, M blocks, 0 mismatches" as its last. */
+void report_print(const struct result *r);
+
+/** The same figures as JSON, units in the names, into the file at `path`. 0, or -1 with *why. */
+int report_json(const struct result *r, bool good, const char *path, struct why *why);
+
+/** Payload over wall time, in 10^9 bytes a second. */
+double report_gb_per_s(const struct result_phase *p);
+
+#endif

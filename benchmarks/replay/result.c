@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* result: see result.h. */
+#include "replay/result.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- quantiles --------------------------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Nearest rank: the smallest value that at least that share of all do not exceed. */
+static uint64_t quantile(const uint64_t *sorted, size_t count, unsigned percent)
+{
+    return count == 0 ? 0 : sorted[(count * percent + 99) / 100 - 1];
+}
+
+/* Quantiles of one of the three numbers of each sample, the `which`-th. `room` is for the sorting. */
+static struct result_quantiles quantiles(const struct tally_samples *s, size_t which, uint64_t *room)
+{
+    for (size_t i = 0; i < s->count; i++)
+        room[i] = ((const uint64_t *)&s->at[i])[which];
+    qsort(room, s->count, sizeof *room, by_size);
+    return (struct result_quantiles){quantile(room, s->count, 50), quantile(room, s->count, 90),
+                                     quantile(room, s->count, 99)};
+}
+
+static int collect_times(struct result_phase *out, struct engine *e)
+{
+    struct tally_samples all;
+    int rc = meet_gather(e->meet, &e->samples, &all);
+    if (rc != 0 || e->meet->rank != 0)
+        return rc;
+    uint64_t *room = malloc((all.count + 1) * sizeof *room);
+    if (room != NULL) {
+        out->samples = all.count;
+        out->received = quantiles(&all, 0, room);
+        out->waited = quantiles(&all, 1, room);
+        out->moved = quantiles(&all, 2, room);
+    }
+    free(room);
+    free(all.at);
+    return room != NULL ? 0 : -1;
+}
+
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
+
+static void collect_tally(struct result_phase *out, struct engine *e, const baton_stats_t *before)
+{
+    baton_stats_t now = {0};
+    struct tally t = e->tally;
+    uint64_t numbers[TALLY_NUMBERS], most[2] = {e->end_ns - e->start_ns, 0};
+    if (baton_stats(e->baton, &now) == 0) {
+        t.handshakes = now.handshakes - before->handshakes;
+        t.handshake_ns = now.handshake_ns_sum - before->handshake_ns_sum;
+        most[1] = t.handshakes > 0 ? now.handshake_ns_max : 0;
+        for (unsigned path = 0; path < BATON_PATHS; path++)
+            t.peers[path] = now.peers[path];
+    }
+    memcpy(numbers, &t, sizeof t);
+    meet_sum(e->meet, numbers, TALLY_NUMBERS);
+    meet_most(e->meet, most, 2);
+    memcpy(&out->tally, numbers, sizeof out->tally);
+    out->wall_ns = most[0];
+    out->handshake_ns_max = most[1];
+}
+
+static int collect_verified(struct result_phase *out, struct engine *e)
+{
+    const struct meet *m = e->meet;
+    const uint32_t count = e->trace->count;
+    meet_sum_u32(e->meet, e->verified, count);
+    if (m->rank != 0)
+        return 0;
+    out->verified = calloc(count, sizeof *out->verified);
+    if (out->verified == NULL)
+        return -1;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct meet_engine *decode = &m->engines[SIDE_DECODE][i % m->num_engines[SIDE_DECODE]];
+        out->verified[i] = e->verified[i] == decode->tp * decode->pp;
+        out->verified_requests += out->verified[i];
+    }
+    return 0;
+}
+
+int result_collect(struct result_phase *out, struct engine *e, const baton_stats_t *before, struct why *why)
+{
+    *out = (struct result_phase){.name = e->phase_name};
+    meet_barrier(e->meet);
+    collect_tally(out, e, before);
+    int rc = collect_verified(out, e);
+    rc |= collect_times(out, e);
+    if (rc != 0)
+        why_set(why, "no memory for the results");
+    return meet_agree(e->meet, rc, why);
+}
+
+/* ---- all phases -------------------------------------------------------------------------------------------------- */
+
+static bool verified_always(const struct result *r, uint32_t request)
+{
+    for (uint32_t p = 0; p < r->num_phases; p++)
+        if (!r->phases[p].verified[request])
+            return false;
+    return true;
+}
+
+void result_finish(struct result *r)
+{
+    for (uint32_t i = 0; i < r->trace->count; i++) {
+        const uint32_t tokens = r->trace->requests[i].tokens;
+        const uint32_t blocks = model_blocks(tokens, r->options->cut[SIDE_DECODE].block_tokens);
+        const bool verified = verified_always(r, i);
+        r->tokens += tokens;
+        r->blocks += blocks;
+        r->verified_requests += verified;
+        r->verified_blocks += verified ? blocks : 0;
+    }
+    for (uint32_t p = 0; p < r->num_phases; p++)
+        r->mismatches += r->phases[p].tally.mismatches;
+}
+
+void result_fini(struct result *r)
+{
+    for (uint32_t p = 0; p < r->num_phases; p++)
+        free(r->phases[p].verified);
+}
+
+/* ---- judgement --------------------------------------------------------------------------------------------------- */
+
+static bool refuse(const struct result_phase *p, uint64_t count, const char *what)
+{
+    if (count == 0)
+        return true;
+    fprintf(stderr, "baton-replay: %s run: %llu %s\n", p->name, (unsigned long long)count, what);
+    return false;
+}
+
+static bool path_is_good(const struct result *r, const struct result_phase *p)
+{
+    const baton_path_t required = r->options->require_path;
+    const char *name = options_path_name(required);
+    uint64_t other = 0;
+    if (required == BATON_PATH_NONE)
+        return true;
+    for (unsigned path = 0; path < BATON_PATHS; path++)
+        other += path != required ? p->tally.path_bytes[path] : 0;
+    if (other == 0 && p->tally.path_bytes[required] == p->tally.payload_bytes && p->tally.payload_bytes > 0)
+        return true;
+    fprintf(stderr, "baton-replay: %s run: --require-path %s: %llu of %llu bytes moved by %s, %llu by another path\n",
+            p->name, name, (unsigned long long)p->tally.path_bytes[required],
+            (unsigned long long)p->tally.payload_bytes, name, (unsigned long long)other);
+    return false;
+}
+
+static bool phase_is_good(const struct result *r, const struct result_phase *p)
+{
+    const struct tally *t = &p->tally;
+    bool good = refuse(p, t->refused, "calls were refused");
+    good &= refuse(p, t->wants[0] - t->wants[BATON_STATUS_DONE], "wants did not end done");
+    good &= refuse(p, t->offers[0] - t->offers[BATON_STATUS_DONE], "offers did not end done");
+    good &= refuse(p, t->miscounted, "wants told another number of bytes than was demanded");
+    good &= refuse(p, t->mismatches, "elements were wrong");
+    return path_is_good(r, p) && good;
+}
+
+bool result_is_good(const struct result *r)
+{
+    bool good = r->verified_requests == r->trace->count && r->mismatches == 0;
+    for (uint32_t p = 0; p < r->num_phases; p++)
+        good &= phase_is_good(r, &r->phases[p]);
+    return good;
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_api: the library from outside, by its public header alone, on any number of ranks: the first half (at least one)
+ * is the prefill engine "p", the rest the decode engine "d"; one rank alone is both.
+ */
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "baton.h"
+#include "harness.h"
+
+#define LAYERS 2
+#define HEADS 12 /* divides by 1, 2 and 3 */
+#define BLOCKS 64
+#define BLOCK_TOKENS 16
+
+struct fixture {
+    baton_t *b;
+    baton_cache_t *cache;
+    baton_open_params_t me;
+    baton_geometry_t geometry;
+    baton_tensor_t tensors[LAYERS];
+    bool producer, consumer;
+    const char *engine; /* where wants go */
+};
+
+static void who(struct fixture *f)
+{
+    int half = harness.size > 1 ? harness.size / 2 : 1;
+    bool first = harness.rank < half;
+    f->producer = first;
+    f->consumer = !first || harness.size == 1;
+    f->engine = "p";
+    f->me = (baton_open_params_t){.role = harness.size == 1 ? BATON_ROLE_BOTH : first ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
+                                  .tp = (uint32_t)(first ? half : harness.size - half),
+                                  .pp = 1,
+                                  .tp_rank = (uint32_t)(first ? harness.rank : harness.rank - half)};
+    strcpy(f->me.engine, first ? "p" : "d");
+}
+
+static void shape(struct fixture *f, const char *model)
+{
+    uint32_t heads = HEADS / f->me.tp;
+    f->geometry = (baton_geometry_t){.elem_bytes = 2,
+                                     .planes = 2,
+                                     .block_tokens = BLOCK_TOKENS,
+                                     .head_size = 32,
+                                     .num_blocks = BLOCKS,
+                                     .heads_total = HEADS,
+                                     .head_first = heads * f->me.tp_rank,
+                                     .head_count = heads,
+                                     .layers_total = LAYERS,
+                                     .layer_count = LAYERS};
+    strcpy(f->geometry.model, model);
+    strcpy(f->geometry.dtype, "bf16");
+    CHECK_EQ(baton_geometry_layout(&f->geometry, f->tensors, f->producer ? 0 : BATON_LAYOUT_KV_FUSED), 0);
+}
+
+static void failed(const char *what)
+{
+    fprintf(stderr, "# rank %d: %s: %s\n", harness.rank, what, baton_errmsg());
+    MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
+}
+
+static void up(struct fixture *f, const char *model, baton_progress_mode_t mode)
+{
+    memset(f, 0, sizeof *f);
+    who(f);
+    f->me.progress = mode;
+    shape(f, model);
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f->me, &f->b), 0))
+        failed("open");
+    CHECK_EQ(baton_cache_create(f->b, &f->geometry, BATON_MEMORY_HOST, &f->cache), 0);
+    if (!CHECK_EQ(baton_start(f->b), 0))
+        failed("start");
+    memset(baton_cache_base(f->cache), 0xa5, f->geometry.bytes);
+}
+
+static void down(struct fixture *f)
+{
+    CHECK_EQ(baton_close(f->b), 0);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* The next event, within 20 s. */
+static baton_event_t next_event(struct fixture *f)
+{
+    baton_event_t e = {0};
+    struct pollfd p = {.fd = baton_event_fd(f->b), .events = POLLIN};
+    double until = now_ms() + 20000;
+    int n;
+    while ((n = baton_poll(f->b, &e, 1)) == 0 && now_ms() < until) {
+        if (f->me.progress == BATON_PROGRESS_CALLER)
+            baton_progress(f->b);
+        else
+            poll(&p, 1, 100);
+    }
+    CHECK_EQ(n, 1);
+    return e;
+}
+
+static void ends(struct fixture *f, baton_id_t id, baton_status_t status, int error)
+{
+    baton_event_t e = next_event(f);
+    CHECK_EQ(e.id, id);
+    CHECK_EQ(e.status, status);
+    if (!CHECK_EQ(e.error, error))
+        fprintf(stderr, "# rank %d: %s: %s\n", harness.rank, e.key, e.detail);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static uint16_t *entry(struct fixture *f, const uint32_t *blocks, uint32_t l, uint32_t p, uint32_t h, uint32_t t)
+{
+    const baton_strides_t *s = &f->tensors[l].stride;
+    return (void *)((char *)baton_cache_base(f->cache) + (int64_t)f->tensors[l].offset +
+                    blocks[t / BLOCK_TOKENS] * s->block + p * s->plane + h * s->head + t % BLOCK_TOKENS * s->token);
+}
+
+static long walk(struct fixture *f, const uint32_t *blocks, uint32_t tokens, unsigned seed, bool fill)
+{
+    long wrong = 0;
+    for (uint32_t l = 0; l < LAYERS; l++)
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t h = 0; h < f->geometry.head_count; h++)
+                for (uint32_t t = 0; t < (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS; t++) {
+                    uint16_t *at = entry(f, blocks, l, p, h, t);
+                    for (uint32_t c = 0; c < 32; c++) {
+                        uint32_t head = f->geometry.head_first + h;
+                        uint16_t right = (uint16_t)((seed * 7919 + l * 4099 + p * 2053 + head * 127 + t) * 31 + c);
+                        if (t >= tokens)
+                            right = 0xa5a5;
+                        if (fill && t < tokens)
+                            at[c] = right;
+                        else if (!fill)
+                            wrong += at[c] != right;
+                    }
+                }
+    return wrong;
+}
+
+static void scatter(uint32_t *blocks, uint32_t n, uint32_t first, uint32_t step)
+{
+    for (uint32_t i = 0; i < n; i++)
+        blocks[i] = (first + i * step) % BLOCKS;
+}
+
+static baton_id_t offer(struct fixture *f, const char *key, const uint32_t *blocks, uint32_t tokens, uint32_t ttl_ms)
+{
+    baton_id_t id = 0;
+    baton_offer_params_t o = {.key = key,
+                              .blocks = blocks,
+                              .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
+                              .num_tokens = tokens,
+                              .ttl_ms = ttl_ms};
+    CHECK_EQ(baton_offer(f->b, &o, NULL, &id), 0);
+    return id;
+}
+
+static baton_id_t want(struct fixture *f, const char *key, const uint32_t *blocks, uint32_t tokens, uint32_t timeout_ms)
+{
+    baton_id_t id = 0;
+    baton_want_params_t w = {.key = key,
+                             .engine = f->engine,
+                             .blocks = blocks,
+                             .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
+                             .num_tokens = tokens,
+                             .timeout_ms = timeout_ms};
+    CHECK_EQ(baton_want(f->b, &w, &id), 0);
+    return id;
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
+
+static void move_some(struct fixture *f)
+{
+    uint32_t from[32], to[32];
+    for (unsigned i = 0; i < 8; i++) {
+        uint32_t tokens = 1 + 61 * i, n = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+        char key[16];
+        snprintf(key, sizeof key, "r%u", i);
+        scatter(from, n, i, 7);
+        scatter(to, n, 3 + i + 16 * (harness.size == 1), 5);
+        if (harness.size == 1) /* one cache: the two halves of it */
+            for (uint32_t k = 0; k < n; k++) {
+                from[k] = k;
+                to[k] = BLOCKS - 1 - k;
+            }
+        memset(baton_cache_base(f->cache), 0xa5, f->geometry.bytes);
+        if (f->producer)
+            walk(f, from, tokens, i, true);
+        baton_id_t o = 0, w = 0;
+        if (i % 2 && f->consumer)
+            w = want(f, key, to, tokens, 10000);
+        if (f->producer)
+            o = offer(f, key, from, tokens, 10000);
+        if (!(i % 2) && f->consumer)
+            w = want(f, key, to, tokens, 10000);
+        memset(from, 0, sizeof from); /* the arrays are the caller's again */
+        uint32_t kept[32];
+        memcpy(kept, to, sizeof kept);
+        memset(to, 0, sizeof to);
+        for (int e = 0; e < (o != 0) + (w != 0); e++) {
+            baton_event_t event = next_event(f);
+            CHECK_EQ(event.status, BATON_STATUS_DONE);
+            if (event.type == BATON_EVENT_WANT) {
+                CHECK_EQ(event.id, w);
+                CHECK_EQ(event.bytes, (uint64_t)tokens * f->geometry.head_count * 2 * LAYERS * 64);
+                CHECK_EQ(walk(f, kept, tokens, i, false), 0);
+            } else {
+                CHECK_EQ(event.id, o);
+            }
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void moves_every_byte(void)
+{
+    struct fixture f;
+    baton_stats_t s;
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    move_some(&f);
+    CHECK_EQ(baton_stats(f.b, &s), 0);
+    CHECK_EQ(s.wants_done, f.consumer ? 8 : 0);
+    CHECK_EQ(s.offers_done, f.producer ? 8 : 0);
+    CHECK_EQ(s.handshakes, f.consumer ? 1 : 0);
+    CHECK_EQ(s.messages_bad, 0);
+    CHECK_EQ(s.peers[BATON_PATH_SHM] + s.peers[BATON_PATH_RMA], (uint32_t)harness.size);
+    down(&f);
+}
+
+static void moves_with_the_callers_thread(void)
+{
+    struct fixture f;
+    up(&f, "m", BATON_PROGRESS_CALLER);
+    /* Every rank must lend its thread until all are done, so no barrier may stand between: one request. */
+    uint32_t blocks[2] = {1, 2}, to[2] = {9, 5};
+    int open = 0, all = 1;
+    if (f.producer) {
+        walk(&f, blocks, 20, 1, true);
+        offer(&f, "k", blocks, 20, 10000);
+        open++;
+    }
+    if (f.consumer) {
+        want(&f, "k", to, 20, 10000);
+        open++;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    for (double until = now_ms() + 20000; all && now_ms() < until;) {
+        baton_event_t e;
+        CHECK(baton_progress(f.b) >= 0);
+        if (baton_poll(f.b, &e, 1) == 1) {
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+            open--;
+        }
+        if (open == 0 && request == MPI_REQUEST_NULL && all)
+            MPI_Ibarrier(MPI_COMM_WORLD, &request);
+        int done = 0;
+        if (request != MPI_REQUEST_NULL)
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        all = !done;
+    }
+    CHECK_EQ(open, 0);
+    if (f.consumer)
+        CHECK_EQ(walk(&f, to, 20, 1, false), 0);
+    down(&f);
+}
+
+static void two_contexts_work_side_by_side(void)
+{
+    struct fixture a, b;
+    up(&a, "m", BATON_PROGRESS_THREAD);
+    up(&b, "m", BATON_PROGRESS_THREAD);
+    move_some(&a);
+    move_some(&b);
+    down(&a);
+    down(&b);
+}
+
+static void refuses_bad_calls(void)
+{
+    struct fixture f;
+    uint32_t good[2] = {1, 2}, outside[2] = {1, BLOCKS};
+    char long_key[80];
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    memset(long_key, 'k', sizeof long_key);
+    long_key[sizeof long_key - 1] = '\0';
+    baton_want_params_t w = {.key = "k", .engine = "p", .blocks = good, .num_blocks = 2, .num_tokens = 32};
+    baton_offer_params_t o = {.key = "k", .blocks = good, .num_blocks = 2, .num_tokens = 32};
+    baton_want_params_t bad = w;
+    baton_id_t id = 77;
+    bad.engine = "nobody";
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EENGINE);
+    CHECK_HAS(baton_errmsg(), "nobody");
+    bad = w;
+    bad.blocks = outside;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EBLOCK);
+    CHECK_HAS(baton_errmsg(), "blocks[1] is 64, the cache has 64 blocks");
+    bad = w;
+    bad.num_tokens = 33;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ETOKENS);
+    bad = w;
+    bad.key = long_key;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EKEY);
+    bad.key = "";
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EKEY);
+    bad = w;
+    bad.mode = BATON_MODE_PUSH;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ENOSYS);
+    o.blocks = outside;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EBLOCK);
+    o.blocks = good;
+    o.num_tokens = 0;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ETOKENS);
+    o.num_tokens = 32;
+    o.consumers = (const char *const[]){"nobody"};
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EENGINE);
+    CHECK_EQ(id, 77); /* outputs are set only on success */
+    CHECK_EQ(baton_cancel(f.b, 123456), BATON_EINVAL);
+    CHECK_EQ(baton_start(f.b), BATON_ESTATE);
+    CHECK_EQ(baton_progress(f.b), BATON_ESTATE);
+    baton_event_t e;
+    CHECK_EQ(baton_poll(f.b, &e, 1), 0);
+    down(&f);
+}
+
+static void every_call_has_its_end(void)
+{
+    struct fixture f;
+    uint32_t blocks[2] = {1, 2};
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    if (f.producer) { /* nobody wants these */
+        baton_id_t a = offer(&f, "expires", blocks, 20, 50);
+        ends(&f, a, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        a = offer(&f, "cancelled", blocks, 20, 60000);
+        baton_id_t b = offer(&f, "cancelled", blocks, 20, 60000);
+        ends(&f, b, BATON_STATUS_FAILED, BATON_EEXIST);
+        CHECK_EQ(baton_cancel(f.b, a), 0);
+        ends(&f, a, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+        CHECK_EQ(baton_cancel(f.b, a), 0); /* again: no error, no event */
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (f.consumer) {
+        double since = now_ms();
+        baton_id_t w = want(&f, "expires", blocks, 20, 60000);
+        ends(&f, w, BATON_STATUS_FAILED, BATON_EGONE);
+        CHECK(now_ms() - since < 5000); /* told at once, not at the deadline */
+        since = now_ms();
+        w = want(&f, "never offered", blocks, 20, 200);
+        ends(&f, w, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        CHECK(now_ms() - since >= 200 && now_ms() - since < 1200);
+        w = want(&f, "also never", blocks, 20, 60000);
+        CHECK_EQ(baton_cancel(f.b, w), 0);
+        ends(&f, w, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (f.producer) { /* all ranks that read here have cancelled: a late offer learns it at once */
+        baton_id_t o = offer(&f, "also never", blocks, 20, 60000);
+        ends(&f, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (f.producer) {
+        baton_id_t o = offer(&f, "short", blocks, 20, 2000);
+        ends(&f, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    } else {
+        ends(&f, want(&f, "short", blocks, 21, 10000), BATON_STATUS_FAILED, BATON_ETOKENS);
+    }
+    down(&f);
+}
+
+static void full_is_told(void)
+{
+    struct fixture f;
+    uint32_t block = 0, accepted = 0;
+    setenv("BATON_REQUESTS", "8", 1);
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    baton_offer_params_t o = {.blocks = &block, .num_blocks = 1, .num_tokens = 1, .ttl_ms = 300};
+    for (int i = 0; i < 20; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "%d", i);
+        o.key = key;
+        int rc = baton_offer(f.b, &o, NULL, NULL);
+        CHECK_EQ(rc, i < 8 ? 0 : BATON_EAGAIN);
+        accepted += rc == 0;
+    }
+    for (uint32_t i = 0; i < accepted; i++)
+        CHECK_EQ(next_event(&f).status, BATON_STATUS_EXPIRED);
+    o.key = "again";
+    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0); /* the places are free again */
+    baton_stats_t s;
+    CHECK_EQ(baton_stats(f.b, &s), 0);
+    CHECK_EQ(s.again, 12);
+    down(&f);
+    unsetenv("BATON_REQUESTS");
+}
+
+static void caches_that_differ_are_named(void)
+{
+    struct fixture f;
+    uint32_t block = 0;
+    if (harness.size == 1) {
+        SKIP("one rank has one cache");
+        return;
+    }
+    up(&f, harness.rank < harness.size / 2 ? "llama" : "qwen", BATON_PROGRESS_THREAD);
+    if (f.consumer) {
+        want(&f, "k", &block, 1, 20000);
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.error, BATON_EGEOMETRY);
+        CHECK_HAS(e.detail, "model differs: \"llama\" and \"qwen\"");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    down(&f);
+}
+
+static void ranks_that_contradict_fail_together(void)
+{
+    struct fixture f;
+    if (harness.size == 1) {
+        SKIP("one rank cannot contradict itself");
+        return;
+    }
+    memset(&f, 0, sizeof f);
+    who(&f);
+    f.me.tp = 2; /* everyone says rank 0 of 2 of one engine */
+    f.me.tp_rank = 0;
+    strcpy(f.me.engine, "p");
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
+        failed("open");
+    CHECK_EQ(baton_start(f.b), BATON_EGEOMETRY);
+    CHECK_HAS(baton_errmsg(), "both say tp_rank 0");
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+static void too_large_a_pool_fails_together(void)
+{
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    who(&f);
+    shape(&f, "m");
+    if (harness.rank == harness.size - 1) {
+        f.geometry.num_blocks = 1u << 30;
+        CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, 0), 0);
+    }
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
+        failed("open");
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+    CHECK_EQ(baton_start(f.b), BATON_ESHM);
+    CHECK(strlen(baton_errmsg()) > 20);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+static void a_step_that_fails_on_one_rank_fails_on_all(void)
+{
+    char rank[16];
+    int good = 0;
+    snprintf(rank, sizeof rank, "%d", harness.size - 1);
+    setenv("BATON_FAIL_RANK", rank, 1);
+    for (int step = 1; step < 20 && !good; step++) {
+        struct fixture f;
+        char text[16];
+        snprintf(text, sizeof text, "%d", step);
+        setenv("BATON_FAIL_STEP", text, 1);
+        memset(&f, 0, sizeof f);
+        who(&f);
+        shape(&f, "m");
+        int rc = baton_open(MPI_COMM_WORLD, &f.me, &f.b), all, least;
+        if (rc == 0) {
+            CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+            rc = baton_start(f.b);
+            char sentence[256];
+            snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
+            CHECK_EQ(baton_close(f.b), 0);
+            if (rc != 0)
+                CHECK_HAS(sentence, rank);
+        }
+        MPI_Allreduce(&rc, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        MPI_Allreduce(&rc, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        CHECK_EQ(all, least); /* the same on every rank */
+        good = rc == 0;
+        CHECK(step > 3 || !good);
+    }
+    CHECK(good); /* past the last step nothing fails */
+    unsetenv("BATON_FAIL_STEP");
+    unsetenv("BATON_FAIL_RANK");
+}
+
+static void bad_settings_fail_together(void)
+{
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    who(&f);
+    if (harness.rank == 0)
+        setenv("BATON_LEASES", "many", 1);
+    CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), BATON_ESETTING);
+    CHECK_HAS(baton_errmsg(), "BATON_LEASES=\"many\"");
+    unsetenv("BATON_LEASES");
+}
+
+int main(int argc, char **argv)
+{
+    harness_begin(&argc, &argv);
+    RUN(moves_every_byte);
+    RUN(moves_with_the_callers_thread);
+    RUN(two_contexts_work_side_by_side);
+    RUN(refuses_bad_calls);
+    RUN(every_call_has_its_end);
+    RUN(full_is_told);
+    RUN(caches_that_differ_are_named);
+    RUN(ranks_that_contradict_fail_together);
+    RUN(too_large_a_pool_fails_together);
+    RUN(a_step_that_fails_on_one_rank_fails_on_all);
+    RUN(bad_settings_fail_together);
+    return harness_end();
+}
