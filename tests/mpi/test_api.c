@@ -466,7 +466,7 @@ static void a_step_that_fails_on_one_rank_fails_on_all(void)
     int good = 0;
     snprintf(rank, sizeof rank, "%d", harness.size - 1);
     setenv("BATON_FAIL_RANK", rank, 1);
-    for (int step = 1; step < 20 && !good; step++) {
+    for (int step = 1; step < 60 && !good; step++) {
         struct fixture f;
         char text[16];
         snprintf(text, sizeof text, "%d", step);
