@@ -130,8 +130,8 @@ typedef enum baton_progress_mode {
 typedef struct baton_open_params {
     char engine[BATON_ENGINE_NAME_MAX]; /**< the engine's name, the same on all its ranks; letters, digits, "._-" */
     baton_role_t role;
-    uint32_t tp, pp;            /**< the engine's sizes: tp * pp ranks of the world carry its name */
-    uint32_t tp_rank, pp_rank;  /**< this rank's place in it */
+    uint32_t tp, pp;           /**< the engine's sizes: tp * pp ranks of the world carry its name */
+    uint32_t tp_rank, pp_rank; /**< this rank's place in it */
     baton_progress_mode_t progress;
 } baton_open_params_t;
 
@@ -200,13 +200,13 @@ typedef struct baton_tensor {
 
 /** What one rank's cache holds, and where. The tensors are copied by the calls that take a geometry. */
 typedef struct baton_geometry {
-    char model[BATON_NAME_MAX];  /**< the model's id, compared exactly */
-    char dtype[BATON_DTYPE_MAX]; /**< "bf16" say, compared exactly */
-    uint32_t elem_bytes;         /**< bytes of one channel's element: 1, 2, 4 or 8 */
-    uint32_t planes;             /**< 2 (K and V), or 1 where there is one latent */
-    uint32_t block_tokens;       /**< tokens a block holds */
-    uint32_t head_size;          /**< channels of a head */
-    uint32_t num_blocks;         /**< block ids are 0 .. num_blocks - 1 */
+    char model[BATON_NAME_MAX];                      /**< the model's id, compared exactly */
+    char dtype[BATON_DTYPE_MAX];                     /**< "bf16" say, compared exactly */
+    uint32_t elem_bytes;                             /**< bytes of one channel's element: 1, 2, 4 or 8 */
+    uint32_t planes;                                 /**< 2 (K and V), or 1 where there is one latent */
+    uint32_t block_tokens;                           /**< tokens a block holds */
+    uint32_t head_size;                              /**< channels of a head */
+    uint32_t num_blocks;                             /**< block ids are 0 .. num_blocks - 1 */
     uint32_t heads_total, head_first, head_count;    /**< KV heads of the model; those that this rank holds */
     uint32_t layers_total, layer_first, layer_count; /**< layers of the model; those that this rank holds */
     uint32_t num_tensors;
@@ -251,9 +251,8 @@ BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, b
  * must stay until baton_close. Peers reach it by rma.
  * Errors: ENOSYS: not in this version; allocate one slab by baton_cache_create instead.
  */
-BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory,
-                               void *const bases[], const uint64_t bytes[], uint32_t num_regions,
-                               baton_cache_t **out);
+BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
+                               const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out);
 
 /** Region 0's first byte; NULL before baton_start. Any thread. */
 BATON_API void *baton_cache_base(const baton_cache_t *cache);
@@ -281,9 +280,9 @@ typedef struct baton_offer_params {
     const char *key;        /**< chosen outside, 1..63 bytes, unique within the engine while the offer lives */
     const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
     uint32_t num_blocks;
-    uint32_t num_tokens; /**< at most num_blocks * block_tokens */
-    uint32_t ttl_ms;     /**< the offer expires this long after it is whole; 0: BATON_TTL_MS */
-    uint32_t num_consumers; /**< seats: 0 means 1. Each is one engine */
+    uint32_t num_tokens;          /**< at most num_blocks * block_tokens */
+    uint32_t ttl_ms;              /**< the offer expires this long after it is whole; 0: BATON_TTL_MS */
+    uint32_t num_consumers;       /**< seats: 0 means 1. Each is one engine */
     const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
     const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
     uint32_t num_attach;
@@ -366,13 +365,13 @@ typedef struct baton_event {
     baton_id_t id;
     char key[BATON_KEY_MAX];
     void *user;
-    int32_t peer;         /**< the world rank that it failed with or at; -1: none */
-    uint32_t num_blocks;  /**< blocks of the call, all of which are concerned */
-    uint64_t bytes;       /**< want: bytes moved */
+    int32_t peer;                     /**< the world rank that it failed with or at; -1: none */
+    uint32_t num_blocks;              /**< blocks of the call, all of which are concerned */
+    uint64_t bytes;                   /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
-    uint64_t wait_ns;     /**< from the call to the match: the last grant of a want, the first of an offer */
-    uint64_t total_ns;    /**< from the call to this event */
-    char detail[128];     /**< what differs or who was silent, in words; empty when done */
+    uint64_t wait_ns;  /**< from the call to the match: the last grant of a want, the first of an offer */
+    uint64_t total_ns; /**< from the call to this event */
+    char detail[128];  /**< what differs or who was silent, in words; empty when done */
 } baton_event_t;
 
 /**
@@ -413,13 +412,14 @@ typedef struct baton_stats {
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
     uint64_t bytes[BATON_PATHS]; /**< received by wants that were done */
     uint64_t gets;               /**< contiguous runs read by MPI_Get or MPI_Rget */
-    uint64_t handshakes, handshake_ns_sum, handshake_ns_max, handshake_retries; /**< completed, and how long they took */
+    uint64_t handshakes, handshake_ns_sum, handshake_ns_max,
+        handshake_retries; /**< completed, and how long they took */
     uint64_t messages_sent, messages_received, messages_bad;
-    uint64_t stale;        /**< legs whose generation had changed at the re-read */
-    uint64_t again;        /**< calls refused with BATON_EAGAIN */
-    uint64_t turns, sleeps; /**< the reactor's */
+    uint64_t stale;                                            /**< legs whose generation had changed at the re-read */
+    uint64_t again;                                            /**< calls refused with BATON_EAGAIN */
+    uint64_t turns, sleeps;                                    /**< the reactor's */
     uint64_t leases_live, wants_live, legs_live, reads_parked; /**< gauges */
-    uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
+    uint32_t peers[BATON_PATHS];                               /**< ranks of the world by the path they use */
 } baton_stats_t;
 
 /** Copies the statistics. Any thread. Errors: EINVAL. */

@@ -9,7 +9,8 @@
 const char arguments_usage[] =
     "usage: batonrun --prefill ExT --decode ExT [options] [--] PROGRAM [ARGS...]\n"
     "\n"
-    "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world under\n"
+    "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world "
+    "under\n"
     "mpirun, prefill engines first, and tells each rank its role. Engines are called prefill0, ..., decode0, ...\n"
     "\n"
     "  --prefill ExT      prefill engines (0x1: none)\n"

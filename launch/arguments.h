@@ -17,7 +17,7 @@ struct side {
 struct arguments {
     bool help, dry_run;
     struct side prefill, decode;
-    uint32_t timeout_s; /* 0: none */
+    uint32_t timeout_s;                         /* 0: none */
     const char *exports[ARGUMENTS_EXPORTS_MAX]; /* VAR or VAR=VALUE */
     unsigned num_exports;
     char **program; /* NULL-terminated, within argv */

@@ -42,7 +42,8 @@ int main(int argc, char **argv)
     struct settings s;
     if (argc > 1) {
         int help = argc == 2 && strcmp(argv[1], "--help") == 0;
-        fprintf(help ? stdout : stderr, "usage: baton-info\nPrints the version, this process' place and every setting.\n");
+        fprintf(help ? stdout : stderr,
+                "usage: baton-info\nPrints the version, this process' place and every setting.\n");
         return help ? 0 : 2;
     }
     printf("baton %s, streaming copies by %s\n", baton_version(), copy_stream_name());

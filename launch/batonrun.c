@@ -30,7 +30,7 @@
 
 extern char **environ;
 
-static pid_t child;                      /* for the signal handlers only */
+static pid_t child;                     /* for the signal handlers only */
 static volatile sig_atomic_t timed_out; /* set by SIGALRM */
 
 static int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -27,13 +27,13 @@ static void complain_of_miss(struct engine *e, const struct slot *s, const struc
     const struct pattern_table t = engine_table(e, s);
     const int digits = 2 * (int)e->pattern.geometry->elem_bytes;
     char words[96];
-    pattern_explain(&e->pattern, &t, miss, engine_pattern_request(e, 0), e->trace->count, words, sizeof words);
+    pattern_explain(&e->pattern, &t, miss, engine_pattern_request(e, 0), e->trace->count + 1, words, sizeof words);
     engine_complain(e,
                     "%s: request %u, layer %u, head %u, token %u, plane %s, channel %u: expected 0x%0*x, found 0x%0*x, "
                     "in block %u%s%s",
                     what, s->request, miss->place.layer, miss->place.head, miss->place.token,
                     miss->place.plane == 0 ? "K" : "V", miss->place.channel, digits, miss->expected, digits,
-                    miss->found, miss->block, words[0] ? "; found is " : "", words);
+                    miss->found, miss->block, words[0] ? "; " : "", words);
 }
 
 static void count_misses(struct engine *e, const struct slot *s, const struct pattern_result *r, const char *what)

@@ -26,7 +26,7 @@ static void say(const struct engine *e, const char *format, va_list args)
 {
     char text[512];
     vsnprintf(text, sizeof text, format, args);
-    fprintf(stderr, "baton-replay: %s, its rank %u: %s\n", e->name, e->rank_in_engine, text);
+    fprintf(stderr, "baton-replay: %s rank %u: %s\n", e->name, e->rank_in_engine, text);
 }
 
 void engine_complain(struct engine *e, const char *format, ...)
@@ -39,7 +39,7 @@ void engine_complain(struct engine *e, const char *format, ...)
     say(e, format, args);
     va_end(args);
     if (e->complaints == COMPLAINTS_MAX)
-        fprintf(stderr, "baton-replay: %s, its rank %u: what follows is counted only\n", e->name, e->rank_in_engine);
+        fprintf(stderr, "baton-replay: %s rank %u: what follows is counted only\n", e->name, e->rank_in_engine);
 }
 
 /* For what nothing can be done about: the context's state is not known, so MPI cannot be left in order. */
@@ -56,7 +56,7 @@ static void __attribute__((noreturn, format(printf, 2, 3))) leave(const struct e
 static void show_progress(struct engine *e)
 {
     const uint64_t now = clock_ns();
-    if (e->meet->rank != 0 || now - e->shown_ns < SHOW_INTERVAL_NS || !isatty(STDERR_FILENO))
+    if (!e->shows_progress || now - e->shown_ns < SHOW_INTERVAL_NS)
         return;
     e->shown_ns = now;
     fprintf(stderr, "\r%s run: %u of %u requests begun, %u outstanding here, %.1f s\033[K", e->phase_name,
@@ -67,7 +67,7 @@ static void show_progress(struct engine *e)
 
 static void clear_progress(const struct engine *e)
 {
-    if (e->meet->rank == 0 && e->shown_ns != 0)
+    if (e->shown_ns != 0)
         fputs("\r\033[K", stderr);
 }
 
@@ -241,6 +241,8 @@ static void sleep_until_event(struct engine *e)
     const uint64_t now = clock_ns();
     uint64_t ns = SLEEP_MAX_NS;
     check_stuck(e, now);
+    if (now > e->meet->deadline_ns)
+        leave(e, "the %s run did not end before its deadline", e->phase_name);
     if (e->lends_thread)
         ns = LENT_SLEEP_NS;
     else if (e->outstanding == 0 && held_slot(e) != NULL)
@@ -292,9 +294,16 @@ static void poison_all(struct engine *e)
     }
 }
 
+/* mpirun puts a pipe between a rank and the terminal: the launcher says by BATON_TERMINAL that there is one. */
+static bool has_terminal(void)
+{
+    return isatty(STDERR_FILENO) || getenv("BATON_TERMINAL") != NULL;
+}
+
 int engine_init(struct engine *e, const struct engine_job *job, uint32_t num_blocks, struct why *why)
 {
     e->job = job;
+    e->shows_progress = e->meet->rank == 0 && has_terminal();
     e->num_slots = e->options->inflight + 1;
     e->slots = calloc(e->num_slots, sizeof *e->slots);
     e->verified = calloc(e->trace->count, sizeof *e->verified);

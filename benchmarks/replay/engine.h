@@ -78,6 +78,7 @@ struct engine {
 
     /* Of the whole run. */
     uint64_t complaints;
+    bool shows_progress;
     uint64_t shown_ns; /* when progress was last shown */
 };
 

@@ -32,7 +32,7 @@ static bool explain_head(const struct pattern *p, const struct pattern_table *t,
     struct pattern_place other = *at;
     for (other.head = 0; other.head < p->geometry->heads_total; other.head++)
         if (row_is(p, t, at, t->request, other)) {
-            snprintf(text, size, "head %u of the same token", other.head);
+            snprintf(text, size, "this is head %u of the same token", other.head);
             return true;
         }
     return false;
@@ -45,7 +45,7 @@ static bool explain_plane_or_layer(const struct pattern *p, const struct pattern
     for (other.layer = 0; other.layer < p->geometry->layers_total; other.layer++)
         for (other.plane = 0; other.plane < p->geometry->planes; other.plane++)
             if (row_is(p, t, at, t->request, other)) {
-                snprintf(text, size, "layer %u, plane %u of the same token", other.layer, other.plane);
+                snprintf(text, size, "this is layer %u, plane %u of the same token", other.layer, other.plane);
                 return true;
             }
     return false;
@@ -57,7 +57,7 @@ static bool explain_token(const struct pattern *p, const struct pattern_table *t
     struct pattern_place other = *at;
     for (other.token = 0; other.token < t->num_tokens; other.token++)
         if (row_is(p, t, at, t->request, other)) {
-            snprintf(text, size, "token %u of the same head", other.token);
+            snprintf(text, size, "this is token %u of the same head", other.token);
             return true;
         }
     return false;
@@ -68,7 +68,7 @@ static bool explain_request(const struct pattern *p, const struct pattern_table 
 {
     for (uint64_t r = 0; r < num_others; r++)
         if (row_is(p, t, at, others + r, *at)) {
-            snprintf(text, size, "what request %llu has there", (unsigned long long)r);
+            snprintf(text, size, "this is what request %llu has there", (unsigned long long)r);
             return true;
         }
     return false;
@@ -80,12 +80,12 @@ void pattern_explain(const struct pattern *p, const struct pattern_table *t, con
     const uint32_t differs = miss->expected ^ miss->found;
     text[0] = '\0';
     if (miss->found == row_repeat(PATTERN_POISON_PRODUCER, p->geometry->elem_bytes))
-        snprintf(text, size, "the producer's poison: never filled, or read after it was freed");
+        snprintf(text, size, "this is the producer's poison: never filled, or read after it was freed");
     else if (miss->found == row_repeat(PATTERN_POISON_CONSUMER, p->geometry->elem_bytes))
-        snprintf(text, size, "the consumer's poison: never written");
+        snprintf(text, size, "this is the consumer's poison: never written");
     else if (!explain_head(p, t, &miss->place, text, size) && !explain_plane_or_layer(p, t, &miss->place, text, size) &&
              !explain_token(p, t, &miss->place, text, size) &&
              !explain_request(p, t, &miss->place, others, num_others, text, size) && differs != 0 &&
              (differs & (differs - 1)) == 0)
-        snprintf(text, size, "one bit of it differs");
+        snprintf(text, size, "one bit differs");
 }

@@ -24,6 +24,7 @@
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
 #define MEETING_MS 120000 /* for what lasts no longer than starting does */
+#define PHASE_MS 30000    /* beside what a phase's requests may take */
 
 /* Bytes a second that even the slowest network moves, for a phase's deadline. */
 #define SLOWEST_BYTES_PER_S 10000000
@@ -45,8 +46,10 @@ static int read_role(struct replay *r, int thread_level, struct why *why)
 {
     r->self = (baton_open_params_t){0};
     if (baton_role_from_env(&r->self) != 0)
-        return why_set(why, "%s. Start it by batonrun --prefill 1x1 --decode 1x1 baton-replay", baton_errmsg());
-    r->self.progress = thread_level >= MPI_THREAD_MULTIPLE ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
+        return why_set(why, "%s", baton_errmsg());
+    r->self.progress = r->options.progress;
+    if (r->self.progress == BATON_PROGRESS_AUTO)
+        r->self.progress = thread_level >= MPI_THREAD_MULTIPLE ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
     return 0;
 }
 
@@ -140,7 +143,7 @@ static uint64_t phase_ms(const struct replay *r)
     for (uint32_t i = 0; i < t->count; i++)
         tokens += t->requests[i].tokens;
     const uint64_t bytes = tokens * cut->layers * 2 * cut->model->heads * cut->model->head_size * cut->dtype->bytes;
-    uint64_t ms = MEETING_MS + 4 * (uint64_t)r->options.timeout_ms + bytes / (SLOWEST_BYTES_PER_S / 1000);
+    uint64_t ms = PHASE_MS + 3 * (uint64_t)r->options.timeout_ms + bytes / (SLOWEST_BYTES_PER_S / 1000);
     if (r->options.speed > 0)
         ms += (uint64_t)((double)span_ms / r->options.speed);
     return ms;
@@ -196,6 +199,7 @@ static int replay(struct replay *r, struct why *why)
         return -1;
     if (r->options.busy && run_busy_phase(r, why) != 0)
         return -1;
+    meet_deadline(&r->meet, MEETING_MS);
     return conclude(r);
 }
 

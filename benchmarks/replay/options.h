@@ -25,7 +25,8 @@ struct options {
     uint32_t inflight;
     double speed; /* 0: as fast as possible */
     bool busy;
-    baton_path_t require_path; /* BATON_PATH_NONE: any */
+    baton_progress_mode_t progress; /* AUTO: a thread where MPI allows it */
+    baton_path_t require_path;      /* BATON_PATH_NONE: any */
     enum sabotage sabotage;
     const char *json; /* NULL: no file */
     uint32_t timeout_ms;
@@ -40,6 +41,7 @@ int options_read(struct options *o, int argc, char **argv, struct why *why);
 void options_help(void);
 
 const char *options_sabotage_name(enum sabotage kind);
+const char *options_progress_name(baton_progress_mode_t mode);
 const char *options_path_name(baton_path_t path);
 
 /** "nhd+block+layer" for a layout. `text` has room for 32 bytes; returns it. */

@@ -146,8 +146,8 @@ static void print_head(const struct result *r)
     print_side(r, SIDE_DECODE, "decode");
     printf("trace: %s, %u requests, %llu tokens, %llu blocks; %u outstanding an engine\n", o->trace ? o->trace : "made",
            r->trace->count, (unsigned long long)r->tokens, (unsigned long long)r->blocks, o->inflight);
-    printf("paths: %llu pairs of ranks by shm, %llu by rma\n", (unsigned long long)t->peers[BATON_PATH_SHM],
-           (unsigned long long)t->peers[BATON_PATH_RMA]);
+    printf("paths: shm %llu, rma %llu (ordered pairs of ranks, each rank with itself among them)\n",
+           (unsigned long long)t->peers[BATON_PATH_SHM], (unsigned long long)t->peers[BATON_PATH_RMA]);
     if (r->busy_threads > 0)
         printf("busy: %u computing threads beside each rank's own\n", r->busy_threads);
     putchar('\n');

@@ -161,11 +161,11 @@ static bool path_is_good(const struct result *r, const struct result_phase *p)
 static bool phase_is_good(const struct result *r, const struct result_phase *p)
 {
     const struct tally *t = &p->tally;
-    bool good = refuse(p, t->refused, "calls were refused");
-    good &= refuse(p, t->wants[0] - t->wants[BATON_STATUS_DONE], "wants did not end done");
-    good &= refuse(p, t->offers[0] - t->offers[BATON_STATUS_DONE], "offers did not end done");
-    good &= refuse(p, t->miscounted, "wants told another number of bytes than was demanded");
-    good &= refuse(p, t->mismatches, "elements were wrong");
+    bool good = refuse(p, t->refused, "calls that were refused");
+    good &= refuse(p, t->wants[0] - t->wants[BATON_STATUS_DONE], "wants that did not end done");
+    good &= refuse(p, t->offers[0] - t->offers[BATON_STATUS_DONE], "offers that did not end done");
+    good &= refuse(p, t->miscounted, "wants that told another number of bytes than was demanded");
+    good &= refuse(p, t->mismatches, "wrong elements");
     return path_is_good(r, p) && good;
 }
 

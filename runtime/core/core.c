@@ -15,8 +15,8 @@ int core_create(const struct core_config *config, struct core **out)
     core->incarnation = d->rows[config->self].incarnation;
     core->engine = d->engine_of[config->self];
     core->index = d->index_of[config->self];
-    core->leases = leases_create((uint32_t)config->settings->leases, core->incarnation, config->arena,
-                                 config->arena_bytes);
+    core->leases =
+        leases_create((uint32_t)config->settings->leases, core->incarnation, config->arena, config->arena_bytes);
     core->links = calloc(d->num_engines, sizeof *core->links);
     core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
     core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);

@@ -53,9 +53,9 @@ struct core_submit {
     uint32_t num_tokens;
     uint32_t time_ms; /* offer: ttl; want: deadline, from submitted_ns */
     /* offer */
-    uint64_t serial;                        /* the ticket's */
-    uint32_t num_seats;                     /* >= 1 */
-    uint32_t seats[BATON_CONSUMERS_MAX];    /* engine index, or DIRECTORY_NONE: any */
+    uint64_t serial;                     /* the ticket's */
+    uint32_t num_seats;                  /* >= 1 */
+    uint32_t seats[BATON_CONSUMERS_MAX]; /* engine index, or DIRECTORY_NONE: any */
     /* want */
     uint32_t engine; /* index */
     uint32_t num_tickets;

@@ -67,8 +67,9 @@ static int check_full(const struct directory *d, struct plan_why *why)
     for (uint32_t e = 0; e < d->num_engines; e++)
         for (uint32_t i = 0; i < d->engines[e].num_ranks; i++)
             if (d->engines[e].ranks[i] == DIRECTORY_NONE) {
-                snprintf(why->text, sizeof why->text, "engine %s has %u ranks by its tp and pp, but its rank %u is missing",
-                         d->engines[e].name, d->engines[e].num_ranks, i);
+                snprintf(why->text, sizeof why->text,
+                         "engine %s has %u ranks by its tp and pp, but its rank %u is missing", d->engines[e].name,
+                         d->engines[e].num_ranks, i);
                 return BATON_EGEOMETRY;
             }
     return 0;

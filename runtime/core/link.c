@@ -240,8 +240,8 @@ static void link_refuse(struct core *core, struct link *link, int error, uint32_
             core->reading--;
         op_remove(core, &c->op);
     }
-    log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s",
-             core->c.directory->engines[link->engine].name, baton_strerror(error), detail);
+    log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s", core->c.directory->engines[link->engine].name,
+             baton_strerror(error), detail);
     while (link->queue != NULL)
         want_fail(core, link->queue, BATON_STATUS_FAILED, error, (int32_t)peer, detail);
 }
@@ -302,8 +302,7 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t limit)
 }
 
 /* Checks a card field by field and compiles the plan; nothing is kept of one that fails. */
-static int contact_take(struct core *core, struct contact *c, const uint8_t *data, uint32_t bytes,
-                        struct plan_why *why)
+static int contact_take(struct core *core, struct contact *c, const uint8_t *data, uint32_t bytes, struct plan_why *why)
 {
     const struct wire_row *row = &core->c.directory->rows[c->peer];
     struct wire_card card;

@@ -71,9 +71,9 @@ enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT
 
 struct port_event {
     enum port_event_kind kind;
-    int error;     /* CARD, BOARD, MOVED: 0 or BATON_E... */
-    uint32_t peer; /* MESSAGE */
-    uint64_t tag;  /* all but MESSAGE */
+    int error;           /* CARD, BOARD, MOVED: 0 or BATON_E... */
+    uint32_t peer;       /* MESSAGE */
+    uint64_t tag;        /* all but MESSAGE */
     const uint8_t *data; /* MESSAGE, CARD: valid until core_step returns */
     uint32_t bytes;      /* MESSAGE, CARD: of data */
     uint64_t moved;      /* MOVED: bytes, also of those that failed */

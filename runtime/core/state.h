@@ -90,11 +90,11 @@ struct contact {
     uint32_t peer;
     enum contact_state state;
     uint32_t attempts;
-    struct timer timer;      /* deadline of a reading, or pause before the next */
-    struct plan_box *boxes;  /* my parts that it serves; in the link's array */
+    struct timer timer;     /* deadline of a reading, or pause before the next */
+    struct plan_box *boxes; /* my parts that it serves; in the link's array */
     uint32_t num_boxes;
     uint8_t readers[WIRE_READERS_BYTES]; /* bit i: the rank of index i of my engine reads from it too */
-    struct plan *plan;       /* GOOD */
+    struct plan *plan;                   /* GOOD */
     uint64_t board_offset, arena_offset, arena_bytes, pool_offset, pool_bytes;
     uint32_t board_slots, num_blocks; /* the peer's */
 };
@@ -172,7 +172,7 @@ struct unsent {
 
 struct core {
     struct core_config c;
-    uint64_t incarnation; /* mine */
+    uint64_t incarnation;   /* mine */
     uint32_t engine, index; /* my engine, my index in it */
     uint64_t now;
     struct timers timers;
@@ -180,7 +180,7 @@ struct core {
     bool shut;
 
     struct leases *leases;
-    struct offer *offers; /* by key */
+    struct offer *offers;       /* by key */
     struct offer *live, *ended; /* the latter are tombstones, oldest first */
     uint32_t num_ended, num_waiting, num_live, serving;
     bool **reads_me; /* by engine: by index in it, whether that rank reads from me; computed on demand */

@@ -66,8 +66,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer,
-               const char *detail)
+void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer, const char *detail)
 {
     if (want->state == WANT_DRAINING)
         return;

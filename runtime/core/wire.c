@@ -208,8 +208,8 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     bool head = get16(&r) == MESSAGE_MAGIC && get8(&r) >= 1;
     unsigned type = get8(&r);
     uint32_t length = get32(&r);
-    if (r.bad || !head || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX ||
-        type < WIRE_WANT || type > WIRE_RELEASE)
+    if (r.bad || !head || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX || type < WIRE_WANT ||
+        type > WIRE_RELEASE)
         return BATON_EMESSAGE;
     m->type = (enum wire_type)type;
     m->from = get64(&r);

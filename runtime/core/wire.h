@@ -100,9 +100,9 @@ enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
 /** One message of any type. Unused fields are 0 and not sent. */
 struct wire_message {
     enum wire_type type;
-    uint64_t from; /* sender's incarnation */
-    uint64_t to;   /* the receiver's, as the sender knows it */
-    uint64_t want; /* WANT GRANT NACK DONE CANCEL CLOSED: the want's sequence number at its consumer */
+    uint64_t from;           /* sender's incarnation */
+    uint64_t to;             /* the receiver's, as the sender knows it */
+    uint64_t want;           /* WANT GRANT NACK DONE CANCEL CLOSED: the want's sequence number at its consumer */
     char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE */
     /* WANT */
     uint8_t mode; /* baton_mode_t, not AUTO */

@@ -144,7 +144,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     int rc = offer_check(b, p);
     if (rc != 0)
         return rc;
-    /* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
+        /* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
 #endif

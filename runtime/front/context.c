@@ -34,8 +34,8 @@ static int params_check(const baton_open_params_t *p)
     if (p->tp == 0 || p->pp == 0 || (uint64_t)p->tp * p->pp > BATON_ENGINE_RANKS_MAX)
         return error_set(BATON_EINVAL, "tp %u x pp %u must be 1 to %d ranks", p->tp, p->pp, BATON_ENGINE_RANKS_MAX);
     if (p->tp_rank >= p->tp || p->pp_rank >= p->pp)
-        return error_set(BATON_EINVAL, "tp_rank %u of %u, pp_rank %u of %u lies outside", p->tp_rank, p->tp,
-                         p->pp_rank, p->pp);
+        return error_set(BATON_EINVAL, "tp_rank %u of %u, pp_rank %u of %u lies outside", p->tp_rank, p->tp, p->pp_rank,
+                         p->pp);
     if (p->progress < BATON_PROGRESS_AUTO || p->progress > BATON_PROGRESS_CALLER)
         return error_set(BATON_EINVAL, "progress %d is no mode", (int)p->progress);
     return 0;
@@ -352,8 +352,8 @@ int baton_describe(const baton_t *b, char *text, size_t size)
     int n = fabric_describe(b->fabric, text, size);
     size_t used = n > 0 && (size_t)n < size ? (size_t)n : size;
     int more = snprintf(size > used ? text + used : NULL, size - used,
-                        "paths: %u ranks by shm, %u by rma\nplace: host %s, NUMA node %d, %u CPUs\n", b->peers[BATON_PATH_SHM],
-                        b->peers[BATON_PATH_RMA], b->place.host,
+                        "paths: %u ranks by shm, %u by rma\nplace: host %s, NUMA node %d, %u CPUs\n",
+                        b->peers[BATON_PATH_SHM], b->peers[BATON_PATH_RMA], b->place.host,
                         b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
     return n + more;
 }

@@ -124,7 +124,8 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
     const uint8_t *segment = fabric_mapped(p->fabric, leg->peer, &size);
     if (offset > size || leg->pool_bytes > size - offset) /* the plan's runs lie within pool_bytes */
         return BATON_EMESSAGE;
-    p->peer_pool[leg->peer] = (const char *)segment + offset;
+    if (p->peer_pool[leg->peer] == NULL) /* workers read it: written once */
+        p->peer_pool[leg->peer] = (const char *)segment + offset;
 
     struct copying *c = copying_of(p, leg->tag);
     if (c == NULL) {

@@ -21,9 +21,8 @@ static int number(const char *variable, uint32_t preset, uint32_t least, uint32_
 
 static int role(baton_role_t *out)
 {
-    static const char *const names[] = {[BATON_ROLE_PREFILL] = "prefill",
-                                        [BATON_ROLE_DECODE] = "decode",
-                                        [BATON_ROLE_BOTH] = "both"};
+    static const char *const names[] = {
+        [BATON_ROLE_PREFILL] = "prefill", [BATON_ROLE_DECODE] = "decode", [BATON_ROLE_BOTH] = "both"};
     const char *text = getenv("BATON_ROLE");
     for (int i = BATON_ROLE_PREFILL; text != NULL && i <= BATON_ROLE_BOTH; i++)
         if (strcmp(text, names[i]) == 0) {

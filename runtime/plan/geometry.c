@@ -127,9 +127,9 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
         const char *field;
         uint32_t a, b;
     } numbers[] = {
-        {"elem_bytes", a->elem_bytes, b->elem_bytes},    {"planes", a->planes, b->planes},
+        {"elem_bytes", a->elem_bytes, b->elem_bytes},       {"planes", a->planes, b->planes},
         {"block_tokens", a->block_tokens, b->block_tokens}, {"head_size", a->head_size, b->head_size},
-        {"heads_total", a->heads_total, b->heads_total}, {"layers_total", a->layers_total, b->layers_total},
+        {"heads_total", a->heads_total, b->heads_total},    {"layers_total", a->layers_total, b->layers_total},
     };
     if (strcmp(a->model, b->model) != 0) {
         snprintf(why->text, sizeof why->text, "model differs: \"%.40s\" and \"%.40s\"", a->model, b->model);
@@ -141,7 +141,8 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
     }
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].a != numbers[i].b) {
-            snprintf(why->text, sizeof why->text, "%s differs: %u and %u", numbers[i].field, numbers[i].a, numbers[i].b);
+            snprintf(why->text, sizeof why->text, "%s differs: %u and %u", numbers[i].field, numbers[i].a,
+                     numbers[i].b);
             return BATON_EGEOMETRY;
         }
     return 0;

@@ -28,8 +28,7 @@ struct plan_why {
  * within range, names unique, and every element of every block within [0, bytes) of its region (no overflow).
  * `region_bytes[r]` are the sizes of num_regions regions. Returns 0 or BATON_EINVAL with *why.
  */
-int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint32_t num_regions,
-                   struct plan_why *why);
+int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint32_t num_regions, struct plan_why *why);
 
 /** Checks that two caches may exchange entries. BATON_EGEOMETRY with the field and both values in *why. */
 int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct plan_why *why);
@@ -85,8 +84,8 @@ struct plan_loop {
 struct plan_program {
     uint32_t num_loops;
     struct plan_loop loop[PLAN_LOOPS_MAX];
-    uint64_t run;        /* contiguous bytes */
-    uint64_t unit_bytes; /* run times all counts: bytes a block */
+    uint64_t run;                 /* contiguous bytes */
+    uint64_t unit_bytes;          /* run times all counts: bytes a block */
     int64_t src_block, dst_block; /* bytes between neighbouring block ids */
 };
 
@@ -94,7 +93,7 @@ struct plan_program {
 struct plan_piece {
     uint32_t program;
     uint32_t src_region, dst_region;
-    uint32_t layer; /* the first tensor's */
+    uint32_t layer;              /* the first tensor's */
     uint64_t src_base, dst_base; /* bytes from the region's base to the first element copied of block 0 */
 };
 
@@ -125,9 +124,9 @@ size_t plan_footprint(const struct plan *plan);
 struct plan_transfer {
     const struct plan *plan;
     const uint32_t *src_blocks, *dst_blocks;
-    uint32_t num_blocks;  /* that are touched: ceil(tokens / block_tokens) */
-    uint32_t tail_tokens; /* tokens in the last block, 1 .. block_tokens */
-    uint64_t bytes;       /* the whole transfer's */
+    uint32_t num_blocks;                         /* that are touched: ceil(tokens / block_tokens) */
+    uint32_t tail_tokens;                        /* tokens in the last block, 1 .. block_tokens */
+    uint64_t bytes;                              /* the whole transfer's */
     struct plan_program tail[PLAN_PROGRAMS_MAX]; /* the programs again, for tail_tokens tokens */
 };
 

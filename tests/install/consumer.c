@@ -32,8 +32,16 @@ static void wait_for(baton_t *b, int events)
 int main(void)
 {
     baton_open_params_t me = {.engine = "both", .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
-    baton_geometry_t g = {.model = "m", .dtype = "bf16", .elem_bytes = 2, .planes = 2, .block_tokens = 16,
-                          .head_size = 64, .num_blocks = 8, .heads_total = 2, .head_count = 2, .layers_total = 1,
+    baton_geometry_t g = {.model = "m",
+                          .dtype = "bf16",
+                          .elem_bytes = 2,
+                          .planes = 2,
+                          .block_tokens = 16,
+                          .head_size = 64,
+                          .num_blocks = 8,
+                          .heads_total = 2,
+                          .head_count = 2,
+                          .layers_total = 1,
                           .layer_count = 1};
     const uint32_t from[2] = {1, 6}, to[2] = {3, 2};
     baton_tensor_t tensor;
@@ -48,9 +56,12 @@ int main(void)
     for (int i = 0; i < 2; i++)
         memset(base + from[i] * block, 'a' + i, block);
     check(baton_offer(b, &(baton_offer_params_t){.key = "k", .blocks = from, .num_blocks = 2, .num_tokens = 32}, NULL,
-                      NULL), "offer");
-    check(baton_want(b, &(baton_want_params_t){.key = "k", .engine = "both", .blocks = to, .num_blocks = 2,
-                                               .num_tokens = 32}, NULL), "want");
+                      NULL),
+          "offer");
+    check(baton_want(
+              b, &(baton_want_params_t){.key = "k", .engine = "both", .blocks = to, .num_blocks = 2, .num_tokens = 32},
+              NULL),
+          "want");
     wait_for(b, 2);
     for (int i = 0; i < 2; i++)
         if (memcmp(base + from[i] * block, base + to[i] * block, block) != 0 || base[to[i] * block] != 'a' + i)

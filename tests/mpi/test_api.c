@@ -34,7 +34,9 @@ static void who(struct fixture *f)
     f->producer = first;
     f->consumer = !first || harness.size == 1;
     f->engine = "p";
-    f->me = (baton_open_params_t){.role = harness.size == 1 ? BATON_ROLE_BOTH : first ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
+    f->me = (baton_open_params_t){.role = harness.size == 1 ? BATON_ROLE_BOTH
+                                          : first           ? BATON_ROLE_PREFILL
+                                                            : BATON_ROLE_DECODE,
                                   .tp = (uint32_t)(first ? half : harness.size - half),
                                   .pp = 1,
                                   .tp_rank = (uint32_t)(first ? harness.rank : harness.rank - half)};

@@ -299,7 +299,8 @@ int main(void)
     intersections();
     for (seed = first; seed < first + count; seed++)
         pair();
-    printf("%llu pairs from seed %llu: equal TP %llu %%, P<D dividing %llu %%, P>D dividing %llu %%, not dividing %llu %%, "
+    printf("%llu pairs from seed %llu: equal TP %llu %%, P<D dividing %llu %%, P>D dividing %llu %%, not dividing %llu "
+           "%%, "
            "replicated %llu %%, stages %llu %%, partial tail %llu %%, layouts differ %llu %%, padded %llu %%\n",
            (unsigned long long)pairs, (unsigned long long)first, (unsigned long long)(100 * equal / pairs),
            (unsigned long long)(100 * fewer / pairs), (unsigned long long)(100 * more / pairs),

@@ -49,7 +49,7 @@ struct world {
     struct due *queue; /* what will happen, by time */
     uint64_t order;
     uint64_t message_ns, move_ns, board_ns;
-    uint64_t chunk;        /* bytes that a move takes at most */
+    uint64_t chunk; /* bytes that a move takes at most */
     /** Says how often a message is delivered (1 without a rule). */
     int (*rule)(struct world *w, const struct world_message *m);
     /** Called before each move lands. */

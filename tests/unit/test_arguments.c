@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* batonrun's command line: what is taken, and that everything else is refused with a sentence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "launch/arguments.h"
+
+#define PARSE(a, ...)                                                                                                  \
+    char *words_[] = {"batonrun", __VA_ARGS__, NULL};                                                                  \
+    int rc_ = arguments_parse((int)(sizeof words_ / sizeof words_[0]) - 1, words_, a)
+
+static void test_good(void **state)
+{
+    struct arguments a;
+    (void)state;
+    PARSE(&a, "--prefill", "2x4", "--decode", "1x8x2", "-x", "A=b", "-x", "C", "--timeout", "7", "prog", "--layers",
+          "3");
+    assert_int_equal(rc_, 0);
+    assert_int_equal(side_ranks(&a.prefill), 8);
+    assert_int_equal(side_ranks(&a.decode), 16);
+    assert_int_equal(a.decode.pp, 2);
+    assert_int_equal(a.num_exports, 2);
+    assert_string_equal(a.exports[0], "A=b");
+    assert_int_equal(a.timeout_s, 7);
+    assert_string_equal(a.program[0], "prog");
+    assert_string_equal(a.program[2], "3"); /* the program's options are its own */
+    assert_null(a.program[3]);
+}
+
+static void test_one_side(void **state)
+{
+    struct arguments a;
+    (void)state;
+    PARSE(&a, "--prefill", "1x2", "--", "-prog");
+    assert_int_equal(rc_, 0);
+    assert_int_equal(side_ranks(&a.decode), 0);
+    assert_string_equal(a.program[0], "-prog");
+}
+
+static void refused(const char *part, char **words)
+{
+    struct arguments a;
+    int n = 0;
+    while (words[n] != NULL)
+        n++;
+    assert_int_equal(arguments_parse(n, words, &a), -1);
+    if (strstr(a.error, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", a.error, part);
+}
+#define REFUSED(part, ...) refused(part, (char *[]){"batonrun", __VA_ARGS__, NULL})
+
+static void test_bad(void **state)
+{
+    (void)state;
+    REFUSED("unknown option --bogus", "--bogus", "x");
+    REFUSED("name the engines", "prog");
+    REFUSED("a program is missing", "--prefill", "1x1");
+    REFUSED("a value is missing behind --decode", "--decode");
+    REFUSED("not 0x0", "--prefill", "0x0", "p");
+    REFUSED("not 1", "--prefill", "1", "p");
+    REFUSED("not x1", "--prefill", "x1", "p");
+    REFUSED("not 1x-1", "--prefill", "1x-1", "p");
+    REFUSED("not 1x2x3x4", "--prefill", "1x2x3x4", "p");
+    REFUSED("not 1x99999999999999999999", "--prefill", "1x99999999999999999999", "p");
+    REFUSED("not 65536x1024", "--prefill", "65536x1024", "p");
+    REFUSED("not 1x2048", "--prefill", "1x2048", "p");
+    REFUSED("-x takes", "-x", "=v", "p");
+    REFUSED("--timeout takes", "--timeout", "0", "p");
+    REFUSED("--timeout takes", "--timeout", "1s", "p");
+}
+
+static void test_too_many_exports(void **state)
+{
+    struct arguments a;
+    char *words[2 * ARGUMENTS_EXPORTS_MAX + 4] = {"batonrun"};
+    (void)state;
+    for (int i = 0; i <= ARGUMENTS_EXPORTS_MAX; i++) {
+        words[1 + 2 * i] = "-x";
+        words[2 + 2 * i] = "V";
+    }
+    assert_int_equal(arguments_parse(2 * ARGUMENTS_EXPORTS_MAX + 3, words, &a), -1);
+    assert_string_equal(a.error, "too many -x");
+}
+
+static void test_random_words(void **state)
+{
+    (void)state;
+    static char *const pieces[] = {"--prefill", "--decode", "-x", "1x2", "2x",        "x",      "--", "--timeout",
+                                   "9",         "",         "-",  "p",   "--dry-run", "4x4x4x", "=",  "99999x99999"};
+    srand(1);
+    for (int i = 0; i < 20000; i++) {
+        struct arguments a;
+        char *words[10] = {"batonrun"};
+        int n = 1 + rand() % 8;
+        for (int k = 1; k < n; k++)
+            words[k] = pieces[(size_t)rand() % (sizeof pieces / sizeof pieces[0])];
+        int rc = arguments_parse(n, words, &a);
+        assert_true(rc == 0 || (rc == -1 && a.error[0] != '\0'));
+        if (rc == 0 && !a.help) {
+            assert_non_null(a.program);
+            assert_true(side_ranks(&a.prefill) + side_ranks(&a.decode) > 0);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_one_side),
+        cmocka_unit_test(test_bad),          cmocka_unit_test(test_too_many_exports),
+        cmocka_unit_test(test_random_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
