@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine: see engine.h. Each turn begins what may begin, reads events, and sleeps where there was neither. Every
- * accepted call has a deadline of Baton's own; one whose event stays out for twice that ends the process.
+ * accepted call has a deadline of Baton's own, so the loop waits for events alone; it leaves where they stay out.
  */
 #include "replay/engine.h"
 
@@ -107,7 +107,6 @@ static void hold(struct engine *e, struct slot *s, uint32_t request, uint32_t nu
     if (s->blocks == NULL || pool_take(&e->pool, s->blocks, num_blocks) != 0)
         leave(e, "no memory or no blocks for request %u", request);
     e->job->prepare(e, s);
-    s->since_ns = clock_ns();
 }
 
 /* Gives a slot's blocks back, under poison: who still reads or writes them is seen. */
@@ -137,7 +136,6 @@ static void call(struct engine *e, struct slot *s)
         return;
     }
     s->state = SLOT_OUT;
-    s->since_ns = clock_ns();
     e->outstanding++;
     e->job->accepted(e, s);
 }
@@ -152,7 +150,7 @@ static uint64_t arrival_ns(const struct engine *e, uint32_t request)
     return e->start_ns + (uint64_t)((double)ms * (double)NS_PER_MS / e->options->speed);
 }
 
-static struct slot *held_slot(struct engine *e)
+static struct slot *held_slot(const struct engine *e)
 {
     for (uint32_t i = 0; i < e->num_slots; i++)
         if (e->slots[i].state == SLOT_HELD)
@@ -223,32 +221,35 @@ static bool read_event(struct engine *e)
     check_peer(e, &event);
     release(e, s);
     e->outstanding--;
+    if (event.status == BATON_STATUS_DONE)
+        e->good_ns = clock_ns();
     return true;
 }
 
-static void check_stuck(const struct engine *e, uint64_t now)
+/* Every call ends within Baton's deadline for it. Where nothing but failures came for several such deadlines, or nothing
+   at all, the other side is gone or stuck, and what is left of the trace would end no better. */
+static void check_stuck(const struct engine *e)
 {
-    const uint64_t patience_ns = (2 * (uint64_t)e->options->timeout_ms + 5000) * NS_PER_MS;
-    for (uint32_t i = 0; i < e->num_slots; i++)
-        if (e->slots[i].state != SLOT_FREE && now - e->slots[i].since_ns > patience_ns)
-            leave(e, "request %u has had %s for %llu s", e->slots[i].request,
-                  e->slots[i].state == SLOT_OUT ? "no event" : "no room",
-                  (unsigned long long)((now - e->slots[i].since_ns) / NS_PER_S));
+    const uint64_t now = clock_ns(), patience_ns = (3 * (uint64_t)e->options->timeout_ms + 10000) * NS_PER_MS;
+    if ((e->outstanding > 0 || held_slot(e) != NULL) && now - e->good_ns > patience_ns)
+        leave(e, "%u requests are outstanding, and none succeeded for %llu s", e->outstanding,
+              (unsigned long long)((now - e->good_ns) / NS_PER_S));
+    if (now > e->meet->deadline_ns)
+        leave(e, "the %s run did not end before its deadline", e->phase_name);
 }
 
 static void sleep_until_event(struct engine *e)
 {
     const uint64_t now = clock_ns();
     uint64_t ns = SLEEP_MAX_NS;
-    check_stuck(e, now);
-    if (now > e->meet->deadline_ns)
-        leave(e, "the %s run did not end before its deadline", e->phase_name);
     if (e->lends_thread)
         ns = LENT_SLEEP_NS;
     else if (e->outstanding == 0 && held_slot(e) != NULL)
         ns = RETRY_NS;
     else if (e->next < e->trace->count && arrival_ns(e, e->next) > now && arrival_ns(e, e->next) - now < ns)
         ns = arrival_ns(e, e->next) - now;
+    if (e->outstanding == 0 && held_slot(e) == NULL)
+        e->good_ns = now; /* nothing to succeed at */
     struct pollfd fd = {.fd = baton_event_fd(e->baton), .events = POLLIN};
     const struct timespec wait = {.tv_nsec = (long)ns};
     ppoll(&fd, 1, &wait, NULL);
@@ -272,13 +273,14 @@ void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
 {
     reset(e, phase, phase_name);
     meet_barrier(e->meet);
-    e->start_ns = clock_ns();
+    e->start_ns = e->good_ns = clock_ns();
     while (e->next < e->trace->count || e->outstanding > 0 || held_slot(e) != NULL) {
         const bool began = begin(e);
         if (e->lends_thread && baton_progress(e->baton) < 0)
             leave(e, "baton_progress: %s", baton_errmsg());
         const bool ended = read_event(e);
         show_progress(e);
+        check_stuck(e);
         if (!began && !ended)
             sleep_until_event(e);
     }

@@ -31,7 +31,6 @@ struct slot {
     uint32_t request, num_tokens, num_blocks;
     uint32_t *blocks;
     baton_id_t id;
-    uint64_t since_ns; /* when it entered its state */
 };
 
 struct engine;
@@ -71,6 +70,7 @@ struct engine {
     uint64_t start_ns, end_ns;
     uint32_t next; /* request to begin next */
     uint32_t outstanding;
+    uint64_t good_ns; /* when a call last ended done, or there was none to end */
     bool gate_open;
     struct tally tally;
     struct tally_samples samples;

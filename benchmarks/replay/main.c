@@ -8,7 +8,6 @@
  * The program of every rank; the main thread is the engine's thread. It initialises MPI itself. Errors of the command
  * line and the trace are agreed upon before Baton is opened, so that all ranks leave with the same status.
  */
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

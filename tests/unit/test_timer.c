@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Timers against a plain array, and leases: generations and the table arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/lease.h"
+#include "core/timer.h"
+#include "core/wire.h"
+
+static void never(struct core *core, struct timer *timer)
+{
+    (void)core, (void)timer;
+}
+
+static void test_timers_like_an_array(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    static struct timer timers[N];
+    struct timers heap = {0};
+    uint64_t now = 0;
+    srand(3);
+    for (int step = 0; step < 100000; step++) {
+        struct timer *t = &timers[rand() % N];
+        switch (rand() % 3) {
+        case 0:
+            timer_arm(&heap, t, now + (uint64_t)(rand() % 1000), never);
+            break;
+        case 1:
+            timer_stop(&heap, t);
+            assert_false(t->armed);
+            break;
+        case 2:
+            now += (uint64_t)(rand() % 20);
+            while ((t = timer_due(&heap, now)) != NULL) {
+                assert_true(t->due_ns <= now);
+                for (int i = 0; i < N; i++)
+                    assert_false(timers[i].armed && timers[i].due_ns < t->due_ns);
+            }
+            break;
+        }
+        uint64_t least = UINT64_MAX;
+        for (int i = 0; i < N; i++)
+            if (timers[i].armed && timers[i].due_ns < least)
+                least = timers[i].due_ns;
+        assert_int_equal(timer_next(&heap), least);
+    }
+}
+
+static void test_generations_never_repeat(void **state)
+{
+    (void)state;
+    static uint64_t arena[1024];
+    struct leases *l = leases_create(2, 100, (uint8_t *)arena, sizeof arena);
+    const uint32_t blocks[] = {5, 9, 7};
+    struct lease a, b, c;
+    uint32_t out[3];
+    assert_int_equal(lease_open(l, blocks, 3, &a), 0);
+    assert_int_equal(lease_open(l, blocks, 3, &b), 0);
+    assert_true(a.slot != b.slot);
+    assert_int_equal(lease_open(l, blocks, 3, &c), BATON_EAGAIN);
+    assert_int_equal(wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, 3, 10, out),
+                     0);
+    assert_memory_equal(out, blocks, sizeof out);
+    uint64_t ended = lease_end(l, &a);
+    assert_true(ended > a.generation);
+    assert_int_equal(lease_open(l, blocks, 3, &c), 0);
+    assert_int_equal(c.slot, a.slot);
+    assert_true(c.generation > ended);
+    assert_int_equal(wire_table_decode((uint8_t *)arena + c.table_offset, c.table_bytes, a.slot, a.generation, 3, 10, out),
+                     BATON_ESTALE); /* under the old number nothing is found */
+    leases_destroy(l);
+}
+
+/* Random lengths come and go: tables never overlap, and when all are gone the whole arena is one piece again. */
+static void test_arena(void **state)
+{
+    (void)state;
+    enum { SLOTS = 32, BYTES = 8192 };
+    static uint64_t arena[BYTES / 8];
+    static uint32_t blocks[BYTES];
+    struct leases *l = leases_create(SLOTS, 0, (uint8_t *)arena, sizeof arena);
+    struct lease open[SLOTS];
+    unsigned n = 0, full = 0;
+    srand(4);
+    for (int step = 0; step < 20000; step++) {
+        if (rand() % 2 && n < SLOTS) {
+            int rc = lease_open(l, blocks, 1 + (uint32_t)rand() % 200, &open[n]);
+            full += rc != 0;
+            n += rc == 0;
+        } else if (n > 0) {
+            unsigned i = (unsigned)rand() % n;
+            lease_end(l, &open[i]);
+            open[i] = open[--n];
+        }
+        for (unsigned i = 0; i < n; i++) {
+            assert_true(open[i].table_offset + open[i].table_bytes <= BYTES);
+            for (unsigned k = 0; k < i; k++)
+                assert_true(open[i].table_offset + open[i].table_bytes <= open[k].table_offset ||
+                            open[k].table_offset + open[k].table_bytes <= open[i].table_offset);
+        }
+    }
+    assert_true(full > 0);
+    while (n > 0)
+        lease_end(l, &open[--n]);
+    assert_int_equal(leases_live(l), 0);
+    assert_int_equal(lease_open(l, blocks, (BYTES - WIRE_TABLE_HEADER) / 4, &open[0]), 0);
+    assert_int_equal(open[0].table_bytes, BYTES);
+    leases_destroy(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timers_like_an_array),
+        cmocka_unit_test(test_generations_never_repeat),
+        cmocka_unit_test(test_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
