@@ -132,6 +132,7 @@ static void call(struct engine *e, struct slot *s)
     if (rc < 0) {
         e->tally.refused++;
         engine_complain(e, "request %u was refused: %s: %s", s->request, baton_errname(rc), baton_errmsg());
+        e->gate_open |= s->gate;
         release(e, s);
         return;
     }

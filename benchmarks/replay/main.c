@@ -244,6 +244,8 @@ int main(int argc, char **argv)
         options_help();
         return 0;
     }
+    /* UCX writes its warnings to standard output, where the last line must be the verdict. */
+    setenv("UCX_LOG_FILE", "stderr", 0);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS || meet_init(&r.meet, MPI_COMM_WORLD)) {
         fputs("baton-replay: MPI does not start\n", stderr);
         return STATUS_FAILED;

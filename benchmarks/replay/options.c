@@ -115,7 +115,7 @@ static int read_number(const char *option, const char *text, uint64_t least, uin
 
 static int read_u32(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *out, struct why *why)
 {
-    uint64_t n;
+    uint64_t n = 0;
     if (read_number(option, text, least, most, &n, why) != 0)
         return -1;
     *out = (uint32_t)n;
@@ -172,7 +172,7 @@ static int read_layout(struct options *o, const char *option, const char *text, 
     snprintf(word[SIDE_PREFILL], sizeof word[0], "%.*s", first < 16 ? (int)first : 15, text);
     snprintf(word[SIDE_DECODE], sizeof word[0], "%s", second);
     for (unsigned side = 0; side < SIDES; side++) {
-        unsigned choice;
+        unsigned choice = 0;
         if (read_choice(option, word[side], choices, &choice, why) != 0)
             return -1;
         o->cut[side].layout = (o->cut[side].layout & ~mask) | bits[choice];
@@ -217,7 +217,7 @@ static int read_cache_word(struct options *o, int word, const char *text, struct
 
 static int read_word(struct options *o, int word, const char *text, struct why *why)
 {
-    unsigned choice;
+    unsigned choice = 0;
     switch (word) {
     case WORD_TRACE:
         o->trace = text;

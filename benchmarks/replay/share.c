@@ -47,7 +47,7 @@ int share_pool(const struct share *s, uint64_t block_bytes, uint64_t pool_bytes,
     if (blocks < needed)
         return why_set(why, "--pool is too small: request %u (%u tokens) needs %llu blocks, %llu bytes; it gives %llu",
                        largest, s->trace->requests[largest].tokens, (unsigned long long)needed,
-                       (unsigned long long)(needed * block_bytes), (unsigned long long)blocks);
+                       (unsigned long long)needed * block_bytes, (unsigned long long)blocks);
     *num_blocks = (uint32_t)blocks;
     return 0;
 }

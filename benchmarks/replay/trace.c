@@ -125,7 +125,7 @@ static int read_request(FILE *file, const char *name, char *line, struct trace *
     case LINE_NONE:
         return 0;
     case LINE_TOO_LONG:
-        return why_set(why, "%s:%u: the line is longer than %d bytes", name, number, TRACE_LINE_MAX);
+        return why_set(why, "%s:%u: the line is longer than %zu bytes", name, number, TRACE_LINE_MAX);
     case LINE_ERROR:
         return why_set(why, "%s:%u: cannot read: %s", name, number, strerror(errno));
     case LINE_READ:

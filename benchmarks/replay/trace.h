@@ -16,7 +16,7 @@
 
 #include "replay/why.h"
 
-#define TRACE_LINE_MAX (1024 * 1024) /* bytes of a line without its end: 2^24 tokens have 32,768 ids */
+#define TRACE_LINE_MAX ((size_t)1 << 20) /* bytes of a line without its end: 2^24 tokens have 32,768 ids */
 #define TRACE_TOKENS_MAX (1 << 24)
 #define TRACE_HASH_TOKENS 512
 #define TRACE_REQUESTS_MAX 1000000

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* options: what each word sets, and that a bad one is refused with its name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "replay/options.h"
+#include "replay/trace.h"
+
+#define WORDS_MAX 24
+
+/* Reads a line of words with blanks between them. */
+static int read_line(const char *line, struct options *o, struct why *why)
+{
+    static char text[512];
+    char *argv[WORDS_MAX], *rest = NULL;
+    int argc = 1;
+    argv[0] = (char *)(uintptr_t) "baton-replay";
+    assert_true(strlen(line) < sizeof text);
+    strcpy(text, line);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        assert_true(argc < WORDS_MAX - 1);
+        argv[argc++] = word;
+    }
+    argv[argc] = NULL;
+    why->text[0] = '\0';
+    return options_read(o, argc, argv, why);
+}
+
+static struct options good(const char *line)
+{
+    struct why why;
+    struct options o;
+    if (read_line(line, &o, &why) != 0)
+        fail_msg("\"%s\": %s", line, why.text);
+    return o;
+}
+
+static void presets(void **state)
+{
+    (void)state;
+    const struct options o = good("");
+    assert_null(o.trace);
+    assert_int_equal(o.requests, TRACE_DEFAULT_REQUESTS);
+    assert_false(o.requests_given);
+    assert_string_equal(o.cut[SIDE_PREFILL].model->name, "llama3-8b");
+    assert_string_equal(o.cut[SIDE_DECODE].dtype->name, "bf16");
+    assert_int_equal(o.cut[SIDE_DECODE].layers, 2);
+    assert_int_equal(o.cut[SIDE_DECODE].block_tokens, 16);
+    assert_int_equal(o.cut[SIDE_PREFILL].layout, 0);
+    assert_int_equal(o.inflight, 8);
+    assert_int_equal(o.timeout_ms, 60000);
+    assert_true(o.speed == 0);
+    assert_false(o.busy || o.help);
+    assert_int_equal(o.require_path, BATON_PATH_NONE);
+    assert_int_equal(o.sabotage, SABOTAGE_NONE);
+    assert_int_equal(o.progress, BATON_PROGRESS_AUTO);
+}
+
+static void every_word(void **state)
+{
+    (void)state;
+    const struct options o = good("--trace f.jsonl --requests 7 --model qwen3-32b --layers 64 --dtype fp8 --pool 3M "
+                                  "--inflight 2 --speed 1.5 --require-path rma --sabotage stale --json=o.json");
+    assert_string_equal(o.trace, "f.jsonl");
+    assert_int_equal(o.requests, 7);
+    assert_true(o.requests_given);
+    assert_string_equal(o.cut[SIDE_DECODE].model->name, "qwen3-32b");
+    assert_int_equal(o.cut[SIDE_DECODE].layers, 64);
+    assert_int_equal(o.cut[SIDE_PREFILL].dtype->bytes, 1);
+    assert_int_equal(o.pool_bytes, 3 << 20);
+    assert_int_equal(o.inflight, 2);
+    assert_true(o.speed == 1.5);
+    assert_int_equal(o.require_path, BATON_PATH_RMA);
+    assert_int_equal(o.sabotage, SABOTAGE_STALE);
+    assert_string_equal(o.json, "o.json");
+    const struct options p = good("--busy --timeout-ms 5 --seed 18446744073709551615 --help --block-tokens 64 "
+                                  "--require-path shm --progress caller");
+    assert_true(p.busy && p.help);
+    assert_int_equal(p.timeout_ms, 5);
+    assert_true(p.seed == UINT64_MAX);
+    assert_int_equal(p.cut[SIDE_DECODE].block_tokens, 64);
+    assert_int_equal(p.require_path, BATON_PATH_SHM);
+    assert_int_equal(p.progress, BATON_PROGRESS_CALLER);
+    assert_int_equal(good("--trace f").requests, 100);
+}
+
+static void layouts_of_two_sides(void **state)
+{
+    (void)state;
+    const struct options one = good("--layout nhd --kv fused --order block --model llama3-70b");
+    assert_int_equal(one.cut[SIDE_PREFILL].layout, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED | BATON_LAYOUT_BLOCK_MAJOR);
+    assert_int_equal(one.cut[SIDE_DECODE].layout, one.cut[SIDE_PREFILL].layout);
+    const struct options two = good("--kv fused:block --layout hnd:nhd --order block:layer --kv separate:block");
+    assert_int_equal(two.cut[SIDE_PREFILL].layout, BATON_LAYOUT_BLOCK_MAJOR);
+    assert_int_equal(two.cut[SIDE_DECODE].layout, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK);
+    assert_int_equal(two.cut[SIDE_DECODE].layers, 2);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    char text[32];
+    assert_string_equal(options_layout_name(0, text), "hnd+separate+layer");
+    assert_string_equal(options_layout_name(BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED | BATON_LAYOUT_BLOCK_MAJOR, text),
+                        "nhd+fused+block");
+    assert_string_equal(options_sabotage_name(SABOTAGE_SHORT), "short");
+    assert_string_equal(options_path_name(BATON_PATH_RMA), "rma");
+    assert_string_equal(options_progress_name(BATON_PROGRESS_CALLER), "caller");
+}
+
+static void bad_words_are_named(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"--nope", "\"--nope\""},
+        {"-x", "\"-x\""},
+        {"--busy=1", "--busy"},
+        {"--trace", "\"--trace\" lacks"},
+        {"file.jsonl", "\"file.jsonl\" is not an option"},
+        {"--busy file.jsonl --busy", "\"file.jsonl\""},
+        {"--requests 0", "--requests must be"},
+        {"--requests 1000001", "--requests must be"},
+        {"--requests 1x", "\"1x\""},
+        {"--requests -1", "\"-1\""},
+        {"--model gpt", "--model must be one of llama3-8b"},
+        {"--dtype int4", "--dtype"},
+        {"--layers 0", "--layers"},
+        {"--layers 33", "--layers is 33, and llama3-8b has 32"},
+        {"--layers 80 --model qwen3-32b", "qwen3-32b has 64"},
+        {"--block-tokens 0", "--block-tokens"},
+        {"--layout hdn", "--layout must be one of hnd, nhd, and is \"hdn\""},
+        {"--layout hnd:", "--layout"},
+        {"--layout :nhd", "--layout"},
+        {"--layout hnd:nhd:hnd", "--layout"},
+        {"--kv both", "--kv must be one of separate, block, fused"},
+        {"--order none", "--order"},
+        {"--pool 12T", "--pool"},
+        {"--pool 0", "--pool"},
+        {"--pool 1KB", "--pool"},
+        {"--pool 99999999999999G", "--pool"},
+        {"--inflight 0", "--inflight"},
+        {"--speed -1", "--speed"},
+        {"--speed fast", "--speed"},
+        {"--speed nan", "--speed"},
+        {"--speed inf", "--speed"},
+        {"--require-path tcp", "--require-path must be one of shm, rma"},
+        {"--require-path none", "--require-path"},
+        {"--sabotage none", "--sabotage must be one of flip, head, stale, short"},
+        {"--timeout-ms 0", "--timeout-ms"},
+        {"--seed 18446744073709551616", "--seed"},
+        {"--progress auto", "--progress must be one of thread, caller"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct why why;
+        struct options o;
+        assert_int_equal(read_line(cases[i][0], &o, &why), -1);
+        if (strstr(why.text, cases[i][1]) == NULL)
+            fail_msg("%s: \"%s\" does not say %s", cases[i][0], why.text, cases[i][1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(presets), cmocka_unit_test(every_word),          cmocka_unit_test(layouts_of_two_sides),
+        cmocka_unit_test(names),   cmocka_unit_test(bad_words_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pattern: fill and check over all layouts and element sizes, against addresses and values computed here the plain way;
+ * and every kind of single corruption, which must be found and named.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/model.h"
+#include "replay/pattern.h"
+#include "replay/pool.h"
+
+#define BLOCKS 24
+#define TABLE 7
+#define TOKENS (TABLE * 5 - 2)
+#define REQUEST 1234
+
+/* A model of sizes that no two are alike, and a head size that leaves a rest behind whole vectors. */
+static const struct model small = {"small", 3, 6, 21};
+
+struct rig {
+    struct model_cache cache;
+    struct pattern pattern;
+    unsigned char *memory;
+    uint32_t blocks[TABLE];
+    struct pattern_table table;
+};
+
+static void rig_init(struct rig *r, const char *dtype, unsigned layout, uint32_t tp_rank)
+{
+    struct why why;
+    struct pool pool;
+    const struct model_cut cut = {
+        .model = &small, .dtype = model_dtype_find(dtype), .layers = 3, .block_tokens = 5, .layout = layout};
+    const struct model_seat seat = {2, 1, tp_rank, 0};
+    assert_int_equal(model_cache_init(&r->cache, &cut, &seat, BLOCKS, &why), 0);
+    r->memory = malloc(r->cache.geometry.bytes);
+    assert_non_null(r->memory);
+    memset(r->memory, PATTERN_POISON_CONSUMER, r->cache.geometry.bytes);
+    assert_int_equal(pattern_init(&r->pattern, &r->cache.geometry, r->memory, 99, &why), 0);
+    assert_int_equal(pool_init(&pool, BLOCKS, 5, &why), 0);
+    assert_int_equal(pool_take(&pool, r->blocks, TABLE), 0);
+    pool_fini(&pool);
+    r->table = (struct pattern_table){REQUEST, r->blocks, TABLE, TOKENS};
+}
+
+static void rig_fini(struct rig *r)
+{
+    model_cache_fini(&r->cache);
+    free(r->memory);
+}
+
+/* The header's formula, as it is written there. */
+static unsigned char *address_of(const struct rig *r, const struct pattern_place *at)
+{
+    const baton_geometry_t *g = &r->cache.geometry;
+    for (uint32_t i = 0; i < g->num_tensors; i++) {
+        const baton_tensor_t *t = &g->tensors[i];
+        const int64_t t0 = at->token / g->block_tokens * g->block_tokens;
+        if (t->layer == at->layer)
+            return r->memory + t->offset + r->blocks[at->token / g->block_tokens] * t->stride.block +
+                   at->plane * t->stride.plane + (at->head - g->head_first) * t->stride.head +
+                   (at->token - t0) * t->stride.token + at->channel * t->stride.channel;
+    }
+    return NULL;
+}
+
+static uint32_t element_of(const struct rig *r, const struct pattern_place *at)
+{
+    uint32_t value = 0;
+    memcpy(&value, address_of(r, at), r->cache.geometry.elem_bytes);
+    return value;
+}
+
+/* Calls `look` for every element of the request that the rank holds. Returns how many there are. */
+static uint64_t for_all(struct rig *r, uint32_t tokens, void (*look)(struct rig *r, const struct pattern_place *at))
+{
+    const baton_geometry_t *g = &r->cache.geometry;
+    uint64_t n = 0;
+    struct pattern_place at;
+    for (at.layer = g->layer_first; at.layer < g->layer_first + g->layer_count; at.layer++)
+        for (at.plane = 0; at.plane < g->planes; at.plane++)
+            for (at.head = g->head_first; at.head < g->head_first + g->head_count; at.head++)
+                for (at.token = 0; at.token < tokens; at.token++)
+                    for (at.channel = 0; at.channel < g->head_size; at.channel++, n++)
+                        look(r, &at);
+    return n;
+}
+
+static void expect_pattern(struct rig *r, const struct pattern_place *at)
+{
+    assert_int_equal(element_of(r, at), pattern_value(&r->pattern, REQUEST, at));
+}
+
+static void write_poison(struct rig *r, const struct pattern_place *at)
+{
+    memset(address_of(r, at), PATTERN_POISON_CONSUMER, r->cache.geometry.elem_bytes);
+}
+
+static uint64_t foreign_bytes(const struct rig *r)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < r->cache.geometry.bytes; i++)
+        n += r->memory[i] != PATTERN_POISON_CONSUMER;
+    return n;
+}
+
+static void fill_and_verify(const char *dtype, unsigned layout)
+{
+    struct rig r;
+    struct pattern_result result = {0}, tail = {0};
+    rig_init(&r, dtype, layout, 1);
+    pattern_fill(&r.pattern, &r.table);
+    pattern_verify(&r.pattern, &r.table, &result);
+    pattern_verify_poison(&r.pattern, &r.table, TOKENS, PATTERN_POISON_CONSUMER, &tail);
+    assert_int_equal(result.mismatches, 0);
+    assert_int_equal(tail.mismatches, 0);
+    assert_int_equal(for_all(&r, TOKENS, expect_pattern), 3 * 2 * 3 * TOKENS * 21);
+    /* With the request's elements taken out, nothing else was touched. */
+    for_all(&r, TOKENS, write_poison);
+    assert_int_equal(foreign_bytes(&r), 0);
+    rig_fini(&r);
+}
+
+static const char *const dtypes[] = {"fp8", "bf16", "fp32"};
+static const unsigned layouts[] = {0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13};
+#define LAYOUTS (sizeof layouts / sizeof layouts[0])
+
+static void round_trips(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < 3; d++)
+        for (size_t i = 0; i < LAYOUTS; i++)
+            fill_and_verify(dtypes[d], layouts[i]);
+}
+
+/* Both sides compute the same value, whatever their geometries: it depends on the place alone. */
+static void value_is_of_the_place(void **state)
+{
+    (void)state;
+    struct rig a, b;
+    const struct pattern_place at = {2, 1, 4, 17, 20};
+    rig_init(&a, "bf16", 0, 1);
+    rig_init(&b, "bf16", BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR, 0);
+    assert_int_equal(pattern_value(&a.pattern, REQUEST, &at), pattern_value(&b.pattern, REQUEST, &at));
+    rig_fini(&a);
+    rig_fini(&b);
+}
+
+/* A row's channels all differ, so that none may stand in another's place. */
+static void channels_of_a_row_differ(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r, "fp8", 0, 0);
+    for (uint32_t token = 0; token < TOKENS; token++) {
+        struct pattern_place a = {0, 0, 0, token, 0}, b = a;
+        for (a.channel = 0; a.channel < 128; a.channel++)
+            for (b.channel = a.channel + 1; b.channel < 128; b.channel++)
+                assert_int_not_equal(pattern_value(&r.pattern, REQUEST, &a), pattern_value(&r.pattern, REQUEST, &b));
+    }
+    rig_fini(&r);
+}
+
+/* ---- corruption -------------------------------------------------------------------------------------------------- */
+
+static void assert_place(const struct pattern_place *found, const struct pattern_place *expected)
+{
+    assert_int_equal(found->layer, expected->layer);
+    assert_int_equal(found->plane, expected->plane);
+    assert_int_equal(found->head, expected->head);
+    assert_int_equal(found->token, expected->token);
+    assert_int_equal(found->channel, expected->channel);
+}
+
+/* Every bit of some elements at either end of every dimension, one at a time. */
+static void flip_bits(struct rig *r, const struct pattern_place *at)
+{
+    const baton_geometry_t *g = &r->cache.geometry;
+    for (uint32_t bit = 0; bit < 8 * g->elem_bytes; bit++) {
+        struct pattern_result result = {0};
+        char words[96];
+        unsigned char *byte = address_of(r, at) + bit / 8;
+        *byte ^= (unsigned char)(1u << bit % 8);
+        pattern_verify(&r->pattern, &r->table, &result);
+        assert_int_equal(result.mismatches, 1);
+        assert_place(&result.first.place, at);
+        assert_int_equal(result.first.block, r->blocks[at->token / g->block_tokens]);
+        assert_int_equal(result.first.expected, pattern_value(&r->pattern, REQUEST, at));
+        assert_int_equal(result.first.found, result.first.expected ^ 1u << bit);
+        pattern_explain(&r->pattern, &r->table, &result.first, REQUEST - 2, 5, words, sizeof words);
+        if (g->elem_bytes > 1) /* a byte with one bit wrong may be a poison byte */
+            assert_string_equal(words, "one bit differs");
+        *byte ^= (unsigned char)(1u << bit % 8);
+    }
+}
+
+static void single_bits_are_found(void **state)
+{
+    (void)state;
+    static const struct pattern_place places[] = {
+        {0, 0, 3, 0, 0}, {2, 1, 5, TOKENS - 1, 20}, {1, 0, 4, 16, 15}, {1, 1, 3, 4, 16}};
+    for (size_t d = 0; d < 3; d++) {
+        for (size_t i = 0; i < LAYOUTS; i++) {
+            struct rig r;
+            rig_init(&r, dtypes[d], layouts[i], 1);
+            pattern_fill(&r.pattern, &r.table);
+            for (size_t p = 0; p < sizeof places / sizeof places[0]; p++)
+                flip_bits(&r, &places[p]);
+            rig_fini(&r);
+        }
+    }
+}
+
+/* Copies the row of one place over that of another. */
+static void copy_row(struct rig *r, struct pattern_place to, struct pattern_place from)
+{
+    memcpy(address_of(r, &to), address_of(r, &from),
+           (size_t)r->cache.geometry.head_size * r->cache.geometry.elem_bytes);
+}
+
+static void expect_row(const struct pattern_place *to, const struct pattern_place *from, const char *explanation)
+{
+    struct rig r;
+    struct pattern_result result = {0};
+    char words[96];
+    rig_init(&r, "bf16", BATON_LAYOUT_NHD, 1);
+    pattern_fill(&r.pattern, &r.table);
+    copy_row(&r, *to, *from);
+    pattern_verify(&r.pattern, &r.table, &result);
+    assert_int_equal(result.mismatches, r.cache.geometry.head_size);
+    assert_place(&result.first.place, to);
+    pattern_explain(&r.pattern, &r.table, &result.first, REQUEST - 2, 5, words, sizeof words);
+    assert_string_equal(words, explanation);
+    rig_fini(&r);
+}
+
+static void misplaced_rows_are_found(void **state)
+{
+    (void)state;
+    const struct pattern_place at = {1, 0, 4, 11, 0};
+    const struct pattern_place head = {1, 0, 3, 11, 0}, token = {1, 0, 4, 12, 0}, plane = {1, 1, 4, 11, 0},
+                               layer = {2, 0, 4, 11, 0};
+    expect_row(&at, &head, "this is head 3 of the same token");
+    expect_row(&at, &token, "this is token 12 of the same head");
+    expect_row(&at, &plane, "this is layer 1, plane 1 of the same token");
+    expect_row(&at, &layer, "this is layer 2, plane 0 of the same token");
+}
+
+static void swapped_heads_are_found(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct pattern_result result = {0};
+    const struct pattern_place first = {2, 0, 3, 8, 0};
+    rig_init(&r, "bf16", 0, 1);
+    pattern_fill(&r.pattern, &r.table);
+    pattern_fill_head(&r.pattern, &r.table, 2, 3, 5, 8, 12);
+    pattern_fill_head(&r.pattern, &r.table, 2, 5, 3, 8, 12);
+    pattern_verify(&r.pattern, &r.table, &result);
+    assert_int_equal(result.mismatches, 2 * 2 * 4 * 21);
+    assert_place(&result.first.place, &first);
+    rig_fini(&r);
+}
+
+static void another_request_is_found(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < 3; d++) {
+        struct rig r;
+        struct pattern_result result = {0};
+        char words[96];
+        rig_init(&r, dtypes[d], BATON_LAYOUT_KV_FUSED, 0);
+        struct pattern_table other = r.table;
+        other.request = REQUEST + 2;
+        pattern_fill(&r.pattern, &other);
+        pattern_verify(&r.pattern, &r.table, &result);
+        assert_true(result.mismatches > 3 * 2 * 3 * TOKENS * 21 * 9 / 10);
+        pattern_explain(&r.pattern, &r.table, &result.first, REQUEST - 2, 5, words, sizeof words);
+        assert_string_equal(words, "this is what request 4 has there");
+        rig_fini(&r);
+    }
+}
+
+static void missing_tail_is_found(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct pattern_result result = {0};
+    char words[96];
+    const struct pattern_place first = {0, 0, 3, TOKENS - 2, 0};
+    rig_init(&r, "bf16", 0, 1);
+    pattern_fill(&r.pattern, &r.table);
+    pattern_poison(&r.pattern, &r.table, TOKENS - 2, PATTERN_POISON_PRODUCER);
+    pattern_verify(&r.pattern, &r.table, &result);
+    assert_int_equal(result.mismatches, 3 * 2 * 3 * 2 * 21);
+    assert_place(&result.first.place, &first);
+    assert_int_equal(result.first.found, 0xa5a5);
+    pattern_explain(&r.pattern, &r.table, &result.first, 0, 0, words, sizeof words);
+    assert_non_null(strstr(words, "the producer's poison"));
+    rig_fini(&r);
+}
+
+/* One byte behind the last token, and one in a block that lies free. */
+static void touched_poison_is_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LAYOUTS; i++) {
+        struct rig r;
+        struct pattern_result data = {0}, tail = {0}, all = {0};
+        const struct pattern_place at = {1, 1, 4, TOKENS + 1, 7};
+        rig_init(&r, "bf16", layouts[i], 1);
+        pattern_verify_poison(&r.pattern, &r.table, 0, PATTERN_POISON_CONSUMER, &all);
+        assert_int_equal(all.mismatches, 0);
+        pattern_fill(&r.pattern, &r.table);
+        address_of(&r, &at)[1] ^= 0x80;
+        pattern_verify(&r.pattern, &r.table, &data);
+        assert_int_equal(data.mismatches, 0);
+        pattern_verify_poison(&r.pattern, &r.table, TOKENS, PATTERN_POISON_CONSUMER, &tail);
+        assert_int_equal(tail.mismatches, 1);
+        assert_place(&tail.first.place, &at);
+        assert_int_equal(tail.first.expected, 0x5b5b);
+        assert_int_equal(tail.first.found, 0xdb5b);
+        pattern_poison(&r.pattern, &r.table, 0, PATTERN_POISON_CONSUMER);
+        assert_int_equal(foreign_bytes(&r), 0);
+        rig_fini(&r);
+    }
+}
+
+/* A whole row of one other byte, zeros say. */
+static void uniform_rows_are_no_poison(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct pattern_result result = {0};
+    const struct pattern_place at = {1, 1, 4, TOKENS, 0};
+    rig_init(&r, "bf16", 0, 1);
+    memset(address_of(&r, &at), 0, 2 * 21);
+    pattern_verify_poison(&r.pattern, &r.table, TOKENS, PATTERN_POISON_CONSUMER, &result);
+    assert_int_equal(result.mismatches, 21);
+    assert_place(&result.first.place, &at);
+    rig_fini(&r);
+}
+
+static void address_is_the_formula(void **state)
+{
+    (void)state;
+    struct rig r;
+    const struct pattern_place at = {2, 1, 5, 23, 19};
+    for (size_t i = 0; i < LAYOUTS; i++) {
+        rig_init(&r, "fp32", layouts[i], 1);
+        assert_ptr_equal(pattern_address(&r.pattern, &r.table, &at), address_of(&r, &at));
+        rig_fini(&r);
+    }
+}
+
+static void strange_caches_are_refused(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct why why;
+    struct pattern p;
+    rig_init(&r, "bf16", 0, 0);
+    r.cache.tensors[1].stride.channel = 4;
+    assert_int_equal(pattern_init(&p, &r.cache.geometry, r.memory, 1, &why), -1);
+    assert_non_null(strstr(why.text, "layer.1"));
+    r.cache.tensors[1].stride.channel = 2;
+    r.cache.tensors[2].stride.token += 1;
+    assert_int_equal(pattern_init(&p, &r.cache.geometry, r.memory, 1, &why), -1);
+    r.cache.tensors[2].stride.token -= 1;
+    r.cache.geometry.elem_bytes = 8;
+    assert_int_equal(pattern_init(&p, &r.cache.geometry, r.memory, 1, &why), -1);
+    rig_fini(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trips),
+        cmocka_unit_test(value_is_of_the_place),
+        cmocka_unit_test(address_is_the_formula),
+        cmocka_unit_test(channels_of_a_row_differ),
+        cmocka_unit_test(single_bits_are_found),
+        cmocka_unit_test(misplaced_rows_are_found),
+        cmocka_unit_test(swapped_heads_are_found),
+        cmocka_unit_test(another_request_is_found),
+        cmocka_unit_test(missing_tail_is_found),
+        cmocka_unit_test(touched_poison_is_found),
+        cmocka_unit_test(uniform_rows_are_no_poison),
+        cmocka_unit_test(strange_caches_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pool and share: scattered blocks, each handed out once; and how large a pool a trace asks for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/pool.h"
+#include "replay/random.h"
+#include "replay/share.h"
+
+static void every_block_is_handed_out_once(void **state)
+{
+    (void)state;
+    struct why why;
+    struct pool p;
+    uint32_t blocks[100], seen[100] = {0};
+    assert_int_equal(pool_init(&p, 100, 1, &why), 0);
+    assert_int_equal(pool_take(&p, blocks, 60), 0);
+    assert_int_equal(pool_take(&p, blocks + 60, 40), 0);
+    for (int i = 0; i < 100; i++) {
+        assert_in_range(blocks[i], 0, 99);
+        assert_int_equal(seen[blocks[i]]++, 0);
+    }
+    assert_int_equal(p.num_free, 0);
+    pool_fini(&p);
+}
+
+static void too_many_are_refused_whole(void **state)
+{
+    (void)state;
+    struct why why;
+    struct pool p;
+    uint32_t blocks[11];
+    assert_int_equal(pool_init(&p, 10, 1, &why), 0);
+    assert_int_equal(pool_take(&p, blocks, 11), -1);
+    assert_int_equal(p.num_free, 10);
+    assert_int_equal(pool_take(&p, blocks, 10), 0);
+    assert_int_equal(pool_take(&p, blocks, 1), -1);
+    assert_int_equal(pool_take(&p, blocks, 0), 0);
+    pool_fini(&p);
+}
+
+static void wrong_blocks_are_not_given(void **state)
+{
+    (void)state;
+    struct why why;
+    struct pool p;
+    uint32_t blocks[4];
+    assert_int_equal(pool_init(&p, 10, 1, &why), 0);
+    assert_int_equal(pool_take(&p, blocks, 4), 0);
+    const uint32_t outside[] = {blocks[0], 10}, twice[] = {blocks[0], blocks[1], blocks[0]};
+    assert_int_equal(pool_give(&p, outside, 2), -1);
+    assert_int_equal(pool_give(&p, twice, 3), -1);
+    assert_int_equal(p.num_free, 6);
+    assert_int_equal(pool_give(&p, blocks, 4), 0);
+    assert_int_equal(pool_give(&p, blocks, 1), -1);
+    assert_int_equal(p.num_free, 10);
+    pool_fini(&p);
+}
+
+static uint32_t neighbours(const uint32_t *blocks, uint32_t count)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < count; i++)
+        n += blocks[i] == blocks[i - 1] + 1;
+    return n;
+}
+
+/* Also after much use, and differently for each seed. */
+static void blocks_are_scattered(void **state)
+{
+    (void)state;
+    struct why why;
+    struct pool p, q;
+    uint32_t blocks[500], others[500];
+    assert_int_equal(pool_init(&p, 1000, 1, &why), 0);
+    assert_int_equal(pool_init(&q, 1000, 2, &why), 0);
+    assert_int_equal(pool_take(&q, others, 500), 0);
+    for (int round = 0; round < 50; round++) {
+        assert_int_equal(pool_take(&p, blocks, 500), 0);
+        assert_true(neighbours(blocks, 500) < 25);
+        if (round == 0)
+            assert_memory_not_equal(blocks, others, sizeof blocks);
+        assert_int_equal(pool_give(&p, blocks, 500), 0);
+    }
+    pool_fini(&p);
+    pool_fini(&q);
+}
+
+/* Takes and gives at random against a plain table of who holds what. */
+static void random_use(void **state)
+{
+    (void)state;
+    struct why why;
+    struct pool p;
+    uint64_t random = 7;
+    uint32_t held[64], num_held = 0, owner[64] = {0};
+    assert_int_equal(pool_init(&p, 64, 3, &why), 0);
+    for (int round = 0; round < 20000; round++) {
+        uint32_t n = random_below(&random, 12);
+        if (random_below(&random, 2) && pool_take(&p, held + num_held, n) == 0) {
+            for (uint32_t i = num_held; i < num_held + n; i++)
+                assert_int_equal(owner[held[i]]++, 0);
+            num_held += n;
+        } else if (n <= num_held) {
+            num_held -= n;
+            assert_int_equal(pool_give(&p, held + num_held, n), 0);
+            for (uint32_t i = num_held; i < num_held + n; i++)
+                owner[held[i]]--;
+        }
+        assert_int_equal(p.num_free, 64 - num_held);
+    }
+    pool_fini(&p);
+}
+
+/* ---- share ------------------------------------------------------------------------------------------------------- */
+
+static struct trace_request requests[] = {{.tokens = 160}, {.tokens = 16}, {.tokens = 161}, {.tokens = 5000},
+                                          {.tokens = 1},   {.tokens = 32}, {.tokens = 160}, {.tokens = 48}};
+static const struct trace trace = {.count = 8, .requests = requests};
+
+static void largest_request_of_a_share(void **state)
+{
+    (void)state;
+    const struct share even = {&trace, 0, 2, 16}, odd = {&trace, 1, 2, 16}, none = {&trace, 9, 10, 16};
+    assert_int_equal(share_largest(&even), 2);
+    assert_int_equal(share_blocks(&even, 2), 11);
+    assert_int_equal(share_largest(&odd), 3);
+    assert_int_equal(share_largest(&none), trace.count);
+}
+
+static uint32_t pool_of(const struct share *s, uint32_t inflight, uint32_t spare)
+{
+    struct why why;
+    uint32_t blocks;
+    assert_int_equal(share_pool(s, 1000, 0, inflight, spare, &blocks, &why), 0);
+    return blocks;
+}
+
+static void usual_pools(void **state)
+{
+    (void)state;
+    struct trace_request many[400];
+    for (int i = 0; i < 400; i++)
+        many[i] = (struct trace_request){.tokens = 160};
+    const struct trace long_trace = {.count = 400, .requests = many};
+    const struct share few = {&trace, 0, 2, 16}, all = {&long_trace, 0, 1, 16}, none = {&trace, 9, 10, 16};
+    assert_int_equal(pool_of(&few, 8, 0), 11); /* a quarter of its 32 blocks holds no request of 11 */
+    assert_int_equal(pool_of(&few, 8, 1), 12);
+    assert_int_equal(pool_of(&all, 8, 0), 80);      /* what is outstanding at one time */
+    assert_int_equal(pool_of(&all, 1000, 0), 1000); /* a quarter of 4000 */
+    assert_int_equal(pool_of(&none, 8, 0), 1);
+}
+
+static void given_pools(void **state)
+{
+    (void)state;
+    struct why why;
+    uint32_t blocks = 77;
+    const struct share s = {&trace, 0, 2, 16};
+    assert_int_equal(share_pool(&s, 1000, 11999, 8, 0, &blocks, &why), 0);
+    assert_int_equal(blocks, 11);
+    assert_int_equal(share_pool(&s, 1000, 11999, 8, 1, &blocks, &why), -1);
+    assert_int_equal(share_pool(&s, 1000, 10999, 8, 0, &blocks, &why), -1);
+    assert_non_null(strstr(why.text, "request 2 (161 tokens) needs 11 blocks, 11000 bytes; it gives 10"));
+    assert_int_equal(blocks, 11);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_block_is_handed_out_once),
+        cmocka_unit_test(too_many_are_refused_whole),
+        cmocka_unit_test(wrong_blocks_are_not_given),
+        cmocka_unit_test(blocks_are_scattered),
+        cmocka_unit_test(random_use),
+        cmocka_unit_test(largest_request_of_a_share),
+        cmocka_unit_test(usual_pools),
+        cmocka_unit_test(given_pools),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
