@@ -192,6 +192,7 @@ static const char *const presets[][2] = {
     {"OMPI_MCA_coll", "^hcoll"},
     {"OMPI_MCA_opal_common_ucx_tls", "any"},
     {"OMPI_MCA_opal_common_ucx_devices", "any"},
+    {"UCX_LOG_FILE", "stderr"}, /* not among what a program prints */
 };
 
 static uint32_t cpus_allowed(void)
@@ -211,6 +212,8 @@ static void set_environment(const struct arguments *a, uint32_t ranks)
     }
     if (2 * ranks > cpus_allowed()) /* each rank has a thread of its own and the reactor */
         setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    if (isatty(STDERR_FILENO)) /* the ranks themselves see a pipe */
+        setenv("BATON_TERMINAL", "1", 0);
     snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->prefill.engines, a->prefill.tp, a->prefill.pp,
              a->decode.engines, a->decode.tp, a->decode.pp);
     setenv(LAYOUT_VARIABLE, layout, 1);

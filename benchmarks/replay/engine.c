@@ -227,8 +227,8 @@ static bool read_event(struct engine *e)
     return true;
 }
 
-/* Every call ends within Baton's deadline for it. Where nothing but failures came for several such deadlines, or nothing
-   at all, the other side is gone or stuck, and what is left of the trace would end no better. */
+/* Every call ends within Baton's deadline for it. Where only failures came for several such deadlines, or nothing at
+   all, the other side is gone or stuck, and what is left of the trace would end no better. */
 static void check_stuck(const struct engine *e)
 {
     const uint64_t now = clock_ns(), patience_ns = (3 * (uint64_t)e->options->timeout_ms + 10000) * NS_PER_MS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * meet: what the ranks of the replay tell each other by MPI of its own, before and after the blocks move: who they are,
- * whether one of them has an error, and what they counted. Every wait has a deadline: a rank that does not come ends the
- * process, for MPI cannot be left in order without it.
+ * whether one of them has an error, and what they counted. Every wait has a deadline: a rank that does not come ends
+ * the process, for MPI cannot be left in order without it.
  */
 #ifndef REPLAY_MEET_H
 #define REPLAY_MEET_H

@@ -77,8 +77,8 @@ void pattern_verify_poison(const struct pattern *p, const struct pattern_table *
                            unsigned char poison, struct pattern_result *out);
 
 /**
- * Says in a clause what lies where a miss was found (poison, another head's row, another request's …), as far as its row
- * tells: tries requests `*others` .. `*others + num_others - 1`. Empty where nothing fits.
+ * Says in a clause what lies where a miss was found (poison, another head's row, another request's …), as far as its
+ * row tells: tries requests `*others` .. `*others + num_others - 1`. Empty where nothing fits.
  */
 void pattern_explain(const struct pattern *p, const struct pattern_table *t, const struct pattern_miss *miss,
                      uint64_t others, uint64_t num_others, char *text, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* prefill: the job of a prefill rank: fill the request's blocks as a model would, offer them, poison them at the end. */
+/* prefill: the job of a prefill rank: fill the request's blocks as a model would, offer them, poison them after. */
 #ifndef REPLAY_PREFILL_H
 #define REPLAY_PREFILL_H
 

@@ -8,7 +8,7 @@
  *   stale  after the offer and before it is read, another request's bytes, as if the blocks had been used again
  *
  * "Before it is read" needs a signal from the prefill ranks to the decode ranks: the gate, an offer of one token under
- * a key of its own that follows the broken blocks. The decode ranks want the gate first, and the request once it opened.
+ * a key of its own that follows the broken blocks. The decode ranks want the gate first, then the request.
  */
 #ifndef REPLAY_SABOTAGE_H
 #define REPLAY_SABOTAGE_H
