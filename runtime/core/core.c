@@ -124,6 +124,8 @@ static void unsent_flush(struct core *core)
             blocked = u->peer;
             continue;
         }
+        if (rc != 0)
+            log_line(core->c.log, LOG_WARN, "a kept message to rank %u: %s", u->peer, baton_strerror(rc));
         core->unsent_to[u->peer]--;
         core->num_unsent--;
         DL_DELETE(core->unsent, u);

@@ -22,8 +22,8 @@ static uint64_t address(const struct reference_cache *c, const baton_tensor_t *t
     const baton_geometry_t *g = &c->geometry;
     return t->offset + c->blocks[token / g->block_tokens] * (uint64_t)t->stride.block +
            plane * (uint64_t)t->stride.plane + head * (uint64_t)t->stride.head +
-           token % g->block_tokens * (uint64_t)t->stride.token +
-           byte / g->elem_bytes * (uint64_t)t->stride.channel + byte % g->elem_bytes;
+           token % g->block_tokens * (uint64_t)t->stride.token + byte / g->elem_bytes * (uint64_t)t->stride.channel +
+           byte % g->elem_bytes;
 }
 
 typedef void (*visit)(struct reference_cache *c, uint64_t at, uint8_t right, uint64_t *wrong);

@@ -65,16 +65,17 @@ static void test_generations_never_repeat(void **state)
     assert_int_equal(lease_open(l, blocks, 3, &b), 0);
     assert_true(a.slot != b.slot);
     assert_int_equal(lease_open(l, blocks, 3, &c), BATON_EAGAIN);
-    assert_int_equal(wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, 3, 10, out),
-                     0);
+    assert_int_equal(
+        wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, 3, 10, out), 0);
     assert_memory_equal(out, blocks, sizeof out);
     uint64_t ended = lease_end(l, &a);
     assert_true(ended > a.generation);
     assert_int_equal(lease_open(l, blocks, 3, &c), 0);
     assert_int_equal(c.slot, a.slot);
     assert_true(c.generation > ended);
-    assert_int_equal(wire_table_decode((uint8_t *)arena + c.table_offset, c.table_bytes, a.slot, a.generation, 3, 10, out),
-                     BATON_ESTALE); /* under the old number nothing is found */
+    assert_int_equal(
+        wire_table_decode((uint8_t *)arena + c.table_offset, c.table_bytes, a.slot, a.generation, 3, 10, out),
+        BATON_ESTALE); /* under the old number nothing is found */
     leases_destroy(l);
 }
 
