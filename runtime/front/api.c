@@ -330,7 +330,8 @@ int baton_pending(baton_t *b, baton_pending_t *out, int max)
         return error_set(BATON_EINVAL, "b and out must not be NULL, max not negative");
     pthread_mutex_lock(&b->snapshot_lock);
     int n = b->num_pending < max ? b->num_pending : max;
-    memcpy(out, b->pending, (size_t)n * sizeof *out);
+    if (n > 0)
+        memcpy(out, b->pending, (size_t)n * sizeof *out);
     pthread_mutex_unlock(&b->snapshot_lock);
     return n;
 }

@@ -65,6 +65,7 @@ static void context_free(struct baton *b)
     free(b->cache);
     directory_destroy(b->directory);
     pthread_mutex_destroy(&b->snapshot_lock);
+    sem_destroy(&b->go);
     free(b);
 }
 
@@ -77,6 +78,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     b->settings = *settings;
     b->log = (struct logger){.level = (enum log_level)settings->log_level, .rank = -1};
     pthread_mutex_init(&b->snapshot_lock, NULL);
+    sem_init(&b->go, 0, 0);
     b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
     b->events = ring_create(settings->requests);
     b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -291,9 +293,7 @@ int baton_start(baton_t *b)
     if (rc == 0)
         rc = fabric_agree(b->fabric, "core", core_build(b, &l));
     if (rc == 0)
-        rc = fabric_agree(b->fabric, "ready", 0); /* every rank listens before anyone speaks */
-    if (rc == 0)
-        rc = reactor_start(b);
+        rc = fabric_agree(b->fabric, "reactor", reactor_start(b)); /* every rank listens before anyone speaks */
     if (rc != 0) {
         if (local == 0)
             b->state = CONTEXT_FAILED;
@@ -302,6 +302,7 @@ int baton_start(baton_t *b)
     if (b->cache != NULL)
         b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
     b->state = CONTEXT_STARTED;
+    sem_post(&b->go);
     return 0;
 }
 

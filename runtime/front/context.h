@@ -10,6 +10,7 @@
 #define BATON_FRONT_CONTEXT_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "baton.h"
@@ -56,6 +57,7 @@ struct baton {
     /* the reactor */
     pthread_t thread;
     bool threaded; /* the thread runs */
+    sem_t go;      /* posted once: every rank is ready, or the thread is to stop */
     _Atomic bool stop;
     bool lost; /* it could not be stopped in order */
     uint64_t turns, sleeps, snapshot_due;
@@ -70,7 +72,7 @@ struct baton {
 
 /* reactor.c */
 
-/** Starts the thread (BATON_PROGRESS_THREAD), or readies baton_progress. 0 or BATON_ESYSTEM. */
+/** Makes the thread (BATON_PROGRESS_THREAD), which waits for `go`, so that all ranks can agree that theirs is there. */
 int reactor_start(struct baton *b);
 
 /**

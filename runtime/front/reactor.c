@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #define SUBMITS_A_TURN 64
 #define EVENTS_A_TURN 64
@@ -164,6 +165,8 @@ static void *reactor_main(void *arg)
     struct baton *b = arg;
     uint64_t idle_since = 0;
     bool shut = false;
+    while (sem_wait(&b->go) != 0 && errno == EINTR)
+        continue;
     ask_for_slice(&b->settings);
     for (;;) {
         uint32_t seen = bell_look(fabric_bell(b->fabric));
@@ -191,7 +194,7 @@ int reactor_start(struct baton *b)
     if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         return 0;
     if (pthread_create(&b->thread, NULL, reactor_main, b) != 0)
-        return BATON_ESYSTEM;
+        return error_set(BATON_ESYSTEM, "the reactor thread could not be made");
     pthread_setname_np(b->thread, "baton-reactor");
     b->threaded = true;
     return 0;
@@ -220,6 +223,7 @@ int reactor_stop(struct baton *b)
     clock_gettime(CLOCK_REALTIME, &until); /* what pthread_timedjoin_np counts by */
     until.tv_sec += (time_t)(b->settings.start_ms / 1000) + 1;
     atomic_store_explicit(&b->stop, true, memory_order_release);
+    sem_post(&b->go); /* where start failed after the thread was made */
     bell_ring(fabric_bell(b->fabric));
     if (pthread_timedjoin_np(b->thread, NULL, &until) != 0)
         return BATON_EPEER;
