@@ -13,14 +13,16 @@ const char arguments_usage[] =
     "under\n"
     "mpirun, prefill engines first, and tells each rank its role. Engines are called prefill0, ..., decode0, ...\n"
     "\n"
-    "  --prefill ExT      prefill engines (0x1: none)\n"
-    "  --decode ExT       decode engines (0x1: none)\n"
+    "  --prefill ExT      prefill engines (0x0: none)\n"
+    "  --decode ExT       decode engines (0x0: none)\n"
     "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
     "  --timeout SECONDS  end all ranks after so long (status 124)\n"
-    "  --dry-run          print the mpirun command and stop\n"
-    "  --help             print this\n"
+    "  -n, --dry-run      print the mpirun command and stop\n"
+    "  -h, --help         print this\n"
     "\n"
-    "The exit status is 0 only if every rank reported 0, else that of the first rank that failed.\n";
+    "The exit status is 0 only if every rank reported 0, else that of the rank that failed first. Ranks report "
+    "through\n"
+    "a folder in TMPDIR (default /tmp), which the hosts must share where there are several.\n";
 
 /* Digits up to `stop`; moves *text behind it. */
 static bool number(const char **text, char stop, uint32_t *out)
@@ -48,6 +50,8 @@ bool side_parse(const char *text, struct side *out)
     } else if (!number(&at, '\0', &s.tp)) {
         return false;
     }
+    if (s.engines == 0)
+        s.tp = s.pp = 1; /* what no engine has does not matter */
     if (s.tp == 0 || s.pp == 0 || (uint64_t)s.tp * s.pp > 1024 ||
         (uint64_t)s.engines * s.tp * s.pp > ARGUMENTS_RANKS_MAX)
         return false;
@@ -114,7 +118,7 @@ int arguments_parse(int argc, char **argv, struct arguments *a)
             a->help = true;
             return 0;
         }
-        if (strcmp(argv[i], "--dry-run") == 0) {
+        if (strcmp(argv[i], "--dry-run") == 0 || strcmp(argv[i], "-n") == 0) {
             a->dry_run = true;
             continue;
         }

@@ -27,7 +27,7 @@ struct arguments {
 /** 0, or -1 with a sentence in error. argv must be NULL-terminated and outlive *out. */
 int arguments_parse(int argc, char **argv, struct arguments *out);
 
-/** "ExT" or "ExTxP", each 1 or more (E may be 0). False: malformed or too large. */
+/** "ExT" or "ExTxP", each 1 or more; where E is 0 the others do not matter and become 1. False: malformed or too large. */
 bool side_parse(const char *text, struct side *out);
 
 uint32_t side_ranks(const struct side *s);

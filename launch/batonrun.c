@@ -2,183 +2,34 @@
 /*
  * batonrun: starts a world of prefill and decode engines under mpirun. It makes no MPI call.
  *
- * Each rank is started through a shim (this program again), which works out the rank's role from its number, runs the
- * program as a child, and writes how it ended into a report file. batonrun's exit status comes from these reports, since
- * mpirun's own says little once ranks may be lost.
+ * mpirun starts each rank through a shim (this program again, see rank.h). batonrun's exit status comes from the shims'
+ * reports, and nothing that it started on this host outlives it.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch/arguments.h"
+#include "launch/child.h"
+#include "launch/rank.h"
+#include "launch/report.h"
 
-#define SHIM_OPTION "--rank-shim"
-#define LAYOUT_VARIABLE "BATON_LAUNCH"
-#define REPORT_VARIABLE "BATON_LAUNCH_REPORTS"
 #define STATUS_TIMEOUT 124
 #define STATUS_NOT_FOUND 127
+#define SECOND_NS 1000000000u
+#define GRACE_NS (10 * (uint64_t)SECOND_NS) /* for mpirun to end its ranks, once told */
+#define ORPHAN_NS (2 * (uint64_t)SECOND_NS) /* for shims to see that mpirun is gone: they look once a second */
 
 extern char **environ;
 
-static pid_t child;                     /* for the signal handlers only */
-static volatile sig_atomic_t timed_out; /* set by SIGALRM */
-
-static int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static int complain(int status, const char *format, ...)
-{
-    va_list args;
-    fputs("batonrun: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return status;
-}
-
-/* ---- signals ----------------------------------------------------------------------------------------------------- */
-
-static void forward(int number)
-{
-    if (child > 0)
-        kill(child, number);
-}
-
-/* mpirun gets a TERM, which ends its ranks; a second alarm, if it does not go, a KILL. */
-static void on_alarm(int number)
-{
-    (void)number;
-    if (child > 0)
-        kill(child, timed_out ? SIGKILL : SIGTERM);
-    timed_out = 1;
-    alarm(10);
-}
-
-static void handle(int number, void (*handler)(int))
-{
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-    sigaction(number, &action, NULL);
-}
-
-static int wait_for_child(void)
-{
-    int status;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return STATUS_NOT_FOUND;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* ---- the shim: one rank ------------------------------------------------------------------------------------------ */
-
-static long my_rank(void)
-{
-    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *text = getenv(variables[i]);
-        char *end;
-        if (text == NULL)
-            continue;
-        long rank = strtol(text, &end, 10);
-        if (end != text && *end == '\0' && rank >= 0)
-            return rank;
-    }
-    return -1;
-}
-
-static void set_number(const char *variable, uint32_t value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%u", value);
-    setenv(variable, text, 1);
-}
-
-static void set_role(const char *role, const struct side *side, uint32_t rank)
-{
-    char engine[32];
-    uint32_t size = side->tp * side->pp;
-    snprintf(engine, sizeof engine, "%s%u", role, rank / size);
-    setenv("BATON_ENGINE", engine, 1);
-    setenv("BATON_ROLE", role, 1);
-    set_number("BATON_TP", side->tp);
-    set_number("BATON_PP", side->pp);
-    set_number("BATON_TP_RANK", rank % size % side->tp);
-    set_number("BATON_PP_RANK", rank % size / side->tp);
-}
-
-/* The layout is "PREFILL DECODE", as given on the command line. */
-static int find_role(uint32_t rank)
-{
-    char text[128], *decode;
-    struct side p, d;
-    snprintf(text, sizeof text, "%s", getenv(LAYOUT_VARIABLE) ? getenv(LAYOUT_VARIABLE) : "");
-    decode = strchr(text, ' ');
-    if (decode == NULL)
-        return complain(2, "%s is missing: start ranks by batonrun", LAYOUT_VARIABLE);
-    *decode++ = '\0';
-    if (!side_parse(text, &p) || !side_parse(decode, &d) || rank >= side_ranks(&p) + side_ranks(&d))
-        return complain(2, "rank %u has no place in %s %s", rank, text, decode);
-    if (rank < side_ranks(&p))
-        set_role("prefill", &p, rank);
-    else
-        set_role("decode", &d, rank - side_ranks(&p));
-    return 0;
-}
-
-static void report(const char *directory, long rank, int status)
-{
-    char path[PATH_MAX + 32];
-    if (directory == NULL)
-        return;
-    snprintf(path, sizeof path, "%s/rank.%ld", directory, rank);
-    FILE *file = fopen(path, "we");
-    if (file == NULL || fprintf(file, "%d\n", status) < 0)
-        complain(0, "rank %ld could not write its report: %s", rank, strerror(errno));
-    if (file != NULL)
-        fclose(file);
-}
-
-static int shim(char **program)
-{
-    static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT};
-    char directory[PATH_MAX];
-    long rank = my_rank();
-    if (rank < 0)
-        return complain(2, "no launcher told this rank its number");
-    int rc = find_role((uint32_t)rank);
-    snprintf(directory, sizeof directory, "%s", getenv(REPORT_VARIABLE) ? getenv(REPORT_VARIABLE) : "");
-    unsetenv(REPORT_VARIABLE);
-    pid_t parent = getpid();
-    child = rc == 0 ? fork() : -1;
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* mpirun kills the shim: the program goes with it */
-        if (getppid() != parent)
-            _exit(1);
-        execvp(program[0], program);
-        _exit(complain(STATUS_NOT_FOUND, "cannot run %s: %s", program[0], strerror(errno)));
-    }
-    if (child > 0) {
-        for (unsigned i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++)
-            handle(forwarded[i], forward);
-        rc = wait_for_child();
-    } else if (rc == 0) {
-        rc = complain(1, "cannot start a process: %s", strerror(errno));
-    }
-    report(directory[0] ? directory : NULL, rank, rc);
-    return rc;
-}
-
-/* ---- the launcher ------------------------------------------------------------------------------------------------ */
+/* ---- the environment of the ranks -------------------------------------------------------------------------------- */
 
 /*
  * Settings that the ranks need unless the user chose others. Debian's own MCA file turns off every component with which
@@ -201,23 +52,58 @@ static uint32_t cpus_allowed(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
+/* As a shell would read it back. */
+static void print_word(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word != '\0'; word++)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
+static void set(const struct arguments *a, const char *variable, const char *value)
+{
+    setenv(variable, value, 1);
+    if (a->dry_run) {
+        printf("%s=", variable);
+        print_word(value);
+        putchar(' ');
+    }
+}
+
+static void set_unless_set(const struct arguments *a, const char *variable, const char *value)
+{
+    if (getenv(variable) == NULL)
+        set(a, variable, value);
+}
+
 static void set_environment(const struct arguments *a, uint32_t ranks)
 {
     char layout[128];
     for (unsigned i = 0; i < sizeof presets / sizeof presets[0]; i++)
-        setenv(presets[i][0], presets[i][1], 0);
+        set_unless_set(a, presets[i][0], presets[i][1]);
     if (geteuid() == 0) {
-        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+        set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT", "1");
+        set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
     if (2 * ranks > cpus_allowed()) /* each rank has a thread of its own and the reactor */
-        setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+        set_unless_set(a, "OMPI_MCA_mpi_yield_when_idle", "1");
     if (isatty(STDERR_FILENO)) /* the ranks themselves see a pipe */
-        setenv("BATON_TERMINAL", "1", 0);
+        set_unless_set(a, "BATON_TERMINAL", "1");
     snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->prefill.engines, a->prefill.tp, a->prefill.pp,
              a->decode.engines, a->decode.tp, a->decode.pp);
-    setenv(LAYOUT_VARIABLE, layout, 1);
+    set(a, RANK_LAYOUT, layout);
 }
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 struct command {
     char **argv;
@@ -268,110 +154,210 @@ static struct command command_for(const struct arguments *a, uint32_t ranks, con
         add(&c, "--oversubscribe");
     add_exports(&c, a);
     add(&c, self);
-    add(&c, SHIM_OPTION);
+    add(&c, RANK_OPTION);
     for (char **word = a->program; *word != NULL; word++)
         add(&c, *word);
     return c;
 }
 
-static int run(const struct arguments *a, char **argv)
+static int print_command(const struct command *c)
 {
-    child = fork();
-    if (child < 0)
-        return complain(1, "cannot start a process: %s", strerror(errno));
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        execvp(argv[0], argv);
-        _exit(complain(STATUS_NOT_FOUND, "cannot run mpirun (%s): install Open MPI (Debian: openmpi-bin)",
-                       strerror(errno)));
+    for (size_t i = 0; i < c->n; i++) {
+        if (i > 0)
+            putchar(' ');
+        print_word(c->argv[i]);
     }
-    handle(SIGTERM, forward);
-    handle(SIGINT, forward);
-    handle(SIGHUP, forward);
-    if (a->timeout_s > 0) {
-        handle(SIGALRM, on_alarm);
-        alarm(a->timeout_s);
-    }
-    return wait_for_child();
+    putchar('\n');
+    return 0;
 }
 
-static int read_report(const char *directory, uint32_t rank)
+/* Looked for here first: mpirun says the same once a rank, at length. */
+static bool program_exists(const char *program)
 {
-    char path[PATH_MAX + 32];
-    int status = -1;
-    snprintf(path, sizeof path, "%s/rank.%u", directory, rank);
+    char path[PATH_MAX];
+    const char *at = getenv("PATH");
+    if (strchr(program, '/') != NULL)
+        return access(program, X_OK) == 0;
+    while (at != NULL && *at != '\0') {
+        int length = (int)strcspn(at, ":");
+        snprintf(path, sizeof path, "%.*s/%s", length, at, program);
+        if (access(path, X_OK) == 0)
+            return true;
+        at += length + (at[length] == ':');
+    }
+    return false;
+}
+
+/* ---- while it runs ----------------------------------------------------------------------------------------------- */
+
+/* How mpirun ended, and why where it was us who ended it. */
+struct run {
+    int status;
+    bool timed_out;
+    int signal; /* that asked us to end; 0: none */
+};
+
+/* Until mpirun has ended. It gets one TERM, which ends its ranks, and a KILL where it does not go within the grace. */
+static void watch(const struct child *mpirun, uint32_t timeout_s, struct run *r)
+{
+    uint64_t deadline = timeout_s > 0 ? child_now_ns() + timeout_s * (uint64_t)SECOND_NS : UINT64_MAX;
+    while (!child_ended(mpirun, &r->status)) {
+        uint64_t now = child_now_ns(), turn = now + 60 * (uint64_t)SECOND_NS;
+        int number = child_wait(mpirun, deadline < turn ? deadline : turn);
+        bool told = r->timed_out || r->signal != 0, late = child_now_ns() >= deadline;
+        if (number != 0 && number != SIGCHLD && !child_is_ending(number))
+            kill(mpirun->pid, number);
+        if (told && late) {
+            kill(mpirun->pid, SIGKILL);
+        } else if (!told && (late || child_is_ending(number))) {
+            r->timed_out = late;
+            r->signal = late ? 0 : number;
+            kill(mpirun->pid, SIGTERM);
+            deadline = child_now_ns() + GRACE_NS;
+        }
+    }
+}
+
+/* Kills this process' children: what mpirun left, adopted by us. False: the kernel does not tell which they are. */
+static bool kill_orphans(void)
+{
+    char path[64];
+    int pid;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return -1;
-    if (fscanf(file, "%d", &status) != 1)
-        status = -1;
+        return false;
+    while (fscanf(file, "%d", &pid) == 1)
+        kill(pid, SIGKILL);
     fclose(file);
-    unlink(path);
-    return status;
+    return true;
 }
 
-/*
- * The first rank that failed by itself decides. When one does, mpirun ends the others by a signal: these statuses (128
- * and the signal's number) count only where there is no other.
- */
-static int judge(const char *directory, uint32_t ranks, int mpirun_status)
+/* Until no child is left: shims end by themselves once mpirun is gone, and whatever else there is gets killed. */
+static void clear_orphans(const struct child *mpirun)
 {
-    int verdict = 0;
-    uint32_t missing = 0, failed = 0;
-    for (uint32_t i = 0; i < ranks; i++) {
-        int status = read_report(directory, i);
-        missing += status < 0;
-        if (status <= 0)
+    uint64_t start = child_now_ns();
+    for (;;) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0)
+            return;
+        if (pid > 0)
             continue;
-        if (failed++ < 8)
-            complain(0, "rank %u ended with status %d", i, status);
-        if (verdict == 0 || (verdict >= 128 && status < 128))
-            verdict = status;
+        uint64_t now = child_now_ns();
+        if (now > start + ORPHAN_NS && (now > start + GRACE_NS || !kill_orphans())) {
+            complain(0, "processes of this run are left over");
+            return;
+        }
+        child_wait(mpirun, now + SECOND_NS / 10);
     }
-    if (timed_out)
-        return complain(STATUS_TIMEOUT, "the time limit passed");
-    if (missing == ranks && mpirun_status != 0)
-        return mpirun_status;
+}
+
+static void print_rank(const struct arguments *a, const struct report *r, uint32_t rank)
+{
+    char engine[32];
+    rank_engine(engine, &a->prefill, &a->decode, rank);
+    if (r->status > 128 && r->status <= 128 + SIGSYS)
+        complain(0, "rank %u (%s) ended with status %d: %s", rank, engine, r->status, strsignal(r->status - 128));
+    else
+        complain(0, "rank %u (%s) ended with status %d", rank, engine, r->status);
+}
+
+/* One line each for the ranks that failed by themselves, one for those that were ended, one for the silent. */
+static void print_failures(const struct arguments *a, const struct report *reports, uint32_t ranks)
+{
+    uint32_t failed = 0, told = 0, missing = 0, first_missing = 0;
+    for (uint32_t i = 0; i < ranks; i++) {
+        const struct report *r = &reports[i];
+        if (!r->present && missing++ == 0)
+            first_missing = i;
+        else if (r->present && r->status != 0 && r->told)
+            told++;
+        else if (r->present && r->status != 0 && failed++ < 8)
+            print_rank(a, r, i);
+    }
+    if (failed > 8)
+        complain(0, "and %u more ranks failed", failed - 8);
+    if (told > 0)
+        complain(0, "%u of %u ranks ended because they were told to", told, ranks);
     if (missing > 0)
-        complain(0, "%u of %u ranks left no report", missing, ranks);
-    if (verdict != 0)
-        return verdict;
-    return missing > 0 ? (mpirun_status != 0 ? mpirun_status : 1) : 0;
+        complain(0, "%u of %u ranks left no report, the first is rank %u", missing, ranks, first_missing);
+}
+
+/* What the reports say, then what ended the run from outside, then mpirun. */
+static int judge(const struct arguments *a, const struct report *reports, uint32_t ranks, const struct run *r)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < ranks; i++)
+        good = good && reports[i].present && reports[i].status == 0;
+    if (!good)
+        print_failures(a, reports, ranks);
+    if (r->timed_out)
+        return complain(STATUS_TIMEOUT, "the time limit of %u s passed", a->timeout_s);
+    if (good)
+        return 0;
+    int64_t culprit = report_culprit(reports, ranks);
+    if (culprit >= 0)
+        return reports[culprit].status;
+    if (r->signal != 0)
+        return 128 + r->signal;
+    return r->status != 0 ? r->status : 1;
+}
+
+static int run(const struct arguments *a, char **argv, const char *folder, uint32_t ranks)
+{
+    struct child mpirun;
+    struct run r = {0};
+    struct report *reports = calloc(ranks, sizeof *reports);
+    if (reports == NULL)
+        return complain(1, "out of memory");
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what mpirun leaves becomes ours, not init's */
+    int error = child_start(&mpirun, argv, SIGTERM);
+    if (error != 0) {
+        free(reports);
+        return complain(STATUS_NOT_FOUND, "cannot run mpirun: %s", strerror(error));
+    }
+    watch(&mpirun, a->timeout_s, &r);
+    clear_orphans(&mpirun);
+    for (uint32_t i = 0; i < ranks; i++)
+        reports[i] = report_take(folder, i);
+    int status = judge(a, reports, ranks, &r);
+    free(reports);
+    return status;
 }
 
 static int launch(const struct arguments *a)
 {
-    char directory[PATH_MAX], self[PATH_MAX];
+    char folder[PATH_MAX], self[PATH_MAX];
     uint32_t ranks = side_ranks(&a->prefill) + side_ranks(&a->decode);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
         return complain(1, "cannot find itself: %s", strerror(errno));
     self[n] = '\0';
     set_environment(a, ranks);
-    if (!a->dry_run) {
-        snprintf(directory, sizeof directory, "%s/batonrun.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-        if (mkdtemp(directory) == NULL)
-            return complain(1, "cannot make a folder for reports: %s", strerror(errno));
-        setenv(REPORT_VARIABLE, directory, 1);
-    }
-    struct command c = command_for(a, ranks, self);
     if (a->dry_run) {
-        for (size_t i = 0; i < c.n; i++)
-            printf("%s%s", i ? " " : "", c.argv[i]);
-        putchar('\n');
-        return 0;
+        struct command c = command_for(a, ranks, self);
+        return print_command(&c);
     }
-    int status = judge(directory, ranks, run(a, c.argv));
-    if (rmdir(directory) != 0)
-        complain(0, "cannot remove %s: %s", directory, strerror(errno));
+    if (!program_exists("mpirun"))
+        return complain(STATUS_NOT_FOUND, "there is no mpirun: install Open MPI (Debian: openmpi-bin)");
+    if (!program_exists(a->program[0]))
+        return complain(STATUS_NOT_FOUND, "there is no program %s", a->program[0]);
+    snprintf(folder, sizeof folder, "%s/batonrun.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (mkdtemp(folder) == NULL)
+        return complain(1, "cannot make the folder %s for reports: %s", folder, strerror(errno));
+    setenv(RANK_REPORTS, folder, 1);
+    struct command c = command_for(a, ranks, self);
+    int status = run(a, c.argv, folder, ranks);
+    if (rmdir(folder) != 0)
+        complain(0, "cannot remove %s: %s", folder, strerror(errno));
     return status;
 }
 
 int main(int argc, char **argv)
 {
     struct arguments a;
-    if (argc > 2 && strcmp(argv[1], SHIM_OPTION) == 0)
-        return shim(&argv[2]);
+    if (argc > 2 && strcmp(argv[1], RANK_OPTION) == 0)
+        return rank_main(&argv[2]);
     if (arguments_parse(argc, argv, &a) != 0) {
         complain(0, "%s", a.error);
         fputs("try batonrun --help\n", stderr);

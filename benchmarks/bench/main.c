@@ -118,7 +118,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "baton-bench: cannot fork the child that continues this process\n");
         return 1;
     }
-    setenv("BATON_STALL_MS", "600000", 0); /* hush.h holds the reactor still: that is no stall */
     start_mpi();
     if (roster_init(&b.roster, &self) != 0)
         fail("out of memory");

@@ -42,6 +42,29 @@ static void test_one_side(void **state)
     assert_string_equal(a.program[0], "-prog");
 }
 
+static void test_no_engines(void **state)
+{
+    static const char *const texts[] = {"0x0", "0x1", "0x4x2", "0x0x0"};
+    (void)state;
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct side s;
+        assert_true(side_parse(texts[i], &s));
+        assert_int_equal(side_ranks(&s), 0);
+        assert_int_equal(s.tp * s.pp, 1); /* a divisor, never 0 */
+    }
+}
+
+static void test_flags(void **state)
+{
+    struct arguments a;
+    (void)state;
+    PARSE(&a, "-n", "--decode", "2x1", "p");
+    assert_int_equal(rc_, 0);
+    assert_true(a.dry_run);
+    assert_false(a.help);
+    assert_int_equal(side_ranks(&a.decode), 2);
+}
+
 static void refused(const char *part, char **words)
 {
     struct arguments a;
@@ -61,7 +84,11 @@ static void test_bad(void **state)
     REFUSED("name the engines", "prog");
     REFUSED("a program is missing", "--prefill", "1x1");
     REFUSED("a value is missing behind --decode", "--decode");
-    REFUSED("not 0x0", "--prefill", "0x0", "p");
+    REFUSED("name the engines", "--prefill", "0x0", "--decode", "0x0", "p");
+    REFUSED("not 1x0", "--prefill", "1x0", "p");
+    REFUSED("not 1x2x0", "--prefill", "1x2x0", "p");
+    REFUSED("not 1x2x", "--prefill", "1x2x", "p");
+    REFUSED("not 0x", "--prefill", "0x", "p");
     REFUSED("not 1", "--prefill", "1", "p");
     REFUSED("not x1", "--prefill", "x1", "p");
     REFUSED("not 1x-1", "--prefill", "1x-1", "p");
@@ -111,8 +138,8 @@ static void test_random_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_one_side),
-        cmocka_unit_test(test_bad),          cmocka_unit_test(test_too_many_exports),
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_one_side), cmocka_unit_test(test_no_engines),
+        cmocka_unit_test(test_flags),        cmocka_unit_test(test_bad),      cmocka_unit_test(test_too_many_exports),
         cmocka_unit_test(test_random_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* child: see child.h. Signals are waited for, not handled: nothing here runs in a signal handler. */
+#include "launch/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int ending[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+static const int passing[] = {SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
+
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+
+bool child_is_ending(int number)
+{
+    for (unsigned i = 0; i < LENGTH(ending); i++)
+        if (ending[i] == number)
+            return true;
+    return false;
+}
+
+uint64_t child_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void take_signals(sigset_t *taken, sigset_t *before)
+{
+    sigemptyset(taken);
+    for (unsigned i = 0; i < LENGTH(ending); i++)
+        sigaddset(taken, ending[i]);
+    for (unsigned i = 0; i < LENGTH(passing); i++)
+        sigaddset(taken, passing[i]);
+    signal(SIGCHLD, SIG_DFL); /* a parent's SIG_IGN would be inherited, and children then vanish unseen */
+    sigprocmask(SIG_BLOCK, taken, before);
+}
+
+/* In the new process. An error goes through the pipe, which a good exec closes. */
+static void become(char **argv, int last_signal, pid_t parent, const sigset_t *mask, int errors)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, last_signal);
+    if (getppid() != parent) /* it died before the line above */
+        _exit(1);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(argv[0], argv);
+    int error = errno;
+    (void)!write(errors, &error, sizeof error);
+    _exit(127);
+}
+
+int child_start(struct child *c, char **argv, int last_signal)
+{
+    int ends[2], error = 0;
+    sigset_t before;
+    pid_t parent = getpid();
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return errno;
+    take_signals(&c->taken, &before);
+    c->pid = fork();
+    if (c->pid == 0)
+        become(argv, last_signal, parent, &before, ends[1]);
+    if (c->pid < 0)
+        error = errno;
+    close(ends[1]);
+    if (c->pid > 0 && read(ends[0], &error, sizeof error) == (ssize_t)sizeof error)
+        waitpid(c->pid, NULL, 0);
+    close(ends[0]);
+    if (error != 0)
+        sigprocmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+int child_wait(const struct child *c, uint64_t deadline_ns)
+{
+    uint64_t now = child_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec t = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+    int number = sigtimedwait(&c->taken, NULL, &t);
+    return number > 0 ? number : 0;
+}
+
+bool child_ended(const struct child *c, int *status)
+{
+    int raw;
+    if (waitpid(c->pid, &raw, WNOHANG) != c->pid)
+        return false;
+    *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+    return true;
+}

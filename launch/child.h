@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * child: a process that this one started and stays responsible for. It gets a process group of its own, so that a
+ * terminal's or mpirun's signal to a whole group reaches it once, through us, and not twice.
+ */
+#ifndef BATON_LAUNCH_CHILD_H
+#define BATON_LAUNCH_CHILD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct child {
+    pid_t pid;
+    sigset_t taken; /* signals that wait for child_wait instead of ending this process */
+};
+
+/**
+ * Runs argv (found by PATH). It gets `last_signal` when this process dies, however it dies: one thread only, since the
+ * kernel takes the end of the thread that forked for ours. 0, or an errno: then nothing runs.
+ */
+int child_start(struct child *c, char **argv, int last_signal);
+
+/** Waits for a signal, at most until `deadline_ns` (of child_now_ns). Its number, or 0. */
+int child_wait(const struct child *c, uint64_t deadline_ns);
+
+/** True once it has ended; *status is then as a shell gives it: the exit status, or 128 and the signal's number. */
+bool child_ended(const struct child *c, int *status);
+
+/** True for the signals that ask a program to end. */
+bool child_is_ending(int number);
+
+uint64_t child_now_ns(void);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rank: see rank.h. One thread, which mostly sleeps: it must take no CPU from the rank. */
+#include "launch/rank.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch/child.h"
+#include "launch/report.h"
+
+int complain(int status, const char *format, ...)
+{
+    va_list args;
+    fputs("batonrun: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return status;
+}
+
+/* ---- who this rank is -------------------------------------------------------------------------------------------- */
+
+static long my_rank(void)
+{
+    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *text = getenv(variables[i]);
+        char *end;
+        if (text == NULL)
+            continue;
+        long rank = strtol(text, &end, 10);
+        if (end != text && *end == '\0' && rank >= 0 && rank < ARGUMENTS_RANKS_MAX)
+            return rank;
+    }
+    return -1;
+}
+
+static void engine_name(char name[32], const char *role, const struct side *side, uint32_t rank)
+{
+    snprintf(name, 32, "%s%u", role, rank / (side->tp * side->pp));
+}
+
+void rank_engine(char name[32], const struct side *prefill, const struct side *decode, uint32_t rank)
+{
+    uint32_t first = side_ranks(prefill);
+    if (rank < first)
+        engine_name(name, "prefill", prefill, rank);
+    else
+        engine_name(name, "decode", decode, rank - first);
+}
+
+static void set_number(const char *variable, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    setenv(variable, text, 1);
+}
+
+static void set_role(const char *role, const struct side *side, uint32_t rank)
+{
+    char engine[32];
+    uint32_t place = rank % (side->tp * side->pp);
+    engine_name(engine, role, side, rank);
+    setenv("BATON_ENGINE", engine, 1);
+    setenv("BATON_ROLE", role, 1);
+    set_number("BATON_TP", side->tp);
+    set_number("BATON_PP", side->pp);
+    set_number("BATON_TP_RANK", place % side->tp);
+    set_number("BATON_PP_RANK", place / side->tp);
+}
+
+static int find_role(uint32_t rank)
+{
+    char text[128], *decode;
+    struct side p, d;
+    snprintf(text, sizeof text, "%s", getenv(RANK_LAYOUT) ? getenv(RANK_LAYOUT) : "");
+    decode = strchr(text, ' ');
+    if (decode == NULL)
+        return complain(2, "%s is missing: start ranks by batonrun", RANK_LAYOUT);
+    *decode++ = '\0';
+    if (!side_parse(text, &p) || !side_parse(decode, &d) || rank >= side_ranks(&p) + side_ranks(&d))
+        return complain(2, "rank %u has no place in %s %s", rank, text, decode);
+    if (rank < side_ranks(&p))
+        set_role("prefill", &p, rank);
+    else
+        set_role("decode", &d, rank - side_ranks(&p));
+    return 0;
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------- */
+
+/* What the shim knows of its rank. */
+struct rank {
+    uint32_t number;
+    char folder[PATH_MAX]; /* for reports; empty: none are wanted */
+    bool told;             /* the program was asked to end */
+};
+
+static void report(const struct rank *r, int status)
+{
+    int error = r->folder[0] != '\0' ? report_write(r->folder, r->number, status, r->told) : 0;
+    if (error != 0)
+        complain(0, "rank %u could not write its report into %s: %s", r->number, r->folder, strerror(error));
+}
+
+/*
+ * Passes a signal on. The first that asks the program to end is reported at once: mpirun's KILL may follow before the
+ * program has gone, and a later report replaces this one.
+ */
+static void pass(const struct child *program, struct rank *r, int number)
+{
+    if (child_is_ending(number) && !r->told) {
+        r->told = true;
+        report(r, 128 + number);
+    }
+    kill(program->pid, number);
+}
+
+/*
+ * Until the program ends. The kernel could tell us of mpirun's death, but takes the end of the mpirun thread that
+ * started us for it, and mpirun's starting threads are short-lived: so we look, once a second.
+ */
+static int follow(const struct child *program, struct rank *r)
+{
+    pid_t parent = getppid();
+    int status;
+    while (!child_ended(program, &status)) {
+        int number = child_wait(program, child_now_ns() + 1000000000u);
+        if (getppid() != parent) {
+            r->told = true;
+            kill(-program->pid, SIGKILL);
+        } else if (number != 0 && number != SIGCHLD) {
+            pass(program, r, number);
+        }
+    }
+    return status;
+}
+
+static int run(char **program, struct rank *r)
+{
+    struct child child;
+    int error = child_start(&child, program, SIGKILL);
+    if (error != 0)
+        return complain(127, "cannot run %s: %s", program[0], strerror(error));
+    return follow(&child, r);
+}
+
+int rank_main(char **program)
+{
+    struct rank r = {0};
+    long number = my_rank();
+    if (number < 0)
+        return complain(2, "no launcher told this rank its number");
+    r.number = (uint32_t)number;
+    snprintf(r.folder, sizeof r.folder, "%s", getenv(RANK_REPORTS) ? getenv(RANK_REPORTS) : "");
+    unsetenv(RANK_REPORTS); /* not for a batonrun inside the program */
+    int status = find_role(r.number);
+    if (status == 0)
+        status = run(program, &r);
+    report(&r, status);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rank: the shim by which mpirun starts each rank. It works out who the rank is, runs the program as a child under its
+ * role's environment, passes signals on, and reports how the program ended.
+ */
+#ifndef BATON_LAUNCH_RANK_H
+#define BATON_LAUNCH_RANK_H
+
+#include "launch/arguments.h"
+
+#define RANK_OPTION "--rank"                /* batonrun's first argument where it is the shim */
+#define RANK_LAYOUT "BATON_LAUNCH"          /* both sides as ExTxP, prefill first, a space between */
+#define RANK_REPORTS "BATON_LAUNCH_REPORTS" /* the folder for reports; unset: none are wanted */
+
+/** Runs the program; returns the status to exit with. */
+int rank_main(char **program);
+
+/** The name of a rank's engine, "prefill0" say. */
+void rank_engine(char name[32], const struct side *prefill, const struct side *decode, uint32_t rank);
+
+/** "batonrun: " and a sentence on stderr. Returns `status`. */
+int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
