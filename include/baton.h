@@ -331,7 +331,8 @@ typedef struct baton_want_params {
 /**
  * Demands a request's blocks. The blocks belong to Baton until the want's event; the arrays are reusable at return.
  * Nothing beyond num_tokens tokens is written. May come before the offer. Returns in microseconds. Any thread.
- * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed),
+ * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if
+ * bytes were moving, once nothing can write into the blocks any more, however long that takes),
  * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI.
  * Until it, and after none, bytes may change in the blocks.
  * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ENOSYS (push), ENOMEM.

@@ -131,7 +131,10 @@ bool copy_submit(struct copy_pool *p, const struct copy_job *job)
     if (slot == NULL)
         return false;
     *slot = *job;
-    ring_push(p->todo, slot);
+    if (!ring_push(p->todo, slot)) { /* a worker interrupted in its pop still keeps the cell */
+        ring_push(p->idle, slot);
+        return false;
+    }
     bell_ring(&p->work);
     return true;
 }

@@ -20,7 +20,9 @@ int core_create(const struct core_config *config, struct core **out)
     core->links = calloc(d->num_engines, sizeof *core->links);
     core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
     core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);
-    if (core->leases == NULL || core->links == NULL || core->reads_me == NULL || core->unsent_to == NULL) {
+    core->blocked_at = calloc(d->num_ranks, sizeof *core->blocked_at);
+    if (core->leases == NULL || core->links == NULL || core->reads_me == NULL || core->unsent_to == NULL ||
+        core->blocked_at == NULL) {
         core_destroy(core);
         return BATON_ENOMEM;
     }
@@ -51,6 +53,7 @@ void core_destroy(struct core *core)
     free(core->reads_me);
     free(core->links);
     free(core->unsent_to);
+    free(core->blocked_at);
     leases_destroy(core->leases);
     free(core);
 }
@@ -102,6 +105,7 @@ void core_send(struct core *core, uint32_t peer, struct wire_message *m)
     int rc = BATON_EAGAIN;
     if (core->unsent_to[peer] == 0)
         rc = core->c.port->send(core->c.port->self, peer, data, bytes);
+    core->stats.messages_sent++;
     if (rc == BATON_EAGAIN)
         unsent_keep(core, peer, data, bytes);
     else if (rc != 0)
@@ -111,17 +115,14 @@ void core_send(struct core *core, uint32_t peer, struct wire_message *m)
 static void unsent_flush(struct core *core)
 {
     struct unsent *u, *next;
-    uint32_t blocked = UINT32_MAX; /* the last peer that said later: most often there is only one */
+    uint64_t pass = ++core->flushes;
     DL_FOREACH_SAFE(core->unsent, u, next)
     {
-        if (u->peer == blocked)
+        if (core->blocked_at[u->peer] == pass) /* its later messages must not overtake; other peers' go on */
             continue;
         int rc = core->c.port->send(core->c.port->self, u->peer, u->data, u->bytes);
         if (rc == BATON_EAGAIN) {
-            /* Its later messages must not overtake: with several peers blocked, the rest waits for the next step. */
-            if (blocked != UINT32_MAX)
-                return;
-            blocked = u->peer;
+            core->blocked_at[u->peer] = pass;
             continue;
         }
         if (rc != 0)
@@ -297,7 +298,8 @@ void core_shut(struct core *core, uint64_t now)
 
 bool core_is_quiet(const struct core *core)
 {
-    return core->wants == NULL && core->num_live == 0 && core->num_unsent == 0;
+    /* In closing, a peer that closed before gives no credits back: what waits for them is not waited for. */
+    return core->wants == NULL && core->num_live == 0 && (core->shut || core->num_unsent == 0);
 }
 
 void core_stats(const struct core *core, baton_stats_t *out)

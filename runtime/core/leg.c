@@ -77,7 +77,10 @@ static void on_resend(struct core *core, struct timer *t)
     struct leg *leg = (struct leg *)((char *)t - offsetof(struct leg, resend));
     if (leg->pause_ns < RESEND_MOST * core->c.settings->resend_ms * NS_PER_MS)
         leg->pause_ns *= 2;
-    ask(core, leg);
+    if (core->unsent_to[leg->contact->peer] > 0) /* the former one has not left yet */
+        timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
+    else
+        ask(core, leg);
 }
 
 void leg_ask(struct core *core, struct leg *leg)
@@ -151,7 +154,7 @@ static void on_table(struct core *core, struct leg *leg, const struct port_event
         return;
     }
     plan_transfer_init(&leg->transfer, leg->contact->plan, s->num_tokens, leg->src_blocks, s->blocks);
-    leg->state = LEG_MOVING;
+    leg->state = leg->transfer.bytes > 0 ? LEG_MOVING : LEG_FENCE; /* layers without a tensor have no bytes */
     run_add(core, leg);
 }
 
@@ -161,7 +164,7 @@ static void on_moved(struct core *core, struct leg *leg, const struct port_event
     leg->landed += e->moved;
     core->inflight -= e->moved;
     core->stats.gets += e->runs;
-    if (leg->state != LEG_MOVING)
+    if (leg->state != LEG_MOVING || leg->parked) /* an answer of the same step in which it was given up */
         return;
     if (e->error != 0) {
         fail(core, leg, e->error, "reading its blocks failed");
@@ -296,8 +299,9 @@ void leg_stop(struct core *core, struct leg *leg)
     }
     if (leg->state != LEG_MOVING || leg->taken == leg->landed ||
         core->c.port->park(core->c.port->self, leg->contact->peer, leg->op.tag) == PORT_PARK_QUIET) {
-        if (leg->state == LEG_MOVING)
-            core->inflight -= leg->taken - leg->landed;
+        core->inflight -= leg->taken - leg->landed;
+        leg->landed = leg->taken;
+        op_remove(core, &leg->op); /* what this step still brings of it is counted already */
         leg->state = LEG_CLOSED;
         leg->want->closed++;
         return;

@@ -114,12 +114,15 @@ static int readers_from(struct core *core, struct link *link)
     return 0;
 }
 
-/* The first rank of my engine tells producer ranks that nobody of it reads that they are not needed. */
+/* The first rank of my engine that has a cache tells producer ranks that nobody of it reads that they are not needed. */
 static int idle_from(struct core *core, struct link *link)
 {
     const struct directory_engine *mine = &core->c.directory->engines[core->engine];
     const struct directory_engine *engine = &core->c.directory->engines[link->engine];
-    if (core->index != 0)
+    uint32_t first = 0;
+    while (first < mine->num_ranks && !holds_cache(&mine->members[first]))
+        first++;
+    if (core->index != first)
         return 0;
     link->idle_ranks = calloc(engine->num_ranks, sizeof *link->idle_ranks);
     bool *read = calloc(engine->num_ranks, sizeof *read);

@@ -351,6 +351,11 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
         nack(core, peer, m->want, BATON_ECLOSED, "the producer closes");
         return;
     }
+    if (o != NULL && o->state == OFFER_ENDED && m->ticket_incarnation == core->incarnation &&
+        m->ticket_serial > o->serial) { /* the ticket's offer is still in this rank's queue */
+        offer_destroy(core, o);
+        o = NULL;
+    }
     bool agree = reads != NULL && m->num_readers_bits == n;
     for (uint32_t i = 0; agree && i < n; i++)
         agree = reads[i] == ((m->readers[i / 8] >> (i % 8)) & 1);

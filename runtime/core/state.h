@@ -194,7 +194,9 @@ struct core {
 
     struct unsent *unsent;
     uint32_t num_unsent;
-    uint32_t *unsent_to; /* by rank: how many of them */
+    uint32_t *unsent_to;  /* by rank: how many of them */
+    uint64_t *blocked_at; /* by rank: the last flush in which it took nothing */
+    uint64_t flushes;
 
     struct core_submit *outcomes, *outcomes_last;
     baton_stats_t stats;

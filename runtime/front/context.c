@@ -56,6 +56,7 @@ static void context_free(struct baton *b)
         core_submit_free(s);
     while (b->events != NULL && (s = ring_pop(b->events)) != NULL)
         core_submit_free(s);
+    core_submit_free(b->held);
     ring_destroy(b->submits);
     ring_destroy(b->events);
     if (b->event_fd >= 0)

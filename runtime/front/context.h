@@ -62,6 +62,7 @@ struct baton {
     bool lost; /* it could not be stopped in order */
     uint64_t turns, sleeps, snapshot_due;
     bool snapshot_stale;
+    struct core_submit *held;    /* an ended call whose event found no place yet */
     uint32_t peers[BATON_PATHS]; /* ranks of the world by path */
 
     pthread_mutex_t snapshot_lock;

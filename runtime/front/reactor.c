@@ -88,15 +88,20 @@ static bool hand_out(struct baton *b)
 {
     struct core_submit *s;
     uint32_t n = 0;
-    if (!core_has_outcome(b->core))
+    if (b->held == NULL && !core_has_outcome(b->core))
         return false;
     snapshot(b, clock_now_ns()); /* first, so that who has seen an event sees it counted */
-    while ((s = core_take(b->core)) != NULL) {
-        if (s->kind == CORE_OFFER)
+    while ((s = b->held != NULL ? b->held : core_take(b->core)) != NULL) {
+        /* The ring has a place for each open call, but a poller that was interrupted in its pop may still keep its cell:
+         * then the next turn tries again. What the core did before (fences, the raised generation) happens before the
+         * pop that hands the event out: the ring's release and acquire. */
+        b->held = s;
+        bool offer = s->kind == CORE_OFFER;
+        if (!ring_push(b->events, s))
+            break;
+        b->held = NULL;
+        if (offer)
             atomic_fetch_sub_explicit(&b->open_offers, 1, memory_order_relaxed);
-        /* The ring has a place for each open call. What the core did before (fences, the raised generation) happens
-         * before the pop that hands the event out: the ring's release and acquire. */
-        ring_push(b->events, s);
         n++;
     }
     atomic_fetch_add_explicit(&b->waiting, n, memory_order_relaxed);
