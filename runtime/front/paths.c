@@ -306,5 +306,7 @@ int paths_progress(struct paths *p, struct port_event *events, int max)
         events[n++] = a->event;
     }
     int more = fabric_progress(p->fabric, events + n, max - n);
-    return more < 0 ? more : n + more;
+    if (more < 0) /* it will say so again: first what is in hand */
+        return n > 0 ? n : more;
+    return n + more;
 }
