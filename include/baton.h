@@ -416,9 +416,11 @@ typedef struct baton_stats {
     uint64_t handshakes, handshake_ns_sum, handshake_ns_max,
         handshake_retries; /**< completed, and how long they took */
     uint64_t messages_sent, messages_received, messages_bad;
-    uint64_t stale;                                            /**< legs whose generation had changed at the re-read */
-    uint64_t again;                                            /**< calls refused with BATON_EAGAIN */
-    uint64_t turns, sleeps;                                    /**< the reactor's */
+    uint64_t stale; /**< legs whose generation had changed at the re-read */
+    uint64_t flushes, settled,
+        poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */
+    uint64_t again;         /**< calls refused with BATON_EAGAIN */
+    uint64_t turns, sleeps; /**< the reactor's */
     uint64_t leases_live, wants_live, legs_live, reads_parked; /**< gauges */
     uint32_t peers[BATON_PATHS];                               /**< ranks of the world by the path they use */
 } baton_stats_t;

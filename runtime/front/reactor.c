@@ -71,10 +71,16 @@ static bool drain(struct baton *b)
 static void snapshot(struct baton *b, uint64_t now)
 {
     baton_stats_t stats;
+    struct fabric_counts fabric = fabric_counts(b->fabric);
     core_stats(b->core, &stats);
+    stats.messages_received += fabric.messages_bad;
+    stats.messages_bad += fabric.messages_bad;
+    stats.flushes = fabric.flushes;
+    stats.settled = fabric.settled;
+    stats.poisoned = fabric.poisoned;
+    stats.reads_parked = fabric.parked;
     stats.turns = b->turns;
     stats.sleeps = b->sleeps;
-    stats.reads_parked = fabric_parked(b->fabric);
     memcpy(stats.peers, b->peers, sizeof stats.peers);
     pthread_mutex_lock(&b->snapshot_lock);
     b->stats = stats;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* role: who this rank is, from the environment that batonrun sets. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,9 @@ static int number(const char *variable, uint32_t preset, uint32_t least, uint32_
 {
     const char *text = getenv(variable);
     uint64_t value = preset;
-    if (text != NULL && (settings_number(text, &value) != 0 || value < least || value > BATON_ENGINE_RANKS_MAX))
+    bool plain = text == NULL || (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0');
+    if (!plain || (text != NULL && settings_number(text, &value) != 0) || value < least ||
+        value > BATON_ENGINE_RANKS_MAX)
         return error_set(BATON_ESETTING, "%s=%.64s is not a number from %u to %d", variable, text, least,
                          BATON_ENGINE_RANKS_MAX);
     *out = (uint32_t)value;

@@ -14,49 +14,9 @@
 #include "base/error.h"
 #include "core/wire.h"
 
-_Static_assert(WIRE_MESSAGE_MAX + CONTROL_ENVELOPE == CONTROL_BYTES, "a message and its envelope fill a slot");
+_Static_assert(WIRE_MESSAGE_MAX + ENVELOPE_BYTES == CONTROL_BYTES, "a message and its envelope fill a slot");
 
 enum { TAG_CONTROL = 1 };
-enum { FLAG_ALONE = 1 }; /* the envelope carries no message and takes no credit */
-
-#define MAGIC UINT32_C(0x4c544342) /* "BCTL" */
-
-struct envelope {
-    uint32_t sequence; /* of messages from this sender to this receiver, from 0 */
-    uint32_t consumed; /* of the receiver's messages, by the sender, so far */
-    uint32_t flags;
-};
-
-/* ---- bytes ------------------------------------------------------------------------------------------------------- */
-
-static void put32(uint8_t *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static void seal(uint8_t *out, const struct envelope *e)
-{
-    put32(out, MAGIC);
-    put32(out + 4, e->sequence);
-    put32(out + 8, e->consumed);
-    put32(out + 12, e->flags);
-}
-
-static bool unseal(const uint8_t *in, int bytes, struct envelope *e)
-{
-    if (bytes < (int)CONTROL_ENVELOPE || get32(in) != MAGIC)
-        return false;
-    e->sequence = get32(in + 4);
-    e->consumed = get32(in + 8);
-    e->flags = get32(in + 12);
-    return (e->flags & FLAG_ALONE) ? bytes == (int)CONTROL_ENVELOPE : bytes > (int)CONTROL_ENVELOPE;
-}
 
 /* ---- peers ------------------------------------------------------------------------------------------------------- */
 
@@ -73,14 +33,9 @@ static struct control_peer *peer_of(struct control *c, uint32_t rank)
     return p;
 }
 
-static bool has_credit(const struct control_peer *p)
-{
-    return p->sent - p->confirmed < CONTROL_CREDITS;
-}
-
 static void owe(struct control *c, struct control_peer *p)
 {
-    if (p->is_owed || p->consumed - p->returned < CONTROL_CONFIRM)
+    if (p->is_owed || !envelope_is_owed(&p->counts))
         return;
     p->is_owed = true;
     p->next_owed = c->owed;
@@ -123,24 +78,24 @@ static int lose(struct control *c, struct control_peer *p, int rc)
  * The message in the slot goes out. The doorbell is rung after the send, for a receiver that sleeps; where MPI could
  * not hand the message over at once, it is rung again when that happened.
  */
-static int post(struct control *c, struct control_peer *p, struct control_slot *slot, uint32_t bytes, uint32_t flags)
+static int post(struct control *c, struct control_peer *p, struct control_slot *slot, uint32_t bytes)
 {
-    struct envelope e = {p->sent, p->consumed, flags};
     MPI_Request request;
+    bool alone = bytes == 0;
     int done = 0;
-    seal(slot->bytes, &e);
+    envelope_seal(&p->counts, alone, slot->bytes);
     slot->peer = p->rank;
     int rc =
-        MPI_Isend(slot->bytes, (int)(CONTROL_ENVELOPE + bytes), MPI_BYTE, (int)p->rank, TAG_CONTROL, c->comm, &request);
-    if (rc == MPI_SUCCESS) {
-        p->posted++;
-        p->returned = p->consumed;
-        rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    }
+        MPI_Isend(slot->bytes, (int)(ENVELOPE_BYTES + bytes), MPI_BYTE, (int)p->rank, TAG_CONTROL, c->comm, &request);
     if (rc != MPI_SUCCESS) {
         free_slot(c, slot);
         return lose(c, p, rc);
     }
+    p->posted++;
+    envelope_sent(&p->counts, alone);
+    rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (rc != MPI_SUCCESS) /* MPI may still read the slot: it is given up, and the peer with it */
+        return lose(c, p, rc);
     ring(c, p->rank);
     if (done) {
         free_slot(c, slot);
@@ -161,15 +116,12 @@ int control_send(struct control *c, uint32_t peer, const void *message, uint32_t
         return error_set(BATON_ENOMEM, "no memory for the state of rank %" PRIu32, peer);
     if (p->is_lost)
         return BATON_EPEER;
-    struct control_slot *slot = has_credit(p) ? take_slot(c, p) : NULL;
+    struct control_slot *slot = envelope_has_credit(&p->counts) ? take_slot(c, p) : NULL;
     if (!slot)
         return BATON_EAGAIN;
-    memcpy(slot->bytes + CONTROL_ENVELOPE, message, bytes);
-    int error = post(c, p, slot, bytes, 0);
-    if (error == 0) {
-        p->sent++;
-        c->messages_out++;
-    }
+    memcpy(slot->bytes + ENVELOPE_BYTES, message, bytes);
+    int error = post(c, p, slot, bytes);
+    c->messages_out += error == 0;
     return error;
 }
 
@@ -181,9 +133,9 @@ static void send_owed(struct control *c)
     while (p) {
         struct control_peer *next = p->next_owed;
         p->is_owed = false;
-        bool still = !p->is_lost && p->consumed - p->returned >= CONTROL_CONFIRM; /* not told by a message since */
+        bool still = !p->is_lost && envelope_is_owed(&p->counts); /* not told by a message since */
         struct control_slot *slot = still ? take_slot(c, p) : NULL;
-        if (slot && post(c, p, slot, 0, FLAG_ALONE) == 0)
+        if (slot && post(c, p, slot, 0) == 0)
             c->envelopes_out++;
         else if (still)
             owe(c, p);
@@ -282,41 +234,23 @@ static int take_head(struct control *c, uint8_t **data, int *bytes, uint32_t *ra
     return 1;
 }
 
-static void refuse(struct control *c, uint32_t rank, const char *why)
-{
-    c->bad++;
-    log_line(c->world->log, LOG_WARN, "a message from rank %" PRIu32 " was dropped: %s", rank, why);
-}
-
-/*
- * Takes the envelope off. True: a message is to be handed out. MPI loses and repeats nothing, so a wrong sequence
- * means a damaged envelope; it counts as consumed all the same, or the credits would run dry.
- */
+/* Takes the envelope off. True: a message is to be handed out. */
 static bool accept(struct control *c, uint32_t rank, const uint8_t *data, int bytes)
 {
-    struct envelope e;
     struct control_peer *p = rank < (uint32_t)c->world->size ? peer_of(c, rank) : NULL;
-    if (!p) {
-        refuse(c, rank, "no such rank, or no memory for its state");
-        return false;
+    const char *why = "no such rank, or no memory for its state";
+    enum envelope_kind kind = ENVELOPE_REFUSED;
+    if (p && bytes < 0)
+        why = "it is too long";
+    else if (p)
+        kind = envelope_open(&p->counts, data, (uint32_t)bytes, &why);
+    if (why) {
+        c->bad++;
+        log_line(c->world->log, LOG_WARN, "a bad message from rank %" PRIu32 ": %s", rank, why);
     }
-    if (bytes < 0 || !unseal(data, bytes, &e)) {
-        refuse(c, rank, bytes < 0 ? "it is too long" : "its envelope is malformed");
-        return false;
-    }
-    if (e.consumed - p->confirmed > p->sent - p->confirmed)
-        refuse(c, rank, "it confirms more messages than were sent");
-    else
-        p->confirmed = e.consumed;
-    if (e.flags & FLAG_ALONE)
-        return false;
-    uint32_t expected = p->consumed++;
-    owe(c, p);
-    if (e.sequence != expected) {
-        refuse(c, rank, "it is out of sequence");
-        return false;
-    }
-    return true;
+    if (kind == ENVELOPE_MESSAGE)
+        owe(c, p);
+    return kind == ENVELOPE_MESSAGE;
 }
 
 static int receive(struct control *c, struct port_event *events, int max)
@@ -327,16 +261,16 @@ static int receive(struct control *c, struct port_event *events, int max)
         uint32_t rank;
         int bytes;
         int came = take_head(c, &data, &bytes, &rank);
-        if (came < 0)
-            return came;
+        if (came < 0) /* said again by the next call: first what is in hand */
+            return n > 0 ? n : came;
         if (came == 0)
             break;
         if (!accept(c, rank, data, bytes))
             continue;
         events[n++] = (struct port_event){.kind = PORT_MESSAGE,
                                           .peer = rank,
-                                          .data = data + CONTROL_ENVELOPE,
-                                          .bytes = (uint32_t)bytes - CONTROL_ENVELOPE};
+                                          .data = data + ENVELOPE_BYTES,
+                                          .bytes = (uint32_t)bytes - ENVELOPE_BYTES};
         c->messages_in++;
     }
     return n;

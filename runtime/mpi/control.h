@@ -7,8 +7,8 @@
  * MPI matches a sender's messages to them in posting order; only the ring's head is tested, so messages come out in
  * the order in which each sender sent them.
  *
- * CREDITS. Of at most CONTROL_CREDITS messages to one peer the consumption is unconfirmed. Each message carries, in
- * its envelope, how many of the other's were consumed so far; whoever consumed CONTROL_CONFIRM without having had
+ * CREDITS. Of at most ENVELOPE_CREDITS messages to one peer the consumption is unconfirmed. Each message carries, in
+ * its envelope, how many of the other's were consumed so far; whoever consumed ENVELOPE_CONFIRM without having had
  * anything to say sends an envelope alone, which costs no credit. So a peer that does not consume holds back its own
  * messages, and at most CONTROL_PEER_SENDS slots, and nobody else's.
  */
@@ -19,26 +19,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/envelope.h"
 #include "core/port.h"
 #include "mpi/windows.h"
 #include "mpi/world.h"
 
-#define CONTROL_BYTES 2048u /* a message with its envelope */
-#define CONTROL_ENVELOPE 16u
+#define CONTROL_BYTES 2048u  /* a message with its envelope */
 #define CONTROL_RECEIVES 64  /* posted at any time */
 #define CONTROL_SENDS 256    /* slots */
 #define CONTROL_PEER_SENDS 8 /* of them for one peer */
-#define CONTROL_CREDITS 32u
-#define CONTROL_CONFIRM 16u
 
-/** One peer with whom a message was exchanged. The counts are modulo 2^32. */
+/** One peer with whom a message was exchanged. */
 struct control_peer {
     uint32_t rank;
-    uint32_t sent, confirmed;    /* messages to it; how many it says it consumed */
-    uint32_t consumed, returned; /* messages from it; how many it was told of */
-    uint32_t posted;             /* MPI messages to it, envelopes alone included */
-    uint32_t slots;              /* of mine, still under way to it */
-    bool is_lost, is_owed;       /* a send failed; stands in the queue of those owed an envelope */
+    struct envelope_counts counts;
+    uint32_t posted;       /* MPI messages to it, envelopes alone included */
+    uint32_t slots;        /* of mine, still under way to it */
+    bool is_lost, is_owed; /* a send failed; stands in the queue of those owed an envelope */
     struct control_peer *next_owed;
 };
 

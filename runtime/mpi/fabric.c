@@ -195,9 +195,13 @@ uint64_t fabric_busy(const struct fabric *f)
     return f->rma.bytes_open + f->rma.num_active + (uint64_t)control_busy(&f->control);
 }
 
-uint32_t fabric_parked(const struct fabric *f)
+struct fabric_counts fabric_counts(const struct fabric *f)
 {
-    return f->rma.num_parked;
+    return (struct fabric_counts){.messages_bad = f->control.bad,
+                                  .flushes = f->rma.flushes,
+                                  .settled = f->rma.settled,
+                                  .poisoned = f->rma.poisonings,
+                                  .parked = f->rma.num_parked};
 }
 
 /* Messages and completions take turns in being first, so that neither can fill every call's room. */
@@ -214,7 +218,9 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max)
     events += first;
     max -= first;
     int second = messages_first ? rma_progress(&f->rma, events, max) : control_progress(&f->control, events, max);
-    return second < 0 ? second : first + second;
+    if (second < 0) /* said again by the next call: first what is in hand */
+        return first > 0 ? first : second;
+    return first + second;
 }
 
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
@@ -320,11 +326,9 @@ static void describe_quirks(const struct fabric *f, struct page *p)
     print(p, "quirks: %" PRIu32 " gets a request%s; put completion %s; flush within %" PRIu64 " operations (%s)\n",
           q->gets_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
           q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
-    print(p,
-          "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64 " bytes; %" PRIu32 " parked of %" PRIu32
-          "; %" PRIu64 " flushes, %" PRIu64 " lost completions settled, %" PRIu64 " peers poisoned\n",
+    print(p, "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64 " bytes; %" PRIu32 " may be parked\n",
           f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
-          f->rma.num_parked, f->rma.max_parked, f->rma.flushes, f->rma.settled, f->rma.poisonings);
+          f->rma.max_parked);
 }
 
 int fabric_describe(const struct fabric *f, char *text, size_t size)
@@ -338,10 +342,7 @@ int fabric_describe(const struct fabric *f, char *text, size_t size)
         return p.length;
     describe_windows(f, &p);
     describe_quirks(f, &p);
-    print(&p,
-          "control: %d receives, %d send slots, %d a peer, %u credits; %" PRIu64 " messages out, %" PRIu64
-          " in, %" PRIu64 " bad\n",
-          CONTROL_RECEIVES, CONTROL_SENDS, CONTROL_PEER_SENDS, CONTROL_CREDITS, f->control.messages_out,
-          f->control.messages_in, f->control.bad);
+    print(&p, "control: %d receives, %d send slots, %d a peer, %u credits\n", CONTROL_RECEIVES, CONTROL_SENDS,
+          CONTROL_PEER_SENDS, ENVELOPE_CREDITS);
     return p.length;
 }

@@ -94,7 +94,14 @@ void fabric_sync(struct fabric *f);
 
 /** Bytes of data in flight, requests open (parked ones apart): whether the reactor must keep polling. */
 uint64_t fabric_busy(const struct fabric *f);
-uint32_t fabric_parked(const struct fabric *f);
+
+/** What the fabric counts by itself. */
+struct fabric_counts {
+    uint64_t messages_bad; /* refused before the core saw them */
+    uint64_t flushes, settled, poisoned;
+    uint32_t parked;
+};
+struct fabric_counts fabric_counts(const struct fabric *f);
 
 /**
  * Tests sends, receives and requests; never blocks. Fills up to `max` events; what their data points to stays until the
@@ -108,7 +115,7 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max);
  */
 int fabric_close(struct fabric *f, int lost);
 
-/** Windows, components, quirks, node, in lines of text; as snprintf. */
+/** What was built: windows, components, quirks, node, in lines of text; as snprintf. Any thread. */
 int fabric_describe(const struct fabric *f, char *text, size_t size);
 
 #endif

@@ -574,7 +574,7 @@ static void parks_a_silent_peer(void)
     else
         while (clock_now_ns() < end && e.kind == 0) {
             fabric_progress(f, &e, 1);
-            moved_aside |= fabric_parked(f) >= 1 && fabric_busy(f) == 0;
+            moved_aside |= fabric_counts(f).parked >= 1 && fabric_busy(f) == 0;
         }
     if (reads && e.kind == 0)
         CHECK(moved_aside);
@@ -582,9 +582,9 @@ static void parks_a_silent_peer(void)
         e = next_event(f);
     CHECK_EQ(e.kind, reads ? PORT_CARD : 0);
     end = clock_now_ns() + PATIENCE_NS;
-    while (fabric_parked(f) > 0 && clock_now_ns() < end) /* the probe */
+    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* the probe */
         CHECK_EQ(fabric_progress(f, &e, 1), 0);
-    CHECK_EQ(fabric_parked(f), 0);
+    CHECK_EQ(fabric_counts(f).parked, 0);
     closed(f);
 }
 

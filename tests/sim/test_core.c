@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "core/state.h"
+
 static const struct world_engine one_to_one[] = {
     {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
     {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32},
@@ -595,6 +597,207 @@ static void test_reused_slot_is_not_the_same_lease(void **state)
     world_fini(&w);
 }
 
+/* ---- several things in one step ---------------------------------------------------------------------------------- */
+
+static void nothing_is_under_way(struct world *w)
+{
+    for (uint32_t i = 0; i < w->num_ranks; i++) {
+        assert_int_equal(w->ranks[i].core->inflight, 0);
+        assert_int_equal(w->ranks[i].core->reading, 0);
+        assert_int_equal(w->ranks[i].core->num_legs, 0);
+        assert_null(w->ranks[i].core->run);
+        assert_null(w->ranks[i].core->ops);
+    }
+}
+
+/* Two legs move, one of them slowly, while the third is refused, at every distance: so that the refusal shares a step
+ * with bytes of a leg that is quiet by it, while the want must wait for the slow one. */
+static void test_bytes_of_a_leg_given_up_in_the_same_step(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {{.name = "P", .tp = 4, .heads_total = 4, .num_blocks = 32},
+                                                  {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
+    uint32_t given_up = 0;
+    for (uint64_t at = 0; at < MS; at += MS / 100) {
+        WORLD(w, engines);
+        w.batch_ns = MS / 20;
+        w.chunk = 128;
+        w.ranks[1].move_extra_ns = MS;
+        baton_id_t warm = world_want(&w, 4, "P", "warm", 0, 1, 4, 1);
+        world_run(&w, 20 * MS); /* the handshake is done */
+        assert_non_null(world_event(&w, 4, warm));
+        for (uint32_t i = 0; i < 3; i++)
+            world_offer(&w, i, "key", 0, 1, 64, 5000);
+        baton_id_t d = world_want(&w, 4, "P", "key", 0, 1, 64, 1000);
+        world_run(&w, w.now + at);
+        world_offer(&w, 3, "key", 0, 1, 60, 5000); /* too few tokens: refused */
+        world_run(&w, w.now + 10 * MS);
+        const baton_event_t *e = world_event(&w, 4, d);
+        assert_non_null(e);
+        assert_int_equal(e->error, BATON_ETOKENS);
+        given_up += w.ranks[0].moves > 0;
+        world_run(&w, w.now + 100 * MS);
+        nothing_is_under_way(&w);
+        world_fini(&w);
+    }
+    assert_true(given_up > 10); /* it happened in mid-move */
+}
+
+static void test_cancels_in_batches(void **state)
+{
+    (void)state;
+    for (uint64_t at = 0; at < 3 * MS; at += MS / 50) {
+        WORLD(w, two_to_four);
+        w.batch_ns = MS / 10;
+        baton_id_t want[4], offer[2];
+        for (uint32_t i = 0; i < 2; i++)
+            offer[i] = world_offer(&w, i, "key", 0, 1, 32, 5000);
+        for (uint32_t i = 0; i < 4; i++)
+            want[i] = world_want(&w, 2 + i, "P", "key", 0, 1, 32, 1000);
+        world_run(&w, w.now + at);
+        world_cancel(&w, 2, want[0]);
+        world_cancel(&w, 1, offer[1]);
+        world_run(&w, w.now + 100 * MS);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_non_null(world_event(&w, 2 + i, want[i]));
+        nothing_is_under_way(&w);
+        world_fini(&w);
+    }
+}
+
+/* ---- peers that take no messages --------------------------------------------------------------------------------- */
+
+static const struct world_engine three_to_one[] = {{.name = "P0", .tp = 1, .heads_total = 4, .num_blocks = 8},
+                                                   {.name = "P1", .tp = 1, .heads_total = 4, .num_blocks = 8},
+                                                   {.name = "P2", .tp = 1, .heads_total = 4, .num_blocks = 8},
+                                                   {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 64}};
+
+static void test_blocked_peers_block_nobody_else(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"P0", "P1", "P2"};
+    WORLD(w, three_to_one);
+    baton_id_t d[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        w.ranks[i].deaf = true;
+        world_offer(&w, i, "key", 0, 1, 8, 60000);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        d[i] = world_want(&w, 3, names[i], "key", 2 * i, 1, 8, 30000);
+    world_run(&w, 100 * MS);
+    assert_int_equal(w.ranks[3].core->num_unsent, 3);
+    w.ranks[2].deaf = false;
+    world_run(&w, 3000 * MS);
+    DONE(&w, 3, d[2]);
+    assert_int_equal(w.ranks[3].core->num_unsent, 2); /* not asked again while the first word has not left */
+    w.ranks[0].deaf = w.ranks[1].deaf = false;
+    world_run(&w, 20000 * MS);
+    DONE(&w, 3, d[0]);
+    DONE(&w, 3, d[1]);
+    assert_int_equal(w.sent[WIRE_WANT], 3);
+    world_fini(&w);
+}
+
+static void test_closing_waits_for_no_credits(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.ranks[0].deaf = true;
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 60000);
+    world_run(&w, 50 * MS);
+    assert_false(core_is_quiet(w.ranks[1].core));
+    core_shut(w.ranks[1].core, w.now);
+    world_run(&w, 60 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ECLOSED);
+    assert_true(w.ranks[1].core->num_unsent > 0);
+    assert_true(core_is_quiet(w.ranks[1].core));
+    world_fini(&w);
+}
+
+static void test_messages_are_counted(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_four);
+    uint64_t sent = 0, counted = 0, received = 0;
+    for (uint32_t i = 0; i < 2; i++)
+        world_offer(&w, i, "key", 0, 1, 9, 1000);
+    for (uint32_t i = 0; i < 4; i++)
+        world_want(&w, 2 + i, "P", "key", 0, 1, 9, 1000);
+    world_run(&w, 100 * MS);
+    for (uint32_t i = 0; i < w.num_ranks; i++) {
+        baton_stats_t stats;
+        core_stats(w.ranks[i].core, &stats);
+        counted += stats.messages_sent;
+        received += stats.messages_received;
+    }
+    for (uint32_t t = 0; t < sizeof w.sent / sizeof w.sent[0]; t++)
+        sent += w.sent[t];
+    assert_true(sent >= 12); /* four WANT, GRANT, DONE */
+    assert_int_equal(counted, sent);
+    assert_int_equal(received, sent);
+    world_fini(&w);
+}
+
+/* ---- odd caches -------------------------------------------------------------------------------------------------- */
+
+/* The second layer has a tensor on no side of this pair: that leg has no bytes, and is fenced all the same. */
+static void test_leg_without_bytes(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {
+        {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 8, .one_layer_each = true},
+        {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 8, .one_tensor = true}};
+    WORLD(w, engines);
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 8, 1000), b = world_offer(&w, 1, "key", 0, 1, 8, 1000);
+    baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 500);
+    world_run(&w, 100 * MS);
+    DONE(&w, 2, d);
+    DONE(&w, 0, a);
+    DONE(&w, 1, b);
+    assert_int_equal(w.ranks[1].moves, 0);
+    world_fini(&w);
+}
+
+/* Both producer ranks hold the one head; one is read, the other is told so, though the consumer's first rank is bare. */
+static void test_idle_replica_is_released(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {
+        {.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 8},
+        {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 8, .bare_first = true}};
+    WORLD(w, engines);
+    baton_id_t o[2];
+    for (uint32_t i = 0; i < 2; i++)
+        o[i] = world_offer(&w, i, "key", 0, 1, 8, 60000);
+    baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 1000);
+    world_run(&w, 100 * MS);
+    DONE(&w, 3, d);
+    DONE(&w, 0, o[0]);
+    DONE(&w, 1, o[1]);
+    world_fini(&w);
+}
+
+/* A router's ticket can overtake the offer's own submission, while the key's former offer is remembered as ended. */
+static void test_ticket_before_its_offer_is_seen(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 8, 10);
+    world_run(&w, 30 * MS);
+    ENDED(&w, 0, a, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    baton_ticket_t ticket = {.rank = 0, .incarnation = 1000, .serial = a + 2};
+    baton_id_t d = world_want_ticket(&w, 1, "P", "key", 0, 1, 8, 1000, &ticket);
+    assert_int_equal(d, a + 1);
+    world_run(&w, 60 * MS);
+    assert_null(world_event(&w, 1, d));
+    baton_id_t b = world_offer(&w, 0, "key", 0, 1, 8, 1000);
+    assert_int_equal(b, ticket.serial);
+    world_run(&w, 90 * MS);
+    DONE(&w, 1, d);
+    DONE(&w, 0, b);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,6 +829,14 @@ int main(void)
         cmocka_unit_test(test_malformed_messages_are_counted),
         cmocka_unit_test(test_slots_run_out),
         cmocka_unit_test(test_reused_slot_is_not_the_same_lease),
+        cmocka_unit_test(test_bytes_of_a_leg_given_up_in_the_same_step),
+        cmocka_unit_test(test_cancels_in_batches),
+        cmocka_unit_test(test_blocked_peers_block_nobody_else),
+        cmocka_unit_test(test_closing_waits_for_no_credits),
+        cmocka_unit_test(test_messages_are_counted),
+        cmocka_unit_test(test_leg_without_bytes),
+        cmocka_unit_test(test_idle_replica_is_released),
+        cmocka_unit_test(test_ticket_before_its_offer_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #define POISON 0xa5
 #define ARENA_BYTES 65536
+#define BATCH 64
 #define SEGMENT_BOARD 4096
 #define SEGMENT_ARENA 65536
 #define SEGMENT_CARD 262144
@@ -93,7 +94,7 @@ static int64_t fake_move(void *self, const struct port_leg *leg, uint64_t budget
 {
     struct world_rank *r = self;
     struct world *w = r->world;
-    struct due *d = later(w, DUE_MOVE, w->move_ns, leg->peer, r->rank, leg->tag, 0);
+    struct due *d = later(w, DUE_MOVE, w->move_ns + w->ranks[leg->peer].move_extra_ns, leg->peer, r->rank, leg->tag, 0);
     d->transfer = leg->transfer;
     d->cursor = *leg->cursor;
     d->offset = plan_skip(leg->transfer, leg->cursor, budget < w->chunk ? budget : w->chunk);
@@ -236,6 +237,31 @@ static uint64_t next_ns(const struct world *w, const struct world_rank **who)
     return at;
 }
 
+/* The first that is due, and with it what comes to the same rank within batch_ns. */
+static void deliver(struct world *w)
+{
+    struct due *batch[BATCH], *d, *next;
+    struct port_event events[BATCH];
+    uint64_t last = w->queue->at + w->batch_ns;
+    uint32_t to = w->queue->to;
+    int n = 0, num_events = 0;
+    DL_FOREACH_SAFE(w->queue, d, next)
+    {
+        if (d->to != to || d->at > last || n == (w->batch_ns > 0 ? BATCH : 1))
+            continue;
+        DL_DELETE(w->queue, d);
+        w->now = d->at > w->now ? d->at : w->now;
+        batch[n++] = d;
+        /* A one-sided read needs the asked rank to be there too, as over TCP. */
+        if (d->kind == DUE_MESSAGE || !w->ranks[d->from].stopped)
+            num_events += event_from(w, d, &events[num_events]);
+    }
+    if (num_events > 0)
+        step(w, &w->ranks[to], events, num_events);
+    while (n > 0)
+        free(batch[--n]);
+}
+
 void world_run(struct world *w, uint64_t until)
 {
     const struct world_rank *who;
@@ -248,14 +274,7 @@ void world_run(struct world *w, uint64_t until)
             step(w, (struct world_rank *)who, NULL, 0);
             continue;
         }
-        struct due *d = w->queue;
-        struct port_event e;
-        DL_DELETE(w->queue, d);
-        /* A one-sided read needs the asked rank to be there too, as over TCP. */
-        bool answered = d->kind == DUE_MESSAGE || !w->ranks[d->from].stopped;
-        if (answered && event_from(w, d, &e))
-            step(w, &w->ranks[d->to], &e, 1);
-        free(d);
+        deliver(w);
     }
     w->now = until;
 }
@@ -268,10 +287,18 @@ static char *no_environment(const char *name)
     return NULL;
 }
 
-static void rank_init(struct world *w, uint32_t rank, const struct world_engine *e, uint32_t tp_rank, uint8_t *row_out)
+static uint32_t size_of(const struct world_engine *e)
+{
+    return e->tp * (e->bare_first || e->one_layer_each ? 2 : 1);
+}
+
+static void rank_init(struct world *w, uint32_t rank, const struct world_engine *e, uint32_t index, uint8_t *row_out)
 {
     struct world_rank *r = &w->ranks[rank];
-    uint32_t heads = e->heads_total / e->tp;
+    uint32_t tp_rank = index % e->tp;
+    bool bare = e->bare_first && index < e->tp;
+    uint32_t layers = e->one_layer_each ? 1 : 2, layer_first = e->one_layer_each ? index / e->tp : 0;
+    uint32_t heads = e->heads_total > e->tp ? e->heads_total / e->tp : 1, head_first = tp_rank * e->heads_total / e->tp;
     r->world = w;
     r->rank = rank;
     r->port = (struct port){.self = r,
@@ -290,12 +317,15 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                                      .head_size = 8,
                                      .num_blocks = e->num_blocks,
                                      .heads_total = e->heads_total,
-                                     .head_first = heads * tp_rank,
+                                     .head_first = head_first,
                                      .head_count = heads,
                                      .layers_total = 2,
-                                     .layer_count = 2};
+                                     .layer_first = layer_first,
+                                     .layer_count = layers};
     snprintf(r->geometry.model, sizeof r->geometry.model, "%s", e->model != NULL ? e->model : "model");
     assert_int_equal(baton_geometry_layout(&r->geometry, r->tensors, e->layout), 0);
+    r->geometry.num_tensors -= e->one_tensor;
+    r->bare = bare;
     r->pool = malloc(r->geometry.bytes);
     r->arena = calloc(1, ARENA_BYTES);
     r->board = calloc(w->settings.leases, sizeof *r->board);
@@ -306,16 +336,17 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                              .arena_bytes = ARENA_BYTES,
                              .pool_offset = SEGMENT_POOL,
                              .pool_bytes = r->geometry.bytes,
-                             .has_geometry = 1,
+                             .has_geometry = !bare,
                              .geometry = r->geometry};
     r->card_bytes = wire_card_encode(&card, r->card, sizeof r->card);
     assert_true(r->card_bytes > 0);
     struct wire_row row = {.role = BATON_ROLE_BOTH,
                            .tp = (uint16_t)e->tp,
-                           .pp = 1,
+                           .pp = (uint16_t)(size_of(e) / e->tp),
                            .tp_rank = (uint16_t)tp_rank,
+                           .pp_rank = (uint16_t)(index / e->tp),
                            .node = rank,
-                           .box = {0, 2, heads * tp_rank, heads},
+                           .box = {layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads},
                            .incarnation = 1000 + rank,
                            .card_offset = SEGMENT_CARD,
                            .card_bytes = (uint32_t)r->card_bytes};
@@ -336,13 +367,13 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
     w->board_ns = MS / 100;
     w->chunk = 256;
     for (uint32_t e = 0; e < num_engines; e++)
-        w->num_ranks += engines[e].tp;
+        w->num_ranks += size_of(&engines[e]);
     w->ranks = calloc(w->num_ranks, sizeof *w->ranks);
     w->path = calloc(w->num_ranks, sizeof *w->path);
     uint8_t *rows = malloc((size_t)w->num_ranks * WIRE_ROW_BYTES);
     uint32_t rank = 0;
     for (uint32_t e = 0; e < num_engines; e++)
-        for (uint32_t i = 0; i < engines[e].tp; i++, rank++) {
+        for (uint32_t i = 0; i < size_of(&engines[e]); i++, rank++) {
             rank_init(w, rank, &engines[e], i, rows + (size_t)rank * WIRE_ROW_BYTES);
             w->path[rank] = BATON_PATH_RMA;
         }
@@ -353,7 +384,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
         struct core_config config = {.settings = &w->settings,
                                      .directory = w->directory,
                                      .self = i,
-                                     .geometry = &r->geometry,
+                                     .geometry = r->bare ? NULL : &r->geometry,
                                      .path = w->path,
                                      .arena = r->arena,
                                      .arena_bytes = ARENA_BYTES,

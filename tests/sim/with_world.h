@@ -23,9 +23,11 @@ struct world_rank {
     uint8_t *pool, *arena, card[WIRE_CARD_MAX];
     uint64_t *board;
     int card_bytes;
+    bool bare;              /* has no cache */
     bool stopped;           /* answers nothing, takes nothing */
     bool deaf;              /* refuses sends to it with EAGAIN */
     uint64_t card_delay_ns; /* of its card */
+    uint64_t move_extra_ns; /* added to what moves from it take */
     uint32_t bad_cards;     /* the next so many of its cards come corrupted */
     uint32_t moves;         /* bytes-moving operations done on it */
     baton_event_t events[64];
@@ -49,7 +51,8 @@ struct world {
     struct due *queue; /* what will happen, by time */
     uint64_t order;
     uint64_t message_ns, move_ns, board_ns;
-    uint64_t chunk; /* bytes that a move takes at most */
+    uint64_t chunk;    /* bytes that a move takes at most */
+    uint64_t batch_ns; /* what comes to a rank within this time comes in one step, at the end of it */
     /** Says how often a message is delivered (1 without a rule). */
     int (*rule)(struct world *w, const struct world_message *m);
     /** Called before each move lands. */
@@ -61,7 +64,10 @@ struct world {
 struct world_engine {
     const char *name;
     uint32_t tp, heads_total, num_blocks, layout;
-    const char *model; /* NULL: "model" */
+    const char *model;   /* NULL: "model" */
+    bool bare_first;     /* two stages, the first without a cache */
+    bool one_layer_each; /* two stages, of one layer each */
+    bool one_tensor;     /* its second layer has no tensor */
 };
 
 /** Ranks are numbered engine by engine. */

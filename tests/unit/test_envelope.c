@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flow control of one pair of ranks: credits, confirmations, and what a damaged envelope may and may not do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/envelope.h"
+
+struct sent {
+    uint8_t bytes[ENVELOPE_BYTES + 1];
+};
+
+static struct sent next(struct envelope_counts *c)
+{
+    struct sent s = {{0}};
+    envelope_seal(c, false, s.bytes);
+    envelope_sent(c, false);
+    return s;
+}
+
+static enum envelope_kind take(struct envelope_counts *c, const struct sent *s)
+{
+    const char *why;
+    return envelope_open(c, s->bytes, sizeof s->bytes, &why);
+}
+
+static void confirm(struct envelope_counts *from, struct envelope_counts *to)
+{
+    uint8_t alone[ENVELOPE_BYTES];
+    const char *why;
+    envelope_seal(from, true, alone);
+    envelope_sent(from, true);
+    assert_int_equal(envelope_open(to, alone, sizeof alone, &why), ENVELOPE_ALONE);
+    assert_null(why);
+}
+
+static void test_credits_run_out_and_come_back(void **state)
+{
+    (void)state;
+    struct envelope_counts a = {.sent = UINT32_MAX - 40, .confirmed = UINT32_MAX - 40},
+                           b = {.consumed = UINT32_MAX - 40, .returned = UINT32_MAX - 40};
+    for (int round = 0; round < 4; round++) { /* across the wrap of 32 bits */
+        for (uint32_t i = 0; i < ENVELOPE_CREDITS; i++) {
+            assert_true(envelope_has_credit(&a));
+            struct sent s = next(&a);
+            assert_int_equal(take(&b, &s), ENVELOPE_MESSAGE);
+        }
+        assert_false(envelope_has_credit(&a));
+        assert_true(envelope_is_owed(&b));
+        confirm(&b, &a);
+        assert_false(envelope_is_owed(&b));
+    }
+}
+
+static void test_damaged_messages_do_not_cut_a_peer_off(void **state)
+{
+    (void)state;
+    struct envelope_counts a = {0}, b = {0};
+    const char *why;
+    for (int i = 0; i < 1000; i++) {
+        struct sent s = next(&a);
+        if (i % 3 == 1) { /* this one's magic, length or flags suffer */
+            s.bytes[i % 2 ? 0 : 12] ^= 1;
+            assert_int_equal(take(&b, &s), ENVELOPE_REFUSED);
+        } else {
+            assert_int_equal(envelope_open(&b, s.bytes, sizeof s.bytes, &why), ENVELOPE_MESSAGE);
+            assert_int_equal(why != NULL, i % 3 == 2);
+        }
+        if (envelope_is_owed(&b))
+            confirm(&b, &a);
+        assert_true(envelope_has_credit(&a)); /* the damaged ones' credits come back too */
+    }
+}
+
+static void test_repeated_or_far_numbers_change_nothing(void **state)
+{
+    (void)state;
+    struct envelope_counts a = {0}, b = {0};
+    struct sent first = next(&a), second = next(&a);
+    assert_int_equal(take(&b, &first), ENVELOPE_MESSAGE);
+    assert_int_equal(take(&b, &first), ENVELOPE_REFUSED);
+    a.sent += ENVELOPE_CREDITS;
+    struct sent far = next(&a);
+    assert_int_equal(take(&b, &far), ENVELOPE_REFUSED);
+    assert_int_equal(take(&b, &second), ENVELOPE_MESSAGE);
+    assert_int_equal(b.consumed, 2);
+}
+
+static void test_false_confirmations_give_no_credit(void **state)
+{
+    (void)state;
+    struct envelope_counts a = {.sent = 5, .confirmed = 3}, b = {.consumed = 6};
+    struct sent s = next(&b);
+    const char *why;
+    assert_int_equal(envelope_open(&a, s.bytes, sizeof s.bytes, &why), ENVELOPE_MESSAGE); /* the message is good */
+    assert_non_null(why);
+    assert_int_equal(a.confirmed, 3);
+    b.consumed = 2; /* less than before */
+    s = next(&b);
+    envelope_open(&a, s.bytes, sizeof s.bytes, &why);
+    assert_non_null(why);
+    assert_int_equal(a.confirmed, 3);
+}
+
+static void test_lengths(void **state)
+{
+    (void)state;
+    struct envelope_counts a = {0}, b = {0};
+    struct sent s = next(&a);
+    const char *why;
+    for (uint32_t n = 0; n <= ENVELOPE_BYTES; n++) /* none of them holds a message */
+        assert_int_equal(envelope_open(&b, s.bytes, n, &why), ENVELOPE_REFUSED);
+    uint8_t alone[ENVELOPE_BYTES + 1] = {0};
+    envelope_seal(&a, true, alone);
+    assert_int_equal(envelope_open(&b, alone, sizeof alone, &why), ENVELOPE_REFUSED);
+    assert_int_equal(b.consumed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_credits_run_out_and_come_back),
+        cmocka_unit_test(test_damaged_messages_do_not_cut_a_peer_off),
+        cmocka_unit_test(test_repeated_or_far_numbers_change_nothing),
+        cmocka_unit_test(test_false_confirmations_give_no_credit),
+        cmocka_unit_test(test_lengths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
