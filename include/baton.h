@@ -281,7 +281,8 @@ typedef struct baton_offer_params {
     const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
     uint32_t num_blocks;
     uint32_t num_tokens;          /**< at most num_blocks * block_tokens */
-    uint32_t ttl_ms;              /**< the offer expires this long after it is whole; 0: BATON_TTL_MS */
+    uint32_t ttl_ms;              /**< the offer expires this long after it is whole, or, if a want that it granted is
+                                       still alive then, at that want's deadline; 0: BATON_TTL_MS */
     uint32_t num_consumers;       /**< seats: 0 means 1. Each is one engine */
     const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
     const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
@@ -309,9 +310,9 @@ BATON_API int baton_append(baton_t *b, baton_id_t offer, const uint32_t *blocks,
 BATON_API int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count);
 
 typedef enum baton_mode {
-    BATON_MODE_AUTO = 0, /**< what suits the path: pull, in this version */
+    BATON_MODE_AUTO = 0, /**< what suits the path; the event says which it was. Pull on both, in this version */
     BATON_MODE_PULL = 1, /**< the consumer reads */
-    BATON_MODE_PUSH = 2  /**< the producer writes: ENOSYS in this version */
+    BATON_MODE_PUSH = 2  /**< the producer writes, as soon as offer and want have met */
 } baton_mode_t;
 
 typedef struct baton_want_params {
@@ -335,7 +336,9 @@ typedef struct baton_want_params {
  * bytes were moving, once nothing can write into the blocks any more, however long that takes),
  * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI.
  * Until it, and after none, bytes may change in the blocks.
- * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ENOSYS (push), ENOMEM.
+ * With push the producer's ranks write: a want that is given up (deadline, cancel, close) ends once each of them has
+ * said that it writes no more. A push takes a lease slot and table room here too (BATON_LEASES, BATON_TABLE_BYTES).
+ * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ENOMEM.
  */
 BATON_API int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id);
 
@@ -366,6 +369,7 @@ typedef struct baton_event {
     baton_id_t id;
     char key[BATON_KEY_MAX];
     void *user;
+    baton_mode_t mode;                /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
     int32_t peer;                     /**< the world rank that it failed with or at; -1: none */
     uint32_t num_blocks;              /**< blocks of the call, all of which are concerned */
     uint64_t bytes;                   /**< want: bytes moved */
@@ -412,17 +416,18 @@ typedef struct baton_stats {
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
     uint64_t bytes[BATON_PATHS]; /**< received by wants that were done */
-    uint64_t gets;               /**< contiguous runs read by MPI_Get or MPI_Rget */
+    uint64_t gets, puts;         /**< contiguous runs moved by MPI_Get or MPI_Rget; by MPI_Put or MPI_Rput */
     uint64_t handshakes, handshake_ns_sum, handshake_ns_max,
         handshake_retries; /**< completed, and how long they took */
     uint64_t messages_sent, messages_received, messages_bad;
-    uint64_t stale; /**< legs whose generation had changed at the re-read */
+    uint64_t leases_extended; /**< times that an offer's time to live passed while a want for it was alive */
+    uint64_t stale;           /**< legs whose generation had changed at the re-read */
     uint64_t flushes, settled,
         poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */
     uint64_t again;         /**< calls refused with BATON_EAGAIN */
     uint64_t turns, sleeps; /**< the reactor's */
-    uint64_t leases_live, wants_live, legs_live, reads_parked; /**< gauges */
-    uint32_t peers[BATON_PATHS];                               /**< ranks of the world by the path they use */
+    uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */
+    uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
 } baton_stats_t;
 
 /** Copies the statistics. Any thread. Errors: EINVAL. */

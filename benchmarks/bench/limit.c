@@ -11,6 +11,11 @@
 
 #define PAGE_BYTES 4096
 
+static bool is_push(const struct limit *l)
+{
+    return l->stage->bench->options.op == OP_PUSH;
+}
+
 /* Maps every page of the peer's pool into this process, so that no measurement pays for page faults. */
 static void touch(const char *pool, uint64_t bytes)
 {
@@ -40,7 +45,8 @@ void limit_open(struct limit *l, struct stage *s)
     l->path = (baton_path_t)path;
     if (l->path == BATON_PATH_RMA)
         raw_open(&l->raw, s);
-    else if (l->peer_pool)
+    s->raw = l->path == BATON_PATH_RMA ? &l->raw : NULL;
+    if (l->peer_pool)
         open_shm(l);
 }
 
@@ -84,7 +90,7 @@ void limit_measure(struct limit *l, uint32_t batch)
         ns = copy(l, way == 0 ? COPY_MEMCPY : COPY_STREAM, batch);
     } else {
         stage_enter_mpi(l->stage);
-        ns = raw_read(&l->raw, l->stage, batch);
+        ns = is_push(l) ? stage_raw_write(l->stage, batch) : raw_move(&l->raw, l->stage, batch);
         stage_leave_mpi(l->stage);
     }
     if (ns > 0 && samples_add(&l->way[way], ns) != 0)
@@ -100,7 +106,7 @@ double limit_best(struct limit *l, uint32_t batch, const char **way)
         if (median == 0 || bytes / (double)median <= best)
             continue;
         best = bytes / (double)median;
-        *way = l->path == BATON_PATH_RMA ? "MPI_Rget" : i == 0 ? "memcpy" : "stream";
+        *way = l->path == BATON_PATH_RMA ? (is_push(l) ? "MPI_Rput" : "MPI_Rget") : i == 0 ? "memcpy" : "stream";
     }
     return best;
 }

@@ -66,6 +66,7 @@ static void run(struct bench *b)
 {
     switch (b->options.op) {
     case OP_PULL:
+    case OP_PUSH:
         pull_run(b);
         break;
     case OP_SUBMIT:

@@ -12,8 +12,8 @@
 
 #include "base/settings.h"
 
-static const char *const op_names[] = {"pull", "submit", "memory", "handshake"};
-static const char *const busy_names[] = {"pull+busy", "submit+busy", "memory+busy", "handshake+busy"};
+static const char *const op_names[] = {"pull", "push", "submit", "memory", "handshake"};
+static const char *const busy_names[] = {"pull+busy", "push+busy", "submit+busy", "memory+busy", "handshake+busy"};
 
 enum word {
     WORD_BLOCK = 256,
@@ -62,6 +62,7 @@ void options_help(void)
          "\n"
          "operations\n"
          "  pull        bandwidth and latency of a transfer, beside the limit of its path\n"
+         "  push        the same where the producer writes\n"
          "  submit      what baton_want costs its caller\n"
          "  memory      private memory of each rank, for caches of several sizes\n"
          "  handshake   time to the first block from each prefill engine, all wanted at once, and to the next\n"
@@ -164,6 +165,7 @@ static void preset(struct options *o)
     preset_list(&o->blocks, 2, memory_blocks);
     switch (o->op) {
     case OP_PULL:
+    case OP_PUSH:
         preset_list(&o->block, 3, pull_block);
         preset_list(&o->batch, 3, pull_batch);
         break;
@@ -258,7 +260,7 @@ int options_read(struct options *o, int argc, char **argv)
     if (o->help)
         return 0;
     if (optind == argc)
-        return refuse("no operation given", "pull, submit, memory or handshake");
+        return refuse("no operation given", "pull, push, submit, memory or handshake");
     int rc = read_op(argv[optind], o);
     if (rc != 0)
         return rc;

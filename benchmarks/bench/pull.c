@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pull: bandwidth and latency of one transfer at a time, beside the limit of its path.
+ * pull: bandwidth and latency of one transfer at a time, in either direction, beside the limit of its path.
  *
  * Every block size has a context of its own, every (block size, batch) a row. A row is measured in turns, one transfer
  * by Baton, then one by the limit, so that both see the same machine. Blocks are fresh and scattered on both sides,
@@ -142,8 +142,8 @@ static void note_stage(const struct stage *s, const struct limit *l, bool first)
         report_note(&b->report, "limit: %s",
                     l->path == BATON_PATH_SHM
                         ? "one thread of the decode rank copies like blocks from the mapped pool, best of two kernels"
-                        : "one MPI_Rget a block, 64 outstanding, MPI_Testsome; the target waits in MPI_Recv, Baton's "
-                          "threads hold still");
+                        : "one MPI_Rget (push: MPI_Rput) a block, 64 outstanding, MPI_Testsome; the target waits in "
+                          "MPI_Recv, Baton's threads hold still");
     }
     report_note(&b->report, "blocks of %" PRIu64 " bytes: pool %" PRIu64 " MiB a side%s%s%s", s->block_bytes,
                 pool >> 20, pool < 4 * l3 ? " (LESS than 4 times the L3 cache: caches help)" : "",

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "bench/bench.h"
 #include "bench/fail.h"
 
 #define STALL_NS (UINT64_C(5000) * CLOCK_NS_PER_MS)
@@ -28,26 +29,37 @@ void raw_close(struct raw *r)
     MPI_Comm_free(&r->comm);
 }
 
-static void get_block(struct raw *r, const struct stage *s, uint32_t i, int slot)
+static int other(const struct stage *s)
 {
+    return bench_is_producer(s->bench) ? s->bench->consumer : s->bench->producer;
+}
+
+/* The consumer gets it, the producer puts it. */
+static void move_block(struct raw *r, const struct stage *s, uint32_t i, int slot)
+{
+    bool put = bench_is_producer(s->bench);
     int bytes = (int)s->block_bytes;
-    char *to = s->context.pool + s->target_ids[i] * s->block_bytes;
-    MPI_Aint from = (MPI_Aint)(s->source_ids[i] * s->block_bytes);
-    MPI_Rget(to, bytes, MPI_BYTE, s->bench->producer, from, bytes, MPI_BYTE, r->win, &r->request[slot]);
+    uint64_t source = s->source_ids[i] * s->block_bytes, target = s->target_ids[i] * s->block_bytes;
+    char *mine = s->context.pool + (put ? source : target);
+    MPI_Aint theirs = (MPI_Aint)(put ? target : source);
+    if (put)
+        MPI_Rput(mine, bytes, MPI_BYTE, other(s), theirs, bytes, MPI_BYTE, r->win, &r->request[slot]);
+    else
+        MPI_Rget(mine, bytes, MPI_BYTE, other(s), theirs, bytes, MPI_BYTE, r->win, &r->request[slot]);
 }
 
 /* Open MPI 4.1 can lose a completion when another thread progresses at the wrong moment. The bytes are there after a
  * flush, the request never completes: it is dropped, and the sample with it. */
 static uint64_t give_up(struct raw *r, const struct stage *s)
 {
-    MPI_Win_flush(s->bench->producer, r->win);
+    MPI_Win_flush(other(s), r->win);
     for (int i = 0; i < RAW_OUTSTANDING; i++)
         r->request[i] = MPI_REQUEST_NULL;
     r->stalls++;
     return 0;
 }
 
-uint64_t raw_read(struct raw *r, const struct stage *s, uint32_t batch)
+uint64_t raw_move(struct raw *r, const struct stage *s, uint32_t batch)
 {
     int slots = batch < RAW_OUTSTANDING ? (int)batch : RAW_OUTSTANDING;
     int unused[RAW_OUTSTANDING], done[RAW_OUTSTANDING], num_unused = slots, num_done;
@@ -57,7 +69,7 @@ uint64_t raw_read(struct raw *r, const struct stage *s, uint32_t batch)
     uint64_t begin = clock_now_ns(), moved = begin;
     while (completed < batch) {
         while (num_unused > 0 && issued < batch)
-            get_block(r, s, issued++, unused[--num_unused]);
+            move_block(r, s, issued++, unused[--num_unused]);
         MPI_Testsome(slots, r->request, &num_done, done, MPI_STATUSES_IGNORE);
         if (num_done > 0) {
             completed += (uint32_t)num_done;
@@ -70,7 +82,7 @@ uint64_t raw_read(struct raw *r, const struct stage *s, uint32_t batch)
     }
     MPI_Win_sync(r->win);
     uint64_t end = clock_now_ns();
-    MPI_Win_flush(s->bench->producer, r->win); /* keeps MPI's count of unflushed reads low; not timed */
+    MPI_Win_flush(other(s), r->win); /* keeps MPI's count of unflushed reads low; not timed */
     return end - begin;
 }
 

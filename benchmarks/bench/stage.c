@@ -18,6 +18,7 @@
 #include "bench/footprint.h"
 #include "bench/hush.h"
 #include "bench/pattern.h"
+#include "bench/raw.h"
 #include "front/inside.h"
 #include "mpi/fabric.h"
 
@@ -26,7 +27,14 @@
 #define PATIENCE_MS 600000u /* for one transfer: slow is a figure, not an error */
 #define POISON 0xa5
 
-enum command_kind { COMMAND_OFFER = 1, COMMAND_ENTER_MPI, COMMAND_LEAVE_MPI, COMMAND_FOOTPRINT, COMMAND_END };
+enum command_kind {
+    COMMAND_OFFER = 1,
+    COMMAND_RAW_WRITE,
+    COMMAND_ENTER_MPI,
+    COMMAND_LEAVE_MPI,
+    COMMAND_FOOTPRINT,
+    COMMAND_END
+};
 
 struct command {
     uint32_t kind, batch;
@@ -35,6 +43,7 @@ struct command {
 
 struct answer {
     struct stage_footprint footprint; /* to COMMAND_FOOTPRINT, else 0 */
+    uint64_t ns;                      /* to COMMAND_RAW_WRITE */
 };
 
 static bool takes_part(const struct stage *s)
@@ -164,11 +173,17 @@ static void obey(struct stage *s)
         }
         if (c.kind == COMMAND_FOOTPRINT)
             measure(s, &a.footprint);
+        if (c.kind == COMMAND_RAW_WRITE) {
+            walk_draw(&s->source, c.place, c.batch, s->source_ids);
+            walk_draw(&s->target, c.place, c.batch, s->target_ids);
+            a.ns = raw_move(s->raw, s, c.batch);
+        }
         if (c.kind == COMMAND_ENTER_MPI)
             hush_begin();
         if (c.kind == COMMAND_LEAVE_MPI)
             hush_end();
-        wait = c.kind == COMMAND_ENTER_MPI ? CHANNEL_IN_MPI : CHANNEL_ASLEEP;
+        if (c.kind == COMMAND_ENTER_MPI || c.kind == COMMAND_LEAVE_MPI)
+            wait = c.kind == COMMAND_ENTER_MPI ? CHANNEL_IN_MPI : CHANNEL_ASLEEP;
         answer(s, &a);
     }
 }
@@ -210,7 +225,8 @@ static void want(struct stage *s, uint32_t batch, const char *key, bool scribble
                              .blocks = s->table,
                              .num_blocks = batch,
                              .num_tokens = batch * BLOCK_TOKENS,
-                             .timeout_ms = PATIENCE_MS};
+                             .timeout_ms = PATIENCE_MS,
+                             .mode = b->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL};
     uint64_t begin = clock_now_ns();
     int rc = baton_want(s->context.baton, &p, NULL);
     uint64_t returned = clock_now_ns();
@@ -287,6 +303,16 @@ void stage_leave_mpi(struct stage *s)
 {
     hush_end();
     command(s, (struct command){.kind = COMMAND_LEAVE_MPI}, NULL);
+}
+
+uint64_t stage_raw_write(struct stage *s, uint32_t batch)
+{
+    struct command c = {.kind = COMMAND_RAW_WRITE, .batch = batch, .place = s->drawn};
+    struct answer a;
+    MPI_Comm comm = s->bench->roster.comm;
+    channel_send(comm, s->bench->producer, &c, sizeof c);
+    channel_receive(comm, s->bench->producer, &a, sizeof a, CHANNEL_IN_MPI);
+    return a.ns;
 }
 
 void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer)

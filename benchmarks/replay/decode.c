@@ -62,6 +62,7 @@ static int want(struct engine *e, struct slot *s, const char *key)
         .num_blocks = s->num_blocks,
         .num_tokens = s->num_tokens,
         .timeout_ms = e->options->timeout_ms,
+        .mode = e->options->mode,
         .user = s};
     return baton_want(e->baton, &params, &s->id);
 }

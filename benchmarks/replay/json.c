@@ -85,6 +85,7 @@ static json_t *options(const struct result *r)
     json_object_set_new(j, "timeout_ms", number(o->timeout_ms));
     json_object_set_new(j, "seed", number(o->seed));
     json_object_set_new(j, "progress", json_string(options_progress_name(o->progress)));
+    json_object_set_new(j, "mode", json_string(options_mode_name(o->mode)));
     json_object_set_new(j, "require_path", json_string(options_path_name(o->require_path)));
     json_object_set_new(j, "sabotage", json_string(options_sabotage_name(o->sabotage)));
     json_object_set_new(j, "busy_threads_per_rank", number(r->busy_threads));

@@ -31,6 +31,7 @@ enum word {
     WORD_SPEED,
     WORD_BUSY,
     WORD_PROGRESS,
+    WORD_MODE,
     WORD_REQUIRE_PATH,
     WORD_SABOTAGE,
     WORD_JSON,
@@ -54,6 +55,7 @@ static const struct option words[] = {
     {"speed", required_argument, NULL, WORD_SPEED},
     {"busy", no_argument, NULL, WORD_BUSY},
     {"progress", required_argument, NULL, WORD_PROGRESS},
+    {"mode", required_argument, NULL, WORD_MODE},
     {"require-path", required_argument, NULL, WORD_REQUIRE_PATH},
     {"sabotage", required_argument, NULL, WORD_SABOTAGE},
     {"json", required_argument, NULL, WORD_JSON},
@@ -78,6 +80,9 @@ void options_help(void)
         "  --speed X            arrivals at X times the trace's pace; 0: as fast as possible (default 0)\n"
         "  --inflight N         requests outstanding at one time, each engine (default 8)\n"
         "  --busy               a second run while all cores compute; its times stand beside the first run's\n"
+        "  --mode pull|push     who moves the bytes: the decode side reads, or the prefill side writes (default: "
+        "Baton's "
+        "choice)\n"
         "  --progress thread|caller    who makes Baton's MPI calls (default: a thread, where MPI allows it)\n"
         "the caches (P:D where the prefill and the decode side differ, hnd:nhd say)\n"
         "  --model NAME         llama3-8b, llama3-70b, qwen3-32b (default llama3-8b)\n"
@@ -189,6 +194,7 @@ static const unsigned kv_bits[] = {BATON_LAYOUT_KV_SEPARATE, BATON_LAYOUT_KV_BLO
 static const char *const order_choices[] = {"layer", "block", NULL};
 static const unsigned order_bits[] = {BATON_LAYOUT_LAYER_MAJOR, BATON_LAYOUT_BLOCK_MAJOR};
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
+static const char *const mode_choices[] = {"auto", "pull", "push", NULL};
 static const char *const path_choices[] = {"none", "shm", "rma", NULL};
 static const char *const sabotage_choices[] = {"none", "flip", "head", "stale", "short", NULL};
 
@@ -238,6 +244,11 @@ static int read_word(struct options *o, int word, const char *text, struct why *
         if (read_choice("progress", text, progress_choices + 1, &choice, why) != 0)
             return -1;
         o->progress = (baton_progress_mode_t)(choice + 1);
+        return 0;
+    case WORD_MODE:
+        if (read_choice("mode", text, mode_choices + 1, &choice, why) != 0)
+            return -1;
+        o->mode = (baton_mode_t)(choice + 1);
         return 0;
     case WORD_REQUIRE_PATH:
         if (read_choice("require-path", text, path_choices + 1, &choice, why) != 0)
@@ -310,6 +321,11 @@ const char *options_sabotage_name(enum sabotage kind)
 const char *options_progress_name(baton_progress_mode_t mode)
 {
     return progress_choices[mode];
+}
+
+const char *options_mode_name(baton_mode_t mode)
+{
+    return mode_choices[mode];
 }
 
 const char *options_path_name(baton_path_t path)

@@ -26,6 +26,7 @@ struct options {
     double speed; /* 0: as fast as possible */
     bool busy;
     baton_progress_mode_t progress; /* AUTO: a thread where MPI allows it */
+    baton_mode_t mode;              /* AUTO: as Baton chooses */
     baton_path_t require_path;      /* BATON_PATH_NONE: any */
     enum sabotage sabotage;
     const char *json; /* NULL: no file */
@@ -42,6 +43,7 @@ void options_help(void);
 
 const char *options_sabotage_name(enum sabotage kind);
 const char *options_progress_name(baton_progress_mode_t mode);
+const char *options_mode_name(baton_mode_t mode);
 const char *options_path_name(baton_path_t path);
 
 /** "nhd+block+layer" for a layout. `text` has room for 32 bytes; returns it. */

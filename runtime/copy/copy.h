@@ -19,8 +19,8 @@
 struct copy_job {
     const struct plan_transfer *transfer;
     struct plan_cursor from;
-    uint64_t bytes;               /* as plan_skip returned */
-    const char *const *src_bases; /* by region; may be NULL entries where unused */
+    uint64_t bytes;         /* as plan_skip returned */
+    char *const *src_bases; /* by region; may be NULL entries where unused */
     char *const *dst_bases;
     uint64_t tag; /* the caller's */
 };

@@ -40,7 +40,7 @@ static void run_job(const struct copy_job *job)
         uint32_t n = plan_next(job->transfer, &at, runs, RUNS_A_BATCH, left);
         if (n == 0)
             break;
-        copy_runs(COPY_AUTO, runs, n, job->src_bases, job->dst_bases);
+        copy_runs(COPY_AUTO, runs, n, (const char *const *)job->src_bases, job->dst_bases);
         for (uint32_t i = 0; i < n; i++)
             left -= runs[i].bytes;
     }

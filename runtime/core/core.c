@@ -18,11 +18,12 @@ int core_create(const struct core_config *config, struct core **out)
     core->leases =
         leases_create((uint32_t)config->settings->leases, core->incarnation, config->arena, config->arena_bytes);
     core->links = calloc(d->num_engines, sizeof *core->links);
+    core->targets = calloc(d->num_engines, sizeof *core->targets);
     core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
     core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);
     core->blocked_at = calloc(d->num_ranks, sizeof *core->blocked_at);
-    if (core->leases == NULL || core->links == NULL || core->reads_me == NULL || core->unsent_to == NULL ||
-        core->blocked_at == NULL) {
+    if (core->leases == NULL || core->links == NULL || core->targets == NULL || core->reads_me == NULL ||
+        core->unsent_to == NULL || core->blocked_at == NULL) {
         core_destroy(core);
         return BATON_ENOMEM;
     }
@@ -36,7 +37,7 @@ void core_destroy(struct core *core)
         return;
     offers_destroy(core);
     wants_destroy(core);
-    if (core->links != NULL)
+    if (core->links != NULL && core->targets != NULL)
         links_destroy(core);
     struct unsent *u, *next;
     DL_FOREACH_SAFE(core->unsent, u, next)
@@ -52,6 +53,7 @@ void core_destroy(struct core *core)
         free(core->reads_me[i]);
     free(core->reads_me);
     free(core->links);
+    free(core->targets);
     free(core->unsent_to);
     free(core->blocked_at);
     leases_destroy(core->leases);
@@ -159,9 +161,9 @@ static void on_message(struct core *core, const struct port_event *e)
         break;
     case WIRE_GRANT:
     case WIRE_NACK:
+    case WIRE_WRITTEN:
+    case WIRE_CLOSED:
         leg_on_message(core, e->peer, &m);
-        break;
-    case WIRE_CLOSED: /* a pull waits for no word of the producer: it writes nothing here */
         break;
     }
 }
@@ -179,7 +181,7 @@ static void on_event(struct core *core, const struct port_event *e)
     if (op->kind == OP_CONTACT)
         link_on_card(core, (struct contact *)op, e);
     else
-        leg_on_event(core, (struct leg *)op, e);
+        mover_on_event(core, (struct mover *)op, e);
 }
 
 void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events)
@@ -191,7 +193,7 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
     struct timer *t;
     while ((t = timer_due(&core->timers, now)) != NULL)
         t->fire(core, t);
-    leg_run_all(core);
+    movers_run(core);
 }
 
 void core_submit(struct core *core, uint64_t now, struct core_submit *s)
@@ -228,7 +230,7 @@ bool core_is_busy(const struct core *core)
 
 bool core_is_serving(const struct core *core)
 {
-    return core->serving > 0;
+    return core->serving > 0 || core->awaiting > 0;
 }
 
 /* ---- outcomes ---------------------------------------------------------------------------------------------------- */
@@ -252,6 +254,7 @@ void core_outcome(struct core *core, struct core_submit *s, baton_status_t statu
     e->id = s->id;
     memcpy(e->key, s->key, sizeof e->key);
     e->user = s->user;
+    e->mode = s->mode;
     e->num_blocks = s->num_blocks;
     e->total_ns = core->now - s->submitted_ns;
     outcome_count(core, e->type, status);
@@ -308,6 +311,7 @@ void core_stats(const struct core *core, baton_stats_t *out)
     out->leases_live = core->num_live;
     out->wants_live = HASH_COUNT(core->wants);
     out->legs_live = core->num_legs;
+    out->pushes_live = core->num_pushes;
 }
 
 int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, int max)

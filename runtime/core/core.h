@@ -57,7 +57,8 @@ struct core_submit {
     uint32_t num_seats;                  /* >= 1 */
     uint32_t seats[BATON_CONSUMERS_MAX]; /* engine index, or DIRECTORY_NONE: any */
     /* want */
-    uint32_t engine; /* index */
+    baton_mode_t mode; /* PULL or PUSH */
+    uint32_t engine;   /* index */
     uint32_t num_tickets;
     baton_ticket_t *tickets; /* malloc'ed, or NULL */
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
@@ -81,7 +82,7 @@ uint64_t core_next_ns(const struct core *core);
 
 /** Something is in hand that polling may advance: reads, moves, or messages that wait for credits. */
 bool core_is_busy(const struct core *core);
-/** A lease is granted to a peer whose path needs this process to poll. */
+/** A peer reads from here, or writes to here, over a path that needs this process to poll. */
 bool core_is_serving(const struct core *core);
 
 /** Whether core_take has something to give. */

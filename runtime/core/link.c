@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link: the handshake with one producer engine. The cards of just those ranks that serve me are read, all at once; each
+ * link: handshakes. With a producer engine that is wanted: The cards of just those ranks that serve me are read, all at once; each
  * is decoded, checked and compiled into a plan by itself, and the link is ready when the last one is good. A card that
  * does not come is tried again after a pause, each peer on its own timers, while wants queue behind it. A cache that
  * cannot match refuses the link for good: cards do not change while their rank lives.
+ *
+ * With a consumer engine that is to be written to, each rank that takes blocks from me is a handshake of its own.
  */
 #include "core/state.h"
 
@@ -43,25 +45,37 @@ static int sources_of(const struct directory_engine *consumer, uint32_t index, c
     return n;
 }
 
+/* The parts that rank `index` of the producer serves to rank `me` of the consumer; at most parts_most(producer). */
+static int parts_from(const struct directory_engine *consumer, uint32_t me, const struct directory_engine *producer,
+                      uint32_t index, struct plan_box *out)
+{
+    struct plan_source *parts;
+    struct plan_why why;
+    int count = 0;
+    if (!holds_cache(&consumer->members[me]))
+        return 0;
+    int n = sources_of(consumer, me, producer, &parts, &why);
+    if (n < 0)
+        return n == BATON_ENOMEM ? n : 0;
+    for (int k = 0; k < n; k++)
+        if (parts[k].member == index)
+            out[count++] = parts[k].box;
+    free(parts);
+    return count;
+}
+
 int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out)
 {
     const struct directory_engine *c = &core->c.directory->engines[consumer];
     const struct directory_engine *p = &core->c.directory->engines[producer];
-    struct plan_why why;
-    for (uint32_t i = 0; i < c->num_ranks; i++) {
-        struct plan_source *parts;
-        out[i] = false;
-        if (!holds_cache(&c->members[i]))
-            continue;
-        int n = sources_of(c, i, p, &parts, &why);
-        if (n == BATON_ENOMEM)
-            return n;
-        for (int k = 0; k < n; k++)
-            out[i] |= parts[k].member == index;
-        if (n >= 0)
-            free(parts);
+    struct plan_box *boxes = malloc(parts_most(p->num_ranks) * sizeof *boxes);
+    int n = boxes != NULL ? 0 : BATON_ENOMEM;
+    for (uint32_t i = 0; n >= 0 && i < c->num_ranks; i++) {
+        n = parts_from(c, i, p, index, boxes);
+        out[i] = n > 0;
     }
-    return 0;
+    free(boxes);
+    return n < 0 ? n : 0;
 }
 
 /* ---- building a link --------------------------------------------------------------------------------------------- */
@@ -176,6 +190,60 @@ struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan
     return link;
 }
 
+static int target_contacts(const struct core *core, struct link *link)
+{
+    const struct directory_engine *consumer = &core->c.directory->engines[link->engine];
+    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    uint32_t most = parts_most(mine->num_ranks), used = 0, room = 0;
+    link->contacts = calloc(consumer->num_ranks, sizeof *link->contacts);
+    if (link->contacts == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t i = 0; i < consumer->num_ranks; i++) {
+        if (room - used < most) {
+            room = 2 * room + most;
+            struct plan_box *more = realloc(link->boxes, room * sizeof *more);
+            if (more == NULL)
+                return BATON_ENOMEM;
+            link->boxes = more;
+        }
+        int n = parts_from(consumer, i, mine, core->index, link->boxes + used);
+        if (n < 0)
+            return n;
+        if (n > 0)
+            link->contacts[link->num_contacts++] =
+                (struct contact){.link = link, .peer = consumer->ranks[i], .num_boxes = (uint32_t)n};
+        used += (uint32_t)n;
+    }
+    for (uint32_t i = 0, at = 0; i < link->num_contacts; at += link->contacts[i++].num_boxes)
+        link->contacts[i].boxes = &link->boxes[at];
+    return 0;
+}
+
+struct contact *target_of(struct core *core, uint32_t peer, int *error)
+{
+    uint32_t engine = core->c.directory->engine_of[peer];
+    struct link *link = core->targets[engine];
+    if (link == NULL) {
+        link = calloc(1, sizeof *link);
+        *error = BATON_ENOMEM;
+        if (link == NULL)
+            return NULL;
+        link->engine = engine;
+        link->is_targets = true;
+        *error = target_contacts(core, link);
+        if (*error != 0) {
+            link_destroy(core, link);
+            return NULL;
+        }
+        core->targets[engine] = link;
+    }
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        if (link->contacts[i].peer == peer)
+            return &link->contacts[i];
+    *error = BATON_EMESSAGE;
+    return NULL;
+}
+
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
 static void link_start(struct core *core, struct link *link)
@@ -195,23 +263,37 @@ void link_queue(struct core *core, struct link *link, struct want *want)
         link_start(core, link);
 }
 
+static void contact_rest(struct core *core, struct contact *c)
+{
+    if (c->state == CONTACT_GOOD || c->state == CONTACT_REFUSED)
+        return;
+    timer_stop(&core->timers, &c->timer);
+    op_remove(core, &c->op);
+    if (c->state == CONTACT_READING)
+        core->reading--;
+    c->state = CONTACT_NEEDED;
+    c->attempts = 0;
+}
+
+void target_rest(struct core *core, struct contact *c)
+{
+    contact_rest(core, c);
+}
+
+void target_read(struct core *core, struct contact *c)
+{
+    if (c->state == CONTACT_NEEDED && !c->timer.armed)
+        contact_read(core, c);
+}
+
 void link_unqueue(struct core *core, struct link *link, struct want *want)
 {
     DL_DELETE(link->queue, want);
     if (--link->queued > 0 || link->state != LINK_SHAKING)
         return;
-    /* Nobody waits any more: what is known stays known, what is under way is given up. */
-    link->state = LINK_IDLE;
-    for (uint32_t i = 0; i < link->num_contacts; i++) {
-        struct contact *c = &link->contacts[i];
-        timer_stop(&core->timers, &c->timer);
-        if (c->state == CONTACT_READING) {
-            core->reading--;
-            c->state = CONTACT_NEEDED;
-        }
-        op_remove(core, &c->op);
-        c->attempts = c->state == CONTACT_GOOD ? c->attempts : 0;
-    }
+    link->state = LINK_IDLE; /* what is known stays known, what is under way is given up */
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        contact_rest(core, &link->contacts[i]);
 }
 
 static void link_ready(struct core *core, struct link *link)
@@ -236,13 +318,8 @@ static void link_refuse(struct core *core, struct link *link, int error, uint32_
     link->error = error;
     link->error_peer = (int32_t)peer;
     snprintf(link->why.text, sizeof link->why.text, "%s", detail);
-    for (uint32_t i = 0; i < link->num_contacts; i++) {
-        struct contact *c = &link->contacts[i];
-        timer_stop(&core->timers, &c->timer);
-        if (c->state == CONTACT_READING)
-            core->reading--;
-        op_remove(core, &c->op);
-    }
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        contact_rest(core, &link->contacts[i]);
     log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s", core->c.directory->engines[link->engine].name,
              baton_strerror(error), detail);
     while (link->queue != NULL)
@@ -321,10 +398,12 @@ static int contact_take(struct core *core, struct contact *c, const uint8_t *dat
         rc = geometry_check(&card.geometry, &card.pool_bytes, 1, why);
         rc = rc != 0 ? BATON_EMESSAGE : 0;
     }
+    const baton_geometry_t *src = c->link->is_targets ? core->c.geometry : &card.geometry;
+    const baton_geometry_t *dst = c->link->is_targets ? &card.geometry : core->c.geometry;
     if (rc == 0)
-        rc = geometry_match(&card.geometry, core->c.geometry, why);
+        rc = geometry_match(src, dst, why);
     if (rc == 0)
-        rc = plan_compile(&card.geometry, core->c.geometry, c->boxes, c->num_boxes, &c->plan, why);
+        rc = plan_compile(src, dst, c->boxes, c->num_boxes, &c->plan, why);
     if (rc == 0) {
         c->board_offset = card.board_offset;
         c->board_slots = card.board_slots;
@@ -344,8 +423,16 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
     if (e->kind != PORT_CARD || c->state != CONTACT_READING)
         return;
     int rc = e->error != 0 ? e->error : contact_take(core, c, e->data, e->bytes, &why);
-    if (rc == BATON_EGEOMETRY) {
+    if (rc == BATON_EGEOMETRY && !c->link->is_targets) {
         link_refuse(core, c->link, rc, c->peer, why.text);
+        return;
+    }
+    if (rc == BATON_EGEOMETRY) {
+        contact_rest(core, c);
+        c->state = CONTACT_REFUSED;
+        c->why = why;
+        log_line(core->c.log, LOG_ERROR, "rank %u cannot be written to: %s", c->peer, why.text);
+        push_on_contact(core, c);
         return;
     }
     if (rc != 0) {
@@ -358,18 +445,24 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
     op_remove(core, &c->op);
     core->reading--;
     c->state = CONTACT_GOOD;
-    if (++c->link->good == c->link->num_contacts)
+    c->link->good++;
+    if (c->link->is_targets)
+        push_on_contact(core, c);
+    else if (c->link->good == c->link->num_contacts)
         link_ready(core, c->link);
 }
 
-bool contact_holds(const struct contact *c, uint32_t slot, uint64_t table_offset, uint64_t table_bytes)
+bool contact_holds(const struct contact *c, const struct peer_table *t)
 {
-    return slot < c->board_slots && within(table_offset, table_bytes, c->arena_bytes);
+    return t->slot < c->board_slots && within(t->offset, wire_table_bytes(t->num_blocks), c->arena_bytes);
 }
 
 void links_destroy(struct core *core)
 {
-    for (uint32_t i = 0; i < core->c.directory->num_engines; i++)
+    for (uint32_t i = 0; i < core->c.directory->num_engines; i++) {
         if (core->links[i] != NULL)
             link_destroy(core, core->links[i]);
+        if (core->targets[i] != NULL)
+            link_destroy(core, core->targets[i]);
+    }
 }

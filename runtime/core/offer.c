@@ -4,8 +4,11 @@
  * offer itself) until its tombstone is forgotten, so that wants and offers may come in either order and what comes too
  * late learns it at once.
  *
- * An offer ends when each expected rank of each seat has ended (by identity: a second word of the same rank changes
- * nothing), by its time to live, or by the caller's cancel. Ending raises the generation before anything else.
+ *   AWAITED   words of consumers came, the offer did not
+ *   LIVE      offered. It ends when each expected rank of each seat has ended (by identity: a second word of the same
+ *             rank changes nothing), by its time to live, or by the caller's cancel
+ *   DRAINING  it has an end, and its generation is raised; pushes of it still read its blocks
+ *   ENDED     reported; a tombstone
  */
 #include "core/state.h"
 
@@ -45,8 +48,27 @@ static void waiter_destroy(struct core *core, struct waiter *w)
     free(w);
 }
 
+/* Calls visit(core, push, arg) for each push of the offer. Any of them may be gone afterwards. */
+static void each_push(struct core *core, struct offer *o, void (*visit)(struct core *, struct push *, int32_t),
+                      int32_t arg)
+{
+    for (uint32_t i = 0; i < o->num_seats && o->pushes > 0; i++) {
+        struct seat *s = &o->seats[i];
+        for (uint32_t k = 0; s->readers != NULL && k < core->c.directory->engines[s->engine].num_ranks; k++)
+            if (s->readers[k].push != NULL)
+                visit(core, s->readers[k].push, arg);
+    }
+}
+
+static void drop(struct core *core, struct push *push, int32_t unused)
+{
+    (void)unused;
+    push_destroy(core, push);
+}
+
 static void seats_free(struct core *core, struct offer *o)
 {
+    each_push(core, o, drop, 0);
     for (uint32_t i = 0; i < o->num_seats; i++)
         free(o->seats[i].readers);
     core->serving -= o->serving;
@@ -60,7 +82,7 @@ static void offer_destroy(struct core *core, struct offer *o)
     if (o->state == OFFER_ENDED) {
         DL_DELETE(core->ended, o);
         core->num_ended--;
-    } else if (o->state == OFFER_LIVE) {
+    } else if (o->state == OFFER_LIVE || o->state == OFFER_DRAINING) {
         DL_DELETE(core->live, o);
         core->num_live--;
     }
@@ -77,27 +99,42 @@ static void on_tombstone(struct core *core, struct timer *t)
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
-/* The one way out of LIVE: fence, then report, then remember. */
-static void offer_end(struct core *core, struct offer *o, baton_status_t status, int error)
+/* Nothing reads its blocks any more but unfenced readers, whom the raised generation tells: report, then remember. */
+static void offer_report(struct core *core, struct offer *o)
 {
-    uint64_t generation = lease_end(core->leases, &o->lease);
-    core->c.port->raise(core->c.port->self, o->lease.slot, generation);
-
     struct core_submit *s = o->submit;
     o->submit = NULL;
     s->event.peer = o->worst_peer;
     DL_DELETE(core->live, o);
     core->num_live--;
-    core_outcome(core, s, status, error);
-
     seats_free(core, o);
     o->state = OFFER_ENDED;
-    o->error = status == BATON_STATUS_EXPIRED ? BATON_ETIMEDOUT : error;
     DL_APPEND(core->ended, o);
     core->num_ended++;
     timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * 1000000, on_tombstone);
+    core_outcome(core, s, o->status, o->error);
     while (core->num_ended > core->c.settings->tombstones)
         offer_destroy(core, core->ended);
+}
+
+static void stop(struct core *core, struct push *push, int32_t error)
+{
+    push_stop(core, push, error, "the offer ended");
+}
+
+/* The one way out of LIVE: fence, then stop what is written, and report once that is quiet. */
+static void offer_end(struct core *core, struct offer *o, baton_status_t status, int error)
+{
+    uint64_t generation = lease_end(core->leases, &o->lease);
+    core->c.port->raise(core->c.port->self, o->lease.slot, generation);
+    timer_stop(&core->timers, &o->timer);
+    o->status = status;
+    o->error = error;
+    o->state = OFFER_DRAINING;
+    o->pushes++; /* so that the last to go does not report before all were told */
+    each_push(core, o, stop, error != 0 ? error : BATON_EGONE);
+    if (--o->pushes == 0)
+        offer_report(core, o);
 }
 
 static baton_status_t status_of(int error)
@@ -105,10 +142,29 @@ static baton_status_t status_of(int error)
     return error == 0 ? BATON_STATUS_DONE : error == BATON_ECANCELED ? BATON_STATUS_CANCELLED : BATON_STATUS_FAILED;
 }
 
+/* The last deadline of a want that was granted and has not ended. 0: none. */
+static uint64_t wanted_until(const struct core *core, const struct offer *o)
+{
+    uint64_t until = 0;
+    for (uint32_t i = 0; i < o->num_seats; i++) {
+        const struct seat *s = &o->seats[i];
+        for (uint32_t k = 0; s->bound && k < core->c.directory->engines[s->engine].num_ranks; k++)
+            if (s->readers[k].state == READER_GRANTED && s->readers[k].until_ns > until)
+                until = s->readers[k].until_ns;
+    }
+    return until;
+}
+
 static void on_ttl(struct core *core, struct timer *t)
 {
     struct offer *o = (struct offer *)((char *)t - offsetof(struct offer, timer));
     uint32_t missing = 0;
+    uint64_t until = wanted_until(core, o);
+    if (until > core->now) { /* a want for it is alive: the lease goes on as long as that may */
+        core->stats.leases_extended++;
+        timer_arm(&core->timers, t, until, on_ttl);
+        return;
+    }
     for (uint32_t i = 0; i < o->num_seats; i++)
         missing += o->seats[i].bound ? o->seats[i].open : 1;
     snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
@@ -116,17 +172,16 @@ static void on_ttl(struct core *core, struct timer *t)
     offer_end(core, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
 }
 
-/* Ends the offer if every seat is complete. True if it did: the offer is a tombstone then, or gone. */
-static bool offer_check(struct core *core, struct offer *o)
+/* Ends the offer if every seat is complete. */
+static void offer_check(struct core *core, struct offer *o)
 {
     for (uint32_t i = 0; i < o->num_seats; i++)
         if (!o->seats[i].complete)
-            return false;
+            return;
     if (o->worst != 0)
         snprintf(o->submit->event.detail, sizeof o->submit->event.detail, "rank %d ended with: %s", o->worst_peer,
                  baton_strerror(o->worst));
     offer_end(core, o, status_of(o->worst), o->worst);
-    return true;
 }
 
 /* ---- seats ------------------------------------------------------------------------------------------------------- */
@@ -230,6 +285,19 @@ static bool ticket_names(const struct core *core, const struct waiter *w, uint64
     return w->ticket_serial == 0 || (w->ticket_serial == serial && w->ticket_incarnation == core->incarnation);
 }
 
+/* A want meets a reader that is being written to: it asks how far that is, or it is a new attempt. */
+static void again(struct core *core, struct offer *o, struct reader *r, const struct waiter *w)
+{
+    if (r->push->want != w->want) {
+        nack(core, w->peer, w->want, BATON_EBUSY, "its former attempt is not quiet yet");
+        push_stop(core, r->push, BATON_ECANCELED, "a new attempt came");
+    } else if (r->push->state == PUSH_WRITTEN) {
+        push_tell(core, r->push, 0);
+    } else {
+        grant(core, w->peer, o, w->want);
+    }
+}
+
 /* A want meets a live offer: GRANT, or NACK with the reason. */
 static void match(struct core *core, struct offer *o, const struct waiter *w)
 {
@@ -258,6 +326,17 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         nack(core, w->peer, w->want, BATON_EGONE, "this rank has ended its part of the offer");
         return;
     }
+    if (r->push != NULL) {
+        again(core, o, r, w);
+        return;
+    }
+    if (w->mode == BATON_MODE_PUSH) {
+        rc = push_create(core, o, seat, w->peer, w->want, &w->table, w->tokens, &r->push);
+        if (rc != 0) {
+            nack(core, w->peer, w->want, rc, "the push could not be begun");
+            return;
+        }
+    }
     if (r->state == READER_NONE) {
         r->state = READER_GRANTED;
         if (core->c.path[w->peer] == BATON_PATH_RMA) {
@@ -266,22 +345,47 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         }
     }
     r->want = w->want;
+    r->until_ns = w->until_ns;
     if (o->submit->event.wait_ns == 0)
         o->submit->event.wait_ns = core->now - o->submit->submitted_ns;
     grant(core, w->peer, o, w->want);
+    if (r->push != NULL)
+        push_start(core, r->push);
 }
 
-/* A word that a rank needs nothing (more) meets a live offer. True if the offer ended by it. */
-static bool release(struct core *core, struct offer *o, uint32_t peer, uint64_t want, int32_t error)
+/* A word that a rank needs nothing (more) meets a live offer, which may end by it. */
+static void release(struct core *core, struct offer *o, uint32_t peer, uint64_t want, int32_t error, bool cancelled)
 {
     struct seat *seat;
     if (seat_take(core, o, core->c.directory->engine_of[peer], &seat) != 0)
-        return false; /* no seat: nobody waits for that rank */
+        return; /* no seat: nobody waits for that rank */
     struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
     if (want != 0 && r->state == READER_GRANTED && r->want != want)
-        return false; /* of an older attempt */
+        return;                                              /* of an older attempt */
+    if (r->push != NULL && r->push->state != PUSH_WRITTEN) { /* ends once it is quiet */
+        if (cancelled)
+            push_cancel(core, r->push, error);
+        else
+            push_stop(core, r->push, error != 0 ? error : BATON_EMESSAGE, "its consumer ended");
+        return;
+    }
+    if (r->push != NULL) {
+        push_destroy(core, r->push);
+        r->push = NULL;
+    }
     reader_end(core, o, seat, peer, error);
-    return offer_check(core, o);
+    offer_check(core, o);
+}
+
+void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
+{
+    seat->readers[core->c.directory->index_of[peer]].push = NULL;
+    if (o->state == OFFER_LIVE) {
+        reader_end(core, o, seat, peer, error);
+        offer_check(core, o);
+    } else if (o->pushes == 0) {
+        offer_report(core, o);
+    }
 }
 
 /* ---- early words ------------------------------------------------------------------------------------------------- */
@@ -328,8 +432,19 @@ static bool wait_for_offer(struct core *core, const struct waiter *word, const c
     w->ticket_incarnation = word->ticket_incarnation;
     w->ticket_serial = word->ticket_serial;
     w->tokens = word->tokens;
+    w->mode = word->mode;
+    w->until_ns = word->until_ns;
+    w->table = word->table;
     timer_arm(&core->timers, &w->timer, core->now + keep_ms * 1000000, on_waiter);
     return true;
+}
+
+static const struct push *push_of(const struct core *core, const struct offer *o, uint32_t peer)
+{
+    for (uint32_t i = 0; i < o->num_seats; i++)
+        if (o->seats[i].bound && o->seats[i].engine == core->c.directory->engine_of[peer])
+            return o->seats[i].readers[core->c.directory->index_of[peer]].push;
+    return NULL;
 }
 
 void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m)
@@ -338,15 +453,14 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .want = m->want,
                           .ticket_incarnation = m->ticket_incarnation,
                           .ticket_serial = m->ticket_serial,
-                          .tokens = m->tokens};
+                          .tokens = m->tokens,
+                          .mode = m->mode,
+                          .until_ns = core->now + m->time_left_ms * UINT64_C(1000000),
+                          .table = {m->slot, m->num_blocks, m->generation, m->table_offset}};
     struct offer *o = offer_find(core, m->key);
     const bool *reads = readers_of(core, core->c.directory->engine_of[peer]);
     uint32_t n = core->c.directory->engines[core->c.directory->engine_of[peer]].num_ranks;
 
-    if (m->mode != BATON_MODE_PULL) {
-        nack(core, peer, m->want, BATON_ENOSYS, "this version serves pulls only");
-        return;
-    }
     if (core->shut) {
         nack(core, peer, m->want, BATON_ECLOSED, "the producer closes");
         return;
@@ -366,6 +480,8 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
     }
     if (o != NULL && o->state == OFFER_LIVE) {
         match(core, o, &word);
+    } else if (o != NULL && o->state == OFFER_DRAINING) {
+        nack(core, peer, m->want, BATON_EBUSY, "the offer is about to end");
     } else if (o != NULL && o->state == OFFER_ENDED) {
         char detail[96];
         snprintf(detail, sizeof detail, "the offer ended: %s", o->error ? baton_strerror(o->error) : "done");
@@ -378,20 +494,23 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m)
 {
     struct offer *o = offer_find(core, m->key);
-    int32_t error = m->type == WIRE_CANCEL ? BATON_ECANCELED : m->error;
-    bool known = o != NULL && o->state != OFFER_ENDED;
+    bool cancelled = m->type == WIRE_CANCEL, written = false;
+    if (o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING)) {
+        const struct push *push = push_of(core, o, peer);
+        written = push != NULL && push->want == m->want && push->state != PUSH_WRITTEN;
+    }
     if (o != NULL && o->state == OFFER_LIVE) {
-        release(core, o, peer, m->want, error);
-    } else if ((o == NULL || o->state == OFFER_AWAITED) && (m->type != WIRE_DONE || error != 0)) {
+        release(core, o, peer, m->want, m->error, cancelled);
+    } else if ((o == NULL || o->state == OFFER_AWAITED) && (m->type != WIRE_DONE || m->error != 0)) {
         /* A good end of an offer that is forgotten says nothing about the next one of that key. */
-        struct waiter word = {.peer = peer, .release = true, .want = m->want, .error = error};
+        struct waiter word = {.peer = peer, .release = true, .want = m->want, .error = m->error};
         if (!wait_for_offer(core, &word, m->key, core->c.settings->tombstone_ms))
             log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers",
                      peer);
     }
-    if (m->type == WIRE_CANCEL) {
+    if (cancelled && !written) { /* else its push answers when it is quiet */
         struct wire_message closed = {
-            .type = WIRE_CLOSED, .want = m->want, .quiet = known ? WIRE_QUIET : WIRE_NOT_KNOWN};
+            .type = WIRE_CLOSED, .want = m->want, .quiet = o != NULL ? WIRE_QUIET : WIRE_NOT_KNOWN};
         core_send(core, peer, &closed);
     }
 }
@@ -424,7 +543,7 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
         timer_stop(&core->timers, &w->timer);
         core->num_waiting--;
         if (o->state == OFFER_LIVE && w->release)
-            release(core, o, w->peer, w->want, w->error);
+            release(core, o, w->peer, w->want, w->error, false);
         else if (o->state == OFFER_LIVE)
             match(core, o, w);
         else if (!w->release)
@@ -441,7 +560,7 @@ void offer_submit(struct core *core, struct core_submit *s)
         refuse(core, s, BATON_ECLOSED, "");
         return;
     }
-    if (o != NULL && o->state == OFFER_LIVE) {
+    if (o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING)) {
         refuse(core, s, BATON_EEXIST, "offer the key again after the event of its former offer");
         return;
     }
@@ -471,7 +590,8 @@ bool offer_cancel(struct core *core, baton_id_t id, int error)
     DL_FOREACH(core->live, o)
     {
         if (o->submit->id == id) {
-            offer_end(core, o, status_of(error), error);
+            if (o->state == OFFER_LIVE)
+                offer_end(core, o, status_of(error), error);
             return true;
         }
     }
@@ -480,8 +600,12 @@ bool offer_cancel(struct core *core, baton_id_t id, int error)
 
 void offers_shut(struct core *core)
 {
-    while (core->live != NULL)
-        offer_end(core, core->live, BATON_STATUS_FAILED, BATON_ECLOSED);
+    struct offer *o, *next;
+    DL_FOREACH_SAFE(core->live, o, next)
+    {
+        if (o->state == OFFER_LIVE)
+            offer_end(core, o, BATON_STATUS_FAILED, BATON_ECLOSED);
+    }
 }
 
 void offers_destroy(struct core *core)

@@ -19,6 +19,7 @@
 /** A leg to be advanced. `cursor` moves by what was taken; the transfer must live until the leg is quiet. */
 struct port_leg {
     uint32_t peer;
+    bool write; /* from my cache to the peer's; else from the peer's to mine */
     uint64_t tag;
     const struct plan_transfer *transfer;
     struct plan_cursor *cursor;
@@ -55,7 +56,11 @@ struct port {
      */
     int64_t (*move)(void *self, const struct port_leg *leg, uint64_t budget);
 
-    /** Remote completion of what a push leg wrote. BATON_ENOSYS: no push in this version. */
+    /**
+     * Remote completion of what a leg wrote: once every PORT_MOVED of it has come. Then PORT_SETTLED: whoever the peer
+     * hears of it by a message sent after that finds the bytes in place. 0, EAGAIN, EPEER, or ENOSYS where this path
+     * cannot know.
+     */
     int (*settle)(void *self, uint32_t peer, uint64_t tag);
 
     /** Gives up on whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. */
@@ -67,17 +72,17 @@ struct port {
     enum port_alive (*alive)(void *self, uint32_t peer);
 };
 
-enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_QUIET };
+enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET };
 
 struct port_event {
     enum port_event_kind kind;
-    int error;           /* CARD, BOARD, MOVED: 0 or BATON_E... */
+    int error;           /* CARD, BOARD, MOVED, SETTLED: 0 or BATON_E... */
     uint32_t peer;       /* MESSAGE */
     uint64_t tag;        /* all but MESSAGE */
     const uint8_t *data; /* MESSAGE, CARD: valid until core_step returns */
     uint32_t bytes;      /* MESSAGE, CARD: of data */
     uint64_t moved;      /* MOVED: bytes, also of those that failed */
-    uint64_t runs;       /* MOVED: runs read by MPI; 0 for copies */
+    uint64_t runs;       /* MOVED: runs moved by MPI; 0 for copies */
     uint64_t generation; /* BOARD */
 };
 

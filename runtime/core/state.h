@@ -18,16 +18,24 @@
 #include "core/lease.h"
 #include "core/timer.h"
 
+/** A block table in a peer's arena, as a message named it. */
+struct peer_table {
+    uint32_t slot, num_blocks;
+    uint64_t generation, offset;
+};
+
 /* ---- producer ---------------------------------------------------------------------------------------------------- */
 
 enum reader_state { READER_NONE, READER_GRANTED, READER_ENDED };
 
 /** One rank of a consumer engine, as a seat knows it. */
 struct reader {
-    uint64_t want; /* the attempt that was granted */
-    int32_t error; /* once ended: how */
-    uint8_t state; /* enum reader_state */
-    bool expected; /* it reads from me, so its end is waited for */
+    uint64_t want;     /* the attempt that was granted */
+    struct push *push; /* it is written to */
+    uint64_t until_ns; /* its want's deadline: until then it keeps the lease alive */
+    int32_t error;     /* once ended: how */
+    uint8_t state;     /* enum reader_state */
+    bool expected;     /* it takes blocks from me, so its end is waited for */
 };
 
 struct seat {
@@ -44,12 +52,15 @@ struct waiter {
     int32_t error;
     uint64_t want, ticket_incarnation, ticket_serial;
     uint32_t tokens;
-    struct timer timer; /* forgets it */
+    uint8_t mode;
+    uint64_t until_ns;       /* the want's deadline */
+    struct peer_table table; /* push: the consumer's */
+    struct timer timer;      /* forgets it */
     struct offer *offer;
     struct waiter *prev, *next;
 };
 
-enum offer_state { OFFER_AWAITED, OFFER_LIVE, OFFER_ENDED };
+enum offer_state { OFFER_AWAITED, OFFER_LIVE, OFFER_DRAINING, OFFER_ENDED };
 
 /** All that is known of one request key on this rank, from the first word of it until its tombstone goes. */
 struct offer {
@@ -57,33 +68,34 @@ struct offer {
     UT_hash_handle hh;
     enum offer_state state;
     struct waiter *waiters; /* AWAITED */
-    /* LIVE */
+    /* LIVE, DRAINING */
     struct core_submit *submit;
     struct lease lease;
     uint32_t num_seats;
     struct seat seats[BATON_CONSUMERS_MAX];
     uint32_t serving; /* readers granted whose path needs my polling */
+    uint32_t pushes;  /* of its readers that are written to */
     int32_t worst;    /* the first error a reader ended with */
     int32_t worst_peer;
-    struct timer timer; /* LIVE: time to live; ENDED: tombstone */
-    /* ENDED */
-    uint64_t serial;
-    int error;
-    struct offer *prev, *next; /* among the live, or the ended */
+    struct timer timer;        /* LIVE: time to live; ENDED: tombstone */
+    uint64_t serial;           /* the ticket's */
+    baton_status_t status;     /* DRAINING: what it will end as */
+    int error;                 /* DRAINING, ENDED */
+    struct offer *prev, *next; /* among the live and draining, or the ended */
 };
 
-/* ---- consumer ---------------------------------------------------------------------------------------------------- */
+/* ---- handshakes -------------------------------------------------------------------------------------------------- */
 
-/** Whatever a tag names: reads of cards, and legs. */
+/** Whatever a tag names: reads of cards, and movers. */
 struct op {
     uint64_t tag;
     UT_hash_handle hh;
-    enum { OP_CONTACT, OP_LEG } kind;
+    enum { OP_CONTACT, OP_LEG, OP_PUSH } kind;
 };
 
-enum contact_state { CONTACT_NEEDED, CONTACT_READING, CONTACT_GOOD };
+enum contact_state { CONTACT_NEEDED, CONTACT_READING, CONTACT_GOOD, CONTACT_REFUSED };
 
-/** One producer rank that serves me, per link. */
+/** One peer rank that I exchange blocks with in one direction, per link. */
 struct contact {
     struct op op; /* first: an op is cast back */
     struct link *link;
@@ -91,19 +103,25 @@ struct contact {
     enum contact_state state;
     uint32_t attempts;
     struct timer timer;     /* deadline of a reading, or pause before the next */
-    struct plan_box *boxes; /* my parts that it serves; in the link's array */
+    struct plan_box *boxes; /* the parts that it serves, or takes; in the link's array */
     uint32_t num_boxes;
-    uint8_t readers[WIRE_READERS_BYTES]; /* bit i: the rank of index i of my engine reads from it too */
-    struct plan *plan;                   /* GOOD */
+    uint8_t readers[WIRE_READERS_BYTES]; /* of a source: bit i: the rank of index i of my engine reads from it too */
+    struct push *waiting;                /* of a target: pushes that need its card */
+    struct plan *plan;                   /* GOOD: from the producer's cache to the consumer's */
     uint64_t board_offset, arena_offset, arena_bytes, pool_offset, pool_bytes;
     uint32_t board_slots, num_blocks; /* the peer's */
+    struct plan_why why;              /* REFUSED */
 };
 
 enum link_state { LINK_IDLE, LINK_SHAKING, LINK_READY, LINK_REFUSED };
 
-/** One producer engine, as a consumer of it. */
+/**
+ * One peer engine: as its consumer (contacts: the ranks that serve me; wants queue until all are good), or as its
+ * producer in a push (contacts: its ranks that take from me, each by itself).
+ */
 struct link {
     uint32_t engine;
+    bool is_targets;
     enum link_state state;
     uint32_t num_contacts, good;
     struct contact *contacts;
@@ -118,29 +136,64 @@ struct link {
     struct plan_why why;
 };
 
-enum leg_state { LEG_ASKED, LEG_TABLE, LEG_MOVING, LEG_FENCE, LEG_FENCED, LEG_CLOSED };
+/* ---- movers ------------------------------------------------------------------------------------------------------ */
 
-/** The part of a want between one producer rank and me. */
-struct leg {
+enum mover_state { MOVER_IDLE, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_ENDED };
+
+/**
+ * Bytes between a peer's cache and mine, in either direction: the peer's block table is read from its arena, then runs
+ * move, then comes the proof: of a pull that the lease was still the one granted, of a push that all is written.
+ */
+struct mover {
     struct op op; /* first */
-    struct want *want;
     struct contact *contact;
-    enum leg_state state;
-    bool issued;   /* TABLE, FENCE: the read is under way */
-    bool told;     /* the producer knows of the want */
-    bool refused;  /* it said no, so it needs no word of the end */
-    bool parked;   /* waits for PORT_QUIET */
+    bool write; /* push: from mine to the peer's */
+    enum mover_state state;
+    bool issued;   /* TABLE, PROOF: the question is under way */
+    bool parked;   /* stopped, waits for PORT_QUIET */
     bool runnable; /* in core->run */
-    struct timer resend;
-    uint64_t pause_ns;
-    uint32_t slot;
-    uint32_t table_bytes;
-    uint64_t generation, table_offset;
-    uint32_t *src_blocks;
+    struct peer_table table;
+    uint32_t num_tokens;
+    const uint32_t *my_blocks;
+    uint32_t *peer_blocks;
     struct plan_transfer transfer;
     struct plan_cursor cursor;
     uint64_t taken, landed;
-    struct leg *run_prev, *run_next;
+    struct mover *prev, *next; /* in core->run */
+};
+
+/* ---- producer's side of a push ----------------------------------------------------------------------------------- */
+
+enum push_state { PUSH_CARD, PUSH_WRITING, PUSH_WRITTEN, PUSH_STOPPING };
+
+/** One reader that is written to. */
+struct push {
+    struct mover mover; /* first */
+    struct offer *offer;
+    struct seat *seat;
+    uint32_t peer;
+    uint64_t want;
+    enum push_state state;
+    int32_t error;            /* STOPPING: why */
+    char detail[96];          /* and in words */
+    bool cancelled;           /* STOPPING: by the consumer, which waits for CLOSED */
+    struct push *prev, *next; /* in contact->waiting */
+};
+
+/* ---- consumer ---------------------------------------------------------------------------------------------------- */
+
+enum leg_state { LEG_ASKED, LEG_MOVING, LEG_AWAITED, LEG_FENCED, LEG_STOPPING, LEG_CLOSED };
+
+/** The part of a want between one producer rank and me. */
+struct leg {
+    struct mover mover; /* first; pull */
+    struct want *want;
+    struct contact *contact;
+    enum leg_state state;
+    bool told;  /* the producer knows of the want */
+    bool ended; /* and needs no word of its end: it said no, or was sent CANCEL */
+    struct timer resend;
+    uint64_t pause_ns;
 };
 
 enum want_state { WANT_QUEUED, WANT_ACTIVE, WANT_DRAINING };
@@ -153,6 +206,8 @@ struct want {
     struct link *link;
     struct leg *legs;
     uint32_t num_legs, fenced, closed;
+    bool leased;
+    struct lease lease; /* push: my block table */
     struct timer deadline;
     baton_status_t status; /* DRAINING: what it will end as */
     int error;
@@ -185,12 +240,14 @@ struct core {
     uint32_t num_ended, num_waiting, num_live, serving;
     bool **reads_me; /* by engine: by index in it, whether that rank reads from me; computed on demand */
 
-    struct link **links; /* by engine */
-    struct want *wants;  /* by seq */
+    struct link **links, **targets; /* by engine: whom I read from, whom I write to */
+    struct want *wants;             /* by seq */
     struct op *ops;
-    struct leg *run; /* legs that can advance, in turn */
+    struct mover *run; /* those that can advance, in turn */
     uint64_t inflight;
-    uint32_t num_legs, reading; /* reads of cards, tables, generations under way */
+    uint32_t num_legs, num_pushes;
+    uint32_t reading;  /* reads of cards, tables, generations under way */
+    uint32_t awaiting; /* legs that a peer writes whose path needs my polling */
 
     struct unsent *unsent;
     uint32_t num_unsent;
@@ -214,19 +271,47 @@ void offer_submit(struct core *core, struct core_submit *s);
 bool offer_cancel(struct core *core, baton_id_t id, int error); /* false: no live offer has that id */
 void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m);
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m); /* DONE, CANCEL, RELEASE */
+/** A push of it is gone: quiet, and its consumer told. The offer may end by it. */
+void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error);
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
+
+/* push.c: what an offer writes to its readers */
+int push_create(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, uint64_t want,
+                const struct peer_table *table, uint32_t tokens, struct push **out);
+void push_start(struct core *core, struct push *push); /* may end it at once */
+void push_stop(struct core *core, struct push *push, int32_t error, const char *detail);
+void push_cancel(struct core *core, struct push *push, int32_t error); /* by the consumer, which waits for CLOSED */
+void push_on_contact(struct core *core, struct contact *c);            /* GOOD or REFUSED now */
+void push_on_moved(struct core *core, struct push *push, int error, const char *detail);
+void push_on_quiet(struct core *core, struct push *push);
+void push_tell(struct core *core, const struct push *push, int32_t error); /* WRITTEN */
+void push_destroy(struct core *core, struct push *push);
 
 /* link.c: handshakes */
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why);
 void link_queue(struct core *core, struct link *link, struct want *want);
 void link_unqueue(struct core *core, struct link *link, struct want *want);
 void link_on_card(struct core *core, struct contact *contact, const struct port_event *e);
+/** The contact by which I write to `peer`, or NULL with *error. */
+struct contact *target_of(struct core *core, uint32_t peer, int *error);
+void target_read(struct core *core, struct contact *c); /* its card, unless it is known or asked for */
+void target_rest(struct core *core, struct contact *c); /* nobody waits for it any more */
 void links_destroy(struct core *core);
-/** Whether a lease that a peer names lies within what its card said: slot and table. */
-bool contact_holds(const struct contact *c, uint32_t slot, uint64_t table_offset, uint64_t table_bytes);
+/** Whether a table that a peer names lies within what its card said. */
+bool contact_holds(const struct contact *c, const struct peer_table *table);
 /** Marks which ranks of engine `consumer` read from rank `index` of engine `producer`. */
 int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out);
+
+/* mover.c */
+/** Begins. Ends in leg_on_moved or push_on_moved, once, unless it is stopped. */
+int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t num_tokens,
+                const uint32_t *my_blocks);
+/** Gives up. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
+bool mover_stop(struct core *core, struct mover *m);
+void mover_on_event(struct core *core, struct mover *m, const struct port_event *e);
+void mover_free(struct core *core, struct mover *m);
+void movers_run(struct core *core);
 
 /* want.c, leg.c: the consumer's side */
 void want_submit(struct core *core, struct core_submit *s);
@@ -240,9 +325,9 @@ void wants_shut(struct core *core);
 void wants_destroy(struct core *core);
 
 void leg_ask(struct core *core, struct leg *leg);
-void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m); /* GRANT, NACK */
-void leg_on_event(struct core *core, struct leg *leg, const struct port_event *e);
-void leg_run_all(struct core *core);
+void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m); /* GRANT, NACK, WRITTEN, CLOSED */
+void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail);
+void leg_on_quiet(struct core *core, struct leg *leg);
 void leg_stop(struct core *core, struct leg *leg); /* the want drains: give up, close when quiet */
 void leg_free(struct core *core, struct leg *leg);
 

@@ -39,7 +39,7 @@ static void want_tell(struct core *core, const struct want *want, int error)
         uint32_t peer = want->link->contacts[i].peer;
         if (leg == NULL || !leg->told)
             tell(core, want, peer, WIRE_RELEASE, error);
-        else if (!leg->refused)
+        else if (!leg->ended)
             tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, error);
     }
 }
@@ -53,6 +53,10 @@ static void idle_tell(struct core *core, const struct want *want, int error)
 static void want_end(struct core *core, struct want *want, baton_status_t status, int error)
 {
     struct core_submit *s = want->submit;
+    if (want->leased) { /* the window's sync and the fence in it also make visible what was written here */
+        core->c.port->raise(core->c.port->self, want->lease.slot, lease_end(core->leases, &want->lease));
+        want->leased = false;
+    }
     s->event.peer = want->peer;
     memcpy(s->event.detail, want->detail, sizeof s->event.detail);
     if (want->link != NULL)
@@ -166,11 +170,21 @@ void want_begin(struct core *core, struct want *want)
     core->num_legs += want->num_legs;
     for (uint32_t i = 0; i < want->num_legs; i++) {
         want->legs[i].want = want;
-        want->legs[i].contact = &link->contacts[i];
+        want->legs[i].contact = want->legs[i].mover.contact = &link->contacts[i];
+    }
+    if (want->submit->mode == BATON_MODE_PUSH) {
+        int rc = lease_open(core->leases, want->submit->blocks, want->submit->num_blocks, &want->lease);
+        if (rc != 0) {
+            want_fail(core, want, BATON_STATUS_FAILED, rc, -1,
+                      "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
+            return;
+        }
+        want->leased = true;
+        core->c.port->raise(core->c.port->self, want->lease.slot, want->lease.generation);
     }
     idle_tell(core, want, 0);
     for (uint32_t i = 0; i < want->num_legs; i++) {
-        if (op_add(core, &want->legs[i].op, OP_LEG) != 0) {
+        if (op_add(core, &want->legs[i].mover.op, OP_LEG) != 0) {
             want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
             return;
         }

@@ -19,7 +19,7 @@
 
 const char *wire_type_name(enum wire_type type)
 {
-    static const char *const names[] = {"?", "WANT", "GRANT", "NACK", "DONE", "CANCEL", "CLOSED", "RELEASE"};
+    static const char *const names[] = {"?", "WANT", "GRANT", "NACK", "DONE", "CANCEL", "CLOSED", "RELEASE", "WRITTEN"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
@@ -109,6 +109,12 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put64(w, m->ticket_serial);
         put32(w, m->num_readers_bits);
         put_bytes(w, m->readers, bytes);
+        if (m->mode == BATON_MODE_PUSH) {
+            put32(w, m->slot);
+            put32(w, m->num_blocks);
+            put64(w, m->generation);
+            put64(w, m->table_offset);
+        }
         break;
     case WIRE_GRANT:
         put32(w, m->slot);
@@ -128,9 +134,15 @@ static void put_body(struct writer *w, const struct wire_message *m)
         break;
     case WIRE_CANCEL:
         put_text(w, m->key, BATON_KEY_MAX);
+        put32(w, (uint32_t)m->error);
         break;
     case WIRE_CLOSED:
         put8(w, m->quiet);
+        break;
+    case WIRE_WRITTEN:
+        put32(w, (uint32_t)m->error);
+        put64(w, m->bytes);
+        put_text(w, m->detail, sizeof m->detail);
         break;
     }
 }
@@ -174,7 +186,13 @@ static bool get_body(struct reader *r, struct wire_message *m)
         get_bytes(r, m->readers, (m->num_readers_bits + 7) / 8);
         if (m->num_readers_bits % 8 != 0 && m->readers[m->num_readers_bits / 8] >> (m->num_readers_bits % 8) != 0)
             return false;
-        return true;
+        if (m->mode != BATON_MODE_PUSH)
+            return true;
+        m->slot = get32(r);
+        m->num_blocks = get32(r);
+        m->generation = get64(r);
+        m->table_offset = get64(r);
+        return m->generation != 0 && m->num_blocks > 0;
     case WIRE_GRANT:
         m->slot = get32(r);
         m->num_blocks = get32(r);
@@ -193,7 +211,13 @@ static bool get_body(struct reader *r, struct wire_message *m)
         return m->key[0] != '\0' && m->error <= 0;
     case WIRE_CANCEL:
         get_text(r, m->key, BATON_KEY_MAX);
-        return m->key[0] != '\0';
+        m->error = (int32_t)get32(r);
+        return m->key[0] != '\0' && m->error < 0;
+    case WIRE_WRITTEN:
+        m->error = (int32_t)get32(r);
+        m->bytes = get64(r);
+        get_text(r, m->detail, sizeof m->detail);
+        return m->error <= 0;
     case WIRE_CLOSED:
         m->quiet = get8(r);
         return m->quiet == WIRE_QUIET || m->quiet == WIRE_NOT_KNOWN;
@@ -209,7 +233,7 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     unsigned type = get8(&r);
     uint32_t length = get32(&r);
     if (r.bad || !head || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX || type < WIRE_WANT ||
-        type > WIRE_RELEASE)
+        type > WIRE_WRITTEN)
         return BATON_EMESSAGE;
     m->type = (enum wire_type)type;
     m->from = get64(&r);

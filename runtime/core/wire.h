@@ -92,7 +92,8 @@ enum wire_type {
     WIRE_DONE = 4,
     WIRE_CANCEL = 5,
     WIRE_CLOSED = 6,
-    WIRE_RELEASE = 7
+    WIRE_RELEASE = 7,
+    WIRE_WRITTEN = 8 /* the producer's end of a push: its bytes are in place (error 0), or it writes no more */
 };
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
@@ -102,7 +103,7 @@ struct wire_message {
     enum wire_type type;
     uint64_t from;           /* sender's incarnation */
     uint64_t to;             /* the receiver's, as the sender knows it */
-    uint64_t want;           /* WANT GRANT NACK DONE CANCEL CLOSED: the want's sequence number at its consumer */
+    uint64_t want;           /* all but RELEASE: the want's sequence number at its consumer */
     char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE */
     /* WANT */
     uint8_t mode; /* baton_mode_t, not AUTO */
@@ -110,13 +111,14 @@ struct wire_message {
     uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket */
     uint32_t num_readers_bits;                  /* ranks of the consumer's engine */
     uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
-    /* GRANT */
+    /* GRANT: the producer's lease; WANT in push mode: the consumer's */
     uint32_t slot, num_blocks;
-    uint32_t offered_tokens;
     uint64_t generation, table_offset; /* in the arena */
-    /* NACK (not 0), DONE, RELEASE: BATON_E... or 0 */
+    uint32_t offered_tokens;           /* GRANT */
+    /* NACK and CANCEL (not 0), DONE, RELEASE, WRITTEN: BATON_E... or 0 */
     int32_t error;
-    char detail[96]; /* NACK */
+    uint64_t bytes;  /* WRITTEN */
+    char detail[96]; /* NACK, WRITTEN */
     /* CLOSED */
     uint8_t quiet;
 };

@@ -151,9 +151,9 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     atomic_thread_fence(memory_order_release);
     if (!reserve(&b->open_calls, b->settings.requests))
         return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
-    if (!reserve(&b->open_offers, b->settings.leases)) {
+    if (!reserve(&b->open_leases, b->settings.leases)) {
         unreserve(&b->open_calls);
-        return refuse_full(b, "too many offers are alive", "BATON_LEASES");
+        return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
     struct core_submit *s = record(CORE_OFFER, p->key, p->blocks, p->num_blocks);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, s);
@@ -178,7 +178,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     return 0;
 
 unreserve:
-    unreserve(&b->open_offers);
+    unreserve(&b->open_leases);
     unreserve(&b->open_calls);
     return rc;
 }
@@ -204,8 +204,6 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         return rc;
     if (p == NULL || p->engine == NULL)
         return error_set(BATON_EINVAL, "params and engine must not be NULL");
-    if (p->mode == BATON_MODE_PUSH)
-        return error_set(BATON_ENOSYS, "this version pulls only");
     if (p->flags != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
         (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
         return error_set(BATON_EINVAL, "flags must be 0, mode known, tickets at most one a producer rank");
@@ -215,6 +213,8 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     *engine = directory_find(b->directory, p->engine);
     if (*engine == DIRECTORY_NONE)
         return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
+    if (p->mode == BATON_MODE_PUSH && wire_table_bytes(p->num_blocks) > b->settings.table_bytes)
+        return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", p->num_blocks);
     return check_blocks(b, p->blocks, p->num_blocks, p->num_tokens);
 }
 
@@ -238,12 +238,18 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
         return rc;
     if (!reserve(&b->open_calls, b->settings.requests))
         return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
+    bool leased = p->mode == BATON_MODE_PUSH;
+    if (leased && !reserve(&b->open_leases, b->settings.leases)) {
+        unreserve(&b->open_calls);
+        return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
+    }
     struct core_submit *s = record(CORE_WANT, p->key, p->blocks, p->num_blocks);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, s);
     if (rc != 0)
         goto unreserve;
     s->id = id_new(b);
     s->user = p->user;
+    s->mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
     s->engine = engine;
     s->num_tokens = p->num_tokens;
     s->time_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
@@ -258,6 +264,8 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
 
 unreserve:
     core_submit_free(s);
+    if (leased)
+        unreserve(&b->open_leases);
     unreserve(&b->open_calls);
     return rc;
 }

@@ -50,7 +50,7 @@ struct baton {
     struct ring *submits, *events;
     int event_fd;
     _Atomic uint32_t open_calls;  /* accepted and not yet polled: each has its event's place */
-    _Atomic uint32_t open_offers; /* accepted and not yet ended: each may need a lease */
+    _Atomic uint32_t open_leases; /* offers and pushed wants accepted and not yet ended: each may need a lease */
     _Atomic uint32_t waiting;     /* events in the ring */
     _Atomic uint64_t next_id, refused;
 

@@ -37,8 +37,8 @@ struct paths {
     struct copy_pool *pool;  /* NULL: no peer by shm */
     struct copying *copying;
     struct answer *answers, *told; /* told: handed out, freed at the next progress */
-    char *my_pool;
-    const char **peer_pool; /* by rank: region 0 of its cache, once a leg named it */
+    uint32_t self;
+    char **pools; /* by rank: region 0 of its cache, once a leg named it */
 };
 
 static void bell(void *arg)
@@ -121,11 +121,11 @@ static struct copying *copying_of(struct paths *p, uint64_t tag)
 static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t budget)
 {
     uint64_t size, offset = leg->pool_offset;
-    const uint8_t *segment = fabric_mapped(p->fabric, leg->peer, &size);
+    uint8_t *segment = fabric_mapped(p->fabric, leg->peer, &size);
     if (offset > size || leg->pool_bytes > size - offset) /* the plan's runs lie within pool_bytes */
         return BATON_EMESSAGE;
-    if (p->peer_pool[leg->peer] == NULL) /* workers read it: written once */
-        p->peer_pool[leg->peer] = (const char *)segment + offset;
+    if (p->pools[leg->peer] == NULL) /* workers read it: written once */
+        p->pools[leg->peer] = (char *)segment + offset;
 
     struct copying *c = copying_of(p, leg->tag);
     if (c == NULL) {
@@ -143,8 +143,8 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
     struct copy_job job = {.transfer = leg->transfer,
                            .from = *leg->cursor,
                            .bytes = plan_skip(leg->transfer, &behind, budget),
-                           .src_bases = &p->peer_pool[leg->peer],
-                           .dst_bases = &p->my_pool,
+                           .src_bases = &p->pools[leg->write ? p->self : leg->peer],
+                           .dst_bases = &p->pools[leg->write ? leg->peer : p->self],
                            .tag = leg->tag};
     if (!copy_submit(p->pool, &job)) {
         if (c->jobs == 0) {
@@ -168,8 +168,12 @@ static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget
 
 static int port_settle(void *self, uint32_t peer, uint64_t tag)
 {
-    (void)self, (void)peer, (void)tag;
-    return BATON_ENOSYS;
+    struct paths *p = self;
+    if (p->path[peer] == BATON_PATH_RMA)
+        return fabric_settle(p->fabric, peer, tag);
+    /* copy_collect acquired the workers' last stores, which they fenced: a message sent from now on comes after them. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return answer_add(p, PORT_SETTLED, tag, 0) != NULL ? 0 : BATON_EAGAIN;
 }
 
 static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
@@ -226,10 +230,12 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
                             .raise = port_raise,
                             .alive = port_alive};
     p->board = (void *)(fabric_segment(fabric) + board_offset);
-    p->my_pool = (char *)fabric_segment(fabric) + fabric_pool_offset(fabric);
+    p->self = fabric_rank(fabric);
     p->path = calloc(size, sizeof *p->path);
-    p->peer_pool = calloc(size, sizeof *p->peer_pool);
-    int rc = p->path == NULL || p->peer_pool == NULL ? BATON_ENOMEM : 0;
+    p->pools = calloc(size, sizeof *p->pools);
+    int rc = p->path == NULL || p->pools == NULL ? BATON_ENOMEM : 0;
+    if (rc == 0)
+        p->pools[p->self] = (char *)fabric_segment(fabric) + fabric_pool_offset(fabric);
     for (uint32_t i = 0; rc == 0 && i < size; i++)
         p->path[i] = fabric_mapped(fabric, i, NULL) != NULL ? BATON_PATH_SHM : BATON_PATH_RMA;
     if (rc == 0)
@@ -256,7 +262,7 @@ void paths_destroy(struct paths *p)
     }
     answers_free(&p->answers);
     answers_free(&p->told);
-    free(p->peer_pool);
+    free(p->pools);
     free(p->path);
     free(p);
 }

@@ -102,12 +102,12 @@ static bool hand_out(struct baton *b)
          * then the next turn tries again. What the core did before (fences, the raised generation) happens before the
          * pop that hands the event out: the ring's release and acquire. */
         b->held = s;
-        bool offer = s->kind == CORE_OFFER;
+        bool leased = s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH;
         if (!ring_push(b->events, s))
             break;
         b->held = NULL;
-        if (offer)
-            atomic_fetch_sub_explicit(&b->open_offers, 1, memory_order_relaxed);
+        if (leased)
+            atomic_fetch_sub_explicit(&b->open_leases, 1, memory_order_relaxed);
         n++;
     }
     atomic_fetch_add_explicit(&b->waiting, n, memory_order_relaxed);

@@ -86,6 +86,8 @@ static void choose_quirks(struct fabric *f)
     int length = 0;
     MPI_Get_library_version(library, &length);
     quirks_choose(&f->quirks, library, f->windows.overlay_name, f->world.settings.rma_gets);
+    if (f->world.settings.rma_put != 0)
+        f->quirks.put_is_remote = f->world.settings.rma_put == 1;
 }
 
 static void undo_start(struct fabric *f)
@@ -178,6 +180,11 @@ int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t 
 int64_t fabric_move(struct fabric *f, const struct port_leg *leg, uint64_t budget)
 {
     return rma_move(&f->rma, leg, budget);
+}
+
+int fabric_settle(struct fabric *f, uint32_t peer, uint64_t tag)
+{
+    return rma_settle(&f->rma, peer, tag);
 }
 
 enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag)
@@ -323,8 +330,10 @@ static void describe_quirks(const struct fabric *f, struct page *p)
     print(p, "mpi: %s\n", q->library);
     if (f->windows.overlay == MPI_WIN_NULL)
         return;
-    print(p, "quirks: %" PRIu32 " gets a request%s; put completion %s; flush within %" PRIu64 " operations (%s)\n",
-          q->gets_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
+    print(p,
+          "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
+          " operations (%s)\n",
+          q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
           q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
     print(p, "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64 " bytes; %" PRIu32 " may be parked\n",
           f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,

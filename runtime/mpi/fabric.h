@@ -88,6 +88,8 @@ int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes
 int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag);
 /** port.move over rma: local addresses are region 0 = my pool. */
 int64_t fabric_move(struct fabric *f, const struct port_leg *leg, uint64_t budget);
+/** port.settle over rma: at once where a put's request is remote completion, else by a flush to a peer that answers. */
+int fabric_settle(struct fabric *f, uint32_t peer, uint64_t tag);
 enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag);
 /** MPI_Win_sync on the windows of my segment and a full fence, after a store into it. */
 void fabric_sync(struct fabric *f);

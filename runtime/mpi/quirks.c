@@ -11,10 +11,10 @@
 #define VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
 struct row {
-    const char *library; /* how the version string begins; NULL: any */
-    int from, below;     /* versions, from <= v < below */
-    const char *window;  /* how the overlay's name begins; NULL: any */
-    uint32_t gets_per_request;
+    const char *library;  /* how the version string begins; NULL: any */
+    int from, below;      /* versions, from <= v < below */
+    const char *window;   /* how the overlay's name begins; NULL: any */
+    uint32_t per_request; /* gets, or puts */
     bool put_is_remote;
     uint64_t flush_within;
     const char *why;
@@ -29,7 +29,7 @@ static const struct row rows[] = {
      * external_req): rma.c settles those by a flush.
      */
     {"Open MPI", VERSION(4, 0, 0), VERSION(5, 0, 0), "ucx", 64, true, 1000000,
-     "a request is a fenced remote atomic: it completes the gets before it"},
+     "a request is a fenced remote atomic: it completes the gets and puts before it"},
     /*
      * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192), above every bound of settings.h.
      * How its requests relate to earlier gets depends on the worker pool, so each get has its own.
@@ -70,11 +70,12 @@ void quirks_choose(struct quirks *q, const char *library, const char *window_nam
     size_t line = strcspn(library, "\n,");
     snprintf(q->library, sizeof q->library, "%.*s", (int)(line < sizeof q->library ? line : sizeof q->library - 1),
              library);
-    q->gets_per_request = row->gets_per_request;
+    q->gets_per_request = q->puts_per_request = row->per_request;
     q->put_is_remote = row->put_is_remote;
     q->flush_within = row->flush_within;
     q->why = row->why;
     q->is_forced = forced_gets != 0;
     if (q->is_forced)
-        q->gets_per_request = forced_gets < QUIRKS_GETS_MAX ? (uint32_t)forced_gets : QUIRKS_GETS_MAX;
+        q->gets_per_request = q->puts_per_request =
+            forced_gets < QUIRKS_RUNS_MAX ? (uint32_t)forced_gets : QUIRKS_RUNS_MAX;
 }

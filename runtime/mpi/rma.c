@@ -235,12 +235,13 @@ int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
 static int check_runs(const struct rma *r, const struct port_leg *leg, const struct plan_run *runs, uint32_t n)
 {
     uint64_t theirs = leg->pool_bytes, mine = r->windows->pool_bytes;
+    uint64_t src = leg->write ? mine : theirs, dst = leg->write ? theirs : mine;
     if (!is_within(leg->pool_offset, theirs, r->windows->parts[leg->peer].bytes))
         return error_set(BATON_EMESSAGE, "rank %" PRIu32 "'s card tells of a pool outside of its segment", leg->peer);
     for (uint32_t i = 0; i < n; i++) {
         if (runs[i].src_region != 0 || runs[i].dst_region != 0)
             return error_set(BATON_EMESSAGE, "a run in a region other than 0");
-        if (!is_within(runs[i].src, runs[i].bytes, theirs) || !is_within(runs[i].dst, runs[i].bytes, mine))
+        if (!is_within(runs[i].src, runs[i].bytes, src) || !is_within(runs[i].dst, runs[i].bytes, dst))
             return error_set(BATON_EMESSAGE,
                              "a run of %" PRIu64 " bytes from %" PRIu64 " to %" PRIu64 " is outside of rank %" PRIu32
                              "'s pool or of mine",
@@ -249,26 +250,32 @@ static int check_runs(const struct rma *r, const struct port_leg *leg, const str
     return 0;
 }
 
-/* All but the last as plain gets: the quirks table says that the last one's request completes them too. */
-static int get_runs(struct rma *r, struct rma_op *op, const struct port_leg *leg, const struct plan_run *runs,
-                    uint32_t n)
+/* One run, with a request of its own or (request NULL) without. */
+static int issue_run(const struct rma *r, const struct port_leg *leg, const struct plan_run *run, MPI_Request *request)
 {
-    uint8_t *pool = r->windows->segment + r->windows->pool_offset;
+    uint8_t *mine = r->windows->segment + r->windows->pool_offset + (leg->write ? run->src : run->dst);
+    MPI_Aint theirs = (MPI_Aint)(leg->pool_offset + (leg->write ? run->dst : run->src));
     MPI_Win win = r->windows->overlay;
+    int bytes = (int)run->bytes, peer = (int)leg->peer;
+    if (leg->write)
+        return request ? MPI_Rput(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win, request)
+                       : MPI_Put(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win);
+    return request ? MPI_Rget(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win, request)
+                   : MPI_Get(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win);
+}
+
+/* All but the last without a request: the quirks table says that the last one's request completes them too. */
+static int issue_runs(struct rma *r, struct rma_op *op, const struct port_leg *leg, const struct plan_run *runs,
+                      uint32_t n)
+{
     MPI_Request request;
     for (uint32_t i = 0; i < n; i++) {
-        void *to = pool + runs[i].dst;
-        int bytes = (int)runs[i].bytes, rc;
-        MPI_Aint from = (MPI_Aint)(leg->pool_offset + runs[i].src);
-        if (i + 1 < n)
-            rc = MPI_Get(to, bytes, MPI_BYTE, (int)op->peer, from, bytes, MPI_BYTE, win);
-        else
-            rc = MPI_Rget(to, bytes, MPI_BYTE, (int)op->peer, from, bytes, MPI_BYTE, win, &request);
+        int rc = issue_run(r, leg, &runs[i], i + 1 < n ? NULL : &request);
         if (rc != MPI_SUCCESS) {
             struct rma_peer *p = r->peers[op->peer];
-            p->has_stray = i > 0; /* those before may still write, and no request will tell */
+            p->has_stray = i > 0; /* those before may still be under way, and no request will tell */
             p->stray = op->tag;
-            return poison(r, op->peer, "a get", rc);
+            return poison(r, op->peer, leg->write ? "a put" : "a get", rc);
         }
     }
     count_operations(r, r->peers[op->peer], n + 1);
@@ -279,13 +286,14 @@ static int get_runs(struct rma *r, struct rma_op *op, const struct port_leg *leg
 /* One request's worth of a leg. The bytes taken; the cursor moves only where they were. */
 static int64_t move_batch(struct rma *r, const struct port_leg *leg, uint64_t budget)
 {
-    struct plan_run runs[QUIRKS_GETS_MAX];
+    struct plan_run runs[QUIRKS_RUNS_MAX];
     struct plan_cursor cursor = *leg->cursor;
     uint64_t most = r->world->settings.rma_run_bytes;
     int error = admit(r, leg->peer, true);
     if (error)
         return error;
-    uint32_t n = plan_next(leg->transfer, &cursor, runs, r->quirks->gets_per_request, budget < most ? budget : most);
+    uint32_t together = leg->write ? r->quirks->puts_per_request : r->quirks->gets_per_request;
+    uint32_t n = plan_next(leg->transfer, &cursor, runs, together, budget < most ? budget : most);
     if (n == 0)
         return 0;
     error = check_runs(r, leg, runs, n);
@@ -295,7 +303,7 @@ static int64_t move_batch(struct rma *r, const struct port_leg *leg, uint64_t bu
     op->runs = n;
     for (uint32_t i = 0; i < n; i++)
         op->bytes += runs[i].bytes;
-    error = get_runs(r, op, leg, runs, n);
+    error = issue_runs(r, op, leg, runs, n);
     if (error) {
         free_op(r, op);
         return error;
@@ -308,7 +316,7 @@ int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget)
 {
     int64_t taken = 0;
     if (leg->peer >= (uint32_t)r->world->size || budget == 0)
-        return error_set(BATON_EINVAL, "a move of %" PRIu64 " bytes from rank %" PRIu32, budget, leg->peer);
+        return error_set(BATON_EINVAL, "a move of %" PRIu64 " bytes with rank %" PRIu32, budget, leg->peer);
     if (r->windows->overlay == MPI_WIN_NULL)
         return error_set(BATON_EINVAL, "rank %" PRIu32 " is on this node: there is no window over nodes", leg->peer);
     while ((uint64_t)taken < budget) {
@@ -527,6 +535,32 @@ static int test_parked(struct rma *r, uint64_t now)
     return 0;
 }
 
+/* ---- settling what was put ---------------------------------------------------------------------------------------- */
+
+int rma_settle(struct rma *r, uint32_t peer, uint64_t tag)
+{
+    struct rma_peer *p = peer < (uint32_t)r->world->size ? peer_of(r, peer) : NULL;
+    uint64_t now = clock_now_ns();
+    if (!p)
+        return BATON_EAGAIN;
+    if (p->is_poisoned)
+        return BATON_EPEER;
+    if (!r->quirks->put_is_remote) {
+        if (now - p->proof_at_ns >= FRESH_NS) { /* does it answer? Else a flush might never return */
+            probe(r, peer, now);
+            return BATON_EAGAIN;
+        }
+        int error = flush(r, peer);
+        if (error)
+            return error;
+    }
+    struct rma_op *op = take_op(r, RMA_SETTLE, peer, tag);
+    if (!op)
+        return BATON_EAGAIN;
+    push_done(r, op);
+    return 0;
+}
+
 /* ---- handing out ------------------------------------------------------------------------------------------------- */
 
 static struct port_event event_of(const struct rma_op *op)
@@ -546,6 +580,9 @@ static struct port_event event_of(const struct rma_op *op)
         e.kind = PORT_MOVED;
         e.moved = op->bytes;
         e.runs = op->runs;
+        break;
+    case RMA_SETTLE:
+        e.kind = PORT_SETTLED;
         break;
     case RMA_PROBE: /* never comes here: freed when complete */
         break;

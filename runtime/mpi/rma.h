@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma: one-sided reads from ranks of other nodes, by MPI_Rget on the overlay window. The reactor runs it. Never blocks,
+ * rma: one-sided reads from and writes to ranks of other nodes, by MPI_Rget and MPI_Rput on the overlay window. The reactor runs it. Never blocks,
  * but for a flush to a peer that has just answered (see rma_peer.unflushed).
  *
  * An operation (op) is one MPI request: a piece of metadata, a word, or a batch of runs of a leg, up to
- * gets_per_request of them and rma_run_bytes together. It is active (in the tested set, which is small), parked (open
+ * gets_per_request or puts_per_request of them and rma_run_bytes together. It is active (in the tested set, which is small), parked (open
  * for longer than park_ms; one of those is tested a turn), or done (its event waits to be handed out). A peer with
  * parked ones gets a probe now and then: where that completes, what was issued long before it has too, and MPI lost the
  * completion; a flush settles it.
@@ -33,7 +33,8 @@
 enum rma_kind {
     RMA_CARD = 1, /* metadata, into `landing` */
     RMA_WORD,     /* a generation, into `word` */
-    RMA_DATA,     /* runs of a leg, into my pool */
+    RMA_DATA,     /* runs of a leg, into my pool or out of it */
+    RMA_SETTLE,   /* no request: the answer that a leg's puts are complete at the peer */
     RMA_PROBE     /* a word that nobody asked for: does this peer answer? Into `word` */
 };
 
@@ -96,6 +97,7 @@ void rma_fini(struct rma *r);
 int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag);
 int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget);
+int rma_settle(struct rma *r, uint32_t peer, uint64_t tag);
 enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag);
 
 /** Frees what the events handed out before pointed to. */

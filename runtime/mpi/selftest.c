@@ -19,7 +19,7 @@ enum { PEERS = 3, ROUNDS = 3, POISON = 0xa5 };
 #define LAST_BYTES 8u
 
 struct landing {
-    uint8_t at[QUIRKS_GETS_MAX][WINDOWS_PATTERN_BYTES];
+    uint8_t at[QUIRKS_RUNS_MAX][WINDOWS_PATTERN_BYTES];
 };
 
 /* The peers to try: the first on other nodes, beginning half a world away, so that no rank serves all. */
@@ -37,7 +37,7 @@ static int choose_peers(const struct world *w, uint32_t peers[PEERS])
 /* A wrong byte that could be right by chance would hide what is looked for: the poison is the pattern's inverse. */
 static void poison(struct landing *l, uint32_t peer)
 {
-    for (uint32_t g = 0; g < QUIRKS_GETS_MAX; g++)
+    for (uint32_t g = 0; g < QUIRKS_RUNS_MAX; g++)
         for (uint32_t i = 0; i < WINDOWS_PATTERN_BYTES; i++)
             l->at[g][i] = (uint8_t)~windows_pattern(peer, i);
 }

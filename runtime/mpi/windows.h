@@ -4,10 +4,11 @@
  * MPI_Win_create over the same bytes (the overlay) exposes them to the world. Both are locked for all ranks, without
  * conflict checks, from creation to release.
  *
- * Two windows over the same bytes: the standard leaves conflicting accesses through both undefined. Here only the
- * owner stores into its segment, by load and store (but for the doorbell, which is rung by C11 atomics through the
- * shared window alone), and nobody puts; so accesses never conflict, and with the unified memory model an
- * MPI_Win_sync and a fence make them visible.
+ * Two windows over the same bytes: the standard leaves conflicting accesses through both undefined. Here the owner
+ * alone stores into its metadata (but for the doorbell, which is rung by C11 atomics through the shared window alone),
+ * and into its pool; other ranks put or store only into blocks that a want of the owner lent them by its lease, each
+ * byte by one of them and none by the owner meanwhile. So accesses never conflict, and with the unified memory model
+ * an MPI_Win_sync and a fence make them visible.
  *
  * Opened and closed by the thread that starts; windows_sync and the look-ups are the reactor's.
  *

@@ -27,6 +27,8 @@ struct fixture {
     const char *engine; /* where wants go */
 };
 
+static baton_mode_t mode; /* of all wants */
+
 static void who(struct fixture *f)
 {
     int half = harness.size > 1 ? harness.size / 2 : 1;
@@ -67,11 +69,11 @@ static void failed(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
 }
 
-static void up(struct fixture *f, const char *model, baton_progress_mode_t mode)
+static void up(struct fixture *f, const char *model, baton_progress_mode_t progress)
 {
     memset(f, 0, sizeof *f);
     who(f);
-    f->me.progress = mode;
+    f->me.progress = progress;
     shape(f, model);
     if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f->me, &f->b), 0))
         failed("open");
@@ -177,6 +179,7 @@ static baton_id_t want(struct fixture *f, const char *key, const uint32_t *block
                              .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
                              .num_tokens = tokens,
                              .timeout_ms = timeout_ms};
+    w.mode = mode;
     CHECK_EQ(baton_want(f->b, &w, &id), 0);
     return id;
 }
@@ -216,6 +219,7 @@ static void move_some(struct fixture *f)
             CHECK_EQ(event.status, BATON_STATUS_DONE);
             if (event.type == BATON_EVENT_WANT) {
                 CHECK_EQ(event.id, w);
+                CHECK_EQ(event.mode, mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL);
                 CHECK_EQ(event.bytes, (uint64_t)tokens * f->geometry.head_count * 2 * LAYERS * 64);
                 CHECK_EQ(walk(f, kept, tokens, i, false), 0);
             } else {
@@ -317,8 +321,8 @@ static void refuses_bad_calls(void)
     bad.key = "";
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EKEY);
     bad = w;
-    bad.mode = BATON_MODE_PUSH;
-    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ENOSYS);
+    bad.mode = (baton_mode_t)3;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
     o.blocks = outside;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EBLOCK);
     o.blocks = good;
@@ -512,11 +516,14 @@ static void bad_settings_fail_together(void)
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
-    RUN(moves_every_byte);
-    RUN(moves_with_the_callers_thread);
+    for (mode = BATON_MODE_AUTO; mode <= BATON_MODE_PUSH; mode += BATON_MODE_PUSH) {
+        RUN(moves_every_byte);
+        RUN(moves_with_the_callers_thread);
+        RUN(every_call_has_its_end);
+    }
+    mode = BATON_MODE_AUTO;
     RUN(two_contexts_work_side_by_side);
     RUN(refuses_bad_calls);
-    RUN(every_call_has_its_end);
     RUN(full_is_told);
     RUN(caches_that_differ_are_named);
     RUN(ranks_that_contradict_fail_together);

@@ -222,7 +222,7 @@ static void chooses_quirks(void)
 {
     struct quirks q;
     quirks_choose(&q, "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4", "ucx window 3", 0);
-    CHECK(q.gets_per_request > 1 && q.gets_per_request <= QUIRKS_GETS_MAX);
+    CHECK(q.gets_per_request > 1 && q.gets_per_request <= QUIRKS_RUNS_MAX);
     CHECK_EQ(q.flush_within, 1000000);
     CHECK(q.put_is_remote && !q.is_forced);
     CHECK(strcmp(q.library, "Open MPI v4.1.4") == 0);
@@ -238,7 +238,7 @@ static void chooses_quirks(void)
     quirks_choose(&q, "Another MPI", "ucx window 3", 7);
     CHECK(q.gets_per_request == 7 && q.is_forced);
     quirks_choose(&q, "Another MPI", "ucx window 3", 1000);
-    CHECK_EQ(q.gets_per_request, QUIRKS_GETS_MAX);
+    CHECK_EQ(q.gets_per_request, QUIRKS_RUNS_MAX);
 }
 
 /* ---- windows ----------------------------------------------------------------------------------------------------- */
@@ -663,7 +663,25 @@ static void move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
     CHECK_EQ(fabric_busy(f), 0);
 }
 
-static void move_between(struct fabric *f, unsigned src_layout, unsigned dst_layout)
+/* Until what was put is in place at the peer. Each rank answers others meanwhile. */
+static void settle(struct fabric *f, uint32_t peer, uint64_t tag)
+{
+    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
+    int error = BATON_EAGAIN;
+    struct port_event e = {0};
+    while ((error == BATON_EAGAIN || e.kind == 0) && clock_now_ns() < deadline) {
+        if (error == BATON_EAGAIN)
+            error = fabric_settle(f, peer, tag);
+        fabric_progress(f, &e, 1);
+    }
+    CHECK_EQ(error, 0);
+    CHECK_EQ(e.kind, PORT_SETTLED);
+    CHECK_EQ(e.error, 0);
+    CHECK_EQ(e.tag, tag);
+}
+
+/* Every rank reads from its far peer, or writes to it: which is its far peer too, so what is expected is the same. */
+static void move_between(struct fabric *f, bool write, unsigned src_layout, unsigned dst_layout)
 {
     static const uint32_t from[] = {3, 4, 5, 17, 0, 9}, to[] = {11, 12, 13, 2, 3, 19};
     const uint32_t tokens = 5 * BLOCK_TOKENS + 7;
@@ -687,10 +705,16 @@ static void move_between(struct fabric *f, unsigned src_layout, unsigned dst_lay
     expect(&src, &dst, far_peer(f), from, to, tokens, expected);
     CHECK_EQ(plan_compile(&src.geometry, &dst.geometry, &all, 1, &plan, &why), 0);
     plan_transfer_init(transfer, plan, tokens, from, to);
-    struct port_leg leg = {far_peer(f), 42, transfer, &cursor, fabric_pool_offset(f), POOL_BYTES};
+    struct port_leg leg = {far_peer(f), write, 42, transfer, &cursor, fabric_pool_offset(f), POOL_BYTES};
     move_all(f, &leg, transfer->bytes);
-    CHECK_EQ(fabric_read_word(f, leg.peer, FABRIC_META_OFFSET, 43), 0);
-    CHECK_EQ(next_event(f).kind, PORT_BOARD);
+    if (write) {
+        settle(f, leg.peer, 42);
+        meet(f); /* a message after it: what the peer wrote here is in place */
+        fabric_sync(f);
+    } else {
+        CHECK_EQ(fabric_read_word(f, leg.peer, FABRIC_META_OFFSET, 43), 0);
+        CHECK_EQ(next_event(f).kind, PORT_BOARD);
+    }
     CHECK(memcmp(pool_of(f), expected, POOL_BYTES) == 0);
     free(expected);
     free(transfer);
@@ -698,24 +722,45 @@ static void move_between(struct fabric *f, unsigned src_layout, unsigned dst_lay
     meet(f);
 }
 
-static void moves_every_byte(void)
+static void move_all_ways(bool write)
 {
     struct fabric *f = started();
     if (fabric_nodes(f) < 2)
         SKIP("one node");
     else {
-        move_between(f, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD);
-        move_between(f, BATON_LAYOUT_HND, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK);
-        move_between(f, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
+        move_between(f, write, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD);
+        move_between(f, write, BATON_LAYOUT_HND, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK);
+        move_between(f, write, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR,
+                     BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
     }
     closed(f);
 }
 
-static void moves_with_one_get_a_request(void)
+static void reads_every_byte(void)
+{
+    move_all_ways(false);
+}
+
+static void writes_every_byte(void)
+{
+    move_all_ways(true);
+}
+
+/* As where a put's request says nothing of the other side: settled by flushes. */
+static void writes_where_requests_are_local(void)
+{
+    struct settings before = settings;
+    settings.rma_put = 2;
+    move_all_ways(true);
+    settings = before;
+}
+
+static void moves_with_one_run_a_request(void)
 {
     struct settings before = settings;
     settings.rma_gets = 1;
-    moves_every_byte();
+    move_all_ways(false);
+    move_all_ways(true);
     settings = before;
 }
 
@@ -733,7 +778,7 @@ static void refuses_to_move_outside(void)
     CHECK_EQ(plan_compile(&c.geometry, &c.geometry, &all, 1, &plan, &why), 0);
     plan_transfer_init(transfer, plan, BLOCK_TOKENS, blocks, blocks);
     uint64_t end = fabric_segment_bytes(f, far_peer(f));
-    struct port_leg leg = {far_peer(f), 1, transfer, &cursor, end - 100, c.geometry.bytes};
+    struct port_leg leg = {far_peer(f), false, 1, transfer, &cursor, end - 100, c.geometry.bytes};
     int outside = fabric_nodes(f) < 2 ? BATON_EINVAL : BATON_EMESSAGE;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
     leg.pool_offset = UINT64_MAX - 5;
@@ -805,8 +850,10 @@ int main(int argc, char **argv)
     RUN(bounds_reads_of_one_peer);
     RUN(parks_what_is_under_way);
     RUN(parks_a_silent_peer);
-    RUN(moves_every_byte);
-    RUN(moves_with_one_get_a_request);
+    RUN(reads_every_byte);
+    RUN(writes_every_byte);
+    RUN(writes_where_requests_are_local);
+    RUN(moves_with_one_run_a_request);
     RUN(refuses_to_move_outside);
     RUN(names_the_silent_rank);
     return harness_end();

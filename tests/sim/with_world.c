@@ -19,7 +19,7 @@
 #define SEGMENT_CARD 262144
 #define SEGMENT_POOL 524288
 
-enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE };
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE };
 
 struct due {
     uint64_t at, order;
@@ -27,7 +27,7 @@ struct due {
     uint32_t from, to; /* the asked rank, the rank that gets the event */
     uint64_t tag, offset;
     uint32_t bytes;
-    bool parked;
+    bool parked, write;
     const struct plan_transfer *transfer;
     struct plan_cursor cursor;
     struct due *prev, *next;
@@ -96,6 +96,7 @@ static int64_t fake_move(void *self, const struct port_leg *leg, uint64_t budget
     struct world *w = r->world;
     struct due *d = later(w, DUE_MOVE, w->move_ns + w->ranks[leg->peer].move_extra_ns, leg->peer, r->rank, leg->tag, 0);
     d->transfer = leg->transfer;
+    d->write = leg->write;
     d->cursor = *leg->cursor;
     d->offset = plan_skip(leg->transfer, leg->cursor, budget < w->chunk ? budget : w->chunk);
     return (int64_t)d->offset;
@@ -104,17 +105,18 @@ static int64_t fake_move(void *self, const struct port_leg *leg, uint64_t budget
 static enum port_park fake_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct world_rank *r = self;
-    struct due *d;
+    struct due *lists[] = {r->world->queue, r->world->held}, *d;
     enum port_park answer = PORT_PARK_QUIET;
     (void)peer;
-    DL_FOREACH(r->world->queue, d)
-    {
-        if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE)
-            continue;
-        d->parked = true;
-        if (d->kind == DUE_MOVE)
-            answer = PORT_PARK_LATER;
-    }
+    for (unsigned i = 0; i < 2; i++)
+        DL_FOREACH(lists[i], d)
+        {
+            if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE)
+                continue;
+            d->parked = true;
+            if (d->kind == DUE_MOVE)
+                answer = PORT_PARK_LATER;
+        }
     return answer;
 }
 
@@ -127,8 +129,9 @@ static void fake_raise(void *self, uint32_t slot, uint64_t generation)
 
 static int fake_settle(void *self, uint32_t peer, uint64_t tag)
 {
-    (void)self, (void)peer, (void)tag;
-    return BATON_ENOSYS;
+    struct world_rank *r = self;
+    later(r->world, DUE_SETTLE, r->world->board_ns, peer, r->rank, tag, 0);
+    return 0;
 }
 
 static enum port_alive fake_alive(void *self, uint32_t peer)
@@ -156,13 +159,14 @@ static void move_land(struct world *w, struct due *d)
 {
     struct plan_run runs[16];
     uint64_t left = d->offset;
+    uint32_t from = d->write ? d->to : d->from, to = d->write ? d->from : d->to;
     if (w->on_move != NULL)
         w->on_move(w, d->from, d->to);
     while (left > 0) {
         uint32_t n = plan_next(d->transfer, &d->cursor, runs, 16, left);
         assert_true(n > 0);
         for (uint32_t i = 0; i < n; i++) {
-            memcpy(w->ranks[d->to].pool + runs[i].dst, w->ranks[d->from].pool + runs[i].src, runs[i].bytes);
+            memcpy(w->ranks[to].pool + runs[i].dst, w->ranks[from].pool + runs[i].src, runs[i].bytes);
             left -= runs[i].bytes;
         }
     }
@@ -171,12 +175,13 @@ static void move_land(struct world *w, struct due *d)
 
 static bool others_parked(const struct world *w, const struct due *d)
 {
-    const struct due *o;
-    DL_FOREACH(w->queue, o)
-    {
-        if (o != d && o->kind == DUE_MOVE && o->tag == d->tag && o->to == d->to)
-            return true;
-    }
+    const struct due *lists[] = {w->queue, w->held}, *o;
+    for (unsigned i = 0; i < 2; i++)
+        DL_FOREACH(lists[i], o)
+        {
+            if (o != d && o->kind == DUE_MOVE && o->tag == d->tag && o->to == d->to)
+                return true;
+        }
     return false;
 }
 
@@ -194,6 +199,9 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
     case DUE_BOARD:
         e->kind = PORT_BOARD;
         e->generation = w->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
+        return d->parked ? 0 : 1;
+    case DUE_SETTLE:
+        e->kind = PORT_SETTLED;
         return d->parked ? 0 : 1;
     case DUE_MOVE:
         move_land(w, d);
@@ -237,6 +245,25 @@ static uint64_t next_ns(const struct world *w, const struct world_rank **who)
     return at;
 }
 
+/* What comes to a stopped rank waits for it, and a one-sided operation also for the asked one, as over TCP. */
+static bool waits(const struct world *w, const struct due *d)
+{
+    return w->ranks[d->to].stopped || (d->kind != DUE_MESSAGE && w->ranks[d->from].stopped);
+}
+
+static void release_held(struct world *w)
+{
+    struct due *d, *next;
+    DL_FOREACH_SAFE(w->held, d, next)
+    {
+        if (waits(w, d))
+            continue;
+        DL_DELETE(w->held, d);
+        d->at = w->now;
+        DL_INSERT_INORDER(w->queue, d, by_time);
+    }
+}
+
 /* The first that is due, and with it what comes to the same rank within batch_ns. */
 static void deliver(struct world *w)
 {
@@ -251,10 +278,14 @@ static void deliver(struct world *w)
             continue;
         DL_DELETE(w->queue, d);
         w->now = d->at > w->now ? d->at : w->now;
+        if (waits(w, d)) {
+            DL_APPEND(w->held, d);
+            if (n == 0)
+                return;
+            continue;
+        }
         batch[n++] = d;
-        /* A one-sided read needs the asked rank to be there too, as over TCP. */
-        if (d->kind == DUE_MESSAGE || !w->ranks[d->from].stopped)
-            num_events += event_from(w, d, &events[num_events]);
+        num_events += event_from(w, d, &events[num_events]);
     }
     if (num_events > 0)
         step(w, &w->ranks[to], events, num_events);
@@ -266,6 +297,7 @@ void world_run(struct world *w, uint64_t until)
 {
     const struct world_rank *who;
     uint64_t at;
+    release_held(w);
     for (uint32_t i = 0; i < w->num_ranks; i++)
         step(w, &w->ranks[i], NULL, 0);
     while ((at = next_ns(w, &who)) <= until) {
@@ -366,6 +398,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
     w->move_ns = MS / 10;
     w->board_ns = MS / 100;
     w->chunk = 256;
+    w->mode = BATON_MODE_PULL;
     for (uint32_t e = 0; e < num_engines; e++)
         w->num_ranks += size_of(&engines[e]);
     w->ranks = calloc(w->num_ranks, sizeof *w->ranks);
@@ -409,6 +442,7 @@ void world_fini(struct world *w)
         free(w->ranks[i].board);
     }
     struct due *d, *next;
+    DL_CONCAT(w->queue, w->held);
     DL_FOREACH_SAFE(w->queue, d, next)
     {
         free(d);
@@ -433,6 +467,7 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
     s->time_ms = time_ms;
     s->num_tokens = tokens;
     s->num_blocks = blocks;
+    s->mode = w->mode;
     s->num_seats = 1;
     s->seats[0] = DIRECTORY_NONE;
     if (key != NULL)

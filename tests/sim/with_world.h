@@ -49,8 +49,10 @@ struct world {
     baton_path_t *path;
     struct world_rank *ranks;
     struct due *queue; /* what will happen, by time */
+    struct due *held;  /* what waits for a stopped rank */
     uint64_t order;
     uint64_t message_ns, move_ns, board_ns;
+    baton_mode_t mode; /* of the wants submitted */
     uint64_t chunk;    /* bytes that a move takes at most */
     uint64_t batch_ns; /* what comes to a rank within this time comes in one step, at the end of it */
     /** Says how often a message is delivered (1 without a rule). */
@@ -58,7 +60,7 @@ struct world {
     /** Called before each move lands. */
     void (*on_move)(struct world *w, uint32_t from, uint32_t to);
     void *user;
-    uint32_t sent[8]; /* by type */
+    uint32_t sent[16]; /* by type */
 };
 
 struct world_engine {

@@ -86,7 +86,7 @@ struct world {
     baton_tensor_t tensors[2];
     struct plan *plan;
     char *src, *dst;
-    const char *base; /* src, as a job takes it */
+    char *base; /* src, as a job takes it */
     uint32_t *from, *to;
 };
 

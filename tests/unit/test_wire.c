@@ -49,6 +49,10 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         m.ticket_incarnation = m.ticket_serial = x == MOST ? UINT64_MAX : 0;
         m.num_readers_bits = x == MOST ? BATON_ENGINE_RANKS_MAX : 1;
         memset(m.readers, x == MOST ? 0xff : 0, sizeof m.readers);
+        if (x == MOST) {
+            m.slot = m.num_blocks = UINT32_MAX;
+            m.generation = m.table_offset = UINT64_MAX;
+        }
         break;
     case WIRE_GRANT:
         m.slot = x == MOST ? UINT32_MAX : 0;
@@ -70,6 +74,14 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         m.quiet = x == MOST ? WIRE_NOT_KNOWN : WIRE_QUIET;
         break;
     case WIRE_CANCEL:
+        m.error = x == MOST ? -1 : INT32_MIN;
+        break;
+    case WIRE_WRITTEN:
+        m.error = x == MOST ? 0 : INT32_MIN;
+        m.bytes = x == MOST ? UINT64_MAX : 0;
+        if (x == MOST) {
+            fill_text(m.detail, sizeof m.detail, 'd');
+        }
         break;
     }
     return m;
@@ -88,6 +100,7 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_true(a->slot == b->slot && a->num_blocks == b->num_blocks && a->offered_tokens == b->offered_tokens);
     assert_true(a->generation == b->generation && a->table_offset == b->table_offset);
     assert_int_equal(a->error, b->error);
+    assert_true(a->bytes == b->bytes);
     assert_string_equal(a->detail, b->detail);
     assert_int_equal(a->quiet, b->quiet);
 }
@@ -103,7 +116,7 @@ static void assert_readers_in_range(const struct wire_message *m)
 /** Whatever was accepted must be within what wire.h says of it. */
 static void assert_in_documented_range(const struct wire_message *m)
 {
-    assert_in_range(m->type, WIRE_WANT, WIRE_RELEASE);
+    assert_in_range(m->type, WIRE_WANT, WIRE_WRITTEN);
     assert_non_null(memchr(m->key, '\0', sizeof m->key));
     assert_non_null(memchr(m->detail, '\0', sizeof m->detail));
     if (m->type == WIRE_WANT || m->type == WIRE_DONE || m->type == WIRE_CANCEL || m->type == WIRE_RELEASE) {
@@ -113,10 +126,10 @@ static void assert_in_documented_range(const struct wire_message *m)
         assert_in_range(m->mode, BATON_MODE_PULL, BATON_MODE_PUSH);
         assert_readers_in_range(m);
     }
-    if (m->type == WIRE_GRANT) {
-        assert_true(m->generation != 0);
+    if (m->type == WIRE_GRANT || (m->type == WIRE_WANT && m->mode == BATON_MODE_PUSH)) {
+        assert_true(m->generation != 0 && m->num_blocks > 0);
     }
-    if (m->type == WIRE_NACK) {
+    if (m->type == WIRE_NACK || m->type == WIRE_CANCEL) {
         assert_true(m->error < 0);
     }
     assert_true(m->error <= 0);
@@ -139,7 +152,7 @@ static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_message *
 static void every_message_comes_back(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
         for (enum extreme x = LEAST; x <= MOST; x++) {
             struct wire_message sent = specimen(type, x), got;
             uint8_t bytes[WIRE_MESSAGE_MAX];
@@ -156,7 +169,7 @@ static void every_message_comes_back(void **state)
 static void a_truncated_message_is_refused(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);
@@ -174,7 +187,7 @@ static void a_corrupted_message_is_refused_or_in_range(void **state)
 {
     (void)state;
     uint32_t refused = 0;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);
@@ -232,7 +245,7 @@ static void random_bytes_never_crash_the_decoder(void **state)
 static void a_longer_message_of_a_newer_version_is_understood(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
         struct wire_message sent = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX + 1];
         uint32_t n = wire_encode(&sent, bytes);
@@ -278,7 +291,7 @@ static void a_broken_header_is_refused(void **state)
 static void a_length_that_is_not_what_came_is_refused(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX] = {0};
         uint32_t n = wire_encode(&m, bytes);
@@ -317,7 +330,7 @@ static void more_readers_than_an_engine_has_ranks_are_refused(void **state)
     struct wire_message m = specimen(WIRE_WANT, MOST), got;
     uint8_t bytes[WIRE_MESSAGE_MAX] = {0};
     uint32_t n = wire_encode(&m, bytes);
-    uint32_t bits_at = n - WIRE_READERS_BYTES - 4;
+    uint32_t bits_at = n - WIRE_READERS_BYTES - 4 - 24; /* the table of a push follows */
     assert_int_equal(bytes[bits_at] | bytes[bits_at + 1] << 8, BATON_ENGINE_RANKS_MAX);
     uint32_t bad[] = {BATON_ENGINE_RANKS_MAX + 1, BATON_ENGINE_RANKS_MAX + 8, UINT32_MAX - 6, UINT32_MAX};
     bytes_store(bytes + LENGTH_AT, WIRE_MESSAGE_MAX, 4); /* so that the bytes for more are there */
@@ -332,6 +345,18 @@ static void each_rule_of_the_other_messages_is_enforced(void **state)
     (void)state;
     struct wire_message m = specimen(WIRE_GRANT, LEAST);
     m.generation = 0;
+    refused(&m);
+    m = specimen(WIRE_WANT, MOST);
+    m.generation = 0;
+    refused(&m);
+    m = specimen(WIRE_WANT, MOST);
+    m.num_blocks = 0;
+    refused(&m);
+    m = specimen(WIRE_CANCEL, LEAST);
+    m.error = 0;
+    refused(&m);
+    m = specimen(WIRE_WRITTEN, LEAST);
+    m.error = 1;
     refused(&m);
     m = specimen(WIRE_NACK, LEAST);
     m.error = 0;
@@ -378,7 +403,7 @@ static void each_type_has_a_name_of_its_own(void **state)
     (void)state;
     assert_string_equal(wire_type_name(WIRE_WANT), "WANT");
     assert_string_equal(wire_type_name(WIRE_RELEASE), "RELEASE");
-    for (enum wire_type a = WIRE_WANT; a <= WIRE_RELEASE; a++) {
+    for (enum wire_type a = WIRE_WANT; a <= WIRE_WRITTEN; a++) {
         for (enum wire_type b = WIRE_WANT; b < a; b++) {
             assert_string_not_equal(wire_type_name(a), wire_type_name(b));
         }
@@ -396,7 +421,7 @@ static struct wire_message recognisable(enum wire_type type)
     m.from = UINT64_C(0x0102030405060708);
     m.to = UINT64_C(0x1112131415161718);
     m.want = type == WIRE_RELEASE ? 0 : UINT64_C(0x2122232425262728);
-    if (type != WIRE_GRANT && type != WIRE_NACK && type != WIRE_CLOSED) {
+    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE) {
         strcpy(m.key, "req-7");
     }
     if (type == WIRE_WANT) {
@@ -416,12 +441,13 @@ static struct wire_message recognisable(enum wire_type type)
         m.generation = UINT64_C(0x6162636465666768);
         m.table_offset = UINT64_C(0x7172737475767778);
     }
-    if (type == WIRE_NACK || type == WIRE_DONE || type == WIRE_RELEASE) {
+    if (type == WIRE_NACK || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE || type == WIRE_WRITTEN) {
         m.error = BATON_EGONE;
     }
-    if (type == WIRE_NACK) {
+    if (type == WIRE_NACK || type == WIRE_WRITTEN) {
         strcpy(m.detail, "gone");
     }
+    m.bytes = type == WIRE_WRITTEN ? UINT64_C(0x8182838485868788) : 0;
     m.quiet = type == WIRE_CLOSED ? WIRE_NOT_KNOWN : 0;
     return m;
 }
@@ -445,17 +471,23 @@ static void version_1_messages_stay_as_they_are(void **state)
                       "7265712d 37000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                       "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                       "f3ffffff",
-        [WIRE_CANCEL] = "424d0105 60000000 08070605 04030201 18171615 14131211 28272625 24232221 "
+        [WIRE_CANCEL] = "424d0105 64000000 08070605 04030201 18171615 14131211 28272625 24232221 "
                         "7265712d 37000000 00000000 00000000 00000000 00000000 00000000 00000000 "
-                        "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000",
+                        "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                        "f3ffffff",
         [WIRE_CLOSED] = "424d0106 21000000 08070605 04030201 18171615 14131211 28272625 24232221 "
                         "02",
         [WIRE_RELEASE] = "424d0107 64000000 08070605 04030201 18171615 14131211 00000000 00000000 "
                          "7265712d 37000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                          "f3ffffff",
+        [WIRE_WRITTEN] = "424d0108 8c000000 08070605 04030201 18171615 14131211 28272625 24232221 "
+                         "f3ffffff 88878685 84838281 676f6e65 00000000 00000000 00000000 00000000 "
+                         "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                         "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                         "00000000 00000000 00000000",
     };
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_RELEASE; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
         struct wire_message m = recognisable(type);
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mover: the bytes between one peer's cache and mine, in either direction.
+ *
+ *   TABLE   the peer's block table is read from its arena, under the lease that its message named
+ *   MOVING  runs move, a chunk a turn; other movers have their turns between
+ *   PROOF   every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
+ *   ENDED   told, or stopped
+ */
+#include "core/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void run_add(struct core *core, struct mover *m)
+{
+    if (m->runnable)
+        return;
+    m->runnable = true;
+    DL_APPEND(core->run, m);
+}
+
+static void run_remove(struct core *core, struct mover *m)
+{
+    if (!m->runnable)
+        return;
+    m->runnable = false;
+    DL_DELETE(core->run, m);
+}
+
+/* The owner hears how it ended; with an error the owner stops it. */
+static void tell(struct core *core, struct mover *m, int error, const char *detail)
+{
+    if (error == 0)
+        m->state = MOVER_ENDED;
+    if (m->op.kind == OP_LEG)
+        leg_on_moved(core, (struct leg *)m, error, detail);
+    else
+        push_on_moved(core, (struct push *)m, error, detail);
+}
+
+static uint32_t blocks_needed(const struct core *core, const struct mover *m)
+{
+    return (m->num_tokens - 1) / core->c.geometry->block_tokens + 1;
+}
+
+int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t num_tokens,
+                const uint32_t *my_blocks)
+{
+    m->table = *table;
+    m->num_tokens = num_tokens;
+    m->my_blocks = my_blocks;
+    uint32_t need = blocks_needed(core, m);
+    if (table->num_blocks < need || !contact_holds(m->contact, table))
+        return BATON_EMESSAGE;
+    m->peer_blocks = malloc(need * sizeof *m->peer_blocks);
+    if (m->peer_blocks == NULL)
+        return BATON_ENOMEM;
+    m->state = MOVER_TABLE;
+    run_add(core, m);
+    return 0;
+}
+
+/* ---- what happened ----------------------------------------------------------------------------------------------- */
+
+static void on_table(struct core *core, struct mover *m, const struct port_event *e)
+{
+    int rc = e->error;
+    if (rc == 0)
+        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, blocks_needed(core, m),
+                               m->contact->num_blocks, m->peer_blocks);
+    if (rc != 0) {
+        core->stats.stale += rc == BATON_ESTALE;
+        tell(core, m, rc, "its block table could not be read");
+        return;
+    }
+    if (m->write)
+        plan_transfer_init(&m->transfer, m->contact->plan, m->num_tokens, m->my_blocks, m->peer_blocks);
+    else
+        plan_transfer_init(&m->transfer, m->contact->plan, m->num_tokens, m->peer_blocks, m->my_blocks);
+    m->state = m->transfer.bytes > 0 ? MOVER_MOVING : MOVER_PROOF; /* layers without a tensor have no bytes */
+    run_add(core, m);
+}
+
+static void on_moved(struct core *core, struct mover *m, const struct port_event *e)
+{
+    m->landed += e->moved;
+    core->inflight -= e->moved;
+    *(m->write ? &core->stats.puts : &core->stats.gets) += e->runs;
+    if (m->state != MOVER_MOVING) /* an answer of the same step in which it was given up */
+        return;
+    if (e->error != 0) {
+        tell(core, m, e->error, m->write ? "writing to its blocks failed" : "reading its blocks failed");
+        return;
+    }
+    if (m->landed == m->transfer.bytes)
+        m->state = MOVER_PROOF;
+    run_add(core, m);
+}
+
+static void on_proof(struct core *core, struct mover *m, const struct port_event *e)
+{
+    if (m->write) {
+        tell(core, m, e->error, "what was written could not be settled");
+    } else if (e->error != 0 || e->generation != m->table.generation) {
+        char detail[96];
+        core->stats.stale++;
+        snprintf(detail, sizeof detail, "generation %" PRIu64 " granted, %" PRIu64 " read again", m->table.generation,
+                 e->error != 0 ? 0 : e->generation);
+        tell(core, m, BATON_ESTALE, detail);
+    } else {
+        tell(core, m, 0, "");
+    }
+}
+
+void mover_on_event(struct core *core, struct mover *m, const struct port_event *e)
+{
+    enum port_event_kind proof = m->write ? PORT_SETTLED : PORT_BOARD;
+    if (e->kind == PORT_MOVED) {
+        on_moved(core, m, e);
+    } else if (e->kind == PORT_QUIET && m->parked) {
+        m->parked = false;
+        core->inflight -= m->taken - m->landed;
+        m->landed = m->taken;
+        op_remove(core, &m->op);
+        if (m->op.kind == OP_LEG)
+            leg_on_quiet(core, (struct leg *)m);
+        else
+            push_on_quiet(core, (struct push *)m);
+    } else if (m->issued && (e->kind == PORT_CARD || e->kind == proof)) {
+        m->issued = false;
+        core->reading--;
+        if (e->kind == PORT_CARD && m->state == MOVER_TABLE)
+            on_table(core, m, e);
+        else if (e->kind == proof && m->state == MOVER_PROOF)
+            on_proof(core, m, e);
+    }
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What it may have in flight now. 0: *others says whether the limit of the process is the reason. */
+static uint64_t budget_of(const struct core *core, const struct mover *m, bool *others)
+{
+    const struct settings *set = core->c.settings;
+    uint64_t mine = m->taken - m->landed;
+    uint64_t own = least(set->chunk_bytes, set->leg_bytes > mine ? set->leg_bytes - mine : 0);
+    uint64_t all = set->inflight_bytes > core->inflight ? set->inflight_bytes - core->inflight : 0;
+    *others = all == 0 && mine == 0;
+    return least(own, all);
+}
+
+static int64_t ask(struct core *core, struct mover *m)
+{
+    const struct port *port = core->c.port;
+    const struct contact *c = m->contact;
+    if (m->state == MOVER_TABLE) /* the ids needed lie in front; the checksum is over all, so all are read */
+        return port->card(port->self, c->peer, c->arena_offset + m->table.offset,
+                          (uint32_t)wire_table_bytes(m->table.num_blocks), m->op.tag);
+    if (m->write)
+        return port->settle(port->self, c->peer, m->op.tag);
+    return port->board(port->self, c->peer, c->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
+}
+
+/* One turn. True: something was taken. */
+static bool advance(struct core *core, struct mover *m)
+{
+    const struct port *port = core->c.port;
+    int64_t rc;
+    if (m->state == MOVER_MOVING) {
+        bool others;
+        uint64_t budget = budget_of(core, m, &others);
+        if (plan_at_end(&m->transfer, &m->cursor) || (budget == 0 && !others)) {
+            run_remove(core, m); /* its own completions bring it back */
+            return false;
+        }
+        if (budget == 0)
+            return false; /* others fill the process' limit: next step */
+        struct port_leg part = {.peer = m->contact->peer,
+                                .write = m->write,
+                                .tag = m->op.tag,
+                                .transfer = &m->transfer,
+                                .cursor = &m->cursor,
+                                .pool_offset = m->contact->pool_offset,
+                                .pool_bytes = m->contact->pool_bytes};
+        rc = port->move(port->self, &part, budget);
+    } else {
+        rc = ask(core, m);
+    }
+    if (rc == BATON_EAGAIN)
+        return false;
+    if (rc < 0) {
+        tell(core, m, (int)rc, "its path refused the operation");
+        return true;
+    }
+    if (m->state == MOVER_MOVING) {
+        m->taken += (uint64_t)rc;
+        core->inflight += (uint64_t)rc;
+        return true;
+    }
+    m->issued = true;
+    core->reading++;
+    run_remove(core, m);
+    return true;
+}
+
+void movers_run(struct core *core)
+{
+    bool moved = true;
+    while (moved && core->run != NULL) { /* rounds, until a whole one takes nothing */
+        uint32_t n = 0;
+        struct mover *m;
+        moved = false;
+        DL_COUNT(core->run, m, n);
+        while (n-- > 0 && core->run != NULL) {
+            m = core->run;
+            DL_DELETE(core->run, m);
+            DL_APPEND(core->run, m);
+            moved |= advance(core, m);
+        }
+    }
+}
+
+/* ---- giving up --------------------------------------------------------------------------------------------------- */
+
+bool mover_stop(struct core *core, struct mover *m)
+{
+    const struct port *port = core->c.port;
+    enum mover_state was = m->state;
+    if (m->parked)
+        return false;
+    m->state = MOVER_ENDED;
+    run_remove(core, m);
+    if (m->issued) { /* table and generation land in the port's own memory, and what is settled has landed */
+        m->issued = false;
+        core->reading--;
+        port->park(port->self, m->contact->peer, m->op.tag);
+    }
+    if (was == MOVER_MOVING && m->taken != m->landed &&
+        port->park(port->self, m->contact->peer, m->op.tag) != PORT_PARK_QUIET) {
+        m->parked = true; /* the blocks are not their owner's again before PORT_QUIET */
+        return false;
+    }
+    core->inflight -= m->taken - m->landed;
+    m->landed = m->taken;
+    op_remove(core, &m->op); /* what this step still brings of it is counted already */
+    return true;
+}
+
+void mover_free(struct core *core, struct mover *m)
+{
+    run_remove(core, m);
+    op_remove(core, &m->op);
+    if (m->issued)
+        core->reading--;
+    free(m->peer_blocks);
+}

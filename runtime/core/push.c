@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * push: what an offer writes to one of its readers.
+ *
+ *   CARD      the reader's card is not known yet; its link reads it
+ *   WRITING   its block table is read, the bytes move and are settled
+ *   WRITTEN   the reader was told that they are in place; its DONE ends it
+ *   STOPPING  given up; once nothing reads my blocks or writes into the reader's, the reader is told and it is gone
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int push_create(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, uint64_t want,
+                const struct peer_table *table, uint32_t tokens, struct push **out)
+{
+    int error = 0;
+    struct contact *c = target_of(core, peer, &error);
+    struct push *push = c != NULL ? calloc(1, sizeof *push) : NULL;
+    if (push == NULL)
+        return c != NULL ? BATON_ENOMEM : error;
+    push->mover.contact = c;
+    push->mover.write = true;
+    push->mover.table = *table;
+    push->mover.num_tokens = tokens;
+    push->offer = o;
+    push->seat = seat;
+    push->peer = peer;
+    push->want = want;
+    if (op_add(core, &push->mover.op, OP_PUSH) != 0) {
+        free(push);
+        return BATON_ENOMEM;
+    }
+    o->pushes++;
+    core->num_pushes++;
+    *out = push;
+    return 0;
+}
+
+void push_destroy(struct core *core, struct push *push)
+{
+    struct contact *c = push->mover.contact;
+    if (push->state == PUSH_CARD) {
+        DL_DELETE(c->waiting, push);
+        if (c->waiting == NULL)
+            target_rest(core, c);
+    }
+    push->offer->pushes--;
+    core->num_pushes--;
+    mover_free(core, &push->mover);
+    free(push);
+}
+
+void push_tell(struct core *core, const struct push *push, int32_t error)
+{
+    struct wire_message m = {
+        .type = WIRE_WRITTEN, .want = push->want, .error = error, .bytes = push->mover.transfer.bytes};
+    memcpy(m.detail, push->detail, sizeof m.detail);
+    core_send(core, push->peer, &m);
+}
+
+/* Quiet: the reader is told, and the offer goes on without it. */
+static void gone(struct core *core, struct push *push)
+{
+    struct offer *o = push->offer;
+    struct seat *seat = push->seat;
+    uint32_t peer = push->peer;
+    int32_t error = push->error;
+    if (push->cancelled) {
+        struct wire_message closed = {.type = WIRE_CLOSED, .want = push->want, .quiet = WIRE_QUIET};
+        core_send(core, peer, &closed);
+    } else {
+        push_tell(core, push, error);
+    }
+    push_destroy(core, push);
+    offer_push_gone(core, o, seat, peer, error);
+}
+
+void push_stop(struct core *core, struct push *push, int32_t error, const char *detail)
+{
+    if (push->state == PUSH_STOPPING)
+        return; /* the first reason stays */
+    push->error = error;
+    snprintf(push->detail, sizeof push->detail, "%.95s", detail);
+    if (push->state != PUSH_CARD) {
+        push->state = PUSH_STOPPING;
+        if (!mover_stop(core, &push->mover))
+            return;
+    }
+    gone(core, push);
+}
+
+void push_cancel(struct core *core, struct push *push, int32_t error)
+{
+    push->cancelled = true;
+    push_stop(core, push, error, "");
+}
+
+void push_on_quiet(struct core *core, struct push *push)
+{
+    gone(core, push);
+}
+
+static void write(struct core *core, struct push *push)
+{
+    struct peer_table table = push->mover.table;
+    push->state = PUSH_WRITING;
+    int rc = mover_start(core, &push->mover, &table, push->mover.num_tokens, push->offer->submit->blocks);
+    if (rc == BATON_EMESSAGE)
+        core->stats.messages_bad++; /* the want named a table that lies outside the peer's card */
+    if (rc != 0)
+        push_stop(core, push, rc, "the blocks to write to are not known");
+}
+
+void push_start(struct core *core, struct push *push)
+{
+    struct contact *c = push->mover.contact;
+    if (c->state == CONTACT_GOOD) {
+        write(core, push);
+        return;
+    }
+    push->state = PUSH_CARD;
+    DL_APPEND(c->waiting, push);
+    if (c->state == CONTACT_REFUSED)
+        push_stop(core, push, BATON_EGEOMETRY, c->why.text);
+    else
+        target_read(core, c);
+}
+
+void push_on_contact(struct core *core, struct contact *c)
+{
+    struct push *push;
+    while ((push = c->waiting) != NULL) {
+        if (c->state == CONTACT_REFUSED) {
+            push_stop(core, push, BATON_EGEOMETRY, c->why.text);
+            continue;
+        }
+        DL_DELETE(c->waiting, push);
+        write(core, push);
+    }
+}
+
+void push_on_moved(struct core *core, struct push *push, int error, const char *detail)
+{
+    if (push->state != PUSH_WRITING)
+        return;
+    if (error != 0) {
+        push_stop(core, push, error, detail);
+        return;
+    }
+    push->state = PUSH_WRITTEN;
+    push_tell(core, push, 0);
+}
