@@ -350,7 +350,11 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
 
-typedef enum baton_event_type { BATON_EVENT_OFFER = 1, BATON_EVENT_WANT = 2 } baton_event_type_t;
+typedef enum baton_event_type {
+    BATON_EVENT_OFFER = 1,
+    BATON_EVENT_WANT = 2,
+    BATON_EVENT_QUIET = 3 /**< the blocks of a call that was reported with `quarantined` are the caller's again */
+} baton_event_type_t;
 
 typedef enum baton_status {
     BATON_STATUS_DONE = 1,
@@ -369,10 +373,11 @@ typedef struct baton_event {
     baton_id_t id;
     char key[BATON_KEY_MAX];
     void *user;
-    baton_mode_t mode;                /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
-    int32_t peer;                     /**< the world rank that it failed with or at; -1: none */
-    uint32_t num_blocks;              /**< blocks of the call, all of which are concerned */
-    uint64_t bytes;                   /**< want: bytes moved */
+    baton_mode_t mode;    /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
+    uint32_t quarantined; /**< 1: a peer may still touch the blocks; a BATON_EVENT_QUIET of this id follows */
+    int32_t peer;         /**< the world rank that it failed with or at; -1: none */
+    uint32_t num_blocks;  /**< blocks of the call, all of which are concerned */
+    uint64_t bytes;       /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
     uint64_t wait_ns;  /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns; /**< from the call to this event */
@@ -420,12 +425,14 @@ typedef struct baton_stats {
     uint64_t handshakes, handshake_ns_sum, handshake_ns_max,
         handshake_retries; /**< completed, and how long they took */
     uint64_t messages_sent, messages_received, messages_bad;
-    uint64_t leases_extended; /**< times that an offer's time to live passed while a want for it was alive */
-    uint64_t stale;           /**< legs whose generation had changed at the re-read */
+    uint64_t peers_lost, peers_returned; /**< times that a peer fell silent or died, and that one came back */
+    uint64_t leases_extended;            /**< times that an offer's time to live passed while a want for it was alive */
+    uint64_t stale;                      /**< legs whose generation had changed at the re-read */
     uint64_t flushes, settled,
         poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */
     uint64_t again;         /**< calls refused with BATON_EAGAIN */
     uint64_t turns, sleeps; /**< the reactor's */
+    uint64_t quarantined;   /**< gauge: calls that have an end, and blocks that a peer may still touch */
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */
     uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
 } baton_stats_t;

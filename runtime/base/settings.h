@@ -24,6 +24,9 @@
     X(handshake_ms, "BATON_HANDSHAKE_MS", 3000, 1, 86400000, "deadline of one round of reading a peer's card, ms")     \
     X(backoff_ms, "BATON_BACKOFF_MS", 50, 1, 60000, "first pause before a retry; doubles up to 40 times it, ms")       \
     X(resend_ms, "BATON_RESEND_MS", 500, 1, 60000, "first pause before an unanswered WANT is sent again, ms")          \
+    X(beat_ms, "BATON_BEAT_MS", 500, 1, 60000, "pause between beats to a peer with which there is business, ms")       \
+    X(peer_ms, "BATON_PEER_MS", 5000, 10, 86400000, "a peer of another node that is silent this long is lost, ms")     \
+    X(report_early, "BATON_REPORT_EARLY", 0, 0, 1, "1: report at the deadline even where blocks are not quiet yet")    \
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
     X(inflight_bytes, "BATON_INFLIGHT_BYTES", 33554432, 65536, 1099511627776, "bytes in flight, each rank")            \
     X(leg_bytes, "BATON_LEG_BYTES", 8388608, 4096, 1099511627776, "bytes in flight for one leg")                       \

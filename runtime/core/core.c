@@ -2,6 +2,7 @@
 /* core: creation, the step, messages out and in, outcomes and counts. The verbs' two sides are offer.c and want.c. */
 #include "core/state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +21,11 @@ int core_create(const struct core_config *config, struct core **out)
     core->links = calloc(d->num_engines, sizeof *core->links);
     core->targets = calloc(d->num_engines, sizeof *core->targets);
     core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
+    core->peers = calloc(d->num_ranks, sizeof *core->peers);
     core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);
     core->blocked_at = calloc(d->num_ranks, sizeof *core->blocked_at);
     if (core->leases == NULL || core->links == NULL || core->targets == NULL || core->reads_me == NULL ||
-        core->unsent_to == NULL || core->blocked_at == NULL) {
+        core->peers == NULL || core->unsent_to == NULL || core->blocked_at == NULL) {
         core_destroy(core);
         return BATON_ENOMEM;
     }
@@ -39,6 +41,7 @@ void core_destroy(struct core *core)
     wants_destroy(core);
     if (core->links != NULL && core->targets != NULL)
         links_destroy(core);
+    peers_destroy(core);
     struct unsent *u, *next;
     DL_FOREACH_SAFE(core->unsent, u, next)
     {
@@ -105,6 +108,8 @@ void core_send(struct core *core, uint32_t peer, struct wire_message *m)
     m->to = core->c.directory->rows[peer].incarnation;
     uint32_t bytes = wire_encode(m, data);
     int rc = BATON_EAGAIN;
+    if (peer_is_dead(core, peer))
+        return;
     if (core->unsent_to[peer] == 0)
         rc = core->c.port->send(core->c.port->self, peer, data, bytes);
     core->stats.messages_sent++;
@@ -122,7 +127,9 @@ static void unsent_flush(struct core *core)
     {
         if (core->blocked_at[u->peer] == pass) /* its later messages must not overtake; other peers' go on */
             continue;
-        int rc = core->c.port->send(core->c.port->self, u->peer, u->data, u->bytes);
+        int rc = 0;
+        if (!peer_is_dead(core, u->peer))
+            rc = core->c.port->send(core->c.port->self, u->peer, u->data, u->bytes);
         if (rc == BATON_EAGAIN) {
             core->blocked_at[u->peer] = pass;
             continue;
@@ -150,7 +157,11 @@ static void on_message(struct core *core, const struct port_event *e)
                  rc != 0 ? "malformed" : "of another incarnation");
         return;
     }
+    peer_heard(core, e->peer);
     switch (m.type) {
+    case WIRE_BEAT:
+        peer_on_beat(core, e->peer, &m);
+        break;
     case WIRE_WANT:
         offer_on_want(core, e->peer, &m);
         break;
@@ -245,10 +256,11 @@ static void outcome_count(struct core *core, baton_event_type_t type, baton_stat
     ++*by_status[type == BATON_EVENT_WANT][status - BATON_STATUS_DONE];
 }
 
-void core_outcome(struct core *core, struct core_submit *s, baton_status_t status, int error)
+/* Fills what every event has, and queues the record. */
+static void emit(struct core *core, struct core_submit *s, baton_event_type_t type, baton_status_t status, int error)
 {
     baton_event_t *e = &s->event;
-    e->type = s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
+    e->type = type;
     e->status = status;
     e->error = error;
     e->id = s->id;
@@ -257,17 +269,46 @@ void core_outcome(struct core *core, struct core_submit *s, baton_status_t statu
     e->mode = s->mode;
     e->num_blocks = s->num_blocks;
     e->total_ns = core->now - s->submitted_ns;
-    outcome_count(core, e->type, status);
-    if (status != BATON_STATUS_DONE)
-        log_line(core->c.log, LOG_INFO, "%s %s ended after %.1f ms: %s%s%s",
-                 e->type == BATON_EVENT_WANT ? "want" : "offer", e->key, (double)e->total_ns / 1e6,
-                 baton_strerror(error), e->detail[0] ? ": " : "", e->detail);
     s->next = NULL;
     if (core->outcomes == NULL)
         core->outcomes = s;
     else
         core->outcomes_last->next = s;
     core->outcomes_last = s;
+}
+
+void core_outcome(struct core *core, struct core_submit *s, baton_status_t status, int error)
+{
+    emit(core, s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, status, error);
+    outcome_count(core, s->event.type, status);
+    if (status != BATON_STATUS_DONE)
+        log_line(core->c.log, LOG_INFO, "%s %s ended after %.1f ms: %s%s%s",
+                 s->event.type == BATON_EVENT_WANT ? "want" : "offer", s->key, (double)s->event.total_ns / 1e6,
+                 baton_strerror(error), s->event.detail[0] ? ": " : "", s->event.detail);
+}
+
+bool core_outcome_early(struct core *core, struct core_submit *s, baton_status_t status, int error, int32_t peer,
+                        const char *detail)
+{
+    struct core_submit *early = s->spare;
+    if (early == NULL)
+        return false;
+    s->spare = NULL;
+    memcpy(early, s, sizeof *early);
+    early->tickets = NULL;
+    early->event.quarantined = 1;
+    early->event.peer = peer;
+    snprintf(early->event.detail, sizeof early->event.detail, "%s", detail);
+    core->num_quarantined++;
+    core_outcome(core, early, status, error);
+    return true;
+}
+
+void core_outcome_quiet(struct core *core, struct core_submit *s)
+{
+    core->num_quarantined--;
+    s->event.detail[0] = '\0';
+    emit(core, s, BATON_EVENT_QUIET, BATON_STATUS_DONE, 0);
 }
 
 bool core_has_outcome(const struct core *core)
@@ -287,6 +328,7 @@ void core_submit_free(struct core_submit *s)
 {
     if (s == NULL)
         return;
+    free(s->spare);
     free(s->tickets);
     free(s);
 }
@@ -305,10 +347,16 @@ bool core_is_quiet(const struct core *core)
     return core->wants == NULL && core->num_live == 0 && (core->shut || core->num_unsent == 0);
 }
 
+uint32_t core_lost(const struct core *core)
+{
+    return core->num_lost;
+}
+
 void core_stats(const struct core *core, baton_stats_t *out)
 {
     *out = core->stats;
     out->leases_live = core->num_live;
+    out->quarantined = core->num_quarantined;
     out->wants_live = HASH_COUNT(core->wants);
     out->legs_live = core->num_legs;
     out->pushes_live = core->num_pushes;

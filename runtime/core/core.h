@@ -60,7 +60,8 @@ struct core_submit {
     baton_mode_t mode; /* PULL or PUSH */
     uint32_t engine;   /* index */
     uint32_t num_tickets;
-    baton_ticket_t *tickets; /* malloc'ed, or NULL */
+    baton_ticket_t *tickets;   /* malloc'ed, or NULL */
+    struct core_submit *spare; /* where BATON_REPORT_EARLY: a second record, for the event that comes early */
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
     baton_event_t event;
     struct core_submit *next;
@@ -95,6 +96,9 @@ void core_submit_free(struct core_submit *submit);
 void core_shut(struct core *core, uint64_t now);
 /** No offer, want or leg is left, no outcome waits to be decided. */
 bool core_is_quiet(const struct core *core);
+
+/** Peers that are lost now: windows they share cannot be freed. */
+uint32_t core_lost(const struct core *core);
 
 /** Fills what the core counts (all but messages, turns, again, paths). */
 void core_stats(const struct core *core, baton_stats_t *out);

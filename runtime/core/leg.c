@@ -100,11 +100,16 @@ static void resend_from_now(struct core *core, struct leg *leg)
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
 }
 
-void leg_ask(struct core *core, struct leg *leg)
+int leg_ask(struct core *core, struct leg *leg)
 {
+    int rc = peer_begin(core, leg->contact->peer);
+    if (rc != 0)
+        return rc;
+    leg->busy = true;
     leg->state = LEG_ASKED;
     send_want(core, leg);
     resend_from_now(core, leg);
+    return 0;
 }
 
 /* ---- the answers ------------------------------------------------------------------------------------------------- */
@@ -224,11 +229,19 @@ void leg_on_quiet(struct core *core, struct leg *leg)
     want_leg_closed(core, leg->want);
 }
 
+/* A process of this node that is gone stores nothing any more. What it sent over a network may still come. */
+static bool can_write_no_more(const struct core *core, const struct leg *leg)
+{
+    return peer_is_dead(core, leg->contact->peer) && core->c.path[leg->contact->peer] == BATON_PATH_SHM;
+}
+
 void leg_stop(struct core *core, struct leg *leg)
 {
     bool writes = is_push(leg) && leg->told && !leg->ended && leg->state != LEG_FENCED;
     timer_stop(&core->timers, &leg->resend);
-    if (writes) {
+    if (writes && can_write_no_more(core, leg)) {
+        close_leg(core, leg);
+    } else if (writes) {
         await(core, leg, LEG_STOPPING);
         send_cancel(core, leg);
         resend_from_now(core, leg);
@@ -245,4 +258,14 @@ void leg_free(struct core *core, struct leg *leg)
     if (leg->state == LEG_AWAITED || leg->state == LEG_STOPPING)
         await(core, leg, LEG_CLOSED);
     mover_free(core, &leg->mover);
+    if (leg->busy)
+        peer_end(core, leg->contact->peer);
+}
+
+void leg_lose(struct core *core, struct leg *leg)
+{
+    if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED)
+        fail(core, leg, BATON_EPEER, peer_is_dead(core, leg->contact->peer) ? "it is gone" : "it is silent");
+    else if (leg->state == LEG_STOPPING && is_push(leg) && can_write_no_more(core, leg))
+        leg_on_quiet(core, leg);
 }

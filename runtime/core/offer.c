@@ -69,8 +69,13 @@ static void drop(struct core *core, struct push *push, int32_t unused)
 static void seats_free(struct core *core, struct offer *o)
 {
     each_push(core, o, drop, 0);
-    for (uint32_t i = 0; i < o->num_seats; i++)
-        free(o->seats[i].readers);
+    for (uint32_t i = 0; i < o->num_seats; i++) {
+        struct seat *s = &o->seats[i];
+        for (uint32_t k = 0; s->readers != NULL && k < core->c.directory->engines[s->engine].num_ranks; k++)
+            if (s->readers[k].state == READER_GRANTED)
+                peer_end(core, core->c.directory->engines[s->engine].ranks[k]);
+        free(s->readers);
+    }
     core->serving -= o->serving;
     o->num_seats = o->serving = 0;
 }
@@ -112,7 +117,10 @@ static void offer_report(struct core *core, struct offer *o)
     DL_APPEND(core->ended, o);
     core->num_ended++;
     timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * 1000000, on_tombstone);
-    core_outcome(core, s, o->status, o->error);
+    if (o->reported)
+        core_outcome_quiet(core, s);
+    else
+        core_outcome(core, s, o->status, o->error);
     while (core->num_ended > core->c.settings->tombstones)
         offer_destroy(core, core->ended);
 }
@@ -120,6 +128,13 @@ static void offer_report(struct core *core, struct offer *o)
 static void stop(struct core *core, struct push *push, int32_t error)
 {
     push_stop(core, push, error, "the offer ended");
+}
+
+/* Its time is over and its blocks are not quiet. */
+static void on_due(struct core *core, struct timer *t)
+{
+    struct offer *o = (struct offer *)((char *)t - offsetof(struct offer, timer));
+    o->reported = core_outcome_early(core, o->submit, o->status, o->error, o->worst_peer, o->submit->event.detail);
 }
 
 /* The one way out of LIVE: fence, then stop what is written, and report once that is quiet. */
@@ -135,6 +150,8 @@ static void offer_end(struct core *core, struct offer *o, baton_status_t status,
     each_push(core, o, stop, error != 0 ? error : BATON_EGONE);
     if (--o->pushes == 0)
         offer_report(core, o);
+    else
+        timer_arm(&core->timers, &o->timer, o->due_ns > core->now ? o->due_ns : core->now, on_due);
 }
 
 static baton_status_t status_of(int error)
@@ -162,6 +179,7 @@ static void on_ttl(struct core *core, struct timer *t)
     uint64_t until = wanted_until(core, o);
     if (until > core->now) { /* a want for it is alive: the lease goes on as long as that may */
         core->stats.leases_extended++;
+        o->due_ns = until;
         timer_arm(&core->timers, t, until, on_ttl);
         return;
     }
@@ -243,9 +261,10 @@ static void reader_end(struct core *core, struct offer *o, struct seat *seat, ui
     struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
     if (r->state == READER_ENDED)
         return; /* identity, not counting */
-    if (r->state == READER_GRANTED && core->c.path[peer] == BATON_PATH_RMA) {
-        o->serving--;
-        core->serving--;
+    if (r->state == READER_GRANTED) {
+        peer_end(core, peer);
+        o->serving -= core->c.path[peer] == BATON_PATH_RMA;
+        core->serving -= core->c.path[peer] == BATON_PATH_RMA;
     }
     r->state = READER_ENDED;
     r->error = error;
@@ -330,18 +349,21 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         again(core, o, r, w);
         return;
     }
+    if (r->state == READER_NONE) {
+        rc = peer_begin(core, w->peer);
+        if (rc != 0) {
+            nack(core, w->peer, w->want, rc, "the producer has lost this rank");
+            return;
+        }
+        r->state = READER_GRANTED;
+        o->serving += core->c.path[w->peer] == BATON_PATH_RMA;
+        core->serving += core->c.path[w->peer] == BATON_PATH_RMA;
+    }
     if (w->mode == BATON_MODE_PUSH) {
         rc = push_create(core, o, seat, w->peer, w->want, &w->table, w->tokens, &r->push);
         if (rc != 0) {
             nack(core, w->peer, w->want, rc, "the push could not be begun");
             return;
-        }
-    }
-    if (r->state == READER_NONE) {
-        r->state = READER_GRANTED;
-        if (core->c.path[w->peer] == BATON_PATH_RMA) {
-            o->serving++;
-            core->serving++;
         }
     }
     r->want = w->want;
@@ -351,6 +373,17 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     grant(core, w->peer, o, w->want);
     if (r->push != NULL)
         push_start(core, r->push);
+}
+
+/* A reader of which nothing is under way ends, and the offer perhaps by it. */
+static void reader_close(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
+{
+    struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
+    if (r->push != NULL)
+        push_destroy(core, r->push);
+    r->push = NULL;
+    reader_end(core, o, seat, peer, error);
+    offer_check(core, o);
 }
 
 /* A word that a rank needs nothing (more) meets a live offer, which may end by it. */
@@ -369,12 +402,7 @@ static void release(struct core *core, struct offer *o, uint32_t peer, uint64_t 
             push_stop(core, r->push, error != 0 ? error : BATON_EMESSAGE, "its consumer ended");
         return;
     }
-    if (r->push != NULL) {
-        push_destroy(core, r->push);
-        r->push = NULL;
-    }
-    reader_end(core, o, seat, peer, error);
-    offer_check(core, o);
+    reader_close(core, o, seat, peer, error);
 }
 
 void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
@@ -534,7 +562,8 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
     DL_APPEND(core->live, o);
     core->num_live++;
     core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
-    timer_arm(&core->timers, &o->timer, s->submitted_ns + (uint64_t)s->time_ms * 1000000, on_ttl);
+    o->due_ns = s->submitted_ns + (uint64_t)s->time_ms * 1000000;
+    timer_arm(&core->timers, &o->timer, o->due_ns, on_ttl);
 
     struct waiter *early = o->waiters, *w;
     o->waiters = NULL;
@@ -596,6 +625,30 @@ bool offer_cancel(struct core *core, baton_id_t id, int error)
         }
     }
     return false;
+}
+
+/* What a lost rank was granted ends, and the offer perhaps by it. */
+static void offer_lose(struct core *core, struct offer *o, struct seat *seat, uint32_t rank)
+{
+    struct reader *r = &seat->readers[core->c.directory->index_of[rank]];
+    if (r->state != READER_GRANTED)
+        return;
+    if (r->push != NULL && r->push->state != PUSH_WRITTEN) {
+        push_stop(core, r->push, BATON_EPEER, "it was silent");
+        return;
+    }
+    reader_close(core, o, seat, rank, BATON_EPEER);
+}
+
+void offers_lose(struct core *core, uint32_t rank)
+{
+    struct offer *o, *next;
+    DL_FOREACH_SAFE(core->live, o, next)
+    {
+        for (uint32_t i = 0; o->state == OFFER_LIVE && i < o->num_seats; i++)
+            if (o->seats[i].bound && o->seats[i].engine == core->c.directory->engine_of[rank])
+                offer_lose(core, o, &o->seats[i], rank);
+    }
 }
 
 void offers_shut(struct core *core)

@@ -77,11 +77,24 @@ struct offer {
     uint32_t pushes;  /* of its readers that are written to */
     int32_t worst;    /* the first error a reader ended with */
     int32_t worst_peer;
-    struct timer timer;        /* LIVE: time to live; ENDED: tombstone */
+    bool reported;             /* DRAINING: early; a QUIET follows */
+    uint64_t due_ns;           /* LIVE, DRAINING: when its time is over */
+    struct timer timer;        /* LIVE, DRAINING: its time; ENDED: tombstone */
     uint64_t serial;           /* the ticket's */
     baton_status_t status;     /* DRAINING: what it will end as */
     int error;                 /* DRAINING, ENDED */
     struct offer *prev, *next; /* among the live and draining, or the ended */
+};
+
+/* ---- peers ------------------------------------------------------------------------------------------------------- */
+
+/** A rank with which there was business: legs of wants, and readers of offers. */
+struct peer {
+    uint32_t rank, business;
+    bool lost; /* silent for too long, or dead: its transfers were ended */
+    bool dead; /* for certain: it never comes back, and what it wrote by shared memory it wrote */
+    uint64_t heard_ns, lost_ns;
+    struct timer beat;
 };
 
 /* ---- handshakes -------------------------------------------------------------------------------------------------- */
@@ -190,6 +203,7 @@ struct leg {
     struct want *want;
     struct contact *contact;
     enum leg_state state;
+    bool busy;  /* counted among the peer's business */
     bool told;  /* the producer knows of the want */
     bool ended; /* and needs no word of its end: it said no, or was sent CANCEL */
     struct timer resend;
@@ -206,6 +220,7 @@ struct want {
     struct link *link;
     struct leg *legs;
     uint32_t num_legs, fenced, closed;
+    bool reported; /* DRAINING: early; a QUIET follows */
     bool leased;
     struct lease lease; /* push: my block table */
     struct timer deadline;
@@ -237,7 +252,7 @@ struct core {
     struct leases *leases;
     struct offer *offers;       /* by key */
     struct offer *live, *ended; /* the latter are tombstones, oldest first */
-    uint32_t num_ended, num_waiting, num_live, serving;
+    uint32_t num_ended, num_waiting, num_live, num_quarantined, serving;
     bool **reads_me; /* by engine: by index in it, whether that rank reads from me; computed on demand */
 
     struct link **links, **targets; /* by engine: whom I read from, whom I write to */
@@ -251,6 +266,8 @@ struct core {
 
     struct unsent *unsent;
     uint32_t num_unsent;
+    struct peer **peers; /* by rank; NULL: no business with it yet */
+    uint32_t num_lost;
     uint32_t *unsent_to;  /* by rank: how many of them */
     uint64_t *blocked_at; /* by rank: the last flush in which it took nothing */
     uint64_t flushes;
@@ -263,10 +280,24 @@ struct core {
 void core_send(struct core *core, uint32_t peer, struct wire_message *m);
 /** Ends a submission: its event is filled by the caller but for type, id, key, user, blocks and total_ns. */
 void core_outcome(struct core *core, struct core_submit *submit, baton_status_t status, int error);
+/** The same at its deadline, while its blocks are in quarantine. False: not wanted (BATON_REPORT_EARLY), or no spare. */
+bool core_outcome_early(struct core *core, struct core_submit *submit, baton_status_t status, int error, int32_t peer,
+                        const char *detail);
+/** Ends the quarantine of one that was reported early: its record becomes the BATON_EVENT_QUIET. */
+void core_outcome_quiet(struct core *core, struct core_submit *submit);
 int op_add(struct core *core, struct op *op, int kind);
 void op_remove(struct core *core, struct op *op);
 
+/* peer.c: who is there */
+int peer_begin(struct core *core, uint32_t rank); /* business with it. 0, EPEER (it is lost) or ENOMEM */
+void peer_end(struct core *core, uint32_t rank);
+void peer_heard(struct core *core, uint32_t rank);
+void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m);
+bool peer_is_dead(const struct core *core, uint32_t rank);
+void peers_destroy(struct core *core);
+
 /* offer.c: the producer's side */
+void offers_lose(struct core *core, uint32_t rank); /* ends what it takes from here */
 void offer_submit(struct core *core, struct core_submit *s);
 bool offer_cancel(struct core *core, baton_id_t id, int error); /* false: no live offer has that id */
 void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m);
@@ -322,13 +353,15 @@ void want_leg_fenced(struct core *core, struct want *want);
 void want_leg_closed(struct core *core, struct want *want);
 bool want_cancel(struct core *core, baton_id_t id);
 void wants_shut(struct core *core);
+void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
 void wants_destroy(struct core *core);
 
-void leg_ask(struct core *core, struct leg *leg);
+int leg_ask(struct core *core, struct leg *leg);                                     /* 0, EPEER or ENOMEM */
 void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m); /* GRANT, NACK, WRITTEN, CLOSED */
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail);
 void leg_on_quiet(struct core *core, struct leg *leg);
 void leg_stop(struct core *core, struct leg *leg); /* the want drains: give up, close when quiet */
+void leg_lose(struct core *core, struct leg *leg); /* its peer is lost. The want may end by it */
 void leg_free(struct core *core, struct leg *leg);
 
 #endif

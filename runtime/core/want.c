@@ -64,11 +64,22 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
     if (status == BATON_STATUS_DONE)
         for (uint32_t p = 0; p < BATON_PATHS; p++)
             core->stats.bytes[p] += s->event.path_bytes[p];
+    bool reported = want->reported;
     want_destroy(core, want);
-    core_outcome(core, s, status, error);
+    if (reported)
+        core_outcome_quiet(core, s);
+    else
+        core_outcome(core, s, status, error);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+/* Its deadline has passed and its blocks are not quiet. */
+static void want_report(struct core *core, struct want *want)
+{
+    if (!want->reported)
+        want->reported = core_outcome_early(core, want->submit, want->status, want->error, want->peer, want->detail);
+}
 
 void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer, const char *detail)
 {
@@ -92,6 +103,8 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
         leg_stop(core, &want->legs[i]);
     if (want->closed == want->num_legs)
         want_end(core, want, want->status, want->error);
+    else if (!want->deadline.armed)
+        want_report(core, want);
 }
 
 void want_leg_closed(struct core *core, struct want *want)
@@ -111,6 +124,10 @@ static void on_deadline(struct core *core, struct timer *t)
     struct want *want = (struct want *)((char *)t - offsetof(struct want, deadline));
     int32_t peer = -1;
     const char *detail = "its deadline passed while its bytes moved";
+    if (want->state == WANT_DRAINING) {
+        want_report(core, want);
+        return;
+    }
     if (want->state == WANT_QUEUED) {
         detail = "its deadline passed before the producer's engine gave all its cards";
         for (uint32_t i = 0; i < want->link->num_contacts; i++)
@@ -134,6 +151,25 @@ bool want_cancel(struct core *core, baton_id_t id)
         return false;
     want_fail(core, want, BATON_STATUS_CANCELLED, BATON_ECANCELED, -1, "");
     return true;
+}
+
+static struct leg *leg_with(struct want *want, uint32_t rank)
+{
+    for (uint32_t i = 0; i < want->num_legs; i++)
+        if (want->legs[i].contact->peer == rank)
+            return &want->legs[i];
+    return NULL;
+}
+
+void wants_lose(struct core *core, uint32_t rank)
+{
+    struct want *want, *next;
+    HASH_ITER(hh, core->wants, want, next)
+    {
+        struct leg *leg = leg_with(want, rank);
+        if (leg != NULL)
+            leg_lose(core, leg);
+    }
 }
 
 void wants_shut(struct core *core)
@@ -188,7 +224,12 @@ void want_begin(struct core *core, struct want *want)
             want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
             return;
         }
-        leg_ask(core, &want->legs[i]);
+        int rc = leg_ask(core, &want->legs[i]);
+        if (rc != 0) {
+            want_fail(core, want, BATON_STATUS_FAILED, rc, (int32_t)want->legs[i].contact->peer,
+                      rc == BATON_EPEER ? "it is lost" : "");
+            return;
+        }
     }
 }
 

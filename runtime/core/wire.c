@@ -19,7 +19,8 @@
 
 const char *wire_type_name(enum wire_type type)
 {
-    static const char *const names[] = {"?", "WANT", "GRANT", "NACK", "DONE", "CANCEL", "CLOSED", "RELEASE", "WRITTEN"};
+    static const char *const names[] = {"?",      "WANT",   "GRANT",   "NACK",    "DONE",
+                                        "CANCEL", "CLOSED", "RELEASE", "WRITTEN", "BEAT"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
@@ -144,6 +145,9 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put64(w, m->bytes);
         put_text(w, m->detail, sizeof m->detail);
         break;
+    case WIRE_BEAT:
+        put8(w, m->ask);
+        break;
     }
 }
 
@@ -213,6 +217,9 @@ static bool get_body(struct reader *r, struct wire_message *m)
         get_text(r, m->key, BATON_KEY_MAX);
         m->error = (int32_t)get32(r);
         return m->key[0] != '\0' && m->error < 0;
+    case WIRE_BEAT:
+        m->ask = get8(r);
+        return m->ask <= 1;
     case WIRE_WRITTEN:
         m->error = (int32_t)get32(r);
         m->bytes = get64(r);
@@ -233,7 +240,7 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     unsigned type = get8(&r);
     uint32_t length = get32(&r);
     if (r.bad || !head || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX || type < WIRE_WANT ||
-        type > WIRE_WRITTEN)
+        type > WIRE_BEAT)
         return BATON_EMESSAGE;
     m->type = (enum wire_type)type;
     m->from = get64(&r);

@@ -93,7 +93,8 @@ enum wire_type {
     WIRE_CANCEL = 5,
     WIRE_CLOSED = 6,
     WIRE_RELEASE = 7,
-    WIRE_WRITTEN = 8 /* the producer's end of a push: its bytes are in place (error 0), or it writes no more */
+    WIRE_WRITTEN = 8, /* the producer's end of a push: its bytes are in place (error 0), or it writes no more */
+    WIRE_BEAT = 9     /* I am here; `ask`: are you? */
 };
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
@@ -103,7 +104,7 @@ struct wire_message {
     enum wire_type type;
     uint64_t from;           /* sender's incarnation */
     uint64_t to;             /* the receiver's, as the sender knows it */
-    uint64_t want;           /* all but RELEASE: the want's sequence number at its consumer */
+    uint64_t want;           /* all but RELEASE and BEAT: the want's sequence number at its consumer */
     char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE */
     /* WANT */
     uint8_t mode; /* baton_mode_t, not AUTO */
@@ -119,8 +120,8 @@ struct wire_message {
     int32_t error;
     uint64_t bytes;  /* WRITTEN */
     char detail[96]; /* NACK, WRITTEN */
-    /* CLOSED */
-    uint8_t quiet;
+    uint8_t quiet;   /* CLOSED: enum wire_quiet */
+    uint8_t ask;     /* BEAT: 1: to be answered; 0: the answer */
 };
 
 /** Returns the length, <= WIRE_MESSAGE_MAX; out has that size. The message is trusted (our own). */

@@ -27,6 +27,31 @@ static void unreserve(_Atomic uint32_t *count)
     atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
 }
 
+/* A call has the place of its event, or of the two that BATON_REPORT_EARLY may bring. */
+static bool reserve_call(struct baton *b)
+{
+    if (!reserve(&b->open_events, b->num_events))
+        return false;
+    if (!b->settings.report_early || reserve(&b->open_events, b->num_events))
+        return true;
+    unreserve(&b->open_events);
+    return false;
+}
+
+static void unreserve_call(struct baton *b)
+{
+    atomic_fetch_sub_explicit(&b->open_events, b->settings.report_early ? 2 : 1, memory_order_relaxed);
+}
+
+/* The places that an event gives back: all of its call's, but one of two where another event follows or came before. */
+static void unreserve_event(struct baton *b, const baton_event_t *e)
+{
+    if (e->quarantined || e->type == BATON_EVENT_QUIET)
+        unreserve(&b->open_events);
+    else
+        unreserve_call(b);
+}
+
 static int refuse_full(struct baton *b, const char *what, const char *variable)
 {
     atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed);
@@ -66,13 +91,19 @@ static int check_blocks(const struct baton *b, const uint32_t *blocks, uint32_t 
     return 0;
 }
 
-static struct core_submit *record(enum core_submit_kind kind, const char *key, const uint32_t *blocks,
-                                  uint32_t num_blocks)
+static struct core_submit *record(const struct baton *b, enum core_submit_kind kind, const char *key,
+                                  const uint32_t *blocks, uint32_t num_blocks)
 {
     struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *blocks);
+    bool spare = b->settings.report_early && kind != CORE_CANCEL;
     if (s == NULL)
         return NULL;
     memset(s, 0, sizeof *s);
+    s->spare = spare ? malloc(sizeof *s->spare) : NULL;
+    if (spare && s->spare == NULL) {
+        free(s);
+        return NULL;
+    }
     s->kind = kind;
     s->num_blocks = num_blocks;
     if (key != NULL)
@@ -149,13 +180,13 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     __builtin_ia32_sfence();
 #endif
     atomic_thread_fence(memory_order_release);
-    if (!reserve(&b->open_calls, b->settings.requests))
+    if (!reserve_call(b))
         return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
     if (!reserve(&b->open_leases, b->settings.leases)) {
-        unreserve(&b->open_calls);
+        unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(CORE_OFFER, p->key, p->blocks, p->num_blocks);
+    struct core_submit *s = record(b, CORE_OFFER, p->key, p->blocks, p->num_blocks);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, s);
     if (rc != 0) {
         core_submit_free(s);
@@ -179,7 +210,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
 
 unreserve:
     unreserve(&b->open_leases);
-    unreserve(&b->open_calls);
+    unreserve_call(b);
     return rc;
 }
 
@@ -236,14 +267,14 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     int rc = want_check(b, p, &engine);
     if (rc != 0)
         return rc;
-    if (!reserve(&b->open_calls, b->settings.requests))
+    if (!reserve_call(b))
         return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
     bool leased = p->mode == BATON_MODE_PUSH;
     if (leased && !reserve(&b->open_leases, b->settings.leases)) {
-        unreserve(&b->open_calls);
+        unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(CORE_WANT, p->key, p->blocks, p->num_blocks);
+    struct core_submit *s = record(b, CORE_WANT, p->key, p->blocks, p->num_blocks);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, s);
     if (rc != 0)
         goto unreserve;
@@ -266,7 +297,7 @@ unreserve:
     core_submit_free(s);
     if (leased)
         unreserve(&b->open_leases);
-    unreserve(&b->open_calls);
+    unreserve_call(b);
     return rc;
 }
 
@@ -277,7 +308,7 @@ int baton_cancel(baton_t *b, baton_id_t id)
         return rc;
     if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
         return error_set(BATON_EINVAL, "no call was given that id");
-    struct core_submit *s = record(CORE_CANCEL, NULL, NULL, 0);
+    struct core_submit *s = record(b, CORE_CANCEL, NULL, NULL, 0);
     if (s == NULL)
         return error_set(BATON_ENOMEM, "no memory for a cancel");
     s->id = id;
@@ -306,8 +337,8 @@ int baton_poll(baton_t *b, baton_event_t *events, int max)
     (void)cleared;
     while (n < max && (s = ring_pop(b->events)) != NULL) {
         events[n++] = s->event;
+        unreserve_event(b, &s->event);
         core_submit_free(s);
-        unreserve(&b->open_calls);
     }
     if (n > 0)
         atomic_fetch_sub_explicit(&b->waiting, (uint32_t)n, memory_order_relaxed);

@@ -81,7 +81,8 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     pthread_mutex_init(&b->snapshot_lock, NULL);
     sem_init(&b->go, 0, 0);
     b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
-    b->events = ring_create(settings->requests);
+    b->num_events = (uint32_t)settings->requests * (settings->report_early ? 2 : 1);
+    b->events = ring_create(b->num_events);
     b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (b->submits == NULL || b->events == NULL || b->event_fd < 0) {
         context_free(b);
@@ -318,9 +319,10 @@ int baton_close(baton_t *b)
         fabric_close(b->fabric, 1);
         return error_set(BATON_EPEER, "transfers did not come to rest; leave the process by baton_exit");
     }
+    bool lost = b->lost || (b->core != NULL && core_lost(b->core) > 0);
     paths_destroy(b->paths);
     core_destroy(b->core);
-    rc = fabric_close(b->fabric, b->lost); /* agrees first: no rank frees what another may still read */
+    rc = fabric_close(b->fabric, lost); /* agrees first: no rank frees what another may still read */
     context_free(b);
     return rc;
 }

@@ -48,8 +48,9 @@ struct baton {
 
     /* between any thread and the reactor */
     struct ring *submits, *events;
+    uint32_t num_events; /* places for events: BATON_REQUESTS calls' */
     int event_fd;
-    _Atomic uint32_t open_calls;  /* accepted and not yet polled: each has its event's place */
+    _Atomic uint32_t open_events; /* places of events, of calls accepted and not yet polled */
     _Atomic uint32_t open_leases; /* offers and pushed wants accepted and not yet ended: each may need a lease */
     _Atomic uint32_t waiting;     /* events in the ring */
     _Atomic uint64_t next_id, refused;

@@ -2,15 +2,21 @@
 /* paths: see paths.h. The reactor's, all of it; copy workers only ring the doorbell. */
 #include "front/paths.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 #include <utlist.h>
 
 #include "copy/copy.h"
+
+enum { PIDFD_UNOPENED = -2, PIDFD_GONE = -3, PIDFD_UNKNOWN = -4 };
 
 #define JOBS_MOST 256 /* copies handed over and not yet collected */
 
@@ -37,6 +43,7 @@ struct paths {
     struct copy_pool *pool;  /* NULL: no peer by shm */
     struct copying *copying;
     struct answer *answers, *told; /* told: handed out, freed at the next progress */
+    int *pidfd;                    /* by rank: its process; PIDFD_UNOPENED, PIDFD_GONE or PIDFD_UNKNOWN */
     uint32_t self;
     char **pools; /* by rank: region 0 of its cache, once a leg named it */
 };
@@ -207,8 +214,20 @@ static void port_raise(void *self, uint32_t slot, uint64_t generation)
 
 static enum port_alive port_alive(void *self, uint32_t peer)
 {
-    (void)self, (void)peer;
-    return PORT_UNKNOWN;
+    struct paths *p = self;
+    int *fd = &p->pidfd[peer];
+    if (*fd == PIDFD_UNOPENED) {
+        int pid = fabric_process(p->fabric, peer);
+        *fd = pid == 0 ? PIDFD_UNKNOWN : (int)syscall(SYS_pidfd_open, pid, 0);
+        if (*fd == -1)
+            *fd = errno == ESRCH ? PIDFD_GONE : PIDFD_UNKNOWN;
+    }
+    if (*fd == PIDFD_UNKNOWN)
+        return PORT_UNKNOWN;
+    struct pollfd poll_fd = {.fd = *fd, .events = POLLIN}; /* readable once the process has ended */
+    if (*fd != PIDFD_GONE && poll(&poll_fd, 1, 0) == 0)
+        return PORT_ALIVE;
+    return PORT_DEAD;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -233,7 +252,10 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
     p->self = fabric_rank(fabric);
     p->path = calloc(size, sizeof *p->path);
     p->pools = calloc(size, sizeof *p->pools);
-    int rc = p->path == NULL || p->pools == NULL ? BATON_ENOMEM : 0;
+    p->pidfd = malloc(size * sizeof *p->pidfd);
+    int rc = p->path == NULL || p->pools == NULL || p->pidfd == NULL ? BATON_ENOMEM : 0;
+    for (uint32_t i = 0; p->pidfd != NULL && i < size; i++)
+        p->pidfd[i] = PIDFD_UNOPENED;
     if (rc == 0)
         p->pools[p->self] = (char *)fabric_segment(fabric) + fabric_pool_offset(fabric);
     for (uint32_t i = 0; rc == 0 && i < size; i++)
@@ -262,6 +284,10 @@ void paths_destroy(struct paths *p)
     }
     answers_free(&p->answers);
     answers_free(&p->told);
+    for (uint32_t i = 0; p->pidfd != NULL && i < fabric_size(p->fabric); i++)
+        if (p->pidfd[i] >= 0)
+            close(p->pidfd[i]);
+    free(p->pidfd);
     free(p->pools);
     free(p->path);
     free(p);

@@ -102,7 +102,7 @@ static bool hand_out(struct baton *b)
          * then the next turn tries again. What the core did before (fences, the raised generation) happens before the
          * pop that hands the event out: the ring's release and acquire. */
         b->held = s;
-        bool leased = s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH;
+        bool leased = (s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH) && !s->event.quarantined;
         if (!ring_push(b->events, s))
             break;
         b->held = NULL;

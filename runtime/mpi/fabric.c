@@ -155,6 +155,11 @@ uint64_t fabric_segment_bytes(const struct fabric *f, uint32_t peer)
     return f->windows.parts[peer].bytes;
 }
 
+int fabric_process(const struct fabric *f, uint32_t peer)
+{
+    return windows_process(&f->windows, peer);
+}
+
 struct bell *fabric_bell(const struct fabric *f)
 {
     return (struct bell *)f->windows.segment;

@@ -68,6 +68,8 @@ uint64_t fabric_pool_offset(const struct fabric *f);
 uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes);
 /** The length of a peer's segment on any node: reads past it are refused (BATON_EMESSAGE). */
 uint64_t fabric_segment_bytes(const struct fabric *f, uint32_t peer);
+/** The process id of a rank of this node that shares this process' id namespace, else 0. */
+int fabric_process(const struct fabric *f, uint32_t peer);
 /** My doorbell: rung by ranks of this node after a message, by this process' threads, by copy workers. */
 struct bell *fabric_bell(const struct fabric *f);
 

@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -184,9 +186,23 @@ static int populate(const struct windows *v, const struct windows_wish *wish, co
     return 0;
 }
 
+/* Who owns a segment: process ids mean something within one namespace only. */
+struct process {
+    uint64_t id, name_space; /* 0: not known */
+};
+
+static struct process process_self(void)
+{
+    struct stat s;
+    if (stat("/proc/self/ns/pid", &s) != 0)
+        return (struct process){0};
+    return (struct process){(uint64_t)getpid(), (uint64_t)s.st_ino};
+}
+
 static void write_first_page(const struct windows *v, uint32_t rank)
 {
     bell_init((struct bell *)v->segment);
+    *(struct process *)(v->segment + WINDOWS_PROCESS_OFFSET) = process_self();
     for (uint32_t at = 0; at < WINDOWS_PATTERN_BYTES; at++)
         v->segment[WINDOWS_PATTERN_OFFSET + at] = windows_pattern(rank, at);
     windows_sync(v);
@@ -355,6 +371,15 @@ void windows_sync(const struct windows *v)
         MPI_Win_sync(v->overlay);
     /* Some components only poll in MPI_Win_sync: this orders my loads and stores on either side of the call. */
     atomic_thread_fence(memory_order_seq_cst);
+}
+
+int windows_process(const struct windows *v, uint32_t rank)
+{
+    const struct process mine = *(const struct process *)(v->segment + WINDOWS_PROCESS_OFFSET);
+    if (v->parts[rank].mapped == NULL)
+        return 0;
+    const struct process p = *(const struct process *)(v->parts[rank].mapped + WINDOWS_PROCESS_OFFSET);
+    return p.name_space == mine.name_space && p.id > 0 && p.id <= INT_MAX ? (int)p.id : 0;
 }
 
 struct bell *windows_bell(const struct windows *v, uint32_t rank)

@@ -12,7 +12,7 @@
  *
  * Opened and closed by the thread that starts; windows_sync and the look-ups are the reactor's.
  *
- * Page 0 of a segment: the bell at 0, the test pattern from WINDOWS_PATTERN_OFFSET to the page's end.
+ * Page 0 of a segment: the bell at 0, who its owner is at WINDOWS_PROCESS_OFFSET, the test pattern from WINDOWS_PATTERN_OFFSET to the page's end.
  */
 #ifndef BATON_MPI_WINDOWS_H
 #define BATON_MPI_WINDOWS_H
@@ -24,6 +24,7 @@
 #include "base/bell.h"
 #include "mpi/world.h"
 
+#define WINDOWS_PROCESS_OFFSET 128u
 #define WINDOWS_PATTERN_OFFSET 256u
 #define WINDOWS_PATTERN_BYTES (4096u - WINDOWS_PATTERN_OFFSET)
 
@@ -60,6 +61,9 @@ void windows_sync(const struct windows *v);
 
 /** The bell of a rank that is mapped here, else NULL. */
 struct bell *windows_bell(const struct windows *v, uint32_t rank);
+
+/** The process id of a rank that is mapped here and shares this process' id namespace, else 0. */
+int windows_process(const struct windows *v, uint32_t rank);
 
 /** Byte `at` of the pattern in rank's page 0. */
 uint8_t windows_pattern(uint32_t rank, uint32_t at);

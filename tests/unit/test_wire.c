@@ -83,6 +83,9 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
             fill_text(m.detail, sizeof m.detail, 'd');
         }
         break;
+    case WIRE_BEAT:
+        m.ask = x == MOST;
+        break;
     }
     return m;
 }
@@ -103,6 +106,7 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_true(a->bytes == b->bytes);
     assert_string_equal(a->detail, b->detail);
     assert_int_equal(a->quiet, b->quiet);
+    assert_int_equal(a->ask, b->ask);
 }
 
 static void assert_readers_in_range(const struct wire_message *m)
@@ -116,7 +120,7 @@ static void assert_readers_in_range(const struct wire_message *m)
 /** Whatever was accepted must be within what wire.h says of it. */
 static void assert_in_documented_range(const struct wire_message *m)
 {
-    assert_in_range(m->type, WIRE_WANT, WIRE_WRITTEN);
+    assert_in_range(m->type, WIRE_WANT, WIRE_BEAT);
     assert_non_null(memchr(m->key, '\0', sizeof m->key));
     assert_non_null(memchr(m->detail, '\0', sizeof m->detail));
     if (m->type == WIRE_WANT || m->type == WIRE_DONE || m->type == WIRE_CANCEL || m->type == WIRE_RELEASE) {
@@ -152,7 +156,7 @@ static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_message *
 static void every_message_comes_back(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
         for (enum extreme x = LEAST; x <= MOST; x++) {
             struct wire_message sent = specimen(type, x), got;
             uint8_t bytes[WIRE_MESSAGE_MAX];
@@ -169,7 +173,7 @@ static void every_message_comes_back(void **state)
 static void a_truncated_message_is_refused(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);
@@ -187,7 +191,7 @@ static void a_corrupted_message_is_refused_or_in_range(void **state)
 {
     (void)state;
     uint32_t refused = 0;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);
@@ -245,7 +249,7 @@ static void random_bytes_never_crash_the_decoder(void **state)
 static void a_longer_message_of_a_newer_version_is_understood(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
         struct wire_message sent = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX + 1];
         uint32_t n = wire_encode(&sent, bytes);
@@ -291,7 +295,7 @@ static void a_broken_header_is_refused(void **state)
 static void a_length_that_is_not_what_came_is_refused(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX] = {0};
         uint32_t n = wire_encode(&m, bytes);
@@ -358,6 +362,9 @@ static void each_rule_of_the_other_messages_is_enforced(void **state)
     m = specimen(WIRE_WRITTEN, LEAST);
     m.error = 1;
     refused(&m);
+    m = specimen(WIRE_BEAT, LEAST);
+    m.ask = 2;
+    refused(&m);
     m = specimen(WIRE_NACK, LEAST);
     m.error = 0;
     refused(&m);
@@ -403,7 +410,7 @@ static void each_type_has_a_name_of_its_own(void **state)
     (void)state;
     assert_string_equal(wire_type_name(WIRE_WANT), "WANT");
     assert_string_equal(wire_type_name(WIRE_RELEASE), "RELEASE");
-    for (enum wire_type a = WIRE_WANT; a <= WIRE_WRITTEN; a++) {
+    for (enum wire_type a = WIRE_WANT; a <= WIRE_BEAT; a++) {
         for (enum wire_type b = WIRE_WANT; b < a; b++) {
             assert_string_not_equal(wire_type_name(a), wire_type_name(b));
         }
@@ -449,6 +456,7 @@ static struct wire_message recognisable(enum wire_type type)
     }
     m.bytes = type == WIRE_WRITTEN ? UINT64_C(0x8182838485868788) : 0;
     m.quiet = type == WIRE_CLOSED ? WIRE_NOT_KNOWN : 0;
+    m.ask = type == WIRE_BEAT;
     return m;
 }
 
@@ -486,8 +494,10 @@ static void version_1_messages_stay_as_they_are(void **state)
                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                          "00000000 00000000 00000000",
+        [WIRE_BEAT] = "424d0109 21000000 08070605 04030201 18171615 14131211 28272625 24232221 "
+                      "01",
     };
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_WRITTEN; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
         struct wire_message m = recognisable(type);
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);
