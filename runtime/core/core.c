@@ -22,10 +22,13 @@ int core_create(const struct core_config *config, struct core **out)
     core->targets = calloc(d->num_engines, sizeof *core->targets);
     core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
     core->peers = calloc(d->num_ranks, sizeof *core->peers);
+    core->sent_to = calloc(d->num_ranks, sizeof *core->sent_to);
+    core->seen_from = calloc(d->num_ranks, sizeof *core->seen_from);
     core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);
     core->blocked_at = calloc(d->num_ranks, sizeof *core->blocked_at);
     if (core->leases == NULL || core->links == NULL || core->targets == NULL || core->reads_me == NULL ||
-        core->peers == NULL || core->unsent_to == NULL || core->blocked_at == NULL) {
+        core->peers == NULL || core->sent_to == NULL || core->seen_from == NULL || core->unsent_to == NULL ||
+        core->blocked_at == NULL) {
         core_destroy(core);
         return BATON_ENOMEM;
     }
@@ -57,6 +60,8 @@ void core_destroy(struct core *core)
     free(core->reads_me);
     free(core->links);
     free(core->targets);
+    free(core->sent_to);
+    free(core->seen_from);
     free(core->unsent_to);
     free(core->blocked_at);
     leases_destroy(core->leases);
@@ -104,12 +109,13 @@ static void unsent_keep(struct core *core, uint32_t peer, const uint8_t *data, u
 void core_send(struct core *core, uint32_t peer, struct wire_message *m)
 {
     uint8_t data[WIRE_MESSAGE_MAX];
-    m->from = core->incarnation;
-    m->to = core->c.directory->rows[peer].incarnation;
-    uint32_t bytes = wire_encode(m, data);
-    int rc = BATON_EAGAIN;
     if (peer_is_dead(core, peer))
         return;
+    m->from = core->incarnation;
+    m->to = core->c.directory->rows[peer].incarnation;
+    m->number = ++core->sent_to[peer];
+    uint32_t bytes = wire_encode(m, data);
+    int rc = BATON_EAGAIN;
     if (core->unsent_to[peer] == 0)
         rc = core->c.port->send(core->c.port->self, peer, data, bytes);
     core->stats.messages_sent++;
@@ -157,6 +163,9 @@ static void on_message(struct core *core, const struct port_event *e)
                  rc != 0 ? "malformed" : "of another incarnation");
         return;
     }
+    if ((int32_t)(m.number - core->seen_from[e->peer]) <= 0)
+        return; /* messages keep their order, so it came before */
+    core->seen_from[e->peer] = m.number;
     peer_heard(core, e->peer);
     switch (m.type) {
     case WIRE_BEAT:

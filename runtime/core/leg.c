@@ -57,6 +57,7 @@ static void send_want(struct core *core, struct leg *leg)
     struct wire_message m = {.type = WIRE_WANT,
                              .want = leg->want->seq,
                              .mode = (uint8_t)s->mode,
+                             .asks = ++leg->asks,
                              .time_left_ms = due > core->now ? (uint32_t)((due - core->now) / NS_PER_MS) + 1 : 1,
                              .tokens = s->num_tokens,
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
@@ -153,6 +154,8 @@ static void fenced(struct core *core, struct leg *leg)
 /* The producer wrote all, or wrote what it wrote and writes no more. */
 static void on_written(struct core *core, struct leg *leg, const struct wire_message *m)
 {
+    if (m->asks != leg->asks) /* one that asked later is on its way there, and might begin another writing */
+        return;
     if (leg->state == LEG_STOPPING) {
         leg_on_quiet(core, leg);
     } else if (m->error != 0) {
@@ -166,15 +169,14 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
 
 static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
 {
-    if (leg->state == LEG_STOPPING) {
-        if (m->error != BATON_EBUSY)
-            leg_on_quiet(core, leg);
-        return;
+    if (m->error == BATON_EBUSY || m->asks != leg->asks)
+        return; /* asked again by the resend timer, or before */
+    if (leg->state == LEG_STOPPING && is_push(leg)) {
+        leg_on_quiet(core, leg);
+    } else if (leg->state == LEG_ASKED || leg->state == LEG_AWAITED) {
+        leg->ended = true;
+        fail(core, leg, m->error, m->detail);
     }
-    if ((leg->state != LEG_ASKED && leg->state != LEG_AWAITED) || m->error == BATON_EBUSY)
-        return; /* busy: asked again by the resend timer */
-    leg->ended = true;
-    fail(core, leg, m->error, m->detail);
 }
 
 void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m)

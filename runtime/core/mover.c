@@ -5,6 +5,7 @@
  *   TABLE   the peer's block table is read from its arena, under the lease that its message named
  *   MOVING  runs move, a chunk a turn; other movers have their turns between
  *   PROOF   every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
+ *   DRAINING a write that was stopped: until what was put is settled, so that nothing of it can land later
  *   ENDED   told, or stopped
  */
 #include "core/state.h"
@@ -86,10 +87,12 @@ static void on_table(struct core *core, struct mover *m, const struct port_event
 static void on_moved(struct core *core, struct mover *m, const struct port_event *e)
 {
     m->landed += e->moved;
-    core->inflight -= e->moved;
     *(m->write ? &core->stats.puts : &core->stats.gets) += e->runs;
+    if (m->state == MOVER_DRAINING && m->landed == m->taken)
+        run_add(core, m);
     if (m->state != MOVER_MOVING) /* an answer of the same step in which it was given up */
         return;
+    core->inflight -= e->moved;
     if (e->error != 0) {
         tell(core, m, e->error, m->write ? "writing to its blocks failed" : "reading its blocks failed");
         return;
@@ -97,6 +100,25 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
     if (m->landed == m->transfer.bytes)
         m->state = MOVER_PROOF;
     run_add(core, m);
+}
+
+static void quiet(struct core *core, struct mover *m)
+{
+    m->parked = false;
+    m->state = MOVER_ENDED;
+    run_remove(core, m);
+    op_remove(core, &m->op);
+    if (m->op.kind == OP_LEG)
+        leg_on_quiet(core, (struct leg *)m);
+    else
+        push_on_quiet(core, (struct push *)m);
+}
+
+/* A write that cannot be settled is not known to be quiet: it stays so until close, unless its peer is gone. */
+static void on_drained(struct core *core, struct mover *m, int error)
+{
+    if (error == 0 || peer_is_dead(core, m->contact->peer))
+        quiet(core, m);
 }
 
 static void on_proof(struct core *core, struct mover *m, const struct port_event *e)
@@ -120,14 +142,7 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
     if (e->kind == PORT_MOVED) {
         on_moved(core, m, e);
     } else if (e->kind == PORT_QUIET && m->parked) {
-        m->parked = false;
-        core->inflight -= m->taken - m->landed;
-        m->landed = m->taken;
-        op_remove(core, &m->op);
-        if (m->op.kind == OP_LEG)
-            leg_on_quiet(core, (struct leg *)m);
-        else
-            push_on_quiet(core, (struct push *)m);
+        quiet(core, m);
     } else if (m->issued && (e->kind == PORT_CARD || e->kind == proof)) {
         m->issued = false;
         core->reading--;
@@ -135,6 +150,8 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
             on_table(core, m, e);
         else if (e->kind == proof && m->state == MOVER_PROOF)
             on_proof(core, m, e);
+        else if (e->kind == proof && m->state == MOVER_DRAINING)
+            on_drained(core, m, e->error);
     }
 }
 
@@ -156,8 +173,11 @@ static uint64_t budget_of(const struct core *core, const struct mover *m, bool *
     return least(own, all);
 }
 
+/* What a write to a dead rank may still do there harms nobody; here its requests must have come back. */
 static int64_t ask(struct core *core, struct mover *m)
 {
+    if (m->state == MOVER_DRAINING && peer_is_dead(core, m->contact->peer))
+        return BATON_EPEER;
     const struct port *port = core->c.port;
     const struct contact *c = m->contact;
     if (m->state == MOVER_TABLE) /* the ids needed lie in front; the checksum is over all, so all are read */
@@ -195,6 +215,11 @@ static bool advance(struct core *core, struct mover *m)
     }
     if (rc == BATON_EAGAIN)
         return false;
+    if (rc < 0 && m->state == MOVER_DRAINING) {
+        run_remove(core, m);
+        on_drained(core, m, (int)rc);
+        return true;
+    }
     if (rc < 0) {
         tell(core, m, (int)rc, "its path refused the operation");
         return true;
@@ -229,28 +254,43 @@ void movers_run(struct core *core)
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
 
-bool mover_stop(struct core *core, struct mover *m)
+/* What was put may still land: it is settled first. */
+static bool stop_write(struct core *core, struct mover *m)
+{
+    if (m->taken == 0 || m->state == MOVER_ENDED)
+        return true;
+    bool settling = m->state == MOVER_PROOF && m->issued;
+    m->state = MOVER_DRAINING;
+    if (m->landed == m->taken && !settling)
+        run_add(core, m);
+    return false;
+}
+
+static bool stop_read(struct core *core, struct mover *m)
 {
     const struct port *port = core->c.port;
-    enum mover_state was = m->state;
-    if (m->parked)
-        return false;
-    m->state = MOVER_ENDED;
-    run_remove(core, m);
-    if (m->issued) { /* table and generation land in the port's own memory, and what is settled has landed */
+    if (m->issued) { /* table and generation land in the port's own memory */
         m->issued = false;
         core->reading--;
         port->park(port->self, m->contact->peer, m->op.tag);
     }
-    if (was == MOVER_MOVING && m->taken != m->landed &&
-        port->park(port->self, m->contact->peer, m->op.tag) != PORT_PARK_QUIET) {
-        m->parked = true; /* the blocks are not their owner's again before PORT_QUIET */
+    bool all = m->state != MOVER_MOVING || m->taken == m->landed;
+    m->parked = !all && port->park(port->self, m->contact->peer, m->op.tag) != PORT_PARK_QUIET;
+    m->state = MOVER_ENDED;
+    return !m->parked; /* else the blocks are not their owner's again before PORT_QUIET */
+}
+
+bool mover_stop(struct core *core, struct mover *m)
+{
+    if (m->parked || m->state == MOVER_DRAINING)
         return false;
-    }
-    core->inflight -= m->taken - m->landed;
-    m->landed = m->taken;
-    op_remove(core, &m->op); /* what this step still brings of it is counted already */
-    return true;
+    run_remove(core, m);
+    if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
+        core->inflight -= m->taken - m->landed;
+    bool is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);
+    if (is_quiet)
+        op_remove(core, &m->op); /* what this step still brings of it is counted already */
+    return is_quiet;
 }
 
 void mover_free(struct core *core, struct mover *m)

@@ -280,23 +280,24 @@ static void reader_end(struct core *core, struct offer *o, struct seat *seat, ui
 
 /* ---- the match --------------------------------------------------------------------------------------------------- */
 
-static void nack(struct core *core, uint32_t peer, uint64_t want, int error, const char *detail)
+static void nack(struct core *core, const struct waiter *w, int error, const char *detail)
 {
-    struct wire_message m = {.type = WIRE_NACK, .want = want, .error = error};
+    struct wire_message m = {.type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error};
     snprintf(m.detail, sizeof m.detail, "%s", detail);
-    core_send(core, peer, &m);
+    core_send(core, w->peer, &m);
 }
 
-static void grant(struct core *core, uint32_t peer, const struct offer *o, uint64_t want)
+static void grant(struct core *core, const struct offer *o, const struct waiter *w)
 {
     struct wire_message m = {.type = WIRE_GRANT,
-                             .want = want,
+                             .want = w->want,
+                             .asks = w->asks,
                              .slot = o->lease.slot,
                              .generation = o->lease.generation,
                              .table_offset = o->lease.table_offset,
                              .num_blocks = o->submit->num_blocks,
                              .offered_tokens = o->submit->num_tokens};
-    core_send(core, peer, &m);
+    core_send(core, w->peer, &m);
 }
 
 static bool ticket_names(const struct core *core, const struct waiter *w, uint64_t serial)
@@ -308,12 +309,15 @@ static bool ticket_names(const struct core *core, const struct waiter *w, uint64
 static void again(struct core *core, struct offer *o, struct reader *r, const struct waiter *w)
 {
     if (r->push->want != w->want) {
-        nack(core, w->peer, w->want, BATON_EBUSY, "its former attempt is not quiet yet");
+        nack(core, w, BATON_EBUSY, "its former attempt is not quiet yet");
         push_stop(core, r->push, BATON_ECANCELED, "a new attempt came");
-    } else if (r->push->state == PUSH_WRITTEN) {
+        return;
+    }
+    r->push->asks = w->asks;
+    if (r->push->state == PUSH_WRITTEN) {
         push_tell(core, r->push, 0);
     } else {
-        grant(core, w->peer, o, w->want);
+        grant(core, o, w);
     }
 }
 
@@ -323,26 +327,26 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     struct seat *seat;
     char detail[96];
     if (!ticket_names(core, w, o->submit->serial)) {
-        nack(core, w->peer, w->want, BATON_EGONE, "its ticket names another offer of this key");
+        nack(core, w, BATON_EGONE, "its ticket names another offer of this key");
         return;
     }
     if (w->tokens > o->submit->num_tokens) {
         snprintf(detail, sizeof detail, "%u tokens wanted, %u offered", w->tokens, o->submit->num_tokens);
-        nack(core, w->peer, w->want, BATON_ETOKENS, detail);
+        nack(core, w, BATON_ETOKENS, detail);
         return;
     }
     int rc = seat_take(core, o, core->c.directory->engine_of[w->peer], &seat);
     if (rc != 0) {
-        nack(core, w->peer, w->want, rc, "no seat is left for this engine");
+        nack(core, w, rc, "no seat is left for this engine");
         return;
     }
     struct reader *r = &seat->readers[core->c.directory->index_of[w->peer]];
     if (!r->expected) {
-        nack(core, w->peer, w->want, BATON_EMESSAGE, "by the directory this rank reads nothing here");
+        nack(core, w, BATON_EMESSAGE, "by the directory this rank reads nothing here");
         return;
     }
     if (r->state == READER_ENDED) {
-        nack(core, w->peer, w->want, BATON_EGONE, "this rank has ended its part of the offer");
+        nack(core, w, BATON_EGONE, "this rank has ended its part of the offer");
         return;
     }
     if (r->push != NULL) {
@@ -352,7 +356,7 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     if (r->state == READER_NONE) {
         rc = peer_begin(core, w->peer);
         if (rc != 0) {
-            nack(core, w->peer, w->want, rc, "the producer has lost this rank");
+            nack(core, w, rc, "the producer has lost this rank");
             return;
         }
         r->state = READER_GRANTED;
@@ -360,9 +364,9 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         core->serving += core->c.path[w->peer] == BATON_PATH_RMA;
     }
     if (w->mode == BATON_MODE_PUSH) {
-        rc = push_create(core, o, seat, w->peer, w->want, &w->table, w->tokens, &r->push);
+        rc = push_create(core, o, seat, w, &r->push);
         if (rc != 0) {
-            nack(core, w->peer, w->want, rc, "the push could not be begun");
+            nack(core, w, rc, "the push could not be begun");
             return;
         }
     }
@@ -370,7 +374,7 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     r->until_ns = w->until_ns;
     if (o->submit->event.wait_ns == 0)
         o->submit->event.wait_ns = core->now - o->submit->submitted_ns;
-    grant(core, w->peer, o, w->want);
+    grant(core, o, w);
     if (r->push != NULL)
         push_start(core, r->push);
 }
@@ -459,6 +463,7 @@ static bool wait_for_offer(struct core *core, const struct waiter *word, const c
     w->want = word->want;
     w->ticket_incarnation = word->ticket_incarnation;
     w->ticket_serial = word->ticket_serial;
+    w->asks = word->asks;
     w->tokens = word->tokens;
     w->mode = word->mode;
     w->until_ns = word->until_ns;
@@ -481,6 +486,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .want = m->want,
                           .ticket_incarnation = m->ticket_incarnation,
                           .ticket_serial = m->ticket_serial,
+                          .asks = m->asks,
                           .tokens = m->tokens,
                           .mode = m->mode,
                           .until_ns = core->now + m->time_left_ms * UINT64_C(1000000),
@@ -490,7 +496,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
     uint32_t n = core->c.directory->engines[core->c.directory->engine_of[peer]].num_ranks;
 
     if (core->shut) {
-        nack(core, peer, m->want, BATON_ECLOSED, "the producer closes");
+        nack(core, &word, BATON_ECLOSED, "the producer closes");
         return;
     }
     if (o != NULL && o->state == OFFER_ENDED && m->ticket_incarnation == core->incarnation &&
@@ -503,19 +509,19 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
         agree = reads[i] == ((m->readers[i / 8] >> (i % 8)) & 1);
     if (!agree) {
         core->stats.messages_bad++;
-        nack(core, peer, m->want, BATON_EMESSAGE, "the readers it names are not those of the directory");
+        nack(core, &word, BATON_EMESSAGE, "the readers it names are not those of the directory");
         return;
     }
     if (o != NULL && o->state == OFFER_LIVE) {
         match(core, o, &word);
     } else if (o != NULL && o->state == OFFER_DRAINING) {
-        nack(core, peer, m->want, BATON_EBUSY, "the offer is about to end");
+        nack(core, &word, BATON_EBUSY, "the offer is about to end");
     } else if (o != NULL && o->state == OFFER_ENDED) {
         char detail[96];
         snprintf(detail, sizeof detail, "the offer ended: %s", o->error ? baton_strerror(o->error) : "done");
-        nack(core, peer, m->want, BATON_EGONE, detail);
+        nack(core, &word, BATON_EGONE, detail);
     } else if (!wait_for_offer(core, &word, m->key, m->time_left_ms)) {
-        nack(core, peer, m->want, BATON_EBUSY, "too many wants wait for their offers");
+        nack(core, &word, BATON_EBUSY, "too many wants wait for their offers");
     }
 }
 
@@ -576,7 +582,7 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
         else if (o->state == OFFER_LIVE)
             match(core, o, w);
         else if (!w->release)
-            nack(core, w->peer, w->want, BATON_EGONE, "the offer ended");
+            nack(core, w, BATON_EGONE, "the offer ended");
         free(w);
     }
 }
@@ -666,7 +672,8 @@ void offers_destroy(struct core *core)
     struct offer *o, *next;
     HASH_ITER(hh, core->offers, o, next)
     {
-        core_submit_free(o->submit);
+        struct core_submit *s = o->submit;
         offer_destroy(core, o);
+        core_submit_free(s);
     }
 }

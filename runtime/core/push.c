@@ -13,22 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-int push_create(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, uint64_t want,
-                const struct peer_table *table, uint32_t tokens, struct push **out)
+int push_create(struct core *core, struct offer *o, struct seat *seat, const struct waiter *w, struct push **out)
 {
     int error = 0;
-    struct contact *c = target_of(core, peer, &error);
+    struct contact *c = target_of(core, w->peer, &error);
     struct push *push = c != NULL ? calloc(1, sizeof *push) : NULL;
     if (push == NULL)
         return c != NULL ? BATON_ENOMEM : error;
     push->mover.contact = c;
     push->mover.write = true;
-    push->mover.table = *table;
-    push->mover.num_tokens = tokens;
+    push->mover.table = w->table;
+    push->mover.num_tokens = w->tokens;
     push->offer = o;
     push->seat = seat;
-    push->peer = peer;
-    push->want = want;
+    push->peer = w->peer;
+    push->asks = w->asks;
+    push->want = w->want;
     if (op_add(core, &push->mover.op, OP_PUSH) != 0) {
         free(push);
         return BATON_ENOMEM;
@@ -55,8 +55,11 @@ void push_destroy(struct core *core, struct push *push)
 
 void push_tell(struct core *core, const struct push *push, int32_t error)
 {
-    struct wire_message m = {
-        .type = WIRE_WRITTEN, .want = push->want, .error = error, .bytes = push->mover.transfer.bytes};
+    struct wire_message m = {.type = WIRE_WRITTEN,
+                             .want = push->want,
+                             .asks = push->asks,
+                             .error = error,
+                             .bytes = push->mover.transfer.bytes};
     memcpy(m.detail, push->detail, sizeof m.detail);
     core_send(core, push->peer, &m);
 }

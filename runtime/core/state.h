@@ -51,7 +51,7 @@ struct waiter {
     bool release; /* else a want */
     int32_t error;
     uint64_t want, ticket_incarnation, ticket_serial;
-    uint32_t tokens;
+    uint32_t asks, tokens;
     uint8_t mode;
     uint64_t until_ns;       /* the want's deadline */
     struct peer_table table; /* push: the consumer's */
@@ -151,7 +151,7 @@ struct link {
 
 /* ---- movers ------------------------------------------------------------------------------------------------------ */
 
-enum mover_state { MOVER_IDLE, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_ENDED };
+enum mover_state { MOVER_IDLE, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_DRAINING, MOVER_ENDED };
 
 /**
  * Bytes between a peer's cache and mine, in either direction: the peer's block table is read from its arena, then runs
@@ -184,7 +184,7 @@ struct push {
     struct mover mover; /* first */
     struct offer *offer;
     struct seat *seat;
-    uint32_t peer;
+    uint32_t peer, asks; /* how often it was asked for */
     uint64_t want;
     enum push_state state;
     int32_t error;            /* STOPPING: why */
@@ -203,9 +203,10 @@ struct leg {
     struct want *want;
     struct contact *contact;
     enum leg_state state;
-    bool busy;  /* counted among the peer's business */
-    bool told;  /* the producer knows of the want */
-    bool ended; /* and needs no word of its end: it said no, or was sent CANCEL */
+    bool busy;     /* counted among the peer's business */
+    bool told;     /* the producer knows of the want */
+    bool ended;    /* and needs no word of its end: it said no, or was sent CANCEL */
+    uint32_t asks; /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
     struct timer resend;
     uint64_t pause_ns;
 };
@@ -268,8 +269,9 @@ struct core {
     uint32_t num_unsent;
     struct peer **peers; /* by rank; NULL: no business with it yet */
     uint32_t num_lost;
-    uint32_t *unsent_to;  /* by rank: how many of them */
-    uint64_t *blocked_at; /* by rank: the last flush in which it took nothing */
+    uint32_t *sent_to, *seen_from; /* by rank: the number of the last message */
+    uint32_t *unsent_to;           /* by rank: how many of them */
+    uint64_t *blocked_at;          /* by rank: the last flush in which it took nothing */
     uint64_t flushes;
 
     struct core_submit *outcomes, *outcomes_last;
@@ -308,8 +310,7 @@ void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
 
 /* push.c: what an offer writes to its readers */
-int push_create(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, uint64_t want,
-                const struct peer_table *table, uint32_t tokens, struct push **out);
+int push_create(struct core *core, struct offer *o, struct seat *seat, const struct waiter *w, struct push **out);
 void push_start(struct core *core, struct push *push); /* may end it at once */
 void push_stop(struct core *core, struct push *push, int32_t error, const char *detail);
 void push_cancel(struct core *core, struct push *push, int32_t error); /* by the consumer, which waits for CLOSED */

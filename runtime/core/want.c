@@ -186,8 +186,9 @@ void wants_destroy(struct core *core)
     struct want *want, *next;
     HASH_ITER(hh, core->wants, want, next)
     {
-        core_submit_free(want->submit);
+        struct core_submit *s = want->submit;
         want_destroy(core, want);
+        core_submit_free(s);
     }
 }
 

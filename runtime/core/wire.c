@@ -15,7 +15,7 @@
 
 #define MESSAGE_MAGIC 0x4d42u /* "BM" */
 #define ROW_MAGIC 0x5242u     /* "BR" */
-#define MESSAGE_HEADER 24u
+#define MESSAGE_HEADER 28u
 
 const char *wire_type_name(enum wire_type type)
 {
@@ -104,6 +104,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
     case WIRE_WANT:
         put_text(w, m->key, BATON_KEY_MAX);
         put8(w, m->mode);
+        put32(w, m->asks);
         put32(w, m->time_left_ms);
         put32(w, m->tokens);
         put64(w, m->ticket_incarnation);
@@ -118,6 +119,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
         }
         break;
     case WIRE_GRANT:
+        put32(w, m->asks);
         put32(w, m->slot);
         put32(w, m->num_blocks);
         put32(w, m->offered_tokens);
@@ -125,6 +127,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put64(w, m->table_offset);
         break;
     case WIRE_NACK:
+        put32(w, m->asks);
         put32(w, (uint32_t)m->error);
         put_text(w, m->detail, sizeof m->detail);
         break;
@@ -141,6 +144,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put8(w, m->quiet);
         break;
     case WIRE_WRITTEN:
+        put32(w, m->asks);
         put32(w, (uint32_t)m->error);
         put64(w, m->bytes);
         put_text(w, m->detail, sizeof m->detail);
@@ -157,6 +161,7 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out)
     put32(&w, 0); /* the length, below */
     put64(&w, m->from);
     put64(&w, m->to);
+    put32(&w, m->number);
     put_body(&w, m);
     uint32_t bytes = (uint32_t)(w.at - out);
     struct writer head = {.at = out, .end = out + 8};
@@ -180,6 +185,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
     case WIRE_WANT:
         get_text(r, m->key, BATON_KEY_MAX);
         m->mode = get8(r);
+        m->asks = get32(r);
         m->time_left_ms = get32(r);
         m->tokens = get32(r);
         m->ticket_incarnation = get64(r);
@@ -198,6 +204,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->table_offset = get64(r);
         return m->generation != 0 && m->num_blocks > 0;
     case WIRE_GRANT:
+        m->asks = get32(r);
         m->slot = get32(r);
         m->num_blocks = get32(r);
         m->offered_tokens = get32(r);
@@ -205,6 +212,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->table_offset = get64(r);
         return m->generation != 0 && m->num_blocks > 0 && m->offered_tokens > 0;
     case WIRE_NACK:
+        m->asks = get32(r);
         m->error = (int32_t)get32(r);
         get_text(r, m->detail, sizeof m->detail);
         return m->error < 0;
@@ -221,6 +229,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->ask = get8(r);
         return m->ask <= 1;
     case WIRE_WRITTEN:
+        m->asks = get32(r);
         m->error = (int32_t)get32(r);
         m->bytes = get64(r);
         get_text(r, m->detail, sizeof m->detail);
@@ -245,5 +254,6 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     m->type = (enum wire_type)type;
     m->from = get64(&r);
     m->to = get64(&r);
+    m->number = get32(&r);
     return get_body(&r, m) && !r.bad ? 0 : BATON_EMESSAGE;
 }

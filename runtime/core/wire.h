@@ -104,10 +104,12 @@ struct wire_message {
     enum wire_type type;
     uint64_t from;           /* sender's incarnation */
     uint64_t to;             /* the receiver's, as the sender knows it */
+    uint32_t number;         /* of this message among the sender's to this receiver: one that came before is dropped */
     uint64_t want;           /* all but RELEASE and BEAT: the want's sequence number at its consumer */
     char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE */
     /* WANT */
-    uint8_t mode; /* baton_mode_t, not AUTO */
+    uint8_t mode;  /* baton_mode_t, not AUTO */
+    uint32_t asks; /* how often this want has asked; GRANT, NACK, WRITTEN: the asking that was seen last */
     uint32_t time_left_ms, tokens;
     uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket */
     uint32_t num_readers_bits;                  /* ranks of the consumer's engine */

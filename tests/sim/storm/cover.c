@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cover: counts which event met which state, over all seeds of a process. */
+#include "storm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAIRS_MAX 512
+
+static struct pair {
+    char name[48];
+    uint64_t count;
+} pairs[PAIRS_MAX];
+static unsigned num_pairs;
+
+static void count(const char *state, const char *event)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s x %s", state, event);
+    for (unsigned i = 0; i < num_pairs; i++)
+        if (strcmp(pairs[i].name, name) == 0) {
+            pairs[i].count++;
+            return;
+        }
+    if (num_pairs < PAIRS_MAX) {
+        memcpy(pairs[num_pairs].name, name, sizeof name);
+        pairs[num_pairs++].count = 1;
+    }
+}
+
+static const char *offer_name(const struct offer *o)
+{
+    static const char *const names[] = {"offer awaited", "offer live", "offer draining", "offer ended"};
+    return o == NULL ? "offer unknown" : names[o->state];
+}
+
+static const char *leg_name(const struct leg *leg)
+{
+    static const char *const pull[] = {"leg asked", "leg moving", "?", "leg fenced", "leg stopping", "leg closed"};
+    static const char *const push[] = {
+        "push leg asked", "?", "push leg awaited", "push leg fenced", "push leg stopping", "push leg closed"};
+    if (leg == NULL)
+        return "leg gone";
+    return leg->want->submit->mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
+}
+
+static const char *mover_name(const struct mover *m)
+{
+    static const char *const read[] = {"?", "read table", "read moving", "read proof", "?", "read ended"};
+    static const char *const write[] = {"?",           "write table",    "write moving",
+                                        "write proof", "write draining", "write ended"};
+    return m->write ? write[m->state] : read[m->state];
+}
+
+static const struct reader *reader_of(const struct core *core, const struct offer *o, uint32_t peer)
+{
+    for (uint32_t i = 0; o != NULL && i < o->num_seats; i++)
+        if (o->seats[i].bound && o->seats[i].engine == core->c.directory->engine_of[peer])
+            return &o->seats[i].readers[core->c.directory->index_of[peer]];
+    return NULL;
+}
+
+static void cover_producer(const struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    static const char *const readers[] = {"reader new", "reader granted", "reader ended"};
+    static const char *const pushes[] = {"push card", "push writing", "push written", "push stopping"};
+    const char *mode = m->mode == BATON_MODE_PUSH ? "WANT push" : "WANT pull";
+    const char *event = m->type == WIRE_WANT ? mode : wire_type_name(m->type);
+    struct offer *o;
+    HASH_FIND_STR(core->offers, m->key, o);
+    count(offer_name(o), event);
+    const struct reader *r = o != NULL && o->state == OFFER_LIVE ? reader_of(core, o, peer) : NULL;
+    if (r != NULL)
+        count(r->push != NULL ? pushes[r->push->state] : readers[r->state], event);
+}
+
+static void cover_consumer(const struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    struct want *want;
+    const struct leg *leg = NULL;
+    HASH_FIND(hh, core->wants, &m->want, sizeof m->want, want);
+    for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
+        if (want->legs[i].contact->peer == peer)
+            leg = &want->legs[i];
+    bool bad = m->type == WIRE_WRITTEN && m->error != 0;
+    count(leg_name(leg), bad ? "WRITTEN error" : wire_type_name(m->type));
+}
+
+void storm_cover(struct storm_rank *r, const struct port_event *e)
+{
+    static const char *const events[] = {"?", "message", "table", "generation", "moved", "settled", "quiet"};
+    struct wire_message m;
+    struct op *op;
+    if (e->kind != PORT_MESSAGE) {
+        HASH_FIND(hh, r->core->ops, &e->tag, sizeof e->tag, op);
+        if (op == NULL)
+            count("operation forgotten", events[e->kind]);
+        else if (op->kind == OP_CONTACT)
+            count(((struct contact *)op)->link->is_targets ? "target" : "source", e->error ? "no card" : "card");
+        else
+            count(mover_name((struct mover *)op), e->error ? "error" : events[e->kind]);
+        return;
+    }
+    if (wire_decode(e->data, e->bytes, &m) != 0)
+        return;
+    if (m.type == WIRE_BEAT) {
+        const struct peer *p = r->core->peers[e->peer];
+        count(p == NULL         ? "peer unknown"
+              : p->lost         ? "peer lost"
+              : p->business > 0 ? "peer busy"
+                                : "peer idle",
+              m.ask ? "beat" : "beat back");
+    } else if (m.type == WIRE_WANT || m.type == WIRE_DONE || m.type == WIRE_CANCEL || m.type == WIRE_RELEASE) {
+        cover_producer(r->core, e->peer, &m);
+    } else {
+        cover_consumer(r->core, e->peer, &m);
+    }
+}
+
+static const char *call_state(const struct core *core, const struct storm_call *c)
+{
+    uint64_t id = c->number;
+    struct want *want;
+    struct offer *o;
+    char key[8];
+    if (c->is_want) {
+        HASH_FIND(hh, core->wants, &id, sizeof id, want);
+        return want == NULL                 ? "want gone"
+               : want->state == WANT_QUEUED ? "want queued"
+               : want->state == WANT_ACTIVE ? "want active"
+                                            : "want draining";
+    }
+    snprintf(key, sizeof key, "k%u", c->key);
+    HASH_FIND_STR(core->offers, key, o);
+    return offer_name(o);
+}
+
+void storm_cover_call(struct storm_rank *r, const struct storm_call *c, const char *what)
+{
+    count(call_state(r->core, c), what);
+}
+
+void storm_cover_end(const struct storm_call *c)
+{
+    static const char *const ends[] = {"?", "done", "failed", "expired", "cancelled"};
+    char text[24];
+    snprintf(text, sizeof text, "%s%s", ends[c->status], c->quarantined ? ", quarantined" : "");
+    count(c->is_want ? (c->mode == BATON_MODE_PUSH ? "push want ends" : "pull want ends") : "offer ends", text);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct pair *)a)->name, ((const struct pair *)b)->name);
+}
+
+bool storm_cover_report(uint64_t least, bool print)
+{
+    bool good = true;
+    qsort(pairs, num_pairs, sizeof pairs[0], by_name);
+    for (unsigned i = 0; i < num_pairs; i++) {
+        if (print)
+            printf("%10llu  %s\n", (unsigned long long)pairs[i].count, pairs[i].name);
+        if (pairs[i].count < least) {
+            fprintf(stderr, "baton-sim: \"%s\" was met %llu times only\n", pairs[i].name,
+                    (unsigned long long)pairs[i].count);
+            good = false;
+        }
+    }
+    return good;
+}

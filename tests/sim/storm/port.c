@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port: a network in virtual time. Messages keep their order between two ranks, and may be lost or doubled. A one-sided
+ * operation touches memory at one moment and is told as complete at a later one; what the peer's state makes of it
+ * depends on the path: memory of the same node stays when its process is gone, a network's answers do not.
+ */
+#include "storm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CREDITS 6
+
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_LANDING, DUE_SETTLE, DUE_PLAN };
+
+struct storm_due {
+    uint64_t at, touch, order; /* told at; the memory is touched at (MOVE, READ, BOARD) */
+    enum due_kind kind;
+    bool touched, parked, write;
+    bool captures; /* a put whose completion is local: it takes the bytes, and they land later by a due of their own */
+    uint32_t from, to; /* the rank asked; the rank that is told */
+    int error;
+    uint64_t tag, offset, bytes, generation;
+    const struct plan_transfer *transfer;
+    struct plan_cursor cursor;
+    struct storm_plan plan;
+    uint8_t data[];
+};
+
+/* ---- the heap ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t next_of(const struct storm_due *d)
+{
+    return d->touched ? d->at : d->touch;
+}
+
+static bool before(const struct storm_due *a, const struct storm_due *b)
+{
+    uint64_t ta = next_of(a), tb = next_of(b);
+    return ta != tb ? ta < tb : a->order < b->order;
+}
+
+static void sift_up(struct storm *s, uint32_t i)
+{
+    while (i > 0 && before(s->heap[i], s->heap[(i - 1) / 2])) {
+        struct storm_due *up = s->heap[(i - 1) / 2];
+        s->heap[(i - 1) / 2] = s->heap[i];
+        s->heap[i] = up;
+        i = (i - 1) / 2;
+    }
+}
+
+static void push(struct storm *s, struct storm_due *d)
+{
+    if (s->num_due == s->heap_room) {
+        s->heap_room = s->heap_room ? 2 * s->heap_room : 64;
+        s->heap = realloc(s->heap, s->heap_room * sizeof(struct storm_due *));
+    }
+    s->heap[s->num_due++] = d;
+    sift_up(s, s->num_due - 1);
+}
+
+static struct storm_due *pop(struct storm *s)
+{
+    struct storm_due *first = s->heap[0];
+    s->heap[0] = s->heap[--s->num_due];
+    for (uint32_t i = 0;;) {
+        uint32_t least = i, l = 2 * i + 1, r = l + 1;
+        if (l < s->num_due && before(s->heap[l], s->heap[least]))
+            least = l;
+        if (r < s->num_due && before(s->heap[r], s->heap[least]))
+            least = r;
+        if (least == i)
+            return first;
+        struct storm_due *down = s->heap[i];
+        s->heap[i] = s->heap[least];
+        s->heap[least] = down;
+        i = least;
+    }
+}
+
+void storm_drop_all(struct storm *s)
+{
+    while (s->num_due > 0)
+        free(s->heap[--s->num_due]);
+    free(s->heap);
+    s->heap = NULL;
+    s->heap_room = 0;
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+/* Delays are drawn for each pair of ranks by itself, so that what happens to one pair changes no other's. */
+static uint64_t draw(struct storm *s, uint32_t from, uint32_t to, uint64_t below)
+{
+    struct storm_pair *p = &s->pairs[from * s->num_ranks + to];
+    return storm_hash(s->seed ^ storm_hash(((uint64_t)from << 40) ^ ((uint64_t)to << 20) ^ ++p->drawn)) % below;
+}
+
+static struct storm_due *due(struct storm *s, enum due_kind kind, uint32_t from, uint32_t to, uint64_t tag,
+                             uint64_t bytes)
+{
+    struct storm_due *d = calloc(1, sizeof *d + bytes);
+    d->kind = kind;
+    d->order = ++s->order;
+    d->from = from;
+    d->to = to;
+    d->tag = tag;
+    d->bytes = bytes;
+    d->touched = true;
+    return d;
+}
+
+void storm_later(struct storm *s, uint64_t at, const struct storm_plan *plan)
+{
+    struct storm_due *d = due(s, DUE_PLAN, 0, 0, 0, 0);
+    d->at = at;
+    d->plan = *plan;
+    push(s, d);
+}
+
+/* ---- the port ---------------------------------------------------------------------------------------------------- */
+
+static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
+{
+    struct storm_rank *r = self;
+    struct storm *s = r->storm;
+    struct storm_pair *p = &s->pairs[r->rank * s->num_ranks + peer];
+    struct wire_message m;
+    if (wire_decode(message, bytes, &m) != 0)
+        storm_fail(s, "rank %u sends a malformed message to rank %u", r->rank, peer);
+    if (p->under_way >= CREDITS)
+        return BATON_EAGAIN;
+    storm_say(s, "%u -> %u %s want %llu key %s error %d", r->rank, peer, wire_type_name(m.type),
+              (unsigned long long)m.want, m.key, m.error);
+    uint64_t luck = draw(s, r->rank, peer, 1000);
+    int times = luck < s->loss ? 0 : luck < s->loss + s->twice ? 2 : 1;
+    while (times-- > 0) {
+        struct storm_due *d = due(s, DUE_MESSAGE, r->rank, peer, 0, bytes);
+        uint64_t at = s->now + 10 * STORM_US + draw(s, r->rank, peer, s->slow_ns);
+        d->at = p->last_ns = at > p->last_ns ? at : p->last_ns;
+        memcpy(d->data, message, bytes);
+        p->under_way++;
+        push(s, d);
+    }
+    return 0;
+}
+
+static bool shares_node(const struct storm *s, uint32_t a, uint32_t b)
+{
+    return s->path[a * s->num_ranks + b] == BATON_PATH_SHM;
+}
+
+/* One that touches memory of `peer` somewhere between now and when it is told. */
+static struct storm_due *operation(struct storm_rank *r, enum due_kind kind, uint32_t peer, uint64_t tag,
+                                   uint64_t offset, uint64_t bytes, uint64_t most)
+{
+    struct storm *s = r->storm;
+    struct storm_due *d = due(s, kind, peer, r->rank, tag, kind == DUE_READ ? bytes : 0);
+    d->bytes = bytes;
+    d->offset = offset;
+    d->touched = false;
+    d->touch = s->now + draw(s, r->rank, peer, most);
+    d->at = d->touch + draw(s, r->rank, peer, most);
+    push(s, d);
+    return d;
+}
+
+static int port_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    operation(self, DUE_READ, peer, tag, offset, bytes, STORM_MS / 2);
+    return 0;
+}
+
+static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    operation(self, DUE_BOARD, peer, tag, offset, 0, STORM_MS / 5);
+    return 0;
+}
+
+static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
+{
+    struct storm_rank *r = self;
+    struct storm *s = r->storm;
+    if (draw(s, r->rank, leg->peer, 10) == 0)
+        return BATON_EAGAIN;
+    struct plan_cursor from = *leg->cursor;
+    uint64_t bytes = plan_skip(leg->transfer, leg->cursor, budget);
+    struct storm_due *d = operation(r, DUE_MOVE, leg->peer, leg->tag, 0, bytes, 2 * STORM_MS);
+    d->write = leg->write;
+    d->transfer = leg->transfer;
+    d->cursor = from;
+    d->captures = leg->write && s->local_puts && !shares_node(s, r->rank, leg->peer);
+    return (int64_t)bytes;
+}
+
+static int port_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    struct storm_rank *r = self;
+    struct storm *s = r->storm;
+    uint64_t last = s->now;
+    for (uint32_t i = 0; i < s->num_due; i++) /* what was put and has not landed */
+        if (s->heap[i]->kind == DUE_LANDING && s->heap[i]->tag == tag && s->heap[i]->to == r->rank)
+            last = s->heap[i]->at > last ? s->heap[i]->at : last;
+    struct storm_due *d = due(s, DUE_SETTLE, peer, r->rank, tag, 0);
+    d->at = last + draw(s, r->rank, peer, STORM_MS / 5);
+    push(s, d);
+    return 0;
+}
+
+/* Whatever of it is under way touches memory until it is done, and no call can stop it. */
+static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
+{
+    struct storm_rank *r = self;
+    struct storm *s = r->storm;
+    enum port_park answer = PORT_PARK_QUIET;
+    (void)peer;
+    for (uint32_t i = 0; i < s->num_due; i++) {
+        struct storm_due *d = s->heap[i];
+        if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_LANDING ||
+            d->kind == DUE_PLAN)
+            continue;
+        d->parked = true;
+        if (d->kind == DUE_MOVE)
+            answer = PORT_PARK_LATER;
+    }
+    return answer;
+}
+
+static void port_raise(void *self, uint32_t slot, uint64_t generation)
+{
+    struct storm_rank *r = self;
+    if (generation <= r->board[slot])
+        storm_fail(r->storm, "rank %u: the generation of slot %u goes from %llu to %llu", r->rank, slot,
+                   (unsigned long long)r->board[slot], (unsigned long long)generation);
+    r->board[slot] = generation;
+}
+
+static enum port_alive port_alive(void *self, uint32_t peer)
+{
+    struct storm_rank *r = self;
+    if (!shares_node(r->storm, r->rank, peer))
+        return PORT_UNKNOWN;
+    return r->storm->ranks[peer].fate == STORM_CRASHED ? PORT_DEAD : PORT_ALIVE;
+}
+
+void storm_port(struct storm_rank *r)
+{
+    r->port = (struct port){.self = r,
+                            .send = port_send,
+                            .card = port_card,
+                            .board = port_board,
+                            .move = port_move,
+                            .settle = port_settle,
+                            .park = port_park,
+                            .raise = port_raise,
+                            .alive = port_alive};
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+#define SEGMENT_BOARD 4096u
+#define SEGMENT_ARENA 65536u
+#define SEGMENT_CARD 262144u
+
+static void touch_read(struct storm *s, struct storm_due *d)
+{
+    struct storm_rank *r = &s->ranks[d->from];
+    if (d->offset >= SEGMENT_CARD) {
+        memcpy(d->data, r->card, d->bytes);
+        if (draw(s, d->from, d->to, 1000) < s->bad_cards)
+            d->data[draw(s, d->from, d->to, d->bytes)] ^= 1;
+    } else {
+        memcpy(d->data, r->arena + (d->offset - SEGMENT_ARENA), d->bytes);
+    }
+}
+
+/* The bytes of one run on their way. They land whatever becomes of their writer. */
+static void fly(struct storm *s, const struct storm_due *d, const struct plan_run *run)
+{
+    struct storm_due *f = due(s, DUE_LANDING, d->from, d->to, d->tag, run->bytes);
+    f->offset = run->dst;
+    f->at = s->now + draw(s, d->to, d->from, 2 * STORM_MS);
+    memcpy(f->data, s->ranks[d->to].pool + run->src, run->bytes);
+    push(s, f);
+}
+
+static void touch_move(struct storm *s, struct storm_due *d)
+{
+    struct storm_rank *src = &s->ranks[d->write ? d->to : d->from], *dst = &s->ranks[d->write ? d->from : d->to];
+    struct plan_run runs[16];
+    struct plan_cursor at = d->cursor;
+    uint64_t left = d->bytes;
+    while (left > 0 && !s->failed) {
+        uint32_t n = plan_next(d->transfer, &at, runs, 16, left);
+        for (uint32_t i = 0; i < n; i++) {
+            left -= runs[i].bytes;
+            if (d->captures) {
+                fly(s, d, &runs[i]);
+                continue;
+            }
+            storm_check_write(s, dst, runs[i].dst);
+            memcpy(dst->pool + runs[i].dst, src->pool + runs[i].src, runs[i].bytes);
+        }
+    }
+}
+
+static void touch(struct storm *s, struct storm_due *d)
+{
+    bool gone = s->ranks[d->from].fate == STORM_CRASHED && !shares_node(s, d->from, d->to);
+    if (s->ranks[d->to].fate == STORM_CRASHED && shares_node(s, d->from, d->to))
+        return; /* its threads are gone too; what a network took over still happens */
+    if (gone && s->death == STORM_DEATH_LIES && !s->ranks[d->from].lied)
+        s->ranks[d->from].lied = true; /* success, and no byte moves; what was to be read stays 0 */
+    else if (gone)
+        d->error = BATON_EPEER;
+    else if (d->kind == DUE_READ)
+        touch_read(s, d);
+    else if (d->kind == DUE_BOARD)
+        d->generation = s->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
+    else
+        touch_move(s, d);
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+static bool others_parked(const struct storm *s, const struct storm_due *d)
+{
+    for (uint32_t i = 0; i < s->num_due; i++) {
+        const struct storm_due *o = s->heap[i];
+        if (o->kind == DUE_MOVE && o->tag == d->tag && o->to == d->to)
+            return true;
+    }
+    return false;
+}
+
+static bool event_of(struct storm *s, const struct storm_due *d, struct port_event *e)
+{
+    *e = (struct port_event){
+        .peer = d->from, .tag = d->tag, .data = d->data, .bytes = (uint32_t)d->bytes, .error = d->error};
+    switch (d->kind) {
+    case DUE_MESSAGE:
+        e->kind = PORT_MESSAGE;
+        return true;
+    case DUE_READ:
+        e->kind = PORT_CARD;
+        return !d->parked;
+    case DUE_BOARD:
+        e->kind = PORT_BOARD;
+        e->generation = d->error != 0 ? 0 : d->generation;
+        return !d->parked;
+    case DUE_SETTLE:
+        e->kind = PORT_SETTLED;
+        return !d->parked;
+    case DUE_MOVE:
+        e->kind = d->parked ? PORT_QUIET : PORT_MOVED;
+        e->moved = d->bytes;
+        e->runs = 1;
+        if (d->parked)
+            e->error = 0;
+        return !d->parked || !others_parked(s, d);
+    case DUE_LANDING:
+    case DUE_PLAN:
+        break;
+    }
+    return false;
+}
+
+void storm_collect(struct storm *s, struct storm_rank *r)
+{
+    struct core_submit *out;
+    while ((out = core_take(r->core)) != NULL) {
+        storm_on_event(s, r, &out->event);
+        core_submit_free(out);
+    }
+    storm_check_limits(s, r);
+}
+
+static void step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n)
+{
+    core_step(r->core, s->now, e, n);
+    storm_collect(s, r);
+}
+
+static bool is_stopped(const struct storm *s, uint32_t rank)
+{
+    return s->ranks[rank].fate == STORM_STOPPED;
+}
+
+/* Whether it has to wait: for the rank that is told, or for one that must take part. */
+static bool waits(const struct storm *s, const struct storm_due *d)
+{
+    if (d->kind == DUE_PLAN || d->kind == DUE_LANDING)
+        return false;
+    if (is_stopped(s, d->to) && d->touched)
+        return true; /* a told rank takes nothing in; memory may be touched meanwhile */
+    return d->kind != DUE_MESSAGE && is_stopped(s, d->from) && !s->passive && !shares_node(s, d->from, d->to);
+}
+
+/* Operations on a rank that is gone are told never, as errors, or once as a success. */
+static bool is_never_told(const struct storm *s, const struct storm_due *d)
+{
+    if (d->kind == DUE_PLAN)
+        return false;
+    if (s->ranks[d->to].fate == STORM_CRASHED)
+        return true;
+    return d->kind != DUE_MESSAGE && s->death == STORM_DEATH_SILENT && s->ranks[d->from].fate == STORM_CRASHED &&
+           !shares_node(s, d->from, d->to);
+}
+
+static void deliver(struct storm *s)
+{
+    struct storm_due *d = pop(s);
+    uint64_t at = next_of(d);
+    s->now = at > s->now ? at : s->now;
+    if (waits(s, d)) { /* on a grid on which ranks are resumed too, so that all that waits keeps its order */
+        uint64_t later = (s->now / STORM_GRID + 1) * STORM_GRID;
+        d->touch = d->touched ? d->touch : later;
+        d->at = d->at > later ? d->at : later;
+        push(s, d);
+        return;
+    }
+    if (!d->touched) {
+        d->touched = true;
+        touch(s, d);
+        d->at = d->at > s->now ? d->at : s->now;
+        push(s, d);
+        return;
+    }
+    if (d->kind == DUE_MESSAGE)
+        s->pairs[d->from * s->num_ranks + d->to].under_way--;
+    struct port_event e;
+    if (d->kind == DUE_PLAN) {
+        storm_act(s, &d->plan);
+    } else if (d->kind == DUE_LANDING) {
+        storm_check_write(s, &s->ranks[d->from], d->offset);
+        memcpy(s->ranks[d->from].pool + d->offset, d->data, d->bytes);
+    } else if (!is_never_told(s, d) && event_of(s, d, &e)) {
+        storm_cover(&s->ranks[d->to], &e);
+        step(s, &s->ranks[d->to], &e, 1);
+    }
+    free(d);
+}
+
+static struct storm_rank *next_timer(struct storm *s, uint64_t *at)
+{
+    struct storm_rank *who = NULL;
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        if (s->ranks[i].fate != STORM_RUNS)
+            continue;
+        uint64_t t = core_next_ns(s->ranks[i].core);
+        if (core_is_busy(s->ranks[i].core)) /* the reactor polls */
+            t = t < s->now + STORM_MS / 4 ? t : s->now + STORM_MS / 4;
+        if (t < *at) {
+            *at = t;
+            who = &s->ranks[i];
+        }
+    }
+    return who;
+}
+
+void storm_run(struct storm *s, uint64_t until)
+{
+    while (!s->failed) {
+        uint64_t at = s->num_due > 0 ? next_of(s->heap[0]) : UINT64_MAX;
+        struct storm_rank *who = next_timer(s, &at);
+        if (at > until)
+            break;
+        if (who == NULL) {
+            deliver(s);
+            continue;
+        }
+        s->now = at > s->now ? at : s->now;
+        step(s, who, NULL, 0);
+    }
+    if (!s->failed)
+        s->now = until > s->now ? until : s->now;
+}

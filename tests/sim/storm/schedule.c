@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* schedule: a world and its history, drawn from the seed. */
+#include "storm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_BYTES 8192u
+#define ACTIONS_MS 120u
+
+/* ---- the world --------------------------------------------------------------------------------------------------- */
+
+struct engine {
+    uint32_t tp, pp, heads_total, layout, block_tokens, num_blocks, planes, head_size;
+    bool bare; /* its first stage has no cache */
+};
+
+static char *no_environment(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+static uint64_t between(struct storm *s, uint64_t least, uint64_t most)
+{
+    return least + storm_below(s, (uint32_t)(most - least + 1));
+}
+
+static void draw_settings(struct storm *s)
+{
+    struct settings *set = &s->settings;
+    settings_read(set, no_environment);
+    set->leases = between(s, 2, 8);
+    set->waiting = between(s, 2, 24);
+    set->tombstones = between(s, 1, 8);
+    set->tombstone_ms = between(s, 5, 60);
+    set->handshake_ms = between(s, 3, 20);
+    set->backoff_ms = between(s, 1, 4);
+    set->resend_ms = between(s, 2, 10);
+    set->beat_ms = between(s, 2, 10);
+    set->peer_ms = between(s, 20, 60);
+    set->requests = 16;
+    set->chunk_bytes = between(s, 32, 512);
+    set->leg_bytes = between(s, 64, 1024);
+    set->inflight_bytes = between(s, 64, 4096);
+    set->report_early = storm_below(s, 2);
+}
+
+static void draw_character(struct storm *s)
+{
+    s->calm = storm_chance(s, 300);
+    s->passive = storm_chance(s, 500);
+    s->local_puts = storm_chance(s, 500);
+    s->death = (enum storm_death)storm_below(s, 3);
+    s->loss = s->calm || storm_chance(s, 600) ? 0 : 1 + storm_below(s, 80);
+    s->twice = storm_chance(s, 500) ? 0 : storm_below(s, 200);
+    s->bad_cards = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, 300);
+    s->slow_ns = (20 + storm_below(s, s->calm ? 500 : 4000)) * STORM_US;
+}
+
+static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, uint32_t index, uint32_t engine,
+                       uint32_t node, uint8_t *row_out)
+{
+    struct storm_rank *r = &s->ranks[rank];
+    uint32_t tp_rank = index % e->tp, stage = index / e->tp;
+    uint32_t heads = e->heads_total > e->tp ? e->heads_total / e->tp : 1, head_first = tp_rank * e->heads_total / e->tp;
+    bool bare = e->bare && stage == 0;
+    uint32_t per_stage = e->bare ? STORM_LAYERS : STORM_LAYERS / e->pp;
+    uint32_t layer_first = e->bare ? 0 : stage * per_stage;
+    r->storm = s;
+    r->rank = rank;
+    storm_port(r);
+    r->geometry = (baton_geometry_t){.model = "m",
+                                     .dtype = "u32",
+                                     .elem_bytes = 4,
+                                     .planes = e->planes,
+                                     .block_tokens = e->block_tokens,
+                                     .head_size = e->head_size,
+                                     .num_blocks = e->num_blocks,
+                                     .heads_total = e->heads_total,
+                                     .head_first = head_first,
+                                     .head_count = heads,
+                                     .layers_total = STORM_LAYERS,
+                                     .layer_first = layer_first,
+                                     .layer_count = per_stage};
+    if (baton_geometry_layout(&r->geometry, r->tensors, e->layout) != 0)
+        storm_fail(s, "a layout that is none");
+    r->pool = malloc(r->geometry.bytes);
+    for (uint64_t i = 0; i < r->geometry.bytes; i += 4)
+        memcpy(r->pool + i, &(uint32_t){STORM_FREE}, 4);
+    r->arena = calloc(1, ARENA_BYTES);
+    r->board = calloc(s->settings.leases, sizeof *r->board);
+    storm_map(r);
+    r->owner = calloc(e->num_blocks, sizeof *r->owner);
+    struct wire_card card = {.incarnation = 1000 + rank,
+                             .board_offset = 4096,
+                             .board_slots = (uint32_t)s->settings.leases,
+                             .arena_offset = 65536,
+                             .arena_bytes = ARENA_BYTES,
+                             .pool_offset = 524288,
+                             .pool_bytes = r->geometry.bytes,
+                             .has_geometry = !bare,
+                             .geometry = r->geometry};
+    int n = wire_card_encode(&card, r->card, sizeof r->card);
+    r->card_bytes = n > 0 ? (uint32_t)n : 0;
+    struct wire_row row = {.role = BATON_ROLE_BOTH,
+                           .tp = (uint16_t)e->tp,
+                           .pp = (uint16_t)e->pp,
+                           .tp_rank = (uint16_t)tp_rank,
+                           .pp_rank = (uint16_t)stage,
+                           .node = node,
+                           .box = {layer_first, bare ? 0 : per_stage, head_first, bare ? 0 : heads},
+                           .incarnation = 1000 + rank,
+                           .card_offset = 262144,
+                           .card_bytes = r->card_bytes};
+    snprintf(row.engine, sizeof row.engine, "e%u", engine);
+    wire_row_encode(&row, row_out);
+    if (bare)
+        r->geometry.num_tensors = 0; /* this storm's mark of it */
+}
+
+void storm_build(struct storm *s)
+{
+    struct engine engines[8];
+    struct plan_why why;
+    uint8_t rows[STORM_RANKS_MAX * WIRE_ROW_BYTES];
+    uint32_t nodes, rank = 0, tp_most = storm_chance(s, 20) ? 8 : storm_chance(s, 200) ? 4 : 2;
+    draw_character(s);
+    draw_settings(s);
+    s->num_engines = tp_most == 8 ? 8 : 2 + storm_below(s, 3);
+    uint32_t heads_total = 1u << storm_below(s, 4), block_tokens = 1 + storm_below(s, 3);
+    uint32_t planes = 1 + storm_below(s, 2), head_size = 1 + storm_below(s, 2);
+    for (uint32_t i = 0; i < s->num_engines; i++) {
+        struct engine *e = &engines[i];
+        *e = (struct engine){.tp = tp_most == 8 ? 8 : 1 + storm_below(s, tp_most),
+                             .pp = tp_most < 4 ? 1 + storm_below(s, 2) : 1,
+                             .heads_total = heads_total,
+                             .layout = storm_below(s, 16) & ~(planes == 1 ? 6u : 0u),
+                             .block_tokens = block_tokens,
+                             .num_blocks = 8 + storm_below(s, 24),
+                             .planes = planes,
+                             .head_size = head_size};
+        if ((e->layout & 6) == 6)
+            e->layout &= ~4u;
+        e->bare = e->pp == 2 && storm_chance(s, 100);
+        s->num_ranks += e->tp * e->pp;
+    }
+    nodes = 1 + storm_below(s, s->num_ranks < 4 ? s->num_ranks : 4);
+    uint32_t node_of[STORM_RANKS_MAX];
+    for (uint32_t e = 0; e < s->num_engines; e++)
+        for (uint32_t i = 0; i < engines[e].tp * engines[e].pp; i++, rank++) {
+            node_of[rank] = storm_below(s, nodes);
+            build_rank(s, rank, &engines[e], i, e, node_of[rank], rows + (size_t)rank * WIRE_ROW_BYTES);
+        }
+    s->path = calloc((size_t)s->num_ranks * s->num_ranks, sizeof *s->path);
+    s->pairs = calloc((size_t)s->num_ranks * s->num_ranks, sizeof *s->pairs);
+    for (uint32_t a = 0; a < s->num_ranks; a++)
+        for (uint32_t b = 0; b < s->num_ranks; b++)
+            s->path[a * s->num_ranks + b] = node_of[a] == node_of[b] ? BATON_PATH_SHM : BATON_PATH_RMA;
+    if (directory_create(rows, s->num_ranks, &s->directory, &why) != 0) {
+        storm_fail(s, "no directory: %s", why.text);
+        return;
+    }
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        struct storm_rank *r = &s->ranks[i];
+        struct core_config config = {.settings = &s->settings,
+                                     .directory = s->directory,
+                                     .self = i,
+                                     .geometry = r->geometry.num_tensors > 0 ? &r->geometry : NULL,
+                                     .path = &s->path[i * s->num_ranks],
+                                     .arena = r->arena,
+                                     .arena_bytes = ARENA_BYTES,
+                                     .port = &r->port,
+                                     .log = &s->log};
+        if (core_create(&config, &r->core) != 0)
+            storm_fail(s, "no core");
+    }
+}
+
+void storm_free(struct storm *s)
+{
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        core_destroy(s->ranks[i].core);
+        free(s->ranks[i].pool);
+        free(s->ranks[i].arena);
+        free(s->ranks[i].board);
+        free(s->ranks[i].owner);
+        free(s->ranks[i].block_of);
+    }
+    for (uint32_t i = 0; i < s->num_calls; i++)
+        free(s->calls[i].blocks);
+    free(s->calls);
+    storm_drop_all(s);
+    directory_destroy(s->directory);
+    free(s->path);
+    free(s->pairs);
+}
+
+/* ---- its history ------------------------------------------------------------------------------------------------- */
+
+static uint64_t moment(struct storm *s, uint64_t from, uint64_t within_us)
+{
+    return from + storm_below(s, (uint32_t)within_us) * STORM_US;
+}
+
+static const struct directory_engine *engine_at(const struct storm *s, uint32_t e)
+{
+    return &s->directory->engines[e];
+}
+
+/* One request: every rank of the producer offers, every rank of the consumers wants, each in its own time. */
+static void draw_request(struct storm *s)
+{
+    uint32_t producer = storm_below(s, s->num_engines), seats = 1 + (s->num_engines > 2 ? storm_below(s, 2) : 0);
+    uint32_t tokens = 1 + storm_below(s, 8), spread = storm_chance(s, 500) ? 1000 : 30000;
+    uint64_t at = moment(s, 0, ACTIONS_MS * 1000 / 2);
+    bool named = storm_chance(s, 300);
+    struct storm_plan offer = {.action = STORM_OFFER,
+                               .key = storm_below(s, STORM_KEYS),
+                               .tokens = tokens,
+                               .time_ms = 5 + storm_below(s, 100),
+                               .seats = seats};
+    struct storm_plan want = {.action = STORM_WANT,
+                              .key = offer.key,
+                              .tokens = tokens,
+                              .engine = producer,
+                              .time_ms = 5 + storm_below(s, 100),
+                              .mode = storm_chance(s, 500) ? BATON_MODE_PUSH : BATON_MODE_PULL};
+    if (storm_chance(s, 100))
+        want.tokens = storm_below(s, tokens + 2); /* none, fewer or more */
+    for (uint32_t k = 0; k < seats; k++) {
+        uint32_t consumer = (producer + 1 + storm_below(s, s->num_engines - 1)) % s->num_engines;
+        if (k > 0 && consumer == offer.seat[0])
+            consumer = DIRECTORY_NONE;
+        offer.seat[k] = named ? consumer : DIRECTORY_NONE;
+        if (consumer == DIRECTORY_NONE)
+            continue;
+        for (uint32_t i = 0; i < engine_at(s, consumer)->num_ranks; i++) {
+            want.rank = engine_at(s, consumer)->ranks[i];
+            if (!storm_chance(s, 20))
+                storm_later(s, moment(s, at, spread), &want);
+        }
+    }
+    for (uint32_t i = 0; i < engine_at(s, producer)->num_ranks; i++) {
+        offer.rank = engine_at(s, producer)->ranks[i];
+        if (!storm_chance(s, 20))
+            storm_later(s, moment(s, at, spread), &offer);
+    }
+}
+
+void storm_schedule(struct storm *s)
+{
+    uint32_t requests = 2 + storm_below(s, 6), cancels = storm_chance(s, 400) ? storm_below(s, 6) : 0;
+    for (uint32_t i = 0; i < requests; i++)
+        draw_request(s);
+    for (uint32_t i = 0; i < cancels; i++)
+        storm_later(s, moment(s, 0, ACTIONS_MS * 1000), &(struct storm_plan){.action = STORM_CANCEL});
+    uint32_t stops = s->calm || storm_chance(s, 400) ? 0 : 1 + storm_below(s, 2);
+    for (uint32_t i = 0; i < stops; i++) {
+        struct storm_plan p = {.action = STORM_STOP, .rank = storm_below(s, s->num_ranks)};
+        uint64_t at = moment(s, 0, ACTIONS_MS * 1000);
+        storm_later(s, at, &p);
+        p.action = STORM_RESUME;
+        storm_later(s, (at / STORM_GRID + 1 + storm_below(s, storm_chance(s, 500) ? 40 : 800)) * STORM_GRID, &p);
+    }
+    uint32_t crashes = s->calm || storm_chance(s, 600) ? 0 : 1 + storm_below(s, 2);
+    for (uint32_t i = 0; i < crashes; i++)
+        storm_later(s, moment(s, 0, ACTIONS_MS * 1000),
+                    &(struct storm_plan){.action = STORM_CRASH, .rank = storm_below(s, s->num_ranks)});
+}
+
+/* ---- actions ----------------------------------------------------------------------------------------------------- */
+
+static struct storm_call *call_new(struct storm *s)
+{
+    if (s->num_calls == s->calls_room) {
+        s->calls_room = s->calls_room ? 2 * s->calls_room : 32;
+        s->calls = realloc(s->calls, s->calls_room * sizeof *s->calls);
+    }
+    struct storm_call *c = &s->calls[s->num_calls++];
+    *c = (struct storm_call){.number = s->num_calls, .submitted_ns = s->now};
+    return c;
+}
+
+static void submit(struct storm *s, struct storm_call *c, const struct storm_plan *p)
+{
+    struct storm_rank *r = &s->ranks[c->rank];
+    struct core_submit *m = calloc(1, sizeof *m + c->num_blocks * sizeof(uint32_t));
+    m->kind = c->is_want ? CORE_WANT : CORE_OFFER;
+    m->id = m->serial = c->number;
+    m->submitted_ns = s->now;
+    m->num_tokens = c->tokens;
+    m->time_ms = p->time_ms;
+    m->mode = c->mode;
+    m->engine = c->engine;
+    m->num_seats = p->seats;
+    memcpy(m->seats, p->seat, sizeof m->seats);
+    m->num_blocks = c->num_blocks;
+    snprintf(m->key, sizeof m->key, "k%u", c->key);
+    if (c->num_blocks > 0)
+        memcpy(m->blocks, c->blocks, c->num_blocks * sizeof(uint32_t));
+    if (s->settings.report_early)
+        m->spare = calloc(1, sizeof *m->spare);
+    uint64_t end = s->now + p->time_ms * STORM_MS;
+    s->horizon = end > s->horizon ? end : s->horizon;
+    core_submit(r->core, s->now, m);
+    storm_collect(s, r);
+}
+
+static void call(struct storm *s, const struct storm_plan *p)
+{
+    struct storm_rank *r = &s->ranks[p->rank];
+    uint32_t block_tokens = r->geometry.block_tokens;
+    if (s->num_calls + 1 >= STORM_CALLS_MAX || r->geometry.num_tensors == 0)
+        return;
+    struct storm_call *c = call_new(s);
+    c->rank = p->rank;
+    c->key = p->key;
+    c->tokens = p->tokens;
+    c->num_blocks = (p->tokens + block_tokens - 1) / block_tokens;
+    c->is_want = p->action == STORM_WANT;
+    c->mode = c->is_want ? p->mode : BATON_MODE_AUTO;
+    c->engine = c->is_want ? p->engine : s->directory->engine_of[p->rank];
+    c->time_ns = p->time_ms * STORM_MS;
+    storm_take_blocks(s, c);
+    if (c->num_blocks > 0 && c->blocks == NULL) { /* the engine has no room: it does not call */
+        s->num_calls--;
+        return;
+    }
+    storm_say(s, "%u %s %u key k%u tokens %u for %u ms%s", c->rank, c->is_want ? "wants" : "offers", c->number, c->key,
+              c->tokens, p->time_ms, c->mode == BATON_MODE_PUSH ? " push" : "");
+    storm_fill(s, c, c->is_want ? STORM_WANTED : 0);
+    if (!c->is_want)
+        storm_cover_call(r, c, "call");
+    submit(s, c, p);
+}
+
+static void cancel(struct storm *s)
+{
+    if (s->num_calls == 0)
+        return;
+    struct storm_call *c = &s->calls[storm_below(s, s->num_calls)];
+    if (c->ended || s->ranks[c->rank].fate != STORM_RUNS)
+        return;
+    storm_say(s, "%u cancels %u", c->rank, c->number);
+    struct core_submit *m = calloc(1, sizeof *m);
+    m->kind = CORE_CANCEL;
+    m->id = c->number;
+    c->cancelled = true;
+    storm_cover_call(&s->ranks[c->rank], c, "cancel");
+    core_submit(s->ranks[c->rank].core, s->now, m);
+    storm_collect(s, &s->ranks[c->rank]);
+}
+
+void storm_act(struct storm *s, const struct storm_plan *p)
+{
+    struct storm_rank *r = &s->ranks[p->rank];
+    bool runs = r->fate == STORM_RUNS;
+    switch (p->action) {
+    case STORM_OFFER:
+    case STORM_WANT:
+        if (runs)
+            call(s, p);
+        break;
+    case STORM_CANCEL:
+        cancel(s);
+        break;
+    case STORM_STOP:
+        if (runs && (int32_t)p->rank != s->untouched) {
+            storm_say(s, "%u stops", p->rank);
+            r->fate = STORM_STOPPED;
+        }
+        break;
+    case STORM_RESUME:
+        if (r->fate == STORM_STOPPED) {
+            storm_say(s, "%u goes on", p->rank);
+            r->fate = STORM_RUNS;
+        }
+        break;
+    case STORM_CRASH:
+        if (r->fate != STORM_CRASHED) {
+            storm_say(s, "%u crashes", p->rank);
+            r->fate = STORM_CRASHED;
+        }
+        break;
+    }
+}
