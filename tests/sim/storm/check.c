@@ -247,12 +247,13 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
 {
     const struct core *core = r->core;
     const struct settings *set = &s->settings;
-    if (core->num_waiting > set->waiting || core->num_ended > set->tombstones || leases_live(core->leases) > set->leases)
+    if (core->num_waiting > set->waiting || core->num_ended > set->tombstones ||
+        leases_live(core->leases) > set->leases)
         storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: past a limit", r->rank, core->num_waiting,
                    core->num_ended, leases_live(core->leases));
     if (core->num_unsent > 4 * set->requests)
         storm_fail(s, "rank %u: %u messages wait for credits", r->rank, core->num_unsent);
-    if (core->inflight > set->inflight_bytes + 4096) /* a unit is moved whole */
+    if (core->inflight > set->inflight_bytes + 1536) /* a block is taken whole */
         storm_fail(s, "rank %u: %llu bytes in flight", r->rank, (unsigned long long)core->inflight);
 }
 

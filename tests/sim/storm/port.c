@@ -21,8 +21,8 @@ struct storm_due {
     uint32_t from, to; /* the rank asked; the rank that is told */
     int error;
     uint64_t tag, offset, bytes, generation;
-    const struct plan_transfer *transfer;
-    struct plan_cursor cursor;
+    struct plan_run *runs;
+    uint32_t num_runs;
     struct storm_plan plan;
     uint8_t data[];
 };
@@ -79,10 +79,16 @@ static struct storm_due *pop(struct storm *s)
     }
 }
 
+static void due_free(struct storm_due *d)
+{
+    free(d->runs);
+    free(d);
+}
+
 void storm_drop_all(struct storm *s)
 {
     while (s->num_due > 0)
-        free(s->heap[--s->num_due]);
+        due_free(s->heap[--s->num_due]);
     free(s->heap);
     s->heap = NULL;
     s->heap_room = 0;
@@ -178,6 +184,19 @@ static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return 0;
 }
 
+static void take_runs(struct storm_due *d, const struct plan_transfer *t, struct plan_cursor at)
+{
+    struct plan_run runs[16];
+    for (uint64_t left = d->bytes; left > 0;) {
+        uint32_t n = plan_next(t, &at, runs, 16, left);
+        d->runs = realloc(d->runs, (d->num_runs + n) * sizeof *d->runs);
+        memcpy(d->runs + d->num_runs, runs, n * sizeof *runs);
+        d->num_runs += n;
+        for (uint32_t i = 0; i < n; i++)
+            left -= runs[i].bytes;
+    }
+}
+
 static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     struct storm_rank *r = self;
@@ -188,8 +207,7 @@ static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget
     uint64_t bytes = plan_skip(leg->transfer, leg->cursor, budget);
     struct storm_due *d = operation(r, DUE_MOVE, leg->peer, leg->tag, 0, bytes, 2 * STORM_MS);
     d->write = leg->write;
-    d->transfer = leg->transfer;
-    d->cursor = from;
+    take_runs(d, leg->transfer, from);
     d->captures = leg->write && s->local_puts && !shares_node(s, r->rank, leg->peer);
     return (int64_t)bytes;
 }
@@ -288,20 +306,14 @@ static void fly(struct storm *s, const struct storm_due *d, const struct plan_ru
 static void touch_move(struct storm *s, struct storm_due *d)
 {
     struct storm_rank *src = &s->ranks[d->write ? d->to : d->from], *dst = &s->ranks[d->write ? d->from : d->to];
-    struct plan_run runs[16];
-    struct plan_cursor at = d->cursor;
-    uint64_t left = d->bytes;
-    while (left > 0 && !s->failed) {
-        uint32_t n = plan_next(d->transfer, &at, runs, 16, left);
-        for (uint32_t i = 0; i < n; i++) {
-            left -= runs[i].bytes;
-            if (d->captures) {
-                fly(s, d, &runs[i]);
-                continue;
-            }
-            storm_check_write(s, dst, runs[i].dst);
-            memcpy(dst->pool + runs[i].dst, src->pool + runs[i].src, runs[i].bytes);
+    for (uint32_t i = 0; i < d->num_runs && !s->failed; i++) {
+        const struct plan_run *run = &d->runs[i];
+        if (d->captures) {
+            fly(s, d, run);
+            continue;
         }
+        storm_check_write(s, dst, run->dst);
+        memcpy(dst->pool + run->dst, src->pool + run->src, run->bytes);
     }
 }
 
@@ -439,7 +451,7 @@ static void deliver(struct storm *s)
         storm_cover(&s->ranks[d->to], &e);
         step(s, &s->ranks[d->to], &e, 1);
     }
-    free(d);
+    due_free(d);
 }
 
 static struct storm_rank *next_timer(struct storm *s, uint64_t *at)

@@ -43,7 +43,7 @@ static void draw_settings(struct storm *s)
     set->requests = 16;
     set->chunk_bytes = between(s, 32, 512);
     set->leg_bytes = between(s, 64, 1024);
-    set->inflight_bytes = between(s, 64, 4096);
+    set->inflight_bytes = between(s, 64, 512);
     set->report_early = storm_below(s, 2);
 }
 
@@ -251,7 +251,7 @@ static void draw_request(struct storm *s)
 
 void storm_schedule(struct storm *s)
 {
-    uint32_t requests = 2 + storm_below(s, 6), cancels = storm_chance(s, 400) ? storm_below(s, 6) : 0;
+    uint32_t requests = 2 + storm_below(s, 6), cancels = storm_chance(s, 600) ? storm_below(s, 16) : 0;
     for (uint32_t i = 0; i < requests; i++)
         draw_request(s);
     for (uint32_t i = 0; i < cancels; i++)
@@ -340,7 +340,8 @@ static void cancel(struct storm *s)
 {
     if (s->num_calls == 0)
         return;
-    struct storm_call *c = &s->calls[storm_below(s, s->num_calls)];
+    uint32_t recent = s->num_calls < 6 ? s->num_calls : 6;
+    struct storm_call *c = &s->calls[s->num_calls - 1 - storm_below(s, recent)];
     if (c->ended || s->ranks[c->rank].fate != STORM_RUNS)
         return;
     storm_say(s, "%u cancels %u", c->rank, c->number);
