@@ -17,6 +17,7 @@ const char arguments_usage[] =
     "  --decode ExT       decode engines (0x0: none)\n"
     "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
     "  --timeout SECONDS  end all ranks after so long (status 124)\n"
+    "  --survive          the loss of a rank does not end the others (mpirun --enable-recovery)\n"
     "  -n, --dry-run      print the mpirun command and stop\n"
     "  -h, --help         print this\n"
     "\n"
@@ -120,6 +121,10 @@ int arguments_parse(int argc, char **argv, struct arguments *a)
         }
         if (strcmp(argv[i], "--dry-run") == 0 || strcmp(argv[i], "-n") == 0) {
             a->dry_run = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--survive") == 0) {
+            a->survive = true;
             continue;
         }
         if (!takes_value(argv[i]))

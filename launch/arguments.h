@@ -15,7 +15,7 @@ struct side {
 };
 
 struct arguments {
-    bool help, dry_run;
+    bool help, dry_run, survive;
     struct side prefill, decode;
     uint32_t timeout_s;                         /* 0: none */
     const char *exports[ARGUMENTS_EXPORTS_MAX]; /* VAR or VAR=VALUE */

@@ -148,6 +148,8 @@ static struct command command_for(const struct arguments *a, uint32_t ranks, con
     add(&c, "-np");
     add(&c, number);
     /* Not bound to a core: the reactor would share it with the engine's own thread. */
+    if (a->survive) /* the loss of a rank does not end the others */
+        add(&c, "--enable-recovery");
     add(&c, "--bind-to");
     add(&c, "none");
     if (ranks > cpus_allowed())

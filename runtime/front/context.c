@@ -265,6 +265,10 @@ static int core_build(struct baton *b, const struct layout *l)
         return error_set(rc, "the copy workers could not be started");
     for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
         b->peers[paths_table(b->paths)[i]]++;
+    rc = faults_create(getenv("BATON_FAULT"), fabric_rank(b->fabric), paths_port(b->paths), fabric_size(b->fabric),
+                       &b->faults);
+    if (rc != 0)
+        return rc;
     struct core_config config = {.settings = &b->settings,
                                  .directory = b->directory,
                                  .self = fabric_rank(b->fabric),
@@ -272,7 +276,7 @@ static int core_build(struct baton *b, const struct layout *l)
                                  .path = paths_table(b->paths),
                                  .arena = fabric_segment(b->fabric) + l->arena,
                                  .arena_bytes = b->settings.table_bytes,
-                                 .port = paths_port(b->paths),
+                                 .port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths),
                                  .log = &b->log};
     rc = core_create(&config, &b->core);
     return rc == 0 ? 0 : error_set(rc, "no memory for the protocol's tables");
@@ -322,6 +326,7 @@ int baton_close(baton_t *b)
     bool lost = b->lost || (b->core != NULL && core_lost(b->core) > 0);
     paths_destroy(b->paths);
     core_destroy(b->core);
+    faults_destroy(b->faults);
     rc = fabric_close(b->fabric, lost); /* agrees first: no rank frees what another may still read */
     context_free(b);
     return rc;

@@ -18,6 +18,7 @@
 #include "base/ring.h"
 #include "base/settings.h"
 #include "core/core.h"
+#include "front/fault.h"
 #include "front/paths.h"
 #include "mpi/fabric.h"
 #include "observe/log.h"
@@ -43,6 +44,7 @@ struct baton {
     struct baton_cache *cache; /* NULL: none declared */
     struct directory *directory;
     struct paths *paths;
+    struct faults *faults; /* NULL: none are injected */
     struct core *core;
     uint64_t incarnation;
 

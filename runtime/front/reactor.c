@@ -129,6 +129,8 @@ bool reactor_turn(struct baton *b)
         n = 0;
     }
     uint64_t now = clock_now_ns();
+    if (b->faults != NULL)
+        n = faults_filter(b->faults, now, events, n);
     core_step(b->core, now, events, n);
     active |= n > 0;
     active |= hand_out(b);
@@ -143,7 +145,8 @@ bool reactor_turn(struct baton *b)
 
 static bool must_poll(const struct baton *b)
 {
-    return fabric_busy(b->fabric) > 0 || core_is_serving(b->core) || paths_pending(b->paths);
+    return fabric_busy(b->fabric) > 0 || core_is_serving(b->core) || paths_pending(b->paths) ||
+           (b->faults != NULL && faults_pending(b->faults));
 }
 
 static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)

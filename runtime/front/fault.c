@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault: see fault.h. The reactor's, all of it, but for the thread that raises a signal later. */
+#include "front/fault.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/wire.h"
+
+#define RULES_MAX 16
+#define ANY_TYPE 0u
+
+enum action { DROP, DOUBLE, DELAY, CORRUPT, STALL, STOP, KILL, ACTIONS };
+static const char *const actions[] = {"drop", "double", "delay", "corrupt", "stall", "stop", "kill"};
+
+enum event { SEND, TAKE, CARD, TABLE, BOARD, MOVE, SETTLE, EVENTS };
+static const char *const events_names[] = {"send", "take", "card", "table", "board", "move", "settle"};
+
+struct rule {
+    enum action action;
+    enum event event;
+    unsigned type; /* of a message; ANY_TYPE */
+    uint64_t only, chance, ms;
+    uint64_t seen;
+};
+
+struct held {
+    struct held *prev, *next;
+    uint64_t due_ns;
+    uint32_t peer, bytes;
+    uint8_t data[];
+};
+
+struct faults {
+    struct port port, under;
+    struct rule rules[RULES_MAX];
+    unsigned num_rules;
+    uint64_t random;
+    struct held *held;  /* in order */
+    uint32_t *held_for; /* by rank: how many */
+};
+
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
+
+static int find(const char *const *names, int n, const char *text, size_t length)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(names[i]) == length && strncmp(names[i], text, length) == 0)
+            return i;
+    return -1;
+}
+
+static int message_type(const char *text, size_t length)
+{
+    if (length == 1 && text[0] == '*')
+        return ANY_TYPE;
+    for (unsigned t = WIRE_WANT; t <= WIRE_BEAT; t++)
+        if (strlen(wire_type_name((enum wire_type)t)) == length &&
+            strncmp(wire_type_name((enum wire_type)t), text, length) == 0)
+            return (int)t;
+    return -1;
+}
+
+static bool number(const char **at, uint64_t *out)
+{
+    char *end;
+    if (**at < '0' || **at > '9')
+        return false;
+    *out = strtoull(*at, &end, 10);
+    *at = end;
+    return true;
+}
+
+/* One rule, up to a comma, a colon or the end. *other: it is for another rank. */
+static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
+{
+    const char *at = *text;
+    size_t length = strcspn(at, "@");
+    int action = find(actions, ACTIONS, at, length), event, type = ANY_TYPE;
+    uint64_t value;
+    *r = (struct rule){.chance = 1000};
+    if (action < 0 || at[length] != '@')
+        return false;
+    at += length + 1;
+    length = strcspn(at, ".#~+/,:");
+    event = find(events_names, EVENTS, at, length);
+    at += length;
+    if (event == SEND || event == TAKE) {
+        if (*at++ != '.')
+            return false;
+        length = strcspn(at, "#~+/,:");
+        type = message_type(at, length);
+        at += length;
+    }
+    bool message = event == SEND || event == TAKE;
+    bool fits = action >= STALL || message || (action == CORRUPT && (event == CARD || event == TABLE));
+    if (event < 0 || type < 0 || !fits)
+        return false;
+    for (; *at != '\0' && *at != ',' && *at != ':';) {
+        char mark = *at++;
+        if (!number(&at, &value))
+            return false;
+        if (mark == '#' && value > 0)
+            r->only = value;
+        else if (mark == '~' && value <= 1000)
+            r->chance = value;
+        else if (mark == '+')
+            r->ms = value;
+        else if (mark == '/')
+            *other = value != rank;
+        else
+            return false;
+    }
+    r->action = (enum action)action;
+    r->event = (enum event)event;
+    r->type = (unsigned)type;
+    *text = at;
+    return true;
+}
+
+static int parse_all(struct faults *f, const char *text, uint32_t rank)
+{
+    const char *at = text;
+    for (;;) {
+        bool other = false;
+        struct rule rule;
+        if (f->num_rules == RULES_MAX || !parse(&at, rank, &rule, &other))
+            return error_set(BATON_ESETTING, "BATON_FAULT: cannot read \"%.40s\": action@event[#n][~p][+ms][/rank]",
+                             at);
+        if (!other)
+            f->rules[f->num_rules++] = rule;
+        if (*at != ',')
+            break;
+        at++;
+    }
+    if (*at == ':') {
+        at++;
+        if (!number(&at, &f->random))
+            return error_set(BATON_ESETTING, "BATON_FAULT: a number must follow the colon, not \"%.40s\"", at);
+    }
+    return *at == '\0' ? 0 : error_set(BATON_ESETTING, "BATON_FAULT: \"%.40s\" is left over", at);
+}
+
+/* ---- signals ----------------------------------------------------------------------------------------------------- */
+
+struct raising {
+    int number;
+    uint64_t ms;
+};
+
+static void *raise_later(void *arg)
+{
+    struct raising *r = arg;
+    struct timespec t = {.tv_sec = (time_t)(r->ms / 1000), .tv_nsec = (long)(r->ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+    kill(getpid(), r->number);
+    free(r);
+    return NULL;
+}
+
+static void hit(int signal_number, uint64_t ms)
+{
+    pthread_t thread;
+    struct raising *r = ms > 0 ? malloc(sizeof *r) : NULL;
+    if (r == NULL) {
+        kill(getpid(), signal_number);
+        return;
+    }
+    *r = (struct raising){signal_number, ms};
+    if (pthread_create(&thread, NULL, raise_later, r) == 0)
+        pthread_detach(thread);
+    else
+        free(r);
+}
+
+static void stall(uint64_t ms)
+{
+    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* ---- rules at work ----------------------------------------------------------------------------------------------- */
+
+static uint64_t draw(struct faults *f) /* xorshift64* (Vigna 2016) */
+{
+    f->random ^= f->random >> 12;
+    f->random ^= f->random << 25;
+    f->random ^= f->random >> 27;
+    return f->random * UINT64_C(0x2545f4914f6cdd1d) >> 33;
+}
+
+/* What the rules say of one event: a bit for each action that is the wrapper's to do; signals and stalls happen here. */
+static unsigned strike(struct faults *f, enum event event, unsigned type, uint64_t *delay_ms)
+{
+    unsigned done = 0;
+    for (unsigned i = 0; i < f->num_rules; i++) {
+        struct rule *r = &f->rules[i];
+        if (r->event != event || (r->type != ANY_TYPE && r->type != type))
+            continue;
+        r->seen++;
+        if ((r->only != 0 && r->seen != r->only) || draw(f) % 1000 >= r->chance)
+            continue;
+        done |= 1u << r->action;
+        if (r->action == STALL)
+            stall(r->ms);
+        else if (r->action == STOP || r->action == KILL)
+            hit(r->action == STOP ? SIGSTOP : SIGKILL, r->ms);
+        else if (r->action == DELAY && delay_ms != NULL)
+            *delay_ms = r->ms;
+    }
+    return done;
+}
+
+static unsigned type_of(const void *message, uint32_t bytes)
+{
+    struct wire_message m;
+    return wire_decode(message, bytes, &m) == 0 ? m.type : ANY_TYPE;
+}
+
+static void hold(struct faults *f, uint64_t due_ns, uint32_t peer, const uint8_t *data, uint32_t bytes)
+{
+    struct held *h = malloc(sizeof *h + bytes);
+    if (h == NULL)
+        return; /* dropped: that too is a fault */
+    h->due_ns = due_ns;
+    h->peer = peer;
+    h->bytes = bytes;
+    memcpy(h->data, data, bytes);
+    DL_APPEND(f->held, h);
+    f->held_for[peer]++;
+}
+
+static int fault_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
+{
+    struct faults *f = self;
+    uint8_t data[WIRE_MESSAGE_MAX];
+    uint64_t delay_ms = 0;
+    unsigned done = strike(f, SEND, type_of(message, bytes), &delay_ms);
+    if (done & 1u << DROP)
+        return 0;
+    memcpy(data, message, bytes);
+    if (done & 1u << CORRUPT)
+        data[draw(f) % bytes] ^= 0x20;
+    if ((done & 1u << DELAY) || f->held_for[peer] > 0) {
+        hold(f, clock_now_ns() + delay_ms * CLOCK_NS_PER_MS, peer, data, bytes);
+        return 0;
+    }
+    int rc = f->under.send(f->under.self, peer, data, bytes);
+    if (rc == 0 && (done & 1u << DOUBLE))
+        f->under.send(f->under.self, peer, data, bytes);
+    return rc;
+}
+
+/* Struck when it comes: only then is it known to be a card or a table. */
+static int fault_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    struct faults *f = self;
+    return f->under.card(f->under.self, peer, offset, bytes, tag);
+}
+
+static int fault_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    struct faults *f = self;
+    strike(f, BOARD, ANY_TYPE, NULL);
+    return f->under.board(f->under.self, peer, offset, tag);
+}
+
+static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budget)
+{
+    struct faults *f = self;
+    strike(f, MOVE, ANY_TYPE, NULL);
+    return f->under.move(f->under.self, leg, budget);
+}
+
+static int fault_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    struct faults *f = self;
+    strike(f, SETTLE, ANY_TYPE, NULL);
+    return f->under.settle(f->under.self, peer, tag);
+}
+
+static enum port_park fault_park(void *self, uint32_t peer, uint64_t tag)
+{
+    struct faults *f = self;
+    return f->under.park(f->under.self, peer, tag);
+}
+
+static void fault_raise(void *self, uint32_t slot, uint64_t generation)
+{
+    struct faults *f = self;
+    f->under.raise(f->under.self, slot, generation);
+}
+
+static enum port_alive fault_alive(void *self, uint32_t peer)
+{
+    struct faults *f = self;
+    return f->under.alive(f->under.self, peer);
+}
+
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
+
+static void send_held(struct faults *f, uint64_t now)
+{
+    struct held *h, *next;
+    DL_FOREACH_SAFE(f->held, h, next)
+    {
+        bool first = true;
+        struct held *before;
+        DL_FOREACH(f->held, before)
+        {
+            if (before == h)
+                break;
+            first = first && before->peer != h->peer;
+        }
+        if (!first || h->due_ns > now || f->under.send(f->under.self, h->peer, h->data, h->bytes) == BATON_EAGAIN)
+            continue;
+        DL_DELETE(f->held, h);
+        f->held_for[h->peer]--;
+        free(h);
+    }
+}
+
+static bool is_card(const struct port_event *e)
+{
+    return e->bytes >= 2 && e->data[0] == 'B' && e->data[1] == 'C';
+}
+
+int faults_filter(struct faults *f, uint64_t now, struct port_event *events, int n)
+{
+    int kept = 0;
+    send_held(f, now);
+    for (int i = 0; i < n; i++) {
+        struct port_event *e = &events[i];
+        unsigned done = 0;
+        if (e->kind == PORT_MESSAGE)
+            done = strike(f, TAKE, type_of(e->data, e->bytes), NULL);
+        else if (e->kind == PORT_CARD)
+            done = strike(f, is_card(e) ? CARD : TABLE, ANY_TYPE, NULL);
+        if (done & 1u << DROP)
+            continue;
+        if ((done & 1u << CORRUPT) && e->bytes > 0)
+            ((uint8_t *)(uintptr_t)e->data)[draw(f) % e->bytes] ^= 0x20; /* the port's own memory, not the peer's */
+        events[kept++] = *e;
+    }
+    return kept;
+}
+
+bool faults_pending(const struct faults *f)
+{
+    return f->held != NULL;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, struct faults **out)
+{
+    *out = NULL;
+    if (text == NULL || text[0] == '\0')
+        return 0;
+    struct faults *f = calloc(1, sizeof *f);
+    if (f == NULL || (f->held_for = calloc(num_ranks, sizeof *f->held_for)) == NULL) {
+        free(f);
+        return error_set(BATON_ENOMEM, "no memory for BATON_FAULT");
+    }
+    f->under = *port;
+    f->random = 1;
+    f->port = (struct port){.self = f,
+                            .send = fault_send,
+                            .card = fault_card,
+                            .board = fault_board,
+                            .move = fault_move,
+                            .settle = fault_settle,
+                            .park = fault_park,
+                            .raise = fault_raise,
+                            .alive = fault_alive};
+    int rc = parse_all(f, text, rank);
+    if (rc != 0) {
+        faults_destroy(f);
+        return rc;
+    }
+    f->random = (f->random + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ rank; /* each rank its own chances; never 0 */
+    f->random += f->random == 0;
+    *out = f;
+    return 0;
+}
+
+void faults_destroy(struct faults *f)
+{
+    struct held *h, *next;
+    if (f == NULL)
+        return;
+    DL_FOREACH_SAFE(f->held, h, next)
+    {
+        free(h);
+    }
+    free(f->held_for);
+    free(f);
+}
+
+const struct port *faults_port(const struct faults *f)
+{
+    return &f->port;
+}
