@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* seeds: writes one good example of each kind, from which the fuzzer starts.   seeds FOLDER */
+#include "fuzz.h"
+
+#include <sys/stat.h>
+
+#include "core/envelope.h"
+#include "core/wire.h"
+
+static const char *root;
+
+static void save(const char *kind, int number, const char *prefix, size_t prefix_bytes, const void *data, size_t bytes)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", root, kind);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/seed-%02d", root, kind, number);
+    FILE *file = fopen(path, "wb");
+    MUST(file != NULL);
+    fwrite(prefix, 1, prefix_bytes, file);
+    fwrite(data, 1, bytes, file);
+    MUST(fclose(file) == 0);
+}
+
+static void messages(void)
+{
+    uint8_t out[WIRE_MESSAGE_MAX];
+    for (int t = WIRE_WANT; t <= WIRE_BEAT; t++)
+        for (int push = 0; push < 2; push++) {
+            struct wire_message m = {.type = (enum wire_type)t,
+                                     .from = 5,
+                                     .to = 6,
+                                     .want = 7,
+                                     .number = 8,
+                                     .asks = 1,
+                                     .key = "request-1",
+                                     .mode = push ? BATON_MODE_PUSH : BATON_MODE_PULL,
+                                     .time_left_ms = 100,
+                                     .tokens = 16,
+                                     .num_readers_bits = 9,
+                                     .readers = {3, 1},
+                                     .slot = 2,
+                                     .num_blocks = 4,
+                                     .generation = 9,
+                                     .offered_tokens = 16,
+                                     .error = t == WIRE_NACK || t == WIRE_CANCEL ? BATON_EGONE : 0,
+                                     .detail = "gone",
+                                     .quiet = WIRE_QUIET,
+                                     .ask = 1};
+            uint32_t n = wire_encode(&m, out);
+            save("wire", t * 2 + push, "\0", 1, out, n);
+        }
+}
+
+static void rows_and_envelopes(void)
+{
+    uint8_t out[WIRE_ROW_BYTES], sealed[ENVELOPE_BYTES + 1] = {0};
+    struct wire_row row = {.engine = "prefill0",
+                           .role = BATON_ROLE_PREFILL,
+                           .tp = 2,
+                           .pp = 1,
+                           .box = {0, 2, 0, 4},
+                           .incarnation = 3,
+                           .card_bytes = 100};
+    struct envelope_counts c = {.sent = 7, .consumed = 2};
+    wire_row_encode(&row, out);
+    save("wire", 40, "\1", 1, out, sizeof out);
+    envelope_seal(&c, false, sealed);
+    save("wire", 41, "\2", 1, sealed, sizeof sealed);
+    envelope_seal(&c, true, sealed);
+    save("wire", 42, "\2", 1, sealed, ENVELOPE_BYTES);
+}
+
+static void cards(void)
+{
+    static uint8_t out[WIRE_CARD_MAX];
+    for (unsigned layout = 0; layout < 16; layout++) {
+        baton_tensor_t tensors[2];
+        baton_geometry_t g = {.model = "m",
+                              .dtype = "bf16",
+                              .elem_bytes = 2,
+                              .planes = 2,
+                              .block_tokens = 4,
+                              .head_size = 8,
+                              .num_blocks = 8,
+                              .heads_total = 4,
+                              .head_count = 4,
+                              .layers_total = 2,
+                              .layer_count = 2};
+        if (baton_geometry_layout(&g, tensors, layout) != 0)
+            continue;
+        struct wire_card card = {.incarnation = 1,
+                                 .host = "h",
+                                 .board_offset = 4096,
+                                 .board_slots = 4,
+                                 .arena_offset = 8192,
+                                 .arena_bytes = 4096,
+                                 .pool_offset = 65536,
+                                 .pool_bytes = g.bytes,
+                                 .has_geometry = layout != 15,
+                                 .geometry = g};
+        int n = wire_card_encode(&card, out, sizeof out);
+        MUST(n > 0);
+        save("card", (int)layout, "", 0, out, (size_t)n);
+    }
+}
+
+static void tables(void)
+{
+    uint8_t out[256];
+    const uint32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    for (uint32_t n = 1; n <= 8; n++) {
+        const char head[] = {(char)n, 16, 2, 4};
+        wire_table_encode(2, 5, ids, n, out);
+        save("table", (int)n, head, sizeof head, out, wire_table_bytes(n));
+    }
+}
+
+static void texts(void)
+{
+    static const char *const traces[] = {
+        "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 1, \"hash_ids\": [0, 1]}\n"
+        "{\"timestamp\": 5, \"input_length\": 20, \"output_length\": 3, \"hash_ids\": [4]}\n",
+        "{\"timestamp\": 1, \"input_length\": \"many\", \"output_length\": 1, \"hash_ids\": [2]}\n", "[]\n", "{}\n"};
+    static const char *const lines[] = {"--prefill\n2x4\n--decode\n1x8x2\n-x\nA=b\n--timeout\n7\nprog\n--layers\n3",
+                                        "--survive\n-n\n--prefill\n0x0\n--\nprog", "--help", "--bogus",
+                                        "--prefill\n1x99999\nprog"};
+    for (int i = 0; i < 4; i++)
+        save("trace", i, "", 0, traces[i], strlen(traces[i]));
+    for (int i = 0; i < 5; i++)
+        save("arguments", i, "", 0, lines[i], strlen(lines[i]));
+}
+
+int main(int argc, char **argv)
+{
+    MUST(argc == 2);
+    root = argv[1];
+    messages();
+    rows_and_envelopes();
+    cards();
+    tables();
+    texts();
+    return 0;
+}
