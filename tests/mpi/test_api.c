@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <time.h>
 
 #include "baton.h"
@@ -501,6 +503,39 @@ static void a_step_that_fails_on_one_rank_fails_on_all(void)
     unsetenv("BATON_FAIL_RANK");
 }
 
+/* The kernel's link to the file behind the mapping that holds `at`. False: no file, no others can open it. */
+static bool file_behind(const void *at, char *path, size_t size)
+{
+    char line[4096];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && !found && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long from, to, inode;
+        found = sscanf(line, "%lx-%lx %*s %*s %*s %lu", &from, &to, &inode) == 3 && inode != 0 &&
+                (uintptr_t)at >= from && (uintptr_t)at < to;
+        if (found)
+            snprintf(path, size, "/proc/self/map_files/%lx-%lx", from, to);
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return found;
+}
+
+static void segments_belong_to_this_user_alone(void)
+{
+    struct fixture f;
+    char path[128];
+    struct stat s;
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    bool is_file = file_behind(baton_cache_base(f.cache), path, sizeof path);
+    CHECK(is_file || harness.size == 1 || getenv("BATON_FAKE_NODES") != NULL); /* alone on a node: not shared at all */
+    if (is_file && stat(path, &s) == 0) { /* for root only: it is deleted, so has no other name */
+        CHECK_EQ(s.st_mode & 077, 0);
+        CHECK_EQ(s.st_uid, geteuid());
+    }
+    down(&f);
+}
+
 static void bad_settings_fail_together(void)
 {
     struct fixture f;
@@ -529,6 +564,7 @@ int main(int argc, char **argv)
     RUN(ranks_that_contradict_fail_together);
     RUN(too_large_a_pool_fails_together);
     RUN(a_step_that_fails_on_one_rank_fails_on_all);
+    RUN(segments_belong_to_this_user_alone);
     RUN(bad_settings_fail_together);
     return harness_end();
 }
