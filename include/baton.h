@@ -73,7 +73,7 @@ BATON_API const char *baton_version(void);
     X(EBLOCK, -9, "a block id lies outside the cache")                                                                 \
     X(ETOKENS, -10, "more tokens than the blocks hold or the offer has")                                               \
     X(EKEY, -11, "a request key must have 1 to 63 bytes")                                                              \
-    X(EEXIST, -12, "an offer of that key is still alive on this rank")                                                 \
+    X(EEXIST, -12, "a call with that key is still open on this rank")                                                  \
     X(EGONE, -13, "the offer has ended")                                                                               \
     X(ESTALE, -14, "the lease's generation changed, or could not be read again: the bytes are not those offered")      \
     X(ETIMEDOUT, -15, "the deadline passed")                                                                           \
@@ -88,7 +88,8 @@ BATON_API const char *baton_version(void);
     X(ESOURCE, -24, "no rank of the engine holds a part that is wanted")                                               \
     X(ECLOSED, -25, "the context is closing")                                                                          \
     X(ESYSTEM, -26, "an operating system call failed")                                                                 \
-    X(EBUSY, -27, "the peer is at its limit")
+    X(EBUSY, -27, "the peer is at its limit")                                                                          \
+    X(ESTALL, -28, "the reactor is stuck inside MPI")
 
 enum baton_errno {
     BATON_OK = 0,
@@ -162,9 +163,10 @@ BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton
 BATON_API int baton_start(baton_t *b);
 
 /**
- * Ends every open transfer (event or none: BATON_ECLOSED), stops the reactor and frees all. Collective where no peer
- * is lost. *b is gone whatever is returned. Returns EPEER where a peer was lost: then no window was freed, MPI must
- * not be finalised, and the process should leave by baton_exit.
+ * Ends every open transfer (event or none: BATON_ECLOSED), waits until every rank of the world is here and quiet, stops
+ * the reactor and frees all. Collective where no peer is lost. Returns within BATON_CLOSE_MS and a few seconds: EPEER
+ * where a peer was lost or did not come by then. In that case no window was freed, MPI must not be finalised, and the
+ * process should leave by baton_exit. *b is gone whatever is returned.
  */
 BATON_API int baton_close(baton_t *b);
 
@@ -296,9 +298,9 @@ typedef struct baton_offer_params {
  * stay so until the offer's event. Returns in microseconds; the array is reusable at return. *ticket and *id may be
  * NULL. Any thread.
  * Ends in one event BATON_EVENT_OFFER: DONE once every rank of every seat acknowledged; EXPIRED; CANCELLED by either
- * side; FAILED (EEXIST: the key's former offer lives; EAGAIN: no room
- * for its block table, BATON_TABLE_BYTES; or what made the consumer fail).
- * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ENOSYS (attach), ENOMEM.
+ * side; FAILED (EEXIST: the key's former offer lives; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL;
+ * or what made the consumer fail).
+ * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ESTALL, ENOSYS (attach), ENOMEM.
  */
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
 
@@ -334,17 +336,18 @@ typedef struct baton_want_params {
  * Nothing beyond num_tokens tokens is written. May come before the offer. Returns in microseconds. Any thread.
  * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if
  * bytes were moving, once nothing can write into the blocks any more, however long that takes),
- * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI.
+ * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI,
+ * EEXIST (the rank's former want of this key from this engine has not had its event), ESTALL.
  * Until it, and after none, bytes may change in the blocks.
  * With push the producer's ranks write: a want that is given up (deadline, cancel, close) ends once each of them has
  * said that it writes no more. A push takes a lease slot and table room here too (BATON_LEASES, BATON_TABLE_BYTES).
- * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ENOMEM.
+ * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id);
 
 /**
  * Asks that an offer or want ends. Its event comes as ever, as CANCELLED unless it ended otherwise before. An id that
- * has ended is no error. Any thread. Errors: EINVAL (never given), EAGAIN, ESTATE.
+ * has ended is no error. Any thread. Errors: EINVAL (never given), EAGAIN, ESTATE, ESTALL.
  */
 BATON_API int baton_cancel(baton_t *b, baton_id_t id);
 

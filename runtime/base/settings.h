@@ -19,6 +19,7 @@
     X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers kept that came before their offer")                  \
     X(tombstones, "BATON_TOMBSTONES", 4096, 1, 1048576, "ended keys remembered; the oldest go first")                  \
     X(tombstone_ms, "BATON_TOMBSTONE_MS", 60000, 1, 86400000, "how long an ended key is remembered, ms")               \
+    X(close_ms, "BATON_CLOSE_MS", 60000, 1, 86400000, "how long closing waits for its peers, ms")                      \
     X(ttl_ms, "BATON_TTL_MS", 120000, 1, 86400000, "an offer's time to live where the call names none, ms")            \
     X(want_ms, "BATON_WANT_MS", 60000, 1, 86400000, "a want's deadline where the call names none, ms")                 \
     X(handshake_ms, "BATON_HANDSHAKE_MS", 3000, 1, 86400000, "deadline of one round of reading a peer's card, ms")     \
@@ -26,6 +27,7 @@
     X(resend_ms, "BATON_RESEND_MS", 500, 1, 60000, "first pause before an unanswered WANT is sent again, ms")          \
     X(beat_ms, "BATON_BEAT_MS", 500, 1, 60000, "pause between beats to a peer with which there is business, ms")       \
     X(peer_ms, "BATON_PEER_MS", 5000, 10, 86400000, "a peer of another node that is silent this long is lost, ms")     \
+    X(stall_ms, "BATON_STALL_MS", 20000, 10, 86400000, "a turn of the reactor this long means that MPI is stuck, ms")  \
     X(report_early, "BATON_REPORT_EARLY", 0, 0, 1, "1: report at the deadline even where blocks are not quiet yet")    \
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
     X(inflight_bytes, "BATON_INFLIGHT_BYTES", 33554432, 65536, 1099511627776, "bytes in flight, each rank")            \

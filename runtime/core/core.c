@@ -23,12 +23,13 @@ int core_create(const struct core_config *config, struct core **out)
     core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
     core->peers = calloc(d->num_ranks, sizeof *core->peers);
     core->sent_to = calloc(d->num_ranks, sizeof *core->sent_to);
+    core->waits_of = calloc(d->num_ranks, sizeof *core->waits_of);
     core->seen_from = calloc(d->num_ranks, sizeof *core->seen_from);
     core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);
     core->blocked_at = calloc(d->num_ranks, sizeof *core->blocked_at);
     if (core->leases == NULL || core->links == NULL || core->targets == NULL || core->reads_me == NULL ||
-        core->peers == NULL || core->sent_to == NULL || core->seen_from == NULL || core->unsent_to == NULL ||
-        core->blocked_at == NULL) {
+        core->peers == NULL || core->sent_to == NULL || core->seen_from == NULL || core->waits_of == NULL ||
+        core->unsent_to == NULL || core->blocked_at == NULL) {
         core_destroy(core);
         return BATON_ENOMEM;
     }
@@ -62,6 +63,7 @@ void core_destroy(struct core *core)
     free(core->targets);
     free(core->sent_to);
     free(core->seen_from);
+    free(core->waits_of);
     free(core->unsent_to);
     free(core->blocked_at);
     leases_destroy(core->leases);

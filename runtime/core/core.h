@@ -61,6 +61,7 @@ struct core_submit {
     uint32_t engine;   /* index */
     uint32_t num_tickets;
     baton_ticket_t *tickets;   /* malloc'ed, or NULL */
+    uint32_t place;            /* the caller's */
     struct core_submit *spare; /* where BATON_REPORT_EARLY: a second record, for the event that comes early */
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
     baton_event_t event;

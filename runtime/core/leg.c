@@ -40,25 +40,16 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-static const baton_ticket_t *ticket_for(const struct core_submit *s, uint32_t peer)
-{
-    for (uint32_t i = 0; i < s->num_tickets; i++)
-        if (s->tickets[i].rank == peer)
-            return &s->tickets[i];
-    return NULL;
-}
-
 static void send_want(struct core *core, struct leg *leg)
 {
     const struct core_submit *s = leg->want->submit;
     const struct lease *lease = &leg->want->lease;
-    uint64_t due = s->submitted_ns + (uint64_t)s->time_ms * NS_PER_MS;
-    const baton_ticket_t *ticket = ticket_for(s, leg->contact->peer);
+    const baton_ticket_t *ticket = want_ticket(leg->want, leg->contact->peer);
     struct wire_message m = {.type = WIRE_WANT,
                              .want = leg->want->seq,
                              .mode = (uint8_t)s->mode,
                              .asks = ++leg->asks,
-                             .time_left_ms = due > core->now ? (uint32_t)((due - core->now) / NS_PER_MS) + 1 : 1,
+                             .time_left_ms = want_left_ms(core, leg->want),
                              .tokens = s->num_tokens,
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                              .ticket_serial = ticket != NULL ? ticket->serial : 0,

@@ -40,12 +40,18 @@ static struct offer *offer_create(struct core *core, const char *key)
     return o;
 }
 
+static void waiter_free(struct core *core, struct waiter *w)
+{
+    core->num_waiting--;
+    core->waits_of[w->peer]--;
+    free(w);
+}
+
 static void waiter_destroy(struct core *core, struct waiter *w)
 {
     timer_stop(&core->timers, &w->timer);
     DL_DELETE(w->offer->waiters, w);
-    core->num_waiting--;
-    free(w);
+    waiter_free(core, w);
 }
 
 /* Calls visit(core, push, arg) for each push of the offer. Any of them may be gone afterwards. */
@@ -237,6 +243,14 @@ static int seat_bind(struct core *core, struct seat *seat, uint32_t engine)
     return 0;
 }
 
+static struct seat *seat_bound(struct offer *o, uint32_t engine)
+{
+    for (uint32_t i = 0; i < o->num_seats; i++)
+        if (o->seats[i].bound && o->seats[i].engine == engine)
+            return &o->seats[i];
+    return NULL;
+}
+
 /* The seat of that engine, bound to it now if one is named for it or free for any. */
 static int seat_take(struct core *core, struct offer *o, uint32_t engine, struct seat **out)
 {
@@ -300,9 +314,14 @@ static void grant(struct core *core, const struct offer *o, const struct waiter 
     core_send(core, w->peer, &m);
 }
 
+static bool ticket_is(const struct core *core, uint64_t incarnation, uint64_t ticket, uint64_t serial)
+{
+    return ticket == 0 || (ticket == serial && incarnation == core->incarnation);
+}
+
 static bool ticket_names(const struct core *core, const struct waiter *w, uint64_t serial)
 {
-    return w->ticket_serial == 0 || (w->ticket_serial == serial && w->ticket_incarnation == core->incarnation);
+    return ticket_is(core, w->ticket_incarnation, w->ticket_serial, serial);
 }
 
 /* A want meets a reader that is being written to: it asks how far that is, or it is a new attempt. */
@@ -391,14 +410,17 @@ static void reader_close(struct core *core, struct offer *o, struct seat *seat, 
 }
 
 /* A word that a rank needs nothing (more) meets a live offer, which may end by it. */
-static void release(struct core *core, struct offer *o, uint32_t peer, uint64_t want, int32_t error, bool cancelled)
+static void release(struct core *core, struct offer *o, uint32_t peer, uint64_t want, int32_t error, bool asked,
+                    bool cancelled)
 {
-    struct seat *seat;
-    if (seat_take(core, o, core->c.directory->engine_of[peer], &seat) != 0)
-        return; /* no seat: nobody waits for that rank */
+    struct seat *seat = seat_bound(o, core->c.directory->engine_of[peer]);
+    if (seat == NULL && (asked || seat_take(core, o, core->c.directory->engine_of[peer], &seat) != 0))
+        return; /* nobody waits for that rank */
     struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
-    if (want != 0 && r->state == READER_GRANTED && r->want != want)
-        return;                                              /* of an older attempt */
+    if (r->state == READER_GRANTED && r->want != want)
+        return; /* of another attempt */
+    if (r->state == READER_NONE && asked)
+        return; /* its WANT came before it, and met another offer of this key */
     if (r->push != NULL && r->push->state != PUSH_WRITTEN) { /* ends once it is quiet */
         if (cancelled)
             push_cancel(core, r->push, error);
@@ -431,45 +453,67 @@ static void on_waiter(struct core *core, struct timer *t)
         offer_destroy(core, o);
 }
 
-/* Keeps a word of `peer` until the offer comes, in the place of that rank's former one. False: at the limit. */
+static struct waiter *waiter_of(const struct offer *o, uint32_t peer)
+{
+    struct waiter *w;
+    DL_FOREACH(o->waiters, w)
+    {
+        if (w->peer == peer)
+            return w;
+    }
+    return NULL;
+}
+
+/* No rank may take the places of all others. */
+static bool may_wait(const struct core *core, uint32_t peer)
+{
+    uint64_t most = core->c.settings->waiting, each = most / 4 > 0 ? most / 4 : 1;
+    return core->num_waiting < most && core->waits_of[peer] < each;
+}
+
+/* Keeps a word until the offer comes, in the place of that rank's former one. False: at a limit. */
 static bool wait_for_offer(struct core *core, const struct waiter *word, const char *key, uint64_t keep_ms)
 {
     struct offer *o = offer_find(core, key);
-    struct waiter *w = NULL;
-    if (o == NULL && core->num_waiting < core->c.settings->waiting)
+    struct waiter *w = o != NULL ? waiter_of(o, word->peer) : NULL;
+    if (w == NULL && !may_wait(core, word->peer))
+        return false;
+    if (o == NULL)
         o = offer_create(core, key);
     if (o == NULL)
         return false;
-    DL_FOREACH(o->waiters, w)
-    {
-        if (w->peer == word->peer)
-            break;
-    }
     if (w == NULL) {
-        if (core->num_waiting < core->c.settings->waiting)
-            w = calloc(1, sizeof *w);
+        w = calloc(1, sizeof *w);
         if (w == NULL) {
             if (o->waiters == NULL)
                 offer_destroy(core, o);
             return false;
         }
+        *w = *word;
         w->offer = o;
         DL_APPEND(o->waiters, w);
         core->num_waiting++;
+        core->waits_of[w->peer]++;
+    } else {
+        struct waiter kept = *w;
+        *w = *word;
+        w->timer = kept.timer;
+        w->offer = o;
+        w->prev = kept.prev;
+        w->next = kept.next;
     }
-    w->peer = word->peer;
-    w->release = word->release;
-    w->error = word->error;
-    w->want = word->want;
-    w->ticket_incarnation = word->ticket_incarnation;
-    w->ticket_serial = word->ticket_serial;
-    w->asks = word->asks;
-    w->tokens = word->tokens;
-    w->mode = word->mode;
-    w->until_ns = word->until_ns;
-    w->table = word->table;
     timer_arm(&core->timers, &w->timer, core->now + keep_ms * 1000000, on_waiter);
     return true;
+}
+
+/* Where a ticket names an offer that is still in this rank's queue, the tombstone of the former one goes. */
+static struct offer *without_tombstone(struct core *core, struct offer *o, const struct wire_message *m)
+{
+    if (o == NULL || o->state != OFFER_ENDED || m->ticket_incarnation != core->incarnation ||
+        m->ticket_serial <= o->serial)
+        return o;
+    offer_destroy(core, o);
+    return NULL;
 }
 
 static const struct push *push_of(const struct core *core, const struct offer *o, uint32_t peer)
@@ -499,11 +543,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
         nack(core, &word, BATON_ECLOSED, "the producer closes");
         return;
     }
-    if (o != NULL && o->state == OFFER_ENDED && m->ticket_incarnation == core->incarnation &&
-        m->ticket_serial > o->serial) { /* the ticket's offer is still in this rank's queue */
-        offer_destroy(core, o);
-        o = NULL;
-    }
+    o = without_tombstone(core, o, m);
     bool agree = reads != NULL && m->num_readers_bits == n;
     for (uint32_t i = 0; agree && i < n; i++)
         agree = reads[i] == ((m->readers[i / 8] >> (i % 8)) & 1);
@@ -520,27 +560,51 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
         char detail[96];
         snprintf(detail, sizeof detail, "the offer ended: %s", o->error ? baton_strerror(o->error) : "done");
         nack(core, &word, BATON_EGONE, detail);
-    } else if (!wait_for_offer(core, &word, m->key, m->time_left_ms)) {
+    } else if (!wait_for_offer(core, &word, m->key, m->time_left_ms + core->c.settings->resend_ms)) {
         nack(core, &word, BATON_EBUSY, "too many wants wait for their offers");
     }
+}
+
+/* A word about a want that waits here becomes what the offer will find, if it is about that one. */
+static void word_waits(struct core *core, struct offer *o, uint32_t peer, const struct wire_message *m)
+{
+    struct waiter word = {.peer = peer,
+                          .release = true,
+                          .want = m->want,
+                          .error = m->error,
+                          .ticket_incarnation = m->ticket_incarnation,
+                          .ticket_serial = m->ticket_serial};
+    const struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
+    uint64_t keep_ms = core->c.settings->tombstone_ms;
+    if (w != NULL && !w->release && w->want != m->want)
+        return; /* another want of that rank waits */
+    if (w == NULL && m->type != WIRE_RELEASE)
+        return; /* it was about a former offer of this key */
+    if (w != NULL && !w->release) {
+        word.ticket_incarnation = w->ticket_incarnation;
+        word.ticket_serial = w->ticket_serial;
+    }
+    if (m->time_left_ms > keep_ms)
+        keep_ms = m->time_left_ms;
+    if (!wait_for_offer(core, &word, m->key, keep_ms))
+        log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers",
+                 peer);
 }
 
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m)
 {
     struct offer *o = offer_find(core, m->key);
-    bool cancelled = m->type == WIRE_CANCEL, written = false;
+    bool cancelled = m->type == WIRE_CANCEL, asked = m->type != WIRE_RELEASE, written = false;
     if (o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING)) {
         const struct push *push = push_of(core, o, peer);
         written = push != NULL && push->want == m->want && push->state != PUSH_WRITTEN;
     }
+    o = without_tombstone(core, o, m);
     if (o != NULL && o->state == OFFER_LIVE) {
-        release(core, o, peer, m->want, m->error, cancelled);
-    } else if ((o == NULL || o->state == OFFER_AWAITED) && (m->type != WIRE_DONE || m->error != 0)) {
-        /* A good end of an offer that is forgotten says nothing about the next one of that key. */
-        struct waiter word = {.peer = peer, .release = true, .want = m->want, .error = m->error};
-        if (!wait_for_offer(core, &word, m->key, core->c.settings->tombstone_ms))
-            log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers",
-                     peer);
+        if (ticket_is(core, m->ticket_incarnation, m->ticket_serial, o->serial))
+            release(core, o, peer, m->want, m->error, asked, cancelled);
+    } else if (o == NULL || o->state == OFFER_AWAITED) {
+        word_waits(core, o, peer, m);
     }
     if (cancelled && !written) { /* else its push answers when it is quiet */
         struct wire_message closed = {
@@ -576,14 +640,15 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
     while ((w = early) != NULL) {
         DL_DELETE(early, w);
         timer_stop(&core->timers, &w->timer);
-        core->num_waiting--;
-        if (o->state == OFFER_LIVE && w->release)
-            release(core, o, w->peer, w->want, w->error, false);
-        else if (o->state == OFFER_LIVE)
+        bool named = ticket_names(core, w, s->serial), late = w->until_ns < core->now; /* its last word is on its way */
+        if (o->state == OFFER_LIVE && (w->release || late)) {
+            if (named)
+                release(core, o, w->peer, w->want, w->release ? w->error : BATON_ETIMEDOUT, false, false);
+        } else if (o->state == OFFER_LIVE)
             match(core, o, w);
         else if (!w->release)
             nack(core, w, BATON_EGONE, "the offer ended");
-        free(w);
+        waiter_free(core, w);
     }
 }
 
@@ -664,6 +729,18 @@ void offers_shut(struct core *core)
     {
         if (o->state == OFFER_LIVE)
             offer_end(core, o, BATON_STATUS_FAILED, BATON_ECLOSED);
+    }
+    struct offer *awaited, *after;
+    HASH_ITER(hh, core->offers, awaited, after)
+    {
+        struct waiter *w;
+        DL_FOREACH(awaited->waiters, w)
+        {
+            if (!w->release)
+                nack(core, w, BATON_ECLOSED, "the producer closes");
+        }
+        if (awaited->state == OFFER_AWAITED)
+            offer_destroy(core, awaited);
     }
 }
 

@@ -213,9 +213,17 @@ struct leg {
 
 enum want_state { WANT_QUEUED, WANT_ACTIVE, WANT_DRAINING };
 
+/** What one rank wants from one engine has one want at a time. */
+struct want_name {
+    char key[BATON_KEY_MAX];
+    uint32_t engine;
+};
+
 struct want {
     uint64_t seq; /* = the submission's id */
     UT_hash_handle hh;
+    struct want_name name;
+    UT_hash_handle by_name; /* in core->named until it is reported */
     enum want_state state;
     struct core_submit *submit;
     struct link *link;
@@ -258,6 +266,7 @@ struct core {
 
     struct link **links, **targets; /* by engine: whom I read from, whom I write to */
     struct want *wants;             /* by seq */
+    struct want *named;             /* those that have not been reported, by key and engine */
     struct op *ops;
     struct mover *run; /* those that can advance, in turn */
     uint64_t inflight;
@@ -269,6 +278,7 @@ struct core {
     uint32_t num_unsent;
     struct peer **peers; /* by rank; NULL: no business with it yet */
     uint32_t num_lost;
+    uint32_t *waits_of;            /* by rank: its words that wait for their offers */
     uint32_t *sent_to, *seen_from; /* by rank: the number of the last message */
     uint32_t *unsent_to;           /* by rank: how many of them */
     uint64_t *blocked_at;          /* by rank: the last flush in which it took nothing */
@@ -352,6 +362,8 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
                const char *detail);
 void want_leg_fenced(struct core *core, struct want *want);
 void want_leg_closed(struct core *core, struct want *want);
+const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer); /* for that producer rank; NULL: none */
+uint32_t want_left_ms(const struct core *core, const struct want *want);   /* until its deadline; at least 1 */
 bool want_cancel(struct core *core, baton_id_t id);
 void wants_shut(struct core *core);
 void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */

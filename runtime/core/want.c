@@ -11,6 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void unname(struct core *core, struct want *want)
+{
+    if (want->by_name.tbl == NULL)
+        return;
+    HASH_DELETE(by_name, core->named, want);
+    want->by_name.tbl = NULL;
+}
+
 static void want_destroy(struct core *core, struct want *want)
 {
     timer_stop(&core->timers, &want->deadline);
@@ -18,14 +26,35 @@ static void want_destroy(struct core *core, struct want *want)
         leg_free(core, &want->legs[i]);
     core->num_legs -= want->num_legs;
     free(want->legs);
+    unname(core, want);
     if (want->hh.tbl != NULL)
         HASH_DEL(core->wants, want);
     free(want);
 }
 
+const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer)
+{
+    for (uint32_t i = 0; i < want->submit->num_tickets; i++)
+        if (want->submit->tickets[i].rank == peer)
+            return &want->submit->tickets[i];
+    return NULL;
+}
+
+uint32_t want_left_ms(const struct core *core, const struct want *want)
+{
+    uint64_t due = want->submit->submitted_ns + (uint64_t)want->submit->time_ms * 1000000;
+    return due > core->now ? (uint32_t)((due - core->now) / 1000000) + 1 : 1;
+}
+
 static void tell(struct core *core, const struct want *want, uint32_t peer, enum wire_type type, int error)
 {
-    struct wire_message m = {.type = type, .want = want->seq, .error = error};
+    const baton_ticket_t *ticket = want_ticket(want, peer);
+    struct wire_message m = {.type = type,
+                             .want = want->seq,
+                             .error = error,
+                             .time_left_ms = want_left_ms(core, want),
+                             .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
+                             .ticket_serial = ticket != NULL ? ticket->serial : 0};
     memcpy(m.key, want->submit->key, sizeof m.key);
     core_send(core, peer, &m);
 }
@@ -77,8 +106,11 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
 /* Its deadline has passed and its blocks are not quiet. */
 static void want_report(struct core *core, struct want *want)
 {
-    if (!want->reported)
-        want->reported = core_outcome_early(core, want->submit, want->status, want->error, want->peer, want->detail);
+    if (want->reported)
+        return;
+    want->reported = core_outcome_early(core, want->submit, want->status, want->error, want->peer, want->detail);
+    if (want->reported)
+        unname(core, want);
 }
 
 void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer, const char *detail)
@@ -234,6 +266,15 @@ void want_begin(struct core *core, struct want *want)
     }
 }
 
+static struct want *want_named(const struct core *core, const struct core_submit *s)
+{
+    struct want_name name = {.engine = s->engine};
+    struct want *want;
+    memcpy(name.key, s->key, sizeof name.key);
+    HASH_FIND(by_name, core->named, &name, sizeof name, want);
+    return want;
+}
+
 static struct want *want_create(struct core *core, struct core_submit *s)
 {
     struct want *want = calloc(1, sizeof *want);
@@ -242,9 +283,12 @@ static struct want *want_create(struct core *core, struct core_submit *s)
     want->seq = s->id;
     want->submit = s;
     want->peer = -1;
+    want->name.engine = s->engine;
+    memcpy(want->name.key, s->key, sizeof want->name.key);
     HASH_ADD(hh, core->wants, seq, sizeof want->seq, want);
-    if (want->hh.tbl == NULL) {
-        free(want);
+    HASH_ADD(by_name, core->named, name, sizeof want->name, want);
+    if (want->hh.tbl == NULL || want->by_name.tbl == NULL) {
+        want_destroy(core, want);
         return NULL;
     }
     return want;
@@ -254,7 +298,13 @@ void want_submit(struct core *core, struct core_submit *s)
 {
     struct plan_why why = {{0}};
     int error = 0;
-    struct want *want = want_create(core, s);
+    struct want *want = want_named(core, s);
+    if (want != NULL) {
+        snprintf(s->event.detail, sizeof s->event.detail, "want the key again after the event of its former want");
+        core_outcome(core, s, BATON_STATUS_FAILED, BATON_EEXIST);
+        return;
+    }
+    want = want_create(core, s);
     if (want == NULL) {
         core_outcome(core, s, BATON_STATUS_FAILED, BATON_ENOMEM);
         return;

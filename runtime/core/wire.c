@@ -132,9 +132,15 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put_text(w, m->detail, sizeof m->detail);
         break;
     case WIRE_DONE:
+        put_text(w, m->key, BATON_KEY_MAX);
+        put32(w, (uint32_t)m->error);
+        break;
     case WIRE_RELEASE:
         put_text(w, m->key, BATON_KEY_MAX);
         put32(w, (uint32_t)m->error);
+        put32(w, m->time_left_ms);
+        put64(w, m->ticket_incarnation);
+        put64(w, m->ticket_serial);
         break;
     case WIRE_CANCEL:
         put_text(w, m->key, BATON_KEY_MAX);
@@ -220,6 +226,11 @@ static bool get_body(struct reader *r, struct wire_message *m)
     case WIRE_RELEASE:
         get_text(r, m->key, BATON_KEY_MAX);
         m->error = (int32_t)get32(r);
+        if (m->type == WIRE_RELEASE) {
+            m->time_left_ms = get32(r);
+            m->ticket_incarnation = get64(r);
+            m->ticket_serial = get64(r);
+        }
         return m->key[0] != '\0' && m->error <= 0;
     case WIRE_CANCEL:
         get_text(r, m->key, BATON_KEY_MAX);

@@ -110,8 +110,8 @@ struct wire_message {
     /* WANT */
     uint8_t mode;  /* baton_mode_t, not AUTO */
     uint32_t asks; /* how often this want has asked; GRANT, NACK, WRITTEN: the asking that was seen last */
-    uint32_t time_left_ms, tokens;
-    uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket */
+    uint32_t time_left_ms, tokens;              /* RELEASE: time_left_ms */
+    uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket; RELEASE too */
     uint32_t num_readers_bits;                  /* ranks of the consumer's engine */
     uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
     /* GRANT: the producer's lease; WANT in push mode: the consumer's */

@@ -27,12 +27,12 @@ static void unreserve(_Atomic uint32_t *count)
     atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
 }
 
-/* A call has the place of its event, or of the two that BATON_REPORT_EARLY may bring. */
+/* A call has the places of two events: of its end, and of the quiet that may follow it. */
 static bool reserve_call(struct baton *b)
 {
     if (!reserve(&b->open_events, b->num_events))
         return false;
-    if (!b->settings.report_early || reserve(&b->open_events, b->num_events))
+    if (reserve(&b->open_events, b->num_events))
         return true;
     unreserve(&b->open_events);
     return false;
@@ -40,10 +40,10 @@ static bool reserve_call(struct baton *b)
 
 static void unreserve_call(struct baton *b)
 {
-    atomic_fetch_sub_explicit(&b->open_events, b->settings.report_early ? 2 : 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&b->open_events, 2, memory_order_relaxed);
 }
 
-/* The places that an event gives back: all of its call's, but one of two where another event follows or came before. */
+/* The places that an event gives back: both of its call's, or one of them where another follows or came before. */
 static void unreserve_event(struct baton *b, const baton_event_t *e)
 {
     if (e->quarantined || e->type == BATON_EVENT_QUIET)
@@ -64,6 +64,8 @@ static int check_state(const struct baton *b)
         return error_set(BATON_EINVAL, "the context must not be NULL");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "call baton_start first");
+    if (atomic_load_explicit(&b->stalled, memory_order_relaxed))
+        return error_set(BATON_ESTALL, "the reactor has been inside MPI for more than BATON_STALL_MS: poll the events");
     return 0;
 }
 
@@ -117,8 +119,13 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
 static bool hand_over(struct baton *b, struct core_submit *s)
 {
     s->submitted_ns = clock_now_ns();
-    if (!ring_push(b->submits, s))
+    if (s->kind != CORE_CANCEL)
+        calls_enter(b->calls, s);
+    if (!ring_push(b->submits, s)) {
+        if (s->kind != CORE_CANCEL)
+            calls_forget(b->calls, s);
         return false;
+    }
     bell_ring(fabric_bell(b->fabric));
     return true;
 }

@@ -67,6 +67,8 @@ static void context_free(struct baton *b)
     directory_destroy(b->directory);
     pthread_mutex_destroy(&b->snapshot_lock);
     sem_destroy(&b->go);
+    sem_destroy(&b->rest);
+    calls_destroy(b->calls);
     free(b);
 }
 
@@ -81,10 +83,12 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     pthread_mutex_init(&b->snapshot_lock, NULL);
     sem_init(&b->go, 0, 0);
     b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
-    b->num_events = (uint32_t)settings->requests * (settings->report_early ? 2 : 1);
+    b->num_events = 2 * (uint32_t)settings->requests;
     b->events = ring_create(b->num_events);
+    b->calls = calls_create((uint32_t)settings->requests);
+    sem_init(&b->rest, 0, 0);
     b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (b->submits == NULL || b->events == NULL || b->event_fd < 0) {
+    if (b->submits == NULL || b->events == NULL || b->calls == NULL || b->event_fd < 0) {
         context_free(b);
         return NULL;
     }
@@ -299,6 +303,8 @@ int baton_start(baton_t *b)
     if (rc == 0)
         rc = fabric_agree(b->fabric, "core", core_build(b, &l));
     if (rc == 0)
+        rc = fabric_agree(b->fabric, "watchdog", stall_watch_start(b));
+    if (rc == 0)
         rc = fabric_agree(b->fabric, "reactor", reactor_start(b)); /* every rank listens before anyone speaks */
     if (rc != 0) {
         if (local == 0)
@@ -319,6 +325,7 @@ int baton_close(baton_t *b)
     if (b == NULL)
         return error_set(BATON_EINVAL, "b must not be NULL");
     int rc = reactor_stop(b);
+    stall_watch_stop(b);
     if (rc != 0) { /* the thread is inside MPI and uses all of this: leave it, the process is to end */
         fabric_close(b->fabric, 1);
         return error_set(BATON_EPEER, "transfers did not come to rest; leave the process by baton_exit");

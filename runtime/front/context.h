@@ -18,6 +18,7 @@
 #include "base/ring.h"
 #include "base/settings.h"
 #include "core/core.h"
+#include "front/calls.h"
 #include "front/fault.h"
 #include "front/paths.h"
 #include "mpi/fabric.h"
@@ -50,6 +51,7 @@ struct baton {
 
     /* between any thread and the reactor */
     struct ring *submits, *events;
+    struct calls *calls; /* open; the reactor, the watchdog and callers, under its lock */
     uint32_t num_events; /* places for events: BATON_REQUESTS calls' */
     int event_fd;
     _Atomic uint32_t open_events; /* places of events, of calls accepted and not yet polled */
@@ -62,7 +64,15 @@ struct baton {
     bool threaded; /* the thread runs */
     sem_t go;      /* posted once: every rank is ready, or the thread is to stop */
     _Atomic bool stop;
-    bool lost; /* it could not be stopped in order */
+    bool shut;                        /* everything is being ended */
+    uint64_t close_until, census_due; /* while shut */
+    bool restless;                    /* it gave up before all was quiet */
+    bool lost;                        /* a rank, or the control channel: no collective may follow */
+    _Atomic uint64_t turn_ns;         /* when the turn under way began; 0: none */
+    pthread_t watchdog;               /* makes no MPI call: it ends the open calls when a turn does not end */
+    bool watched;
+    sem_t rest; /* posted to end it */
+    _Atomic bool stalled;
     uint64_t turns, sleeps, snapshot_due;
     bool snapshot_stale;
     struct core_submit *held;    /* an ended call whose event found no place yet */
@@ -80,10 +90,17 @@ struct baton {
 int reactor_start(struct baton *b);
 
 /**
- * Ends all transfers and stops: the thread is joined. BATON_EPEER if it does not come to rest within BATON_START_MS:
- * then it is left alone and nothing of it may be freed.
+ * Ends all transfers, waits until every rank has, and stops: the thread is joined. BATON_EPEER if it does not come to
+ * rest within BATON_CLOSE_MS: then nothing that it used may be freed.
  */
 int reactor_stop(struct baton *b);
+
+/** Makes and ends the watchdog. */
+int stall_watch_start(struct baton *b);
+void stall_watch_stop(struct baton *b);
+
+/** Hands an ended call's record to the pollers. False: no place now. Any thread. */
+bool reactor_publish(struct baton *b, struct core_submit *s);
 
 /** One turn. True: something happened. The reactor's, or in caller mode the caller's. */
 bool reactor_turn(struct baton *b);

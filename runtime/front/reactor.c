@@ -90,36 +90,50 @@ static void snapshot(struct baton *b, uint64_t now)
     b->snapshot_stale = false;
 }
 
+/* What the reactor did before (fences, the raised generation) happens before the pop that hands the event out: the
+ * ring's release and acquire. */
+bool reactor_publish(struct baton *b, struct core_submit *s)
+{
+    uint64_t one = 1;
+    if (!ring_push(b->events, s))
+        return false;
+    atomic_fetch_add_explicit(&b->waiting, 1, memory_order_relaxed);
+    ssize_t written = write(b->event_fd, &one, sizeof one); /* fails only when it is readable anyway */
+    (void)written;
+    return true;
+}
+
 static bool hand_out(struct baton *b)
 {
     struct core_submit *s;
-    uint32_t n = 0;
     if (b->held == NULL && !core_has_outcome(b->core))
         return false;
     snapshot(b, clock_now_ns()); /* first, so that who has seen an event sees it counted */
-    while ((s = b->held != NULL ? b->held : core_take(b->core)) != NULL) {
-        /* The ring has a place for each open call, but a poller that was interrupted in its pop may still keep its cell:
-         * then the next turn tries again. What the core did before (fences, the raised generation) happens before the
-         * pop that hands the event out: the ring's release and acquire. */
-        b->held = s;
-        bool leased = (s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH) && !s->event.quarantined;
-        if (!ring_push(b->events, s))
+    while (b->held != NULL || core_has_outcome(b->core)) {
+        if (b->held == NULL) {
+            s = core_take(b->core);
+            bool last = !s->event.quarantined, leased = s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH;
+            if (last && leased)
+                atomic_fetch_sub_explicit(&b->open_leases, 1, memory_order_relaxed);
+            if (!calls_pass(b->calls, s)) {
+                core_submit_free(s);
+                continue;
+            }
+            b->held = s;
+        }
+        /* The ring has places for each open call, but a poller that was interrupted in its pop may still keep its cell:
+         * then the next turn tries again. */
+        if (!reactor_publish(b, b->held))
             break;
         b->held = NULL;
-        if (leased)
-            atomic_fetch_sub_explicit(&b->open_leases, 1, memory_order_relaxed);
-        n++;
     }
-    atomic_fetch_add_explicit(&b->waiting, n, memory_order_relaxed);
-    uint64_t one = 1;
-    ssize_t written = write(b->event_fd, &one, sizeof one); /* fails only when it is readable anyway */
-    (void)written;
     return true;
 }
 
 bool reactor_turn(struct baton *b)
 {
     struct port_event events[EVENTS_A_TURN];
+    atomic_store_explicit(&b->turn_ns, clock_now_ns(), memory_order_release);
     bool active = drain(b);
     int n = paths_progress(b->paths, events, EVENTS_A_TURN);
     if (n < 0) {
@@ -138,6 +152,7 @@ bool reactor_turn(struct baton *b)
     b->snapshot_stale |= active;
     if (b->snapshot_stale && now >= b->snapshot_due)
         snapshot(b, now);
+    atomic_store_explicit(&b->turn_ns, 0, memory_order_release);
     return active;
 }
 
@@ -174,24 +189,70 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
     bell_sleep(fabric_bell(b->fabric), seen, most);
 }
 
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* A rank of this node that is gone will not come any more. Elsewhere only the deadline tells. */
+static bool one_is_gone(const struct baton *b)
+{
+    const struct port *port = paths_port(b->paths);
+    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
+        if (port->alive(port->self, i) == PORT_DEAD)
+            return true;
+    return false;
+}
+
+/*
+ * After core_shut, between turns: 0 where this rank may stop, BATON_EAGAIN where it must go on: until it is quiet, and then
+ * until every rank is, since they may need its answers. BATON_EPEER: it does not come to rest.
+ */
+static int wind_up(struct baton *b, uint64_t now)
+{
+    bool late = now > b->close_until;
+    if (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0)
+        return late ? BATON_EPEER : BATON_EAGAIN;
+    if (b->state != CONTEXT_STARTED || b->lost)
+        return 0; /* where start failed it failed everywhere */
+    if (now >= b->census_due) {
+        b->census_due = now + b->settings.beat_ms * CLOCK_NS_PER_MS;
+        b->lost = core_lost(b->core) > 0 || one_is_gone(b);
+    }
+    int rc = b->lost ? 0 : fabric_leave(b->fabric, late);
+    if (rc == BATON_EAGAIN)
+        return rc;
+    if (rc != 0)
+        log_line(&b->log, LOG_ERROR, "%s", baton_errmsg());
+    b->lost |= rc != 0;
+    return 0;
+}
+
+static void shut(struct baton *b)
+{
+    uint64_t now = clock_now_ns();
+    drain(b);
+    core_shut(b->core, now);
+    b->shut = true;
+    b->close_until = now + b->settings.close_ms * CLOCK_NS_PER_MS;
+}
+
 static void *reactor_main(void *arg)
 {
     struct baton *b = arg;
     uint64_t idle_since = 0;
-    bool shut = false;
     while (sem_wait(&b->go) != 0 && errno == EINTR)
         continue;
     ask_for_slice(&b->settings);
     for (;;) {
         uint32_t seen = bell_look(fabric_bell(b->fabric));
         bool active = reactor_turn(b);
-        if (!shut && atomic_load_explicit(&b->stop, memory_order_acquire)) {
-            drain(b);
-            core_shut(b->core, clock_now_ns());
-            shut = active = true;
+        if (!b->shut && atomic_load_explicit(&b->stop, memory_order_acquire)) {
+            shut(b);
+            active = true;
         }
-        if (shut && core_is_quiet(b->core) && fabric_busy(b->fabric) == 0)
+        int rc = b->shut ? wind_up(b, clock_now_ns()) : BATON_EAGAIN;
+        if (rc != BATON_EAGAIN) {
+            b->restless = rc != 0;
             return NULL;
+        }
         if (active)
             idle_since = 0;
         else if (idle_since == 0)
@@ -216,15 +277,13 @@ int reactor_start(struct baton *b)
 
 static int stop_in_caller(struct baton *b)
 {
-    uint64_t until = clock_now_ns() + b->settings.start_ms * CLOCK_NS_PER_MS;
+    int rc;
     reactor_turn(b);
-    core_shut(b->core, clock_now_ns());
-    while (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0) {
-        if (clock_now_ns() > until)
-            return BATON_EPEER;
-        reactor_turn(b);
-    }
-    return 0;
+    shut(b);
+    while ((rc = wind_up(b, clock_now_ns())) == BATON_EAGAIN)
+        if (!reactor_turn(b))
+            sched_yield();
+    return rc;
 }
 
 int reactor_stop(struct baton *b)
@@ -234,13 +293,15 @@ int reactor_stop(struct baton *b)
     if (!b->threaded)
         return stop_in_caller(b);
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until); /* what pthread_timedjoin_np counts by */
-    until.tv_sec += (time_t)(b->settings.start_ms / 1000) + 1;
+    clock_gettime(CLOCK_REALTIME, &until);                        /* what pthread_timedjoin_np counts by */
+    if (!atomic_load_explicit(&b->stalled, memory_order_relaxed)) /* else it will not come back */
+        until.tv_sec += (time_t)(b->settings.close_ms / 1000);
+    until.tv_sec += 2;
     atomic_store_explicit(&b->stop, true, memory_order_release);
     sem_post(&b->go); /* where start failed after the thread was made */
     bell_ring(fabric_bell(b->fabric));
     if (pthread_timedjoin_np(b->thread, NULL, &until) != 0)
         return BATON_EPEER;
     b->threaded = false;
-    return 0;
+    return b->restless ? BATON_EPEER : 0;
 }

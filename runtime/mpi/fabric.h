@@ -114,6 +114,13 @@ struct fabric_counts fabric_counts(const struct fabric *f);
 int fabric_progress(struct fabric *f, struct port_event *events, int max);
 
 /**
+ * A barrier of all ranks that does not block: 0 when every rank has called it, BATON_EAGAIN before. Call it until then,
+ * making progress between. With `late` it gives up: BATON_ETIMEDOUT, and rank 0 names those that did not come. After any
+ * other error than BATON_EAGAIN only fabric_close with `lost` may follow.
+ */
+int fabric_leave(struct fabric *f, bool late);
+
+/**
  * Frees windows (overlay, then shared) and communicators, finalises MPI where fabric_open initialised it. With `lost`
  * (a peer is lost, or the reactor could not be stopped) frees no window and returns BATON_EPEER. Collective otherwise.
  */

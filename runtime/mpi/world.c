@@ -83,23 +83,20 @@ static void name_silent_ranks(const struct world *w, char *text, size_t size)
         snprintf(text + at, size - at, " and %d more", silent - NAMED_RANKS);
 }
 
-/* The deadline passed. Requests stay open in MPI, so nothing collective is possible any more. */
-static int give_up(struct world *w, const char *step)
+int world_give_up(struct world *w, const char *step, uint64_t limit_ms, const char *setting)
 {
     w->lost = true;
     if (w->rank != 0)
-        return error_set(BATON_ETIMEDOUT,
-                         "step '%s': not all ranks came within %" PRIu64 " ms (BATON_START_MS); rank 0 names them",
-                         step, w->settings.start_ms);
+        return error_set(BATON_ETIMEDOUT, "step '%s': not all ranks came within %" PRIu64 " ms (%s); rank 0 names them",
+                         step, limit_ms, setting);
     char silent[128];
     name_silent_ranks(w, silent, sizeof silent);
     if (silent[0] == '\0')
         snprintf(silent, sizeof silent, "none, but some did not answer afterwards");
-    log_line(w->log, LOG_ERROR, "step '%s' was not completed within %" PRIu64 " ms; silent ranks: %s", step,
-             w->settings.start_ms, silent);
-    return error_set(BATON_ETIMEDOUT,
-                     "step '%s': not completed within %" PRIu64 " ms (BATON_START_MS); silent ranks: %s", step,
-                     w->settings.start_ms, silent);
+    log_line(w->log, LOG_ERROR, "step '%s' was not completed within %" PRIu64 " ms; silent ranks: %s", step, limit_ms,
+             silent);
+    return error_set(BATON_ETIMEDOUT, "step '%s': not completed within %" PRIu64 " ms (%s); silent ranks: %s", step,
+                     limit_ms, setting, silent);
 }
 
 static int refuse_lost(const char *step)
@@ -127,23 +124,25 @@ int world_begin(struct world *w, const char *step)
     return 0;
 }
 
-/* One look: done where the collective is complete here and, at rank 0, every rank's arrival was received. */
-static int test_step(struct world *w, MPI_Request *request, bool *done)
+int world_look(struct world *w, MPI_Request *request)
 {
     int over = 0, told = 1;
     int rc = MPI_Test(request, &over, MPI_STATUS_IGNORE);
     if (rc == MPI_SUCCESS && w->rank != 0)
         rc = MPI_Test(&w->announcement, &told, MPI_STATUS_IGNORE);
-    if (rc != MPI_SUCCESS)
+    if (rc != MPI_SUCCESS) {
+        w->lost = true;
         return world_mpi_error(BATON_EMPI, "a collective step", rc);
+    }
     if (w->rank == 0) {
         int error = collect_arrivals(w);
-        if (error)
+        if (error) {
+            w->lost = true;
             return error;
+        }
         told = w->first_silent == w->size;
     }
-    *done = over && told;
-    return 0;
+    return over && told ? 0 : BATON_EAGAIN;
 }
 
 int world_finish(struct world *w, const char *step, int rc, MPI_Request *request)
@@ -154,16 +153,11 @@ int world_finish(struct world *w, const char *step, int rc, MPI_Request *request
     }
     uint64_t deadline = clock_now_ns() + w->settings.start_ms * CLOCK_NS_PER_MS;
     for (unsigned polls = 0;; polls++) {
-        bool done = false;
-        int error = test_step(w, request, &done);
-        if (error) {
-            w->lost = true;
+        int error = world_look(w, request);
+        if (error != BATON_EAGAIN)
             return error;
-        }
-        if (done)
-            return 0;
         if (clock_now_ns() > deadline)
-            return give_up(w, step);
+            return world_give_up(w, step, w->settings.start_ms, "BATON_START_MS");
         world_pause(polls);
     }
 }

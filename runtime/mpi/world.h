@@ -76,6 +76,14 @@ int world_begin(struct world *w, const char *step);
 /** Polls the step's request until the deadline. `rc` is what the call that started it returned. */
 int world_finish(struct world *w, const char *step, int rc, MPI_Request *request);
 
+/**
+ * One look at a step: 0 where the collective is complete here and, at rank 0, every rank's arrival was received;
+ * BATON_EAGAIN where it is not yet.
+ */
+int world_look(struct world *w, MPI_Request *request);
+/** The step's deadline, which `setting` gives, has passed: its requests stay open in MPI, and the world is lost. */
+int world_give_up(struct world *w, const char *step, uint64_t limit_ms, const char *setting);
+
 /** MPI_Iallgather of `bytes` bytes a rank, as one step. */
 int world_allgather(struct world *w, const char *step, const void *in, int bytes, void *out);
 

@@ -4,10 +4,11 @@
  * to every decode rank, which wants each request and looks at every byte of it. Blocks are overwritten the moment that
  * their event says they are free, and looked at again when they are taken next.
  *
- *   job VICTIM pull|push kill|stop REQUESTS
+ *   job VICTIM pull|push REQUESTS full|contained
  *
- * Each surviving rank prints one line, and its exit status is 0 only if what touches no victim was all done and right,
- * every other call ended in time, no accepted byte was wrong and nothing was written into free blocks.
+ * Each surviving rank prints one line to stdout, and its exit status is 0 only if every call ended in time, no accepted
+ * byte was wrong, nothing was written into free blocks, and, where the promise is "full", what touches no victim was
+ * all done. Where it is "contained", MPI may be stuck in an operation on the victim: then it is enough that all is told.
  */
 #include <mpi.h>
 #include <poll.h>
@@ -52,6 +53,7 @@ static struct {
     struct slot slots[PEERS_MAX * SLOTS];
     uint32_t next[PEERS_MAX], open;
     uint32_t done, failed, expired, wrong, late, lost_good;
+    bool contained, stalled; /* what is promised; the reactor is stuck: nothing new can begin */
 } job;
 
 static double now_ms(void)
@@ -59,6 +61,14 @@ static double now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void check(int rc, const char *what)
+{
+    if (rc == 0)
+        return;
+    fprintf(stderr, "rank %d: %s: %s\n", job.rank, what, baton_errmsg());
+    exit(3);
 }
 
 static bool produces(void)
@@ -157,10 +167,12 @@ static void begin(struct slot *s)
                                                .user = s},
                         &s->id);
     }
-    if (rc != 0) {
-        fprintf(stderr, "rank %d: %s\n", job.rank, baton_errmsg());
-        exit(3);
+    if (rc == BATON_ESTALL && job.contained) {
+        s->busy = false;
+        job.stalled = true;
+        return;
     }
+    check(rc, "begin");
     job.open++;
 }
 
@@ -181,7 +193,8 @@ static void ended(struct slot *s, const baton_event_t *e)
         fprintf(stderr, "rank %d: %s ended after %.0f ms\n", job.rank, e->key, took);
         job.late++;
     }
-    if (!good && !touches_victim(s->peer)) {
+    job.stalled |= e->error == BATON_ESTALL;
+    if (!good && !touches_victim(s->peer) && !job.contained) {
         fprintf(stderr, "rank %d: %s with rank %d ended as %s: %s\n", job.rank, e->key, rank_of(s->peer),
                 baton_errname(e->error), e->detail);
         job.lost_good++;
@@ -205,7 +218,7 @@ static void take(const baton_event_t *e)
 static bool more(void)
 {
     bool left = false;
-    for (uint32_t i = 0; i < job.peers * SLOTS; i++) {
+    for (uint32_t i = 0; i < job.peers * SLOTS && !job.stalled; i++) {
         struct slot *s = &job.slots[i];
         if (!s->busy && job.next[s->peer] < job.requests)
             begin(s);
@@ -227,14 +240,6 @@ static void run(void)
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
-
-static void check(int rc, const char *what)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", job.rank, what, baton_errmsg());
-    exit(3);
-}
 
 static void open_all(void)
 {
@@ -285,12 +290,13 @@ int main(int argc, char **argv)
     int level, pids[2 * PEERS_MAX], pid = (int)getpid();
     if (argc != 5)
         return 2;
+    job.contained = strcmp(argv[4], "contained") == 0;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.size);
     job.victim = atoi(argv[1]);
     job.mode = strcmp(argv[2], "push") == 0 ? BATON_MODE_PUSH : BATON_MODE_PULL;
-    job.requests = (uint32_t)atoi(argv[4]);
+    job.requests = (uint32_t)atoi(argv[3]);
     job.peers = (uint32_t)job.size / 2;
     MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD);
     check(baton_role_from_env(&job.me), "role");
@@ -302,9 +308,10 @@ int main(int argc, char **argv)
     }
     baton_stats_t stats;
     baton_stats(job.baton, &stats);
-    fprintf(stderr, "rank %d: %u done, %u failed, %u expired; %u wrong, %u late, %u lost without need; %u lost peers\n",
-            job.rank, job.done, job.failed, job.expired, job.wrong, job.late, job.lost_good,
-            (unsigned)stats.peers_lost);
+    printf("rank %d: %u done, %u failed, %u expired; %u wrong, %u late, %u lost without need; %u lost peers%s\n",
+           job.rank, job.done, job.failed, job.expired, job.wrong, job.late, job.lost_good, (unsigned)stats.peers_lost,
+           job.stalled ? "; stuck" : "");
+    fflush(stdout);
     meet(pids[job.victim]);
     int closed = baton_close(job.baton);
     if (closed != BATON_EPEER && closed != 0)

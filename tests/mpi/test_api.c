@@ -386,6 +386,94 @@ static void every_call_has_its_end(void)
     down(&f);
 }
 
+/* Nobody offers what is wanted, nobody wants what is offered, and the last rank comes late: all leave in order. */
+static void closes_with_calls_open(void)
+{
+    struct fixture f;
+    char key[32];
+    uint32_t blocks[2] = {1, 2};
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    snprintf(key, sizeof key, "o%d", harness.rank);
+    if (f.producer)
+        offer(&f, key, blocks, 20, 60000);
+    snprintf(key, sizeof key, "w%d", harness.rank);
+    if (f.consumer)
+        want(&f, key, blocks, 20, 60000);
+    usleep(50000); /* it has been granted a place to wait, or has not: both happen */
+    if (harness.rank == harness.size - 1)
+        usleep(300000);
+    double began = now_ms();
+    down(&f);
+    CHECK(now_ms() - began < 5000);
+}
+
+/* One reactor stands still: its calls are told within BATON_STALL_MS and a little, and it goes on afterwards. */
+static void a_stalled_reactor_is_told(void)
+{
+    struct fixture f;
+    uint32_t from[2] = {1, 2}, to[2] = {9, 5};
+    setenv("BATON_STALL_MS", "200", 1);
+    setenv("BATON_FAULT", "stall@send.GRANT#1+1200/0", 1);
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    unsetenv("BATON_STALL_MS");
+    unsetenv("BATON_FAULT");
+    bool stalls = harness.rank == 0;
+    double began = now_ms();
+    int expected = 0, quiet = 0, told = 0;
+    if (f.producer)
+        walk(&f, from, 20, 1, true);
+    if (f.producer)
+        expected += offer(&f, "k", from, 20, 10000) != 0;
+    if (f.consumer)
+        expected += want(&f, "k", to, 20, 10000) != 0;
+    for (int i = 0; i < expected + quiet; i++) {
+        baton_event_t e = next_event(&f);
+        if (e.type == BATON_EVENT_QUIET || !stalls) {
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+            CHECK(!e.quarantined);
+            continue;
+        }
+        CHECK_EQ(e.error, BATON_ESTALL);
+        CHECK(e.quarantined);
+        CHECK_HAS(e.detail, "inside MPI");
+        CHECK(now_ms() - began < 1000);
+        quiet++;
+        told++;
+    }
+    CHECK_EQ(told, stalls ? expected : 0);
+    if (f.consumer && !stalls)
+        CHECK_EQ(walk(&f, to, 20, 1, false), 0);
+    down(&f);
+}
+
+/* While it stands still nothing new is taken. */
+static void a_stalled_reactor_takes_nothing(void)
+{
+    struct fixture f;
+    uint32_t from[2] = {1, 2};
+    baton_offer_params_t o = {.key = "later", .blocks = from, .num_blocks = 2, .num_tokens = 20, .ttl_ms = 10};
+    setenv("BATON_STALL_MS", "100", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+1500", 1);
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    unsetenv("BATON_STALL_MS");
+    unsetenv("BATON_FAULT");
+    if (f.consumer) {
+        baton_id_t w = want(&f, "k", from, 20, 400), id;
+        ends(&f, w, BATON_STATUS_FAILED, BATON_ESTALL);
+        CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ESTALL);
+        CHECK_HAS(baton_errmsg(), "BATON_STALL_MS");
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.type, BATON_EVENT_QUIET);
+        CHECK_EQ(e.id, w);
+        int rc;
+        for (double until = now_ms() + 1000; (rc = baton_offer(f.b, &o, NULL, &id)) != 0 && now_ms() < until;)
+            usleep(1000); /* the watchdog looks four times in BATON_STALL_MS */
+        if (CHECK_EQ(rc, 0))
+            ends(&f, id, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    }
+    down(&f);
+}
+
 static void full_is_told(void)
 {
     struct fixture f;
@@ -555,10 +643,13 @@ int main(int argc, char **argv)
         RUN(moves_every_byte);
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);
+        RUN(closes_with_calls_open);
+        RUN(a_stalled_reactor_is_told);
     }
     mode = BATON_MODE_AUTO;
     RUN(two_contexts_work_side_by_side);
     RUN(refuses_bad_calls);
+    RUN(a_stalled_reactor_takes_nothing);
     RUN(full_is_told);
     RUN(caches_that_differ_are_named);
     RUN(ranks_that_contradict_fail_together);

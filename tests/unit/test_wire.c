@@ -70,8 +70,12 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
             fill_text(m.detail, sizeof m.detail, 'd');
         }
         break;
-    case WIRE_DONE:
     case WIRE_RELEASE:
+        m.time_left_ms = x == MOST ? UINT32_MAX : 0;
+        m.ticket_incarnation = m.ticket_serial = x == MOST ? UINT64_MAX : 0;
+        m.error = x == MOST ? 0 : INT32_MIN;
+        break;
+    case WIRE_DONE:
         m.error = x == MOST ? 0 : INT32_MIN;
         break;
     case WIRE_CLOSED:
@@ -440,12 +444,14 @@ static struct wire_message recognisable(enum wire_type type)
     if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE) {
         strcpy(m.key, "req-7");
     }
-    if (type == WIRE_WANT) {
-        m.mode = BATON_MODE_PULL;
+    if (type == WIRE_WANT || type == WIRE_RELEASE) {
         m.time_left_ms = 0x31323334;
-        m.tokens = 0x41424344;
         m.ticket_incarnation = UINT64_C(0x5152535455565758);
         m.ticket_serial = UINT64_C(0x6162636465666768);
+    }
+    if (type == WIRE_WANT) {
+        m.mode = BATON_MODE_PULL;
+        m.tokens = 0x41424344;
         m.num_readers_bits = 11;
         m.readers[0] = 0x81;
         m.readers[1] = 0x05;
@@ -496,10 +502,10 @@ static void version_1_messages_stay_as_they_are(void **state)
                         "00000000 f3ffffff",
         [WIRE_CLOSED] = "424d0106 25000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                         "24232221 02",
-        [WIRE_RELEASE] = "424d0107 68000000 08070605 04030201 18171615 14131211 94939291 00000000 "
+        [WIRE_RELEASE] = "424d0107 7c000000 08070605 04030201 18171615 14131211 94939291 00000000 "
                          "00000000 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
-                         "00000000 f3ffffff",
+                         "00000000 f3ffffff 34333231 58575655 54535251 68676665 64636261",
         [WIRE_WRITTEN] = "424d0108 94000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                          "24232221 a4a3a2a1 f3ffffff 88878685 84838281 676f6e65 00000000 00000000 "
                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "

@@ -163,13 +163,13 @@ static bool takes_from(struct storm *s, uint32_t consumer_rank, uint32_t produce
     return reads[d->index_of[consumer_rank]];
 }
 
-/* Whether that rank has a want of the offer that ended well: done, or with nothing needed. */
+/* Whether that rank has a want that ended well with this very offer's bytes, or needed nothing. */
 static bool was_served(const struct storm *s, const struct storm_call *o, uint32_t rank)
 {
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
         if (c->is_want && c->rank == rank && c->key == o->key && c->engine == o->engine && c->ended &&
-            c->status == BATON_STATUS_DONE)
+            c->status == BATON_STATUS_DONE && (c->tokens == 0 || c->from[o->rank] == o->number))
             return true;
     }
     return false;
@@ -233,8 +233,11 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     storm_cover_end(c);
     check_time(s, c);
     memset(source, 0, sizeof source);
-    if (c->is_want && c->status == BATON_STATUS_DONE && c->tokens > 0)
+    if (c->is_want && c->status == BATON_STATUS_DONE && c->tokens > 0) {
         each(s, c, is_right, 0);
+        c->from = malloc(sizeof source);
+        memcpy(c->from, source, sizeof source);
+    }
     if (!c->is_want && c->status == BATON_STATUS_DONE)
         check_offer_done(s, c);
     if (!c->quarantined)

@@ -188,8 +188,10 @@ void storm_free(struct storm *s)
         free(s->ranks[i].owner);
         free(s->ranks[i].block_of);
     }
-    for (uint32_t i = 0; i < s->num_calls; i++)
+    for (uint32_t i = 0; i < s->num_calls; i++) {
         free(s->calls[i].blocks);
+        free(s->calls[i].from);
+    }
     free(s->calls);
     storm_drop_all(s);
     directory_destroy(s->directory);

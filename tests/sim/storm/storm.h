@@ -44,6 +44,7 @@ struct storm_call {
     int error;
     uint64_t submitted_ns, time_ns, ended_ns; /* time_ns: its time to live or deadline */
     uint32_t *blocks;
+    uint32_t *from; /* want, done: by producer rank, the offer whose bytes came */
 };
 
 struct storm_rank {

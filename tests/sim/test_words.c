@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Words that are about another offer, or another want, than the one that is there: an old end, an early release, the
+ * second of two wants, more of them than there is room for. */
+#include "with_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "core/state.h"
+
+static const struct world_engine one_to_one[] = {
+    {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+    {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32},
+};
+static const struct world_engine one_to_two[] = {
+    {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+    {.name = "D0", .tp = 1, .heads_total = 4, .num_blocks = 32},
+    {.name = "D1", .tp = 1, .heads_total = 4, .num_blocks = 32},
+};
+static const struct world_engine replicas[] = {
+    /* both hold the one head: one of them is idle */
+    {.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 8},
+    {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 8},
+};
+
+static baton_mode_t mode; /* of all wants: every test runs in both */
+
+#define WORLD(w, engines)                                                                                              \
+    struct world w;                                                                                                    \
+    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
+    w.mode = mode
+
+#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
+    do {                                                                                                               \
+        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
+        assert_non_null(ended_);                                                                                       \
+        assert_int_equal(ended_->status, wanted_status);                                                               \
+        assert_int_equal(ended_->error, wanted_error);                                                                 \
+    } while (0)
+
+#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
+
+/* The first offer is taken back at every moment of the transfer, and its key is offered anew the moment that it ended:
+ * the second offer ends by a want that got its bytes, and by nothing else. */
+static void test_an_old_end_meets_the_next_offer(void **state)
+{
+    (void)state;
+    unsigned by_first = 0, by_second = 0;
+    for (uint64_t at = 0; at < 8 * MS; at += MS / 10) {
+        WORLD(w, one_to_one);
+        w.chunk = 128;
+        baton_id_t warm = world_want(&w, 1, "P", "warm", 0, 1, 8, 1);
+        world_run(&w, 20 * MS);
+        assert_non_null(world_event(&w, 1, warm));
+        world_fill(&w, 0, 1, 0, 1, 32);
+        world_fill(&w, 0, 2, 8, 1, 32);
+        baton_id_t a = world_offer(&w, 0, "key", 0, 1, 32, 5000);
+        baton_id_t first = world_want(&w, 1, "P", "key", 0, 1, 32, 5000);
+        world_run(&w, w.now + at);
+        world_cancel(&w, 0, a);
+        while (world_event(&w, 0, a) == NULL)
+            world_run(&w, w.now + MS / 100);
+        baton_id_t b = world_offer(&w, 0, "key", 8, 1, 32, 5000);
+        world_run(&w, w.now + 30 * MS);
+        const baton_event_t *e = world_event(&w, 1, first);
+        assert_non_null(e);
+        if (e->status == BATON_STATUS_DONE && world_wrong(&w, 1, 2, 0, 1, 32) == 0) {
+            DONE(&w, 0, b);
+            by_first++;
+        } else {
+            if (e->status == BATON_STATUS_DONE)
+                assert_int_equal(world_wrong(&w, 1, 1, 0, 1, 32), 0);
+            assert_null(world_event(&w, 0, b));
+            baton_id_t second = world_want(&w, 1, "P", "key", 8, 1, 32, 5000);
+            world_run(&w, w.now + 30 * MS);
+            DONE(&w, 1, second);
+            DONE(&w, 0, b);
+            assert_int_equal(world_wrong(&w, 1, 2, 8, 1, 32), 0);
+            by_second++;
+        }
+        world_fini(&w);
+    }
+    assert_true(by_second > 20);
+    assert_true(by_first > 0);
+}
+
+/* One rank has one want of a key from an engine at a time: an offer serves it once. */
+static void test_two_wants_of_one_key(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    world_fill(&w, 0, 3, 0, 1, 8);
+    baton_id_t a = world_want(&w, 1, "P", "key", 0, 1, 8, 5000), b = world_want(&w, 1, "P", "key", 4, 1, 8, 5000);
+    baton_id_t other = world_want(&w, 1, "P", "kez", 8, 1, 8, 5000);
+    world_run(&w, 50 * MS);
+    ENDED(&w, 1, b, BATON_STATUS_FAILED, BATON_EEXIST);
+    assert_null(world_event(&w, 1, a));
+    world_cancel(&w, 1, a);
+    world_run(&w, 100 * MS);
+    ENDED(&w, 1, a, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    baton_id_t c = world_want(&w, 1, "P", "key", 4, 1, 8, 5000);
+    world_run(&w, 150 * MS);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 5000), p = world_offer(&w, 0, "kez", 0, 1, 8, 5000);
+    world_run(&w, 200 * MS);
+    DONE(&w, 1, c);
+    DONE(&w, 1, other);
+    DONE(&w, 0, o);
+    DONE(&w, 0, p);
+    assert_int_equal(world_wrong(&w, 1, 3, 4, 1, 8), 0);
+    world_fini(&w);
+}
+
+/* A rank that the want does not need hears so before its offer, and remembers it as long as the want lasts. */
+static void test_a_release_lasts_as_long_as_its_want(void **state)
+{
+    (void)state;
+    WORLD(w, replicas);
+    w.settings.tombstone_ms = 50;
+    baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 5000), o[2];
+    world_run(&w, 1000 * MS);
+    for (uint32_t i = 0; i < 2; i++)
+        o[i] = world_offer(&w, i, "key", 0, 1, 8, 60000);
+    world_run(&w, 3000 * MS);
+    DONE(&w, 2, d);
+    DONE(&w, 0, o[0]);
+    DONE(&w, 1, o[1]);
+    world_fini(&w);
+}
+
+/* The same where that rank still remembers the end of the key's former offer: the ticket says which one is meant. */
+static void test_a_release_by_ticket_outlives_the_tombstone(void **state)
+{
+    (void)state;
+    for (uint32_t idle = 0; idle < 2; idle++) {
+        WORLD(w, replicas);
+        baton_id_t former = world_offer(&w, idle, "key", 0, 1, 8, 10);
+        world_run(&w, 30 * MS);
+        ENDED(&w, idle, former, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        baton_ticket_t ticket = {.rank = idle, .incarnation = 1000 + idle, .serial = former + 2};
+        baton_id_t d = world_want_ticket(&w, 2, "P", "key", 0, 1, 8, 5000, &ticket);
+        world_run(&w, 60 * MS);
+        baton_id_t o[2];
+        o[idle] = world_offer(&w, idle, "key", 0, 1, 8, 60000);
+        assert_int_equal(o[idle], ticket.serial);
+        o[!idle] = world_offer(&w, !idle, "key", 0, 1, 8, 60000);
+        world_run(&w, 200 * MS);
+        DONE(&w, 2, d);
+        DONE(&w, 0, o[0]);
+        DONE(&w, 1, o[1]);
+        world_fini(&w);
+    }
+}
+
+/* And a release that names another offer than this one says nothing about it. */
+static void test_a_release_of_another_offer_is_no_release(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        WORLD(w, replicas);
+        uint32_t rank = i / 2;
+        bool first = i % 2; /* the release comes before the offer, or after it */
+        baton_ticket_t ticket = {.rank = rank, .incarnation = 1000 + rank, .serial = 99};
+        baton_id_t o[2];
+        for (uint32_t step = 0; step < 2; step++) {
+            if (first == (step == 0))
+                world_want_ticket(&w, 2, "P", "key", 0, 1, 0, 5000, &ticket); /* needs nothing: tells both */
+            else
+                for (uint32_t r = 0; r < 2; r++)
+                    o[r] = world_offer(&w, r, "key", 0, 1, 8, 60000);
+            world_run(&w, 50 * MS + step * 50 * MS);
+        }
+        assert_null(world_event(&w, rank, o[rank]));
+        DONE(&w, !rank, o[!rank]);
+        world_fini(&w);
+    }
+}
+
+/* One rank may take a quarter of the places in which wants wait for their offers; it hears that it is too many. */
+static void test_one_rank_leaves_room_for_others(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"k0", "k1", "k2", "k3", "k4"};
+    WORLD(w, one_to_two);
+    w.settings.waiting = 8;
+    baton_id_t greedy[5], o[5];
+    for (uint32_t i = 0; i < 5; i++)
+        greedy[i] = world_want(&w, 1, "P", keys[i], 2 * i, 1, 8, 20000);
+    world_run(&w, 50 * MS);
+    assert_int_equal(w.ranks[0].core->waits_of[1], 2);
+    assert_int_equal(w.ranks[0].core->num_waiting, 2);
+    baton_id_t modest = world_want(&w, 2, "P", "mine", 0, 1, 8, 20000);
+    world_run(&w, 100 * MS);
+    assert_int_equal(w.ranks[0].core->num_waiting, 3);
+    baton_id_t mine = world_offer(&w, 0, "mine", 0, 1, 8, 20000);
+    world_run(&w, 120 * MS);
+    DONE(&w, 2, modest);
+    DONE(&w, 0, mine);
+    for (uint32_t i = 0; i < 5; i++)
+        o[i] = world_offer(&w, 0, keys[i], 0, 1, 8, 20000);
+    world_run(&w, 15000 * MS);
+    for (uint32_t i = 0; i < 5; i++) {
+        DONE(&w, 1, greedy[i]);
+        DONE(&w, 0, o[i]);
+    }
+    assert_int_equal(w.ranks[0].core->num_waiting, 0);
+    assert_int_equal(w.ranks[0].core->waits_of[1], 0);
+    world_fini(&w);
+}
+
+static int no_last_words(struct world *w, const struct world_message *m)
+{
+    (void)w;
+    return m->m.type != WIRE_DONE && m->m.type != WIRE_CANCEL && m->m.type != WIRE_RELEASE;
+}
+
+/* The want is over when the offer comes, and the word of it was lost: the offer need not wait for it either. */
+static void test_a_want_past_its_deadline_is_over(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.rule = no_last_words;
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 50);
+    world_run(&w, 100 * MS);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    world_run(&w, 110 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETIMEDOUT);
+    w.rule = NULL; /* a push ends once its cancel is answered */
+    world_run(&w, 10000 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    world_fini(&w);
+}
+
+static void test_closing_answers_those_that_wait(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 60000);
+    world_run(&w, 50 * MS);
+    assert_null(world_event(&w, 1, d));
+    core_shut(w.ranks[0].core, w.now);
+    world_run(&w, 60 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ECLOSED);
+    assert_true(core_is_quiet(w.ranks[0].core));
+    world_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_old_end_meets_the_next_offer),
+        cmocka_unit_test(test_two_wants_of_one_key),
+        cmocka_unit_test(test_a_release_lasts_as_long_as_its_want),
+        cmocka_unit_test(test_a_release_by_ticket_outlives_the_tombstone),
+        cmocka_unit_test(test_a_release_of_another_offer_is_no_release),
+        cmocka_unit_test(test_one_rank_leaves_room_for_others),
+        cmocka_unit_test(test_a_want_past_its_deadline_is_over),
+        cmocka_unit_test(test_closing_answers_those_that_wait),
+    };
+    mode = BATON_MODE_PULL;
+    int failed = cmocka_run_group_tests_name("pull", tests, NULL, NULL);
+    mode = BATON_MODE_PUSH;
+    return failed + cmocka_run_group_tests_name("push", tests, NULL, NULL);
+}
