@@ -200,7 +200,10 @@ typedef struct baton_tensor {
     baton_strides_t stride;
 } baton_tensor_t;
 
-/** What one rank's cache holds, and where. The tensors are copied by the calls that take a geometry. */
+/**
+ * What one rank's cache holds, and where. The tensors are copied by the calls that take a geometry. One block of all
+ * tensors together has less than 2^32 elements.
+ */
 typedef struct baton_geometry {
     char model[BATON_NAME_MAX];                      /**< the model's id, compared exactly */
     char dtype[BATON_DTYPE_MAX];                     /**< "bf16" say, compared exactly */

@@ -67,6 +67,17 @@ static uint64_t span_of(const baton_geometry_t *g, const baton_strides_t *s)
     return span;
 }
 
+/* Copy programs count in 32 bits, and merged loops may count all of one block's elements over all tensors. */
+static bool block_is_countable(const baton_geometry_t *g)
+{
+    uint64_t elements = g->num_tensors;
+    const uint32_t counts[] = {g->planes, g->head_count, g->block_tokens, g->head_size};
+    for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (__builtin_mul_overflow(elements, (uint64_t)counts[i], &elements))
+            return false;
+    return elements <= UINT32_MAX;
+}
+
 static int check_sizes(const baton_geometry_t *g, struct plan_why *why)
 {
     if (memchr(g->model, '\0', sizeof g->model) == NULL || memchr(g->dtype, '\0', sizeof g->dtype) == NULL)
@@ -87,6 +98,9 @@ static int check_sizes(const baton_geometry_t *g, struct plan_why *why)
         return why_set(why, BATON_EINVAL, "layer_count", g->layer_count, "layers must lie within layers_total");
     if (g->num_tensors == 0 || g->num_tensors > BATON_TENSORS_MAX || g->tensors == NULL)
         return why_set(why, BATON_EINVAL, "num_tensors", g->num_tensors, "must be 1 to 512");
+    if (!block_is_countable(g))
+        return why_set(why, BATON_EINVAL, "block_tokens", g->block_tokens,
+                       "one block of all tensors must have less than 2^32 elements");
     return 0;
 }
 
