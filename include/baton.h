@@ -294,6 +294,8 @@ typedef struct baton_offer_params {
     uint32_t num_attach;
     uint32_t flags; /**< 0 */
     void *user;     /**< handed back in the event */
+    const char *base_key; /**< what offer and want meet by, where the two sides call the request by different keys (say,
+                               a suffix of their own); events still carry `key`. NULL: the key itself */
 } baton_offer_params_t;
 
 /**
@@ -332,6 +334,7 @@ typedef struct baton_want_params {
     uint32_t num_tickets;
     uint32_t flags; /**< 0 */
     void *user;     /**< handed back in the event */
+    const char *base_key; /**< as with an offer. Keys meet exactly: no part of one is ever guessed at */
 } baton_want_params_t;
 
 /**
@@ -423,6 +426,8 @@ typedef struct baton_pending {
 BATON_API int baton_pending(baton_t *b, baton_pending_t *out, int max);
 
 /** Of this rank alone, as of the reactor's last look: never older than the last event that was handed out. */
+#define BATON_REASONS 32 /* more than there are error numbers */
+
 typedef struct baton_stats {
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
@@ -441,10 +446,22 @@ typedef struct baton_stats {
     uint64_t quarantined;   /**< gauge: calls that have an end, and blocks that a peer may still touch */
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */
     uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
+    uint64_t reasons[BATON_REASONS]; /**< ends by reason: [-error], BATON_E...; [0]: numbers that this version does not know */
 } baton_stats_t;
 
 /** Copies the statistics. Any thread. Errors: EINVAL. */
 BATON_API int baton_stats(baton_t *b, baton_stats_t *out);
+
+/** What this rank knows of one other. */
+typedef struct baton_peer_stats {
+    baton_path_t path;
+    uint64_t failures;                         /**< calls that ended with this rank as the event's peer */
+    uint64_t reasons[BATON_REASONS];           /**< the same by reason: [-error] */
+    char engine[BATON_ENGINE_NAME_MAX];        /**< its engine */
+} baton_peer_stats_t;
+
+/** Copies the statistics of one rank of the world. Any thread, after baton_start. Errors: EINVAL, ESTATE. */
+BATON_API int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out);
 
 /**
  * Writes what was built into text of at most `size` bytes, NUL included: node, windows and their components, quirks,

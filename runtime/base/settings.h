@@ -46,7 +46,7 @@
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
     X(stats_ms, "BATON_STATS_MS", 20, 1, 60000, "how often the gauges are brought up to date, ms")                     \
-    X(log_level, "BATON_LOG", 1, 0, 4, "0 nothing, 1 errors, 2 warnings, 3 information, 4 all")                        \
+    X(log_level, "BATON_LOG", 2, 0, 4, "0 nothing, 1 errors, 2 warnings, 3 information, 4 all")                        \
     X(fail_step, "BATON_FAIL_STEP", 0, 0, 99, "for tests: fail at this collective step of start")                      \
     X(fail_rank, "BATON_FAIL_RANK", 0, 0, 1048576, "for tests: the rank that fails")
 

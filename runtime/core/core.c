@@ -275,7 +275,7 @@ static void emit(struct core *core, struct core_submit *s, baton_event_type_t ty
     e->status = status;
     e->error = error;
     e->id = s->id;
-    memcpy(e->key, s->key, sizeof e->key);
+    memcpy(e->key, s->alias[0] != '\0' ? s->alias : s->key, sizeof e->key);
     e->user = s->user;
     e->mode = s->mode;
     e->num_blocks = s->num_blocks;
@@ -292,10 +292,16 @@ void core_outcome(struct core *core, struct core_submit *s, baton_status_t statu
 {
     emit(core, s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, status, error);
     outcome_count(core, s->event.type, status);
-    if (status != BATON_STATUS_DONE)
-        log_line(core->c.log, LOG_INFO, "%s %s ended after %.1f ms: %s%s%s",
-                 s->event.type == BATON_EVENT_WANT ? "want" : "offer", s->key, (double)s->event.total_ns / 1e6,
-                 baton_strerror(error), s->event.detail[0] ? ": " : "", s->event.detail);
+    if (status != BATON_STATUS_DONE && status != BATON_STATUS_CANCELLED)
+        failure_log(&core->failures, core->c.log, core->now,
+                    &(struct failure){.what = s->event.type == BATON_EVENT_WANT ? "want" : "offer",
+                                      .reason = baton_errname(error),
+                                      .key = s->key,
+                                      .peer = s->event.peer,
+                                      .leg = s->leg,
+                                      .state = s->state,
+                                      .age_ns = s->event.total_ns,
+                                      .detail = s->event.detail});
 }
 
 bool core_outcome_early(struct core *core, struct core_submit *s, baton_status_t status, int error, int32_t peer,

@@ -48,7 +48,8 @@ struct core_submit {
     enum core_submit_kind kind;
     baton_id_t id;
     uint64_t submitted_ns; /* when the call was made */
-    char key[BATON_KEY_MAX];
+    char key[BATON_KEY_MAX];   /* what offer and want meet by */
+    char alias[BATON_KEY_MAX]; /* what the caller calls it, where that differs; else empty */
     void *user;
     uint32_t num_tokens;
     uint32_t time_ms; /* offer: ttl; want: deadline, from submitted_ns */
@@ -66,6 +67,7 @@ struct core_submit {
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
     baton_event_t event;
     struct core_submit *next;
+    const char *state, *leg; /* where it stood when it failed, for the log; NULL: no more than that */
     /* both */
     uint32_t num_blocks;
     uint32_t blocks[];

@@ -18,6 +18,12 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define RESEND_MOST 16 /* times BATON_RESEND_MS */
 
+const char *leg_state_name(enum leg_state state)
+{
+    static const char *const names[] = {"asked", "moving", "awaited", "fenced", "stopping", "closed"};
+    return names[state];
+}
+
 static bool is_push(const struct leg *leg)
 {
     return leg->want->submit->mode == BATON_MODE_PUSH;

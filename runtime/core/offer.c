@@ -149,6 +149,7 @@ static void offer_end(struct core *core, struct offer *o, baton_status_t status,
     uint64_t generation = lease_end(core->leases, &o->lease);
     core->c.port->raise(core->c.port->self, o->lease.slot, generation);
     timer_stop(&core->timers, &o->timer);
+    o->submit->state = o->pushes > 0 ? "pushing" : o->submit->event.wait_ns > 0 ? "granted" : "live";
     o->status = status;
     o->error = error;
     o->state = OFFER_DRAINING;

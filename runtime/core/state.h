@@ -17,6 +17,7 @@
 #include "core/core.h"
 #include "core/lease.h"
 #include "core/timer.h"
+#include "observe/failure.h"
 
 /** A block table in a peer's arena, as a message named it. */
 struct peer_table {
@@ -265,6 +266,7 @@ struct core {
     bool **reads_me; /* by engine: by index in it, whether that rank reads from me; computed on demand */
 
     struct link **links, **targets; /* by engine: whom I read from, whom I write to */
+    struct failure_log failures;
     struct want *wants;             /* by seq */
     struct want *named;             /* those that have not been reported, by key and engine */
     struct op *ops;
@@ -369,6 +371,7 @@ void wants_shut(struct core *core);
 void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
 void wants_destroy(struct core *core);
 
+const char *leg_state_name(enum leg_state state);
 int leg_ask(struct core *core, struct leg *leg);                                     /* 0, EPEER or ENOMEM */
 void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m); /* GRANT, NACK, WRITTEN, CLOSED */
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail);

@@ -113,11 +113,22 @@ static void want_report(struct core *core, struct want *want)
         unname(core, want);
 }
 
+/* For the log: where the want stood, and the leg with the rank that it failed at. */
+static void note_state(struct want *want, int32_t peer)
+{
+    static const char *const states[] = {[WANT_QUEUED] = "handshake", [WANT_ACTIVE] = "active"};
+    want->submit->state = states[want->state];
+    for (uint32_t i = 0; i < want->num_legs; i++)
+        if ((int32_t)want->legs[i].contact->peer == peer)
+            want->submit->leg = leg_state_name(want->legs[i].state);
+}
+
 void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer, const char *detail)
 {
     if (want->state == WANT_DRAINING)
         return;
     bool queued = want->state == WANT_QUEUED;
+    note_state(want, peer);
     want->state = WANT_DRAINING;
     want->status = status;
     want->error = error;

@@ -5,6 +5,7 @@
  */
 #include "front/context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,10 +70,15 @@ static int check_state(const struct baton *b)
     return 0;
 }
 
-static int check_key(const char *key)
+static bool key_is_good(const char *key)
 {
     size_t n = key != NULL ? strnlen(key, BATON_KEY_MAX) : 0;
-    if (n == 0 || n == BATON_KEY_MAX)
+    return n > 0 && n < BATON_KEY_MAX;
+}
+
+static int check_keys(const char *key, const char *base_key)
+{
+    if (!key_is_good(key) || (base_key != NULL && !key_is_good(base_key)))
         return error_set(BATON_EKEY, "a request key must have 1 to %d bytes", BATON_KEY_MAX - 1);
     return 0;
 }
@@ -94,7 +100,7 @@ static int check_blocks(const struct baton *b, const uint32_t *blocks, uint32_t 
 }
 
 static struct core_submit *record(const struct baton *b, enum core_submit_kind kind, const char *key,
-                                  const uint32_t *blocks, uint32_t num_blocks)
+                                  const char *base_key, const uint32_t *blocks, uint32_t num_blocks)
 {
     struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *blocks);
     bool spare = b->settings.report_early && kind != CORE_CANCEL;
@@ -108,8 +114,12 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
     }
     s->kind = kind;
     s->num_blocks = num_blocks;
-    if (key != NULL)
+    if (base_key != NULL) {
+        memcpy(s->key, base_key, strlen(base_key));
+        memcpy(s->alias, key, strlen(key));
+    } else if (key != NULL) {
         memcpy(s->key, key, strlen(key));
+    }
     if (num_blocks > 0)
         memcpy(s->blocks, blocks, (size_t)num_blocks * sizeof *blocks);
     return s;
@@ -167,7 +177,7 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p)
         return error_set(BATON_ENOSYS, "this version carries no bytes of the engine's own");
     if (p->flags != 0 || p->num_consumers > BATON_CONSUMERS_MAX)
         return error_set(BATON_EINVAL, "flags must be 0, consumers at most %d", BATON_CONSUMERS_MAX);
-    rc = check_key(p->key);
+    rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
     if (p->num_tokens == 0)
@@ -193,7 +203,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_OFFER, p->key, p->blocks, p->num_blocks);
+    struct core_submit *s = record(b, CORE_OFFER, p->key, p->base_key, p->blocks, p->num_blocks);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, s);
     if (rc != 0) {
         core_submit_free(s);
@@ -245,7 +255,7 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     if (p->flags != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
         (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
         return error_set(BATON_EINVAL, "flags must be 0, mode known, tickets at most one a producer rank");
-    rc = check_key(p->key);
+    rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
     *engine = directory_find(b->directory, p->engine);
@@ -281,7 +291,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_WANT, p->key, p->blocks, p->num_blocks);
+    struct core_submit *s = record(b, CORE_WANT, p->key, p->base_key, p->blocks, p->num_blocks);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, s);
     if (rc != 0)
         goto unreserve;
@@ -315,7 +325,7 @@ int baton_cancel(baton_t *b, baton_id_t id)
         return rc;
     if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
         return error_set(BATON_EINVAL, "no call was given that id");
-    struct core_submit *s = record(b, CORE_CANCEL, NULL, NULL, 0);
+    struct core_submit *s = record(b, CORE_CANCEL, NULL, NULL, NULL, 0);
     if (s == NULL)
         return error_set(BATON_ENOMEM, "no memory for a cancel");
     s->id = id;
@@ -388,7 +398,26 @@ int baton_stats(baton_t *b, baton_stats_t *out)
         return error_set(BATON_EINVAL, "b and out must not be NULL");
     pthread_mutex_lock(&b->snapshot_lock);
     *out = b->stats;
+    memcpy(out->reasons, b->reasons, sizeof out->reasons);
     pthread_mutex_unlock(&b->snapshot_lock);
     out->again = atomic_load_explicit(&b->refused, memory_order_relaxed);
+    return 0;
+}
+
+int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out)
+{
+    if (b == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "b and out must not be NULL");
+    if (b->state != CONTEXT_STARTED)
+        return error_set(BATON_ESTATE, "call baton_start first");
+    if (rank >= fabric_size(b->fabric))
+        return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
+    *out = (baton_peer_stats_t){.path = paths_table(b->paths)[rank]};
+    snprintf(out->engine, sizeof out->engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
+    pthread_mutex_lock(&b->snapshot_lock);
+    memcpy(out->reasons, b->reasons_of[rank], sizeof out->reasons);
+    pthread_mutex_unlock(&b->snapshot_lock);
+    for (unsigned i = 0; i < BATON_REASONS; i++)
+        out->failures += out->reasons[i];
     return 0;
 }

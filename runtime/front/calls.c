@@ -64,7 +64,7 @@ void calls_enter(struct calls *c, struct core_submit *s)
                           .user = s->user,
                           .num_blocks = s->num_blocks,
                           .submitted_ns = s->submitted_ns};
-    memcpy(call->key, s->key, sizeof call->key);
+    memcpy(call->key, s->alias[0] != '\0' ? s->alias : s->key, sizeof call->key);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -69,6 +69,7 @@ static void context_free(struct baton *b)
     sem_destroy(&b->go);
     sem_destroy(&b->rest);
     calls_destroy(b->calls);
+    free(b->reasons_of);
     free(b);
 }
 
@@ -265,6 +266,9 @@ static int directory_build(struct baton *b, const struct layout *l)
 static int core_build(struct baton *b, const struct layout *l)
 {
     int rc = paths_create(b->fabric, &b->settings, l->board, &b->paths);
+    b->reasons_of = calloc(fabric_size(b->fabric), sizeof *b->reasons_of);
+    if (b->reasons_of == NULL)
+        return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
     if (rc != 0)
         return error_set(rc, "the copy workers could not be started");
     for (uint32_t i = 0; i < fabric_size(b->fabric); i++)

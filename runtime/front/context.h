@@ -22,6 +22,7 @@
 #include "front/fault.h"
 #include "front/paths.h"
 #include "mpi/fabric.h"
+#include "observe/failure.h"
 #include "observe/log.h"
 #include "topo/topo.h"
 
@@ -73,6 +74,7 @@ struct baton {
     bool watched;
     sem_t rest; /* posted to end it */
     _Atomic bool stalled;
+    struct failure_log stall_failures; /* the watchdog's */
     uint64_t turns, sleeps, snapshot_due;
     bool snapshot_stale;
     struct core_submit *held;    /* an ended call whose event found no place yet */
@@ -80,6 +82,8 @@ struct baton {
 
     pthread_mutex_t snapshot_lock;
     baton_stats_t stats;
+    uint64_t reasons[BATON_REASONS];
+    uint64_t (*reasons_of)[BATON_REASONS]; /* by rank */
     baton_pending_t pending[SNAPSHOT_PENDING];
     int num_pending;
 };
@@ -98,6 +102,9 @@ int reactor_stop(struct baton *b);
 /** Makes and ends the watchdog. */
 int stall_watch_start(struct baton *b);
 void stall_watch_stop(struct baton *b);
+
+/** Counts an event that is about to be handed out, by its reason. Any thread. */
+void reactor_count(struct baton *b, const baton_event_t *e);
 
 /** Hands an ended call's record to the pollers. False: no place now. Any thread. */
 bool reactor_publish(struct baton *b, struct core_submit *s);

@@ -90,6 +90,22 @@ static void snapshot(struct baton *b, uint64_t now)
     b->snapshot_stale = false;
 }
 
+#define COUNTED(name, number, message) _Static_assert(-(number) < BATON_REASONS, "BATON_REASONS is too small");
+BATON_ERRNO_MAP(COUNTED)
+#undef COUNTED
+
+void reactor_count(struct baton *b, const baton_event_t *e)
+{
+    unsigned reason = e->error > -BATON_REASONS ? (unsigned)-e->error : 0; /* a peer's build may know more of them */
+    if (e->error == 0)
+        return;
+    pthread_mutex_lock(&b->snapshot_lock);
+    b->reasons[reason]++;
+    if (e->peer >= 0)
+        b->reasons_of[e->peer][reason]++;
+    pthread_mutex_unlock(&b->snapshot_lock);
+}
+
 /* What the reactor did before (fences, the raised generation) happens before the pop that hands the event out: the
  * ring's release and acquire. */
 bool reactor_publish(struct baton *b, struct core_submit *s)
@@ -119,6 +135,7 @@ static bool hand_out(struct baton *b)
                 core_submit_free(s);
                 continue;
             }
+            reactor_count(b, &s->event);
             b->held = s;
         }
         /* The ring has places for each open call, but a poller that was interrupted in its pop may still keep its cell:

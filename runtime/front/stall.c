@@ -12,10 +12,19 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "observe/failure.h"
 
 static void give(void *arg, struct core_submit *s)
 {
     struct baton *b = arg;
+    reactor_count(b, &s->event);
+    failure_log(&b->stall_failures, &b->log, clock_now_ns(),
+                &(struct failure){.what = s->kind == CORE_OFFER ? "offer" : "want",
+                                  .reason = baton_errname(s->event.error),
+                                  .key = s->event.key,
+                                  .peer = s->event.peer,
+                                  .age_ns = s->event.total_ns,
+                                  .detail = s->event.detail});
     while (!reactor_publish(b, s)) /* each call has its places; a poller that was interrupted may still keep a cell */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }

@@ -342,6 +342,29 @@ static void refuses_bad_calls(void)
     down(&f);
 }
 
+/* After every_call_has_its_end: what ended, by reason and by peer. */
+static void reasons_are_counted(struct fixture *f)
+{
+    baton_stats_t s;
+    uint64_t of_peers = 0, of_all = 0;
+    CHECK_EQ(baton_stats(f->b, &s), 0);
+    CHECK_EQ(s.reasons[-BATON_ETIMEDOUT], (f->producer ? 2 : 0) + (f->consumer ? 1 : 0));
+    CHECK_EQ(s.reasons[-BATON_EEXIST], f->producer ? 1 : 0);
+    CHECK_EQ(s.reasons[-BATON_EGONE], f->consumer ? 1 : 0);
+    CHECK_EQ(s.reasons[-BATON_ETOKENS], f->consumer && !f->producer ? 1 : 0);
+    for (int r = 0; r < harness.size; r++) {
+        baton_peer_stats_t p;
+        CHECK_EQ(baton_peer_stats(f->b, (uint32_t)r, &p), 0);
+        CHECK_EQ(strcmp(p.engine, harness.size == 1 || r < harness.size / 2 ? "p" : "d"), 0);
+        of_peers += p.reasons[-BATON_EGONE] + p.reasons[-BATON_ETOKENS];
+        of_all += p.failures;
+    }
+    CHECK_EQ(of_peers, (f->consumer ? 1 : 0) + (f->consumer && !f->producer ? 1 : 0));
+    CHECK(of_all >= of_peers);
+    baton_peer_stats_t none;
+    CHECK_EQ(baton_peer_stats(f->b, (uint32_t)harness.size, &none), BATON_EINVAL);
+}
+
 static void every_call_has_its_end(void)
 {
     struct fixture f;
@@ -383,6 +406,41 @@ static void every_call_has_its_end(void)
     } else {
         ends(&f, want(&f, "short", blocks, 21, 10000), BATON_STATUS_FAILED, BATON_ETOKENS);
     }
+    reasons_are_counted(&f);
+    down(&f);
+}
+
+/* Each side calls the request by a name of its own, and they meet by the base key that both set. */
+static void meets_by_a_base_key(void)
+{
+    struct fixture f;
+    uint32_t from[2] = {1, 2}, to[2] = {9, 5};
+    baton_id_t id;
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    baton_offer_params_t o = {.key = "req-1-p", .base_key = "req-1", .blocks = from, .num_blocks = 2, .num_tokens = 20};
+    baton_want_params_t w = {.key = "req-1-d", .base_key = "req-1", .engine = "p", .blocks = to, .num_blocks = 2,
+                             .num_tokens = 20, .mode = mode};
+    int expected = 0;
+    if (f.producer) {
+        walk(&f, from, 20, 1, true);
+        CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
+        expected++;
+        o.base_key = "";
+        CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EKEY);
+    }
+    if (f.consumer) {
+        CHECK_EQ(baton_want(f.b, &w, &id), 0);
+        expected++;
+        w.base_key = "0123456789012345678901234567890123456789012345678901234567890123";
+        CHECK_EQ(baton_want(f.b, &w, &id), BATON_EKEY);
+    }
+    while (expected-- > 0) {
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.status, BATON_STATUS_DONE);
+        CHECK_EQ(strcmp(e.key, e.type == BATON_EVENT_OFFER ? "req-1-p" : "req-1-d"), 0);
+    }
+    if (f.consumer)
+        CHECK_EQ(walk(&f, to, 20, 1, false), 0);
     down(&f);
 }
 
@@ -643,6 +701,7 @@ int main(int argc, char **argv)
         RUN(moves_every_byte);
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);
+        RUN(meets_by_a_base_key);
         RUN(closes_with_calls_open);
         RUN(a_stalled_reactor_is_told);
     }
