@@ -127,6 +127,16 @@ typedef enum baton_progress_mode {
 #define BATON_ENGINE_NAME_MAX 32 /* bytes of an engine's name, NUL included */
 #define BATON_ENGINE_RANKS_MAX 1024
 
+/**
+ * Who of an engine hears how a request ended for the engine as a whole (BATON_EVENT_VERDICT): nobody, every rank, or the
+ * engine's first one. All ranks of the engine must say the same.
+ */
+typedef enum baton_verdicts {
+    BATON_VERDICTS_NONE = 0,
+    BATON_VERDICTS_ALL = 1,
+    BATON_VERDICTS_LEADER = 2
+} baton_verdicts_t;
+
 /** Who this rank is. Zero it, then fill it; or let baton_role_from_env fill it. */
 typedef struct baton_open_params {
     char engine[BATON_ENGINE_NAME_MAX]; /**< the engine's name, the same on all its ranks; letters, digits, "._-" */
@@ -134,6 +144,7 @@ typedef struct baton_open_params {
     uint32_t tp, pp;           /**< the engine's sizes: tp * pp ranks of the world carry its name */
     uint32_t tp_rank, pp_rank; /**< this rank's place in it */
     baton_progress_mode_t progress;
+    baton_verdicts_t verdicts;
 } baton_open_params_t;
 
 /**
@@ -362,8 +373,23 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
 typedef enum baton_event_type {
     BATON_EVENT_OFFER = 1,
     BATON_EVENT_WANT = 2,
-    BATON_EVENT_QUIET = 3 /**< the blocks of a call that was reported with `quarantined` are the caller's again */
+    BATON_EVENT_QUIET = 3, /**< the blocks of a call that was reported with `quarantined` are the caller's again */
+    BATON_EVENT_VERDICT = 4 /**< see VERDICTS */
 } baton_event_type_t;
+
+/**
+ * VERDICTS. In an engine that asked for them, each rank's call of one key and verb takes part in one round, by the
+ * rank's identity: a second call of it belongs to the next round. The round ends when every rank that holds a part of
+ * the cache has had its event, when one of them is lost, or BATON_VERDICT_MS after the first event; then every rank (or
+ * the first alone) gets one BATON_EVENT_VERDICT with the same status, error, peer and detail: DONE if all were done, else
+ * the worst of failed, expired, cancelled, with the rank of the engine where it arose as `peer`. If ranks were silent it
+ * is FAILED with ETIMEDOUT (or EPEER where one is lost), the first silent rank is `peer`, and `detail` says where it
+ * stands, such as in a handshake. `of` says what it is about, `id` and `user` are those of this rank's own call, 0 and
+ * NULL where it made none. `quarantined` says that blocks of some rank are in quarantine: their own events release
+ * them. A call that ended as EEXIST has no verdict. After one that named a silent rank, use another key for a new
+ * attempt, or wait BATON_TOMBSTONE_MS.
+ */
+enum baton_verdict_place { BATON_VERDICT_NONE = 0, BATON_VERDICT_FOLLOWS = 1, BATON_VERDICT_CAME = 2 };
 
 typedef enum baton_status {
     BATON_STATUS_DONE = 1,
@@ -390,6 +416,8 @@ typedef struct baton_event {
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
     uint64_t wait_ns;  /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns; /**< from the call to this event */
+    uint32_t verdict;  /**< of a call's end: whether its BATON_EVENT_VERDICT comes later, came, or neither */
+    baton_event_type_t of; /**< verdict: BATON_EVENT_OFFER or BATON_EVENT_WANT */
     char detail[128];  /**< what differs or who was silent, in words; empty when done */
 } baton_event_t;
 
@@ -438,6 +466,7 @@ typedef struct baton_stats {
     uint64_t messages_sent, messages_received, messages_bad;
     uint64_t peers_lost, peers_returned; /**< times that a peer fell silent or died, and that one came back */
     uint64_t leases_extended;            /**< times that an offer's time to live passed while a want for it was alive */
+    uint64_t verdicts, verdicts_lost;    /**< told here; and that found no place, of calls that this rank did not make */
     uint64_t stale;                      /**< legs whose generation had changed at the re-read */
     uint64_t flushes, settled,
         poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */

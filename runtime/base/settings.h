@@ -27,6 +27,7 @@
     X(resend_ms, "BATON_RESEND_MS", 500, 1, 60000, "first pause before an unanswered WANT is sent again, ms")          \
     X(beat_ms, "BATON_BEAT_MS", 500, 1, 60000, "pause between beats to a peer with which there is business, ms")       \
     X(peer_ms, "BATON_PEER_MS", 5000, 10, 86400000, "a peer of another node that is silent this long is lost, ms")     \
+    X(verdict_ms, "BATON_VERDICT_MS", 60000, 2, 86400000, "how long an engine waits for all ranks' ends, ms")          \
     X(stall_ms, "BATON_STALL_MS", 20000, 10, 86400000, "a turn of the reactor this long means that MPI is stuck, ms")  \
     X(report_early, "BATON_REPORT_EARLY", 0, 0, 1, "1: report at the deadline even where blocks are not quiet yet")    \
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \

@@ -33,6 +33,11 @@ int core_create(const struct core_config *config, struct core **out)
         core_destroy(core);
         return BATON_ENOMEM;
     }
+    for (uint32_t i = 0; i < d->engines[core->engine].num_ranks && d->rows[config->self].verdicts; i++)
+        if (peer_know(core, d->engines[core->engine].ranks[i]) != 0) {
+            core_destroy(core);
+            return BATON_ENOMEM;
+        }
     *out = core;
     return 0;
 }
@@ -45,6 +50,7 @@ void core_destroy(struct core *core)
     wants_destroy(core);
     if (core->links != NULL && core->targets != NULL)
         links_destroy(core);
+    verdicts_shut(core);
     peers_destroy(core);
     struct unsent *u, *next;
     DL_FOREACH_SAFE(core->unsent, u, next)
@@ -187,6 +193,12 @@ static void on_message(struct core *core, const struct port_event *e)
     case WIRE_CLOSED:
         leg_on_message(core, e->peer, &m);
         break;
+    case WIRE_REPORT:
+    case WIRE_VERDICT:
+    case WIRE_ASK:
+    case WIRE_STANDING:
+        verdict_on_message(core, e->peer, &m);
+        break;
     }
 }
 
@@ -267,8 +279,7 @@ static void outcome_count(struct core *core, baton_event_type_t type, baton_stat
     ++*by_status[type == BATON_EVENT_WANT][status - BATON_STATUS_DONE];
 }
 
-/* Fills what every event has, and queues the record. */
-static void emit(struct core *core, struct core_submit *s, baton_event_type_t type, baton_status_t status, int error)
+void core_emit(struct core *core, struct core_submit *s, baton_event_type_t type, baton_status_t status, int error)
 {
     baton_event_t *e = &s->event;
     e->type = type;
@@ -290,7 +301,7 @@ static void emit(struct core *core, struct core_submit *s, baton_event_type_t ty
 
 void core_outcome(struct core *core, struct core_submit *s, baton_status_t status, int error)
 {
-    emit(core, s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, status, error);
+    core_emit(core, s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, status, error);
     outcome_count(core, s->event.type, status);
     if (status != BATON_STATUS_DONE && status != BATON_STATUS_CANCELLED)
         failure_log(&core->failures, core->c.log, core->now,
@@ -302,6 +313,7 @@ void core_outcome(struct core *core, struct core_submit *s, baton_status_t statu
                                       .state = s->state,
                                       .age_ns = s->event.total_ns,
                                       .detail = s->event.detail});
+    verdict_report(core, s);
 }
 
 bool core_outcome_early(struct core *core, struct core_submit *s, baton_status_t status, int error, int32_t peer,
@@ -313,6 +325,7 @@ bool core_outcome_early(struct core *core, struct core_submit *s, baton_status_t
     s->spare = NULL;
     memcpy(early, s, sizeof *early);
     early->tickets = NULL;
+    s->verdict = NULL;
     early->event.quarantined = 1;
     early->event.peer = peer;
     snprintf(early->event.detail, sizeof early->event.detail, "%s", detail);
@@ -325,7 +338,8 @@ void core_outcome_quiet(struct core *core, struct core_submit *s)
 {
     core->num_quarantined--;
     s->event.detail[0] = '\0';
-    emit(core, s, BATON_EVENT_QUIET, BATON_STATUS_DONE, 0);
+    s->event.verdict = BATON_VERDICT_CAME; /* as far as this event goes */
+    core_emit(core, s, BATON_EVENT_QUIET, BATON_STATUS_DONE, 0);
 }
 
 bool core_has_outcome(const struct core *core)
@@ -346,6 +360,7 @@ void core_submit_free(struct core_submit *s)
     if (s == NULL)
         return;
     free(s->spare);
+    free(s->verdict);
     free(s->tickets);
     free(s);
 }
@@ -356,6 +371,7 @@ void core_shut(struct core *core, uint64_t now)
     core->shut = true;
     wants_shut(core);
     offers_shut(core);
+    verdicts_shut(core);
 }
 
 bool core_is_quiet(const struct core *core)

@@ -64,6 +64,8 @@ struct core_submit {
     baton_ticket_t *tickets;   /* malloc'ed, or NULL */
     uint32_t place;            /* the caller's */
     struct core_submit *spare; /* where BATON_REPORT_EARLY: a second record, for the event that comes early */
+    struct core_submit *verdict; /* where verdicts are told: a record for the event */
+    bool verdict_came;           /* before its end */
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
     baton_event_t event;
     struct core_submit *next;

@@ -42,6 +42,11 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
         if (engine->ranks[i] == DIRECTORY_NONE)
             continue;
         const struct wire_row *other = &d->rows[engine->ranks[i]];
+        if (other->verdicts != row->verdicts) {
+            snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in whom verdicts are told to",
+                     row->engine, engine->ranks[i], rank);
+            return BATON_EGEOMETRY;
+        }
         if (other->tp != row->tp || other->pp != row->pp) {
             snprintf(why->text, sizeof why->text, "engine %s: rank %u says tp %u pp %u, rank %u says tp %u pp %u",
                      row->engine, engine->ranks[i], other->tp, other->pp, rank, row->tp, row->pp);

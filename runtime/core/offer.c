@@ -755,3 +755,22 @@ void offers_destroy(struct core *core)
         core_submit_free(s);
     }
 }
+
+struct core_submit *offer_call(struct core *core, const char *key)
+{
+    struct offer *o = offer_find(core, key);
+    return o != NULL ? o->submit : NULL;
+}
+
+void offer_standing(struct core *core, const char *key, char *text, size_t size)
+{
+    const struct offer *o = offer_find(core, key);
+    if (o == NULL || o->submit == NULL) {
+        snprintf(text, size, "it has no such offer open");
+        return;
+    }
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < o->num_seats; i++)
+        open += o->seats[i].bound ? o->seats[i].open : 1;
+    snprintf(text, size, "its offer waits for %u consumer rank(s) or seat(s), %u of them written to", open, o->pushes);
+}

@@ -42,6 +42,7 @@ static void lose(struct core *core, struct peer *p, bool dead)
     }
     wants_lose(core, p->rank);
     offers_lose(core, p->rank);
+    verdicts_lose(core, p->rank);
 }
 
 static void on_beat(struct core *core, struct timer *t)
@@ -78,6 +79,20 @@ int peer_begin(struct core *core, uint32_t rank)
     return 0;
 }
 
+int peer_know(struct core *core, uint32_t rank)
+{
+    return peer_of(core, rank) != NULL ? 0 : BATON_ENOMEM;
+}
+
+void peer_hold(struct core *core, uint32_t rank)
+{
+    struct peer *p = core->peers[rank];
+    if (p->business++ > 0 || p->dead)
+        return;
+    p->heard_ns = core->now;
+    timer_arm(&core->timers, &p->beat, core->now + core->c.settings->beat_ms * NS_PER_MS, on_beat);
+}
+
 void peer_end(struct core *core, uint32_t rank)
 {
     struct peer *p = core->peers[rank];
@@ -103,6 +118,11 @@ void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m
 {
     if (m->ask)
         beat(core, rank, false);
+}
+
+bool peer_is_lost(const struct core *core, uint32_t rank)
+{
+    return core->peers[rank] != NULL && core->peers[rank]->lost;
 }
 
 bool peer_is_dead(const struct core *core, uint32_t rank)

@@ -286,6 +286,10 @@ struct core {
     uint64_t *blocked_at;          /* by rank: the last flush in which it took nothing */
     uint64_t flushes;
 
+    struct report *reports; /* by id: my calls that ended and await their verdict */
+    struct round *rounds, *rounds_by_name;
+    uint32_t num_rounds;
+
     struct core_submit *outcomes, *outcomes_last;
     baton_stats_t stats;
 };
@@ -299,12 +303,17 @@ bool core_outcome_early(struct core *core, struct core_submit *submit, baton_sta
                         const char *detail);
 /** Ends the quarantine of one that was reported early: its record becomes the BATON_EVENT_QUIET. */
 void core_outcome_quiet(struct core *core, struct core_submit *submit);
+/** Fills what every event has, and queues the record. */
+void core_emit(struct core *core, struct core_submit *submit, baton_event_type_t type, baton_status_t status, int error);
 int op_add(struct core *core, struct op *op, int kind);
 void op_remove(struct core *core, struct op *op);
 
 /* peer.c: who is there */
 int peer_begin(struct core *core, uint32_t rank); /* business with it. 0, EPEER (it is lost) or ENOMEM */
+int peer_know(struct core *core, uint32_t rank);   /* so that it can be held. 0 or ENOMEM */
+void peer_hold(struct core *core, uint32_t rank);  /* business with it, lost or not */
 void peer_end(struct core *core, uint32_t rank);
+bool peer_is_lost(const struct core *core, uint32_t rank);
 void peer_heard(struct core *core, uint32_t rank);
 void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m);
 bool peer_is_dead(const struct core *core, uint32_t rank);
@@ -320,6 +329,10 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
 void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error);
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
+
+/** The call of the live offer of that key; NULL: none. And in words, where it stands. */
+struct core_submit *offer_call(struct core *core, const char *key);
+void offer_standing(struct core *core, const char *key, char *text, size_t size);
 
 /* push.c: what an offer writes to its readers */
 int push_create(struct core *core, struct offer *o, struct seat *seat, const struct waiter *w, struct push **out);
@@ -370,6 +383,16 @@ bool want_cancel(struct core *core, baton_id_t id);
 void wants_shut(struct core *core);
 void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
 void wants_destroy(struct core *core);
+
+struct core_submit *want_call(struct core *core, const char *key); /* as offer_call */
+void want_standing(struct core *core, const char *key, char *text, size_t size);
+
+/* verdict.c: the outcome for the whole engine */
+void verdict_report(struct core *core, struct core_submit *s); /* a call ended; sets its event's `verdict` */
+void verdict_name(struct core_submit *record, const struct core_submit *call);
+void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m);
+void verdicts_lose(struct core *core, uint32_t rank);
+void verdicts_shut(struct core *core);
 
 const char *leg_state_name(enum leg_state state);
 int leg_ask(struct core *core, struct leg *leg);                                     /* 0, EPEER or ENOMEM */

@@ -343,3 +343,38 @@ void want_submit(struct core *core, struct core_submit *s)
         link_queue(core, link, want);
     }
 }
+
+static struct want *want_of(const struct core *core, const char *key)
+{
+    struct want *want, *next;
+    HASH_ITER(by_name, core->named, want, next)
+    {
+        if (strcmp(want->name.key, key) == 0)
+            return want;
+    }
+    return NULL;
+}
+
+struct core_submit *want_call(struct core *core, const char *key)
+{
+    const struct want *want = want_of(core, key);
+    return want != NULL ? want->submit : NULL;
+}
+
+void want_standing(struct core *core, const char *key, char *text, size_t size)
+{
+    const struct want *want = want_of(core, key);
+    if (want == NULL) {
+        snprintf(text, size, "it has no such want open");
+    } else if (want->state == WANT_QUEUED) {
+        snprintf(text, size, "its handshake with engine %s has %u of %u ranks after %llu ms",
+                 core->c.directory->engines[want->link->engine].name, want->link->good, want->link->num_contacts,
+                 (unsigned long long)((core->now - want->link->since_ns) / 1000000));
+    } else {
+        uint32_t i = 0;
+        while (i + 1 < want->num_legs && (want->legs[i].state == LEG_FENCED || want->legs[i].state == LEG_CLOSED))
+            i++;
+        snprintf(text, size, "its leg with rank %u is %s", want->legs[i].contact->peer,
+                 leg_state_name(want->legs[i].state));
+    }
+}

@@ -20,7 +20,8 @@
 const char *wire_type_name(enum wire_type type)
 {
     static const char *const names[] = {"?",      "WANT",   "GRANT",   "NACK",    "DONE",
-                                        "CANCEL", "CLOSED", "RELEASE", "WRITTEN", "BEAT"};
+                                        "CANCEL", "CLOSED", "RELEASE", "WRITTEN", "BEAT",
+                                        "REPORT", "VERDICT", "ASK",    "STANDING"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
@@ -48,6 +49,7 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put64(&w, row->incarnation);
     put64(&w, row->card_offset);
     put32(&w, row->card_bytes);
+    put8(&w, row->verdicts);
     struct writer tail = {.at = out + WIRE_ROW_BYTES - 8, .end = out + WIRE_ROW_BYTES};
     put64(&tail, XXH3_64bits(out, WIRE_ROW_BYTES - 8));
 }
@@ -86,9 +88,10 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     row->incarnation = get64(&r);
     row->card_offset = get64(&r);
     row->card_bytes = get32(&r);
+    row->verdicts = get8(&r);
     if (r.bad || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL || row->role > BATON_ROLE_BOTH ||
         row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp || row->pp_rank >= row->pp || row->incarnation == 0 ||
-        row->card_bytes > WIRE_CARD_MAX || !range_is_good(row->box.layer_first, row->box.layer_count) ||
+        row->card_bytes > WIRE_CARD_MAX || row->verdicts > BATON_VERDICTS_LEADER || !range_is_good(row->box.layer_first, row->box.layer_count) ||
         !range_is_good(row->box.head_first, row->box.head_count))
         return BATON_EMESSAGE;
     return 0;
@@ -158,6 +161,21 @@ static void put_body(struct writer *w, const struct wire_message *m)
     case WIRE_BEAT:
         put8(w, m->ask);
         break;
+    case WIRE_REPORT:
+    case WIRE_VERDICT:
+    case WIRE_ASK:
+    case WIRE_STANDING:
+        put_text(w, m->key, BATON_KEY_MAX);
+        put8(w, m->verb);
+        if (m->type == WIRE_REPORT || m->type == WIRE_VERDICT) {
+            put8(w, m->status);
+            put8(w, m->quarantined);
+            put32(w, (uint32_t)m->error);
+            put32(w, (uint32_t)m->peer);
+        }
+        if (m->type != WIRE_ASK)
+            put_text(w, m->detail, sizeof m->detail);
+        break;
     }
 }
 
@@ -182,6 +200,25 @@ static bool want_is_good(const struct wire_message *m)
 {
     return m->key[0] != '\0' && (m->mode == BATON_MODE_PULL || m->mode == BATON_MODE_PUSH) && m->tokens > 0 &&
            m->time_left_ms > 0 && m->num_readers_bits > 0 && m->num_readers_bits <= BATON_ENGINE_RANKS_MAX;
+}
+
+static bool get_verdict(struct reader *r, struct wire_message *m)
+{
+    bool ends = m->type == WIRE_REPORT || m->type == WIRE_VERDICT;
+    get_text(r, m->key, BATON_KEY_MAX);
+    m->verb = get8(r);
+    if (ends) {
+        m->status = get8(r);
+        m->quarantined = get8(r);
+        m->error = (int32_t)get32(r);
+        m->peer = (int32_t)get32(r);
+    }
+    if (m->type != WIRE_ASK)
+        get_text(r, m->detail, sizeof m->detail);
+    if (m->key[0] == '\0' || m->verb < 1 || m->verb > 2 || (m->type == WIRE_REPORT && m->want == 0))
+        return false;
+    return !ends || (m->status >= BATON_STATUS_DONE && m->status <= BATON_STATUS_CANCELLED && m->quarantined <= 1 &&
+                     m->error <= 0 && (m->error == 0) == (m->status == BATON_STATUS_DONE) && m->peer >= -1);
 }
 
 static bool get_body(struct reader *r, struct wire_message *m)
@@ -248,6 +285,11 @@ static bool get_body(struct reader *r, struct wire_message *m)
     case WIRE_CLOSED:
         m->quiet = get8(r);
         return m->quiet == WIRE_QUIET || m->quiet == WIRE_NOT_KNOWN;
+    case WIRE_REPORT:
+    case WIRE_VERDICT:
+    case WIRE_ASK:
+    case WIRE_STANDING:
+        return get_verdict(r, m);
     }
     return false;
 }
@@ -260,7 +302,7 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     unsigned type = get8(&r);
     uint32_t length = get32(&r);
     if (r.bad || !head || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX || type < WIRE_WANT ||
-        type > WIRE_BEAT)
+        type > WIRE_TYPE_LAST)
         return BATON_EMESSAGE;
     m->type = (enum wire_type)type;
     m->from = get64(&r);

@@ -33,6 +33,7 @@ struct wire_row {
     uint64_t incarnation;   /* of this context of that rank; not 0 */
     uint64_t card_offset;   /* in its segment */
     uint32_t card_bytes;    /* <= WIRE_CARD_MAX */
+    uint8_t verdicts;       /* baton_verdicts_t */
 };
 
 void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES]);
@@ -94,8 +95,15 @@ enum wire_type {
     WIRE_CLOSED = 6,
     WIRE_RELEASE = 7,
     WIRE_WRITTEN = 8, /* the producer's end of a push: its bytes are in place (error 0), or it writes no more */
-    WIRE_BEAT = 9     /* I am here; `ask`: are you? */
+    WIRE_BEAT = 9,    /* I am here; `ask`: are you? */
+    /* within an engine, to and from its first rank */
+    WIRE_REPORT = 10,  /* how a call ended here */
+    WIRE_VERDICT = 11, /* how the request ended for the engine */
+    WIRE_ASK = 12,     /* where does it stand with you? */
+    WIRE_STANDING = 13 /* the answer, in words */
 };
+
+#define WIRE_TYPE_LAST WIRE_STANDING
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
 
@@ -106,7 +114,7 @@ struct wire_message {
     uint64_t to;             /* the receiver's, as the sender knows it */
     uint32_t number;         /* of this message among the sender's to this receiver: one that came before is dropped */
     uint64_t want;           /* all but RELEASE and BEAT: the want's sequence number at its consumer */
-    char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE */
+    char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE REPORT VERDICT ASK STANDING */
     /* WANT */
     uint8_t mode;  /* baton_mode_t, not AUTO */
     uint32_t asks; /* how often this want has asked; GRANT, NACK, WRITTEN: the asking that was seen last */
@@ -124,6 +132,10 @@ struct wire_message {
     char detail[96]; /* NACK, WRITTEN */
     uint8_t quiet;   /* CLOSED: enum wire_quiet */
     uint8_t ask;     /* BEAT: 1: to be answered; 0: the answer */
+    /* REPORT, VERDICT, ASK, STANDING: key, and */
+    uint8_t verb;                /* enum core_submit_kind: an offer's or a want's */
+    uint8_t status, quarantined; /* REPORT, VERDICT: baton_status_t; error and detail too, detail in STANDING as well */
+    int32_t peer;                /* VERDICT: the rank to name; -1: none */
 };
 
 /** Returns the length, <= WIRE_MESSAGE_MAX; out has that size. The message is trusted (our own). */

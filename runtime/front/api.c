@@ -28,29 +28,39 @@ static void unreserve(_Atomic uint32_t *count)
     atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
 }
 
-/* A call has the places of two events: of its end, and of the quiet that may follow it. */
+/* A call has the places of its end, of the quiet that may follow it, and of its verdict where this rank hears those. */
+static uint32_t places(const struct baton *b)
+{
+    return b->hears ? 3 : 2;
+}
+
 static bool reserve_call(struct baton *b)
 {
-    if (!reserve(&b->open_events, b->num_events))
-        return false;
-    if (reserve(&b->open_events, b->num_events))
+    uint32_t n = places(b);
+    if (atomic_fetch_add_explicit(&b->open_events, n, memory_order_relaxed) + n <= b->num_events)
         return true;
-    unreserve(&b->open_events);
+    atomic_fetch_sub_explicit(&b->open_events, n, memory_order_relaxed);
     return false;
 }
 
 static void unreserve_call(struct baton *b)
 {
-    atomic_fetch_sub_explicit(&b->open_events, 2, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&b->open_events, places(b), memory_order_relaxed);
 }
 
-/* The places that an event gives back: both of its call's, or one of them where another follows or came before. */
+/* The places that an event gives back: its own, and those of its call's events that will not come. */
 static void unreserve_event(struct baton *b, const baton_event_t *e)
 {
-    if (e->quarantined || e->type == BATON_EVENT_QUIET)
-        unreserve(&b->open_events);
-    else
-        unreserve_call(b);
+    uint32_t n = 1;
+    if (e->type == BATON_EVENT_VERDICT && e->id == 0) {
+        unreserve(&b->strange_verdicts);
+        return;
+    }
+    if (e->type != BATON_EVENT_VERDICT) {
+        n += e->type != BATON_EVENT_QUIET && !e->quarantined;
+        n += b->hears && e->verdict == BATON_VERDICT_NONE;
+    }
+    atomic_fetch_sub_explicit(&b->open_events, n, memory_order_relaxed);
 }
 
 static int refuse_full(struct baton *b, const char *what, const char *variable)
@@ -103,13 +113,14 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
                                   const char *base_key, const uint32_t *blocks, uint32_t num_blocks)
 {
     struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *blocks);
-    bool spare = b->settings.report_early && kind != CORE_CANCEL;
+    bool spare = b->settings.report_early && kind != CORE_CANCEL, verdict = b->hears && kind != CORE_CANCEL;
     if (s == NULL)
         return NULL;
     memset(s, 0, sizeof *s);
     s->spare = spare ? malloc(sizeof *s->spare) : NULL;
-    if (spare && s->spare == NULL) {
-        free(s);
+    s->verdict = verdict ? calloc(1, sizeof *s->verdict) : NULL;
+    if ((spare && s->spare == NULL) || (verdict && s->verdict == NULL)) {
+        core_submit_free(s);
         return NULL;
     }
     s->kind = kind;

@@ -9,7 +9,7 @@
 
 /* What an end needs to say. The record itself belongs to the core meanwhile. */
 struct call {
-    bool open, told;
+    bool open, told, hears; /* hears: a verdict on it will be told */
     enum core_submit_kind kind;
     baton_mode_t mode;
     baton_id_t id;
@@ -58,6 +58,7 @@ void calls_enter(struct calls *c, struct core_submit *s)
     s->place = c->free_places[--c->num_free];
     struct call *call = &c->call[s->place];
     *call = (struct call){.open = true,
+                          .hears = s->verdict != NULL,
                           .kind = s->kind,
                           .mode = s->mode,
                           .id = s->id,
@@ -115,6 +116,7 @@ static struct core_submit *end_of(const struct call *call, uint64_t now, int err
                                .user = call->user,
                                .mode = call->mode,
                                .quarantined = 1,
+                               .verdict = call->hears ? BATON_VERDICT_FOLLOWS : BATON_VERDICT_NONE,
                                .peer = -1,
                                .num_blocks = call->num_blocks,
                                .total_ns = now - call->submitted_ns};

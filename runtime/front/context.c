@@ -36,6 +36,8 @@ static int params_check(const baton_open_params_t *p)
     if (p->tp_rank >= p->tp || p->pp_rank >= p->pp)
         return error_set(BATON_EINVAL, "tp_rank %u of %u, pp_rank %u of %u lies outside", p->tp_rank, p->tp, p->pp_rank,
                          p->pp);
+    if (p->verdicts < BATON_VERDICTS_NONE || p->verdicts > BATON_VERDICTS_LEADER)
+        return error_set(BATON_EINVAL, "verdicts %d is none of none, all, leader", (int)p->verdicts);
     if (p->progress < BATON_PROGRESS_AUTO || p->progress > BATON_PROGRESS_CALLER)
         return error_set(BATON_EINVAL, "progress %d is no mode", (int)p->progress);
     return 0;
@@ -84,8 +86,10 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     pthread_mutex_init(&b->snapshot_lock, NULL);
     sem_init(&b->go, 0, 0);
     b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
-    b->num_events = 2 * (uint32_t)settings->requests;
-    b->events = ring_create(b->num_events);
+    bool leads = params->tp_rank == 0 && params->pp_rank == 0;
+    b->hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
+    b->num_events = (b->hears ? 3 : 2) * (uint32_t)settings->requests;
+    b->events = ring_create(b->num_events + (b->hears ? settings->requests : 0));
     b->calls = calls_create((uint32_t)settings->requests);
     sem_init(&b->rest, 0, 0);
     b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -232,7 +236,8 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .numa = b->place.numa,
                            .incarnation = b->incarnation,
                            .card_offset = l->card,
-                           .card_bytes = card_bytes};
+                           .card_bytes = card_bytes,
+                           .verdicts = (uint8_t)b->who.verdicts};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
     if (b->cache != NULL) {
         const baton_geometry_t *g = &b->cache->geometry;

@@ -53,7 +53,10 @@ struct baton {
     /* between any thread and the reactor */
     struct ring *submits, *events;
     struct calls *calls; /* open; the reactor, the watchdog and callers, under its lock */
-    uint32_t num_events; /* places for events: BATON_REQUESTS calls' */
+    uint32_t num_events; /* places for events of BATON_REQUESTS calls */
+    bool hears;          /* verdicts are told to this rank: each call has a place for one, and there are places for
+                            as many of calls that other ranks made */
+    _Atomic uint32_t strange_verdicts;
     int event_fd;
     _Atomic uint32_t open_events; /* places of events, of calls accepted and not yet polled */
     _Atomic uint32_t open_leases; /* offers and pushed wants accepted and not yet ended: each may need a lease */
@@ -75,7 +78,7 @@ struct baton {
     sem_t rest; /* posted to end it */
     _Atomic bool stalled;
     struct failure_log stall_failures; /* the watchdog's */
-    uint64_t turns, sleeps, snapshot_due;
+    uint64_t turns, sleeps, verdicts_lost, snapshot_due;
     bool snapshot_stale;
     struct core_submit *held;    /* an ended call whose event found no place yet */
     uint32_t peers[BATON_PATHS]; /* ranks of the world by path */

@@ -79,6 +79,7 @@ static void snapshot(struct baton *b, uint64_t now)
     stats.settled = fabric.settled;
     stats.poisoned = fabric.poisoned;
     stats.reads_parked = fabric.parked;
+    stats.verdicts_lost += b->verdicts_lost;
     stats.turns = b->turns;
     stats.sleeps = b->sleeps;
     memcpy(stats.peers, b->peers, sizeof stats.peers);
@@ -119,6 +120,32 @@ bool reactor_publish(struct baton *b, struct core_submit *s)
     return true;
 }
 
+/* A verdict on a call that this rank did not make has no place of that call's. */
+static bool strange_verdict_fits(struct baton *b)
+{
+    if (atomic_fetch_add_explicit(&b->strange_verdicts, 1, memory_order_relaxed) < b->settings.requests)
+        return true;
+    atomic_fetch_sub_explicit(&b->strange_verdicts, 1, memory_order_relaxed);
+    if (b->verdicts_lost++ == 0)
+        log_line(&b->log, LOG_ERROR, "verdicts are lost: %llu wait to be polled (BATON_REQUESTS)",
+                 (unsigned long long)b->settings.requests);
+    return false;
+}
+
+/* Counts an event that is to go out. False: it is not told, or was told already. */
+static bool goes_out(struct baton *b, struct core_submit *s)
+{
+    const baton_event_t *e = &s->event;
+    if (e->type == BATON_EVENT_VERDICT)
+        return e->id != 0 || strange_verdict_fits(b);
+    if (!e->quarantined && (s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH))
+        atomic_fetch_sub_explicit(&b->open_leases, 1, memory_order_relaxed);
+    if (!calls_pass(b->calls, s))
+        return false;
+    reactor_count(b, e);
+    return true;
+}
+
 static bool hand_out(struct baton *b)
 {
     struct core_submit *s;
@@ -128,14 +155,10 @@ static bool hand_out(struct baton *b)
     while (b->held != NULL || core_has_outcome(b->core)) {
         if (b->held == NULL) {
             s = core_take(b->core);
-            bool last = !s->event.quarantined, leased = s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH;
-            if (last && leased)
-                atomic_fetch_sub_explicit(&b->open_leases, 1, memory_order_relaxed);
-            if (!calls_pass(b->calls, s)) {
+            if (!goes_out(b, s)) {
                 core_submit_free(s);
                 continue;
             }
-            reactor_count(b, &s->event);
             b->held = s;
         }
         /* The ring has places for each open call, but a poller that was interrupted in its pop may still keep its cell:

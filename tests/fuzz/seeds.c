@@ -25,7 +25,7 @@ static void save(const char *kind, int number, const char *prefix, size_t prefix
 static void messages(void)
 {
     uint8_t out[WIRE_MESSAGE_MAX];
-    for (int t = WIRE_WANT; t <= WIRE_BEAT; t++)
+    for (int t = WIRE_WANT; t <= WIRE_TYPE_LAST; t++)
         for (int push = 0; push < 2; push++) {
             struct wire_message m = {.type = (enum wire_type)t,
                                      .from = 5,
@@ -46,6 +46,9 @@ static void messages(void)
                                      .error = t == WIRE_NACK || t == WIRE_CANCEL ? BATON_EGONE : 0,
                                      .detail = "gone",
                                      .quiet = WIRE_QUIET,
+                                     .verb = 1,
+                                     .status = BATON_STATUS_DONE,
+                                     .peer = -1,
                                      .ask = 1};
             uint32_t n = wire_encode(&m, out);
             save("wire", t * 2 + push, "\0", 1, out, n);

@@ -29,7 +29,8 @@ struct fixture {
     const char *engine; /* where wants go */
 };
 
-static baton_mode_t mode; /* of all wants */
+static baton_mode_t mode;         /* of all wants */
+static baton_verdicts_t verdicts; /* of both engines */
 
 static void who(struct fixture *f)
 {
@@ -43,7 +44,8 @@ static void who(struct fixture *f)
                                                             : BATON_ROLE_DECODE,
                                   .tp = (uint32_t)(first ? half : harness.size - half),
                                   .pp = 1,
-                                  .tp_rank = (uint32_t)(first ? harness.rank : harness.rank - half)};
+                                  .tp_rank = (uint32_t)(first ? harness.rank : harness.rank - half),
+                                  .verdicts = verdicts};
     strcpy(f->me.engine, first ? "p" : "d");
 }
 
@@ -418,8 +420,13 @@ static void meets_by_a_base_key(void)
     baton_id_t id;
     up(&f, "m", BATON_PROGRESS_THREAD);
     baton_offer_params_t o = {.key = "req-1-p", .base_key = "req-1", .blocks = from, .num_blocks = 2, .num_tokens = 20};
-    baton_want_params_t w = {.key = "req-1-d", .base_key = "req-1", .engine = "p", .blocks = to, .num_blocks = 2,
-                             .num_tokens = 20, .mode = mode};
+    baton_want_params_t w = {.key = "req-1-d",
+                             .base_key = "req-1",
+                             .engine = "p",
+                             .blocks = to,
+                             .num_blocks = 2,
+                             .num_tokens = 20,
+                             .mode = mode};
     int expected = 0;
     if (f.producer) {
         walk(&f, from, 20, 1, true);
@@ -441,6 +448,80 @@ static void meets_by_a_base_key(void)
     }
     if (f.consumer)
         CHECK_EQ(walk(&f, to, 20, 1, false), 0);
+    down(&f);
+}
+
+/* Takes events until `calls` calls have ended, and had their verdicts where this rank hears those. */
+static void until_all_is_told(struct fixture *f, int calls, bool hears, baton_status_t status)
+{
+    for (int ends = 0, told = 0; ends < calls || told < (hears ? calls : 0);) {
+        baton_event_t e = next_event(f);
+        if (e.type == 0)
+            return;
+        CHECK_EQ(e.status, status);
+        if (e.type == BATON_EVENT_VERDICT) {
+            told++;
+            CHECK(e.id != 0);
+            CHECK(e.user == f);
+            CHECK_EQ(e.of, f->producer && f->consumer ? e.of : f->producer ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
+        } else {
+            ends++;
+            CHECK_EQ(e.verdict, hears ? BATON_VERDICT_FOLLOWS : BATON_VERDICT_NONE);
+        }
+    }
+}
+
+/* Many more requests than there are places for, so that none is lost on the way. */
+static void verdicts_are_told(void)
+{
+    for (verdicts = BATON_VERDICTS_ALL; verdicts <= BATON_VERDICTS_LEADER; verdicts++) {
+        struct fixture f;
+        uint32_t from[2] = {1, 2}, to[2] = {9, 5};
+        setenv("BATON_REQUESTS", "4", 1);
+        up(&f, "m", BATON_PROGRESS_THREAD);
+        unsetenv("BATON_REQUESTS");
+        bool hears = verdicts == BATON_VERDICTS_ALL || f.me.tp_rank == 0;
+        for (unsigned i = 0; i < 40; i++) {
+            char key[16];
+            snprintf(key, sizeof key, "v%u", i);
+            baton_offer_params_t o = {.key = key, .blocks = from, .num_blocks = 2, .num_tokens = 20, .user = &f};
+            baton_want_params_t w = {
+                .key = key, .engine = "p", .blocks = to, .num_blocks = 2, .num_tokens = 20, .mode = mode, .user = &f};
+            bool never = i % 4 == 3; /* nobody offers */
+            w.timeout_ms = never ? 20 : 10000;
+            if (f.producer && !never)
+                CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+            if (f.consumer)
+                CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+            until_all_is_told(&f, (f.producer && !never) + f.consumer, hears,
+                              never ? BATON_STATUS_EXPIRED : BATON_STATUS_DONE);
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        baton_stats_t s;
+        CHECK_EQ(baton_stats(f.b, &s), 0);
+        CHECK_EQ(s.verdicts, hears ? (f.producer ? 30 : 0) + (f.consumer ? 40 : 0) : 0);
+        CHECK_EQ(s.verdicts_lost, 0);
+        down(&f);
+    }
+    verdicts = BATON_VERDICTS_NONE;
+}
+
+/* Ranks of one engine that ask for different verdicts contradict each other. */
+static void verdicts_must_agree(void)
+{
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    who(&f);
+    if (f.me.tp == 1 && harness.size < 4) {
+        SKIP("every engine has one rank");
+        return;
+    }
+    f.me.verdicts = f.me.tp_rank == 0 ? BATON_VERDICTS_ALL : BATON_VERDICTS_NONE;
+    shape(&f, "m");
+    CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0);
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+    CHECK_EQ(baton_start(f.b), BATON_EGEOMETRY);
+    CHECK_HAS(baton_errmsg(), "verdicts");
     down(&f);
 }
 
@@ -702,12 +783,14 @@ int main(int argc, char **argv)
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);
         RUN(meets_by_a_base_key);
+        RUN(verdicts_are_told);
         RUN(closes_with_calls_open);
         RUN(a_stalled_reactor_is_told);
     }
     mode = BATON_MODE_AUTO;
     RUN(two_contexts_work_side_by_side);
     RUN(refuses_bad_calls);
+    RUN(verdicts_must_agree);
     RUN(a_stalled_reactor_takes_nothing);
     RUN(full_is_told);
     RUN(caches_that_differ_are_named);

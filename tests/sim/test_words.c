@@ -87,6 +87,49 @@ static void test_an_old_end_meets_the_next_offer(void **state)
     assert_true(by_first > 0);
 }
 
+/* The same where another rank of that engine has bound a seat of the new offer already. */
+static void test_an_old_end_meets_a_bound_seat(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+                                                  {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32}};
+    WORLD(w, engines);
+    w.settings.chunk_bytes = w.settings.leg_bytes = w.chunk = 64;
+    w.move_ns = MS;
+    world_offer(&w, 0, "warm", 0, 1, 8, 1000);
+    for (uint32_t i = 1; i <= 2; i++)
+        world_want(&w, i, "P", "warm", 0, 1, 8, 1000);
+    world_run(&w, 100 * MS);
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 32, 60000), old[2], new[2];
+    for (uint32_t i = 0; i < 2; i++)
+        old[i] = world_want(&w, 1 + i, "P", "key", 0, 1, 32, 60000);
+    world_run(&w, 105 * MS); /* the bytes move */
+    w.ranks[2].stopped = true;
+    world_cancel(&w, 0, a);
+    world_run(&w, 200 * MS);
+    if (mode == BATON_MODE_PULL)
+        assert_non_null(world_event(&w, 0, a));
+    w.ranks[2].stopped = mode == BATON_MODE_PULL; /* a push cannot be over before its consumer is there to take it */
+    world_run(&w, 300 * MS);
+    assert_int_equal(world_event(&w, 1, old[0])->status, BATON_STATUS_FAILED);
+    world_fill(&w, 0, 4, 8, 1, 32);
+    baton_id_t b = world_offer(&w, 0, "key", 8, 1, 32, 60000);
+    new[0] = world_want(&w, 1, "P", "key", 8, 1, 32, 60000);
+    world_run(&w, 310 * MS);
+    w.ranks[2].stopped = false;
+    world_run(&w, 500 * MS);
+    assert_int_equal(world_event(&w, 2, old[1])->status, BATON_STATUS_FAILED);
+    assert_null(world_event(&w, 0, b));
+    new[1] = world_want(&w, 2, "P", "key", 8, 1, 32, 60000);
+    world_run(&w, 700 * MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        DONE(&w, 1 + i, new[i]);
+        assert_int_equal(world_wrong(&w, 1 + i, 4, 8, 1, 32), 0);
+    }
+    DONE(&w, 0, b);
+    world_fini(&w);
+}
+
 /* One rank has one want of a key from an engine at a time: an offer serves it once. */
 static void test_two_wants_of_one_key(void **state)
 {
@@ -251,6 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_old_end_meets_the_next_offer),
+        cmocka_unit_test(test_an_old_end_meets_a_bound_seat),
         cmocka_unit_test(test_two_wants_of_one_key),
         cmocka_unit_test(test_a_release_lasts_as_long_as_its_want),
         cmocka_unit_test(test_a_release_by_ticket_outlives_the_tombstone),

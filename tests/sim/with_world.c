@@ -381,7 +381,9 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                            .box = {layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads},
                            .incarnation = 1000 + rank,
                            .card_offset = SEGMENT_CARD,
-                           .card_bytes = (uint32_t)r->card_bytes};
+                           .card_bytes = (uint32_t)r->card_bytes,
+                           .verdicts = (uint8_t)e->verdicts};
+    r->hears = e->verdicts == BATON_VERDICTS_ALL || (e->verdicts == BATON_VERDICTS_LEADER && index == 0);
     snprintf(row.engine, sizeof row.engine, "%s", e->name);
     wire_row_encode(&row, row_out);
     world_poison(w, rank);
@@ -480,6 +482,8 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
 static baton_id_t submit(struct world *w, uint32_t rank, struct core_submit *s)
 {
     baton_id_t id = s->id;
+    if (w->ranks[rank].hears && s->kind != CORE_CANCEL)
+        s->verdict = calloc(1, sizeof *s->verdict);
     core_submit(w->ranks[rank].core, w->now, s);
     step(w, &w->ranks[rank], NULL, 0);
     return id;
@@ -522,7 +526,7 @@ static int event_index(struct world *w, uint32_t rank, baton_id_t id)
 {
     int found = -1;
     for (int i = 0; i < w->ranks[rank].num_events; i++)
-        if (w->ranks[rank].events[i].id == id) {
+        if (w->ranks[rank].events[i].id == id && w->ranks[rank].events[i].type != BATON_EVENT_VERDICT) {
             assert_int_equal(found, -1); /* exactly one end */
             found = i;
         }
@@ -533,6 +537,19 @@ const baton_event_t *world_event(struct world *w, uint32_t rank, baton_id_t id)
 {
     int i = event_index(w, rank, id);
     return i < 0 ? NULL : &w->ranks[rank].events[i];
+}
+
+const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id)
+{
+    const baton_event_t *found = NULL;
+    for (int i = 0; i < w->ranks[rank].num_events; i++) {
+        const baton_event_t *e = &w->ranks[rank].events[i];
+        if (e->type != BATON_EVENT_VERDICT || e->id != id)
+            continue;
+        assert_true(found == NULL || id == 0); /* exactly one */
+        found = e;
+    }
+    return found;
 }
 
 uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id)

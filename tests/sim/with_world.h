@@ -25,6 +25,7 @@ struct world_rank {
     int card_bytes;
     bool bare;              /* has no cache */
     bool stopped;           /* answers nothing, takes nothing */
+    bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
     uint64_t card_delay_ns; /* of its card */
     uint64_t move_extra_ns; /* added to what moves from it take */
@@ -70,6 +71,7 @@ struct world_engine {
     bool bare_first;     /* two stages, the first without a cache */
     bool one_layer_each; /* two stages, of one layer each */
     bool one_tensor;     /* its second layer has no tensor */
+    baton_verdicts_t verdicts;
 };
 
 /** Ranks are numbered engine by engine. */
@@ -90,6 +92,8 @@ void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
 
 /** The one event of that id at that rank; NULL: none yet. Fails the test if there are two. */
 const baton_event_t *world_event(struct world *w, uint32_t rank, baton_id_t id);
+/** The one verdict with that id at that rank, or (id 0) the first one without a call of it; NULL: none yet. */
+const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id);
 uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id);
 
 /** Fills the blocks of a request with bytes that depend on (seed, layer, plane, head, token, channel). */

@@ -42,8 +42,8 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
     m.asks = x == MOST && (type == WIRE_WANT || type == WIRE_GRANT || type == WIRE_NACK || type == WIRE_WRITTEN)
                  ? UINT32_MAX
                  : 0;
-    m.want = type == WIRE_RELEASE || x == LEAST ? 0 : UINT64_MAX;
-    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE) {
+    m.want = type == WIRE_RELEASE || x == LEAST ? type == WIRE_REPORT : UINT64_MAX;
+    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE || type >= WIRE_REPORT) {
         fill_text(m.key, x == MOST ? sizeof m.key : 2, 'k');
     }
     switch (type) {
@@ -94,6 +94,20 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
     case WIRE_BEAT:
         m.ask = x == MOST;
         break;
+    case WIRE_REPORT:
+    case WIRE_VERDICT:
+        m.status = x == MOST ? BATON_STATUS_CANCELLED : BATON_STATUS_DONE;
+        m.error = x == MOST ? INT32_MIN : 0;
+        m.quarantined = x == MOST;
+        m.peer = x == MOST ? INT32_MAX : -1;
+        /* fall through */
+    case WIRE_ASK:
+    case WIRE_STANDING:
+        m.verb = x == MOST ? 2 : 1;
+        if (x == MOST && type != WIRE_ASK) {
+            fill_text(m.detail, sizeof m.detail, 'd');
+        }
+        break;
     }
     return m;
 }
@@ -116,6 +130,7 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_string_equal(a->detail, b->detail);
     assert_int_equal(a->quiet, b->quiet);
     assert_int_equal(a->ask, b->ask);
+    assert_true(a->verb == b->verb && a->status == b->status && a->quarantined == b->quarantined && a->peer == b->peer);
 }
 
 static void assert_readers_in_range(const struct wire_message *m)
@@ -129,7 +144,7 @@ static void assert_readers_in_range(const struct wire_message *m)
 /** Whatever was accepted must be within what wire.h says of it. */
 static void assert_in_documented_range(const struct wire_message *m)
 {
-    assert_in_range(m->type, WIRE_WANT, WIRE_BEAT);
+    assert_in_range(m->type, WIRE_WANT, WIRE_TYPE_LAST);
     assert_non_null(memchr(m->key, '\0', sizeof m->key));
     assert_non_null(memchr(m->detail, '\0', sizeof m->detail));
     if (m->type == WIRE_WANT || m->type == WIRE_DONE || m->type == WIRE_CANCEL || m->type == WIRE_RELEASE) {
@@ -165,7 +180,7 @@ static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_message *
 static void every_message_comes_back(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         for (enum extreme x = LEAST; x <= MOST; x++) {
             struct wire_message sent = specimen(type, x), got;
             uint8_t bytes[WIRE_MESSAGE_MAX];
@@ -182,7 +197,7 @@ static void every_message_comes_back(void **state)
 static void a_truncated_message_is_refused(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);
@@ -200,7 +215,7 @@ static void a_corrupted_message_is_refused_or_in_range(void **state)
 {
     (void)state;
     uint32_t refused = 0;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);
@@ -258,7 +273,7 @@ static void random_bytes_never_crash_the_decoder(void **state)
 static void a_longer_message_of_a_newer_version_is_understood(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         struct wire_message sent = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX + 1];
         uint32_t n = wire_encode(&sent, bytes);
@@ -304,7 +319,7 @@ static void a_broken_header_is_refused(void **state)
 static void a_length_that_is_not_what_came_is_refused(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         struct wire_message m = specimen(type, MOST), got;
         uint8_t bytes[WIRE_MESSAGE_MAX] = {0};
         uint32_t n = wire_encode(&m, bytes);
@@ -419,7 +434,7 @@ static void each_type_has_a_name_of_its_own(void **state)
     (void)state;
     assert_string_equal(wire_type_name(WIRE_WANT), "WANT");
     assert_string_equal(wire_type_name(WIRE_RELEASE), "RELEASE");
-    for (enum wire_type a = WIRE_WANT; a <= WIRE_BEAT; a++) {
+    for (enum wire_type a = WIRE_WANT; a <= WIRE_TYPE_LAST; a++) {
         for (enum wire_type b = WIRE_WANT; b < a; b++) {
             assert_string_not_equal(wire_type_name(a), wire_type_name(b));
         }
@@ -441,7 +456,7 @@ static struct wire_message recognisable(enum wire_type type)
         m.asks = 0xa1a2a3a4;
     }
     m.want = type == WIRE_RELEASE ? 0 : UINT64_C(0x2122232425262728);
-    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE) {
+    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE || type >= WIRE_REPORT) {
         strcpy(m.key, "req-7");
     }
     if (type == WIRE_WANT || type == WIRE_RELEASE) {
@@ -472,6 +487,17 @@ static struct wire_message recognisable(enum wire_type type)
     m.bytes = type == WIRE_WRITTEN ? UINT64_C(0x8182838485868788) : 0;
     m.quiet = type == WIRE_CLOSED ? WIRE_NOT_KNOWN : 0;
     m.ask = type == WIRE_BEAT;
+    if (type >= WIRE_REPORT) {
+        m.verb = 2;
+        if (type != WIRE_ASK)
+            strcpy(m.detail, "gone");
+    }
+    if (type == WIRE_REPORT || type == WIRE_VERDICT) {
+        m.status = BATON_STATUS_FAILED;
+        m.error = BATON_EGONE;
+        m.quarantined = 1;
+        m.peer = 0x71727374;
+    }
     return m;
 }
 
@@ -513,8 +539,33 @@ static void version_1_messages_stay_as_they_are(void **state)
                          "00000000 00000000 00000000 00000000 00000000",
         [WIRE_BEAT] = "424d0109 25000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                       "24232221 01",
+        [WIRE_REPORT] = "424d010a cf000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                        "24232221 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
+                        "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                        "00000000 020201f3 ffffff74 73727167 6f6e6500 00000000 00000000 00000000 "
+                        "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                        "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                        "00000000 00000000 00000000 000000",
+        [WIRE_VERDICT] = "424d010b cf000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                         "24232221 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
+                         "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                         "00000000 020201f3 ffffff74 73727167 6f6e6500 00000000 00000000 00000000 "
+                         "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                         "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                         "00000000 00000000 00000000 000000",
+        [WIRE_ASK] = "424d010c 65000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                     "24232221 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
+                     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                     "00000000 02",
+        [WIRE_STANDING] = "424d010d c5000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                          "24232221 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
+                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                          "00000000 02676f6e 65000000 00000000 00000000 00000000 00000000 00000000 "
+                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                          "00000000 00",
     };
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_BEAT; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         struct wire_message m = recognisable(type);
         uint8_t bytes[WIRE_MESSAGE_MAX];
         uint32_t n = wire_encode(&m, bytes);

@@ -5,6 +5,7 @@
  */
 #include "storm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,8 +204,61 @@ static void check_time(struct storm *s, const struct storm_call *c)
                    (unsigned long long)((late - c->time_ns) / STORM_US));
 }
 
+/* ---- verdicts ---------------------------------------------------------------------------------------------------- */
+
+bool storm_hears(const struct storm *s, uint32_t rank)
+{
+    uint8_t verdicts = s->directory->rows[rank].verdicts;
+    return verdicts == BATON_VERDICTS_ALL || (verdicts == BATON_VERDICTS_LEADER && s->directory->index_of[rank] == 0);
+}
+
+/* Whether that rank has a call of this key and verb that ended so. */
+static bool has_ended(const struct storm *s, uint32_t rank, const char *key, bool is_want, baton_status_t status)
+{
+    for (uint32_t i = 0; i < s->num_calls; i++) {
+        const struct storm_call *c = &s->calls[i];
+        char name[8];
+        snprintf(name, sizeof name, "k%u", c->key);
+        if (c->rank == rank && c->is_want == is_want && c->ended && c->status == status && strcmp(name, key) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Done for the engine: done by every rank of it. Not done: by the rank that is named, or that one is silent or lost. */
+static void check_verdict(struct storm *s, struct storm_rank *r, const baton_event_t *e)
+{
+    const struct directory_engine *engine = &s->directory->engines[s->directory->engine_of[r->rank]];
+    bool is_want = e->of == BATON_EVENT_WANT,
+         silent = e->error == BATON_ETIMEDOUT || e->error == BATON_EPEER || e->error == BATON_EAGAIN;
+    storm_say(s, "%u verdict on %llu (%s): status %d error %d of rank %d %s", r->rank, (unsigned long long)e->id,
+              e->key, e->status, e->error, e->peer, e->detail);
+    if (!storm_hears(s, r->rank))
+        storm_fail(s, "rank %u hears a verdict and asked for none", r->rank);
+    if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (e->status == BATON_STATUS_DONE) != (e->peer < 0))
+        storm_fail(s, "rank %u: a verdict of status %d, error %d, rank %d", r->rank, e->status, e->error, e->peer);
+    for (uint32_t i = 0; i < engine->num_ranks && e->status == BATON_STATUS_DONE; i++)
+        if (engine->members[i].box.layer_count > 0 &&
+            !has_ended(s, engine->ranks[i], e->key, is_want, BATON_STATUS_DONE))
+            storm_fail(s, "rank %u hears that %s is done, and it is not at rank %u", r->rank, e->key, engine->ranks[i]);
+    if (e->peer >= 0 && !silent && !has_ended(s, (uint32_t)e->peer, e->key, is_want, e->status))
+        storm_fail(s, "rank %u hears that %s ended as %d at rank %d, and it did not", r->rank, e->key, e->status,
+                   e->peer);
+    if (e->id == 0)
+        return;
+    struct storm_call *c = &s->calls[e->id - 1];
+    if (e->id > s->num_calls || c->rank != r->rank || c->is_want != is_want)
+        storm_fail(s, "rank %u: a verdict on call %llu, which is none of its", r->rank, (unsigned long long)e->id);
+    else if (++c->verdicts > 1)
+        storm_fail(s, "call %u has two verdicts", c->number);
+}
+
 void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *e)
 {
+    if (e->type == BATON_EVENT_VERDICT) {
+        check_verdict(s, r, e);
+        return;
+    }
     if (e->id == 0 || e->id > s->num_calls || s->calls[e->id - 1].rank != r->rank) {
         storm_fail(s, "rank %u: an event of call %llu, which is none of its", r->rank, (unsigned long long)e->id);
         return;
@@ -240,6 +294,8 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     }
     if (!c->is_want && c->status == BATON_STATUS_DONE)
         check_offer_done(s, c);
+    if (!c->is_want && storm_chance(s, 150))
+        storm_again(s, c);
     if (!c->quarantined)
         give_back(s, c);
 }
@@ -283,6 +339,9 @@ void storm_check_end(struct storm *s)
             storm_fail(s, "%s %u of rank %u never ended", c->is_want ? "want" : "offer", c->number, c->rank);
         if (c->quarantined)
             storm_fail(s, "call %u of rank %u stays in quarantine", c->number, c->rank);
+        bool owed = storm_hears(s, c->rank) && c->ended && c->error != BATON_EEXIST;
+        if (s->ranks[c->rank].fate == STORM_RUNS && c->verdicts != owed)
+            storm_fail(s, "call %u of rank %u has %u verdicts", c->number, c->rank, c->verdicts);
     }
     for (uint32_t i = 0; i < s->num_ranks && !s->failed; i++) {
         struct storm_rank *r = &s->ranks[i];

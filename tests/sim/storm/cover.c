@@ -111,6 +111,8 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
               : p->business > 0 ? "peer busy"
                                 : "peer idle",
               m.ask ? "beat" : "beat back");
+    } else if (m.type >= WIRE_REPORT) {
+        count("engine", wire_type_name(m.type));
     } else if (m.type == WIRE_WANT || m.type == WIRE_DONE || m.type == WIRE_CANCEL || m.type == WIRE_RELEASE) {
         cover_producer(r->core, e->peer, &m);
     } else {

@@ -68,7 +68,8 @@ bool storm_chance(struct storm *s, uint32_t of_1000)
 static uint64_t patience(const struct storm *s)
 {
     const struct settings *set = &s->settings;
-    return s->horizon + (4 * set->peer_ms + 40 * set->resend_ms + set->tombstone_ms + 300) * STORM_MS;
+    return s->horizon +
+           (4 * set->peer_ms + 40 * set->resend_ms + set->tombstone_ms + 4 * set->verdict_ms + 300) * STORM_MS;
 }
 
 static void close_all(struct storm *s)

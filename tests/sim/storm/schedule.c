@@ -14,6 +14,7 @@
 struct engine {
     uint32_t tp, pp, heads_total, layout, block_tokens, num_blocks, planes, head_size;
     bool bare; /* its first stage has no cache */
+    uint32_t verdicts;
 };
 
 static char *no_environment(const char *name)
@@ -40,6 +41,7 @@ static void draw_settings(struct storm *s)
     set->resend_ms = between(s, 2, 10);
     set->beat_ms = between(s, 2, 10);
     set->peer_ms = between(s, 20, 60);
+    set->verdict_ms = between(s, 10, 80);
     set->requests = 16;
     set->chunk_bytes = between(s, 32, 512);
     set->leg_bytes = between(s, 64, 1024);
@@ -49,6 +51,7 @@ static void draw_settings(struct storm *s)
 
 static void draw_character(struct storm *s)
 {
+    s->num_keys = 1 + storm_below(s, STORM_KEYS_MAX);
     s->calm = storm_chance(s, 300);
     s->passive = storm_chance(s, 500);
     s->local_puts = storm_chance(s, 500);
@@ -113,7 +116,8 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                            .box = {layer_first, bare ? 0 : per_stage, head_first, bare ? 0 : heads},
                            .incarnation = 1000 + rank,
                            .card_offset = 262144,
-                           .card_bytes = r->card_bytes};
+                           .card_bytes = r->card_bytes,
+                           .verdicts = (uint8_t)e->verdicts};
     snprintf(row.engine, sizeof row.engine, "e%u", engine);
     wire_row_encode(&row, row_out);
     if (bare)
@@ -143,6 +147,7 @@ void storm_build(struct storm *s)
                              .head_size = head_size};
         if ((e->layout & 6) == 6)
             e->layout &= ~4u;
+        e->verdicts = storm_below(s, 3);
         e->bare = e->pp == 2 && storm_chance(s, 100);
         s->num_ranks += e->tp * e->pp;
     }
@@ -219,7 +224,7 @@ static void draw_request(struct storm *s)
     uint64_t at = moment(s, 0, ACTIONS_MS * 1000 / 2);
     bool named = storm_chance(s, 300);
     struct storm_plan offer = {.action = STORM_OFFER,
-                               .key = storm_below(s, STORM_KEYS),
+                               .key = storm_below(s, s->num_keys),
                                .tokens = tokens,
                                .time_ms = 5 + storm_below(s, 100),
                                .seats = seats};
@@ -249,6 +254,18 @@ static void draw_request(struct storm *s)
         if (!storm_chance(s, 20))
             storm_later(s, moment(s, at, spread), &offer);
     }
+}
+
+void storm_again(struct storm *s, const struct storm_call *offer)
+{
+    struct storm_plan again = {.action = STORM_OFFER,
+                               .rank = offer->rank,
+                               .key = offer->key,
+                               .tokens = offer->tokens,
+                               .time_ms = 5 + storm_below(s, 100),
+                               .seats = 1,
+                               .seat = {DIRECTORY_NONE}};
+    storm_later(s, moment(s, s->now, 1 + s->slow_ns / STORM_US), &again);
 }
 
 void storm_schedule(struct storm *s)
@@ -302,6 +319,8 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     snprintf(m->key, sizeof m->key, "k%u", c->key);
     if (c->num_blocks > 0)
         memcpy(m->blocks, c->blocks, c->num_blocks * sizeof(uint32_t));
+    if (storm_hears(s, c->rank))
+        m->verdict = calloc(1, sizeof *m->verdict);
     if (s->settings.report_early)
         m->spare = calloc(1, sizeof *m->spare);
     uint64_t end = s->now + p->time_ms * STORM_MS;

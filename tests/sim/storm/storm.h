@@ -22,7 +22,7 @@
 #define STORM_GRID (STORM_MS / 4) /* times at which stopped ranks go on */
 #define STORM_LAYERS 2
 #define STORM_RANKS_MAX 64
-#define STORM_KEYS 4
+#define STORM_KEYS_MAX 4
 
 /* Values of the caches' elements, 32 bits each. An offer's are its call's number and a hash of the place. */
 #define STORM_FREE 0xfefefefeu  /* in blocks that belong to nobody */
@@ -39,6 +39,7 @@ struct storm_call {
     uint32_t number, rank, key, tokens, num_blocks;
     uint32_t engine; /* want: the producer's; offer: its own */
     bool is_want, ended, quarantined, cancelled;
+    uint32_t verdicts; /* told of it */
     baton_mode_t mode;
     baton_status_t status;
     int error;
@@ -82,6 +83,7 @@ struct storm {
     uint32_t loss, twice; /* messages of 1,000 that are lost, doubled */
     uint32_t bad_cards;   /* of 1,000 */
     uint64_t slow_ns;     /* longest delay of a message */
+    uint32_t num_keys;    /* few: many attempts under one of them */
     int32_t untouched;    /* rank that is never stopped in this run; -1: as the seed says */
 
     struct settings settings;
@@ -128,6 +130,8 @@ void storm_drop_all(struct storm *s);
 /* schedule.c */
 void storm_build(struct storm *s);
 void storm_schedule(struct storm *s);
+/** The engine offers a key anew, at once or soon after the event of its former offer. */
+void storm_again(struct storm *s, const struct storm_call *offer);
 void storm_act(struct storm *s, const struct storm_plan *plan);
 void storm_free(struct storm *s);
 
@@ -138,6 +142,7 @@ void storm_map(struct storm_rank *r);
 void storm_take_blocks(struct storm *s, struct storm_call *c);
 void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *e);
 void storm_check_write(struct storm *s, struct storm_rank *r, uint64_t offset);
+bool storm_hears(const struct storm *s, uint32_t rank); /* whether verdicts are told to that rank */
 void storm_check_limits(struct storm *s, struct storm_rank *r);
 void storm_check_end(struct storm *s);
 

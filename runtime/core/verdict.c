@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verdict: what the ranks of an engine hear of one request as a whole, where the engine asked for it.
+ *
+ *   every rank   tells the engine's first rank how its call ended (REPORT), again with growing pauses until it hears
+ *                the VERDICT, or until twice BATON_VERDICT_MS
+ *   first rank   keeps a round for each key and verb: by identity, who has reported. It closes when all that hold a
+ *                part of the cache have, when one of them is lost, or BATON_VERDICT_MS after its first report, and every
+ *                rank is told the same. Half-way it asks the missing ones where they stand, to name that too.
+ *
+ * A closed round is kept for a while: who reports late, or again, gets its verdict once more.
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+#define RESEND_MOST 16 /* times BATON_RESEND_MS */
+
+/* One call of mine that ended, and whose verdict I await. */
+struct report {
+    uint64_t id;
+    UT_hash_handle hh;
+    struct core_submit *record; /* becomes the verdict's event; NULL: it is not told here */
+    struct wire_message message;
+    struct timer timer;
+    uint64_t pause_ns, until_ns;
+};
+
+struct round_name {
+    char key[BATON_KEY_MAX];
+    uint32_t verb; /* enum core_submit_kind */
+};
+
+struct round {
+    struct round_name name;
+    UT_hash_handle hh;
+    struct round *later;       /* of the same name: a next attempt */
+    struct round *prev, *next; /* in core->rounds, oldest first */
+    bool closed, asked;
+    uint32_t missing;
+    struct timer timer;
+    baton_status_t status;
+    int32_t error, peer; /* the worst that was reported, and by which rank; DONE: 0, -1 */
+    bool quarantined;
+    char detail[96];
+    uint32_t standing_of; /* index of the missing rank that `standing` is about */
+    char standing[96];
+    uint64_t ids[]; /* by index in the engine: the call that it reported; 0: none yet */
+};
+
+static const struct directory_engine *my_engine(const struct core *core)
+{
+    return &core->c.directory->engines[core->engine];
+}
+
+static baton_verdicts_t mode_of(const struct core *core)
+{
+    return (baton_verdicts_t)core->c.directory->rows[core->c.self].verdicts;
+}
+
+static uint32_t leader(const struct core *core)
+{
+    return my_engine(core)->ranks[0];
+}
+
+/* Whether this rank's engine hears verdicts here. */
+static bool hears(const struct core *core)
+{
+    return mode_of(core) == BATON_VERDICTS_ALL ||
+           (mode_of(core) == BATON_VERDICTS_LEADER && leader(core) == core->c.self);
+}
+
+static bool takes_part(const struct core *core, uint32_t index)
+{
+    const struct plan_box *box = &my_engine(core)->members[index].box;
+    return box->layer_count > 0 && box->head_count > 0;
+}
+
+static const char *verb_name(uint32_t verb)
+{
+    return verb == CORE_OFFER ? "offer" : "want";
+}
+
+/* ---- telling this rank's engine ---------------------------------------------------------------------------------- */
+
+static void emit(struct core *core, struct core_submit *record, const struct wire_message *m)
+{
+    record->event = (baton_event_t){.peer = m->peer,
+                                    .quarantined = m->quarantined,
+                                    .of = m->verb == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT};
+    snprintf(record->event.detail, sizeof record->event.detail, "%s", m->detail);
+    core->stats.verdicts++;
+    core_emit(core, record, BATON_EVENT_VERDICT, (baton_status_t)m->status, m->error);
+}
+
+static void report_free(struct core *core, struct report *r)
+{
+    timer_stop(&core->timers, &r->timer);
+    HASH_DEL(core->reports, r);
+    if (leader(core) != core->c.self)
+        peer_end(core, leader(core));
+    core_submit_free(r->record);
+    free(r);
+}
+
+static void report_end(struct core *core, struct report *r, const struct wire_message *m)
+{
+    struct core_submit *record = r->record;
+    r->record = NULL;
+    report_free(core, r);
+    if (record != NULL)
+        emit(core, record, m);
+}
+
+/* A verdict that names no call of mine: this rank was the silent one. */
+static void told_before_the_end(struct core *core, const struct wire_message *m)
+{
+    struct core_submit *call = m->verb == CORE_OFFER ? offer_call(core, m->key) : want_call(core, m->key);
+    struct core_submit *record = call != NULL ? call->verdict : NULL;
+    if (call != NULL && record == NULL)
+        return; /* it was told of this call already */
+    if (record != NULL)
+        call->verdict = NULL;
+    else
+        record = calloc(1, sizeof *record);
+    if (record == NULL) {
+        core->stats.verdicts_lost++;
+        return;
+    }
+    if (call != NULL) {
+        call->verdict_came = true;
+        verdict_name(record, call);
+    } else {
+        memcpy(record->key, m->key, sizeof record->key);
+        record->submitted_ns = core->now;
+    }
+    emit(core, record, m);
+}
+
+static void on_verdict(struct core *core, const struct wire_message *m)
+{
+    struct report *r;
+    HASH_FIND(hh, core->reports, &m->want, sizeof m->want, r);
+    if (r != NULL)
+        report_end(core, r, m);
+    else if (m->want == 0 && hears(core))
+        told_before_the_end(core, m);
+}
+
+/* ---- rounds, at the first rank ----------------------------------------------------------------------------------- */
+
+static struct round_name name_of(const struct wire_message *m)
+{
+    struct round_name name = {.verb = m->verb};
+    memcpy(name.key, m->key, sizeof name.key);
+    return name;
+}
+
+static struct round *round_first(const struct core *core, const struct round_name *name)
+{
+    struct round *r;
+    HASH_FIND(hh, core->rounds_by_name, name, sizeof *name, r);
+    return r;
+}
+
+/* The first round of that name in which this rank's report is missing, or, with an id, the one that has it. */
+static struct round *round_with(const struct core *core, const struct round_name *name, uint32_t index, uint64_t id)
+{
+    struct round *r = round_first(core, name);
+    while (r != NULL && r->ids[index] != id)
+        r = r->later;
+    return r;
+}
+
+static void round_wait(struct core *core, struct round *r, bool wait)
+{
+    for (uint32_t i = 0; i < my_engine(core)->num_ranks; i++) {
+        uint32_t rank = my_engine(core)->ranks[i];
+        if (r->ids[i] != 0 || !takes_part(core, i) || rank == core->c.self)
+            continue;
+        if (!wait)
+            peer_end(core, rank);
+        else
+            peer_hold(core, rank);
+    }
+}
+
+static void round_destroy(struct core *core, struct round *r)
+{
+    struct round *first = round_first(core, &r->name);
+    if (!r->closed)
+        round_wait(core, r, false);
+    timer_stop(&core->timers, &r->timer);
+    if (first == r) {
+        HASH_DEL(core->rounds_by_name, r);
+        if (r->later != NULL)
+            HASH_ADD(hh, core->rounds_by_name, name, sizeof r->name, r->later);
+    } else {
+        while (first->later != r)
+            first = first->later;
+        first->later = r->later;
+    }
+    DL_DELETE(core->rounds, r);
+    core->num_rounds--;
+    free(r);
+}
+
+static void on_forget(struct core *core, struct timer *t)
+{
+    round_destroy(core, (struct round *)((char *)t - offsetof(struct round, timer)));
+}
+
+static void tell(struct core *core, const struct round *r, uint32_t index)
+{
+    uint32_t rank = my_engine(core)->ranks[index];
+    struct wire_message m = {.type = WIRE_VERDICT,
+                             .want = r->ids[index],
+                             .verb = (uint8_t)r->name.verb,
+                             .status = (uint8_t)r->status,
+                             .error = r->error,
+                             .peer = r->peer,
+                             .quarantined = r->quarantined};
+    memcpy(m.key, r->name.key, sizeof m.key);
+    memcpy(m.detail, r->detail, sizeof m.detail);
+    if (rank == core->c.self)
+        on_verdict(core, &m);
+    else
+        core_send(core, rank, &m);
+}
+
+static void round_close(struct core *core, struct round *r)
+{
+    round_wait(core, r, false);
+    r->closed = true;
+    timer_arm(&core->timers, &r->timer, core->now + core->c.settings->tombstone_ms * NS_PER_MS, on_forget);
+    if (r->error != 0)
+        log_line(core->c.log, LOG_INFO, "%s %s: rank %d: %s: %s", verb_name(r->name.verb), r->name.key, r->peer,
+                 baton_errname(r->error), r->detail);
+    for (uint32_t i = 0; i < my_engine(core)->num_ranks; i++)
+        tell(core, r, i);
+}
+
+static void round_fail(struct core *core, struct round *r, int32_t error, uint32_t index, const char *why)
+{
+    r->status = BATON_STATUS_FAILED;
+    r->error = error;
+    r->peer = (int32_t)my_engine(core)->ranks[index];
+    snprintf(r->detail, sizeof r->detail, "%u silent: %.80s", r->missing, why);
+    round_close(core, r);
+}
+
+static uint32_t first_missing(const struct core *core, const struct round *r)
+{
+    uint32_t i = 0;
+    while (i + 1 < my_engine(core)->num_ranks && (r->ids[i] != 0 || !takes_part(core, i)))
+        i++;
+    return i;
+}
+
+static void stand(struct core *core, uint32_t verb, const char *key, char *text, size_t size)
+{
+    if (verb == CORE_OFFER)
+        offer_standing(core, key, text, size);
+    else
+        want_standing(core, key, text, size);
+}
+
+static void on_round(struct core *core, struct timer *t)
+{
+    struct round *r = (struct round *)((char *)t - offsetof(struct round, timer));
+    uint32_t first = first_missing(core, r);
+    if (r->asked) {
+        round_fail(core, r, BATON_ETIMEDOUT, first, r->standing_of == first ? r->standing : "it does not answer");
+        return;
+    }
+    r->asked = true;
+    timer_arm(&core->timers, t, core->now + core->c.settings->verdict_ms * NS_PER_MS / 2, on_round);
+    for (uint32_t i = 0; i < my_engine(core)->num_ranks; i++) {
+        uint32_t rank = my_engine(core)->ranks[i];
+        if (r->ids[i] != 0 || !takes_part(core, i))
+            continue;
+        if (rank == core->c.self) {
+            r->standing_of = i;
+            stand(core, r->name.verb, r->name.key, r->standing, sizeof r->standing);
+            continue;
+        }
+        struct wire_message m = {.type = WIRE_ASK, .verb = (uint8_t)r->name.verb};
+        memcpy(m.key, r->name.key, sizeof m.key);
+        core_send(core, rank, &m);
+    }
+}
+
+/* Room for one more: a closed one goes, or else the oldest open one ends. */
+static void make_room(struct core *core)
+{
+    struct round *r = core->rounds;
+    if (core->num_rounds < 2 * core->c.settings->requests)
+        return;
+    while (r != NULL && !r->closed)
+        r = r->next;
+    if (r == NULL) {
+        r = core->rounds;
+        round_fail(core, r, BATON_EAGAIN, first_missing(core, r), "too many requests wait for it (BATON_REQUESTS)");
+    }
+    round_destroy(core, r);
+}
+
+static struct round *round_create(struct core *core, const struct round_name *name)
+{
+    uint32_t n = my_engine(core)->num_ranks;
+    make_room(core);
+    struct round *r = calloc(1, sizeof *r + n * sizeof r->ids[0]), *last = round_first(core, name);
+    if (r == NULL)
+        return NULL;
+    r->name = *name;
+    r->status = BATON_STATUS_DONE;
+    r->peer = -1;
+    r->standing_of = UINT32_MAX;
+    if (last == NULL) {
+        HASH_ADD(hh, core->rounds_by_name, name, sizeof r->name, r);
+        if (r->hh.tbl == NULL) {
+            free(r);
+            return NULL;
+        }
+    } else {
+        while (last->later != NULL)
+            last = last->later;
+        last->later = r;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        r->missing += takes_part(core, i);
+    DL_APPEND(core->rounds, r);
+    core->num_rounds++;
+    round_wait(core, r, true);
+    timer_arm(&core->timers, &r->timer, core->now + core->c.settings->verdict_ms * NS_PER_MS / 2, on_round);
+    return r;
+}
+
+/* Failed before expired before cancelled before done. */
+static unsigned badness(baton_status_t status)
+{
+    static const unsigned order[] = {
+        [BATON_STATUS_DONE] = 0, [BATON_STATUS_CANCELLED] = 1, [BATON_STATUS_EXPIRED] = 2, [BATON_STATUS_FAILED] = 3};
+    return order[status];
+}
+
+/* Index of a rank that is waited for and lost; UINT32_MAX: none. */
+static uint32_t lost_member(const struct core *core, const struct round *r)
+{
+    for (uint32_t i = 0; i < my_engine(core)->num_ranks; i++)
+        if (r->ids[i] == 0 && takes_part(core, i) && peer_is_lost(core, my_engine(core)->ranks[i]))
+            return i;
+    return UINT32_MAX;
+}
+
+static void on_report(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    struct round_name name = name_of(m);
+    uint32_t index = core->c.directory->index_of[rank];
+    struct round *r = round_with(core, &name, index, m->want);
+    if (r == NULL) { /* not one that it sent again */
+        r = round_with(core, &name, index, 0);
+        if (r == NULL)
+            r = round_create(core, &name);
+        if (r == NULL) {
+            log_line(core->c.log, LOG_WARN, "no memory for the verdict on %s", m->key);
+            return; /* it is sent again */
+        }
+        r->ids[index] = m->want;
+        r->missing--;
+        if (!r->closed && rank != core->c.self)
+            peer_end(core, rank);
+        r->quarantined |= !r->closed && m->quarantined;
+        if (!r->closed && badness((baton_status_t)m->status) > badness(r->status)) {
+            r->status = (baton_status_t)m->status;
+            r->error = m->error;
+            r->peer = (int32_t)rank;
+            memcpy(r->detail, m->detail, sizeof r->detail);
+        }
+    }
+    uint32_t lost = lost_member(core, r);
+    if (r->closed)
+        tell(core, r, index);
+    else if (r->missing == 0)
+        round_close(core, r);
+    else if (lost != UINT32_MAX)
+        round_fail(core, r, BATON_EPEER, lost, "it is lost");
+}
+
+static void on_standing(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    struct round_name name = name_of(m);
+    uint32_t index = core->c.directory->index_of[rank];
+    struct round *r = round_with(core, &name, index, 0);
+    if (r == NULL || r->closed || index > r->standing_of)
+        return;
+    r->standing_of = index;
+    memcpy(r->standing, m->detail, sizeof r->standing);
+}
+
+static void on_ask(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    struct wire_message answer = {.type = WIRE_STANDING, .verb = m->verb};
+    memcpy(answer.key, m->key, sizeof answer.key);
+    stand(core, m->verb, m->key, answer.detail, sizeof answer.detail);
+    core_send(core, rank, &answer);
+}
+
+void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    bool from_member = core->c.directory->engine_of[rank] == core->engine, i_lead = leader(core) == core->c.self;
+    bool to_leader = m->type == WIRE_REPORT || m->type == WIRE_STANDING;
+    if (!from_member || mode_of(core) == BATON_VERDICTS_NONE || (to_leader ? !i_lead : rank != leader(core)) ||
+        (to_leader && !takes_part(core, core->c.directory->index_of[rank]))) {
+        core->stats.messages_bad++;
+        return;
+    }
+    if (m->type == WIRE_REPORT)
+        on_report(core, rank, m);
+    else if (m->type == WIRE_STANDING)
+        on_standing(core, rank, m);
+    else if (m->type == WIRE_ASK)
+        on_ask(core, rank, m);
+    else
+        on_verdict(core, m);
+}
+
+/* ---- my own calls ------------------------------------------------------------------------------------------------ */
+
+static struct wire_message unheard(const struct core *core, const struct report *r, int error, const char *why)
+{
+    struct wire_message m = r->message;
+    m.status = BATON_STATUS_FAILED;
+    m.error = error;
+    m.peer = (int32_t)leader(core);
+    snprintf(m.detail, sizeof m.detail, "%s", why);
+    return m;
+}
+
+static void on_pause(struct core *core, struct timer *t)
+{
+    struct report *r = (struct report *)((char *)t - offsetof(struct report, timer));
+    if (core->now >= r->until_ns) {
+        struct wire_message m = unheard(core, r, BATON_ETIMEDOUT, "the engine's first rank told no verdict");
+        report_end(core, r, &m);
+        return;
+    }
+    if (r->pause_ns < RESEND_MOST * core->c.settings->resend_ms * NS_PER_MS)
+        r->pause_ns *= 2;
+    uint64_t due = core->now + r->pause_ns;
+    timer_arm(&core->timers, t, due < r->until_ns ? due : r->until_ns, on_pause);
+    if (leader(core) != core->c.self && core->unsent_to[leader(core)] == 0)
+        core_send(core, leader(core), &r->message);
+}
+
+void verdict_name(struct core_submit *record, const struct core_submit *call)
+{
+    record->kind = call->kind;
+    record->mode = call->mode;
+    record->id = call->id;
+    record->user = call->user;
+    record->submitted_ns = call->submitted_ns;
+    memcpy(record->key, call->key, sizeof record->key);
+    memcpy(record->alias, call->alias, sizeof record->alias);
+}
+
+/* No report can be kept: this rank is told so. */
+static void report_fails(struct core *core, struct core_submit *record, struct wire_message *m, int error)
+{
+    if (record == NULL)
+        return;
+    m->status = BATON_STATUS_FAILED;
+    m->error = error;
+    m->peer = (int32_t)leader(core);
+    snprintf(m->detail, sizeof m->detail, "the engine's first rank could not be told");
+    emit(core, record, m);
+}
+
+void verdict_report(struct core *core, struct core_submit *s)
+{
+    const baton_event_t *e = &s->event;
+    struct core_submit *record = s->verdict;
+    if (mode_of(core) == BATON_VERDICTS_NONE || core->shut || e->error == BATON_EEXIST)
+        return; /* the latter is about the caller, not about the request */
+    struct wire_message m = {.type = WIRE_REPORT,
+                             .want = s->id,
+                             .verb = (uint8_t)s->kind,
+                             .status = (uint8_t)e->status,
+                             .error = e->error,
+                             .quarantined = e->quarantined != 0};
+    memcpy(m.key, s->key, sizeof m.key);
+    snprintf(m.detail, sizeof m.detail, "%.95s", e->detail);
+    s->verdict = NULL;
+    s->event.verdict = s->verdict_came  ? BATON_VERDICT_CAME
+                       : record != NULL ? BATON_VERDICT_FOLLOWS
+                                        : BATON_VERDICT_NONE;
+    if (record != NULL)
+        verdict_name(record, s);
+    bool far = leader(core) != core->c.self;
+    int rc = far ? peer_begin(core, leader(core)) : 0;
+    struct report *r = rc == 0 ? calloc(1, sizeof *r) : NULL;
+    if (r == NULL) {
+        if (far && rc == 0)
+            peer_end(core, leader(core));
+        report_fails(core, record, &m, rc != 0 ? rc : BATON_ENOMEM);
+        return;
+    }
+    r->id = s->id;
+    r->record = record;
+    r->message = m;
+    r->pause_ns = core->c.settings->resend_ms * NS_PER_MS;
+    r->until_ns = core->now + 2 * core->c.settings->verdict_ms * NS_PER_MS;
+    HASH_ADD(hh, core->reports, id, sizeof r->id, r);
+    if (r->hh.tbl == NULL) {
+        if (far)
+            peer_end(core, leader(core));
+        free(r);
+        report_fails(core, record, &m, BATON_ENOMEM);
+        return;
+    }
+    timer_arm(&core->timers, &r->timer, core->now + r->pause_ns, on_pause);
+    if (far)
+        core_send(core, leader(core), &m);
+    else
+        on_report(core, core->c.self, &m);
+}
+
+/* ---- losses and the end ------------------------------------------------------------------------------------------ */
+
+void verdicts_lose(struct core *core, uint32_t rank)
+{
+    if (core->c.directory->engine_of[rank] != core->engine)
+        return;
+    if (rank == leader(core)) {
+        struct report *r, *next;
+        HASH_ITER(hh, core->reports, r, next)
+        {
+            struct wire_message m = unheard(core, r, BATON_EPEER, "the engine's first rank is lost");
+            report_end(core, r, &m);
+        }
+        return;
+    }
+    struct round *r, *next;
+    uint32_t index = core->c.directory->index_of[rank];
+    DL_FOREACH_SAFE(core->rounds, r, next)
+    {
+        if (!r->closed && r->ids[index] == 0 && takes_part(core, index))
+            round_fail(core, r, BATON_EPEER, index, "it is lost");
+    }
+}
+
+void verdicts_shut(struct core *core)
+{
+    struct report *r, *next;
+    HASH_ITER(hh, core->reports, r, next)
+    {
+        report_free(core, r);
+    }
+    while (core->rounds != NULL)
+        round_destroy(core, core->rounds);
+}
