@@ -119,7 +119,7 @@ static struct core_submit *end_of(const struct call *call, uint64_t now, int err
                                .verdict = call->hears ? BATON_VERDICT_FOLLOWS : BATON_VERDICT_NONE,
                                .peer = -1,
                                .num_blocks = call->num_blocks,
-                               .total_ns = now - call->submitted_ns};
+                               .total_ns = now > call->submitted_ns ? now - call->submitted_ns : 0};
     memcpy(s->event.key, call->key, sizeof s->event.key);
     snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
     return s;

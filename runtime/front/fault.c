@@ -18,6 +18,7 @@
 
 #define RULES_MAX 16
 #define ANY_TYPE 0u
+#define STRUCK (1u << ACTIONS)
 
 enum action { DROP, DOUBLE, DELAY, CORRUPT, STALL, STOP, KILL, ACTIONS };
 static const char *const actions[] = {"drop", "double", "delay", "corrupt", "stall", "stop", "kill"};
@@ -47,6 +48,7 @@ struct faults {
     uint64_t random;
     struct held *held;  /* in order */
     uint32_t *held_for; /* by rank: how many */
+    unsigned *struck;   /* by rank: STRUCK and what the rules said of a message that found no credit; else 0 */
 };
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */
@@ -101,8 +103,8 @@ static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
         type = message_type(at, length);
         at += length;
     }
-    bool message = event == SEND || event == TAKE;
-    bool fits = action >= STALL || message || (action == CORRUPT && (event == CARD || event == TABLE));
+    bool fits = action >= STALL || event == SEND || (event == TAKE && (action == DROP || action == CORRUPT)) ||
+                (action == CORRUPT && (event == CARD || event == TABLE));
     if (event < 0 || type < 0 || !fits)
         return false;
     for (; *at != '\0' && *at != ',' && *at != ':';) {
@@ -113,7 +115,7 @@ static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
             r->only = value;
         else if (mark == '~' && value <= 1000)
             r->chance = value;
-        else if (mark == '+')
+        else if (mark == '+' && value <= UINT32_MAX)
             r->ms = value;
         else if (mark == '/')
             *other = value != rank;
@@ -244,17 +246,25 @@ static int fault_send(void *self, uint32_t peer, const void *message, uint32_t b
     struct faults *f = self;
     uint8_t data[WIRE_MESSAGE_MAX];
     uint64_t delay_ms = 0;
-    unsigned done = strike(f, SEND, type_of(message, bytes), &delay_ms);
+    unsigned done = f->struck[peer]; /* sent again for want of a credit: no second event */
+    if (done == 0)
+        done = STRUCK | strike(f, SEND, type_of(message, bytes), &delay_ms);
+    f->struck[peer] = 0;
     if (done & 1u << DROP)
         return 0;
     memcpy(data, message, bytes);
     if (done & 1u << CORRUPT)
         data[draw(f) % bytes] ^= 0x20;
     if ((done & 1u << DELAY) || f->held_for[peer] > 0) {
-        hold(f, clock_now_ns() + delay_ms * CLOCK_NS_PER_MS, peer, data, bytes);
+        uint64_t due_ns = clock_now_ns() + delay_ms * CLOCK_NS_PER_MS;
+        hold(f, due_ns, peer, data, bytes);
+        if (done & 1u << DOUBLE)
+            hold(f, due_ns, peer, data, bytes);
         return 0;
     }
     int rc = f->under.send(f->under.self, peer, data, bytes);
+    if (rc == BATON_EAGAIN)
+        f->struck[peer] = done;
     if (rc == 0 && (done & 1u << DOUBLE))
         f->under.send(f->under.self, peer, data, bytes);
     return rc;
@@ -367,8 +377,9 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
     if (text == NULL || text[0] == '\0')
         return 0;
     struct faults *f = calloc(1, sizeof *f);
-    if (f == NULL || (f->held_for = calloc(num_ranks, sizeof *f->held_for)) == NULL) {
-        free(f);
+    if (f == NULL || (f->held_for = calloc(num_ranks, sizeof *f->held_for)) == NULL ||
+        (f->struck = calloc(num_ranks, sizeof *f->struck)) == NULL) {
+        faults_destroy(f);
         return error_set(BATON_ENOMEM, "no memory for BATON_FAULT");
     }
     f->under = *port;
@@ -403,6 +414,7 @@ void faults_destroy(struct faults *f)
         free(h);
     }
     free(f->held_for);
+    free(f->struck);
     free(f);
 }
 

@@ -11,9 +11,9 @@
  *   #n          the n-th such event only, from 1          ~p   by chance, p of 1,000
  *   +ms         how long (delay, stall), or how much later (stop, kill)     /rank   on that world rank only
  *
- * drop, double, delay and corrupt are for messages (send, take); corrupt also for card and table, of what was read. A
- * delayed message holds back those behind it to the same peer. stall holds the reactor, stop and kill raise SIGSTOP and
- * SIGKILL in this process.
+ * drop and corrupt are for messages (send, take), double and delay for those sent; corrupt also for card and table, of
+ * what was read. A delayed message holds back those behind it to the same peer. stall holds the reactor, stop and kill
+ * raise SIGSTOP and SIGKILL in this process. A message that waits for credit is one event however often it is tried.
  */
 #ifndef BATON_FRONT_FAULT_H
 #define BATON_FRONT_FAULT_H

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls known outside of the core: each ends once, whoever tells it, and its place comes back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/calls.h"
+
+#define NOW UINT64_C(5000)
+
+static struct core_submit call(enum core_submit_kind kind, baton_id_t id)
+{
+    struct core_submit s = {.kind = kind,
+                            .id = id,
+                            .mode = kind == CORE_WANT ? BATON_MODE_PUSH : BATON_MODE_AUTO,
+                            .user = (void *)(uintptr_t)(id * 16),
+                            .submitted_ns = NOW - 1000,
+                            .num_blocks = (uint32_t)id + 3};
+    memset(s.key, 'k', sizeof s.key - 1);
+    s.key[0] = (char)('a' + id % 26);
+    return s;
+}
+
+static void end(struct core_submit *s, baton_event_type_t type, baton_status_t status, int error, bool quarantined)
+{
+    s->event = (baton_event_t){.type = type, .status = status, .error = error, .id = s->id, .quarantined = quarantined};
+    strcpy(s->event.detail, "as the core says");
+}
+
+static void end_well(struct core_submit *s)
+{
+    end(s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, BATON_STATUS_DONE, 0, false);
+}
+
+static void end_early(struct core_submit *s)
+{
+    end(s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, true);
+}
+
+static void end_quiet(struct core_submit *s)
+{
+    end(s, BATON_EVENT_QUIET, BATON_STATUS_DONE, 0, false);
+}
+
+struct given {
+    unsigned n;
+    baton_event_t events[8];
+};
+
+static void give(void *arg, struct core_submit *s)
+{
+    struct given *g = arg;
+    g->events[g->n++ % 8] = s->event;
+    core_submit_free(s);
+}
+
+static uint32_t abandon(struct calls *c, struct given *g)
+{
+    *g = (struct given){0};
+    uint32_t n = calls_abandon(c, NOW, BATON_ESTALL, "stuck", give, g);
+    assert_int_equal(n, g->n);
+    return n;
+}
+
+static void assert_quiet(const struct core_submit *s)
+{
+    assert_int_equal(s->event.type, BATON_EVENT_QUIET);
+    assert_int_equal(s->event.status, BATON_STATUS_DONE);
+    assert_int_equal(s->event.error, 0);
+    assert_int_equal(s->event.quarantined, 0);
+    assert_int_equal(s->event.id, s->id);
+}
+
+/* ---- one thread -------------------------------------------------------------------------------------------------- */
+
+static void test_plain_ends_pass_as_they_are(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(1);
+    struct given g;
+    assert_int_equal(abandon(c, &g), 0);
+    for (unsigned i = 0; i < 1000; i++) { /* one place serves them all */
+        struct core_submit s = call(i % 2 ? CORE_OFFER : CORE_WANT, i);
+        calls_enter(c, &s);
+        assert_int_equal(s.place, 0);
+        if (i % 3 == 0) {
+            calls_forget(c, &s);
+        } else {
+            end_well(&s);
+            baton_event_t before = s.event;
+            assert_true(calls_pass(c, &s));
+            assert_memory_equal(&s.event, &before, sizeof before);
+        }
+        assert_int_equal(abandon(c, &g), 0);
+    }
+    calls_destroy(c);
+}
+
+static void test_places_are_never_shared_and_all_come_back(void **state)
+{
+    (void)state;
+    enum { MOST = 13 };
+    struct calls *c = calls_create(MOST);
+    struct core_submit open[MOST];
+    unsigned n = 0, was_full = 0;
+    srand(5);
+    for (unsigned step = 0; step < 20000; step++) {
+        if (n < MOST && rand() % 5 < 3) {
+            open[n] = call(CORE_WANT, step);
+            calls_enter(c, &open[n++]);
+        } else if (n > 0) {
+            unsigned i = (unsigned)rand() % n;
+            if (rand() % 4 == 0) {
+                calls_forget(c, &open[i]);
+            } else {
+                end_well(&open[i]);
+                assert_true(calls_pass(c, &open[i]));
+            }
+            open[i] = open[--n];
+        }
+        was_full += n == MOST;
+        for (unsigned i = 0; i < n; i++) {
+            assert_true(open[i].place < MOST);
+            for (unsigned k = 0; k < i; k++)
+                assert_int_not_equal(open[i].place, open[k].place);
+        }
+    }
+    assert_true(was_full > 0);
+    calls_destroy(c);
+}
+
+static void test_abandon_tells_each_open_call_once(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(4);
+    struct core_submit gone = call(CORE_WANT, 1), offer = call(CORE_OFFER, 2), want = call(CORE_WANT, 3);
+    struct given g;
+    calls_enter(c, &gone);
+    calls_enter(c, &offer);
+    calls_enter(c, &want);
+    end_well(&gone);
+    assert_true(calls_pass(c, &gone));
+    assert_int_equal(abandon(c, &g), 2);
+    for (unsigned i = 0; i < 2; i++) {
+        const baton_event_t *e = &g.events[i];
+        const struct core_submit *s = e->id == 2 ? &offer : &want;
+        assert_int_equal(e->id, s->id);
+        assert_int_equal(e->type, s == &offer ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
+        assert_int_equal(e->status, BATON_STATUS_FAILED);
+        assert_int_equal(e->error, BATON_ESTALL);
+        assert_string_equal(e->key, s->key);
+        assert_ptr_equal(e->user, s->user);
+        assert_int_equal(e->mode, s->mode);
+        assert_int_equal(e->quarantined, 1);
+        assert_int_equal(e->peer, -1);
+        assert_int_equal(e->num_blocks, s->num_blocks);
+        assert_int_equal(e->total_ns, 1000);
+        assert_string_equal(e->detail, "stuck");
+    }
+    assert_int_not_equal(g.events[0].id, g.events[1].id);
+    assert_int_equal(abandon(c, &g), 0);
+    struct core_submit later = call(CORE_OFFER, 4); /* slips in: the next look finds it, and it alone */
+    calls_enter(c, &later);
+    assert_int_equal(abandon(c, &g), 1);
+    assert_int_equal(g.events[0].id, 4);
+    calls_destroy(c);
+}
+
+static void test_an_abandoned_calls_own_end_becomes_quiet(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(2);
+    struct given g;
+    for (baton_id_t id = 0; id < 100; id++) {
+        struct core_submit s = call(id % 2 ? CORE_OFFER : CORE_WANT, id);
+        calls_enter(c, &s);
+        assert_int_equal(abandon(c, &g), 1);
+        end(&s, BATON_EVENT_WANT, id % 3 ? BATON_STATUS_DONE : BATON_STATUS_CANCELLED, id % 3 ? 0 : BATON_EPEER, false);
+        assert_true(calls_pass(c, &s));
+        assert_quiet(&s);
+        assert_string_equal(s.event.detail, "");
+        assert_int_equal(abandon(c, &g), 0);
+    }
+    struct core_submit fresh = call(CORE_WANT, 100); /* nothing of a former call sticks to the place */
+    calls_enter(c, &fresh);
+    end_well(&fresh);
+    assert_true(calls_pass(c, &fresh));
+    assert_int_equal(fresh.event.type, BATON_EVENT_WANT);
+    calls_destroy(c);
+}
+
+static void test_early_ends(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(1);
+    struct given g;
+    for (int told = 0; told < 2; told++) {
+        struct core_submit s = call(CORE_WANT, 7);
+        calls_enter(c, &s);
+        assert_int_equal(abandon(c, &g), 1);
+        end_early(&s); /* told already: dropped, and the call is still open */
+        assert_false(calls_pass(c, &s));
+        assert_int_equal(abandon(c, &g), 0);
+        end_quiet(&s);
+        assert_true(calls_pass(c, &s));
+        assert_quiet(&s);
+
+        s = call(CORE_WANT, 8);
+        calls_enter(c, &s);
+        end_early(&s); /* not told: goes out; then there is nothing to abandon */
+        assert_true(calls_pass(c, &s));
+        assert_int_equal(s.event.status, BATON_STATUS_EXPIRED);
+        assert_int_equal(s.event.error, BATON_ETIMEDOUT);
+        assert_int_equal(abandon(c, &g), 0);
+        end_quiet(&s);
+        baton_event_t before = s.event;
+        assert_true(calls_pass(c, &s));
+        assert_memory_equal(&s.event, &before, sizeof before);
+    }
+    calls_destroy(c);
+}
+
+/* The watchdog read the clock, then a call was made, then the watchdog looked. */
+static void test_calls_younger_than_the_look(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(1);
+    struct core_submit s = call(CORE_WANT, 1);
+    struct given g;
+    s.submitted_ns = NOW + 1;
+    calls_enter(c, &s);
+    assert_int_equal(abandon(c, &g), 1);
+    assert_int_equal(g.events[0].total_ns, 0);
+    calls_destroy(c);
+}
+
+static void test_long_details_are_cut(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(1);
+    struct core_submit s = call(CORE_OFFER, 1);
+    struct given g = {0};
+    char detail[500];
+    memset(detail, 'x', sizeof detail - 1);
+    detail[sizeof detail - 1] = '\0';
+    calls_enter(c, &s);
+    assert_int_equal(calls_abandon(c, NOW, BATON_ESTALL, detail, give, &g), 1);
+    assert_int_equal(strlen(g.events[0].detail), sizeof g.events[0].detail - 1);
+    calls_destroy(c);
+}
+
+/* ---- two threads ------------------------------------------------------------------------------------------------- */
+
+enum { ROUNDS = 20000, AT_ONCE = 8, IDS = ROUNDS * AT_ONCE };
+
+struct race {
+    struct calls *calls;
+    _Atomic bool over;
+    uint8_t abandoned[IDS];                     /* the watchdog's */
+    uint8_t ended[IDS], early[IDS], quiet[IDS]; /* the reactor's */
+};
+
+static void note(void *arg, struct core_submit *s)
+{
+    struct race *r = arg;
+    r->abandoned[s->event.id]++;
+    core_submit_free(s);
+}
+
+static void *watch(void *arg)
+{
+    struct race *r = arg;
+    while (!r->over) {
+        calls_abandon(r->calls, NOW, BATON_ESTALL, "stuck", note, r);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void pass(struct race *r, struct core_submit *s)
+{
+    if (!calls_pass(r->calls, s))
+        return;
+    uint8_t *count = s->event.type == BATON_EVENT_QUIET ? r->quiet : s->event.quarantined ? r->early : r->ended;
+    count[s->id]++;
+}
+
+static void test_each_call_ends_once_under_a_race(void **state)
+{
+    (void)state;
+    struct race *r = calloc(1, sizeof *r);
+    struct core_submit s[AT_ONCE];
+    pthread_t watchdog;
+    r->calls = calls_create(AT_ONCE);
+    assert_int_equal(pthread_create(&watchdog, NULL, watch, r), 0);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            s[i] = call(CORE_WANT, round * AT_ONCE + i);
+            calls_enter(r->calls, &s[i]);
+        }
+        if (round % 16 == 0)
+            sched_yield();
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            bool early = (round + i) % 2;
+            if (early) {
+                end_early(&s[i]);
+                pass(r, &s[i]);
+                end_quiet(&s[i]);
+            } else {
+                end_well(&s[i]);
+            }
+            pass(r, &s[i]);
+        }
+    }
+    r->over = true;
+    pthread_join(watchdog, NULL);
+    unsigned abandoned = 0, ended = 0, early = 0;
+    for (unsigned id = 0; id < IDS; id++) {
+        assert_int_equal(r->abandoned[id] + r->ended[id] + r->early[id], 1);
+        assert_int_equal(r->quiet[id], r->abandoned[id] + r->early[id]);
+        abandoned += r->abandoned[id];
+        ended += r->ended[id];
+        early += r->early[id];
+    }
+    assert_true(abandoned > 0 && ended > 0 && early > 0);
+    calls_destroy(r->calls);
+    free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain_ends_pass_as_they_are),
+        cmocka_unit_test(test_places_are_never_shared_and_all_come_back),
+        cmocka_unit_test(test_abandon_tells_each_open_call_once),
+        cmocka_unit_test(test_an_abandoned_calls_own_end_becomes_quiet),
+        cmocka_unit_test(test_early_ends),
+        cmocka_unit_test(test_calls_younger_than_the_look),
+        cmocka_unit_test(test_long_details_are_cut),
+        cmocka_unit_test(test_each_call_ends_once_under_a_race),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
