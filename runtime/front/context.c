@@ -90,7 +90,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     b->hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
     b->num_events = (b->hears ? 3 : 2) * (uint32_t)settings->requests;
     b->events = ring_create(b->num_events + (b->hears ? settings->requests : 0));
-    b->calls = calls_create((uint32_t)settings->requests);
+    b->calls = calls_create(b->num_events); /* a call whose early end was taken counts one event, and is still open */
     sem_init(&b->rest, 0, 0);
     b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (b->submits == NULL || b->events == NULL || b->calls == NULL || b->event_fd < 0) {

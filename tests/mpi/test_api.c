@@ -613,6 +613,46 @@ static void a_stalled_reactor_takes_nothing(void)
     down(&f);
 }
 
+/* Calls that were told are open until they are quiet: those made meanwhile find places of their own. */
+static void told_calls_keep_their_places(void)
+{
+    enum { REQUESTS = 8 };
+    struct fixture f;
+    uint32_t block = 0;
+    int more = 0;
+    setenv("BATON_STALL_MS", "100", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+600", 1);
+    setenv("BATON_REQUESTS", "8", 1);
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    unsetenv("BATON_STALL_MS");
+    unsetenv("BATON_FAULT");
+    unsetenv("BATON_REQUESTS");
+    for (int i = 0; f.consumer && i < REQUESTS; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "%d", i);
+        want(&f, key, &block, 1, 2000);
+    }
+    for (int i = 0; f.consumer && i < REQUESTS; i++)
+        CHECK_EQ(next_event(&f).error, BATON_ESTALL);
+    for (double until = now_ms() + 1200; f.consumer && more < REQUESTS / 2 && now_ms() < until; usleep(1000)) {
+        char key[8];
+        snprintf(key, sizeof key, "+%d", more);
+        baton_want_params_t w = {.key = key, .engine = f.engine, .blocks = &block, .num_blocks = 1, .num_tokens = 1};
+        w.timeout_ms = 100;
+        more += baton_want(f.b, &w, NULL) == 0;
+    }
+    CHECK_EQ(more, f.consumer ? REQUESTS / 2 : 0);
+    for (int i = 0, quiet = 0; f.consumer && i < REQUESTS + more; i++) {
+        baton_event_t e = next_event(&f);
+        quiet += e.type == BATON_EVENT_QUIET;
+        CHECK_EQ(e.type == BATON_EVENT_QUIET, e.key[0] != '+');
+        if (i == REQUESTS + more - 1)
+            CHECK_EQ(quiet, REQUESTS);
+    }
+    MPI_Barrier(MPI_COMM_WORLD); /* who closes earlier ends the wants */
+    down(&f);
+}
+
 static void full_is_told(void)
 {
     struct fixture f;
@@ -792,6 +832,7 @@ int main(int argc, char **argv)
     RUN(refuses_bad_calls);
     RUN(verdicts_must_agree);
     RUN(a_stalled_reactor_takes_nothing);
+    RUN(told_calls_keep_their_places);
     RUN(full_is_told);
     RUN(caches_that_differ_are_named);
     RUN(ranks_that_contradict_fail_together);
