@@ -354,7 +354,8 @@ typedef struct baton_want_params {
  * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if
  * bytes were moving, once nothing can write into the blocks any more, however long that takes),
  * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI,
- * EEXIST (the rank's former want of this key from this engine has not had its event), ESTALL.
+ * EEXIST (the rank's former want of this key from this engine has not had its event), ESTALL, EAGAIN (push: no room for
+ * its block table now; no producer heard of it, so it may be wanted again).
  * Until it, and after none, bytes may change in the blocks.
  * With push the producer's ranks write: a want that is given up (deadline, cancel, close) ends once each of them has
  * said that it writes no more. A push takes a lease slot and table room here too (BATON_LEASES, BATON_TABLE_BYTES).

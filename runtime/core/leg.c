@@ -166,8 +166,12 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
 
 static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
 {
-    if (m->error == BATON_EBUSY || m->asks != leg->asks)
-        return; /* asked again by the resend timer, or before */
+    if (m->asks != leg->asks)
+        return; /* asked again before */
+    if (m->error == BATON_EBUSY) { /* asked again soon: it answers, and room may come at any time */
+        resend_from_now(core, leg);
+        return;
+    }
     if (leg->state == LEG_STOPPING && is_push(leg)) {
         leg_on_quiet(core, leg);
     } else if (leg->state == LEG_ASKED || leg->state == LEG_AWAITED) {

@@ -88,7 +88,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
     }
     s->event.peer = want->peer;
     memcpy(s->event.detail, want->detail, sizeof s->event.detail);
-    if (want->link != NULL)
+    if (want->link != NULL && error != BATON_EAGAIN) /* that one will be wanted again */
         want_tell(core, want, error);
     if (status == BATON_STATUS_DONE)
         for (uint32_t p = 0; p < BATON_PATHS; p++)

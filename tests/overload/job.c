@@ -8,8 +8,7 @@
  * Both ranks count through the same numbers; a number is a key. A refused number is tried again before any later one, and
  * no more numbers are under way than the limit and one, so both sides always work at the lowest numbers that are not
  * done and some of them meet. A call may be refused by its return or, where room for its table is found wanting later,
- * by its event. In push a want that is refused so releases its offer, which then ends with the consumer's reason and is
- * offered again; until that is done the want's next attempt may hear EGONE.
+ * by its event.
  *
  * Each rank prints one line, and its exit status is 0 only if every refusal was told, every accepted call ended in
  * exactly one event, every number was done in the end and in time, no byte was wrong, nothing was written into free
@@ -45,7 +44,6 @@ enum slot_state { SLOT_FREE, SLOT_WAITS, SLOT_OPEN };
 
 struct slot {
     enum slot_state state;
-    bool again; /* it was refused by an event before */
     uint32_t number, num_blocks, num_tokens;
     uint32_t blocks[BLOCKS_MOST];
     baton_id_t id;
@@ -179,7 +177,6 @@ static struct slot *to_call(uint32_t end)
     if (lowest == NULL && unused != NULL && job.next < end) {
         lowest = unused;
         lowest->number = job.next++;
-        lowest->again = false;
     }
     if (lowest != NULL && lowest->num_blocks == 0)
         prepare(lowest);
@@ -243,14 +240,12 @@ static void take(const baton_event_t *e)
     }
     job.open--;
     bool good = e->status == BATON_STATUS_DONE, refused = e->error == BATON_EAGAIN || e->error == BATON_EBUSY;
-    bool early =
-        !produces() && s->again && e->error == BATON_EGONE; /* its offer was released, and not yet made again */
     double took = now_ms() - s->began_ms;
     if (good && !produces() && walk(s, CHECK) > 0) {
         fprintf(stderr, "rank %d: %s is done, and its bytes are wrong\n", job.rank, e->key);
         job.wrong++;
     }
-    if ((!good && !refused && !early) || took > DEADLINE_MS + LATE_MS) {
+    if ((!good && !refused) || took > DEADLINE_MS + LATE_MS) {
         fprintf(stderr, "rank %d: %s ended after %.0f ms: %s: %s\n", job.rank, e->key, took, baton_errname(e->error),
                 e->detail);
         job.bad++;
@@ -261,8 +256,7 @@ static void take(const baton_event_t *e)
     if (!good && !refused)
         job.failed[-e->error < REASONS ? -e->error : 0]++;
     give_blocks(s);
-    s->again |= refused;
-    s->state = refused || early ? SLOT_WAITS : SLOT_FREE;
+    s->state = refused ? SLOT_WAITS : SLOT_FREE;
 }
 
 static void take_all(int wait_ms)

@@ -253,6 +253,60 @@ static void test_one_rank_leaves_room_for_others(void **state)
     world_fini(&w);
 }
 
+/* Who was told that there is no room asks again at an even pace: it is answered soon after room came. */
+static void test_no_room_is_asked_again_soon(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.settings.waiting = 4; /* of which one rank may take one */
+    w.settings.resend_ms = 100;
+    baton_id_t first = world_want(&w, 1, "P", "first", 0, 1, 8, 60000);
+    baton_id_t second = world_want(&w, 1, "P", "second", 4, 1, 8, 60000);
+    world_run(&w, 20000 * MS);
+    baton_id_t o = world_offer(&w, 0, "second", 0, 1, 8, 60000);
+    world_run(&w, 20250 * MS);
+    DONE(&w, 1, second);
+    DONE(&w, 0, o);
+    assert_null(world_event(&w, 1, first));
+    world_cancel(&w, 1, first);
+    world_run(&w, 21000 * MS);
+    world_fini(&w);
+}
+
+/* A push that finds no room for its table here has touched nothing there. */
+static void test_a_want_without_room_ends_no_offer(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.mode = BATON_MODE_PUSH;
+    world_fill(&w, 0, 6, 0, 1, 8);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000), full[64], d = 0;
+    uint32_t n = 0;
+    for (; n < 64; n++) { /* wants of other keys take every lease slot */
+        char key[16];
+        snprintf(key, sizeof key, "k%u", n);
+        full[n] = world_want(&w, 1, "P", key, 0, 1, 8, 60000);
+        world_run(&w, w.now + 20 * MS);
+        if (world_event(&w, 1, full[n]) != NULL)
+            break;
+    }
+    assert_in_range(n, 1, 63);
+    ENDED(&w, 1, full[n], BATON_STATUS_FAILED, BATON_EAGAIN);
+    d = world_want(&w, 1, "P", "key", 4, 1, 8, 60000);
+    world_run(&w, w.now + 20 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EAGAIN);
+    assert_null(world_event(&w, 0, o));
+    for (uint32_t i = 0; i < n; i++)
+        world_cancel(&w, 1, full[i]);
+    world_run(&w, w.now + 100 * MS);
+    d = world_want(&w, 1, "P", "key", 4, 1, 8, 60000);
+    world_run(&w, w.now + 100 * MS);
+    DONE(&w, 1, d);
+    DONE(&w, 0, o);
+    assert_int_equal(world_wrong(&w, 1, 6, 4, 1, 8), 0);
+    world_fini(&w);
+}
+
 static int no_last_words(struct world *w, const struct world_message *m)
 {
     (void)w;
@@ -300,6 +354,8 @@ int main(void)
         cmocka_unit_test(test_a_release_by_ticket_outlives_the_tombstone),
         cmocka_unit_test(test_a_release_of_another_offer_is_no_release),
         cmocka_unit_test(test_one_rank_leaves_room_for_others),
+        cmocka_unit_test(test_no_room_is_asked_again_soon),
+        cmocka_unit_test(test_a_want_without_room_ends_no_offer),
         cmocka_unit_test(test_a_want_past_its_deadline_is_over),
         cmocka_unit_test(test_closing_answers_those_that_wait),
     };
