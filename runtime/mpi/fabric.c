@@ -26,8 +26,7 @@ struct fabric {
     struct control control;
     struct quirks quirks;
     struct rma rma;
-    bool is_started, is_leaving;
-    MPI_Request leaving;
+    bool is_started;
     unsigned turn;
 };
 
@@ -240,19 +239,7 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max)
 
 int fabric_leave(struct fabric *f, bool late)
 {
-    int error = 0, rc = MPI_SUCCESS;
-    if (!f->is_leaving) {
-        error = world_begin(&f->world, "leave");
-        rc = error == 0 ? MPI_Ibarrier(f->world.comm, &f->leaving) : MPI_SUCCESS;
-        f->is_leaving = true;
-    }
-    if (rc != MPI_SUCCESS)
-        return world_mpi_error(BATON_EMPI, "MPI_Ibarrier", rc);
-    if (error == 0)
-        error = world_look(&f->world, &f->leaving);
-    if (error == BATON_EAGAIN && late)
-        error = world_give_up(&f->world, "leave", f->world.settings.close_ms, "BATON_CLOSE_MS");
-    return error;
+    return world_leave(&f->world, late);
 }
 
 /* What was forgotten may still be open: windows can be freed only after the last request. */

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-enum { TAG_ARRIVAL = 1 };
+enum { TAG_ARRIVAL = 1, TAG_LEAVE = 2 };
 enum { NAMED_RANKS = 8 }; /* silent ranks that a sentence names */
 
 /* What a rank wishes of its threads, weakest first, so that the least of all ranks' wishes is the weakest. */
@@ -83,7 +83,8 @@ static void name_silent_ranks(const struct world *w, char *text, size_t size)
         snprintf(text + at, size - at, " and %d more", silent - NAMED_RANKS);
 }
 
-int world_give_up(struct world *w, const char *step, uint64_t limit_ms, const char *setting)
+/* The deadline, which `setting` gives, has passed. Requests stay open in MPI, so nothing collective can follow. */
+static int give_up(struct world *w, const char *step, uint64_t limit_ms, const char *setting)
 {
     w->lost = true;
     if (w->rank != 0)
@@ -124,22 +125,19 @@ int world_begin(struct world *w, const char *step)
     return 0;
 }
 
-int world_look(struct world *w, MPI_Request *request)
+/* One look: 0 where the collective is complete here and, at rank 0, every rank's arrival was received. */
+static int look(struct world *w, MPI_Request *request)
 {
     int over = 0, told = 1;
     int rc = MPI_Test(request, &over, MPI_STATUS_IGNORE);
     if (rc == MPI_SUCCESS && w->rank != 0)
         rc = MPI_Test(&w->announcement, &told, MPI_STATUS_IGNORE);
-    if (rc != MPI_SUCCESS) {
-        w->lost = true;
+    if (rc != MPI_SUCCESS)
         return world_mpi_error(BATON_EMPI, "a collective step", rc);
-    }
     if (w->rank == 0) {
         int error = collect_arrivals(w);
-        if (error) {
-            w->lost = true;
+        if (error)
             return error;
-        }
         told = w->first_silent == w->size;
     }
     return over && told ? 0 : BATON_EAGAIN;
@@ -153,13 +151,77 @@ int world_finish(struct world *w, const char *step, int rc, MPI_Request *request
     }
     uint64_t deadline = clock_now_ns() + w->settings.start_ms * CLOCK_NS_PER_MS;
     for (unsigned polls = 0;; polls++) {
-        int error = world_look(w, request);
-        if (error != BATON_EAGAIN)
+        int error = look(w, request);
+        if (error == 0)
+            return 0;
+        if (error != BATON_EAGAIN) {
+            w->lost = true;
             return error;
+        }
         if (clock_now_ns() > deadline)
-            return world_give_up(w, step, w->settings.start_ms, "BATON_START_MS");
+            return give_up(w, step, w->settings.start_ms, "BATON_START_MS");
         world_pause(polls);
     }
+}
+
+/* ---- leaving ----------------------------------------------------------------------------------------------------- */
+
+/* Rank 0: everybody came; they are told. */
+static int let_go(struct world *w)
+{
+    int done = 0, rc = MPI_SUCCESS;
+    if (w->farewells == NULL) {
+        w->farewells = malloc((size_t)w->size * sizeof(MPI_Request));
+        if (w->farewells == NULL)
+            return error_set(BATON_ENOMEM, "no memory for %d requests", w->size);
+        w->farewells[0] = MPI_REQUEST_NULL;
+        for (int r = 1; r < w->size; r++)
+            w->farewells[r] = MPI_REQUEST_NULL;
+        for (int r = 1; r < w->size && rc == MPI_SUCCESS; r++)
+            rc = MPI_Isend(&w->step, 1, MPI_UINT32_T, r, TAG_LEAVE, w->comm, &w->farewells[r]);
+    }
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Testall(w->size, w->farewells, &done, MPI_STATUSES_IGNORE);
+    if (rc != MPI_SUCCESS)
+        return world_mpi_error(BATON_EMPI, "telling the ranks to leave", rc);
+    if (!done)
+        return BATON_EAGAIN;
+    free(w->farewells);
+    w->farewells = NULL;
+    return 0;
+}
+
+static int await_leave(struct world *w)
+{
+    int told = 0, there = 0;
+    uint32_t step = 0;
+    int rc = MPI_Test(&w->announcement, &told, MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS && told)
+        rc = MPI_Iprobe(0, TAG_LEAVE, w->comm, &there, MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS && there)
+        rc = MPI_Recv(&step, 1, MPI_UINT32_T, 0, TAG_LEAVE, w->comm, MPI_STATUS_IGNORE);
+    if (rc != MPI_SUCCESS)
+        return world_mpi_error(BATON_EMPI, "waiting to leave", rc);
+    return there && step == w->step ? 0 : BATON_EAGAIN;
+}
+
+int world_leave(struct world *w, bool late)
+{
+    int error = 0;
+    if (!w->is_leaving)
+        error = world_begin(w, "leave");
+    w->is_leaving = true;
+    if (error == 0 && w->rank == 0) {
+        error = collect_arrivals(w);
+        if (error == 0)
+            error = w->first_silent == w->size ? let_go(w) : BATON_EAGAIN;
+    } else if (error == 0) {
+        error = await_leave(w);
+    }
+    if (error == BATON_EAGAIN && late)
+        error = give_up(w, "leave", w->settings.close_ms, "BATON_CLOSE_MS");
+    w->lost |= error != 0 && error != BATON_EAGAIN;
+    return error;
 }
 
 int world_allgather(struct world *w, const char *step, const void *in, int bytes, void *out)

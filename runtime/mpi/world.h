@@ -44,7 +44,7 @@ struct world {
     uint32_t nodes;
     int level; /* the thread level of this process */
     baton_progress_mode_t mode;
-    bool owns_mpi, lost;
+    bool owns_mpi, lost, is_leaving;
 
     /* The step under way. These are MPI's until the step's requests are complete. */
     uint32_t step, agreements;
@@ -52,6 +52,7 @@ struct world {
     MPI_Request announcement;
     uint32_t *arrived; /* rank 0: by rank, the step it came to */
     int first_silent;  /* rank 0: all ranks before it came to this step */
+    MPI_Request *farewells; /* rank 0, leaving: by rank */
     struct world_ballot ballot, verdict;
     int least_in[2], least_out[2];
     char sentence[WORLD_SENTENCE_BYTES]; /* broadcast by the rank that failed */
@@ -77,12 +78,12 @@ int world_begin(struct world *w, const char *step);
 int world_finish(struct world *w, const char *step, int rc, MPI_Request *request);
 
 /**
- * One look at a step: 0 where the collective is complete here and, at rank 0, every rank's arrival was received;
- * BATON_EAGAIN where it is not yet.
+ * A barrier that does not block, before leaving: 0 when every rank has called it, BATON_EAGAIN before; call it until
+ * then. With `late`, BATON_ETIMEDOUT instead of BATON_EAGAIN, and rank 0 names those that did not come. Point to point,
+ * through rank 0: where a rank has died, a collective's request would end this process (Open MPI 4.1 raises its errors on
+ * MPI_COMM_WORLD), whatever error handler its communicator has.
  */
-int world_look(struct world *w, MPI_Request *request);
-/** The step's deadline, which `setting` gives, has passed: its requests stay open in MPI, and the world is lost. */
-int world_give_up(struct world *w, const char *step, uint64_t limit_ms, const char *setting);
+int world_leave(struct world *w, bool late);
 
 /** MPI_Iallgather of `bytes` bytes a rank, as one step. */
 int world_allgather(struct world *w, const char *step, const void *in, int bytes, void *out);

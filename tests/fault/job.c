@@ -28,8 +28,8 @@
 #define BLOCKS_A_REQUEST ((TOKENS + BLOCK_TOKENS - 1) / BLOCK_TOKENS)
 #define SLOTS 4u /* requests under way with one peer */
 #define PEERS_MAX 16
-#define WANT_MS 1500u
-#define TTL_MS 1500u
+#define WANT_MS 900u
+#define TTL_MS 900u
 #define LATE_MS 1000.0
 #define FREE_BYTE 0xa5
 
