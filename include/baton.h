@@ -89,7 +89,8 @@ BATON_API const char *baton_version(void);
     X(ECLOSED, -25, "the context is closing")                                                                          \
     X(ESYSTEM, -26, "an operating system call failed")                                                                 \
     X(EBUSY, -27, "the peer is at its limit")                                                                          \
-    X(ESTALL, -28, "the reactor is stuck inside MPI")
+    X(ESTALL, -28, "the reactor is stuck inside MPI")                                                                  \
+    X(ECHECKSUM, -29, "the bytes that arrived are not those that were offered")
 
 enum baton_errno {
     BATON_OK = 0,
@@ -354,7 +355,7 @@ typedef struct baton_want_params {
  * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if
  * bytes were moving, once nothing can write into the blocks any more, however long that takes),
  * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI,
- * EEXIST (the rank's former want of this key from this engine has not had its event), ESTALL, EAGAIN (push: no room for
+ * EEXIST (the rank's former want of this key from this engine has not had its event), ESTALL, ECHECKSUM, EAGAIN (push: no room for
  * its block table now; no producer heard of it, so it may be wanted again).
  * Until it, and after none, bytes may change in the blocks.
  * With push the producer's ranks write: a want that is given up (deadline, cancel, close) ends once each of them has

@@ -23,6 +23,9 @@ struct copy_job {
     char *const *src_bases; /* by region; may be NULL entries where unused */
     char *const *dst_bases;
     uint64_t tag; /* the caller's */
+    /* or hashing, where sums is not NULL: blocks [first, first + count) as they lie at src_bases or, NULL, dst_bases */
+    uint64_t *sums;
+    uint32_t first, count;
 };
 
 struct copy_pool;
@@ -41,6 +44,15 @@ bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 
 /** Takes one completion. False: none. The same thread as copy_submit. After it, every byte of the job is in place. */
 bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
+
+/* ---- sums.c ------------------------------------------------------------------------------------------------------ */
+
+/**
+ * Hashes blocks [first, first + count) of one side of a transfer: out[i] is XXH3_64bits of block first + i's bytes in
+ * the order of the plan. `bases` by region, of the source (else the destination).
+ */
+void copy_sums(const struct plan_transfer *transfer, bool source, char *const *bases, uint32_t first, uint32_t count,
+               uint64_t *out);
 
 /* ---- kernels.c: the ways of copying ------------------------------------------------------------------------------ */
 

@@ -33,6 +33,11 @@ struct copy_pool {
 
 static void run_job(const struct copy_job *job)
 {
+    if (job->sums != NULL) {
+        bool source = job->src_bases != NULL;
+        copy_sums(job->transfer, source, source ? job->src_bases : job->dst_bases, job->first, job->count, job->sums);
+        return;
+    }
     struct plan_run runs[RUNS_A_BATCH];
     struct plan_cursor at = job->from;
     uint64_t left = job->bytes;

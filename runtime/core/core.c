@@ -51,6 +51,7 @@ void core_destroy(struct core *core)
     if (core->links != NULL && core->targets != NULL)
         links_destroy(core);
     verdicts_shut(core);
+    checks_destroy(core);
     peers_destroy(core);
     struct unsent *u, *next;
     DL_FOREACH_SAFE(core->unsent, u, next)
@@ -191,7 +192,11 @@ static void on_message(struct core *core, const struct port_event *e)
     case WIRE_NACK:
     case WIRE_WRITTEN:
     case WIRE_CLOSED:
+    case WIRE_SUMS:
         leg_on_message(core, e->peer, &m);
+        break;
+    case WIRE_CHECK:
+        check_on_ask(core, e->peer, &m);
         break;
     case WIRE_REPORT:
     case WIRE_VERDICT:
@@ -214,6 +219,8 @@ static void on_event(struct core *core, const struct port_event *e)
         return;
     if (op->kind == OP_CONTACT)
         link_on_card(core, (struct contact *)op, e);
+    else if (op->kind == OP_CHECK)
+        check_on_event(core, (struct check *)op);
     else
         mover_on_event(core, (struct mover *)op, e);
 }
@@ -228,6 +235,7 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
     while ((t = timer_due(&core->timers, now)) != NULL)
         t->fire(core, t);
     movers_run(core);
+    checks_run(core);
 }
 
 void core_submit(struct core *core, uint64_t now, struct core_submit *s)
@@ -259,7 +267,7 @@ uint64_t core_next_ns(const struct core *core)
 
 bool core_is_busy(const struct core *core)
 {
-    return core->inflight > 0 || core->reading > 0 || core->run != NULL || core->num_unsent > 0;
+    return core->inflight > 0 || core->reading > 0 || core->run != NULL || core->num_unsent > 0 || core->checks != NULL;
 }
 
 bool core_is_serving(const struct core *core)

@@ -5,6 +5,7 @@
  *   ASKED     WANT was sent; sent again with growing pauses until it is answered
  *   MOVING    pull: granted; the blocks are read (mover.c)
  *   AWAITED   push: granted; the producer writes. WANT is still repeated, and answered by how far it is
+ *   CHECKING  BATON_CHECKSUM: they are there; their hashes are compared with the producer's (check.c)
  *   FENCED    the bytes in my blocks are those that were offered
  *   STOPPING  given up. Pull: until my own reads are quiet. Push: CANCEL was sent, and is sent again until the producer
  *             says that it writes no more
@@ -20,7 +21,8 @@
 
 const char *leg_state_name(enum leg_state state)
 {
-    static const char *const names[] = {"asked", "moving", "awaited", "fenced", "stopping", "closed"};
+    static const char *const names[] = {"asked",  "moving",   "awaited", "checking",
+                                        "fenced", "stopping", "closed"};
     return names[state];
 }
 
@@ -37,8 +39,8 @@ static void fail(struct core *core, struct leg *leg, int error, const char *deta
 /* A peer that writes to me over this path needs me to poll. */
 static void await(struct core *core, struct leg *leg, enum leg_state state)
 {
-    bool was = leg->state == LEG_AWAITED || (leg->state == LEG_STOPPING && is_push(leg));
-    bool is = state == LEG_AWAITED || (state == LEG_STOPPING && is_push(leg));
+    bool was = leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || (leg->state == LEG_STOPPING && is_push(leg));
+    bool is = state == LEG_AWAITED || state == LEG_CHECKING || (state == LEG_STOPPING && is_push(leg));
     if (core->c.path[leg->contact->peer] == BATON_PATH_RMA)
         core->awaiting = core->awaiting + is - was;
     leg->state = state;
@@ -88,6 +90,8 @@ static void on_resend(struct core *core, struct timer *t)
         return;
     if (leg->state == LEG_STOPPING)
         send_cancel(core, leg);
+    else if (leg->state == LEG_CHECKING)
+        check_ask(core, leg);
     else
         send_want(core, leg);
 }
@@ -148,6 +152,30 @@ static void fenced(struct core *core, struct leg *leg)
     want_leg_fenced(core, leg->want);
 }
 
+/* All bytes are there. */
+static void landed(struct core *core, struct leg *leg)
+{
+    if (!core->c.settings->checksum) {
+        fenced(core, leg);
+        return;
+    }
+    await(core, leg, LEG_CHECKING);
+    resend_from_now(core, leg);
+    int rc = check_begin(core, leg);
+    if (rc != 0)
+        fail(core, leg, rc, "");
+}
+
+void leg_on_checked(struct core *core, struct leg *leg, int error, const char *detail)
+{
+    if (leg->state != LEG_CHECKING)
+        return;
+    if (error != 0)
+        fail(core, leg, error, detail);
+    else
+        fenced(core, leg);
+}
+
 /* The producer wrote all, or wrote what it wrote and writes no more. */
 static void on_written(struct core *core, struct leg *leg, const struct wire_message *m)
 {
@@ -160,7 +188,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
         fail(core, leg, m->error, m->detail);
     } else if (leg->state == LEG_ASKED || leg->state == LEG_AWAITED) {
         add_bytes(core, leg, m->bytes);
-        fenced(core, leg);
+        landed(core, leg);
     }
 }
 
@@ -194,6 +222,8 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
         on_grant(core, leg, m);
     else if (m->type == WIRE_NACK)
         on_nack(core, leg, m);
+    else if (m->type == WIRE_SUMS)
+        check_on_sums(core, leg, m);
     else if (!is_push(leg))
         return; /* a pull waits for no word of the producer: it writes nothing here */
     else if (m->type == WIRE_WRITTEN)
@@ -214,7 +244,7 @@ void leg_on_moved(struct core *core, struct leg *leg, int error, const char *det
         return;
     }
     add_bytes(core, leg, leg->mover.landed);
-    fenced(core, leg);
+    landed(core, leg);
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
@@ -242,6 +272,7 @@ void leg_stop(struct core *core, struct leg *leg)
 {
     bool writes = is_push(leg) && leg->told && !leg->ended && leg->state != LEG_FENCED;
     timer_stop(&core->timers, &leg->resend);
+    check_stop(core, leg);
     if (writes && can_write_no_more(core, leg)) {
         close_leg(core, leg);
     } else if (writes) {
@@ -258,7 +289,8 @@ void leg_stop(struct core *core, struct leg *leg)
 void leg_free(struct core *core, struct leg *leg)
 {
     timer_stop(&core->timers, &leg->resend);
-    if (leg->state == LEG_AWAITED || leg->state == LEG_STOPPING)
+    check_stop(core, leg);
+    if (leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || leg->state == LEG_STOPPING)
         await(core, leg, LEG_CLOSED);
     mover_free(core, &leg->mover);
     if (leg->busy)
@@ -267,7 +299,7 @@ void leg_free(struct core *core, struct leg *leg)
 
 void leg_lose(struct core *core, struct leg *leg)
 {
-    if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED)
+    if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED || leg->state == LEG_CHECKING)
         fail(core, leg, BATON_EPEER, peer_is_dead(core, leg->contact->peer) ? "it is gone" : "it is silent");
     else if (leg->state == LEG_STOPPING && is_push(leg) && can_write_no_more(core, leg))
         leg_on_quiet(core, leg);

@@ -70,9 +70,17 @@ struct port {
     void (*raise)(void *self, uint32_t slot, uint64_t generation);
 
     enum port_alive (*alive)(void *self, uint32_t peer);
+
+    /**
+     * Hashes blocks [first, first + count) of a transfer as they lie in my cache, which is its source or its
+     * destination: XXH3_64bits of each block's bytes in the order of the plan. Then PORT_SUMMED; transfer and out must
+     * live until then, or until the port ends. 0 or EAGAIN.
+     */
+    int (*sum)(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
+               uint64_t *out, uint64_t tag);
 };
 
-enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET };
+enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET, PORT_SUMMED };
 
 struct port_event {
     enum port_event_kind kind;

@@ -104,7 +104,7 @@ struct peer {
 struct op {
     uint64_t tag;
     UT_hash_handle hh;
-    enum { OP_CONTACT, OP_LEG, OP_PUSH } kind;
+    enum { OP_CONTACT, OP_LEG, OP_PUSH, OP_CHECK } kind;
 };
 
 enum contact_state { CONTACT_NEEDED, CONTACT_READING, CONTACT_GOOD, CONTACT_REFUSED };
@@ -196,7 +196,7 @@ struct push {
 
 /* ---- consumer ---------------------------------------------------------------------------------------------------- */
 
-enum leg_state { LEG_ASKED, LEG_MOVING, LEG_AWAITED, LEG_FENCED, LEG_STOPPING, LEG_CLOSED };
+enum leg_state { LEG_ASKED, LEG_MOVING, LEG_AWAITED, LEG_CHECKING, LEG_FENCED, LEG_STOPPING, LEG_CLOSED };
 
 /** The part of a want between one producer rank and me. */
 struct leg {
@@ -208,6 +208,7 @@ struct leg {
     bool told;     /* the producer knows of the want */
     bool ended;    /* and needs no word of its end: it said no, or was sent CANCEL */
     uint32_t asks; /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
+    struct check *check; /* CHECKING */
     struct timer resend;
     uint64_t pause_ns;
 };
@@ -270,6 +271,8 @@ struct core {
     struct want *wants;             /* by seq */
     struct want *named;             /* those that have not been reported, by key and engine */
     struct op *ops;
+    struct check *checks;
+    uint32_t num_checks;
     struct mover *run; /* those that can advance, in turn */
     uint64_t inflight;
     uint32_t num_legs, num_pushes;
@@ -330,6 +333,8 @@ void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
 
+/** The call of the live offer of that key, if that rank's want is granted; NULL: it is not. */
+const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t peer, uint64_t want);
 /** The call of the live offer of that key; NULL: none. And in words, where it stands. */
 struct core_submit *offer_call(struct core *core, const char *key);
 void offer_standing(struct core *core, const char *key, char *text, size_t size);
@@ -394,10 +399,21 @@ void verdict_on_message(struct core *core, uint32_t rank, const struct wire_mess
 void verdicts_lose(struct core *core, uint32_t rank);
 void verdicts_shut(struct core *core);
 
+/* check.c: hashes of what arrived */
+int check_begin(struct core *core, struct leg *leg); /* ends in leg_on_checked, unless stopped. 0 or ENOMEM */
+void check_ask(struct core *core, const struct leg *leg);
+void check_stop(struct core *core, struct leg *leg);
+void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m);
+void check_on_sums(struct core *core, struct leg *leg, const struct wire_message *m);
+void check_on_event(struct core *core, struct check *c);
+void checks_run(struct core *core);
+void checks_destroy(struct core *core);
+
 const char *leg_state_name(enum leg_state state);
 int leg_ask(struct core *core, struct leg *leg);                                     /* 0, EPEER or ENOMEM */
 void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m); /* GRANT, NACK, WRITTEN, CLOSED */
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail);
+void leg_on_checked(struct core *core, struct leg *leg, int error, const char *detail);
 void leg_on_quiet(struct core *core, struct leg *leg);
 void leg_stop(struct core *core, struct leg *leg); /* the want drains: give up, close when quiet */
 void leg_lose(struct core *core, struct leg *leg); /* its peer is lost. The want may end by it */

@@ -21,7 +21,7 @@ const char *wire_type_name(enum wire_type type)
 {
     static const char *const names[] = {"?",      "WANT",   "GRANT",   "NACK",    "DONE",
                                         "CANCEL", "CLOSED", "RELEASE", "WRITTEN", "BEAT",
-                                        "REPORT", "VERDICT", "ASK",    "STANDING"};
+                                        "REPORT", "VERDICT", "ASK",    "STANDING", "CHECK", "SUMS"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
@@ -176,6 +176,17 @@ static void put_body(struct writer *w, const struct wire_message *m)
         if (m->type != WIRE_ASK)
             put_text(w, m->detail, sizeof m->detail);
         break;
+    case WIRE_CHECK:
+        put_text(w, m->key, BATON_KEY_MAX);
+        put32(w, m->tokens);
+        break;
+    case WIRE_SUMS:
+        put32(w, (uint32_t)m->error);
+        put32(w, m->first);
+        put32(w, m->num_sums);
+        for (uint32_t i = 0; i < m->num_sums; i++)
+            put64(w, m->sums_out[i]);
+        break;
     }
 }
 
@@ -290,6 +301,17 @@ static bool get_body(struct reader *r, struct wire_message *m)
     case WIRE_ASK:
     case WIRE_STANDING:
         return get_verdict(r, m);
+    case WIRE_CHECK:
+        get_text(r, m->key, BATON_KEY_MAX);
+        m->tokens = get32(r);
+        return m->key[0] != '\0' && m->tokens > 0;
+    case WIRE_SUMS:
+        m->error = (int32_t)get32(r);
+        m->first = get32(r);
+        m->num_sums = get32(r);
+        m->sums_in = r->at;
+        return m->error <= 0 && m->num_sums <= WIRE_SUMS_MOST && (m->error != 0) == (m->num_sums == 0) &&
+               !r->bad && (size_t)(r->end - r->at) >= m->num_sums * sizeof(uint64_t);
     }
     return false;
 }
@@ -309,4 +331,10 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     m->to = get64(&r);
     m->number = get32(&r);
     return get_body(&r, m) && !r.bad ? 0 : BATON_EMESSAGE;
+}
+
+uint64_t wire_sum(const struct wire_message *m, uint32_t i)
+{
+    struct reader r = {.at = m->sums_in + (size_t)i * 8, .end = m->sums_in + (size_t)m->num_sums * 8};
+    return get64(&r);
 }

@@ -100,10 +100,13 @@ enum wire_type {
     WIRE_REPORT = 10,  /* how a call ended here */
     WIRE_VERDICT = 11, /* how the request ended for the engine */
     WIRE_ASK = 12,     /* where does it stand with you? */
-    WIRE_STANDING = 13 /* the answer, in words */
+    WIRE_STANDING = 13, /* the answer, in words */
+    WIRE_CHECK = 14,    /* what are the hashes of the blocks that this want takes from you? */
+    WIRE_SUMS = 15      /* the answer, in parts */
 };
 
-#define WIRE_TYPE_LAST WIRE_STANDING
+#define WIRE_TYPE_LAST WIRE_SUMS
+#define WIRE_SUMS_MOST 192u /* hashes a message */
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
 
@@ -114,7 +117,7 @@ struct wire_message {
     uint64_t to;             /* the receiver's, as the sender knows it */
     uint32_t number;         /* of this message among the sender's to this receiver: one that came before is dropped */
     uint64_t want;           /* all but RELEASE and BEAT: the want's sequence number at its consumer */
-    char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE REPORT VERDICT ASK STANDING */
+    char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE REPORT VERDICT ASK STANDING CHECK */
     /* WANT */
     uint8_t mode;  /* baton_mode_t, not AUTO */
     uint32_t asks; /* how often this want has asked; GRANT, NACK, WRITTEN: the asking that was seen last */
@@ -136,6 +139,10 @@ struct wire_message {
     uint8_t verb;                /* enum core_submit_kind: an offer's or a want's */
     uint8_t status, quarantined; /* REPORT, VERDICT: baton_status_t; error and detail too, detail in STANDING as well */
     int32_t peer;                /* VERDICT: the rank to name; -1: none */
+    /* CHECK: key and tokens. SUMS: error, or the hashes of the blocks first, first + 1, ... */
+    uint32_t first, num_sums;
+    const uint64_t *sums_out; /* encoding: num_sums of them */
+    const uint8_t *sums_in;   /* decoded: see wire_sum; lies in the message's bytes */
 };
 
 /** Returns the length, <= WIRE_MESSAGE_MAX; out has that size. The message is trusted (our own). */
@@ -146,6 +153,9 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out);
  * where it must be, bits above BATON_ENGINE_RANKS_MAX, text not terminated. *out is zeroed first.
  */
 int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *out);
+
+/** The i-th hash of a decoded SUMS, i < num_sums, while the message's bytes are there. */
+uint64_t wire_sum(const struct wire_message *m, uint32_t i);
 
 const char *wire_type_name(enum wire_type type);
 

@@ -279,7 +279,7 @@ static int core_build(struct baton *b, const struct layout *l)
     for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
         b->peers[paths_table(b->paths)[i]]++;
     rc = faults_create(getenv("BATON_FAULT"), fabric_rank(b->fabric), paths_port(b->paths), fabric_size(b->fabric),
-                       &b->faults);
+                       fabric_segment(b->fabric) + fabric_pool_offset(b->fabric), &b->faults);
     if (rc != 0)
         return rc;
     struct core_config config = {.settings = &b->settings,

@@ -48,6 +48,8 @@ struct faults {
     uint64_t random;
     struct held *held;  /* in order */
     uint32_t *held_for; /* by rank: how many */
+    uint8_t *pool;        /* mine */
+    uint64_t spoilt_tag, spoilt; /* a read of which one byte is to be spoilt once all of it has landed */
     unsigned *struck;   /* by rank: STRUCK and what the rules said of a message that found no credit; else 0 */
 };
 
@@ -65,7 +67,7 @@ static int message_type(const char *text, size_t length)
 {
     if (length == 1 && text[0] == '*')
         return ANY_TYPE;
-    for (unsigned t = WIRE_WANT; t <= WIRE_BEAT; t++)
+    for (unsigned t = WIRE_WANT; t <= WIRE_TYPE_LAST; t++)
         if (strlen(wire_type_name((enum wire_type)t)) == length &&
             strncmp(wire_type_name((enum wire_type)t), text, length) == 0)
             return (int)t;
@@ -104,7 +106,7 @@ static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
         at += length;
     }
     bool fits = action >= STALL || event == SEND || (event == TAKE && (action == DROP || action == CORRUPT)) ||
-                (action == CORRUPT && (event == CARD || event == TABLE));
+                (action == CORRUPT && (event == CARD || event == TABLE || event == MOVE));
     if (event < 0 || type < 0 || !fits)
         return false;
     for (; *at != '\0' && *at != ',' && *at != ':';) {
@@ -287,8 +289,16 @@ static int fault_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     struct faults *f = self;
-    strike(f, MOVE, ANY_TYPE, NULL);
-    return f->under.move(f->under.self, leg, budget);
+    unsigned done = strike(f, MOVE, ANY_TYPE, NULL);
+    bool spoil = (done & 1u << CORRUPT) && !leg->write;
+    struct plan_cursor at = spoil ? *leg->cursor : (struct plan_cursor){0};
+    struct plan_run run;
+    int64_t taken = f->under.move(f->under.self, leg, budget);
+    if (taken > 0 && spoil && plan_next(leg->transfer, &at, &run, 1, 1) == 1) {
+        f->spoilt_tag = leg->tag;
+        f->spoilt = run.dst;
+    }
+    return taken;
 }
 
 static int fault_settle(void *self, uint32_t peer, uint64_t tag)
@@ -314,6 +324,13 @@ static enum port_alive fault_alive(void *self, uint32_t peer)
 {
     struct faults *f = self;
     return f->under.alive(f->under.self, peer);
+}
+
+static int fault_sum(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
+                     uint64_t *out, uint64_t tag)
+{
+    struct faults *f = self;
+    return f->under.sum(f->under.self, transfer, source, first, count, out, tag);
 }
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
@@ -353,6 +370,8 @@ int faults_filter(struct faults *f, uint64_t now, struct port_event *events, int
         unsigned done = 0;
         if (e->kind == PORT_MESSAGE)
             done = strike(f, TAKE, type_of(e->data, e->bytes), NULL);
+        else if (e->kind == PORT_BOARD && e->tag == f->spoilt_tag)
+            f->pool[f->spoilt] ^= 0x20;
         else if (e->kind == PORT_CARD)
             done = strike(f, is_card(e) ? CARD : TABLE, ANY_TYPE, NULL);
         if (done & 1u << DROP)
@@ -371,7 +390,8 @@ bool faults_pending(const struct faults *f)
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, struct faults **out)
+int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, uint8_t *pool,
+                  struct faults **out)
 {
     *out = NULL;
     if (text == NULL || text[0] == '\0')
@@ -383,6 +403,7 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
         return error_set(BATON_ENOMEM, "no memory for BATON_FAULT");
     }
     f->under = *port;
+    f->pool = pool;
     f->random = 1;
     f->port = (struct port){.self = f,
                             .send = fault_send,
@@ -392,7 +413,8 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
                             .settle = fault_settle,
                             .park = fault_park,
                             .raise = fault_raise,
-                            .alive = fault_alive};
+                            .alive = fault_alive,
+                            .sum = fault_sum};
     int rc = parse_all(f, text, rank);
     if (rc != 0) {
         faults_destroy(f);

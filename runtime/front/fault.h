@@ -7,12 +7,12 @@
  *   rule        action@event[#n][~p][+ms][/rank]
  *   action      drop, double, delay, corrupt, stall, stop, kill
  *   event       send.TYPE, take.TYPE, card, table, board, move, settle; TYPE is WANT, GRANT, NACK, DONE, CANCEL, CLOSED,
- *               RELEASE, WRITTEN, BEAT or *
+ *               RELEASE, WRITTEN, BEAT, REPORT, VERDICT, ASK, STANDING, CHECK, SUMS or *
  *   #n          the n-th such event only, from 1          ~p   by chance, p of 1,000
  *   +ms         how long (delay, stall), or how much later (stop, kill)     /rank   on that world rank only
  *
  * drop and corrupt are for messages (send, take), double and delay for those sent; corrupt also for card and table, of
- * what was read. A delayed message holds back those behind it to the same peer. stall holds the reactor, stop and kill
+ * what was read, and for move: one byte of what a pull reads, once all has landed, in `pool`, mine. A delayed message holds back those behind it to the same peer. stall holds the reactor, stop and kill
  * raise SIGSTOP and SIGKILL in this process. A message that waits for credit is one event however often it is tried.
  */
 #ifndef BATON_FRONT_FAULT_H
@@ -25,7 +25,8 @@
 struct faults;
 
 /** NULL text: *out becomes NULL. 0, BATON_ESETTING (error_set names the rule) or BATON_ENOMEM. */
-int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, struct faults **out);
+int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, uint8_t *pool,
+                  struct faults **out);
 void faults_destroy(struct faults *f);
 
 /** The port to give to the core: wraps the one given above, which must outlive it. */

@@ -230,6 +230,22 @@ static enum port_alive port_alive(void *self, uint32_t peer)
     return PORT_DEAD;
 }
 
+static int port_sum(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
+                    uint64_t *out, uint64_t tag)
+{
+    struct paths *p = self;
+    char *const *bases = &p->pools[p->self];
+    struct copy_job job = {.transfer = transfer,
+                           .src_bases = source ? bases : NULL,
+                           .dst_bases = source ? NULL : bases,
+                           .tag = tag,
+                           .sums = out,
+                           .first = first,
+                           .count = count};
+    /* What landed by rma was made visible to this thread before the generation was read; the ring hands it on. */
+    return copy_submit(p->pool, &job) ? 0 : BATON_EAGAIN;
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 int paths_create(struct fabric *fabric, const struct settings *settings, uint64_t board_offset, struct paths **out)
@@ -247,7 +263,8 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
                             .settle = port_settle,
                             .park = port_park,
                             .raise = port_raise,
-                            .alive = port_alive};
+                            .alive = port_alive,
+                            .sum = port_sum};
     p->board = (void *)(fabric_segment(fabric) + board_offset);
     p->self = fabric_rank(fabric);
     p->path = calloc(size, sizeof *p->path);
@@ -313,6 +330,10 @@ static bool collect_copy(struct paths *p, struct port_event *event)
     uint64_t tag, bytes;
     while (copy_collect(p->pool, &tag, &bytes)) {
         struct copying *c = copying_of(p, tag);
+        if (c == NULL) { /* a sum: it counts no bytes */
+            *event = (struct port_event){.kind = PORT_SUMMED, .tag = tag};
+            return true;
+        }
         bool parked = c->parked, last = --c->jobs == 0;
         if (last) {
             HASH_DEL(p->copying, c);

@@ -29,6 +29,11 @@ static const struct plan_program *program_at(const struct plan_transfer *t, cons
     return c->block + 1 == t->num_blocks ? &t->tail[program] : &t->plan->program[program];
 }
 
+uint64_t plan_unit_bytes(const struct plan_transfer *t, const struct plan_cursor *c)
+{
+    return program_at(t, c)->unit_bytes;
+}
+
 static void next_unit(const struct plan_transfer *t, struct plan_cursor *c)
 {
     c->unit_done = 0;

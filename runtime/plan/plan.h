@@ -147,6 +147,9 @@ struct plan_run {
     uint32_t src_region, dst_region;
 };
 
+/** Bytes of the (piece, block) that the cursor is in, whole. */
+uint64_t plan_unit_bytes(const struct plan_transfer *t, const struct plan_cursor *c);
+
 bool plan_at_end(const struct plan_transfer *t, const struct plan_cursor *c);
 
 /**

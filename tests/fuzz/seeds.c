@@ -24,6 +24,7 @@ static void save(const char *kind, int number, const char *prefix, size_t prefix
 
 static void messages(void)
 {
+    static const uint64_t sums[2] = {1, 2};
     uint8_t out[WIRE_MESSAGE_MAX];
     for (int t = WIRE_WANT; t <= WIRE_TYPE_LAST; t++)
         for (int push = 0; push < 2; push++) {
@@ -49,6 +50,8 @@ static void messages(void)
                                      .verb = 1,
                                      .status = BATON_STATUS_DONE,
                                      .peer = -1,
+                                     .num_sums = t == WIRE_SUMS ? 2 : 0,
+                                     .sums_out = sums,
                                      .ask = 1};
             uint32_t n = wire_encode(&m, out);
             save("wire", t * 2 + push, "\0", 1, out, n);

@@ -11,6 +11,8 @@
 #include <cmocka.h>
 #include <utlist.h>
 
+#include "copy/copy.h"
+
 #define POISON 0xa5
 #define ARENA_BYTES 65536
 #define BATCH 64
@@ -19,7 +21,7 @@
 #define SEGMENT_CARD 262144
 #define SEGMENT_POOL 524288
 
-enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE };
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM };
 
 struct due {
     uint64_t at, order;
@@ -111,7 +113,7 @@ static enum port_park fake_park(void *self, uint32_t peer, uint64_t tag)
     for (unsigned i = 0; i < 2; i++)
         DL_FOREACH(lists[i], d)
         {
-            if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE)
+            if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_SUM)
                 continue;
             d->parked = true;
             if (d->kind == DUE_MOVE)
@@ -131,6 +133,15 @@ static int fake_settle(void *self, uint32_t peer, uint64_t tag)
 {
     struct world_rank *r = self;
     later(r->world, DUE_SETTLE, r->world->board_ns, peer, r->rank, tag, 0);
+    return 0;
+}
+
+static int fake_sum(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
+                    uint64_t *out, uint64_t tag)
+{
+    struct world_rank *r = self;
+    copy_sums(transfer, source, (char *[]){(char *)r->pool}, first, count, out);
+    later(r->world, DUE_SUM, r->world->board_ns, r->rank, r->rank, tag, 0);
     return 0;
 }
 
@@ -203,6 +214,9 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
     case DUE_SETTLE:
         e->kind = PORT_SETTLED;
         return d->parked ? 0 : 1;
+    case DUE_SUM:
+        e->kind = PORT_SUMMED;
+        return 1;
     case DUE_MOVE:
         move_land(w, d);
         e->kind = d->parked ? PORT_QUIET : PORT_MOVED;
@@ -341,7 +355,8 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                             .settle = fake_settle,
                             .park = fake_park,
                             .raise = fake_raise,
-                            .alive = fake_alive};
+                            .alive = fake_alive,
+                            .sum = fake_sum};
     r->geometry = (baton_geometry_t){.dtype = "u8",
                                      .elem_bytes = 1,
                                      .planes = 2,

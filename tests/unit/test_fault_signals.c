@@ -82,7 +82,7 @@ static const struct port under = {.send = port_send,
 static struct faults *make(const char *text)
 {
     struct faults *f;
-    assert_int_equal(faults_create(text, 0, &under, 2, &f), 0);
+    assert_int_equal(faults_create(text, 0, &under, 2, NULL, &f), 0);
     return f;
 }
 

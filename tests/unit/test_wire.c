@@ -31,6 +31,8 @@ static void fill_text(char *text, size_t size, char c)
 }
 
 /** A message of each type with every field at its least or its greatest allowed value. */
+static const uint64_t sums[WIRE_SUMS_MOST] = {UINT64_C(0x8182838485868788), UINT64_C(0x9192939495969798), 3};
+
 static struct wire_message specimen(enum wire_type type, enum extreme x)
 {
     struct wire_message m;
@@ -43,7 +45,7 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
                  ? UINT32_MAX
                  : 0;
     m.want = type == WIRE_RELEASE || x == LEAST ? type == WIRE_REPORT : UINT64_MAX;
-    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE || type >= WIRE_REPORT) {
+    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE || (type >= WIRE_REPORT && type <= WIRE_CHECK)) {
         fill_text(m.key, x == MOST ? sizeof m.key : 2, 'k');
     }
     switch (type) {
@@ -108,6 +110,15 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
             fill_text(m.detail, sizeof m.detail, 'd');
         }
         break;
+    case WIRE_CHECK:
+        m.tokens = x == MOST ? UINT32_MAX : 1;
+        break;
+    case WIRE_SUMS:
+        m.error = x == MOST ? 0 : INT32_MIN;
+        m.first = x == MOST ? UINT32_MAX : 0;
+        m.num_sums = x == MOST ? WIRE_SUMS_MOST : 0;
+        m.sums_out = sums;
+        break;
     }
     return m;
 }
@@ -131,6 +142,9 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_int_equal(a->quiet, b->quiet);
     assert_int_equal(a->ask, b->ask);
     assert_true(a->verb == b->verb && a->status == b->status && a->quarantined == b->quarantined && a->peer == b->peer);
+    assert_true(a->first == b->first && a->num_sums == b->num_sums);
+    for (uint32_t i = 0; i < a->num_sums; i++)
+        assert_true((a->sums_in ? wire_sum(a, i) : a->sums_out[i]) == (b->sums_in ? wire_sum(b, i) : b->sums_out[i]));
 }
 
 static void assert_readers_in_range(const struct wire_message *m)
@@ -456,7 +470,7 @@ static struct wire_message recognisable(enum wire_type type)
         m.asks = 0xa1a2a3a4;
     }
     m.want = type == WIRE_RELEASE ? 0 : UINT64_C(0x2122232425262728);
-    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE || type >= WIRE_REPORT) {
+    if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE || (type >= WIRE_REPORT && type <= WIRE_CHECK)) {
         strcpy(m.key, "req-7");
     }
     if (type == WIRE_WANT || type == WIRE_RELEASE) {
@@ -487,7 +501,14 @@ static struct wire_message recognisable(enum wire_type type)
     m.bytes = type == WIRE_WRITTEN ? UINT64_C(0x8182838485868788) : 0;
     m.quiet = type == WIRE_CLOSED ? WIRE_NOT_KNOWN : 0;
     m.ask = type == WIRE_BEAT;
-    if (type >= WIRE_REPORT) {
+    if (type == WIRE_CHECK)
+        m.tokens = 0x41424344;
+    if (type == WIRE_SUMS) {
+        m.first = 0x51525354;
+        m.num_sums = 2;
+        m.sums_out = sums;
+    }
+    if (type >= WIRE_REPORT && type <= WIRE_STANDING) {
         m.verb = 2;
         if (type != WIRE_ASK)
             strcpy(m.detail, "gone");
@@ -564,6 +585,12 @@ static void version_1_messages_stay_as_they_are(void **state)
                           "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                           "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                           "00000000 00",
+        [WIRE_CHECK] = "424d010e 68000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                     "24232221 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
+                     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                     "00000000 44434241",
+        [WIRE_SUMS] = "424d010f 40000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                     "24232221 00000000 54535251 02000000 88878685 84838281 98979695 94939291",
     };
     for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         struct wire_message m = recognisable(type);

@@ -37,9 +37,11 @@ static const char *offer_name(const struct offer *o)
 
 static const char *leg_name(const struct leg *leg)
 {
-    static const char *const pull[] = {"leg asked", "leg moving", "?", "leg fenced", "leg stopping", "leg closed"};
+    static const char *const pull[] = {"leg asked",  "leg moving",   "?",         "leg checking",
+                                       "leg fenced", "leg stopping", "leg closed"};
     static const char *const push[] = {
-        "push leg asked", "?", "push leg awaited", "push leg fenced", "push leg stopping", "push leg closed"};
+        "push leg asked",  "?",                 "push leg awaited", "push leg checking",
+        "push leg fenced", "push leg stopping", "push leg closed"};
     if (leg == NULL)
         return "leg gone";
     return leg->want->submit->mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
@@ -89,7 +91,7 @@ static void cover_consumer(const struct core *core, uint32_t peer, const struct 
 
 void storm_cover(struct storm_rank *r, const struct port_event *e)
 {
-    static const char *const events[] = {"?", "message", "table", "generation", "moved", "settled", "quiet"};
+    static const char *const events[] = {"?", "message", "table", "generation", "moved", "settled", "quiet", "summed"};
     struct wire_message m;
     struct op *op;
     if (e->kind != PORT_MESSAGE) {
@@ -98,6 +100,8 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
             count("operation forgotten", events[e->kind]);
         else if (op->kind == OP_CONTACT)
             count(((struct contact *)op)->link->is_targets ? "target" : "source", e->error ? "no card" : "card");
+        else if (op->kind == OP_CHECK)
+            count("check", events[e->kind]);
         else
             count(mover_name((struct mover *)op), e->error ? "error" : events[e->kind]);
         return;
@@ -111,7 +115,9 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
               : p->business > 0 ? "peer busy"
                                 : "peer idle",
               m.ask ? "beat" : "beat back");
-    } else if (m.type >= WIRE_REPORT) {
+    } else if (m.type == WIRE_CHECK) {
+        cover_producer(r->core, e->peer, &m);
+    } else if (m.type >= WIRE_REPORT && m.type <= WIRE_STANDING) {
         count("engine", wire_type_name(m.type));
     } else if (m.type == WIRE_WANT || m.type == WIRE_DONE || m.type == WIRE_CANCEL || m.type == WIRE_RELEASE) {
         cover_producer(r->core, e->peer, &m);

@@ -6,12 +6,14 @@
  */
 #include "storm.h"
 
+#include "copy/copy.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define CREDITS 6
 
-enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_LANDING, DUE_SETTLE, DUE_PLAN };
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_LANDING, DUE_SETTLE, DUE_SUM, DUE_PLAN };
 
 struct storm_due {
     uint64_t at, touch, order; /* told at; the memory is touched at (MOVE, READ, BOARD) */
@@ -236,7 +238,7 @@ static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
     for (uint32_t i = 0; i < s->num_due; i++) {
         struct storm_due *d = s->heap[i];
         if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_LANDING ||
-            d->kind == DUE_PLAN)
+            d->kind == DUE_SUM || d->kind == DUE_PLAN)
             continue;
         d->parked = true;
         if (d->kind == DUE_MOVE)
@@ -262,6 +264,20 @@ static enum port_alive port_alive(void *self, uint32_t peer)
     return r->storm->ranks[peer].fate == STORM_CRASHED ? PORT_DEAD : PORT_ALIVE;
 }
 
+/* Of what lies there now; told later. */
+static int port_sum(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
+                    uint64_t *out, uint64_t tag)
+{
+    struct storm_rank *r = self;
+    if (draw(r->storm, r->rank, r->rank, 10) == 0)
+        return BATON_EAGAIN;
+    copy_sums(transfer, source, (char *[]){(char *)r->pool}, first, count, out);
+    struct storm_due *d = due(r->storm, DUE_SUM, r->rank, r->rank, tag, 0);
+    d->at = r->storm->now + draw(r->storm, r->rank, r->rank, STORM_MS);
+    push(r->storm, d);
+    return 0;
+}
+
 void storm_port(struct storm_rank *r)
 {
     r->port = (struct port){.self = r,
@@ -272,7 +288,8 @@ void storm_port(struct storm_rank *r)
                             .settle = port_settle,
                             .park = port_park,
                             .raise = port_raise,
-                            .alive = port_alive};
+                            .alive = port_alive,
+                            .sum = port_sum};
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -293,6 +310,13 @@ static void touch_read(struct storm *s, struct storm_due *d)
     }
 }
 
+/* A byte of what is moved changes on its way, where checksums are to find that. */
+static void spoil(struct storm *s, const struct storm_due *d, uint8_t *data, uint64_t bytes)
+{
+    if (s->settings.checksum && draw(s, d->from, d->to, 1000) < s->spoilt)
+        data[draw(s, d->from, d->to, bytes)] ^= 1;
+}
+
 /* The bytes of one run on their way. They land whatever becomes of their writer. */
 static void fly(struct storm *s, const struct storm_due *d, const struct plan_run *run)
 {
@@ -300,6 +324,7 @@ static void fly(struct storm *s, const struct storm_due *d, const struct plan_ru
     f->offset = run->dst;
     f->at = s->now + draw(s, d->to, d->from, 2 * STORM_MS);
     memcpy(f->data, s->ranks[d->to].pool + run->src, run->bytes);
+    spoil(s, d, f->data, run->bytes);
     push(s, f);
 }
 
@@ -314,6 +339,7 @@ static void touch_move(struct storm *s, struct storm_due *d)
         }
         storm_check_write(s, dst, run->dst);
         memcpy(dst->pool + run->dst, src->pool + run->src, run->bytes);
+        spoil(s, d, dst->pool + run->dst, run->bytes);
     }
 }
 
@@ -371,6 +397,9 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
         if (d->parked)
             e->error = 0;
         return !d->parked || !others_parked(s, d);
+    case DUE_SUM:
+        e->kind = PORT_SUMMED;
+        return true;
     case DUE_LANDING:
     case DUE_PLAN:
         break;

@@ -47,6 +47,7 @@ static void draw_settings(struct storm *s)
     set->leg_bytes = between(s, 64, 1024);
     set->inflight_bytes = between(s, 64, 512);
     set->report_early = storm_below(s, 2);
+    set->checksum = storm_chance(s, 250);
 }
 
 static void draw_character(struct storm *s)
@@ -59,6 +60,7 @@ static void draw_character(struct storm *s)
     s->loss = s->calm || storm_chance(s, 600) ? 0 : 1 + storm_below(s, 80);
     s->twice = storm_chance(s, 500) ? 0 : storm_below(s, 200);
     s->bad_cards = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, 300);
+    s->spoilt = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, 20);
     s->slow_ns = (20 + storm_below(s, s->calm ? 500 : 4000)) * STORM_US;
 }
 

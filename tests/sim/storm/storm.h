@@ -6,7 +6,7 @@
  *
  *   port.c      time, messages, one-sided operations: what a network and its failures do
  *   schedule.c  what engines do: offers, wants, cancels; what happens to ranks: stops, crashes
- *   check.c     what must be true of every call, block and byte
+ *   oracle.c    what must be true of every call, block and byte
  *   cover.c     which (state, event) pairs of the protocol were met
  */
 #ifndef BATON_TESTS_STORM_H
@@ -82,6 +82,7 @@ struct storm {
     enum storm_death death;
     uint32_t loss, twice; /* messages of 1,000 that are lost, doubled */
     uint32_t bad_cards;   /* of 1,000 */
+    uint32_t spoilt;      /* runs of 1,000, where checksums are on */
     uint64_t slow_ns;     /* longest delay of a message */
     uint32_t num_keys;    /* few: many attempts under one of them */
     int32_t untouched;    /* rank that is never stopped in this run; -1: as the seed says */
@@ -135,7 +136,7 @@ void storm_again(struct storm *s, const struct storm_call *offer);
 void storm_act(struct storm *s, const struct storm_plan *plan);
 void storm_free(struct storm *s);
 
-/* check.c */
+/* oracle.c */
 void storm_fill(struct storm *s, struct storm_call *c,
                 uint32_t value); /* all elements of its blocks; 0: an offer's own */
 void storm_map(struct storm_rank *r);

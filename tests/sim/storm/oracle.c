@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
+ * oracle: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
  * of that key had in its blocks, all of it; an offer is done only if every rank that takes from it was; limits hold.
  */
 #include "storm.h"

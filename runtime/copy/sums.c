@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sums: hashes of blocks, in the order in which a plan walks them, so that both sides of a leg hash the same bytes. */
+#include "copy/copy.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define RUNS_A_BATCH 64
+
+static void add_unit(XXH3_state_t *state, const struct plan_transfer *t, struct plan_cursor at, bool source,
+                     char *const *bases)
+{
+    struct plan_run runs[RUNS_A_BATCH];
+    uint64_t left = plan_unit_bytes(t, &at);
+    while (left > 0) {
+        uint32_t n = plan_next(t, &at, runs, RUNS_A_BATCH, left);
+        for (uint32_t i = 0; i < n; i++) {
+            const char *bytes =
+                source ? bases[runs[i].src_region] + runs[i].src : bases[runs[i].dst_region] + runs[i].dst;
+            XXH3_64bits_update(state, bytes, runs[i].bytes);
+            left -= runs[i].bytes;
+        }
+    }
+}
+
+void copy_sums(const struct plan_transfer *t, bool source, char *const *bases, uint32_t first, uint32_t count,
+               uint64_t *out)
+{
+    XXH3_state_t state;
+    for (uint32_t i = 0; i < count; i++) {
+        XXH3_64bits_reset(&state);
+        for (uint32_t piece = 0; piece < plan_num_pieces(t->plan); piece++)
+            add_unit(&state, t, (struct plan_cursor){.piece = piece, .block = first + i}, source, bases);
+        out[i] = XXH3_64bits_digest(&state);
+    }
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* BATON_CHECKSUM: a want is done only if each block's hash is its producer's. */
+#include "with_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/state.h"
+
+static const struct world_engine two_to_four[] = {
+    {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
+    {.name = "D", .tp = 4, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED},
+};
+static const struct world_engine large[] = {
+    {.name = "P", .tp = 1, .heads_total = 1, .num_blocks = 500},
+    {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 500},
+};
+
+static baton_mode_t mode; /* of all wants: every test runs in both */
+
+#define WORLD(w, engines)                                                                                              \
+    struct world w;                                                                                                    \
+    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
+    w.mode = mode;                                                                                                     \
+    w.settings.checksum = 1
+
+#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
+    do {                                                                                                               \
+        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
+        assert_non_null(ended_);                                                                                       \
+        assert_int_equal(ended_->status, wanted_status);                                                               \
+        assert_int_equal(ended_->error, wanted_error);                                                                 \
+    } while (0)
+
+#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
+
+static void test_good_bytes_pass(void **state)
+{
+    (void)state;
+    for (uint32_t tokens = 1; tokens < 24; tokens++) { /* whole last blocks and others */
+        WORLD(w, two_to_four);
+        baton_id_t want[4], offer[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            world_fill(&w, i, 5, 2 + i, 3, tokens);
+            offer[i] = world_offer(&w, i, "key", 2 + i, 3, tokens, 5000);
+        }
+        for (uint32_t i = 0; i < 4; i++)
+            want[i] = world_want(&w, 2 + i, "P", "key", i, 2, tokens, 5000);
+        world_run(&w, 4000 * MS);
+        for (uint32_t i = 0; i < 2; i++)
+            DONE(&w, i, offer[i]);
+        for (uint32_t i = 0; i < 4; i++) {
+            DONE(&w, 2 + i, want[i]);
+            assert_int_equal(world_wrong(&w, 2 + i, 5, i, 2, tokens), 0);
+        }
+        assert_true(w.sent[WIRE_CHECK] >= 4 && w.sent[WIRE_SUMS] >= 4);
+        world_fini(&w);
+    }
+}
+
+/* Spoils one byte of rank 2's cache, or of rank 0's, when the hashes are asked for: everything has landed. */
+static int spoil_at_check(struct world *w, const struct world_message *m)
+{
+    uint8_t **at = w->user;
+    if (m->m.type == WIRE_CHECK && *at != NULL) {
+        **at ^= 1;
+        *at = NULL;
+    }
+    return 1;
+}
+
+static void test_one_bit_is_found(void **state)
+{
+    (void)state;
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t block = 0; block < 3; block++) {
+            WORLD(w, large);
+            w.rule = spoil_at_check;
+            world_fill(&w, 0, 9, 10, 1, 12);
+            const baton_tensor_t *t = &w.ranks[side].tensors[1];
+            uint32_t id = side == 0 ? 10 + block : 20 + 2 * block;
+            uint8_t *at = w.ranks[side].pool + t->offset + id * t->stride.block + t->stride.token + 3;
+            w.user = &at;
+            baton_id_t o = world_offer(&w, 0, "key", 10, 1, 12, 60000);
+            baton_id_t d = world_want(&w, 1, "P", "key", 20, 2, 12, 5000);
+            world_run(&w, 3000 * MS);
+            assert_null(at);
+            ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ECHECKSUM);
+            ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ECHECKSUM);
+            char text[64];
+            snprintf(text, sizeof text, "block %u of 3 (id %u here)", block, 20 + 2 * block);
+            assert_non_null(strstr(world_event(&w, 1, d)->detail, text));
+            world_fini(&w);
+        }
+}
+
+/* Hashes of many blocks come in several messages; those that are lost or doubled do no harm. */
+static int first_part_lost_twice(struct world *w, const struct world_message *m)
+{
+    unsigned *times = w->user;
+    if (m->m.type != WIRE_SUMS)
+        return 1;
+    if (m->m.first == 0 && (*times)++ < 2)
+        return 0;
+    return m->m.first == 0 ? 1 : 2;
+}
+
+static void test_parts_that_are_lost_and_doubled(void **state)
+{
+    (void)state;
+    WORLD(w, large);
+    unsigned times = 0;
+    w.rule = first_part_lost_twice;
+    w.user = &times;
+    world_fill(&w, 0, 3, 0, 1, 1600);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 1600, 60000); /* 400 blocks: parts of 192, 192, 16 */
+    baton_id_t d = world_want(&w, 1, "P", "key", 50, 1, 1600, 20000);
+    world_run(&w, 10000 * MS);
+    DONE(&w, 1, d);
+    DONE(&w, 0, o);
+    assert_int_equal(world_wrong(&w, 1, 3, 50, 1, 1600), 0);
+    assert_true(times >= 3); /* it was asked for again */
+    world_fini(&w);
+}
+
+static int no_checks(struct world *w, const struct world_message *m)
+{
+    (void)w;
+    return m->m.type != WIRE_CHECK;
+}
+
+/* The offer ends before its hashes could be told. */
+static void test_an_offer_that_ends_meanwhile(void **state)
+{
+    (void)state;
+    WORLD(w, large);
+    world_fill(&w, 0, 3, 0, 1, 8);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    w.rule = no_checks;
+    baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 20000);
+    world_run(&w, 100 * MS);
+    assert_null(world_event(&w, 1, d)); /* it waits for the hashes */
+    assert_int_equal(w.ranks[1].core->num_checks, 1);
+    world_cancel(&w, 0, o);
+    w.rule = NULL;
+    world_run(&w, 3000 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
+    assert_int_equal(w.ranks[1].core->num_checks, 0);
+    world_fini(&w);
+}
+
+/* A want that is given up while its hashes are compared ends like any other. */
+static void test_cancel_while_checking(void **state)
+{
+    (void)state;
+    for (uint64_t at = 0; at < 6 * MS; at += MS / 10) {
+        WORLD(w, large);
+        baton_id_t warm = world_want(&w, 1, "P", "warm", 0, 1, 8, 1);
+        world_run(&w, 20 * MS);
+        assert_non_null(world_event(&w, 1, warm));
+        world_offer(&w, 0, "key", 0, 1, 8, 500);
+        baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 20000);
+        world_run(&w, w.now + at);
+        world_cancel(&w, 1, d);
+        world_run(&w, w.now + 1000 * MS);
+        assert_non_null(world_event(&w, 1, d));
+        assert_int_equal(w.ranks[0].core->num_checks + w.ranks[1].core->num_checks, 0);
+        world_fini(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good_bytes_pass),
+        cmocka_unit_test(test_one_bit_is_found),
+        cmocka_unit_test(test_parts_that_are_lost_and_doubled),
+        cmocka_unit_test(test_an_offer_that_ends_meanwhile),
+        cmocka_unit_test(test_cancel_while_checking),
+    };
+    mode = BATON_MODE_PULL;
+    int failed = cmocka_run_group_tests_name("pull", tests, NULL, NULL);
+    mode = BATON_MODE_PUSH;
+    return failed + cmocka_run_group_tests_name("push", tests, NULL, NULL);
+}
