@@ -465,7 +465,8 @@ typedef struct baton_stats {
     uint64_t gets, puts;         /**< contiguous runs moved by MPI_Get or MPI_Rget; by MPI_Put or MPI_Rput */
     uint64_t handshakes, handshake_ns_sum, handshake_ns_max,
         handshake_retries; /**< completed, and how long they took */
-    uint64_t messages_sent, messages_received, messages_bad;
+    uint64_t messages_sent, messages_received, messages_bad,
+        messages_unknown; /**< of types that only a newer version knows: skipped */
     uint64_t peers_lost, peers_returned; /**< times that a peer fell silent or died, and that one came back */
     uint64_t leases_extended;            /**< times that an offer's time to live passed while a want for it was alive */
     uint64_t verdicts, verdicts_lost;    /**< told here; and that found no place, of calls that this rank did not make */

@@ -67,6 +67,7 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
     put32(&w, c->has_geometry);
     if (c->has_geometry)
         put_geometry(&w, &c->geometry);
+    put_next(&w);
     if (w.bad)
         return BATON_EINVAL;
     uint32_t bytes = (uint32_t)(w.at - out);
@@ -185,7 +186,7 @@ void wire_table_encode(uint32_t slot, uint64_t generation, const uint32_t *block
     put32(&w, slot);
     put64(&w, generation);
     put32(&w, num_blocks);
-    put32(&w, 0);
+    put32(&w, WIRE_VERSION - 1); /* no meaning yet */
     put64(&w, table_checksum(slot, generation, num_blocks, out + WIRE_TABLE_HEADER));
 }
 

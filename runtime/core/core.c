@@ -165,6 +165,10 @@ static void on_message(struct core *core, const struct port_event *e)
     struct wire_message m;
     core->stats.messages_received++;
     int rc = wire_decode(e->data, e->bytes, &m);
+    if (rc == BATON_ENOSYS) { /* of a version that knows more than this one */
+        core->stats.messages_unknown++;
+        return;
+    }
     if (rc != 0 || e->peer >= core->c.directory->num_ranks || m.to != core->incarnation ||
         m.from != core->c.directory->rows[e->peer].incarnation) {
         core->stats.messages_bad++;

@@ -50,6 +50,7 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put64(&w, row->card_offset);
     put32(&w, row->card_bytes);
     put8(&w, row->verdicts);
+    put_next(&w);
     struct writer tail = {.at = out + WIRE_ROW_BYTES - 8, .end = out + WIRE_ROW_BYTES};
     put64(&tail, XXH3_64bits(out, WIRE_ROW_BYTES - 8));
 }
@@ -198,6 +199,7 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out)
     put64(&w, m->to);
     put32(&w, m->number);
     put_body(&w, m);
+    put_next(&w);
     uint32_t bytes = (uint32_t)(w.at - out);
     struct writer head = {.at = out, .end = out + 8};
     put16(&head, MESSAGE_MAGIC);
@@ -320,12 +322,14 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
 {
     struct reader r = {.at = in, .end = in + bytes};
     memset(m, 0, sizeof *m);
-    bool head = get16(&r) == MESSAGE_MAGIC && get8(&r) >= 1;
-    unsigned type = get8(&r);
+    bool head = get16(&r) == MESSAGE_MAGIC;
+    unsigned version = get8(&r), type = get8(&r);
     uint32_t length = get32(&r);
-    if (r.bad || !head || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX || type < WIRE_WANT ||
-        type > WIRE_TYPE_LAST)
+    if (r.bad || !head || version < 1 || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX ||
+        type < WIRE_WANT)
         return BATON_EMESSAGE;
+    if (type > WIRE_TYPE_LAST)
+        return version > WIRE_VERSION ? BATON_ENOSYS : BATON_EMESSAGE;
     m->type = (enum wire_type)type;
     m->from = get64(&r);
     m->to = get64(&r);

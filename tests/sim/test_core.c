@@ -578,6 +578,28 @@ static void test_malformed_messages_are_counted(void **state)
     world_fini(&w);
 }
 
+/* What a newer version has, and this one does not know, is skipped; the same of this version is an error. */
+static void test_unknown_types_are_skipped(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_stats_t stats;
+    struct wire_message m = {.type = WIRE_BEAT, .from = 1000, .to = 1001, .number = 1};
+    uint8_t data[WIRE_MESSAGE_MAX];
+    struct port_event e = {.kind = PORT_MESSAGE, .peer = 0, .data = data, .bytes = wire_encode(&m, data)};
+    data[3] = WIRE_TYPE_LAST + 1;
+    core_step(w.ranks[1].core, w.now, &e, 1);
+    core_stats(w.ranks[1].core, &stats);
+    assert_int_equal(stats.messages_bad, 1);
+    assert_int_equal(stats.messages_unknown, 0);
+    data[2] = WIRE_VERSION + 1;
+    core_step(w.ranks[1].core, w.now, &e, 1);
+    core_stats(w.ranks[1].core, &stats);
+    assert_int_equal(stats.messages_bad, 1);
+    assert_int_equal(stats.messages_unknown, 1);
+    world_fini(&w);
+}
+
 static void test_slots_run_out(void **state)
 {
     (void)state;
@@ -859,6 +881,7 @@ int main(void)
         cmocka_unit_test(test_lost_want_is_sent_again),
         cmocka_unit_test(test_no_credits_for_a_while),
         cmocka_unit_test(test_malformed_messages_are_counted),
+        cmocka_unit_test(test_unknown_types_are_skipped),
         cmocka_unit_test(test_slots_run_out),
         cmocka_unit_test(test_reused_slot_is_not_the_same_lease),
         cmocka_unit_test(test_bytes_of_a_leg_given_up_in_the_same_step),

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_frozen: this build reads what version 1 wrote (data/wire-1), and says the same again: byte by byte where it is
+ * version 1 itself, with additions behind where it plays the next one (BATON_WIRE_NEXT).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/wire.h"
+
+#define HEAD 8u         /* of a message and a card: magic, version, type, length */
+#define CARD_HASHED 16u /* a card's checksum ends there */
+
+static uint8_t bytes[WIRE_CARD_MAX];
+
+static uint32_t frozen(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/wire-1/%s.bin", TEST_DATA, name);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        fail_msg("%s is missing", path);
+    uint32_t n = (uint32_t)fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_true(n > HEAD);
+    return n;
+}
+
+/* Equal, but for the version and what is counted from it; `added` bytes more. */
+static void same_again(const uint8_t *again, uint32_t m, uint32_t n, uint32_t head)
+{
+    uint32_t added = WIRE_VERSION > 1 ? 8 : 0;
+    assert_int_equal(m, n + added);
+    assert_memory_equal(again, bytes, 2);
+    assert_int_equal(bytes[2], 1);
+    assert_int_equal(again[2], WIRE_VERSION);
+    if (WIRE_VERSION == 1)
+        assert_memory_equal(again, bytes, n);
+    else
+        assert_memory_equal(again + head, bytes + head, n - head);
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
+        char name[32];
+        uint8_t again[WIRE_MESSAGE_MAX];
+        uint64_t sums[WIRE_SUMS_MOST];
+        struct wire_message m;
+        snprintf(name, sizeof name, "message-%s", wire_type_name(type));
+        uint32_t n = frozen(name);
+        assert_int_equal(wire_decode(bytes, n, &m), 0);
+        assert_int_equal(m.type, type);
+        for (uint32_t i = 0; i < m.num_sums; i++)
+            sums[i] = wire_sum(&m, i);
+        m.sums_out = sums;
+        same_again(again, wire_encode(&m, again), n, HEAD);
+    }
+}
+
+static void test_card(void **state)
+{
+    (void)state;
+    static uint8_t again[WIRE_CARD_MAX];
+    struct wire_card card;
+    uint32_t n = frozen("card");
+    assert_int_equal(wire_card_decode(bytes, n, &card), 0);
+    assert_int_equal(card.geometry.num_tensors, 2);
+    int m = wire_card_encode(&card, again, sizeof again);
+    assert_true(m > 0);
+    same_again(again, (uint32_t)m, n, CARD_HASHED);
+    wire_card_free(&card);
+}
+
+static void test_row(void **state)
+{
+    (void)state;
+    uint8_t again[WIRE_ROW_BYTES];
+    struct wire_row row;
+    assert_int_equal(frozen("row"), WIRE_ROW_BYTES);
+    assert_int_equal(wire_row_decode(bytes, &row), 0);
+    wire_row_encode(&row, again);
+    uint32_t used = WIRE_ROW_BYTES - 8; /* the checksum */
+    while (used > 4 && bytes[used - 1] == 0)
+        used--;
+    assert_memory_equal(again + 3, bytes + 3, used - 3);
+    assert_int_equal(again[2], WIRE_VERSION);
+    assert_int_equal(memcmp(again, bytes, WIRE_ROW_BYTES) == 0, WIRE_VERSION == 1);
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    uint32_t ids[3], n = frozen("table");
+    uint8_t again[64];
+    /* slot, generation and number of the frozen table */
+    assert_int_equal(wire_table_decode(bytes, n, 0x11121314, UINT64_C(0x2122232425262728), 3, UINT32_MAX, ids),
+                     BATON_EMESSAGE); /* its last id is UINT32_MAX */
+    assert_int_equal(wire_table_decode(bytes, n, 0x11121314, UINT64_C(0x2122232425262728), 2, UINT32_MAX, ids), 0);
+    assert_int_equal(ids[0], 0);
+    assert_int_equal(ids[1], 0x31323334);
+    ids[2] = UINT32_MAX;
+    wire_table_encode(0x11121314, UINT64_C(0x2122232425262728), ids, 3, again);
+    assert_int_equal(memcmp(again, bytes, n) == 0, WIRE_VERSION == 1);
+    assert_memory_equal(again + WIRE_TABLE_HEADER, bytes + WIRE_TABLE_HEADER, n - WIRE_TABLE_HEADER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_card),
+        cmocka_unit_test(test_row),
+        cmocka_unit_test(test_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
