@@ -304,8 +304,8 @@ typedef struct baton_offer_params {
     const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
     const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
     uint32_t num_attach;
-    uint32_t flags; /**< 0 */
-    void *user;     /**< handed back in the event */
+    uint32_t flags;       /**< 0 */
+    void *user;           /**< handed back in the event */
     const char *base_key; /**< what offer and want meet by, where the two sides call the request by different keys (say,
                                a suffix of their own); events still carry `key`. NULL: the key itself */
 } baton_offer_params_t;
@@ -344,8 +344,8 @@ typedef struct baton_want_params {
     baton_mode_t mode;
     const baton_ticket_t *tickets; /**< at most one per producer rank; ranks without one match by key alone */
     uint32_t num_tickets;
-    uint32_t flags; /**< 0 */
-    void *user;     /**< handed back in the event */
+    uint32_t flags;       /**< 0 */
+    void *user;           /**< handed back in the event */
     const char *base_key; /**< as with an offer. Keys meet exactly: no part of one is ever guessed at */
 } baton_want_params_t;
 
@@ -357,6 +357,8 @@ typedef struct baton_want_params {
  * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI,
  * EEXIST (the rank's former want of this key from this engine has not had its event), ESTALL, ECHECKSUM, EAGAIN (push: no room for
  * its block table now; no producer heard of it, so it may be wanted again).
+ * A pull turns to another rank that holds the same, if there is one, when a rank fails as EPEER, ESTALE or EMPI and what
+ * was read of it is quiet; not with BATON_CHECKSUM. A push does not: its reason is told.
  * Until it, and after none, bytes may change in the blocks.
  * With push the producer's ranks write: a want that is given up (deadline, cancel, close) ends once each of them has
  * said that it writes no more. A push takes a lease slot and table room here too (BATON_LEASES, BATON_TABLE_BYTES).
@@ -375,7 +377,7 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
 typedef enum baton_event_type {
     BATON_EVENT_OFFER = 1,
     BATON_EVENT_WANT = 2,
-    BATON_EVENT_QUIET = 3, /**< the blocks of a call that was reported with `quarantined` are the caller's again */
+    BATON_EVENT_QUIET = 3,  /**< the blocks of a call that was reported with `quarantined` are the caller's again */
     BATON_EVENT_VERDICT = 4 /**< see VERDICTS */
 } baton_event_type_t;
 
@@ -416,11 +418,11 @@ typedef struct baton_event {
     uint32_t num_blocks;  /**< blocks of the call, all of which are concerned */
     uint64_t bytes;       /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
-    uint64_t wait_ns;  /**< from the call to the match: the last grant of a want, the first of an offer */
-    uint64_t total_ns; /**< from the call to this event */
-    uint32_t verdict;  /**< of a call's end: whether its BATON_EVENT_VERDICT comes later, came, or neither */
+    uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
+    uint64_t total_ns;     /**< from the call to this event */
+    uint32_t verdict;      /**< of a call's end: whether its BATON_EVENT_VERDICT comes later, came, or neither */
     baton_event_type_t of; /**< verdict: BATON_EVENT_OFFER or BATON_EVENT_WANT */
-    char detail[128];  /**< what differs or who was silent, in words; empty when done */
+    char detail[128];      /**< what differs or who was silent, in words; empty when done */
 } baton_event_t;
 
 /**
@@ -466,11 +468,12 @@ typedef struct baton_stats {
     uint64_t handshakes, handshake_ns_sum, handshake_ns_max,
         handshake_retries; /**< completed, and how long they took */
     uint64_t messages_sent, messages_received, messages_bad,
-        messages_unknown; /**< of types that only a newer version knows: skipped */
+        messages_unknown;                /**< of types that only a newer version knows: skipped */
+    uint64_t retries;                    /**< times that a leg of a pull turned to another rank that holds the same */
     uint64_t peers_lost, peers_returned; /**< times that a peer fell silent or died, and that one came back */
     uint64_t leases_extended;            /**< times that an offer's time to live passed while a want for it was alive */
-    uint64_t verdicts, verdicts_lost;    /**< told here; and that found no place, of calls that this rank did not make */
-    uint64_t stale;                      /**< legs whose generation had changed at the re-read */
+    uint64_t verdicts, verdicts_lost; /**< told here; and that found no place, of calls that this rank did not make */
+    uint64_t stale;                   /**< legs whose generation had changed at the re-read */
     uint64_t flushes, settled,
         poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */
     uint64_t again;         /**< calls refused with BATON_EAGAIN */
@@ -478,7 +481,8 @@ typedef struct baton_stats {
     uint64_t quarantined;   /**< gauge: calls that have an end, and blocks that a peer may still touch */
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */
     uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
-    uint64_t reasons[BATON_REASONS]; /**< ends by reason: [-error], BATON_E...; [0]: numbers that this version does not know */
+    uint64_t reasons
+        [BATON_REASONS]; /**< ends by reason: [-error], BATON_E...; [0]: numbers that this version does not know */
 } baton_stats_t;
 
 /** Copies the statistics. Any thread. Errors: EINVAL. */
@@ -487,9 +491,9 @@ BATON_API int baton_stats(baton_t *b, baton_stats_t *out);
 /** What this rank knows of one other. */
 typedef struct baton_peer_stats {
     baton_path_t path;
-    uint64_t failures;                         /**< calls that ended with this rank as the event's peer */
-    uint64_t reasons[BATON_REASONS];           /**< the same by reason: [-error] */
-    char engine[BATON_ENGINE_NAME_MAX];        /**< its engine */
+    uint64_t failures;                  /**< calls that ended with this rank as the event's peer */
+    uint64_t reasons[BATON_REASONS];    /**< the same by reason: [-error] */
+    char engine[BATON_ENGINE_NAME_MAX]; /**< its engine */
 } baton_peer_stats_t;
 
 /** Copies the statistics of one rank of the world. Any thread, after baton_start. Errors: EINVAL, ESTATE. */

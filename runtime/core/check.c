@@ -212,7 +212,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
             return; /* under way */
     }
     if (t->state != CONTACT_GOOD) { /* it asks again */
-        target_read(core, t);
+        contact_want(core, t);
         return;
     }
     if (core->num_checks >= core->c.settings->requests)

@@ -47,7 +47,7 @@ enum core_submit_kind { CORE_OFFER = 1, CORE_WANT, CORE_CANCEL };
 struct core_submit {
     enum core_submit_kind kind;
     baton_id_t id;
-    uint64_t submitted_ns; /* when the call was made */
+    uint64_t submitted_ns;     /* when the call was made */
     char key[BATON_KEY_MAX];   /* what offer and want meet by */
     char alias[BATON_KEY_MAX]; /* what the caller calls it, where that differs; else empty */
     void *user;
@@ -61,9 +61,9 @@ struct core_submit {
     baton_mode_t mode; /* PULL or PUSH */
     uint32_t engine;   /* index */
     uint32_t num_tickets;
-    baton_ticket_t *tickets;   /* malloc'ed, or NULL */
-    uint32_t place;            /* the caller's */
-    struct core_submit *spare; /* where BATON_REPORT_EARLY: a second record, for the event that comes early */
+    baton_ticket_t *tickets;     /* malloc'ed, or NULL */
+    uint32_t place;              /* the caller's */
+    struct core_submit *spare;   /* where BATON_REPORT_EARLY: a second record, for the event that comes early */
     struct core_submit *verdict; /* where verdicts are told: a record for the event */
     bool verdict_came;           /* before its end */
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */

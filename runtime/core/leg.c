@@ -2,6 +2,7 @@
 /*
  * leg: the part of a want between one producer rank and this one.
  *
+ *   HANDSHAKE it was taken away from a rank that failed; the card of the one in its place is read
  *   ASKED     WANT was sent; sent again with growing pauses until it is answered
  *   MOVING    pull: granted; the blocks are read (mover.c)
  *   AWAITED   push: granted; the producer writes. WANT is still repeated, and answered by how far it is
@@ -21,8 +22,8 @@
 
 const char *leg_state_name(enum leg_state state)
 {
-    static const char *const names[] = {"asked",  "moving",   "awaited", "checking",
-                                        "fenced", "stopping", "closed"};
+    static const char *const names[] = {"handshake", "asked",  "moving",   "awaited",
+                                        "checking",  "fenced", "stopping", "closed"};
     return names[state];
 }
 
@@ -33,6 +34,8 @@ static bool is_push(const struct leg *leg)
 
 static void fail(struct core *core, struct leg *leg, int error, const char *detail)
 {
+    if (leg_retry(core, leg, error))
+        return;
     want_fail(core, leg->want, BATON_STATUS_FAILED, error, (int32_t)leg->contact->peer, detail);
 }
 
@@ -195,7 +198,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
 static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
 {
     if (m->asks != leg->asks)
-        return; /* asked again before */
+        return;                    /* asked again before */
     if (m->error == BATON_EBUSY) { /* asked again soon: it answers, and room may come at any time */
         resend_from_now(core, leg);
         return;
@@ -233,6 +236,111 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
         leg_on_quiet(core, leg);
 }
 
+/* ---- another rank in the place of one that failed ---------------------------------------------------------------- */
+
+static void leave_handshake(struct core *core, struct leg *leg)
+{
+    if (leg->state == LEG_HANDSHAKE && --leg->contact->legs == 0)
+        contact_leave(core, leg->contact);
+}
+
+static bool was_tried(const struct want *want, uint32_t rank)
+{
+    for (uint32_t i = 0; i < want->num_left; i++)
+        if (want->left[i].peer == rank)
+            return true;
+    for (uint32_t i = 0; i < want->num_legs; i++)
+        if (want->legs[i].contact->peer == rank)
+            return true;
+    return false;
+}
+
+/* The next rank to turn to: of this node first. NULL: none. */
+static struct contact *another(struct core *core, const struct leg *leg)
+{
+    const struct link *link = leg->want->link;
+    for (unsigned path = BATON_PATH_SHM; path <= BATON_PATH_RMA; path++)
+        for (uint32_t i = 0; i < link->num_spare; i++) {
+            uint32_t rank = link->spare_ranks[i];
+            if (core->c.path[rank] != path || peer_is_lost(core, rank) || was_tried(leg->want, rank))
+                continue;
+            struct contact *c = link_spare(core, leg->contact, rank);
+            if (c != NULL)
+                return c;
+        }
+    return NULL;
+}
+
+static bool leave(struct want *want, const struct leg *leg)
+{
+    struct left *more = realloc(want->left, (want->num_left + 1) * sizeof *more);
+    if (more == NULL)
+        return false;
+    more[want->num_left++] = (struct left){leg->contact->peer, leg->told};
+    want->left = more;
+    return true;
+}
+
+/* The leg is quiet: it begins anew with the next rank that can be asked. */
+static void turn(struct core *core, struct leg *leg)
+{
+    struct contact *next;
+    int rc = leg->error;
+    if (leg->busy)
+        peer_end(core, leg->contact->peer);
+    leg->busy = leg->ended = false;
+    while ((next = another(core, leg)) != NULL && leave(leg->want, leg)) {
+        mover_free(core, &leg->mover);
+        leg->mover = (struct mover){.contact = next};
+        leg->contact = next;
+        leg->told = false;
+        leg->asks = 0;
+        core->stats.retries++;
+        log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->submit->key, next->peer);
+        rc = op_add(core, &leg->mover.op, OP_LEG);
+        if (rc != 0)
+            break;
+        if (next->state != CONTACT_GOOD) {
+            leg->state = LEG_HANDSHAKE;
+            next->legs++;
+            contact_want(core, next);
+            return;
+        }
+        rc = leg_ask(core, leg);
+        if (rc == 0)
+            return;
+    }
+    leg->state = LEG_ASKED; /* as far as giving up goes */
+    want_fail(core, leg->want, BATON_STATUS_FAILED, rc, (int32_t)leg->contact->peer, "no other rank is left");
+}
+
+bool leg_retry(struct core *core, struct leg *leg, int error)
+{
+    bool can = error == BATON_EPEER || error == BATON_ESTALE || error == BATON_EMPI;
+    if (!can || is_push(leg) || core->c.settings->checksum || leg->want->state != WANT_ACTIVE ||
+        leg->state == LEG_FENCED || another(core, leg) == NULL)
+        return false;
+    timer_stop(&core->timers, &leg->resend);
+    leave_handshake(core, leg);
+    leg->error = error;
+    bool is_quiet = mover_stop(core, &leg->mover);
+    leg->state = LEG_STOPPING;
+    if (is_quiet)
+        turn(core, leg);
+    else
+        leg->leaves = true; /* what the former rank still sends must not land in what the next one sent */
+    return true;
+}
+
+void leg_on_spare(struct core *core, struct leg *leg, int error, const char *detail)
+{
+    leave_handshake(core, leg);
+    leg->state = LEG_ASKED;
+    int rc = error != 0 ? error : leg_ask(core, leg);
+    if (rc != 0)
+        fail(core, leg, rc, detail);
+}
+
 /* ---- the mover --------------------------------------------------------------------------------------------------- */
 
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail)
@@ -258,6 +366,11 @@ static void close_leg(struct core *core, struct leg *leg)
 
 void leg_on_quiet(struct core *core, struct leg *leg)
 {
+    if (leg->leaves) {
+        leg->leaves = false;
+        turn(core, leg);
+        return;
+    }
     close_leg(core, leg);
     want_leg_closed(core, leg->want);
 }
@@ -273,6 +386,8 @@ void leg_stop(struct core *core, struct leg *leg)
     bool writes = is_push(leg) && leg->told && !leg->ended && leg->state != LEG_FENCED;
     timer_stop(&core->timers, &leg->resend);
     check_stop(core, leg);
+    leave_handshake(core, leg);
+    leg->leaves = false;
     if (writes && can_write_no_more(core, leg)) {
         close_leg(core, leg);
     } else if (writes) {
@@ -290,6 +405,7 @@ void leg_free(struct core *core, struct leg *leg)
 {
     timer_stop(&core->timers, &leg->resend);
     check_stop(core, leg);
+    leave_handshake(core, leg);
     if (leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || leg->state == LEG_STOPPING)
         await(core, leg, LEG_CLOSED);
     mover_free(core, &leg->mover);
@@ -299,7 +415,8 @@ void leg_free(struct core *core, struct leg *leg)
 
 void leg_lose(struct core *core, struct leg *leg)
 {
-    if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED || leg->state == LEG_CHECKING)
+    if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED ||
+        leg->state == LEG_CHECKING || leg->state == LEG_HANDSHAKE)
         fail(core, leg, BATON_EPEER, peer_is_dead(core, leg->contact->peer) ? "it is gone" : "it is silent");
     else if (leg->state == LEG_STOPPING && is_push(leg) && can_write_no_more(core, leg))
         leg_on_quiet(core, leg);

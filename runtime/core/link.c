@@ -64,33 +64,58 @@ static int parts_from(const struct directory_engine *consumer, uint32_t me, cons
     return count;
 }
 
+/* Whether a rank holds all of a box. */
+static bool covers(const struct plan_member *m, const struct plan_box *box)
+{
+    struct plan_box common;
+    return box_intersect(&m->box, box, &common) && memcmp(&common, box, sizeof common) == 0;
+}
+
 int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out)
 {
     const struct directory_engine *c = &core->c.directory->engines[consumer];
     const struct directory_engine *p = &core->c.directory->engines[producer];
-    struct plan_box *boxes = malloc(parts_most(p->num_ranks) * sizeof *boxes);
-    int n = boxes != NULL ? 0 : BATON_ENOMEM;
-    for (uint32_t i = 0; n >= 0 && i < c->num_ranks; i++) {
-        n = parts_from(c, i, p, index, boxes);
-        out[i] = n > 0;
+    for (uint32_t i = 0; i < c->num_ranks; i++) {
+        struct plan_source *parts;
+        struct plan_why why;
+        struct plan_box common;
+        out[i] = false;
+        if (!holds_cache(&c->members[i]) || !box_intersect(&c->members[i].box, &p->members[index].box, &common))
+            continue;
+        int n = sources_of(c, i, p, &parts, &why);
+        if (n == BATON_ENOMEM)
+            return n;
+        out[i] = n > 0; /* else no want of that rank can begin */
+        if (n >= 0)
+            free(parts);
     }
-    free(boxes);
-    return n < 0 ? n : 0;
+    return 0;
 }
 
 /* ---- building a link --------------------------------------------------------------------------------------------- */
 
 static void contact_read(struct core *core, struct contact *c);
 
+static void contact_fini(struct core *core, struct contact *c)
+{
+    timer_stop(&core->timers, &c->timer);
+    op_remove(core, &c->op);
+    plan_destroy(c->plan);
+}
+
 static void link_destroy(struct core *core, struct link *link)
 {
-    for (uint32_t i = 0; i < link->num_contacts; i++) {
-        timer_stop(&core->timers, &link->contacts[i].timer);
-        op_remove(core, &link->contacts[i].op);
-        plan_destroy(link->contacts[i].plan);
+    struct contact *c, *next;
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        contact_fini(core, &link->contacts[i]);
+    DL_FOREACH_SAFE(link->spares, c, next)
+    {
+        contact_fini(core, c);
+        free(c);
     }
     free(link->contacts);
     free(link->boxes);
+    free(link->spare_ranks);
     free(link->idle_ranks);
     free(link);
 }
@@ -113,52 +138,55 @@ static int contacts_from(struct link *link, const struct directory_engine *engin
     return 0;
 }
 
-static int readers_from(struct core *core, struct link *link)
+static int readers_from(struct core *core, struct contact *c)
 {
     const struct directory *d = core->c.directory;
     bool reads[BATON_ENGINE_RANKS_MAX];
-    for (uint32_t k = 0; k < link->num_contacts; k++) {
-        struct contact *c = &link->contacts[k];
-        int rc = link_readers(core, core->engine, link->engine, d->index_of[c->peer], reads);
-        if (rc != 0)
-            return rc;
-        for (uint32_t i = 0; i < d->engines[core->engine].num_ranks; i++)
-            c->readers[i / 8] |= (uint8_t)((unsigned)reads[i] << (i % 8));
-    }
+    int rc = link_readers(core, core->engine, c->link->engine, d->index_of[c->peer], reads);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < d->engines[core->engine].num_ranks; i++)
+        c->readers[i / 8] |= (uint8_t)((unsigned)reads[i] << (i % 8));
     return 0;
 }
 
-/* The first rank of my engine that has a cache tells producer ranks that nobody of it reads that they are not needed. */
-static int idle_from(struct core *core, struct link *link)
+static bool is_contact(const struct link *link, uint32_t rank)
+{
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        if (link->contacts[i].peer == rank)
+            return true;
+    return false;
+}
+
+/*
+ * The others: ranks that hold a part of what I want, and that I do not read (each waits for my word all the same, so
+ * that I can turn to it should another fail); and those that hold nothing for any rank of my engine, which the first of
+ * it that has a cache tells that they are not needed.
+ */
+static int others_from(struct core *core, struct link *link)
 {
     const struct directory_engine *mine = &core->c.directory->engines[core->engine];
     const struct directory_engine *engine = &core->c.directory->engines[link->engine];
     uint32_t first = 0;
     while (first < mine->num_ranks && !holds_cache(&mine->members[first]))
         first++;
-    if (core->index != first)
-        return 0;
+    link->spare_ranks = calloc(engine->num_ranks, sizeof *link->spare_ranks);
     link->idle_ranks = calloc(engine->num_ranks, sizeof *link->idle_ranks);
-    bool *read = calloc(engine->num_ranks, sizeof *read);
-    int rc = link->idle_ranks == NULL || read == NULL ? BATON_ENOMEM : 0;
-    for (uint32_t i = 0; rc == 0 && i < mine->num_ranks; i++) {
-        struct plan_source *parts;
-        struct plan_why why;
-        if (!holds_cache(&mine->members[i]))
-            continue;
-        int n = sources_of(mine, i, engine, &parts, &why);
-        if (n == BATON_ENOMEM)
-            rc = n;
-        for (int k = 0; k < n; k++)
-            read[parts[k].member] = true;
-        if (n >= 0)
-            free(parts);
+    if (link->spare_ranks == NULL || link->idle_ranks == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t k = 0; k < engine->num_ranks; k++) {
+        bool reads[BATON_ENGINE_RANKS_MAX], any = false;
+        int rc = link_readers(core, core->engine, link->engine, k, reads);
+        if (rc != 0)
+            return rc;
+        for (uint32_t i = 0; i < mine->num_ranks; i++)
+            any |= reads[i];
+        if (reads[core->index] && !is_contact(link, engine->ranks[k]))
+            link->spare_ranks[link->num_spare++] = engine->ranks[k];
+        else if (!any && core->index == first)
+            link->idle_ranks[link->num_idle++] = engine->ranks[k];
     }
-    for (uint32_t i = 0; rc == 0 && i < engine->num_ranks; i++)
-        if (!read[i])
-            link->idle_ranks[link->num_idle++] = engine->ranks[i];
-    free(read);
-    return rc;
+    return 0;
 }
 
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why)
@@ -175,10 +203,10 @@ struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan
     link->engine = engine;
     int n = sources_of(&d->engines[core->engine], core->index, &d->engines[engine], &parts, why);
     int rc = n < 0 ? n : contacts_from(link, &d->engines[engine], parts, (uint32_t)n);
+    for (uint32_t i = 0; rc == 0 && i < link->num_contacts; i++)
+        rc = readers_from(core, &link->contacts[i]);
     if (rc == 0)
-        rc = readers_from(core, link);
-    if (rc == 0)
-        rc = idle_from(core, link);
+        rc = others_from(core, link);
     if (n >= 0)
         free(parts);
     if (rc != 0) {
@@ -244,6 +272,35 @@ struct contact *target_of(struct core *core, uint32_t peer, int *error)
     return NULL;
 }
 
+/* ---- in the place of one that failed ----------------------------------------------------------------------------- */
+
+struct contact *link_spare(struct core *core, const struct contact *failed, uint32_t rank)
+{
+    struct link *link = failed->link;
+    const struct directory *d = core->c.directory;
+    const struct plan_member *member = &d->engines[link->engine].members[d->index_of[rank]];
+    struct contact *c;
+    for (uint32_t i = 0; i < failed->num_boxes; i++)
+        if (!covers(member, &failed->boxes[i]))
+            return NULL;
+    DL_FOREACH(link->spares, c)
+    {
+        if (c->peer == rank && c->boxes == failed->boxes)
+            return c->state != CONTACT_REFUSED ? c : NULL;
+    }
+    c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    *c = (struct contact){
+        .link = link, .peer = rank, .is_spare = true, .boxes = failed->boxes, .num_boxes = failed->num_boxes};
+    if (readers_from(core, c) != 0) {
+        free(c);
+        return NULL;
+    }
+    DL_APPEND(link->spares, c);
+    return c;
+}
+
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
 static void link_start(struct core *core, struct link *link)
@@ -275,12 +332,12 @@ static void contact_rest(struct core *core, struct contact *c)
     c->attempts = 0;
 }
 
-void target_rest(struct core *core, struct contact *c)
+void contact_leave(struct core *core, struct contact *c)
 {
     contact_rest(core, c);
 }
 
-void target_read(struct core *core, struct contact *c)
+void contact_want(struct core *core, struct contact *c)
 {
     if (c->state == CONTACT_NEEDED && !c->timer.armed)
         contact_read(core, c);
@@ -423,6 +480,12 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
     if (e->kind != PORT_CARD || c->state != CONTACT_READING)
         return;
     int rc = e->error != 0 ? e->error : contact_take(core, c, e->data, e->bytes, &why);
+    if (rc == BATON_EGEOMETRY && c->is_spare) {
+        contact_rest(core, c);
+        c->state = CONTACT_REFUSED;
+        wants_on_spare(core, c, rc, why.text);
+        return;
+    }
     if (rc == BATON_EGEOMETRY && !c->link->is_targets) {
         link_refuse(core, c->link, rc, c->peer, why.text);
         return;
@@ -445,6 +508,10 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
     op_remove(core, &c->op);
     core->reading--;
     c->state = CONTACT_GOOD;
+    if (c->is_spare) {
+        wants_on_spare(core, c, 0, "");
+        return;
+    }
     c->link->good++;
     if (c->link->is_targets)
         push_on_contact(core, c);

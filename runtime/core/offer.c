@@ -759,7 +759,8 @@ void offers_destroy(struct core *core)
 const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t peer, uint64_t want)
 {
     struct offer *o = offer_find(core, key);
-    const struct seat *seat = o != NULL && o->state == OFFER_LIVE ? seat_bound(o, core->c.directory->engine_of[peer]) : NULL;
+    const struct seat *seat =
+        o != NULL && o->state == OFFER_LIVE ? seat_bound(o, core->c.directory->engine_of[peer]) : NULL;
     if (seat == NULL)
         return NULL;
     const struct reader *r = &seat->readers[core->c.directory->index_of[peer]];

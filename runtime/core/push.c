@@ -45,7 +45,7 @@ void push_destroy(struct core *core, struct push *push)
     if (push->state == PUSH_CARD) {
         DL_DELETE(c->waiting, push);
         if (c->waiting == NULL)
-            target_rest(core, c);
+            contact_leave(core, c);
     }
     push->offer->pushes--;
     core->num_pushes--;
@@ -129,7 +129,7 @@ void push_start(struct core *core, struct push *push)
     if (c->state == CONTACT_REFUSED)
         push_stop(core, push, BATON_EGEOMETRY, c->why.text);
     else
-        target_read(core, c);
+        contact_want(core, c);
 }
 
 void push_on_contact(struct core *core, struct contact *c)

@@ -119,6 +119,9 @@ struct contact {
     struct timer timer;     /* deadline of a reading, or pause before the next */
     struct plan_box *boxes; /* the parts that it serves, or takes; in the link's array */
     uint32_t num_boxes;
+    bool is_spare;                       /* in the place of a source that failed */
+    uint32_t legs;                       /* of a spare: those that wait for its card */
+    struct contact *prev, *next;         /* in link->spares */
     uint8_t readers[WIRE_READERS_BYTES]; /* of a source: bit i: the rank of index i of my engine reads from it too */
     struct push *waiting;                /* of a target: pushes that need its card */
     struct plan *plan;                   /* GOOD: from the producer's cache to the consumer's */
@@ -140,7 +143,10 @@ struct link {
     uint32_t num_contacts, good;
     struct contact *contacts;
     struct plan_box *boxes;
-    uint32_t *idle_ranks; /* producer ranks that nobody of my engine reads; only where I am the one to tell them */
+    uint32_t *spare_ranks; /* that hold a part of what I want and are not read */
+    uint32_t num_spare;
+    struct contact *spares; /* those of them that were turned to */
+    uint32_t *idle_ranks;   /* producer ranks that nobody of my engine reads; only where I am the one to tell them */
     uint32_t num_idle;
     struct want *queue; /* wants behind the handshake, in order */
     uint32_t queued;
@@ -196,7 +202,16 @@ struct push {
 
 /* ---- consumer ---------------------------------------------------------------------------------------------------- */
 
-enum leg_state { LEG_ASKED, LEG_MOVING, LEG_AWAITED, LEG_CHECKING, LEG_FENCED, LEG_STOPPING, LEG_CLOSED };
+enum leg_state {
+    LEG_HANDSHAKE,
+    LEG_ASKED,
+    LEG_MOVING,
+    LEG_AWAITED,
+    LEG_CHECKING,
+    LEG_FENCED,
+    LEG_STOPPING,
+    LEG_CLOSED
+};
 
 /** The part of a want between one producer rank and me. */
 struct leg {
@@ -204,16 +219,23 @@ struct leg {
     struct want *want;
     struct contact *contact;
     enum leg_state state;
-    bool busy;     /* counted among the peer's business */
-    bool told;     /* the producer knows of the want */
-    bool ended;    /* and needs no word of its end: it said no, or was sent CANCEL */
-    uint32_t asks; /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
+    bool busy;           /* counted among the peer's business */
+    bool told;           /* the producer knows of the want */
+    bool ended;          /* and needs no word of its end: it said no, or was sent CANCEL */
+    uint32_t asks;       /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
+    int error;           /* why its former rank was left */
+    bool leaves;         /* STOPPING: for another rank, once it is quiet */
     struct check *check; /* CHECKING */
     struct timer resend;
     uint64_t pause_ns;
 };
 
 enum want_state { WANT_QUEUED, WANT_ACTIVE, WANT_DRAINING };
+
+struct left {
+    uint32_t peer;
+    bool told; /* it knows of the want */
+};
 
 /** What one rank wants from one engine has one want at a time. */
 struct want_name {
@@ -234,6 +256,8 @@ struct want {
     bool reported; /* DRAINING: early; a QUIET follows */
     bool leased;
     struct lease lease; /* push: my block table */
+    struct left *left;  /* ranks that legs were taken away from */
+    uint32_t num_left;
     struct timer deadline;
     baton_status_t status; /* DRAINING: what it will end as */
     int error;
@@ -268,8 +292,8 @@ struct core {
 
     struct link **links, **targets; /* by engine: whom I read from, whom I write to */
     struct failure_log failures;
-    struct want *wants;             /* by seq */
-    struct want *named;             /* those that have not been reported, by key and engine */
+    struct want *wants; /* by seq */
+    struct want *named; /* those that have not been reported, by key and engine */
     struct op *ops;
     struct check *checks;
     uint32_t num_checks;
@@ -307,14 +331,15 @@ bool core_outcome_early(struct core *core, struct core_submit *submit, baton_sta
 /** Ends the quarantine of one that was reported early: its record becomes the BATON_EVENT_QUIET. */
 void core_outcome_quiet(struct core *core, struct core_submit *submit);
 /** Fills what every event has, and queues the record. */
-void core_emit(struct core *core, struct core_submit *submit, baton_event_type_t type, baton_status_t status, int error);
+void core_emit(struct core *core, struct core_submit *submit, baton_event_type_t type, baton_status_t status,
+               int error);
 int op_add(struct core *core, struct op *op, int kind);
 void op_remove(struct core *core, struct op *op);
 
 /* peer.c: who is there */
 int peer_begin(struct core *core, uint32_t rank); /* business with it. 0, EPEER (it is lost) or ENOMEM */
-int peer_know(struct core *core, uint32_t rank);   /* so that it can be held. 0 or ENOMEM */
-void peer_hold(struct core *core, uint32_t rank);  /* business with it, lost or not */
+int peer_know(struct core *core, uint32_t rank);  /* so that it can be held. 0 or ENOMEM */
+void peer_hold(struct core *core, uint32_t rank); /* business with it, lost or not */
 void peer_end(struct core *core, uint32_t rank);
 bool peer_is_lost(const struct core *core, uint32_t rank);
 void peer_heard(struct core *core, uint32_t rank);
@@ -357,12 +382,15 @@ void link_unqueue(struct core *core, struct link *link, struct want *want);
 void link_on_card(struct core *core, struct contact *contact, const struct port_event *e);
 /** The contact by which I write to `peer`, or NULL with *error. */
 struct contact *target_of(struct core *core, uint32_t peer, int *error);
-void target_read(struct core *core, struct contact *c); /* its card, unless it is known or asked for */
-void target_rest(struct core *core, struct contact *c); /* nobody waits for it any more */
+void contact_want(struct core *core,
+                  struct contact *c); /* its card, unless it is known or asked for; of targets and spares */
+void contact_leave(struct core *core, struct contact *c); /* nobody waits for it any more */
+/** The contact by which `rank` can take the place of one that failed; NULL: it does not hold all of that one's part. */
+struct contact *link_spare(struct core *core, const struct contact *failed, uint32_t rank);
 void links_destroy(struct core *core);
 /** Whether a table that a peer names lies within what its card said. */
 bool contact_holds(const struct contact *c, const struct peer_table *table);
-/** Marks which ranks of engine `consumer` read from rank `index` of engine `producer`. */
+/** Marks which ranks of engine `consumer` hold something of what rank `index` of engine `producer` holds: they end it. */
 int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out);
 
 /* mover.c */
@@ -387,6 +415,7 @@ uint32_t want_left_ms(const struct core *core, const struct want *want);   /* un
 bool want_cancel(struct core *core, baton_id_t id);
 void wants_shut(struct core *core);
 void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
+void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail);
 void wants_destroy(struct core *core);
 
 struct core_submit *want_call(struct core *core, const char *key); /* as offer_call */
@@ -410,8 +439,11 @@ void checks_run(struct core *core);
 void checks_destroy(struct core *core);
 
 const char *leg_state_name(enum leg_state state);
-int leg_ask(struct core *core, struct leg *leg);                                     /* 0, EPEER or ENOMEM */
-void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m); /* GRANT, NACK, WRITTEN, CLOSED */
+/** Turns to another rank that holds the same. False: there is none, or it would not be safe; nothing has changed. */
+bool leg_retry(struct core *core, struct leg *leg, int error);
+void leg_on_spare(struct core *core, struct leg *leg, int error, const char *detail); /* its card came, or is no good */
+int leg_ask(struct core *core, struct leg *leg);                                      /* 0, EPEER or ENOMEM */
+void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m);  /* GRANT, NACK, WRITTEN, CLOSED */
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail);
 void leg_on_checked(struct core *core, struct leg *leg, int error, const char *detail);
 void leg_on_quiet(struct core *core, struct leg *leg);

@@ -26,6 +26,7 @@ static void want_destroy(struct core *core, struct want *want)
         leg_free(core, &want->legs[i]);
     core->num_legs -= want->num_legs;
     free(want->legs);
+    free(want->left);
     unname(core, want);
     if (want->hh.tbl != NULL)
         HASH_DEL(core->wants, want);
@@ -59,18 +60,41 @@ static void tell(struct core *core, const struct want *want, uint32_t peer, enum
     core_send(core, peer, &m);
 }
 
-/* Tells every producer rank how it ended. Those that never heard of the want get a RELEASE, so that an offer still to
- * come does not wait for us. */
+static void leg_tell(struct core *core, const struct want *want, const struct leg *leg, int error)
+{
+    uint32_t peer = leg->contact->peer;
+    if (!leg->told)
+        tell(core, want, peer, WIRE_RELEASE, error);
+    else if (!leg->ended)
+        tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, error);
+}
+
+static bool has_heard(const struct want *want, uint32_t rank)
+{
+    for (uint32_t i = 0; i < want->num_legs; i++)
+        if (want->legs[i].contact->peer == rank)
+            return true;
+    for (uint32_t i = 0; i < want->num_left; i++)
+        if (want->left[i].peer == rank)
+            return true;
+    return false;
+}
+
+/* Tells every producer rank that holds a part of it how it ended. Those that never heard of the want get a RELEASE, so
+ * that an offer, here or still to come, does not wait for us. */
 static void want_tell(struct core *core, const struct want *want, int error)
 {
-    for (uint32_t i = 0; i < want->link->num_contacts; i++) {
-        const struct leg *leg = want->legs != NULL ? &want->legs[i] : NULL;
-        uint32_t peer = want->link->contacts[i].peer;
-        if (leg == NULL || !leg->told)
-            tell(core, want, peer, WIRE_RELEASE, error);
-        else if (!leg->ended)
-            tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, error);
-    }
+    const struct link *link = want->link;
+    for (uint32_t i = 0; i < want->num_legs; i++)
+        leg_tell(core, want, &want->legs[i], error);
+    for (uint32_t i = 0; i < want->num_left; i++)
+        tell(core, want, want->left[i].peer, want->left[i].told ? WIRE_DONE : WIRE_RELEASE, error);
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        if (!has_heard(want, link->contacts[i].peer))
+            tell(core, want, link->contacts[i].peer, WIRE_RELEASE, error);
+    for (uint32_t i = 0; i < link->num_spare; i++)
+        if (!has_heard(want, link->spare_ranks[i]))
+            tell(core, want, link->spare_ranks[i], WIRE_RELEASE, error);
 }
 
 static void idle_tell(struct core *core, const struct want *want, int error)
@@ -196,6 +220,19 @@ bool want_cancel(struct core *core, baton_id_t id)
     return true;
 }
 
+void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail)
+{
+    struct want *want, *next;
+    HASH_ITER(hh, core->wants, want, next)
+    {
+        for (uint32_t i = 0; i < want->num_legs; i++)
+            if (want->legs[i].contact == spare && want->legs[i].state == LEG_HANDSHAKE) {
+                leg_on_spare(core, &want->legs[i], error, detail);
+                break; /* one leg of a want at most; the want may be gone */
+            }
+    }
+}
+
 static struct leg *leg_with(struct want *want, uint32_t rank)
 {
     for (uint32_t i = 0; i < want->num_legs; i++)
@@ -237,9 +274,17 @@ void wants_destroy(struct core *core)
 
 /* ---- beginnings -------------------------------------------------------------------------------------------------- */
 
+static bool want_gone(const struct core *core, uint64_t seq)
+{
+    struct want *want;
+    HASH_FIND(hh, core->wants, &seq, sizeof seq, want);
+    return want == NULL || want->state != WANT_ACTIVE;
+}
+
 void want_begin(struct core *core, struct want *want)
 {
     struct link *link = want->link;
+    uint64_t seq = want->seq;
     want->state = WANT_ACTIVE;
     want->legs = calloc(link->num_contacts, sizeof *want->legs);
     if (want->legs == NULL) {
@@ -269,6 +314,11 @@ void want_begin(struct core *core, struct want *want)
             return;
         }
         int rc = leg_ask(core, &want->legs[i]);
+        if (rc != 0 && leg_retry(core, &want->legs[i], rc)) {
+            if (want_gone(core, seq))
+                return;
+            continue;
+        }
         if (rc != 0) {
             want_fail(core, want, BATON_STATUS_FAILED, rc, (int32_t)want->legs[i].contact->peer,
                       rc == BATON_EPEER ? "it is lost" : "");

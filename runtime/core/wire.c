@@ -19,9 +19,8 @@
 
 const char *wire_type_name(enum wire_type type)
 {
-    static const char *const names[] = {"?",      "WANT",   "GRANT",   "NACK",    "DONE",
-                                        "CANCEL", "CLOSED", "RELEASE", "WRITTEN", "BEAT",
-                                        "REPORT", "VERDICT", "ASK",    "STANDING", "CHECK", "SUMS"};
+    static const char *const names[] = {"?",       "WANT", "GRANT",  "NACK",    "DONE", "CANCEL",   "CLOSED", "RELEASE",
+                                        "WRITTEN", "BEAT", "REPORT", "VERDICT", "ASK",  "STANDING", "CHECK",  "SUMS"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
@@ -92,7 +91,8 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     row->verdicts = get8(&r);
     if (r.bad || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL || row->role > BATON_ROLE_BOTH ||
         row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp || row->pp_rank >= row->pp || row->incarnation == 0 ||
-        row->card_bytes > WIRE_CARD_MAX || row->verdicts > BATON_VERDICTS_LEADER || !range_is_good(row->box.layer_first, row->box.layer_count) ||
+        row->card_bytes > WIRE_CARD_MAX || row->verdicts > BATON_VERDICTS_LEADER ||
+        !range_is_good(row->box.layer_first, row->box.layer_count) ||
         !range_is_good(row->box.head_first, row->box.head_count))
         return BATON_EMESSAGE;
     return 0;
@@ -312,8 +312,8 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->first = get32(r);
         m->num_sums = get32(r);
         m->sums_in = r->at;
-        return m->error <= 0 && m->num_sums <= WIRE_SUMS_MOST && (m->error != 0) == (m->num_sums == 0) &&
-               !r->bad && (size_t)(r->end - r->at) >= m->num_sums * sizeof(uint64_t);
+        return m->error <= 0 && m->num_sums <= WIRE_SUMS_MOST && (m->error != 0) == (m->num_sums == 0) && !r->bad &&
+               (size_t)(r->end - r->at) >= m->num_sums * sizeof(uint64_t);
     }
     return false;
 }

@@ -102,9 +102,9 @@ enum wire_type {
     WIRE_WRITTEN = 8, /* the producer's end of a push: its bytes are in place (error 0), or it writes no more */
     WIRE_BEAT = 9,    /* I am here; `ask`: are you? */
     /* within an engine, to and from its first rank */
-    WIRE_REPORT = 10,  /* how a call ended here */
-    WIRE_VERDICT = 11, /* how the request ended for the engine */
-    WIRE_ASK = 12,     /* where does it stand with you? */
+    WIRE_REPORT = 10,   /* how a call ended here */
+    WIRE_VERDICT = 11,  /* how the request ended for the engine */
+    WIRE_ASK = 12,      /* where does it stand with you? */
     WIRE_STANDING = 13, /* the answer, in words */
     WIRE_CHECK = 14,    /* what are the hashes of the blocks that this want takes from you? */
     WIRE_SUMS = 15      /* the answer, in parts */

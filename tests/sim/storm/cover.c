@@ -37,11 +37,16 @@ static const char *offer_name(const struct offer *o)
 
 static const char *leg_name(const struct leg *leg)
 {
-    static const char *const pull[] = {"leg asked",  "leg moving",   "?",         "leg checking",
-                                       "leg fenced", "leg stopping", "leg closed"};
-    static const char *const push[] = {
-        "push leg asked",  "?",                 "push leg awaited", "push leg checking",
-        "push leg fenced", "push leg stopping", "push leg closed"};
+    static const char *const pull[] = {"leg handshake", "leg asked",  "leg moving",   "?",
+                                       "leg checking",  "leg fenced", "leg stopping", "leg closed"};
+    static const char *const push[] = {"?",
+                                       "push leg asked",
+                                       "?",
+                                       "push leg awaited",
+                                       "push leg checking",
+                                       "push leg fenced",
+                                       "push leg stopping",
+                                       "push leg closed"};
     if (leg == NULL)
         return "leg gone";
     return leg->want->submit->mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
@@ -155,6 +160,14 @@ void storm_cover_end(const struct storm_call *c)
     char text[24];
     snprintf(text, sizeof text, "%s%s", ends[c->status], c->quarantined ? ", quarantined" : "");
     count(c->is_want ? (c->mode == BATON_MODE_PUSH ? "push want ends" : "pull want ends") : "offer ends", text);
+}
+
+void storm_cover_rank(const struct storm_rank *r)
+{
+    baton_stats_t stats;
+    core_stats(r->core, &stats);
+    for (uint64_t i = 0; i < stats.retries; i++)
+        count("leg failed", "another rank");
 }
 
 static int by_name(const void *a, const void *b)

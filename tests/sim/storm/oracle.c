@@ -164,13 +164,14 @@ static bool takes_from(struct storm *s, uint32_t consumer_rank, uint32_t produce
     return reads[d->index_of[consumer_rank]];
 }
 
-/* Whether that rank has a want that ended well with this very offer's bytes, or needed nothing. */
+/* Whether that rank has a want that ended well with this very offer's bytes, or needed none of them. */
 static bool was_served(const struct storm *s, const struct storm_call *o, uint32_t rank)
 {
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
         if (c->is_want && c->rank == rank && c->key == o->key && c->engine == o->engine && c->ended &&
-            c->status == BATON_STATUS_DONE && (c->tokens == 0 || c->from[o->rank] == o->number))
+            c->status == BATON_STATUS_DONE &&
+            (c->tokens == 0 || c->from[o->rank] == o->number || c->from[o->rank] == 0))
             return true;
     }
     return false;
@@ -345,6 +346,7 @@ void storm_check_end(struct storm *s)
     }
     for (uint32_t i = 0; i < s->num_ranks && !s->failed; i++) {
         struct storm_rank *r = &s->ranks[i];
+        storm_cover_rank(r);
         if (r->fate != STORM_RUNS)
             continue;
         bool open = false;

@@ -150,6 +150,7 @@ void storm_check_end(struct storm *s);
 /* cover.c */
 void storm_cover(struct storm_rank *r, const struct port_event *e);
 void storm_cover_call(struct storm_rank *r, const struct storm_call *c, const char *what);
+void storm_cover_rank(const struct storm_rank *r); /* at its end */
 void storm_cover_end(const struct storm_call *c);
 /** Prints pairs and counts. False: a pair that must be met was met less than `least` times. */
 bool storm_cover_report(uint64_t least, bool print);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A leg of a pull whose rank fails turns to another that holds the same, where that is safe. */
+#include "with_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/state.h"
+
+static const struct world_engine replicas[] = {
+    /* all three hold the one head */
+    {.name = "P", .tp = 3, .heads_total = 1, .num_blocks = 32},
+    {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 32},
+};
+
+#define WORLD(w, engines)                                                                                              \
+    struct world w;                                                                                                    \
+    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
+    w.mode = BATON_MODE_PULL
+
+#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
+    do {                                                                                                               \
+        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
+        assert_non_null(ended_);                                                                                       \
+        assert_int_equal(ended_->status, wanted_status);                                                               \
+        assert_int_equal(ended_->error, wanted_error);                                                                 \
+    } while (0)
+
+#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
+
+/* Each replica has bytes of its own, so that it shows whose came. */
+static void offers(struct world *w, baton_id_t id[3])
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        world_fill(w, i, 10 + i, 0, 1, 32);
+        id[i] = world_offer(w, i, "key", 0, 1, 32, 60000);
+    }
+}
+
+static uint32_t who_is_asked(const struct world *w)
+{
+    const struct want *want = w->ranks[3].core->wants;
+    assert_non_null(want);
+    assert_int_equal(want->num_legs, 1);
+    return want->legs[0].contact->peer;
+}
+
+static void slowly(struct world *w)
+{
+    w->settings.chunk_bytes = w->settings.leg_bytes = w->chunk = 64;
+    w->move_ns = MS;
+}
+
+static uint64_t retries(const struct world *w)
+{
+    baton_stats_t s;
+    core_stats(w->ranks[3].core, &s);
+    return s.retries;
+}
+
+static void until_retries(struct world *w, uint64_t n)
+{
+    while (retries(w) < n) {
+        assert_non_null(w->ranks[3].core->wants);
+        world_run(w, w->now + MS);
+    }
+}
+
+/* One rank's lease ends while its bytes move: the next one serves all of them. */
+static void test_a_stale_read_turns_to_a_replica(void **state)
+{
+    (void)state;
+    WORLD(w, replicas);
+    slowly(&w);
+    baton_id_t o[3];
+    offers(&w, o);
+    baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
+    world_run(&w, 8 * MS);
+    uint32_t first = who_is_asked(&w);
+    world_cancel(&w, first, o[first]);
+    until_retries(&w, 1);
+    uint32_t second = who_is_asked(&w);
+    assert_int_not_equal(first, second);
+    world_run(&w, 1000 * MS);
+    DONE(&w, 3, d);
+    assert_int_equal(world_wrong(&w, 3, 10 + second, 4, 1, 32), 0);
+    assert_int_equal(retries(&w), 1);
+    for (uint32_t i = 0; i < 3; i++)
+        if (i == first)
+            ENDED(&w, i, o[i], BATON_STATUS_CANCELLED, BATON_ECANCELED);
+        else
+            DONE(&w, i, o[i]);
+    world_fini(&w);
+}
+
+/* A rank that is lost before it granted anything. Its offer ends well when it is back: what it held has arrived. */
+static void test_a_lost_rank_is_replaced(void **state)
+{
+    (void)state;
+    WORLD(w, replicas);
+    w.settings.peer_ms = 1500;
+    baton_id_t o[3], warm[3];
+    for (uint32_t i = 0; i < 3; i++)
+        warm[i] = world_offer(&w, i, "warm", 0, 1, 4, 60000);
+    baton_id_t d = world_want(&w, 3, "P", "warm", 20, 1, 4, 5000);
+    world_run(&w, 100 * MS);
+    DONE(&w, 3, d);
+    for (uint32_t i = 0; i < 3; i++)
+        DONE(&w, i, warm[i]);
+    offers(&w, o);
+    d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
+    uint32_t first = who_is_asked(&w);
+    w.ranks[first].stopped = true;
+    world_run(&w, 4000 * MS);
+    DONE(&w, 3, d);
+    assert_int_equal(retries(&w), 1);
+    w.ranks[first].stopped = false;
+    world_run(&w, 5000 * MS);
+    for (uint32_t i = 0; i < 3; i++)
+        DONE(&w, i, o[i]);
+    world_fini(&w);
+}
+
+/* What a silent rank may still send into the blocks keeps others from writing there. */
+static void test_no_retry_before_it_is_quiet(void **state)
+{
+    (void)state;
+    WORLD(w, replicas);
+    slowly(&w);
+    w.settings.peer_ms = 1500;
+    baton_id_t o[3];
+    offers(&w, o);
+    baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
+    world_run(&w, 8 * MS);
+    uint32_t first = who_is_asked(&w);
+    w.ranks[first].stopped = true;
+    world_run(&w, 6000 * MS);
+    assert_null(world_event(&w, 3, d));
+    assert_int_equal(retries(&w), 0);
+    w.ranks[first].stopped = false;
+    world_run(&w, 8000 * MS);
+    DONE(&w, 3, d);
+    assert_int_equal(retries(&w), 1);
+    for (uint32_t i = 0; i < 3; i++)
+        if (i == first) /* it missed us as we missed it */
+            ENDED(&w, i, o[i], BATON_STATUS_FAILED, BATON_EPEER);
+        else
+            DONE(&w, i, o[i]);
+    world_fini(&w);
+}
+
+/* One after the other, until none is left: then the reason is told. */
+static void test_when_none_is_left(void **state)
+{
+    (void)state;
+    WORLD(w, replicas);
+    slowly(&w);
+    baton_id_t o[3];
+    offers(&w, o);
+    baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
+    for (uint32_t i = 0; i < 3; i++) {
+        until_retries(&w, i);
+        world_run(&w, w.now + 8 * MS);
+        uint32_t now = who_is_asked(&w);
+        world_cancel(&w, now, o[now]);
+    }
+    world_run(&w, 1000 * MS);
+    ENDED(&w, 3, d, BATON_STATUS_FAILED, BATON_ESTALE);
+    assert_int_equal(retries(&w), 2);
+    world_fini(&w);
+}
+
+/* A push is the producers' affair, and with hashes to compare there is no second try: the reason is told at once. */
+static void test_where_it_is_not_safe(void **state)
+{
+    (void)state;
+    for (uint32_t checks = 0; checks < 2; checks++) {
+        WORLD(w, replicas);
+        slowly(&w);
+        w.settings.checksum = checks;
+        w.mode = checks ? BATON_MODE_PULL : BATON_MODE_PUSH;
+        baton_id_t o[3];
+        offers(&w, o);
+        baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
+        world_run(&w, 8 * MS);
+        uint32_t first = who_is_asked(&w);
+        world_cancel(&w, first, o[first]);
+        world_run(&w, 1000 * MS);
+        assert_int_equal(world_event(&w, 3, d)->status, BATON_STATUS_FAILED);
+        assert_int_equal(retries(&w), 0);
+        world_fini(&w);
+    }
+}
+
+/* The want is cancelled at every moment of a retry. */
+static void test_cancel_while_turning(void **state)
+{
+    (void)state;
+    unsigned turned = 0;
+    for (uint64_t at = 0; at < 60 * MS; at += MS / 2) {
+        WORLD(w, replicas);
+        slowly(&w);
+        baton_id_t o[3];
+        offers(&w, o);
+        baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
+        world_run(&w, 8 * MS);
+        uint32_t first = who_is_asked(&w);
+        world_cancel(&w, first, o[first]);
+        world_run(&w, w.now + at);
+        turned += retries(&w) > 0;
+        world_cancel(&w, 3, d);
+        world_run(&w, w.now + 200 * MS);
+        assert_non_null(world_event(&w, 3, d));
+        for (uint32_t i = 0; i < 3; i++)
+            assert_non_null(world_event(&w, i, o[i]));
+        assert_int_equal(w.ranks[3].core->inflight, 0);
+        assert_int_equal(w.ranks[3].core->num_legs, 0);
+        world_fini(&w);
+    }
+    assert_true(turned > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_stale_read_turns_to_a_replica),
+        cmocka_unit_test(test_a_lost_rank_is_replaced),
+        cmocka_unit_test(test_no_retry_before_it_is_quiet),
+        cmocka_unit_test(test_when_none_is_left),
+        cmocka_unit_test(test_where_it_is_not_safe),
+        cmocka_unit_test(test_cancel_while_turning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
