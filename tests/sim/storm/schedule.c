@@ -135,7 +135,7 @@ void storm_build(struct storm *s)
     draw_character(s);
     draw_settings(s);
     s->num_engines = tp_most == 8 ? 8 : 2 + storm_below(s, 3);
-    uint32_t heads_total = 1u << storm_below(s, 4), block_tokens = 1 + storm_below(s, 3);
+    uint32_t heads_total = storm_chance(s, 400) ? 1 : 1u << storm_below(s, 4), block_tokens = 1 + storm_below(s, 3);
     uint32_t planes = 1 + storm_below(s, 2), head_size = 1 + storm_below(s, 2);
     for (uint32_t i = 0; i < s->num_engines; i++) {
         struct engine *e = &engines[i];
