@@ -451,6 +451,34 @@ static void meets_by_a_base_key(void)
     down(&f);
 }
 
+/* The next turn of a conversation: what decode has goes back to prefill, by the same two verbs. */
+static void blocks_flow_back(void)
+{
+    struct fixture f;
+    uint32_t there[3] = {1, 7, 2}, back[3] = {30, 12, 9};
+    if (harness.size == 1) {
+        SKIP("one rank is both");
+        return;
+    }
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    if (f.producer) {
+        walk(&f, there, 40, 1, true);
+        ends(&f, offer(&f, "turn-1", there, 40, 10000), BATON_STATUS_DONE, 0);
+    } else {
+        ends(&f, want(&f, "turn-1", there, 40, 10000), BATON_STATUS_DONE, 0);
+    }
+    memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
+    if (f.consumer) {
+        walk(&f, there, 45, 2, true); /* it has decoded five more tokens */
+        ends(&f, offer(&f, "turn-2", there, 45, 10000), BATON_STATUS_DONE, 0);
+    } else {
+        f.engine = "d";
+        ends(&f, want(&f, "turn-2", back, 45, 10000), BATON_STATUS_DONE, 0);
+        CHECK_EQ(walk(&f, back, 45, 2, false), 0);
+    }
+    down(&f);
+}
+
 /* Takes events until `calls` calls have ended, and had their verdicts where this rank hears those. */
 static void until_all_is_told(struct fixture *f, int calls, bool hears, baton_status_t status)
 {
@@ -822,6 +850,7 @@ int main(int argc, char **argv)
         RUN(moves_every_byte);
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);
+        RUN(blocks_flow_back);
         RUN(meets_by_a_base_key);
         RUN(verdicts_are_told);
         RUN(closes_with_calls_open);
