@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_rma: the mpi room from outside: reading and writing other ranks' segments. Runs on any number of ranks; what needs
+ * peers on other nodes is skipped where there are none (BATON_FAKE_NODES=2 makes some).
+ */
+#include "with_fabric.h"
+
+/* ---- rma --------------------------------------------------------------------------------------------------------- */
+
+static void reads_a_piece(void)
+{
+    struct fabric *f = started();
+    uint8_t *meta = fabric_segment(f) + FABRIC_META_OFFSET;
+    uint64_t word = UINT64_C(0x0123456789abcdef) + me();
+    for (uint32_t i = 0; i < 1000; i++)
+        meta[i] = byte_at(me(), i);
+    memcpy(meta + 2048, &word, sizeof word);
+    fabric_sync(f);
+    meet(f);
+    uint32_t near = (me() + 1) % fabric_size(f), peers[2] = {near, far_peer(f)};
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(fabric_read(f, peers[i], FABRIC_META_OFFSET + 3, 997, 70 + (uint64_t)i), 0);
+        struct port_event e = next_event(f);
+        CHECK_EQ(e.kind, PORT_CARD);
+        CHECK_EQ(e.error, 0);
+        CHECK_EQ(e.tag, 70 + i);
+        CHECK_EQ(e.bytes, 997);
+        for (uint32_t b = 0; b < 997 && e.data; b++)
+            CHECK_EQ(e.data[b], byte_at(peers[i], b + 3));
+        CHECK_EQ(fabric_read_word(f, peers[i], FABRIC_META_OFFSET + 2048, 80 + (uint64_t)i), 0);
+        e = next_event(f);
+        CHECK_EQ(e.kind, PORT_BOARD);
+        CHECK_EQ(e.error, 0);
+        CHECK_EQ(e.tag, 80 + i);
+        CHECK_EQ(e.generation, UINT64_C(0x0123456789abcdef) + peers[i]);
+    }
+    closed(f);
+}
+
+static void refuses_to_read_outside(void)
+{
+    struct fabric *f = started();
+    uint32_t peer = far_peer(f);
+    uint64_t end = fabric_segment_bytes(f, peer);
+    CHECK_EQ(fabric_read(f, peer, end, 1, 1), BATON_EMESSAGE);
+    CHECK_EQ(fabric_read(f, peer, end - 8, 9, 1), BATON_EMESSAGE);
+    CHECK_EQ(fabric_read(f, peer, UINT64_MAX - 3, 8, 1), BATON_EMESSAGE);
+    CHECK_EQ(fabric_read_word(f, peer, end - 4, 1), BATON_EMESSAGE);
+    CHECK_EQ(fabric_read_word(f, peer, UINT64_MAX, 1), BATON_EMESSAGE);
+    CHECK_EQ(fabric_read(f, peer, 0, 0, 1), BATON_EINVAL);
+    CHECK_EQ(fabric_read(f, fabric_size(f), 0, 8, 1), BATON_EINVAL);
+    CHECK_EQ(fabric_busy(f), 0);
+    closed(f);
+}
+
+/* As many reads at once as are allowed: those beyond are refused, and all that were accepted are answered. */
+static void bounds_reads_of_one_peer(void)
+{
+    struct fabric *f = started();
+    uint32_t peer = far_peer(f);
+    uint64_t accepted = 0, seen = 0;
+    int rc = 0;
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    while (accepted < 100 && (rc = fabric_read(f, peer, 0, 64, accepted)) == 0)
+        accepted++;
+    CHECK_EQ(rc, BATON_EAGAIN);
+    CHECK(accepted >= 1 && accepted <= settings.rma_peer_requests);
+    for (uint64_t i = 0; i < accepted; i++) {
+        struct port_event e = next_event(f);
+        CHECK_EQ(e.kind, PORT_CARD);
+        CHECK(e.tag < accepted);
+        seen |= UINT64_C(1) << e.tag;
+    }
+    CHECK_EQ(seen, (UINT64_C(1) << accepted) - 1);
+    closed(f);
+}
+
+static void parks_what_is_under_way(void)
+{
+    struct fabric *f = started();
+    uint32_t peer = far_peer(f);
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_QUIET);
+    CHECK_EQ(fabric_read(f, peer, 0, 4096, 5), 0);
+    CHECK_EQ(fabric_read(f, peer, 0, 4096, 6), 0);
+    CHECK_EQ(fabric_read(f, peer, 0, 4096, 5), 0);
+    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_LATER);
+    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_LATER);
+    struct port_event first = next_event(f), second = next_event(f);
+    struct port_event quiet = first.kind == PORT_QUIET ? first : second;
+    struct port_event card = first.kind == PORT_QUIET ? second : first;
+    CHECK_EQ(quiet.kind, PORT_QUIET);
+    CHECK_EQ(quiet.tag, 5);
+    CHECK_EQ(card.kind, PORT_CARD);
+    CHECK_EQ(card.tag, 6);
+    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_QUIET);
+    CHECK_EQ(fabric_busy(f), 0);
+    closed(f); /* checks that nothing else comes */
+}
+
+/* A peer that answers nobody for a while: its requests go aside, and come when it is back. */
+static void parks_a_silent_peer(void)
+{
+    struct settings before = settings;
+    settings.park_ms = 20;
+    struct fabric *f = started();
+    settings = before;
+    uint32_t silent = fabric_size(f) - 1;
+    int moved_aside = 0;
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    meet(f);
+    bool reads = fabric_node(f, me()) != fabric_node(f, silent);
+    if (reads)
+        CHECK_EQ(fabric_read(f, silent, 0, 64, 9), 0);
+    struct port_event e = {0};
+    uint64_t end = clock_now_ns() + 300 * CLOCK_NS_PER_MS;
+    if (me() == silent) /* outside of MPI */
+        while (clock_now_ns() < end)
+            ;
+    else
+        while (clock_now_ns() < end && e.kind == 0) {
+            fabric_progress(f, &e, 1);
+            moved_aside |= fabric_counts(f).parked >= 1 && fabric_busy(f) == 0;
+        }
+    if (reads && e.kind == 0)
+        CHECK(moved_aside);
+    if (reads && e.kind == 0)
+        e = next_event(f);
+    CHECK_EQ(e.kind, reads ? PORT_CARD : 0);
+    end = clock_now_ns() + PATIENCE_NS;
+    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* the probe */
+        CHECK_EQ(fabric_progress(f, &e, 1), 0);
+    CHECK_EQ(fabric_counts(f).parked, 0);
+    closed(f);
+}
+
+/* ---- moving a leg ------------------------------------------------------------------------------------------------ */
+
+#define LAYERS 3u
+#define BLOCKS 20u
+#define BLOCK_TOKENS 16u
+
+struct cache {
+    baton_geometry_t geometry;
+    baton_tensor_t tensors[LAYERS];
+};
+
+static void lay_out(struct cache *c, unsigned layout)
+{
+    c->geometry = (baton_geometry_t){.model = "m",
+                                     .dtype = "bf16",
+                                     .elem_bytes = 2,
+                                     .planes = 2,
+                                     .block_tokens = BLOCK_TOKENS,
+                                     .head_size = 32,
+                                     .num_blocks = BLOCKS,
+                                     .heads_total = 4,
+                                     .head_count = 4,
+                                     .layers_total = LAYERS,
+                                     .layer_count = LAYERS};
+    CHECK_EQ(baton_geometry_layout(&c->geometry, c->tensors, layout), 0);
+    CHECK(c->geometry.bytes <= POOL_BYTES / 2);
+}
+
+static uint64_t entry(const struct cache *c, uint32_t layer, uint32_t block, uint32_t plane, uint32_t head,
+                      uint32_t token)
+{
+    const baton_tensor_t *t = &c->tensors[layer];
+    return t->offset + (uint64_t)(block * t->stride.block + plane * t->stride.plane + head * t->stride.head +
+                                  token * t->stride.token);
+}
+
+/* Puts into `pool` what the move must: the peer's entries where they were wanted. Walks entry by entry. */
+static void expect(const struct cache *src, const struct cache *dst, uint32_t peer, const uint32_t *from,
+                   const uint32_t *to, uint32_t tokens, uint8_t *pool)
+{
+    for (uint32_t l = 0; l < LAYERS; l++)
+        for (uint32_t t = 0; t < tokens; t++)
+            for (uint32_t p = 0; p < 2; p++)
+                for (uint32_t h = 0; h < 4; h++)
+                    for (uint32_t b = 0; b < 64; b++) {
+                        uint32_t i = t / BLOCK_TOKENS, k = t % BLOCK_TOKENS;
+                        pool[entry(dst, l, to[i], p, h, k) + b] = byte_at(peer, entry(src, l, from[i], p, h, k) + b);
+                    }
+}
+
+/* Moves everything, chunk by chunk, while it answers others. */
+static void move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
+{
+    uint64_t taken = 0, moved = 0, deadline = clock_now_ns() + PATIENCE_NS;
+    struct port_event events[EVENTS];
+    while (moved < total && clock_now_ns() < deadline) {
+        if (!plan_at_end(leg->transfer, leg->cursor)) {
+            int64_t n = fabric_move(f, leg, 10000);
+            CHECK((n > 0 && n <= 10000) || n == BATON_EAGAIN);
+            taken += n > 0 ? (uint64_t)n : 0;
+        }
+        int came = fabric_progress(f, events, EVENTS);
+        for (int i = 0; i < came; i++) {
+            CHECK_EQ(events[i].kind, PORT_MOVED);
+            CHECK_EQ(events[i].error, 0);
+            CHECK_EQ(events[i].tag, leg->tag);
+            CHECK(events[i].runs > 0);
+            moved += events[i].moved;
+        }
+    }
+    CHECK_EQ(taken, total);
+    CHECK_EQ(moved, total);
+    while (fabric_busy(f) > 0 && clock_now_ns() < deadline) /* on a busy machine a late peer was probed */
+        CHECK_EQ(fabric_progress(f, events, EVENTS), 0);
+    CHECK_EQ(fabric_busy(f), 0);
+}
+
+/* Until what was put is in place at the peer. Each rank answers others meanwhile. */
+static void settle(struct fabric *f, uint32_t peer, uint64_t tag)
+{
+    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
+    int error = BATON_EAGAIN;
+    struct port_event e = {0};
+    while ((error == BATON_EAGAIN || e.kind == 0) && clock_now_ns() < deadline) {
+        if (error == BATON_EAGAIN)
+            error = fabric_settle(f, peer, tag);
+        fabric_progress(f, &e, 1);
+    }
+    CHECK_EQ(error, 0);
+    CHECK_EQ(e.kind, PORT_SETTLED);
+    CHECK_EQ(e.error, 0);
+    CHECK_EQ(e.tag, tag);
+}
+
+/* Every rank reads from its far peer, or writes to it: which is its far peer too, so what is expected is the same. */
+static void move_between(struct fabric *f, bool write, unsigned src_layout, unsigned dst_layout)
+{
+    static const uint32_t from[] = {3, 4, 5, 17, 0, 9}, to[] = {11, 12, 13, 2, 3, 19};
+    const uint32_t tokens = 5 * BLOCK_TOKENS + 7;
+    struct plan_box all = {0, LAYERS, 0, 4};
+    struct cache src, dst;
+    struct plan *plan = NULL;
+    struct plan_why why;
+    struct plan_transfer *transfer = calloc(1, sizeof *transfer);
+    struct plan_cursor cursor = {0};
+    uint8_t *expected = malloc(POOL_BYTES);
+    lay_out(&src, src_layout);
+    lay_out(&dst, dst_layout);
+    fill_pool(f);
+    fabric_sync(f);
+    meet(f);
+    /* Every pool is read and written here: what is read lies in its first half, what is written in the other. */
+    memcpy(expected, pool_of(f), POOL_BYTES);
+    for (uint32_t l = 0; l < LAYERS; l++)
+        dst.tensors[l].offset += POOL_BYTES / 2;
+    dst.geometry.bytes = POOL_BYTES;
+    expect(&src, &dst, far_peer(f), from, to, tokens, expected);
+    CHECK_EQ(plan_compile(&src.geometry, &dst.geometry, &all, 1, &plan, &why), 0);
+    plan_transfer_init(transfer, plan, tokens, from, to);
+    struct port_leg leg = {far_peer(f), write, 42, transfer, &cursor, fabric_pool_offset(f), POOL_BYTES};
+    move_all(f, &leg, transfer->bytes);
+    if (write) {
+        settle(f, leg.peer, 42);
+        meet(f); /* a message after it: what the peer wrote here is in place */
+        fabric_sync(f);
+    } else {
+        CHECK_EQ(fabric_read_word(f, leg.peer, FABRIC_META_OFFSET, 43), 0);
+        CHECK_EQ(next_event(f).kind, PORT_BOARD);
+    }
+    CHECK(memcmp(pool_of(f), expected, POOL_BYTES) == 0);
+    free(expected);
+    free(transfer);
+    plan_destroy(plan);
+    meet(f);
+}
+
+static void move_all_ways(bool write)
+{
+    struct fabric *f = started();
+    if (fabric_nodes(f) < 2)
+        SKIP("one node");
+    else {
+        move_between(f, write, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD);
+        move_between(f, write, BATON_LAYOUT_HND, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK);
+        move_between(f, write, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR,
+                     BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
+    }
+    closed(f);
+}
+
+static void reads_every_byte(void)
+{
+    move_all_ways(false);
+}
+
+static void writes_every_byte(void)
+{
+    move_all_ways(true);
+}
+
+/* As where a put's request says nothing of the other side: settled by flushes. */
+static void writes_where_requests_are_local(void)
+{
+    struct settings before = settings;
+    settings.rma_put = 2;
+    move_all_ways(true);
+    settings = before;
+}
+
+static void moves_with_one_run_a_request(void)
+{
+    struct settings before = settings;
+    settings.rma_gets = 1;
+    move_all_ways(false);
+    move_all_ways(true);
+    settings = before;
+}
+
+static void refuses_to_move_outside(void)
+{
+    struct fabric *f = started();
+    static const uint32_t blocks[] = {19};
+    struct plan_box all = {0, LAYERS, 0, 4};
+    struct cache c;
+    struct plan *plan = NULL;
+    struct plan_why why;
+    struct plan_cursor cursor = {0};
+    struct plan_transfer *transfer = calloc(1, sizeof *transfer);
+    lay_out(&c, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
+    CHECK_EQ(plan_compile(&c.geometry, &c.geometry, &all, 1, &plan, &why), 0);
+    plan_transfer_init(transfer, plan, BLOCK_TOKENS, blocks, blocks);
+    uint64_t end = fabric_segment_bytes(f, far_peer(f));
+    struct port_leg leg = {far_peer(f), false, 1, transfer, &cursor, end - 100, c.geometry.bytes};
+    int outside = fabric_nodes(f) < 2 ? BATON_EINVAL : BATON_EMESSAGE;
+    CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    leg.pool_offset = UINT64_MAX - 5;
+    CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    leg.pool_offset = fabric_pool_offset(f);
+    leg.pool_bytes = c.geometry.bytes - 1; /* the last block's last run ends at the geometry's end */
+    cursor.unit_done = transfer->bytes - 8;
+    CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    cursor = (struct plan_cursor){0};
+    CHECK(cursor.piece == 0 && cursor.block == 0 && cursor.unit_done == 0);
+    CHECK_EQ(fabric_busy(f), 0);
+    free(transfer);
+    plan_destroy(plan);
+    closed(f);
+}
+
+int main(int argc, char **argv)
+{
+    fabric_tests_begin(&argc, &argv);
+    RUN(reads_a_piece);
+    RUN(refuses_to_read_outside);
+    RUN(bounds_reads_of_one_peer);
+    RUN(parks_what_is_under_way);
+    RUN(parks_a_silent_peer);
+    RUN(reads_every_byte);
+    RUN(writes_every_byte);
+    RUN(writes_where_requests_are_local);
+    RUN(moves_with_one_run_a_request);
+    RUN(refuses_to_move_outside);
+    return harness_end();
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* with_fabric: what tests of the mpi room from outside share. */
+#ifndef BATON_TESTS_WITH_FABRIC_H
+#define BATON_TESTS_WITH_FABRIC_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "harness.h"
+#include "mpi/fabric.h"
+
+#define META_BYTES 65536u
+#define POOL_BYTES (UINT64_C(3) << 20)
+#define EVENTS 16
+#define PATIENCE_NS (UINT64_C(20000) * CLOCK_NS_PER_MS)
+
+static struct settings settings;
+static struct logger logger;
+
+static inline uint32_t me(void)
+{
+    return (uint32_t)harness.rank;
+}
+
+static inline struct fabric *opened(void)
+{
+    struct fabric *f = NULL;
+    if (!CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, &f, 0), 0)) {
+        fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
+        MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
+    }
+    return f;
+}
+
+static inline struct fabric *started(void)
+{
+    struct fabric *f = opened();
+    int error = fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL);
+    if (error == 0)
+        error = fabric_selftest(f);
+    if (!CHECK_EQ(error, 0)) {
+        fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return f;
+}
+
+static inline uint8_t *pool_of(const struct fabric *f)
+{
+    return fabric_segment(f) + fabric_pool_offset(f);
+}
+
+/* A rank on another node, or my own where there is none: each rank has one reader at most, if nodes are equal. */
+static inline uint32_t far_peer(const struct fabric *f)
+{
+    for (uint32_t i = 0; i < fabric_size(f); i++) {
+        uint32_t r = (me() + fabric_size(f) / 2 + i) % fabric_size(f);
+        if (fabric_node(f, r) != fabric_node(f, me()))
+            return r;
+    }
+    return me();
+}
+
+static inline uint8_t byte_at(uint32_t rank, uint64_t offset)
+{
+    return (uint8_t)((offset * UINT64_C(0x9e3779b97f4a7c15) + rank * UINT64_C(0xc2b2ae3d27d4eb4f)) >> 56);
+}
+
+static inline void fill_pool(const struct fabric *f)
+{
+    for (uint64_t i = 0; i < POOL_BYTES; i++)
+        pool_of(f)[i] = byte_at(me(), i);
+}
+
+/* Waits for all ranks while it answers the others. Events that come are counted, not looked at. */
+static inline int meet(struct fabric *f)
+{
+    struct port_event events[EVENTS];
+    MPI_Request all;
+    int done = 0, strays = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &all);
+    while (!done) {
+        int n = fabric_progress(f, events, EVENTS);
+        if (!CHECK(n >= 0))
+            break;
+        strays += n;
+        MPI_Test(&all, &done, MPI_STATUS_IGNORE);
+    }
+    return strays;
+}
+
+/* The next event; a zeroed one where none comes in time. */
+static inline struct port_event next_event(struct fabric *f)
+{
+    struct port_event e = {0};
+    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
+    while (fabric_progress(f, &e, 1) == 0 && clock_now_ns() < deadline)
+        ;
+    return e;
+}
+
+static inline void closed(struct fabric *f)
+{
+    CHECK_EQ(meet(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
+}
+
+/** Begins the program: harness, settings, logger. */
+static inline void fabric_tests_begin(int *argc, char ***argv)
+{
+    harness_begin(argc, argv);
+    if (settings_read(&settings, getenv) != 0) {
+        fprintf(stderr, "%s\n", baton_errmsg());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    logger = (struct logger){.level = (enum log_level)settings.log_level, .rank = harness.rank};
+}
+
+#endif
