@@ -113,6 +113,8 @@ static void send_sums(struct core *core, const struct check *c, int32_t error)
                                  .first = first,
                                  .num_sums = n,
                                  .sums_out = &c->mine[first]};
+        if (error == 0 && core->unsent_to[c->peer] > 0)
+            return; /* no credits: they are asked for again */
         core_send(core, c->peer, &m);
         first += n;
     } while (error == 0 && first < c->num_blocks);
@@ -206,8 +208,10 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
         return;
     }
     struct check *c;
+    uint32_t asked = 0; /* mine are not counted: else two engines that serve each other could wait for each other */
     DL_FOREACH(core->checks, c)
     {
+        asked += c->theirs == NULL;
         if (c->theirs == NULL && c->peer == peer && c->want == m->want)
             return; /* under way */
     }
@@ -215,7 +219,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
         contact_want(core, t);
         return;
     }
-    if (core->num_checks >= core->c.settings->requests)
+    if (asked >= core->c.settings->requests)
         return; /* likewise */
     c = check_create(core, t->plan, m->tokens, s->blocks, false);
     if (c == NULL)

@@ -100,7 +100,8 @@ void op_remove(struct core *core, struct op *op)
 static void unsent_keep(struct core *core, uint32_t peer, const uint8_t *data, uint32_t bytes)
 {
     struct unsent *u = NULL;
-    if (core->num_unsent < 4 * core->c.settings->requests)
+    uint64_t most = 4 * core->c.settings->requests; /* of which no peer takes more than a quarter */
+    if (core->num_unsent < most && core->unsent_to[peer] < most / 4)
         u = malloc(sizeof *u + bytes);
     if (u == NULL) { /* wants are sent again by their timers, and offers expire: nothing hangs on one message */
         log_line(core->c.log, LOG_WARN, "a message to rank %u was dropped: %u wait for credits", peer,

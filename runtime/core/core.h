@@ -65,6 +65,7 @@ struct core_submit {
     uint32_t place;              /* the caller's */
     struct core_submit *spare;   /* where BATON_REPORT_EARLY: a second record, for the event that comes early */
     struct core_submit *verdict; /* where verdicts are told: a record for the event */
+    bool refused;                /* it never was a part of its request: its key was in use */
     bool verdict_came;           /* before its end */
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
     baton_event_t event;

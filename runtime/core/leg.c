@@ -197,15 +197,16 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
 
 static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
 {
-    if (m->asks != leg->asks)
-        return;                    /* asked again before */
+    bool expects = leg->state == LEG_ASKED || leg->state == LEG_AWAITED || (leg->state == LEG_STOPPING && is_push(leg));
+    if (m->asks != leg->asks || !expects)
+        return;                    /* asked again before, or over */
     if (m->error == BATON_EBUSY) { /* asked again soon: it answers, and room may come at any time */
         resend_from_now(core, leg);
         return;
     }
-    if (leg->state == LEG_STOPPING && is_push(leg)) {
+    if (leg->state == LEG_STOPPING) {
         leg_on_quiet(core, leg);
-    } else if (leg->state == LEG_ASKED || leg->state == LEG_AWAITED) {
+    } else {
         leg->ended = true;
         fail(core, leg, m->error, m->detail);
     }

@@ -396,6 +396,9 @@ static void contact_retry(struct core *core, struct contact *c, uint64_t pause_n
     if (c->state == CONTACT_READING)
         core->reading--;
     c->state = CONTACT_NEEDED;
+    timer_stop(&core->timers, &c->timer);
+    if (c->link->is_targets && c->waiting == NULL) /* it was read for hashes: who wants those asks again */
+        return;
     timer_arm(&core->timers, &c->timer, core->now + pause_ns, on_pause);
 }
 

@@ -293,6 +293,12 @@ bool mover_stop(struct core *core, struct mover *m)
     return is_quiet;
 }
 
+void mover_dead(struct core *core, struct mover *m)
+{
+    if (m->state == MOVER_DRAINING && m->landed == m->taken && !m->issued)
+        run_add(core, m); /* it asks, and hears that nobody is there */
+}
+
 void mover_free(struct core *core, struct mover *m)
 {
     run_remove(core, m);

@@ -271,16 +271,23 @@ static int seat_take(struct core *core, struct offer *o, uint32_t engine, struct
     return seat_bind(core, any, engine);
 }
 
+/* Nothing of it is granted any more. */
+static void reader_rest(struct core *core, struct offer *o, struct reader *r, uint32_t peer)
+{
+    if (r->state != READER_GRANTED)
+        return;
+    r->state = READER_NONE;
+    peer_end(core, peer);
+    o->serving -= core->c.path[peer] == BATON_PATH_RMA;
+    core->serving -= core->c.path[peer] == BATON_PATH_RMA;
+}
+
 static void reader_end(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
 {
     struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
     if (r->state == READER_ENDED)
         return; /* identity, not counting */
-    if (r->state == READER_GRANTED) {
-        peer_end(core, peer);
-        o->serving -= core->c.path[peer] == BATON_PATH_RMA;
-        core->serving -= core->c.path[peer] == BATON_PATH_RMA;
-    }
+    reader_rest(core, o, r, peer);
     r->state = READER_ENDED;
     r->error = error;
     if (error != 0 && o->worst == 0) {
@@ -386,6 +393,7 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     if (w->mode == BATON_MODE_PUSH) {
         rc = push_create(core, o, seat, w, &r->push);
         if (rc != 0) {
+            reader_rest(core, o, r, w->peer);
             nack(core, w, rc, "the push could not be begun");
             return;
         }
@@ -662,6 +670,7 @@ void offer_submit(struct core *core, struct core_submit *s)
         return;
     }
     if (o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING)) {
+        s->refused = true;
         refuse(core, s, BATON_EEXIST, "offer the key again after the event of its former offer");
         return;
     }
@@ -706,10 +715,14 @@ static void offer_lose(struct core *core, struct offer *o, struct seat *seat, ui
     if (r->state != READER_GRANTED)
         return;
     if (r->push != NULL && r->push->state != PUSH_WRITTEN) {
-        push_stop(core, r->push, BATON_EPEER, "it was silent");
+        if (r->push->state != PUSH_STOPPING)
+            push_stop(core, r->push, BATON_EPEER, "it was silent"); /* r may be gone */
+        else if (peer_is_dead(core, rank))
+            mover_dead(core, &r->push->mover);
         return;
     }
-    reader_close(core, o, seat, rank, BATON_EPEER);
+    if (o->state == OFFER_LIVE)
+        reader_close(core, o, seat, rank, BATON_EPEER);
 }
 
 void offers_lose(struct core *core, uint32_t rank)
@@ -717,7 +730,7 @@ void offers_lose(struct core *core, uint32_t rank)
     struct offer *o, *next;
     DL_FOREACH_SAFE(core->live, o, next)
     {
-        for (uint32_t i = 0; o->state == OFFER_LIVE && i < o->num_seats; i++)
+        for (uint32_t i = 0; (o->state == OFFER_LIVE || o->state == OFFER_DRAINING) && i < o->num_seats; i++)
             if (o->seats[i].bound && o->seats[i].engine == core->c.directory->engine_of[rank])
                 offer_lose(core, o, &o->seats[i], rank);
     }

@@ -254,6 +254,7 @@ struct want {
     struct leg *legs;
     uint32_t num_legs, fenced, closed;
     bool reported; /* DRAINING: early; a QUIET follows */
+    bool unheard;  /* it failed here, before any producer heard of it */
     bool leased;
     struct lease lease; /* push: my block table */
     struct left *left;  /* ranks that legs were taken away from */
@@ -315,7 +316,8 @@ struct core {
 
     struct report *reports; /* by id: my calls that ended and await their verdict */
     struct round *rounds, *rounds_by_name;
-    uint32_t num_rounds;
+    uint32_t num_rounds, num_closed;
+    uint64_t evicted_ns; /* when a closed round last made room */
 
     struct core_submit *outcomes, *outcomes_last;
     baton_stats_t stats;
@@ -400,6 +402,7 @@ int mover_start(struct core *core, struct mover *m, const struct peer_table *tab
 /** Gives up. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
 bool mover_stop(struct core *core, struct mover *m);
 void mover_on_event(struct core *core, struct mover *m, const struct port_event *e);
+void mover_dead(struct core *core, struct mover *m); /* its peer is: a write that was not settled is quiet */
 void mover_free(struct core *core, struct mover *m);
 void movers_run(struct core *core);
 
@@ -418,8 +421,8 @@ void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
 void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail);
 void wants_destroy(struct core *core);
 
-struct core_submit *want_call(struct core *core, const char *key); /* as offer_call */
-void want_standing(struct core *core, const char *key, char *text, size_t size);
+struct core_submit *want_call(struct core *core, const char *key, uint32_t engine); /* as offer_call */
+void want_standing(struct core *core, const char *key, uint32_t engine, char *text, size_t size);
 
 /* verdict.c: the outcome for the whole engine */
 void verdict_report(struct core *core, struct core_submit *s); /* a call ended; sets its event's `verdict` */

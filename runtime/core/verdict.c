@@ -31,7 +31,8 @@ struct report {
 
 struct round_name {
     char key[BATON_KEY_MAX];
-    uint32_t verb; /* enum core_submit_kind */
+    uint32_t verb;   /* enum core_submit_kind */
+    uint32_t engine; /* the producer's, as in the directory */
 };
 
 struct round {
@@ -118,7 +119,11 @@ static void report_end(struct core *core, struct report *r, const struct wire_me
 /* A verdict that names no call of mine: this rank was the silent one. */
 static void told_before_the_end(struct core *core, const struct wire_message *m)
 {
-    struct core_submit *call = m->verb == CORE_OFFER ? offer_call(core, m->key) : want_call(core, m->key);
+    struct core_submit *call = m->verb == CORE_OFFER ? offer_call(core, m->key) : want_call(core, m->key, m->engine);
+    const struct report *r;
+    for (r = core->reports; r != NULL; r = r->hh.next)
+        if (r->message.verb == m->verb && r->message.engine == m->engine && strcmp(r->message.key, m->key) == 0)
+            return; /* mine is on its way there: that call's verdict comes by its id */
     struct core_submit *record = call != NULL ? call->verdict : NULL;
     if (call != NULL && record == NULL)
         return; /* it was told of this call already */
@@ -154,7 +159,7 @@ static void on_verdict(struct core *core, const struct wire_message *m)
 
 static struct round_name name_of(const struct wire_message *m)
 {
-    struct round_name name = {.verb = m->verb};
+    struct round_name name = {.verb = m->verb, .engine = m->engine};
     memcpy(name.key, m->key, sizeof name.key);
     return name;
 }
@@ -199,12 +204,14 @@ static void round_destroy(struct core *core, struct round *r)
         if (r->later != NULL)
             HASH_ADD(hh, core->rounds_by_name, name, sizeof r->name, r->later);
     } else {
-        while (first->later != r)
+        while (first != NULL && first->later != r) /* NULL: one before it could not be found again */
             first = first->later;
-        first->later = r->later;
+        if (first != NULL)
+            first->later = r->later;
     }
     DL_DELETE(core->rounds, r);
     core->num_rounds--;
+    core->num_closed -= r->closed;
     free(r);
 }
 
@@ -219,6 +226,7 @@ static void tell(struct core *core, const struct round *r, uint32_t index)
     struct wire_message m = {.type = WIRE_VERDICT,
                              .want = r->ids[index],
                              .verb = (uint8_t)r->name.verb,
+                             .engine = r->name.engine,
                              .status = (uint8_t)r->status,
                              .error = r->error,
                              .peer = r->peer,
@@ -233,9 +241,13 @@ static void tell(struct core *core, const struct round *r, uint32_t index)
 
 static void round_close(struct core *core, struct round *r)
 {
+    const struct settings *set = core->c.settings;
+    uint64_t asked_ms = 2 * set->verdict_ms; /* so long a rank asks for it */
     round_wait(core, r, false);
     r->closed = true;
-    timer_arm(&core->timers, &r->timer, core->now + core->c.settings->tombstone_ms * NS_PER_MS, on_forget);
+    core->num_closed++;
+    timer_arm(&core->timers, &r->timer,
+              core->now + (set->tombstone_ms > asked_ms ? set->tombstone_ms : asked_ms) * NS_PER_MS, on_forget);
     if (r->error != 0)
         log_line(core->c.log, LOG_INFO, "%s %s: rank %d: %s: %s", verb_name(r->name.verb), r->name.key, r->peer,
                  baton_errname(r->error), r->detail);
@@ -260,12 +272,12 @@ static uint32_t first_missing(const struct core *core, const struct round *r)
     return i;
 }
 
-static void stand(struct core *core, uint32_t verb, const char *key, char *text, size_t size)
+static void stand(struct core *core, const struct round_name *name, char *text, size_t size)
 {
-    if (verb == CORE_OFFER)
-        offer_standing(core, key, text, size);
+    if (name->verb == CORE_OFFER)
+        offer_standing(core, name->key, text, size);
     else
-        want_standing(core, key, text, size);
+        want_standing(core, name->key, name->engine, text, size);
 }
 
 static void on_round(struct core *core, struct timer *t)
@@ -284,28 +296,31 @@ static void on_round(struct core *core, struct timer *t)
             continue;
         if (rank == core->c.self) {
             r->standing_of = i;
-            stand(core, r->name.verb, r->name.key, r->standing, sizeof r->standing);
+            stand(core, &r->name, r->standing, sizeof r->standing);
             continue;
         }
-        struct wire_message m = {.type = WIRE_ASK, .verb = (uint8_t)r->name.verb};
+        struct wire_message m = {.type = WIRE_ASK, .verb = (uint8_t)r->name.verb, .engine = r->name.engine};
         memcpy(m.key, r->name.key, sizeof m.key);
         core_send(core, rank, &m);
     }
 }
 
-/* Room for one more: a closed one goes, or else the oldest open one ends. */
+/* Room for one more: the oldest open one ends; and of the closed ones as many are remembered. */
 static void make_room(struct core *core)
 {
-    struct round *r = core->rounds;
-    if (core->num_rounds < 2 * core->c.settings->requests)
-        return;
-    while (r != NULL && !r->closed)
-        r = r->next;
-    if (r == NULL) {
-        r = core->rounds;
-        round_fail(core, r, BATON_EAGAIN, first_missing(core, r), "too many requests wait for it (BATON_REQUESTS)");
+    uint64_t most = 2 * core->c.settings->requests;
+    struct round *open = core->rounds, *closed = core->rounds;
+    while (open != NULL && open->closed)
+        open = open->next;
+    if (core->num_rounds - core->num_closed >= most)
+        round_fail(core, open, BATON_EAGAIN, first_missing(core, open),
+                   "too many requests wait for it (BATON_REQUESTS)");
+    while (closed != NULL && !closed->closed)
+        closed = closed->next;
+    if (core->num_closed > most) {
+        round_destroy(core, closed);
+        core->evicted_ns = core->now;
     }
-    round_destroy(core, r);
 }
 
 static struct round *round_create(struct core *core, const struct round_name *name)
@@ -356,6 +371,23 @@ static uint32_t lost_member(const struct core *core, const struct round *r)
     return UINT32_MAX;
 }
 
+/* Whether a round that was over may have made room for others while ranks still asked for it. */
+static bool was_evicted(const struct core *core)
+{
+    return core->evicted_ns != 0 && core->now - core->evicted_ns < 2 * core->c.settings->verdict_ms * NS_PER_MS;
+}
+
+static void forgotten(struct core *core, uint32_t rank, const struct wire_message *report)
+{
+    struct wire_message m = *report;
+    m.type = WIRE_VERDICT;
+    m.status = BATON_STATUS_FAILED;
+    m.error = BATON_ETIMEDOUT;
+    m.peer = (int32_t)core->c.self;
+    snprintf(m.detail, sizeof m.detail, "its verdict was lost, and is forgotten (BATON_REQUESTS)");
+    core_send(core, rank, &m);
+}
+
 static void on_report(struct core *core, uint32_t rank, const struct wire_message *m)
 {
     struct round_name name = name_of(m);
@@ -363,6 +395,10 @@ static void on_report(struct core *core, uint32_t rank, const struct wire_messag
     struct round *r = round_with(core, &name, index, m->want);
     if (r == NULL) { /* not one that it sent again */
         r = round_with(core, &name, index, 0);
+        if (r == NULL && m->ask && was_evicted(core)) {
+            forgotten(core, rank, m);
+            return;
+        }
         if (r == NULL)
             r = round_create(core, &name);
         if (r == NULL) {
@@ -394,8 +430,10 @@ static void on_standing(struct core *core, uint32_t rank, const struct wire_mess
 {
     struct round_name name = name_of(m);
     uint32_t index = core->c.directory->index_of[rank];
-    struct round *r = round_with(core, &name, index, 0);
-    if (r == NULL || r->closed || index > r->standing_of)
+    struct round *r = round_first(core, &name);
+    while (r != NULL && (r->closed || r->ids[index] != 0))
+        r = r->later;
+    if (r == NULL || index > r->standing_of)
         return;
     r->standing_of = index;
     memcpy(r->standing, m->detail, sizeof r->standing);
@@ -403,9 +441,10 @@ static void on_standing(struct core *core, uint32_t rank, const struct wire_mess
 
 static void on_ask(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    struct wire_message answer = {.type = WIRE_STANDING, .verb = m->verb};
+    struct wire_message answer = {.type = WIRE_STANDING, .verb = m->verb, .engine = m->engine};
+    struct round_name name = name_of(m);
     memcpy(answer.key, m->key, sizeof answer.key);
-    stand(core, m->verb, m->key, answer.detail, sizeof answer.detail);
+    stand(core, &name, answer.detail, sizeof answer.detail);
     core_send(core, rank, &answer);
 }
 
@@ -414,7 +453,8 @@ void verdict_on_message(struct core *core, uint32_t rank, const struct wire_mess
     bool from_member = core->c.directory->engine_of[rank] == core->engine, i_lead = leader(core) == core->c.self;
     bool to_leader = m->type == WIRE_REPORT || m->type == WIRE_STANDING;
     if (!from_member || mode_of(core) == BATON_VERDICTS_NONE || (to_leader ? !i_lead : rank != leader(core)) ||
-        (to_leader && !takes_part(core, core->c.directory->index_of[rank]))) {
+        (to_leader && !takes_part(core, core->c.directory->index_of[rank])) ||
+        m->engine >= core->c.directory->num_engines || m->peer >= (int32_t)core->c.directory->num_ranks) {
         core->stats.messages_bad++;
         return;
     }
@@ -429,6 +469,21 @@ void verdict_on_message(struct core *core, uint32_t rank, const struct wire_mess
 }
 
 /* ---- my own calls ------------------------------------------------------------------------------------------------ */
+
+/* Reports that nobody here waits for are not kept without a limit: the oldest goes. */
+static void reports_bound(struct core *core)
+{
+    struct report *r, *next;
+    if (HASH_COUNT(core->reports) < 2 * core->c.settings->requests)
+        return;
+    HASH_ITER(hh, core->reports, r, next)
+    {
+        if (r->record == NULL) {
+            report_free(core, r);
+            return;
+        }
+    }
+}
 
 static struct wire_message unheard(const struct core *core, const struct report *r, int error, const char *why)
 {
@@ -452,6 +507,7 @@ static void on_pause(struct core *core, struct timer *t)
         r->pause_ns *= 2;
     uint64_t due = core->now + r->pause_ns;
     timer_arm(&core->timers, t, due < r->until_ns ? due : r->until_ns, on_pause);
+    r->message.ask = 1;
     if (leader(core) != core->c.self && core->unsent_to[leader(core)] == 0)
         core_send(core, leader(core), &r->message);
 }
@@ -483,11 +539,12 @@ void verdict_report(struct core *core, struct core_submit *s)
 {
     const baton_event_t *e = &s->event;
     struct core_submit *record = s->verdict;
-    if (mode_of(core) == BATON_VERDICTS_NONE || core->shut || e->error == BATON_EEXIST)
-        return; /* the latter is about the caller, not about the request */
+    if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core->index) || core->shut || s->refused)
+        return;
     struct wire_message m = {.type = WIRE_REPORT,
                              .want = s->id,
                              .verb = (uint8_t)s->kind,
+                             .engine = s->kind == CORE_OFFER ? core->engine : s->engine,
                              .status = (uint8_t)e->status,
                              .error = e->error,
                              .quarantined = e->quarantined != 0};
@@ -499,6 +556,7 @@ void verdict_report(struct core *core, struct core_submit *s)
                                         : BATON_VERDICT_NONE;
     if (record != NULL)
         verdict_name(record, s);
+    reports_bound(core);
     bool far = leader(core) != core->c.self;
     int rc = far ? peer_begin(core, leader(core)) : 0;
     struct report *r = rc == 0 ? calloc(1, sizeof *r) : NULL;

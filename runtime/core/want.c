@@ -112,7 +112,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
     }
     s->event.peer = want->peer;
     memcpy(s->event.detail, want->detail, sizeof s->event.detail);
-    if (want->link != NULL && error != BATON_EAGAIN) /* that one will be wanted again */
+    if (want->link != NULL && !want->unheard) /* that one will be wanted again */
         want_tell(core, want, error);
     if (status == BATON_STATUS_DONE)
         for (uint32_t p = 0; p < BATON_PATHS; p++)
@@ -300,6 +300,7 @@ void want_begin(struct core *core, struct want *want)
     if (want->submit->mode == BATON_MODE_PUSH) {
         int rc = lease_open(core->leases, want->submit->blocks, want->submit->num_blocks, &want->lease);
         if (rc != 0) {
+            want->unheard = true;
             want_fail(core, want, BATON_STATUS_FAILED, rc, -1,
                       "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
             return;
@@ -327,11 +328,11 @@ void want_begin(struct core *core, struct want *want)
     }
 }
 
-static struct want *want_named(const struct core *core, const struct core_submit *s)
+static struct want *want_named(const struct core *core, const char *key, uint32_t engine)
 {
-    struct want_name name = {.engine = s->engine};
+    struct want_name name = {.engine = engine};
     struct want *want;
-    memcpy(name.key, s->key, sizeof name.key);
+    memcpy(name.key, key, sizeof name.key);
     HASH_FIND(by_name, core->named, &name, sizeof name, want);
     return want;
 }
@@ -359,8 +360,9 @@ void want_submit(struct core *core, struct core_submit *s)
 {
     struct plan_why why = {{0}};
     int error = 0;
-    struct want *want = want_named(core, s);
+    struct want *want = want_named(core, s->key, s->engine);
     if (want != NULL) {
+        s->refused = true;
         snprintf(s->event.detail, sizeof s->event.detail, "want the key again after the event of its former want");
         core_outcome(core, s, BATON_STATUS_FAILED, BATON_EEXIST);
         return;
@@ -394,26 +396,15 @@ void want_submit(struct core *core, struct core_submit *s)
     }
 }
 
-static struct want *want_of(const struct core *core, const char *key)
+struct core_submit *want_call(struct core *core, const char *key, uint32_t engine)
 {
-    struct want *want, *next;
-    HASH_ITER(by_name, core->named, want, next)
-    {
-        if (strcmp(want->name.key, key) == 0)
-            return want;
-    }
-    return NULL;
-}
-
-struct core_submit *want_call(struct core *core, const char *key)
-{
-    const struct want *want = want_of(core, key);
+    const struct want *want = want_named(core, key, engine);
     return want != NULL ? want->submit : NULL;
 }
 
-void want_standing(struct core *core, const char *key, char *text, size_t size)
+void want_standing(struct core *core, const char *key, uint32_t engine, char *text, size_t size)
 {
-    const struct want *want = want_of(core, key);
+    const struct want *want = want_named(core, key, engine);
     if (want == NULL) {
         snprintf(text, size, "it has no such want open");
     } else if (want->state == WANT_QUEUED) {

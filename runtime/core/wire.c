@@ -168,6 +168,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
     case WIRE_STANDING:
         put_text(w, m->key, BATON_KEY_MAX);
         put8(w, m->verb);
+        put32(w, m->engine);
         if (m->type == WIRE_REPORT || m->type == WIRE_VERDICT) {
             put8(w, m->status);
             put8(w, m->quarantined);
@@ -176,6 +177,8 @@ static void put_body(struct writer *w, const struct wire_message *m)
         }
         if (m->type != WIRE_ASK)
             put_text(w, m->detail, sizeof m->detail);
+        if (m->type == WIRE_REPORT)
+            put8(w, m->ask);
         break;
     case WIRE_CHECK:
         put_text(w, m->key, BATON_KEY_MAX);
@@ -220,6 +223,7 @@ static bool get_verdict(struct reader *r, struct wire_message *m)
     bool ends = m->type == WIRE_REPORT || m->type == WIRE_VERDICT;
     get_text(r, m->key, BATON_KEY_MAX);
     m->verb = get8(r);
+    m->engine = get32(r);
     if (ends) {
         m->status = get8(r);
         m->quarantined = get8(r);
@@ -228,7 +232,8 @@ static bool get_verdict(struct reader *r, struct wire_message *m)
     }
     if (m->type != WIRE_ASK)
         get_text(r, m->detail, sizeof m->detail);
-    if (m->key[0] == '\0' || m->verb < 1 || m->verb > 2 || (m->type == WIRE_REPORT && m->want == 0))
+    m->ask = m->type == WIRE_REPORT ? get8(r) : 0;
+    if (m->ask > 1 || m->key[0] == '\0' || m->verb < 1 || m->verb > 2 || (m->type == WIRE_REPORT && m->want == 0))
         return false;
     return !ends || (m->status >= BATON_STATUS_DONE && m->status <= BATON_STATUS_CANCELLED && m->quarantined <= 1 &&
                      m->error <= 0 && (m->error == 0) == (m->status == BATON_STATUS_DONE) && m->peer >= -1);

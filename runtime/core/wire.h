@@ -139,9 +139,10 @@ struct wire_message {
     uint64_t bytes;  /* WRITTEN */
     char detail[96]; /* NACK, WRITTEN */
     uint8_t quiet;   /* CLOSED: enum wire_quiet */
-    uint8_t ask;     /* BEAT: 1: to be answered; 0: the answer */
+    uint8_t ask;     /* BEAT: 1: to be answered; 0: the answer. REPORT: 1: sent again */
     /* REPORT, VERDICT, ASK, STANDING: key, and */
     uint8_t verb;                /* enum core_submit_kind: an offer's or a want's */
+    uint32_t engine;             /* the producer's, by its place in the directory */
     uint8_t status, quarantined; /* REPORT, VERDICT: baton_status_t; error and detail too, detail in STANDING as well */
     int32_t peer;                /* VERDICT: the rank to name; -1: none */
     /* CHECK: key and tokens. SUMS: error, or the hashes of the blocks first, first + 1, ... */

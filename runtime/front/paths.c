@@ -242,7 +242,7 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
                            .sums = out,
                            .first = first,
                            .count = count};
-    /* What landed by rma was made visible to this thread before the generation was read; the ring hands it on. */
+    fabric_sync(p->fabric); /* what peers have put here is seen by this thread, and the ring hands it on */
     return copy_submit(p->pool, &job) ? 0 : BATON_EAGAIN;
 }
 

@@ -24,6 +24,7 @@ struct world_rank {
     uint64_t *board;
     int card_bytes;
     bool bare;              /* has no cache */
+    bool is_dead;           /* to others: it need not come to rest in the end */
     bool stopped;           /* answers nothing, takes nothing */
     bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
