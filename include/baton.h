@@ -160,7 +160,7 @@ BATON_API int baton_role_from_env(baton_open_params_t *params);
  * Opens a context on a duplicate of `comm`. Collective over comm. MPI_COMM_NULL: Baton works on MPI_COMM_WORLD, and
  * where MPI is not yet initialised it does that, and finalises it in baton_close. MPI's error handlers on the
  * caller's objects stay as they are.
- * Errors: EINVAL, ESETTING, ETHREAD, EMPI, ETIMEDOUT, the same on every rank.
+ * Errors: EINVAL, ESETTING, ETHREAD, EMPI, ETIMEDOUT, the same on every rank; ENOMEM on this one alone.
  */
 BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out);
 #endif
@@ -178,7 +178,9 @@ BATON_API int baton_start(baton_t *b);
  * Ends every open transfer (event or none: BATON_ECLOSED), waits until every rank of the world is here and quiet, stops
  * the reactor and frees all. Collective where no peer is lost. Returns within BATON_CLOSE_MS and a few seconds: EPEER
  * where a peer was lost or did not come by then. In that case no window was freed, MPI must not be finalised, and the
- * process should leave by baton_exit. *b is gone whatever is returned.
+ * process should leave by baton_exit. *b is gone whatever is returned. Where a rank dies in the very moment in which
+ * windows are freed, MPI cannot be left: then the process ends with status 70, and says which step it was. With
+ * BATON_PROGRESS_CALLER, MPI may hold the calling thread for longer.
  */
 BATON_API int baton_close(baton_t *b);
 
@@ -355,7 +357,8 @@ typedef struct baton_want_params {
  * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if
  * bytes were moving, once nothing can write into the blocks any more, however long that takes),
  * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI,
- * EEXIST (the rank's former want of this key from this engine has not had its event), ESTALL, ECHECKSUM, EAGAIN (push: no room for
+ * EEXIST (the rank's former want of this key from this engine has not had its event), ECHECKSUM, ESTALL (MPI held the
+ * reactor for BATON_STALL_MS: the event is quarantined, and a QUIET follows once MPI has returned), EAGAIN (push: no room for
  * its block table now; no producer heard of it, so it may be wanted again).
  * A pull turns to another rank that holds the same, if there is one, when a rank fails as EPEER, ESTALE or EMPI and what
  * was read of it is quiet; not with BATON_CHECKSUM. A push does not: its reason is told.
@@ -413,7 +416,8 @@ typedef struct baton_event {
     char key[BATON_KEY_MAX];
     void *user;
     baton_mode_t mode;    /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
-    uint32_t quarantined; /**< 1: a peer may still touch the blocks; a BATON_EVENT_QUIET of this id follows */
+    uint32_t quarantined; /**< 1: a peer may still touch the blocks; a BATON_EVENT_QUIET of this id follows. Only under
+                               BATON_REPORT_EARLY, and with BATON_ESTALL */
     int32_t peer;         /**< the world rank that it failed with or at; -1: none */
     uint32_t num_blocks;  /**< blocks of the call, all of which are concerned */
     uint64_t bytes;       /**< want: bytes moved */

@@ -14,6 +14,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/ring.h"
+#include "base/thread.h"
 
 #define RUNS_A_BATCH 64
 #define SPIN_NS (5 * CLOCK_NS_PER_US)
@@ -111,11 +112,10 @@ int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), vo
     for (size_t i = 0; i < depth; i++)
         ring_push(p->idle, &p->slots[i]);
     for (; p->num_threads < workers; p->num_threads++) {
-        if (pthread_create(&p->threads[p->num_threads], NULL, worker_main, p) != 0) {
+        if (thread_start(&p->threads[p->num_threads], "baton-copy", worker_main, p) != 0) {
             copy_pool_destroy(p);
             return BATON_ESYSTEM;
         }
-        pthread_setname_np(p->threads[p->num_threads], "baton-copy");
     }
     *out = p;
     return 0;

@@ -265,6 +265,13 @@ void core_submit(struct core *core, uint64_t now, struct core_submit *s)
     core_submit_free(s);
 }
 
+void core_give_up(struct core *core, uint64_t now, baton_id_t id, int error, const char *detail)
+{
+    core->now = now;
+    if (!want_give_up(core, id, error, detail))
+        offer_cancel(core, id, error);
+}
+
 uint64_t core_next_ns(const struct core *core)
 {
     return timer_next(&core->timers);

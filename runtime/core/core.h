@@ -79,6 +79,9 @@ struct core_submit {
 /** Takes one submission at `now`. */
 void core_submit(struct core *core, uint64_t now, struct core_submit *submit);
 
+/** Ends a call as failed whose end the engine was told already. */
+void core_give_up(struct core *core, uint64_t now, baton_id_t id, int error, const char *detail);
+
 /* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
 /** Handles events, fires timers, moves legs. */

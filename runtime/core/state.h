@@ -416,6 +416,8 @@ void want_leg_closed(struct core *core, struct want *want);
 const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer); /* for that producer rank; NULL: none */
 uint32_t want_left_ms(const struct core *core, const struct want *want);   /* until its deadline; at least 1 */
 bool want_cancel(struct core *core, baton_id_t id);
+/** It was told to the engine that the want has failed: it does, and its name is free. False: there is none. */
+bool want_give_up(struct core *core, baton_id_t id, int error, const char *detail);
 void wants_shut(struct core *core);
 void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
 void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail);

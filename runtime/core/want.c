@@ -220,6 +220,17 @@ bool want_cancel(struct core *core, baton_id_t id)
     return true;
 }
 
+bool want_give_up(struct core *core, baton_id_t id, int error, const char *detail)
+{
+    struct want *want;
+    HASH_FIND(hh, core->wants, &id, sizeof id, want);
+    if (want == NULL)
+        return false;
+    unname(core, want);
+    want_fail(core, want, BATON_STATUS_FAILED, error, -1, detail);
+    return true;
+}
+
 void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail)
 {
     struct want *want, *next;

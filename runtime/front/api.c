@@ -140,13 +140,8 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
 static bool hand_over(struct baton *b, struct core_submit *s)
 {
     s->submitted_ns = clock_now_ns();
-    if (s->kind != CORE_CANCEL)
-        calls_enter(b->calls, s);
-    if (!ring_push(b->submits, s)) {
-        if (s->kind != CORE_CANCEL)
-            calls_forget(b->calls, s);
+    if (!(s->kind == CORE_CANCEL ? ring_push(b->submits, s) : calls_submit(b->calls, s, b->submits)))
         return false;
-    }
     bell_ring(fabric_bell(b->fabric));
     return true;
 }
@@ -380,9 +375,10 @@ int baton_poll(baton_t *b, baton_event_t *events, int max)
 
 int baton_progress(baton_t *b)
 {
-    int rc = check_state(b);
-    if (rc != 0)
-        return rc;
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "the context must not be NULL");
+    if (b->state != CONTEXT_STARTED)
+        return error_set(BATON_ESTATE, "call baton_start first");
     if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
         return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
     reactor_turn(b);
@@ -426,7 +422,8 @@ int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out)
     *out = (baton_peer_stats_t){.path = paths_table(b->paths)[rank]};
     snprintf(out->engine, sizeof out->engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
     pthread_mutex_lock(&b->snapshot_lock);
-    memcpy(out->reasons, b->reasons_of[rank], sizeof out->reasons);
+    if (b->reasons_of[rank] != NULL)
+        memcpy(out->reasons, b->reasons_of[rank], sizeof out->reasons);
     pthread_mutex_unlock(&b->snapshot_lock);
     for (unsigned i = 0; i < BATON_REASONS; i++)
         out->failures += out->reasons[i];

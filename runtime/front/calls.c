@@ -9,7 +9,8 @@
 
 /* What an end needs to say. The record itself belongs to the core meanwhile. */
 struct call {
-    bool open, told, hears; /* hears: a verdict on it will be told */
+    bool open, told, given_up; /* told: its end; given_up: the core was told so */
+    bool hears;                /* a verdict on it will be told */
     enum core_submit_kind kind;
     baton_mode_t mode;
     baton_id_t id;
@@ -52,9 +53,14 @@ void calls_destroy(struct calls *c)
     free(c);
 }
 
-void calls_enter(struct calls *c, struct core_submit *s)
+static void leave(struct calls *c, uint32_t place)
 {
-    pthread_mutex_lock(&c->lock);
+    c->call[place].open = false;
+    c->free_places[c->num_free++] = place;
+}
+
+static void enter(struct calls *c, struct core_submit *s)
+{
     s->place = c->free_places[--c->num_free];
     struct call *call = &c->call[s->place];
     *call = (struct call){.open = true,
@@ -66,13 +72,32 @@ void calls_enter(struct calls *c, struct core_submit *s)
                           .num_blocks = s->num_blocks,
                           .submitted_ns = s->submitted_ns};
     memcpy(call->key, s->alias[0] != '\0' ? s->alias : s->key, sizeof call->key);
-    pthread_mutex_unlock(&c->lock);
 }
 
-static void leave(struct calls *c, uint32_t place)
+bool calls_submit(struct calls *c, struct core_submit *s, struct ring *ring)
 {
-    c->call[place].open = false;
-    c->free_places[c->num_free++] = place;
+    pthread_mutex_lock(&c->lock); /* so that nobody ends a call that is then refused */
+    enter(c, s);
+    uint32_t place = s->place; /* s is the reactor's once it is in the ring */
+    bool given = ring_push(ring, s);
+    if (!given)
+        leave(c, place);
+    pthread_mutex_unlock(&c->lock);
+    return given;
+}
+
+uint32_t calls_told(struct calls *c, baton_id_t *ids, uint32_t max)
+{
+    uint32_t n = 0;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < c->most && n < max; i++) {
+        if (!c->call[i].open || !c->call[i].told || c->call[i].given_up)
+            continue;
+        c->call[i].given_up = true;
+        ids[n++] = c->call[i].id;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return n;
 }
 
 bool calls_pass(struct calls *c, struct core_submit *s)
@@ -94,13 +119,6 @@ bool calls_pass(struct calls *c, struct core_submit *s)
     }
     pthread_mutex_unlock(&c->lock);
     return pass;
-}
-
-void calls_forget(struct calls *c, struct core_submit *s)
-{
-    pthread_mutex_lock(&c->lock);
-    leave(c, s->place);
-    pthread_mutex_unlock(&c->lock);
 }
 
 static struct core_submit *end_of(const struct call *call, uint64_t now, int error, const char *detail)
@@ -125,8 +143,7 @@ static struct core_submit *end_of(const struct call *call, uint64_t now, int err
     return s;
 }
 
-uint32_t calls_abandon(struct calls *c, uint64_t now, int error, const char *detail,
-                       void (*give)(void *arg, struct core_submit *s), void *arg)
+uint32_t calls_abandon(struct calls *c, uint64_t now, int error, const char *detail, struct core_submit **ends)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&c->lock);
@@ -136,7 +153,8 @@ uint32_t calls_abandon(struct calls *c, uint64_t now, int error, const char *det
         if (s == NULL)
             continue;
         call->told = true;
-        give(arg, s);
+        s->next = *ends;
+        *ends = s;
         n++;
     }
     pthread_mutex_unlock(&c->lock);

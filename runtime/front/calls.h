@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/ring.h"
 #include "core/core.h"
 
 struct calls;
@@ -17,8 +18,14 @@ struct calls;
 struct calls *calls_create(uint32_t most);
 void calls_destroy(struct calls *c);
 
-/** Enters an accepted call; s->place says where. There is a place for each: the caller has counted. */
-void calls_enter(struct calls *c, struct core_submit *s);
+/**
+ * Enters a call and hands it over: pushes its record into the ring. s->place says where it is. False: the ring is full,
+ * and the call never was. There is a place for each: the caller has counted. Any thread.
+ */
+bool calls_submit(struct calls *c, struct core_submit *s, struct ring *ring);
+
+/** The ids of calls that were ended by calls_abandon and are open in the core still: each is given once. */
+uint32_t calls_told(struct calls *c, baton_id_t *ids, uint32_t max);
 
 /**
  * An event of a call is about to be handed out. True: it goes out as it is, or as it was changed: an end that was told
@@ -26,14 +33,10 @@ void calls_enter(struct calls *c, struct core_submit *s);
  */
 bool calls_pass(struct calls *c, struct core_submit *s);
 
-/** Takes a call that failed to be handed over out again. */
-void calls_forget(struct calls *c, struct core_submit *s);
-
 /**
- * Makes an end for each call that has none: a new record with a quarantined event, given to `give`, which owns it.
- * Returns how many there were. Any thread.
+ * Makes an end for each call that has none: new records with quarantined events, put before *ends, the caller's. Returns
+ * how many there were. Any thread.
  */
-uint32_t calls_abandon(struct calls *c, uint64_t now, int error, const char *detail,
-                       void (*give)(void *arg, struct core_submit *s), void *arg);
+uint32_t calls_abandon(struct calls *c, uint64_t now, int error, const char *detail, struct core_submit **ends);
 
 #endif

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "front/inside.h"
 
@@ -71,6 +72,8 @@ static void context_free(struct baton *b)
     sem_destroy(&b->go);
     sem_destroy(&b->rest);
     calls_destroy(b->calls);
+    for (uint32_t i = 0; b->reasons_of != NULL && i < b->num_ranks; i++)
+        free(b->reasons_of[i]);
     free(b->reasons_of);
     free(b);
 }
@@ -271,7 +274,8 @@ static int directory_build(struct baton *b, const struct layout *l)
 static int core_build(struct baton *b, const struct layout *l)
 {
     int rc = paths_create(b->fabric, &b->settings, l->board, &b->paths);
-    b->reasons_of = calloc(fabric_size(b->fabric), sizeof *b->reasons_of);
+    b->num_ranks = fabric_size(b->fabric);
+    b->reasons_of = calloc(b->num_ranks, sizeof *b->reasons_of);
     if (b->reasons_of == NULL)
         return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
     if (rc != 0)
@@ -339,7 +343,10 @@ int baton_close(baton_t *b)
         fabric_close(b->fabric, 1);
         return error_set(BATON_EPEER, "transfers did not come to rest; leave the process by baton_exit");
     }
-    bool lost = b->lost || (b->core != NULL && core_lost(b->core) > 0);
+    uint64_t now = clock_now_ns();
+    bool lost = b->lost; /* as wind_up settled it, so that no rank is left alone in what follows */
+    if (b->close_until != 0)
+        fabric_hurry(b->fabric, b->close_until > now ? (b->close_until - now) / CLOCK_NS_PER_MS : 0);
     paths_destroy(b->paths);
     core_destroy(b->core);
     faults_destroy(b->faults);

@@ -76,7 +76,7 @@ struct baton {
     pthread_t watchdog;               /* makes no MPI call: it ends the open calls when a turn does not end */
     bool watched;
     sem_t rest; /* posted to end it */
-    _Atomic bool stalled;
+    _Atomic bool stalled, told; /* told: it ended calls that the reactor has not given up yet */
     struct failure_log stall_failures; /* the watchdog's */
     uint64_t turns, sleeps, verdicts_lost, snapshot_due;
     bool snapshot_stale;
@@ -86,7 +86,8 @@ struct baton {
     pthread_mutex_t snapshot_lock;
     baton_stats_t stats;
     uint64_t reasons[BATON_REASONS];
-    uint64_t (*reasons_of)[BATON_REASONS]; /* by rank */
+    uint32_t num_ranks;
+    uint64_t **reasons_of; /* by rank: as many; NULL where nothing failed */
     baton_pending_t pending[SNAPSHOT_PENDING];
     int num_pending;
 };

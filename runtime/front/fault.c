@@ -14,9 +14,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "core/wire.h"
 
 #define RULES_MAX 16
+#define SPOILT_MAX 64
 #define ANY_TYPE 0u
 #define STRUCK (1u << ACTIONS)
 
@@ -49,7 +51,9 @@ struct faults {
     struct held *held;  /* in order */
     uint32_t *held_for; /* by rank: how many */
     uint8_t *pool;        /* mine */
-    uint64_t spoilt_tag, spoilt; /* a read of which one byte is to be spoilt once all of it has landed */
+    struct {
+        uint64_t tag, at;
+    } spoilt[SPOILT_MAX]; /* reads of which one byte is to be spoilt once all of it has landed; tag 0: none */
     unsigned *struck;   /* by rank: STRUCK and what the rules said of a message that found no credit; else 0 */
 };
 
@@ -180,7 +184,7 @@ static void hit(int signal_number, uint64_t ms)
         return;
     }
     *r = (struct raising){signal_number, ms};
-    if (pthread_create(&thread, NULL, raise_later, r) == 0)
+    if (thread_start(&thread, "baton-fault", raise_later, r) == 0)
         pthread_detach(thread);
     else
         free(r);
@@ -286,6 +290,31 @@ static int fault_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return f->under.board(f->under.self, peer, offset, tag);
 }
 
+/* A read is spoilt once; beyond SPOILT_MAX at a time none is. */
+static void spoil_later(struct faults *f, uint64_t tag, uint64_t at)
+{
+    int free_place = -1;
+    for (int i = 0; i < SPOILT_MAX; i++) {
+        if (f->spoilt[i].tag == tag)
+            return;
+        if (f->spoilt[i].tag == 0)
+            free_place = i;
+    }
+    if (free_place >= 0) {
+        f->spoilt[free_place].tag = tag;
+        f->spoilt[free_place].at = at;
+    }
+}
+
+static void spoil(struct faults *f, uint64_t tag)
+{
+    for (int i = 0; i < SPOILT_MAX; i++)
+        if (f->spoilt[i].tag == tag) {
+            f->pool[f->spoilt[i].at] ^= 0x20;
+            f->spoilt[i].tag = 0;
+        }
+}
+
 static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     struct faults *f = self;
@@ -295,8 +324,7 @@ static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budge
     struct plan_run run;
     int64_t taken = f->under.move(f->under.self, leg, budget);
     if (taken > 0 && spoil && plan_next(leg->transfer, &at, &run, 1, 1) == 1) {
-        f->spoilt_tag = leg->tag;
-        f->spoilt = run.dst;
+        spoil_later(f, leg->tag, run.dst);
     }
     return taken;
 }
@@ -370,8 +398,8 @@ int faults_filter(struct faults *f, uint64_t now, struct port_event *events, int
         unsigned done = 0;
         if (e->kind == PORT_MESSAGE)
             done = strike(f, TAKE, type_of(e->data, e->bytes), NULL);
-        else if (e->kind == PORT_BOARD && e->tag == f->spoilt_tag)
-            f->pool[f->spoilt] ^= 0x20;
+        else if (e->kind == PORT_BOARD && e->error == 0)
+            spoil(f, e->tag);
         else if (e->kind == PORT_CARD)
             done = strike(f, is_card(e) ? CARD : TABLE, ANY_TYPE, NULL);
         if (done & 1u << DROP)

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -21,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 #define SUBMITS_A_TURN 64
 #define EVENTS_A_TURN 64
@@ -102,7 +104,9 @@ void reactor_count(struct baton *b, const baton_event_t *e)
         return;
     pthread_mutex_lock(&b->snapshot_lock);
     b->reasons[reason]++;
-    if (e->peer >= 0)
+    if (e->peer >= 0 && b->reasons_of[e->peer] == NULL)
+        b->reasons_of[e->peer] = calloc(BATON_REASONS, sizeof *b->reasons);
+    if (e->peer >= 0 && b->reasons_of[e->peer] != NULL)
         b->reasons_of[e->peer][reason]++;
     pthread_mutex_unlock(&b->snapshot_lock);
 }
@@ -112,9 +116,11 @@ void reactor_count(struct baton *b, const baton_event_t *e)
 bool reactor_publish(struct baton *b, struct core_submit *s)
 {
     uint64_t one = 1;
-    if (!ring_push(b->events, s))
-        return false;
     atomic_fetch_add_explicit(&b->waiting, 1, memory_order_relaxed);
+    if (!ring_push(b->events, s)) {
+        atomic_fetch_sub_explicit(&b->waiting, 1, memory_order_relaxed);
+        return false;
+    }
     ssize_t written = write(b->event_fd, &one, sizeof one); /* fails only when it is readable anyway */
     (void)written;
     return true;
@@ -170,6 +176,20 @@ static bool hand_out(struct baton *b)
     return true;
 }
 
+/* The turn before lasted so long that the watchdog ended the open calls: they are given up, and will be quiet soon. */
+static void give_up_told(struct baton *b, uint64_t now)
+{
+    baton_id_t ids[SUBMITS_A_TURN];
+    uint32_t n;
+    if (!atomic_exchange_explicit(&b->told, false, memory_order_acquire))
+        return;
+    while ((n = calls_told(b->calls, ids, SUBMITS_A_TURN)) > 0)
+        for (uint32_t i = 0; i < n; i++)
+            core_give_up(b->core, now, ids[i], BATON_ESTALL, "the reactor was inside MPI");
+    atomic_store_explicit(&b->stalled, false, memory_order_relaxed);
+    log_line(&b->log, LOG_WARN, "the reactor goes on");
+}
+
 bool reactor_turn(struct baton *b)
 {
     struct port_event events[EVENTS_A_TURN];
@@ -186,6 +206,7 @@ bool reactor_turn(struct baton *b)
     if (b->faults != NULL)
         n = faults_filter(b->faults, now, events, n);
     core_step(b->core, now, events, n);
+    give_up_told(b, now);
     active |= n > 0;
     active |= hand_out(b);
     b->turns++;
@@ -308,9 +329,8 @@ int reactor_start(struct baton *b)
 {
     if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         return 0;
-    if (pthread_create(&b->thread, NULL, reactor_main, b) != 0)
+    if (thread_start(&b->thread, "baton-reactor", reactor_main, b) != 0)
         return error_set(BATON_ESYSTEM, "the reactor thread could not be made");
-    pthread_setname_np(b->thread, "baton-reactor");
     b->threaded = true;
     return 0;
 }
@@ -333,14 +353,14 @@ int reactor_stop(struct baton *b)
     if (!b->threaded)
         return stop_in_caller(b);
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);                        /* what pthread_timedjoin_np counts by */
+    clock_gettime(CLOCK_MONOTONIC, &until);
     if (!atomic_load_explicit(&b->stalled, memory_order_relaxed)) /* else it will not come back */
         until.tv_sec += (time_t)(b->settings.close_ms / 1000);
     until.tv_sec += 2;
     atomic_store_explicit(&b->stop, true, memory_order_release);
     sem_post(&b->go); /* where start failed after the thread was made */
     bell_ring(fabric_bell(b->fabric));
-    if (pthread_timedjoin_np(b->thread, NULL, &until) != 0)
+    if (pthread_clockjoin_np(b->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
         return BATON_EPEER;
     b->threaded = false;
     return b->restless ? BATON_EPEER : 0;

@@ -12,11 +12,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "observe/failure.h"
 
-static void give(void *arg, struct core_submit *s)
+/* After the calls' lock was let go: a log that blocks must hold up nobody. */
+static void tell(struct baton *b, struct core_submit *s)
 {
-    struct baton *b = arg;
     reactor_count(b, &s->event);
     failure_log(&b->stall_failures, &b->log, clock_now_ns(),
                 &(struct failure){.what = s->kind == CORE_OFFER ? "offer" : "want",
@@ -35,14 +36,19 @@ static void look(struct baton *b)
     bool is = began != 0 && now - began > b->settings.stall_ms * CLOCK_NS_PER_MS;
     bool was = atomic_exchange_explicit(&b->stalled, is, memory_order_relaxed);
     char detail[96];
-    if (is) { /* at each look: a call may have slipped in */
-        snprintf(detail, sizeof detail, "the reactor has been inside MPI for %llu ms",
-                 (unsigned long long)((now - began) / CLOCK_NS_PER_MS));
-        uint32_t n = calls_abandon(b->calls, now, BATON_ESTALL, detail, give, b);
-        if (n > 0 || !was)
-            log_line(&b->log, LOG_ERROR, "%s: %u open calls end, their blocks in quarantine", detail, n);
-    } else if (was) {
-        log_line(&b->log, LOG_WARN, "the reactor goes on");
+    if (!is)
+        return;
+    snprintf(detail, sizeof detail, "the reactor has been inside MPI for %llu ms",
+             (unsigned long long)((now - began) / CLOCK_NS_PER_MS));
+    struct core_submit *ends = NULL, *s;
+    uint32_t n = calls_abandon(b->calls, now, BATON_ESTALL, detail, &ends); /* at each look: one may have slipped in */
+    if (n > 0)
+        atomic_store_explicit(&b->told, true, memory_order_release); /* the reactor gives them up when it goes on */
+    if (n > 0 || !was)
+        log_line(&b->log, LOG_ERROR, "%s: %u open calls end, their blocks in quarantine", detail, n);
+    while ((s = ends) != NULL) {
+        ends = s->next;
+        tell(b, s);
     }
 }
 
@@ -51,24 +57,22 @@ static void *stall_main(void *arg)
     struct baton *b = arg;
     uint64_t pause = b->settings.stall_ms * CLOCK_NS_PER_MS / 4;
     for (;;) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until); /* what sem_timedwait counts by */
-        until.tv_sec += (time_t)(pause / 1000000000);
-        until.tv_nsec += (long)(pause % 1000000000);
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        if (sem_timedwait(&b->rest, &until) == 0)
+        uint64_t before = clock_now_ns(), due = before + pause;
+        struct timespec until = {.tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000)};
+        int rc;
+        while ((rc = sem_clockwait(&b->rest, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR)
+            continue;
+        if (rc == 0)
             return NULL;
-        if (errno == ETIMEDOUT)
+        if (clock_now_ns() - before < 2 * pause) /* else the whole process stood still, and the reactor with it */
             look(b);
     }
 }
 
 int stall_watch_start(struct baton *b)
 {
-    if (pthread_create(&b->watchdog, NULL, stall_main, b) != 0)
+    if (thread_start(&b->watchdog, "baton-watchdog", stall_main, b) != 0)
         return error_set(BATON_ESYSTEM, "the watchdog thread could not be made");
-    pthread_setname_np(b->watchdog, "baton-watchdog");
     b->watched = true;
     return 0;
 }

@@ -282,6 +282,13 @@ static int leave(const struct fabric *f, const char *reason)
     return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", why);
 }
 
+void fabric_hurry(struct fabric *f, uint64_t left_ms)
+{
+    uint64_t limit_ms = left_ms > 1000 ? left_ms : 1000;
+    if (f->world.settings.start_ms > limit_ms)
+        f->world.settings.start_ms = limit_ms;
+}
+
 int fabric_close(struct fabric *f, int lost)
 {
     if (lost)

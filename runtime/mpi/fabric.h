@@ -120,6 +120,9 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max);
  */
 int fabric_leave(struct fabric *f, bool late);
 
+/** Bounds each collective step from now on, those of fabric_close: what is left of a deadline, but a second at least. */
+void fabric_hurry(struct fabric *f, uint64_t left_ms);
+
 /**
  * Frees windows (overlay, then shared) and communicators, finalises MPI where fabric_open initialised it. With `lost`
  * (a peer is lost, or the reactor could not be stopped) frees no window and returns BATON_EPEER. Collective otherwise.

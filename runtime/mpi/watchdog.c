@@ -7,11 +7,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/thread.h"
 
 static struct timespec deadline_in(uint64_t ms)
 {
@@ -49,7 +50,6 @@ static void *watch(void *arg)
 void watchdog_start(struct watchdog *d, const char *step, uint64_t limit_ms, int rank, const struct logger *log)
 {
     pthread_condattr_t monotonic;
-    sigset_t all, before;
     memset(d, 0, sizeof *d);
     d->step = step;
     d->limit_ms = limit_ms;
@@ -60,10 +60,7 @@ void watchdog_start(struct watchdog *d, const char *step, uint64_t limit_ms, int
     pthread_cond_init(&d->over, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&d->thread, NULL, watch, d);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int rc = thread_start(&d->thread, "baton-step", watch, d);
     d->is_started = rc == 0;
     if (rc != 0)
         log_line(log, LOG_WARN, "step '%s' is not watched: no thread could be made: %s", step, strerror(rc));

@@ -55,19 +55,41 @@ struct given {
     baton_event_t events[8];
 };
 
-static void give(void *arg, struct core_submit *s)
+static uint32_t abandon_as(struct calls *c, struct given *g, const char *detail)
 {
-    struct given *g = arg;
-    g->events[g->n++ % 8] = s->event;
-    core_submit_free(s);
+    struct core_submit *ends = NULL, *s;
+    *g = (struct given){0};
+    uint32_t n = calls_abandon(c, NOW, BATON_ESTALL, detail, &ends);
+    while ((s = ends) != NULL) {
+        ends = s->next;
+        g->events[g->n++ % 8] = s->event;
+        core_submit_free(s);
+    }
+    assert_int_equal(n, g->n);
+    return n;
 }
 
 static uint32_t abandon(struct calls *c, struct given *g)
 {
-    *g = (struct given){0};
-    uint32_t n = calls_abandon(c, NOW, BATON_ESTALL, "stuck", give, g);
-    assert_int_equal(n, g->n);
-    return n;
+    return abandon_as(c, g, "stuck");
+}
+
+static void enter(struct calls *c, struct core_submit *s)
+{
+    static struct ring *ring;
+    ring = ring != NULL ? ring : ring_create(2);
+    assert_true(calls_submit(c, s, ring));
+    assert_ptr_equal(ring_pop(ring), s);
+}
+
+/* The ring is full. */
+static void refused(struct calls *c, struct core_submit *s)
+{
+    struct ring *ring = ring_create(2);
+    while (ring_push(ring, s))
+        continue;
+    assert_false(calls_submit(c, s, ring));
+    ring_destroy(ring);
 }
 
 static void assert_quiet(const struct core_submit *s)
@@ -89,11 +111,11 @@ static void test_plain_ends_pass_as_they_are(void **state)
     assert_int_equal(abandon(c, &g), 0);
     for (unsigned i = 0; i < 1000; i++) { /* one place serves them all */
         struct core_submit s = call(i % 2 ? CORE_OFFER : CORE_WANT, i);
-        calls_enter(c, &s);
-        assert_int_equal(s.place, 0);
         if (i % 3 == 0) {
-            calls_forget(c, &s);
+            refused(c, &s);
         } else {
+            enter(c, &s);
+            assert_int_equal(s.place, 0);
             end_well(&s);
             baton_event_t before = s.event;
             assert_true(calls_pass(c, &s));
@@ -115,15 +137,11 @@ static void test_places_are_never_shared_and_all_come_back(void **state)
     for (unsigned step = 0; step < 20000; step++) {
         if (n < MOST && rand() % 5 < 3) {
             open[n] = call(CORE_WANT, step);
-            calls_enter(c, &open[n++]);
+            enter(c, &open[n++]);
         } else if (n > 0) {
             unsigned i = (unsigned)rand() % n;
-            if (rand() % 4 == 0) {
-                calls_forget(c, &open[i]);
-            } else {
-                end_well(&open[i]);
-                assert_true(calls_pass(c, &open[i]));
-            }
+            end_well(&open[i]);
+            assert_true(calls_pass(c, &open[i]));
             open[i] = open[--n];
         }
         was_full += n == MOST;
@@ -143,9 +161,9 @@ static void test_abandon_tells_each_open_call_once(void **state)
     struct calls *c = calls_create(4);
     struct core_submit gone = call(CORE_WANT, 1), offer = call(CORE_OFFER, 2), want = call(CORE_WANT, 3);
     struct given g;
-    calls_enter(c, &gone);
-    calls_enter(c, &offer);
-    calls_enter(c, &want);
+    enter(c, &gone);
+    enter(c, &offer);
+    enter(c, &want);
     end_well(&gone);
     assert_true(calls_pass(c, &gone));
     assert_int_equal(abandon(c, &g), 2);
@@ -168,7 +186,7 @@ static void test_abandon_tells_each_open_call_once(void **state)
     assert_int_not_equal(g.events[0].id, g.events[1].id);
     assert_int_equal(abandon(c, &g), 0);
     struct core_submit later = call(CORE_OFFER, 4); /* slips in: the next look finds it, and it alone */
-    calls_enter(c, &later);
+    enter(c, &later);
     assert_int_equal(abandon(c, &g), 1);
     assert_int_equal(g.events[0].id, 4);
     calls_destroy(c);
@@ -181,7 +199,7 @@ static void test_an_abandoned_calls_own_end_becomes_quiet(void **state)
     struct given g;
     for (baton_id_t id = 0; id < 100; id++) {
         struct core_submit s = call(id % 2 ? CORE_OFFER : CORE_WANT, id);
-        calls_enter(c, &s);
+        enter(c, &s);
         assert_int_equal(abandon(c, &g), 1);
         end(&s, BATON_EVENT_WANT, id % 3 ? BATON_STATUS_DONE : BATON_STATUS_CANCELLED, id % 3 ? 0 : BATON_EPEER, false);
         assert_true(calls_pass(c, &s));
@@ -190,7 +208,7 @@ static void test_an_abandoned_calls_own_end_becomes_quiet(void **state)
         assert_int_equal(abandon(c, &g), 0);
     }
     struct core_submit fresh = call(CORE_WANT, 100); /* nothing of a former call sticks to the place */
-    calls_enter(c, &fresh);
+    enter(c, &fresh);
     end_well(&fresh);
     assert_true(calls_pass(c, &fresh));
     assert_int_equal(fresh.event.type, BATON_EVENT_WANT);
@@ -204,7 +222,7 @@ static void test_early_ends(void **state)
     struct given g;
     for (int told = 0; told < 2; told++) {
         struct core_submit s = call(CORE_WANT, 7);
-        calls_enter(c, &s);
+        enter(c, &s);
         assert_int_equal(abandon(c, &g), 1);
         end_early(&s); /* told already: dropped, and the call is still open */
         assert_false(calls_pass(c, &s));
@@ -214,7 +232,7 @@ static void test_early_ends(void **state)
         assert_quiet(&s);
 
         s = call(CORE_WANT, 8);
-        calls_enter(c, &s);
+        enter(c, &s);
         end_early(&s); /* not told: goes out; then there is nothing to abandon */
         assert_true(calls_pass(c, &s));
         assert_int_equal(s.event.status, BATON_STATUS_EXPIRED);
@@ -236,7 +254,7 @@ static void test_calls_younger_than_the_look(void **state)
     struct core_submit s = call(CORE_WANT, 1);
     struct given g;
     s.submitted_ns = NOW + 1;
-    calls_enter(c, &s);
+    enter(c, &s);
     assert_int_equal(abandon(c, &g), 1);
     assert_int_equal(g.events[0].total_ns, 0);
     calls_destroy(c);
@@ -251,8 +269,8 @@ static void test_long_details_are_cut(void **state)
     char detail[500];
     memset(detail, 'x', sizeof detail - 1);
     detail[sizeof detail - 1] = '\0';
-    calls_enter(c, &s);
-    assert_int_equal(calls_abandon(c, NOW, BATON_ESTALL, detail, give, &g), 1);
+    enter(c, &s);
+    assert_int_equal(abandon_as(c, &g, detail), 1);
     assert_int_equal(strlen(g.events[0].detail), sizeof g.events[0].detail - 1);
     calls_destroy(c);
 }
@@ -268,18 +286,17 @@ struct race {
     uint8_t ended[IDS], early[IDS], quiet[IDS]; /* the reactor's */
 };
 
-static void note(void *arg, struct core_submit *s)
-{
-    struct race *r = arg;
-    r->abandoned[s->event.id]++;
-    core_submit_free(s);
-}
-
 static void *watch(void *arg)
 {
     struct race *r = arg;
     while (!r->over) {
-        calls_abandon(r->calls, NOW, BATON_ESTALL, "stuck", note, r);
+        struct core_submit *ends = NULL, *s;
+        calls_abandon(r->calls, NOW, BATON_ESTALL, "stuck", &ends);
+        while ((s = ends) != NULL) {
+            ends = s->next;
+            r->abandoned[s->event.id]++;
+            core_submit_free(s);
+        }
         sched_yield();
     }
     return NULL;
@@ -304,7 +321,7 @@ static void test_each_call_ends_once_under_a_race(void **state)
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < AT_ONCE; i++) {
             s[i] = call(CORE_WANT, round * AT_ONCE + i);
-            calls_enter(r->calls, &s[i]);
+            enter(r->calls, &s[i]);
         }
         if (round % 16 == 0)
             sched_yield();
@@ -335,6 +352,31 @@ static void test_each_call_ends_once_under_a_race(void **state)
     free(r);
 }
 
+/* What was ended is named once, so that the core gives it up; what has left since is not. */
+static void test_told_calls_are_named_once(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(4);
+    struct core_submit s[3];
+    struct given g;
+    baton_id_t ids[4];
+    for (unsigned i = 0; i < 3; i++) {
+        s[i] = call(CORE_WANT, 10 + i);
+        enter(c, &s[i]);
+    }
+    assert_int_equal(calls_told(c, ids, 4), 0);
+    assert_int_equal(abandon(c, &g), 3);
+    end_well(&s[1]);
+    assert_true(calls_pass(c, &s[1]));
+    assert_quiet(&s[1]);
+    assert_int_equal(calls_told(c, ids, 1), 1);
+    assert_int_equal(ids[0], 10);
+    assert_int_equal(calls_told(c, ids, 4), 1);
+    assert_int_equal(ids[0], 12);
+    assert_int_equal(calls_told(c, ids, 4), 0);
+    calls_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_early_ends),
         cmocka_unit_test(test_calls_younger_than_the_look),
         cmocka_unit_test(test_long_details_are_cut),
+        cmocka_unit_test(test_told_calls_are_named_once),
         cmocka_unit_test(test_each_call_ends_once_under_a_race),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
