@@ -30,7 +30,7 @@
     X(verdict_ms, "BATON_VERDICT_MS", 60000, 2, 86400000, "how long an engine waits for all ranks' ends, ms")          \
     X(stall_ms, "BATON_STALL_MS", 20000, 10, 86400000, "a turn of the reactor this long means that MPI is stuck, ms")  \
     X(report_early, "BATON_REPORT_EARLY", 0, 0, 1, "1: report at the deadline even where blocks are not quiet yet")    \
-    X(checksum, "BATON_CHECKSUM", 0, 0, 1, "1: a want is done only if every block's hash is its producer's")             \
+    X(checksum, "BATON_CHECKSUM", 0, 0, 1, "1: a want is done only if every block's hash is its producer's")           \
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
     X(inflight_bytes, "BATON_INFLIGHT_BYTES", 33554432, 65536, 1099511627776, "bytes in flight, each rank")            \
     X(leg_bytes, "BATON_LEG_BYTES", 8388608, 4096, 1099511627776, "bytes in flight for one leg")                       \

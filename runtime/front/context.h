@@ -75,8 +75,8 @@ struct baton {
     _Atomic uint64_t turn_ns;         /* when the turn under way began; 0: none */
     pthread_t watchdog;               /* makes no MPI call: it ends the open calls when a turn does not end */
     bool watched;
-    sem_t rest; /* posted to end it */
-    _Atomic bool stalled, told; /* told: it ended calls that the reactor has not given up yet */
+    sem_t rest;                        /* posted to end it */
+    _Atomic bool stalled, told;        /* told: it ended calls that the reactor has not given up yet */
     struct failure_log stall_failures; /* the watchdog's */
     uint64_t turns, sleeps, verdicts_lost, snapshot_due;
     bool snapshot_stale;

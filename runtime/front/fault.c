@@ -50,11 +50,11 @@ struct faults {
     uint64_t random;
     struct held *held;  /* in order */
     uint32_t *held_for; /* by rank: how many */
-    uint8_t *pool;        /* mine */
+    uint8_t *pool;      /* mine */
     struct {
         uint64_t tag, at;
     } spoilt[SPOILT_MAX]; /* reads of which one byte is to be spoilt once all of it has landed; tag 0: none */
-    unsigned *struck;   /* by rank: STRUCK and what the rules said of a message that found no credit; else 0 */
+    unsigned *struck;     /* by rank: STRUCK and what the rules said of a message that found no credit; else 0 */
 };
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */

@@ -50,8 +50,8 @@ struct world {
     uint32_t step, agreements;
     uint32_t announced; /* what I told rank 0 */
     MPI_Request announcement;
-    uint32_t *arrived; /* rank 0: by rank, the step it came to */
-    int first_silent;  /* rank 0: all ranks before it came to this step */
+    uint32_t *arrived;      /* rank 0: by rank, the step it came to */
+    int first_silent;       /* rank 0: all ranks before it came to this step */
     MPI_Request *farewells; /* rank 0, leaving: by rank */
     struct world_ballot ballot, verdict;
     int least_in[2], least_out[2];
