@@ -9,8 +9,13 @@ static void message(const uint8_t *data, uint32_t size)
 {
     static struct wire_message a, b;
     uint8_t bytes[WIRE_MESSAGE_MAX];
+    uint64_t sums[WIRE_SUMS_MOST];
     if (wire_decode(data, size, &a) != 0)
         return;
+    MUST(a.num_sums <= WIRE_SUMS_MOST);
+    for (uint32_t i = 0; i < a.num_sums; i++)
+        sums[i] = wire_sum(&a, i);
+    a.sums_out = sums;
     uint32_t n = wire_encode(&a, bytes);
     MUST(n <= WIRE_MESSAGE_MAX);
     MUST(wire_decode(bytes, n, &b) == 0);
@@ -19,6 +24,10 @@ static void message(const uint8_t *data, uint32_t size)
     MUST(a.tokens == b.tokens && a.generation == b.generation && a.bytes == b.bytes && a.quiet == b.quiet);
     MUST(memcmp(a.readers, b.readers, sizeof a.readers) == 0 && strcmp(a.key, b.key) == 0);
     MUST(strcmp(a.detail, b.detail) == 0 && a.error <= 0);
+    MUST(a.verb == b.verb && a.engine == b.engine && a.status == b.status && a.peer == b.peer && a.ask == b.ask);
+    MUST(a.first == b.first && a.num_sums == b.num_sums);
+    for (uint32_t i = 0; i < b.num_sums; i++)
+        MUST(wire_sum(&b, i) == sums[i]);
     MUST(strcmp(wire_type_name(a.type), "?") != 0);
 }
 
