@@ -258,13 +258,15 @@ static void draw_request(struct storm *s)
     }
 }
 
-void storm_again(struct storm *s, const struct storm_call *offer)
+void storm_again(struct storm *s, const struct storm_call *former)
 {
-    struct storm_plan again = {.action = STORM_OFFER,
-                               .rank = offer->rank,
-                               .key = offer->key,
-                               .tokens = offer->tokens,
+    struct storm_plan again = {.action = former->is_want ? STORM_WANT : STORM_OFFER,
+                               .rank = former->rank,
+                               .key = former->key,
+                               .tokens = former->tokens,
                                .time_ms = 5 + storm_below(s, 100),
+                               .engine = former->engine,
+                               .mode = storm_chance(s, 500) ? BATON_MODE_PUSH : BATON_MODE_PULL,
                                .seats = 1,
                                .seat = {DIRECTORY_NONE}};
     storm_later(s, moment(s, s->now, 1 + s->slow_ns / STORM_US), &again);

@@ -131,8 +131,8 @@ void storm_drop_all(struct storm *s);
 /* schedule.c */
 void storm_build(struct storm *s);
 void storm_schedule(struct storm *s);
-/** The engine offers a key anew, at once or soon after the event of its former offer. */
-void storm_again(struct storm *s, const struct storm_call *offer);
+/** The engine offers or wants a key anew, at once or soon after the event of its former call. */
+void storm_again(struct storm *s, const struct storm_call *former);
 void storm_act(struct storm *s, const struct storm_plan *plan);
 void storm_free(struct storm *s);
 
