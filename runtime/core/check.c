@@ -102,22 +102,23 @@ static void compare(struct core *core, struct check *c)
     leg_on_checked(core, leg, good ? 0 : BATON_ECHECKSUM, detail);
 }
 
-static void send_sums(struct core *core, const struct check *c, int32_t error)
+static void send_sums(struct core *core, const struct check *c)
 {
-    uint32_t first = 0;
-    do {
-        uint32_t left = error == 0 ? c->num_blocks - first : 0, n = left < WIRE_SUMS_MOST ? left : WIRE_SUMS_MOST;
+    for (uint32_t first = 0; first < c->num_blocks && core->unsent_to[c->peer] == 0; first += WIRE_SUMS_MOST) {
+        uint32_t left = c->num_blocks - first; /* what finds no credits is asked for again */
         struct wire_message m = {.type = WIRE_SUMS,
                                  .want = c->want,
-                                 .error = error,
                                  .first = first,
-                                 .num_sums = n,
+                                 .num_sums = left < WIRE_SUMS_MOST ? left : WIRE_SUMS_MOST,
                                  .sums_out = &c->mine[first]};
-        if (error == 0 && core->unsent_to[c->peer] > 0)
-            return; /* no credits: they are asked for again */
         core_send(core, c->peer, &m);
-        first += n;
-    } while (error == 0 && first < c->num_blocks);
+    }
+}
+
+static void refuse(struct core *core, uint32_t peer, uint64_t want, int32_t error)
+{
+    struct wire_message m = {.type = WIRE_SUMS, .want = want, .error = error};
+    core_send(core, peer, &m);
 }
 
 void check_on_event(struct core *core, struct check *c)
@@ -130,7 +131,10 @@ void check_on_event(struct core *core, struct check *c)
         compare(core, c);
     } else if (c->summed == c->num_blocks) {
         const struct core_submit *s = offer_granted(core, c->key, c->peer, c->want);
-        send_sums(core, c, s != NULL && s->serial == c->serial ? 0 : BATON_EGONE);
+        if (s != NULL && s->serial == c->serial)
+            send_sums(core, c);
+        else
+            refuse(core, c->peer, c->want, BATON_EGONE);
         check_free(core, c);
     }
 }
@@ -189,12 +193,6 @@ void check_on_sums(struct core *core, struct leg *leg, const struct wire_message
 }
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
-
-static void refuse(struct core *core, uint32_t peer, uint64_t want, int32_t error)
-{
-    struct wire_message m = {.type = WIRE_SUMS, .want = want, .error = error};
-    core_send(core, peer, &m);
-}
 
 void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m)
 {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RESEND_MOST 16 /* times BATON_RESEND_MS */
+
 int core_create(const struct core_config *config, struct core **out)
 {
     const struct directory *d = config->directory;
@@ -133,6 +135,14 @@ void core_send(struct core *core, uint32_t peer, struct wire_message *m)
         unsent_keep(core, peer, data, bytes);
     else if (rc != 0)
         log_line(core->c.log, LOG_WARN, "%s to rank %u: %s", wire_type_name(m->type), peer, baton_strerror(rc));
+}
+
+uint64_t core_pause_ns(const struct core *core, uint64_t pause_ns)
+{
+    uint64_t first = core->c.settings->resend_ms * NS_PER_MS;
+    if (pause_ns == 0)
+        return first;
+    return pause_ns < RESEND_MOST * first ? 2 * pause_ns : pause_ns;
 }
 
 static void unsent_flush(struct core *core)
@@ -306,7 +316,7 @@ void core_emit(struct core *core, struct core_submit *s, baton_event_type_t type
     e->status = status;
     e->error = error;
     e->id = s->id;
-    memcpy(e->key, s->alias[0] != '\0' ? s->alias : s->key, sizeof e->key);
+    memcpy(e->key, core_submit_name(s), sizeof e->key);
     e->user = s->user;
     e->mode = s->mode;
     e->num_blocks = s->num_blocks;

@@ -76,6 +76,12 @@ struct core_submit {
     uint32_t blocks[];
 };
 
+/** What its caller calls it. */
+static inline const char *core_submit_name(const struct core_submit *s)
+{
+    return s->alias[0] != '\0' ? s->alias : s->key;
+}
+
 /** Takes one submission at `now`. */
 void core_submit(struct core *core, uint64_t now, struct core_submit *submit);
 

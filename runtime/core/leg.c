@@ -17,9 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-#define RESEND_MOST 16 /* times BATON_RESEND_MS */
-
 const char *leg_state_name(enum leg_state state)
 {
     static const char *const names[] = {"handshake", "asked",  "moving",   "awaited",
@@ -32,9 +29,11 @@ static bool is_push(const struct leg *leg)
     return leg->want->submit->mode == BATON_MODE_PUSH;
 }
 
+static bool retry(struct core *core, struct leg *leg, int error);
+
 static void fail(struct core *core, struct leg *leg, int error, const char *detail)
 {
-    if (leg_retry(core, leg, error))
+    if (retry(core, leg, error))
         return;
     want_fail(core, leg->want, BATON_STATUS_FAILED, error, (int32_t)leg->contact->peer, detail);
 }
@@ -86,8 +85,7 @@ static void send_cancel(struct core *core, struct leg *leg)
 static void on_resend(struct core *core, struct timer *t)
 {
     struct leg *leg = (struct leg *)((char *)t - offsetof(struct leg, resend));
-    if (leg->pause_ns < RESEND_MOST * core->c.settings->resend_ms * NS_PER_MS)
-        leg->pause_ns *= 2;
+    leg->pause_ns = core_pause_ns(core, leg->pause_ns);
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
     if (core->unsent_to[leg->contact->peer] > 0) /* the former one has not left yet */
         return;
@@ -101,11 +99,11 @@ static void on_resend(struct core *core, struct timer *t)
 
 static void resend_from_now(struct core *core, struct leg *leg)
 {
-    leg->pause_ns = core->c.settings->resend_ms * NS_PER_MS;
+    leg->pause_ns = core_pause_ns(core, 0);
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
 }
 
-int leg_ask(struct core *core, struct leg *leg)
+static int ask(struct core *core, struct leg *leg)
 {
     int rc = peer_begin(core, leg->contact->peer);
     if (rc != 0)
@@ -245,17 +243,6 @@ static void leave_handshake(struct core *core, struct leg *leg)
         contact_leave(core, leg->contact);
 }
 
-static bool was_tried(const struct want *want, uint32_t rank)
-{
-    for (uint32_t i = 0; i < want->num_left; i++)
-        if (want->left[i].peer == rank)
-            return true;
-    for (uint32_t i = 0; i < want->num_legs; i++)
-        if (want->legs[i].contact->peer == rank)
-            return true;
-    return false;
-}
-
 /* The next rank to turn to: of this node first. NULL: none. */
 static struct contact *another(struct core *core, const struct leg *leg)
 {
@@ -263,7 +250,7 @@ static struct contact *another(struct core *core, const struct leg *leg)
     for (unsigned path = BATON_PATH_SHM; path <= BATON_PATH_RMA; path++)
         for (uint32_t i = 0; i < link->num_spare; i++) {
             uint32_t rank = link->spare_ranks[i];
-            if (core->c.path[rank] != path || peer_is_lost(core, rank) || was_tried(leg->want, rank))
+            if (core->c.path[rank] != path || peer_is_lost(core, rank) || want_knows(leg->want, rank))
                 continue;
             struct contact *c = link_spare(core, leg->contact, rank);
             if (c != NULL)
@@ -307,7 +294,7 @@ static void turn(struct core *core, struct leg *leg)
             contact_want(core, next);
             return;
         }
-        rc = leg_ask(core, leg);
+        rc = ask(core, leg);
         if (rc == 0)
             return;
     }
@@ -315,7 +302,8 @@ static void turn(struct core *core, struct leg *leg)
     want_fail(core, leg->want, BATON_STATUS_FAILED, rc, (int32_t)leg->contact->peer, "no other rank is left");
 }
 
-bool leg_retry(struct core *core, struct leg *leg, int error)
+/* Turns to another rank that holds the same. False: there is none, or it would not be safe; nothing has changed. */
+static bool retry(struct core *core, struct leg *leg, int error)
 {
     bool can = error == BATON_EPEER || error == BATON_ESTALE || error == BATON_EMPI;
     if (!can || is_push(leg) || core->c.settings->checksum || leg->want->state != WANT_ACTIVE ||
@@ -333,13 +321,21 @@ bool leg_retry(struct core *core, struct leg *leg, int error)
     return true;
 }
 
+void leg_begin(struct core *core, struct leg *leg)
+{
+    int rc = ask(core, leg);
+    if (rc != 0)
+        fail(core, leg, rc, rc == BATON_EPEER ? "it is lost" : "");
+}
+
 void leg_on_spare(struct core *core, struct leg *leg, int error, const char *detail)
 {
     leave_handshake(core, leg);
     leg->state = LEG_ASKED;
-    int rc = error != 0 ? error : leg_ask(core, leg);
-    if (rc != 0)
-        fail(core, leg, rc, detail);
+    if (error != 0)
+        fail(core, leg, error, detail);
+    else
+        leg_begin(core, leg);
 }
 
 /* ---- the mover --------------------------------------------------------------------------------------------------- */

@@ -13,15 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
 #define BACKOFF_MOST 40 /* times BATON_BACKOFF_MS */
 
 /* ---- who serves whom --------------------------------------------------------------------------------------------- */
-
-static bool holds_cache(const struct plan_member *m)
-{
-    return m->box.layer_count > 0 && m->box.head_count > 0;
-}
 
 /* Upper bound of the parts of one consumer: each breakpoint of heads or layers among n members cuts at most once. */
 static uint32_t parts_most(uint32_t n)
@@ -52,7 +46,7 @@ static int parts_from(const struct directory_engine *consumer, uint32_t me, cons
     struct plan_source *parts;
     struct plan_why why;
     int count = 0;
-    if (!holds_cache(&consumer->members[me]))
+    if (!member_holds_cache(&consumer->members[me]))
         return 0;
     int n = sources_of(consumer, me, producer, &parts, &why);
     if (n < 0)
@@ -71,23 +65,32 @@ static bool covers(const struct plan_member *m, const struct plan_box *box)
     return box_intersect(&m->box, box, &common) && memcmp(&common, box, sizeof common) == 0;
 }
 
+static bool shares(const struct plan_member *a, const struct plan_member *b)
+{
+    struct plan_box common;
+    return box_intersect(&a->box, &b->box, &common);
+}
+
+/* Whether a rank's cache can be filled by that engine, so that a want of it can begin: 1 or 0; or BATON_ENOMEM. */
+static int is_served(const struct directory_engine *consumer, uint32_t index, const struct directory_engine *producer)
+{
+    struct plan_source *parts;
+    struct plan_why why;
+    int n = sources_of(consumer, index, producer, &parts, &why);
+    if (n >= 0)
+        free(parts);
+    return n == BATON_ENOMEM ? n : n > 0;
+}
+
 int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out)
 {
     const struct directory_engine *c = &core->c.directory->engines[consumer];
     const struct directory_engine *p = &core->c.directory->engines[producer];
     for (uint32_t i = 0; i < c->num_ranks; i++) {
-        struct plan_source *parts;
-        struct plan_why why;
-        struct plan_box common;
-        out[i] = false;
-        if (!holds_cache(&c->members[i]) || !box_intersect(&c->members[i].box, &p->members[index].box, &common))
-            continue;
-        int n = sources_of(c, i, p, &parts, &why);
-        if (n == BATON_ENOMEM)
-            return n;
-        out[i] = n > 0; /* else no want of that rank can begin */
-        if (n >= 0)
-            free(parts);
+        int served = shares(&c->members[i], &p->members[index]) ? is_served(c, i, p) : 0;
+        if (served < 0)
+            return served;
+        out[i] = served;
     }
     return 0;
 }
@@ -115,6 +118,7 @@ static void link_destroy(struct core *core, struct link *link)
     }
     free(link->contacts);
     free(link->boxes);
+    free(link->served);
     free(link->spare_ranks);
     free(link->idle_ranks);
     free(link);
@@ -138,16 +142,33 @@ static int contacts_from(struct link *link, const struct directory_engine *engin
     return 0;
 }
 
-static int readers_from(struct core *core, struct contact *c)
+static int served_from(struct core *core, struct link *link)
+{
+    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    link->served = calloc(mine->num_ranks, sizeof *link->served);
+    if (link->served == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t i = 0; i < mine->num_ranks; i++) {
+        int served = is_served(mine, i, &core->c.directory->engines[link->engine]);
+        if (served < 0)
+            return served;
+        link->served[i] = served;
+    }
+    return 0;
+}
+
+/* As link_readers, of my engine and one producer rank. */
+static bool reads(const struct core *core, const struct link *link, uint32_t i, uint32_t producer)
 {
     const struct directory *d = core->c.directory;
-    bool reads[BATON_ENGINE_RANKS_MAX];
-    int rc = link_readers(core, core->engine, c->link->engine, d->index_of[c->peer], reads);
-    if (rc != 0)
-        return rc;
+    return link->served[i] && shares(&d->engines[core->engine].members[i], &d->engines[link->engine].members[producer]);
+}
+
+static void readers_from(const struct core *core, struct contact *c)
+{
+    const struct directory *d = core->c.directory;
     for (uint32_t i = 0; i < d->engines[core->engine].num_ranks; i++)
-        c->readers[i / 8] |= (uint8_t)((unsigned)reads[i] << (i % 8));
-    return 0;
+        c->readers[i / 8] |= (uint8_t)((unsigned)reads(core, c->link, i, d->index_of[c->peer]) << (i % 8));
 }
 
 static bool is_contact(const struct link *link, uint32_t rank)
@@ -168,20 +189,17 @@ static int others_from(struct core *core, struct link *link)
     const struct directory_engine *mine = &core->c.directory->engines[core->engine];
     const struct directory_engine *engine = &core->c.directory->engines[link->engine];
     uint32_t first = 0;
-    while (first < mine->num_ranks && !holds_cache(&mine->members[first]))
+    while (first < mine->num_ranks && !member_holds_cache(&mine->members[first]))
         first++;
     link->spare_ranks = calloc(engine->num_ranks, sizeof *link->spare_ranks);
     link->idle_ranks = calloc(engine->num_ranks, sizeof *link->idle_ranks);
     if (link->spare_ranks == NULL || link->idle_ranks == NULL)
         return BATON_ENOMEM;
     for (uint32_t k = 0; k < engine->num_ranks; k++) {
-        bool reads[BATON_ENGINE_RANKS_MAX], any = false;
-        int rc = link_readers(core, core->engine, link->engine, k, reads);
-        if (rc != 0)
-            return rc;
-        for (uint32_t i = 0; i < mine->num_ranks; i++)
-            any |= reads[i];
-        if (reads[core->index] && !is_contact(link, engine->ranks[k]))
+        bool any = false;
+        for (uint32_t i = 0; i < mine->num_ranks && !any; i++)
+            any = reads(core, link, i, k);
+        if (reads(core, link, core->index, k) && !is_contact(link, engine->ranks[k]))
             link->spare_ranks[link->num_spare++] = engine->ranks[k];
         else if (!any && core->index == first)
             link->idle_ranks[link->num_idle++] = engine->ranks[k];
@@ -203,8 +221,10 @@ struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan
     link->engine = engine;
     int n = sources_of(&d->engines[core->engine], core->index, &d->engines[engine], &parts, why);
     int rc = n < 0 ? n : contacts_from(link, &d->engines[engine], parts, (uint32_t)n);
+    if (rc == 0)
+        rc = served_from(core, link);
     for (uint32_t i = 0; rc == 0 && i < link->num_contacts; i++)
-        rc = readers_from(core, &link->contacts[i]);
+        readers_from(core, &link->contacts[i]);
     if (rc == 0)
         rc = others_from(core, link);
     if (n >= 0)
@@ -293,10 +313,7 @@ struct contact *link_spare(struct core *core, const struct contact *failed, uint
         return NULL;
     *c = (struct contact){
         .link = link, .peer = rank, .is_spare = true, .boxes = failed->boxes, .num_boxes = failed->num_boxes};
-    if (readers_from(core, c) != 0) {
-        free(c);
-        return NULL;
-    }
+    readers_from(core, c);
     DL_APPEND(link->spares, c);
     return c;
 }

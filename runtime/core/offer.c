@@ -122,7 +122,7 @@ static void offer_report(struct core *core, struct offer *o)
     o->state = OFFER_ENDED;
     DL_APPEND(core->ended, o);
     core->num_ended++;
-    timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * 1000000, on_tombstone);
+    timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * NS_PER_MS, on_tombstone);
     if (o->reported)
         core_outcome_quiet(core, s);
     else
@@ -511,7 +511,7 @@ static bool wait_for_offer(struct core *core, const struct waiter *word, const c
         w->prev = kept.prev;
         w->next = kept.next;
     }
-    timer_arm(&core->timers, &w->timer, core->now + keep_ms * 1000000, on_waiter);
+    timer_arm(&core->timers, &w->timer, core->now + keep_ms * NS_PER_MS, on_waiter);
     return true;
 }
 
@@ -542,7 +542,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .asks = m->asks,
                           .tokens = m->tokens,
                           .mode = m->mode,
-                          .until_ns = core->now + m->time_left_ms * UINT64_C(1000000),
+                          .until_ns = core->now + m->time_left_ms * NS_PER_MS,
                           .table = {m->slot, m->num_blocks, m->generation, m->table_offset}};
     struct offer *o = offer_find(core, m->key);
     const bool *reads = readers_of(core, core->c.directory->engine_of[peer]);
@@ -641,7 +641,7 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
     DL_APPEND(core->live, o);
     core->num_live++;
     core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
-    o->due_ns = s->submitted_ns + (uint64_t)s->time_ms * 1000000;
+    o->due_ns = s->submitted_ns + s->time_ms * NS_PER_MS;
     timer_arm(&core->timers, &o->timer, o->due_ns, on_ttl);
 
     struct waiter *early = o->waiters, *w;

@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 static struct peer *peer_of(struct core *core, uint32_t rank)
 {
     if (core->peers[rank] == NULL) {

@@ -19,6 +19,13 @@
 #include "core/timer.h"
 #include "observe/failure.h"
 
+#define NS_PER_MS UINT64_C(1000000)
+
+static inline bool member_holds_cache(const struct plan_member *m)
+{
+    return m->box.layer_count > 0 && m->box.head_count > 0;
+}
+
 /** A block table in a peer's arena, as a message named it. */
 struct peer_table {
     uint32_t slot, num_blocks;
@@ -143,6 +150,7 @@ struct link {
     uint32_t num_contacts, good;
     struct contact *contacts;
     struct plan_box *boxes;
+    bool *served;          /* by index in my engine: whether that rank's cache can be filled from there */
     uint32_t *spare_ranks; /* that hold a part of what I want and are not read */
     uint32_t num_spare;
     struct contact *spares; /* those of them that were turned to */
@@ -332,6 +340,8 @@ bool core_outcome_early(struct core *core, struct core_submit *submit, baton_sta
                         const char *detail);
 /** Ends the quarantine of one that was reported early: its record becomes the BATON_EVENT_QUIET. */
 void core_outcome_quiet(struct core *core, struct core_submit *submit);
+/** The pause after this one before a word is sent again: twice as long, up to 16 times BATON_RESEND_MS. 0: the first. */
+uint64_t core_pause_ns(const struct core *core, uint64_t pause_ns);
 /** Fills what every event has, and queues the record. */
 void core_emit(struct core *core, struct core_submit *submit, baton_event_type_t type, baton_status_t status,
                int error);
@@ -415,6 +425,7 @@ void want_leg_fenced(struct core *core, struct want *want);
 void want_leg_closed(struct core *core, struct want *want);
 const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer); /* for that producer rank; NULL: none */
 uint32_t want_left_ms(const struct core *core, const struct want *want);   /* until its deadline; at least 1 */
+bool want_knows(const struct want *want, uint32_t rank);                   /* it has, or had, a leg with that rank */
 bool want_cancel(struct core *core, baton_id_t id);
 /** It was told to the engine that the want has failed: it does, and its name is free. False: there is none. */
 bool want_give_up(struct core *core, baton_id_t id, int error, const char *detail);
@@ -444,10 +455,8 @@ void checks_run(struct core *core);
 void checks_destroy(struct core *core);
 
 const char *leg_state_name(enum leg_state state);
-/** Turns to another rank that holds the same. False: there is none, or it would not be safe; nothing has changed. */
-bool leg_retry(struct core *core, struct leg *leg, int error);
 void leg_on_spare(struct core *core, struct leg *leg, int error, const char *detail); /* its card came, or is no good */
-int leg_ask(struct core *core, struct leg *leg);                                      /* 0, EPEER or ENOMEM */
+void leg_begin(struct core *core, struct leg *leg);                                   /* asks. The want may end by it */
 void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m);  /* GRANT, NACK, WRITTEN, CLOSED */
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail);
 void leg_on_checked(struct core *core, struct leg *leg, int error, const char *detail);

@@ -16,9 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-#define RESEND_MOST 16 /* times BATON_RESEND_MS */
-
 /* One call of mine that ended, and whose verdict I await. */
 struct report {
     uint64_t id;
@@ -76,8 +73,7 @@ static bool hears(const struct core *core)
 
 static bool takes_part(const struct core *core, uint32_t index)
 {
-    const struct plan_box *box = &my_engine(core)->members[index].box;
-    return box->layer_count > 0 && box->head_count > 0;
+    return member_holds_cache(&my_engine(core)->members[index]);
 }
 
 static const char *verb_name(uint32_t verb)
@@ -153,6 +149,23 @@ static void on_verdict(struct core *core, const struct wire_message *m)
         report_end(core, r, m);
     else if (m->want == 0 && hears(core))
         told_before_the_end(core, m);
+}
+
+/* Makes a verdict of a report that got none. */
+static void fail_verdict(const struct core *core, struct wire_message *m, int error, const char *why)
+{
+    m->type = WIRE_VERDICT;
+    m->status = BATON_STATUS_FAILED;
+    m->error = error;
+    m->peer = (int32_t)leader(core);
+    snprintf(m->detail, sizeof m->detail, "%s", why);
+}
+
+static void report_fail(struct core *core, struct report *r, int error, const char *why)
+{
+    struct wire_message m = r->message;
+    fail_verdict(core, &m, error, why);
+    report_end(core, r, &m);
 }
 
 /* ---- rounds, at the first rank ----------------------------------------------------------------------------------- */
@@ -305,20 +318,25 @@ static void on_round(struct core *core, struct timer *t)
     }
 }
 
+static struct round *oldest(const struct core *core, bool closed)
+{
+    struct round *r = core->rounds;
+    while (r != NULL && r->closed != closed)
+        r = r->next;
+    return r;
+}
+
 /* Room for one more: the oldest open one ends; and of the closed ones as many are remembered. */
 static void make_room(struct core *core)
 {
     uint64_t most = 2 * core->c.settings->requests;
-    struct round *open = core->rounds, *closed = core->rounds;
-    while (open != NULL && open->closed)
-        open = open->next;
-    if (core->num_rounds - core->num_closed >= most)
+    if (core->num_rounds - core->num_closed >= most) {
+        struct round *open = oldest(core, false);
         round_fail(core, open, BATON_EAGAIN, first_missing(core, open),
                    "too many requests wait for it (BATON_REQUESTS)");
-    while (closed != NULL && !closed->closed)
-        closed = closed->next;
+    }
     if (core->num_closed > most) {
-        round_destroy(core, closed);
+        round_destroy(core, oldest(core, true));
         core->evicted_ns = core->now;
     }
 }
@@ -377,29 +395,22 @@ static bool was_evicted(const struct core *core)
     return core->evicted_ns != 0 && core->now - core->evicted_ns < 2 * core->c.settings->verdict_ms * NS_PER_MS;
 }
 
-static void forgotten(struct core *core, uint32_t rank, const struct wire_message *report)
-{
-    struct wire_message m = *report;
-    m.type = WIRE_VERDICT;
-    m.status = BATON_STATUS_FAILED;
-    m.error = BATON_ETIMEDOUT;
-    m.peer = (int32_t)core->c.self;
-    snprintf(m.detail, sizeof m.detail, "its verdict was lost, and is forgotten (BATON_REQUESTS)");
-    core_send(core, rank, &m);
-}
-
 static void on_report(struct core *core, uint32_t rank, const struct wire_message *m)
 {
     struct round_name name = name_of(m);
     uint32_t index = core->c.directory->index_of[rank];
     struct round *r = round_with(core, &name, index, m->want);
+    bool begins = false;
     if (r == NULL) { /* not one that it sent again */
         r = round_with(core, &name, index, 0);
         if (r == NULL && m->ask && was_evicted(core)) {
-            forgotten(core, rank, m);
+            struct wire_message forgotten = *m;
+            fail_verdict(core, &forgotten, BATON_ETIMEDOUT, "its verdict was lost, and is forgotten (BATON_REQUESTS)");
+            core_send(core, rank, &forgotten);
             return;
         }
-        if (r == NULL)
+        begins = r == NULL;
+        if (begins)
             r = round_create(core, &name);
         if (r == NULL) {
             log_line(core->c.log, LOG_WARN, "no memory for the verdict on %s", m->key);
@@ -417,7 +428,7 @@ static void on_report(struct core *core, uint32_t rank, const struct wire_messag
             memcpy(r->detail, m->detail, sizeof r->detail);
         }
     }
-    uint32_t lost = lost_member(core, r);
+    uint32_t lost = begins ? lost_member(core, r) : UINT32_MAX; /* later: verdicts_lose */
     if (r->closed)
         tell(core, r, index);
     else if (r->missing == 0)
@@ -485,26 +496,14 @@ static void reports_bound(struct core *core)
     }
 }
 
-static struct wire_message unheard(const struct core *core, const struct report *r, int error, const char *why)
-{
-    struct wire_message m = r->message;
-    m.status = BATON_STATUS_FAILED;
-    m.error = error;
-    m.peer = (int32_t)leader(core);
-    snprintf(m.detail, sizeof m.detail, "%s", why);
-    return m;
-}
-
 static void on_pause(struct core *core, struct timer *t)
 {
     struct report *r = (struct report *)((char *)t - offsetof(struct report, timer));
     if (core->now >= r->until_ns) {
-        struct wire_message m = unheard(core, r, BATON_ETIMEDOUT, "the engine's first rank told no verdict");
-        report_end(core, r, &m);
+        report_fail(core, r, BATON_ETIMEDOUT, "the engine's first rank told no verdict");
         return;
     }
-    if (r->pause_ns < RESEND_MOST * core->c.settings->resend_ms * NS_PER_MS)
-        r->pause_ns *= 2;
+    r->pause_ns = core_pause_ns(core, r->pause_ns);
     uint64_t due = core->now + r->pause_ns;
     timer_arm(&core->timers, t, due < r->until_ns ? due : r->until_ns, on_pause);
     r->message.ask = 1;
@@ -523,16 +522,29 @@ void verdict_name(struct core_submit *record, const struct core_submit *call)
     memcpy(record->alias, call->alias, sizeof record->alias);
 }
 
-/* No report can be kept: this rank is told so. */
-static void report_fails(struct core *core, struct core_submit *record, struct wire_message *m, int error)
+static int report_create(struct core *core, const struct wire_message *m, struct core_submit *record)
 {
-    if (record == NULL)
-        return;
-    m->status = BATON_STATUS_FAILED;
-    m->error = error;
-    m->peer = (int32_t)leader(core);
-    snprintf(m->detail, sizeof m->detail, "the engine's first rank could not be told");
-    emit(core, record, m);
+    bool far = leader(core) != core->c.self;
+    int rc = far ? peer_begin(core, leader(core)) : 0;
+    if (rc != 0)
+        return rc;
+    struct report *r = calloc(1, sizeof *r);
+    if (r != NULL) {
+        r->id = m->want;
+        HASH_ADD(hh, core->reports, id, sizeof r->id, r);
+    }
+    if (r == NULL || r->hh.tbl == NULL) {
+        free(r);
+        if (far)
+            peer_end(core, leader(core));
+        return BATON_ENOMEM;
+    }
+    r->record = record;
+    r->message = *m;
+    r->pause_ns = core_pause_ns(core, 0);
+    r->until_ns = core->now + 2 * core->c.settings->verdict_ms * NS_PER_MS;
+    timer_arm(&core->timers, &r->timer, core->now + r->pause_ns, on_pause);
+    return 0;
 }
 
 void verdict_report(struct core *core, struct core_submit *s)
@@ -557,33 +569,15 @@ void verdict_report(struct core *core, struct core_submit *s)
     if (record != NULL)
         verdict_name(record, s);
     reports_bound(core);
-    bool far = leader(core) != core->c.self;
-    int rc = far ? peer_begin(core, leader(core)) : 0;
-    struct report *r = rc == 0 ? calloc(1, sizeof *r) : NULL;
-    if (r == NULL) {
-        if (far && rc == 0)
-            peer_end(core, leader(core));
-        report_fails(core, record, &m, rc != 0 ? rc : BATON_ENOMEM);
-        return;
-    }
-    r->id = s->id;
-    r->record = record;
-    r->message = m;
-    r->pause_ns = core->c.settings->resend_ms * NS_PER_MS;
-    r->until_ns = core->now + 2 * core->c.settings->verdict_ms * NS_PER_MS;
-    HASH_ADD(hh, core->reports, id, sizeof r->id, r);
-    if (r->hh.tbl == NULL) {
-        if (far)
-            peer_end(core, leader(core));
-        free(r);
-        report_fails(core, record, &m, BATON_ENOMEM);
-        return;
-    }
-    timer_arm(&core->timers, &r->timer, core->now + r->pause_ns, on_pause);
-    if (far)
+    int rc = report_create(core, &m, record);
+    if (rc != 0 && record != NULL) {
+        fail_verdict(core, &m, rc, "the engine's first rank could not be told");
+        emit(core, record, &m);
+    } else if (rc == 0 && leader(core) != core->c.self) {
         core_send(core, leader(core), &m);
-    else
+    } else if (rc == 0) {
         on_report(core, core->c.self, &m);
+    }
 }
 
 /* ---- losses and the end ------------------------------------------------------------------------------------------ */
@@ -596,8 +590,7 @@ void verdicts_lose(struct core *core, uint32_t rank)
         struct report *r, *next;
         HASH_ITER(hh, core->reports, r, next)
         {
-            struct wire_message m = unheard(core, r, BATON_EPEER, "the engine's first rank is lost");
-            report_end(core, r, &m);
+            report_fail(core, r, BATON_EPEER, "the engine's first rank is lost");
         }
         return;
     }

@@ -43,8 +43,8 @@ const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer)
 
 uint32_t want_left_ms(const struct core *core, const struct want *want)
 {
-    uint64_t due = want->submit->submitted_ns + (uint64_t)want->submit->time_ms * 1000000;
-    return due > core->now ? (uint32_t)((due - core->now) / 1000000) + 1 : 1;
+    uint64_t due = want->submit->submitted_ns + want->submit->time_ms * NS_PER_MS;
+    return due > core->now ? (uint32_t)((due - core->now) / NS_PER_MS) + 1 : 1;
 }
 
 static void tell(struct core *core, const struct want *want, uint32_t peer, enum wire_type type, int error)
@@ -69,7 +69,7 @@ static void leg_tell(struct core *core, const struct want *want, const struct le
         tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, error);
 }
 
-static bool has_heard(const struct want *want, uint32_t rank)
+bool want_knows(const struct want *want, uint32_t rank)
 {
     for (uint32_t i = 0; i < want->num_legs; i++)
         if (want->legs[i].contact->peer == rank)
@@ -90,10 +90,10 @@ static void want_tell(struct core *core, const struct want *want, int error)
     for (uint32_t i = 0; i < want->num_left; i++)
         tell(core, want, want->left[i].peer, want->left[i].told ? WIRE_DONE : WIRE_RELEASE, error);
     for (uint32_t i = 0; i < link->num_contacts; i++)
-        if (!has_heard(want, link->contacts[i].peer))
+        if (!want_knows(want, link->contacts[i].peer))
             tell(core, want, link->contacts[i].peer, WIRE_RELEASE, error);
     for (uint32_t i = 0; i < link->num_spare; i++)
-        if (!has_heard(want, link->spare_ranks[i]))
+        if (!want_knows(want, link->spare_ranks[i]))
             tell(core, want, link->spare_ranks[i], WIRE_RELEASE, error);
 }
 
@@ -285,7 +285,7 @@ void wants_destroy(struct core *core)
 
 /* ---- beginnings -------------------------------------------------------------------------------------------------- */
 
-static bool want_gone(const struct core *core, uint64_t seq)
+static bool is_over(const struct core *core, uint64_t seq)
 {
     struct want *want;
     HASH_FIND(hh, core->wants, &seq, sizeof seq, want);
@@ -325,17 +325,9 @@ void want_begin(struct core *core, struct want *want)
             want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
             return;
         }
-        int rc = leg_ask(core, &want->legs[i]);
-        if (rc != 0 && leg_retry(core, &want->legs[i], rc)) {
-            if (want_gone(core, seq))
-                return;
-            continue;
-        }
-        if (rc != 0) {
-            want_fail(core, want, BATON_STATUS_FAILED, rc, (int32_t)want->legs[i].contact->peer,
-                      rc == BATON_EPEER ? "it is lost" : "");
+        leg_begin(core, &want->legs[i]);
+        if (is_over(core, seq))
             return;
-        }
     }
 }
 
@@ -393,7 +385,7 @@ void want_submit(struct core *core, struct core_submit *s)
         return;
     }
     want->link = link;
-    timer_arm(&core->timers, &want->deadline, s->submitted_ns + (uint64_t)s->time_ms * 1000000, on_deadline);
+    timer_arm(&core->timers, &want->deadline, s->submitted_ns + s->time_ms * NS_PER_MS, on_deadline);
     if (s->num_tokens == 0) { /* nothing is needed: the producers are told, and that is all */
         idle_tell(core, want, 0);
         want_end(core, want, BATON_STATUS_DONE, 0);
@@ -421,7 +413,7 @@ void want_standing(struct core *core, const char *key, uint32_t engine, char *te
     } else if (want->state == WANT_QUEUED) {
         snprintf(text, size, "its handshake with engine %s has %u of %u ranks after %llu ms",
                  core->c.directory->engines[want->link->engine].name, want->link->good, want->link->num_contacts,
-                 (unsigned long long)((core->now - want->link->since_ns) / 1000000));
+                 (unsigned long long)((core->now - want->link->since_ns) / NS_PER_MS));
     } else {
         uint32_t i = 0;
         while (i + 1 < want->num_legs && (want->legs[i].state == LEG_FENCED || want->legs[i].state == LEG_CLOSED))

@@ -15,17 +15,17 @@
 
 /* ---- admission --------------------------------------------------------------------------------------------------- */
 
-static bool reserve(_Atomic uint32_t *count, uint64_t most)
+static bool reserve(_Atomic uint32_t *count, uint32_t n, uint64_t most)
 {
-    if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < most)
+    if ((uint64_t)atomic_fetch_add_explicit(count, n, memory_order_relaxed) + n <= most)
         return true;
-    atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(count, n, memory_order_relaxed);
     return false;
 }
 
-static void unreserve(_Atomic uint32_t *count)
+static void unreserve(_Atomic uint32_t *count, uint32_t n)
 {
-    atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(count, n, memory_order_relaxed);
 }
 
 /* A call has the places of its end, of the quiet that may follow it, and of its verdict where this rank hears those. */
@@ -36,16 +36,12 @@ static uint32_t places(const struct baton *b)
 
 static bool reserve_call(struct baton *b)
 {
-    uint32_t n = places(b);
-    if (atomic_fetch_add_explicit(&b->open_events, n, memory_order_relaxed) + n <= b->num_events)
-        return true;
-    atomic_fetch_sub_explicit(&b->open_events, n, memory_order_relaxed);
-    return false;
+    return reserve(&b->open_events, places(b), b->num_events);
 }
 
 static void unreserve_call(struct baton *b)
 {
-    atomic_fetch_sub_explicit(&b->open_events, places(b), memory_order_relaxed);
+    unreserve(&b->open_events, places(b));
 }
 
 /* The places that an event gives back: its own, and those of its call's events that will not come. */
@@ -53,14 +49,14 @@ static void unreserve_event(struct baton *b, const baton_event_t *e)
 {
     uint32_t n = 1;
     if (e->type == BATON_EVENT_VERDICT && e->id == 0) {
-        unreserve(&b->strange_verdicts);
+        unreserve(&b->strange_verdicts, 1);
         return;
     }
     if (e->type != BATON_EVENT_VERDICT) {
         n += e->type != BATON_EVENT_QUIET && !e->quarantined;
         n += b->hears && e->verdict == BATON_VERDICT_NONE;
     }
-    atomic_fetch_sub_explicit(&b->open_events, n, memory_order_relaxed);
+    unreserve(&b->open_events, n);
 }
 
 static int refuse_full(struct baton *b, const char *what, const char *variable)
@@ -69,15 +65,21 @@ static int refuse_full(struct baton *b, const char *what, const char *variable)
     return error_set(BATON_EAGAIN, "%s: poll events, or raise %s", what, variable);
 }
 
-static int check_state(const struct baton *b)
+static int check_started(const struct baton *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "the context must not be NULL");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "call baton_start first");
-    if (atomic_load_explicit(&b->stalled, memory_order_relaxed))
-        return error_set(BATON_ESTALL, "the reactor has been inside MPI for more than BATON_STALL_MS: poll the events");
     return 0;
+}
+
+static int check_state(const struct baton *b)
+{
+    int rc = check_started(b);
+    if (rc == 0 && atomic_load_explicit(&b->stalled, memory_order_relaxed))
+        return error_set(BATON_ESTALL, "the reactor has been inside MPI for more than BATON_STALL_MS: poll the events");
+    return rc;
 }
 
 static bool key_is_good(const char *key)
@@ -205,7 +207,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     atomic_thread_fence(memory_order_release);
     if (!reserve_call(b))
         return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
-    if (!reserve(&b->open_leases, b->settings.leases)) {
+    if (!reserve(&b->open_leases, 1, b->settings.leases)) {
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
@@ -232,7 +234,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     return 0;
 
 unreserve:
-    unreserve(&b->open_leases);
+    unreserve(&b->open_leases, 1);
     unreserve_call(b);
     return rc;
 }
@@ -293,7 +295,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     if (!reserve_call(b))
         return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
     bool leased = p->mode == BATON_MODE_PUSH;
-    if (leased && !reserve(&b->open_leases, b->settings.leases)) {
+    if (leased && !reserve(&b->open_leases, 1, b->settings.leases)) {
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
@@ -319,7 +321,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
 unreserve:
     core_submit_free(s);
     if (leased)
-        unreserve(&b->open_leases);
+        unreserve(&b->open_leases, 1);
     unreserve_call(b);
     return rc;
 }
@@ -375,10 +377,9 @@ int baton_poll(baton_t *b, baton_event_t *events, int max)
 
 int baton_progress(baton_t *b)
 {
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "the context must not be NULL");
-    if (b->state != CONTEXT_STARTED)
-        return error_set(BATON_ESTATE, "call baton_start first");
+    int rc = check_started(b);
+    if (rc != 0)
+        return rc;
     if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
         return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
     reactor_turn(b);
@@ -415,8 +416,9 @@ int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out)
 {
     if (b == NULL || out == NULL)
         return error_set(BATON_EINVAL, "b and out must not be NULL");
-    if (b->state != CONTEXT_STARTED)
-        return error_set(BATON_ESTATE, "call baton_start first");
+    int rc = check_started(b);
+    if (rc != 0)
+        return rc;
     if (rank >= fabric_size(b->fabric))
         return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
     *out = (baton_peer_stats_t){.path = paths_table(b->paths)[rank]};

@@ -71,7 +71,7 @@ static void enter(struct calls *c, struct core_submit *s)
                           .user = s->user,
                           .num_blocks = s->num_blocks,
                           .submitted_ns = s->submitted_ns};
-    memcpy(call->key, s->alias[0] != '\0' ? s->alias : s->key, sizeof call->key);
+    memcpy(call->key, core_submit_name(s), sizeof call->key);
 }
 
 bool calls_submit(struct calls *c, struct core_submit *s, struct ring *ring)

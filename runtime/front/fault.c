@@ -165,11 +165,16 @@ struct raising {
     uint64_t ms;
 };
 
+static void stall(uint64_t ms)
+{
+    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
 static void *raise_later(void *arg)
 {
     struct raising *r = arg;
-    struct timespec t = {.tv_sec = (time_t)(r->ms / 1000), .tv_nsec = (long)(r->ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
+    stall(r->ms);
     kill(getpid(), r->number);
     free(r);
     return NULL;
@@ -188,12 +193,6 @@ static void hit(int signal_number, uint64_t ms)
         pthread_detach(thread);
     else
         free(r);
-}
-
-static void stall(uint64_t ms)
-{
-    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
 }
 
 /* ---- rules at work ----------------------------------------------------------------------------------------------- */

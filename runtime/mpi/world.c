@@ -174,8 +174,7 @@ static int let_go(struct world *w)
         w->farewells = malloc((size_t)w->size * sizeof(MPI_Request));
         if (w->farewells == NULL)
             return error_set(BATON_ENOMEM, "no memory for %d requests", w->size);
-        w->farewells[0] = MPI_REQUEST_NULL;
-        for (int r = 1; r < w->size; r++)
+        for (int r = 0; r < w->size; r++)
             w->farewells[r] = MPI_REQUEST_NULL;
         for (int r = 1; r < w->size && rc == MPI_SUCCESS; r++)
             rc = MPI_Isend(&w->step, 1, MPI_UINT32_T, r, TAG_LEAVE, w->comm, &w->farewells[r]);
