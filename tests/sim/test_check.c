@@ -2,12 +2,8 @@
 /* BATON_CHECKSUM: a want is done only if each block's hash is its producer's. */
 #include "with_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/state.h"
 
@@ -20,29 +16,15 @@ static const struct world_engine large[] = {
     {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 500},
 };
 
-static baton_mode_t mode; /* of all wants: every test runs in both */
-
-#define WORLD(w, engines)                                                                                              \
-    struct world w;                                                                                                    \
-    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
-    w.mode = mode;                                                                                                     \
+#define CHECKED(w, engines)                                                                                            \
+    WORLD(w, engines);                                                                                                 \
     w.settings.checksum = 1
-
-#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
-    do {                                                                                                               \
-        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
-        assert_non_null(ended_);                                                                                       \
-        assert_int_equal(ended_->status, wanted_status);                                                               \
-        assert_int_equal(ended_->error, wanted_error);                                                                 \
-    } while (0)
-
-#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
 
 static void test_good_bytes_pass(void **state)
 {
     (void)state;
     for (uint32_t tokens = 1; tokens < 24; tokens++) { /* whole last blocks and others */
-        WORLD(w, two_to_four);
+        CHECKED(w, two_to_four);
         baton_id_t want[4], offer[2];
         for (uint32_t i = 0; i < 2; i++) {
             world_fill(&w, i, 5, 2 + i, 3, tokens);
@@ -78,7 +60,7 @@ static void test_one_bit_is_found(void **state)
     (void)state;
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t block = 0; block < 3; block++) {
-            WORLD(w, large);
+            CHECKED(w, large);
             w.rule = spoil_at_check;
             world_fill(&w, 0, 9, 10, 1, 12);
             const baton_tensor_t *t = &w.ranks[side].tensors[1];
@@ -112,7 +94,7 @@ static int first_part_lost_twice(struct world *w, const struct world_message *m)
 static void test_parts_that_are_lost_and_doubled(void **state)
 {
     (void)state;
-    WORLD(w, large);
+    CHECKED(w, large);
     unsigned times = 0;
     w.rule = first_part_lost_twice;
     w.user = &times;
@@ -137,7 +119,7 @@ static int no_checks(struct world *w, const struct world_message *m)
 static void test_an_offer_that_ends_meanwhile(void **state)
 {
     (void)state;
-    WORLD(w, large);
+    CHECKED(w, large);
     world_fill(&w, 0, 3, 0, 1, 8);
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
     w.rule = no_checks;
@@ -159,7 +141,7 @@ static void test_cancel_while_checking(void **state)
 {
     (void)state;
     for (uint64_t at = 0; at < 6 * MS; at += MS / 10) {
-        WORLD(w, large);
+        CHECKED(w, large);
         baton_id_t warm = world_want(&w, 1, "P", "warm", 0, 1, 8, 1);
         world_run(&w, 20 * MS);
         assert_non_null(world_event(&w, 1, warm));
@@ -183,8 +165,5 @@ int main(void)
         cmocka_unit_test(test_an_offer_that_ends_meanwhile),
         cmocka_unit_test(test_cancel_while_checking),
     };
-    mode = BATON_MODE_PULL;
-    int failed = cmocka_run_group_tests_name("pull", tests, NULL, NULL);
-    mode = BATON_MODE_PUSH;
-    return failed + cmocka_run_group_tests_name("push", tests, NULL, NULL);
+    return WORLD_BOTH_MODES(tests);
 }

@@ -3,13 +3,9 @@
  * or not at all. */
 #include "with_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/state.h"
 
@@ -21,23 +17,6 @@ static const struct world_engine two_to_four[] = {
     {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
     {.name = "D", .tp = 4, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_NHD},
 };
-
-static baton_mode_t mode; /* of all wants: every test runs in both */
-
-#define WORLD(w, engines)                                                                                              \
-    struct world w;                                                                                                    \
-    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
-    w.mode = mode
-
-#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
-    do {                                                                                                               \
-        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
-        assert_non_null(ended_);                                                                                       \
-        assert_int_equal(ended_->status, wanted_status);                                                               \
-        assert_int_equal(ended_->error, wanted_error);                                                                 \
-    } while (0)
-
-#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
 
 /* ---- meeting ----------------------------------------------------------------------------------------------------- */
 
@@ -234,7 +213,7 @@ static void test_lease_lives_as_long_as_a_want_for_it(void **state)
     world_run(&w, 590 * MS);
     assert_null(world_event(&w, 0, o));
     world_run(&w, 900 * MS);
-    if (mode == BATON_MODE_PUSH) { /* its writes are not known to be quiet before the consumer runs again */
+    if (world_mode == BATON_MODE_PUSH) { /* its writes are not known to be quiet before the consumer runs again */
         assert_null(world_event(&w, 0, o));
         w.ranks[1].stopped = false;
         world_run(&w, 910 * MS);
@@ -252,7 +231,7 @@ static void test_deadline_without_offer(void **state)
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 70);
     world_run(&w, 500 * MS);
     ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
-    uint64_t late = mode == BATON_MODE_PUSH ? 2 * w.message_ns : 0; /* the producer says that it writes nothing */
+    uint64_t late = world_mode == BATON_MODE_PUSH ? 2 * w.message_ns : 0; /* the producer says that it writes nothing */
     assert_int_equal(world_event_ns(&w, 1, d), 71 * MS + late);
     /* A late offer learns it at once. */
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
@@ -319,7 +298,7 @@ static void test_cancel_offer_at_any_time(void **state)
         world_run(&w, w.now + at);
         world_cancel(&w, 0, o);
         const baton_event_t *e = world_event(&w, 0, o);
-        if (mode == BATON_MODE_PULL)
+        if (world_mode == BATON_MODE_PULL)
             assert_non_null(e); /* a producer that is only read from is quiet at once */
         while ((e = world_event(&w, 0, o)) == NULL)
             world_run(&w, w.now + MS / 100);
@@ -635,7 +614,7 @@ static void test_reused_slot_is_not_the_same_lease(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
-    if (mode == BATON_MODE_PUSH) { /* a producer that writes is not free before it is quiet */
+    if (world_mode == BATON_MODE_PUSH) { /* a producer that writes is not free before it is quiet */
         world_fini(&w);
         return;
     }
@@ -893,8 +872,5 @@ int main(void)
         cmocka_unit_test(test_idle_replica_is_released),
         cmocka_unit_test(test_ticket_before_its_offer_is_seen),
     };
-    mode = BATON_MODE_PULL;
-    int failed = cmocka_run_group_tests_name("pull", tests, NULL, NULL);
-    mode = BATON_MODE_PUSH;
-    return failed + cmocka_run_group_tests_name("push", tests, NULL, NULL);
+    return WORLD_BOTH_MODES(tests);
 }

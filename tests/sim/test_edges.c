@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What happens at the edges: limits that are reached, words that cross, peers that die between two steps. */
 #include "with_world.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "core/state.h"
 
 struct report {
     uint64_t id;
     UT_hash_handle hh;
 }; /* as verdict.c begins it */
-#define WORLD(w, engines)                                                                                              \
-    struct world w;                                                                                                    \
-    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
-    w.mode = BATON_MODE_PULL
 
 static int verdicts_of(struct world *w, uint32_t rank, const char *key)
 {

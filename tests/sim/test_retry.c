@@ -2,12 +2,8 @@
 /* A leg of a pull whose rank fails turns to another that holds the same, where that is safe. */
 #include "with_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/state.h"
 
@@ -16,21 +12,6 @@ static const struct world_engine replicas[] = {
     {.name = "P", .tp = 3, .heads_total = 1, .num_blocks = 32},
     {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 32},
 };
-
-#define WORLD(w, engines)                                                                                              \
-    struct world w;                                                                                                    \
-    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
-    w.mode = BATON_MODE_PULL
-
-#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
-    do {                                                                                                               \
-        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
-        assert_non_null(ended_);                                                                                       \
-        assert_int_equal(ended_->status, wanted_status);                                                               \
-        assert_int_equal(ended_->error, wanted_error);                                                                 \
-    } while (0)
-
-#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
 
 /* Each replica has bytes of its own, so that it shows whose came. */
 static void offers(struct world *w, baton_id_t id[3])

@@ -2,12 +2,8 @@
 /* Verdicts: what the ranks of an engine hear of a request as a whole. */
 #include "with_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/state.h"
 
@@ -19,11 +15,6 @@ static const struct world_engine led[] = {
     {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
     {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32, .verdicts = BATON_VERDICTS_LEADER},
 };
-
-#define WORLD(w, engines)                                                                                              \
-    struct world w;                                                                                                    \
-    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
-    w.mode = BATON_MODE_PULL
 
 #define VERDICT(w, rank, id, wanted_status, wanted_error, wanted_peer)                                                 \
     do {                                                                                                               \

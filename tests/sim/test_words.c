@@ -3,11 +3,7 @@
  * second of two wants, more of them than there is room for. */
 #include "with_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "core/state.h"
 
@@ -25,23 +21,6 @@ static const struct world_engine replicas[] = {
     {.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 8},
     {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 8},
 };
-
-static baton_mode_t mode; /* of all wants: every test runs in both */
-
-#define WORLD(w, engines)                                                                                              \
-    struct world w;                                                                                                    \
-    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0]);                                                     \
-    w.mode = mode
-
-#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
-    do {                                                                                                               \
-        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
-        assert_non_null(ended_);                                                                                       \
-        assert_int_equal(ended_->status, wanted_status);                                                               \
-        assert_int_equal(ended_->error, wanted_error);                                                                 \
-    } while (0)
-
-#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
 
 /* The first offer is taken back at every moment of the transfer, and its key is offered anew the moment that it ended:
  * the second offer ends by a want that got its bytes, and by nothing else. */
@@ -107,9 +86,10 @@ static void test_an_old_end_meets_a_bound_seat(void **state)
     w.ranks[2].stopped = true;
     world_cancel(&w, 0, a);
     world_run(&w, 200 * MS);
-    if (mode == BATON_MODE_PULL)
+    if (world_mode == BATON_MODE_PULL)
         assert_non_null(world_event(&w, 0, a));
-    w.ranks[2].stopped = mode == BATON_MODE_PULL; /* a push cannot be over before its consumer is there to take it */
+    w.ranks[2].stopped =
+        world_mode == BATON_MODE_PULL; /* a push cannot be over before its consumer is there to take it */
     world_run(&w, 300 * MS);
     assert_int_equal(world_event(&w, 1, old[0])->status, BATON_STATUS_FAILED);
     world_fill(&w, 0, 4, 8, 1, 32);
@@ -359,8 +339,5 @@ int main(void)
         cmocka_unit_test(test_a_want_past_its_deadline_is_over),
         cmocka_unit_test(test_closing_answers_those_that_wait),
     };
-    mode = BATON_MODE_PULL;
-    int failed = cmocka_run_group_tests_name("pull", tests, NULL, NULL);
-    mode = BATON_MODE_PUSH;
-    return failed + cmocka_run_group_tests_name("push", tests, NULL, NULL);
+    return WORLD_BOTH_MODES(tests);
 }

@@ -2,13 +2,10 @@
 /* world: see with_world.h. */
 #include "with_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <utlist.h>
 
 #include "copy/copy.h"
@@ -404,6 +401,22 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     world_poison(w, rank);
 }
 
+baton_mode_t world_mode = BATON_MODE_PULL;
+
+int world_pulls(void **state)
+{
+    (void)state;
+    world_mode = BATON_MODE_PULL;
+    return 0;
+}
+
+int world_pushes(void **state)
+{
+    (void)state;
+    world_mode = BATON_MODE_PUSH;
+    return 0;
+}
+
 void world_init(struct world *w, const struct world_engine *engines, uint32_t num_engines)
 {
     struct plan_why why;
@@ -415,7 +428,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
     w->move_ns = MS / 10;
     w->board_ns = MS / 100;
     w->chunk = 256;
-    w->mode = BATON_MODE_PULL;
+    w->mode = world_mode;
     for (uint32_t e = 0; e < num_engines; e++)
         w->num_ranks += size_of(&engines[e]);
     w->ranks = calloc(w->num_ranks, sizeof *w->ranks);

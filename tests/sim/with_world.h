@@ -6,6 +6,12 @@
 #ifndef BATON_TESTS_WORLD_H
 #define BATON_TESTS_WORLD_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
 #include "core/core.h"
 
 #define MS UINT64_C(1000000)
@@ -102,5 +108,30 @@ void world_fill(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, u
 /** Number of elements of the request that are not those; and of bytes beyond its tokens in its blocks not `poison`. */
 uint64_t world_wrong(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
 void world_poison(struct world *w, uint32_t rank);
+
+/** The mode of all wants of the worlds that begin from now on: PULL, unless a test program says otherwise. */
+extern baton_mode_t world_mode;
+
+#define WORLD(w, engines)                                                                                              \
+    struct world w;                                                                                                    \
+    world_init(&w, engines, sizeof(engines) / sizeof(engines)[0])
+
+/** Requires that the call has ended so. */
+#define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
+    do {                                                                                                               \
+        const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
+        assert_non_null(ended_);                                                                                       \
+        assert_int_equal(ended_->status, wanted_status);                                                               \
+        assert_int_equal(ended_->error, wanted_error);                                                                 \
+    } while (0)
+
+#define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
+
+/** Runs a group of tests with pulls, then with pushes: main's return value. */
+#define WORLD_BOTH_MODES(tests)                                                                                        \
+    (cmocka_run_group_tests_name("pull", tests, world_pulls, NULL) +                                                   \
+     cmocka_run_group_tests_name("push", tests, world_pushes, NULL))
+int world_pulls(void **state);
+int world_pushes(void **state);
 
 #endif
