@@ -115,6 +115,12 @@ static inline uint64_t get64(struct reader *r)
     return get_number(r, 8);
 }
 
+/* A field that older builds do not send: 0 at the end. */
+static inline uint64_t get64_if_sent(struct reader *r)
+{
+    return !r->bad && r->at == r->end ? 0 : get64(r);
+}
+
 /* A text that does not end within its field is bad. */
 static inline void get_text(struct reader *r, char *out, size_t n)
 {

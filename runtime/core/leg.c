@@ -76,7 +76,8 @@ static void send_want(struct core *core, struct leg *leg)
 
 static void send_cancel(struct core *core, struct leg *leg)
 {
-    struct wire_message m = {.type = WIRE_CANCEL, .want = leg->want->seq, .error = leg->want->error};
+    struct wire_message m = {
+        .type = WIRE_CANCEL, .want = leg->want->seq, .error = leg->want->error, .generation = leg->generation};
     memcpy(m.key, leg->want->submit->key, sizeof m.key);
     core_send(core, leg->contact->peer, &m);
     leg->ended = true;
@@ -124,6 +125,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
     if (leg->state != LEG_ASKED)
         return;
     leg->want->submit->event.wait_ns = core->now - s->submitted_ns;
+    leg->generation = m->generation;
     if (is_push(leg)) {
         await(core, leg, LEG_AWAITED);
         return;
@@ -189,6 +191,8 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
         fail(core, leg, m->error, m->detail);
     } else if (leg->state == LEG_ASKED || leg->state == LEG_AWAITED) {
         add_bytes(core, leg, m->bytes);
+        if (m->generation != 0)
+            leg->generation = m->generation;
         landed(core, leg);
     }
 }
@@ -264,7 +268,7 @@ static bool leave(struct want *want, const struct leg *leg)
     struct left *more = realloc(want->left, (want->num_left + 1) * sizeof *more);
     if (more == NULL)
         return false;
-    more[want->num_left++] = (struct left){leg->contact->peer, leg->told};
+    more[want->num_left++] = (struct left){leg->contact->peer, leg->told, leg->generation};
     want->left = more;
     return true;
 }
@@ -283,6 +287,7 @@ static void turn(struct core *core, struct leg *leg)
         leg->contact = next;
         leg->told = false;
         leg->asks = 0;
+        leg->generation = 0;
         core->stats.retries++;
         log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->submit->key, next->peer);
         rc = op_add(core, &leg->mover.op, OP_LEG);

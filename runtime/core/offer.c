@@ -235,6 +235,7 @@ static int seat_bind(struct core *core, struct seat *seat, uint32_t engine)
     seat->readers = calloc(n, sizeof *seat->readers);
     if (seat->readers == NULL)
         return BATON_ENOMEM;
+    seat->free = seat->engine == DIRECTORY_NONE;
     seat->engine = engine;
     seat->bound = true;
     for (uint32_t i = 0; i < n; i++) {
@@ -280,6 +281,17 @@ static void reader_rest(struct core *core, struct offer *o, struct reader *r, ui
     peer_end(core, peer);
     o->serving -= core->c.path[peer] == BATON_PATH_RMA;
     core->serving -= core->c.path[peer] == BATON_PATH_RMA;
+}
+
+/* What was granted to it by a belated word was not: it may come again, and so may another engine in its place. */
+static void reader_undo(struct core *core, struct offer *o, struct seat *seat, uint32_t peer)
+{
+    reader_rest(core, o, &seat->readers[core->c.directory->index_of[peer]], peer);
+    for (uint32_t i = 0; i < core->c.directory->engines[seat->engine].num_ranks; i++)
+        if (seat->readers[i].state != READER_NONE)
+            return;
+    free(seat->readers);
+    *seat = (struct seat){.engine = seat->free ? DIRECTORY_NONE : seat->engine};
 }
 
 static void reader_end(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
@@ -418,32 +430,50 @@ static void reader_close(struct core *core, struct offer *o, struct seat *seat, 
     offer_check(core, o);
 }
 
-/* A word that a rank needs nothing (more) meets a live offer, which may end by it. */
-static void release(struct core *core, struct offer *o, uint32_t peer, uint64_t want, int32_t error, bool asked,
-                    bool cancelled)
+/* What a rank says when it needs nothing (more). */
+struct farewell {
+    uint64_t want;
+    int32_t error;
+    bool asked;     /* it had sent a WANT before */
+    bool cancelled; /* and waits for CLOSED */
+    bool belated;   /* its bytes, or what it was granted of them, were of a former offer */
+};
+
+/* A farewell meets a live offer, which may end by it. */
+static void release(struct core *core, struct offer *o, uint32_t peer, const struct farewell *f)
 {
     struct seat *seat = seat_bound(o, core->c.directory->engine_of[peer]);
-    if (seat == NULL && (asked || seat_take(core, o, core->c.directory->engine_of[peer], &seat) != 0))
+    if (seat == NULL && (f->asked || seat_take(core, o, core->c.directory->engine_of[peer], &seat) != 0))
         return; /* nobody waits for that rank */
     struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
-    if (r->state == READER_GRANTED && r->want != want)
+    if (r->state == READER_GRANTED && r->want != f->want)
         return; /* of another attempt */
-    if (r->state == READER_NONE && asked)
+    if ((r->state == READER_NONE && f->asked) || (r->state == READER_ENDED && f->belated))
         return; /* its WANT came before it, and met another offer of this key */
     if (r->push != NULL && r->push->state != PUSH_WRITTEN) { /* ends once it is quiet */
-        if (cancelled)
-            push_cancel(core, r->push, error);
+        r->push->belated |= f->belated;
+        if (f->cancelled)
+            push_cancel(core, r->push, f->error);
         else
-            push_stop(core, r->push, error != 0 ? error : BATON_EMESSAGE, "its consumer ended");
+            push_stop(core, r->push, f->error != 0 ? f->error : BATON_EMESSAGE, "its consumer ended");
         return;
     }
-    reader_close(core, o, seat, peer, error);
+    if (f->belated) {
+        if (r->push != NULL)
+            push_destroy(core, r->push);
+        r->push = NULL;
+        reader_undo(core, o, seat, peer);
+    } else {
+        reader_close(core, o, seat, peer, f->error);
+    }
 }
 
-void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
+void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error, bool belated)
 {
     seat->readers[core->c.directory->index_of[peer]].push = NULL;
-    if (o->state == OFFER_LIVE) {
+    if (o->state == OFFER_LIVE && belated) {
+        reader_undo(core, o, seat, peer);
+    } else if (o->state == OFFER_LIVE) {
         reader_end(core, o, seat, peer, error);
         offer_check(core, o);
     } else if (o->pushes == 0) {
@@ -603,15 +633,20 @@ static void word_waits(struct core *core, struct offer *o, uint32_t peer, const 
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m)
 {
     struct offer *o = offer_find(core, m->key);
-    bool cancelled = m->type == WIRE_CANCEL, asked = m->type != WIRE_RELEASE, written = false;
+    bool cancelled = m->type == WIRE_CANCEL, written = false;
     if (o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING)) {
         const struct push *push = push_of(core, o, peer);
         written = push != NULL && push->want == m->want && push->state != PUSH_WRITTEN;
     }
     o = without_tombstone(core, o, m);
     if (o != NULL && o->state == OFFER_LIVE) {
+        struct farewell f = {.want = m->want,
+                             .error = m->error,
+                             .asked = m->type != WIRE_RELEASE,
+                             .cancelled = cancelled,
+                             .belated = m->generation != 0 && m->generation != o->lease.generation};
         if (ticket_is(core, m->ticket_incarnation, m->ticket_serial, o->serial))
-            release(core, o, peer, m->want, m->error, asked, cancelled);
+            release(core, o, peer, &f);
     } else if (o == NULL || o->state == OFFER_AWAITED) {
         word_waits(core, o, peer, m);
     }
@@ -651,8 +686,9 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
         timer_stop(&core->timers, &w->timer);
         bool named = ticket_names(core, w, s->serial), late = w->until_ns < core->now; /* its last word is on its way */
         if (o->state == OFFER_LIVE && (w->release || late)) {
+            struct farewell f = {.want = w->want, .error = w->release ? w->error : BATON_ETIMEDOUT};
             if (named)
-                release(core, o, w->peer, w->want, w->release ? w->error : BATON_ETIMEDOUT, false, false);
+                release(core, o, w->peer, &f);
         } else if (o->state == OFFER_LIVE)
             match(core, o, w);
         else if (!w->release)

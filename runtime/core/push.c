@@ -59,7 +59,8 @@ void push_tell(struct core *core, const struct push *push, int32_t error)
                              .want = push->want,
                              .asks = push->asks,
                              .error = error,
-                             .bytes = push->mover.transfer.bytes};
+                             .bytes = push->mover.transfer.bytes,
+                             .generation = push->offer->lease.generation};
     memcpy(m.detail, push->detail, sizeof m.detail);
     core_send(core, push->peer, &m);
 }
@@ -77,8 +78,9 @@ static void gone(struct core *core, struct push *push)
     } else {
         push_tell(core, push, error);
     }
+    bool belated = push->belated;
     push_destroy(core, push);
-    offer_push_gone(core, o, seat, peer, error);
+    offer_push_gone(core, o, seat, peer, error, belated);
 }
 
 void push_stop(struct core *core, struct push *push, int32_t error, const char *detail)

@@ -49,6 +49,7 @@ struct reader {
 struct seat {
     uint32_t engine; /* DIRECTORY_NONE: free for any */
     uint32_t open;   /* expected readers that have not ended */
+    bool free;       /* was, until it was bound */
     bool bound, complete;
     struct reader *readers; /* by index in the engine; NULL until bound */
 };
@@ -205,6 +206,7 @@ struct push {
     int32_t error;            /* STOPPING: why */
     char detail[96];          /* and in words */
     bool cancelled;           /* STOPPING: by the consumer, which waits for CLOSED */
+    bool belated;             /* STOPPING: its want was about a former offer of this key */
     struct push *prev, *next; /* in contact->waiting */
 };
 
@@ -230,6 +232,7 @@ struct leg {
     bool busy;           /* counted among the peer's business */
     bool told;           /* the producer knows of the want */
     bool ended;          /* and needs no word of its end: it said no, or was sent CANCEL */
+    uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */
     uint32_t asks;       /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
     int error;           /* why its former rank was left */
     bool leaves;         /* STOPPING: for another rank, once it is quiet */
@@ -243,6 +246,7 @@ enum want_state { WANT_QUEUED, WANT_ACTIVE, WANT_DRAINING };
 struct left {
     uint32_t peer;
     bool told; /* it knows of the want */
+    uint64_t generation;
 };
 
 /** What one rank wants from one engine has one want at a time. */
@@ -366,7 +370,7 @@ bool offer_cancel(struct core *core, baton_id_t id, int error); /* false: no liv
 void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m);
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m); /* DONE, CANCEL, RELEASE */
 /** A push of it is gone: quiet, and its consumer told. The offer may end by it. */
-void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error);
+void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error, bool belated);
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
 

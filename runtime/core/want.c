@@ -47,12 +47,14 @@ uint32_t want_left_ms(const struct core *core, const struct want *want)
     return due > core->now ? (uint32_t)((due - core->now) / NS_PER_MS) + 1 : 1;
 }
 
-static void tell(struct core *core, const struct want *want, uint32_t peer, enum wire_type type, int error)
+static void tell(struct core *core, const struct want *want, uint32_t peer, enum wire_type type, uint64_t generation,
+                 int error)
 {
     const baton_ticket_t *ticket = want_ticket(want, peer);
     struct wire_message m = {.type = type,
                              .want = want->seq,
                              .error = error,
+                             .generation = generation,
                              .time_left_ms = want_left_ms(core, want),
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                              .ticket_serial = ticket != NULL ? ticket->serial : 0};
@@ -60,13 +62,18 @@ static void tell(struct core *core, const struct want *want, uint32_t peer, enum
     core_send(core, peer, &m);
 }
 
+static void release(struct core *core, const struct want *want, uint32_t peer, int error)
+{
+    tell(core, want, peer, WIRE_RELEASE, 0, error);
+}
+
 static void leg_tell(struct core *core, const struct want *want, const struct leg *leg, int error)
 {
     uint32_t peer = leg->contact->peer;
     if (!leg->told)
-        tell(core, want, peer, WIRE_RELEASE, error);
+        release(core, want, peer, error);
     else if (!leg->ended)
-        tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, error);
+        tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, leg->generation, error);
 }
 
 bool want_knows(const struct want *want, uint32_t rank)
@@ -88,19 +95,20 @@ static void want_tell(struct core *core, const struct want *want, int error)
     for (uint32_t i = 0; i < want->num_legs; i++)
         leg_tell(core, want, &want->legs[i], error);
     for (uint32_t i = 0; i < want->num_left; i++)
-        tell(core, want, want->left[i].peer, want->left[i].told ? WIRE_DONE : WIRE_RELEASE, error);
+        tell(core, want, want->left[i].peer, want->left[i].told ? WIRE_DONE : WIRE_RELEASE, want->left[i].generation,
+             error);
     for (uint32_t i = 0; i < link->num_contacts; i++)
         if (!want_knows(want, link->contacts[i].peer))
-            tell(core, want, link->contacts[i].peer, WIRE_RELEASE, error);
+            release(core, want, link->contacts[i].peer, error);
     for (uint32_t i = 0; i < link->num_spare; i++)
         if (!want_knows(want, link->spare_ranks[i]))
-            tell(core, want, link->spare_ranks[i], WIRE_RELEASE, error);
+            release(core, want, link->spare_ranks[i], error);
 }
 
 static void idle_tell(struct core *core, const struct want *want, int error)
 {
     for (uint32_t i = 0; i < want->link->num_idle; i++)
-        tell(core, want, want->link->idle_ranks[i], WIRE_RELEASE, error);
+        release(core, want, want->link->idle_ranks[i], error);
 }
 
 static void want_end(struct core *core, struct want *want, baton_status_t status, int error)

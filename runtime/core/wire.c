@@ -136,8 +136,10 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put_text(w, m->detail, sizeof m->detail);
         break;
     case WIRE_DONE:
+    case WIRE_CANCEL:
         put_text(w, m->key, BATON_KEY_MAX);
         put32(w, (uint32_t)m->error);
+        put64(w, m->generation);
         break;
     case WIRE_RELEASE:
         put_text(w, m->key, BATON_KEY_MAX);
@@ -145,10 +147,6 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put32(w, m->time_left_ms);
         put64(w, m->ticket_incarnation);
         put64(w, m->ticket_serial);
-        break;
-    case WIRE_CANCEL:
-        put_text(w, m->key, BATON_KEY_MAX);
-        put32(w, (uint32_t)m->error);
         break;
     case WIRE_CLOSED:
         put8(w, m->quiet);
@@ -158,6 +156,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put32(w, (uint32_t)m->error);
         put64(w, m->bytes);
         put_text(w, m->detail, sizeof m->detail);
+        put64(w, m->generation);
         break;
     case WIRE_BEAT:
         put8(w, m->ask);
@@ -277,20 +276,19 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->error = (int32_t)get32(r);
         get_text(r, m->detail, sizeof m->detail);
         return m->error < 0;
-    case WIRE_DONE:
     case WIRE_RELEASE:
         get_text(r, m->key, BATON_KEY_MAX);
         m->error = (int32_t)get32(r);
-        if (m->type == WIRE_RELEASE) {
-            m->time_left_ms = get32(r);
-            m->ticket_incarnation = get64(r);
-            m->ticket_serial = get64(r);
-        }
+        m->time_left_ms = get32(r);
+        m->ticket_incarnation = get64(r);
+        m->ticket_serial = get64(r);
         return m->key[0] != '\0' && m->error <= 0;
+    case WIRE_DONE:
     case WIRE_CANCEL:
         get_text(r, m->key, BATON_KEY_MAX);
         m->error = (int32_t)get32(r);
-        return m->key[0] != '\0' && m->error < 0;
+        m->generation = get64_if_sent(r);
+        return m->key[0] != '\0' && (m->type == WIRE_DONE ? m->error <= 0 : m->error < 0);
     case WIRE_BEAT:
         m->ask = get8(r);
         return m->ask <= 1;
@@ -299,6 +297,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->error = (int32_t)get32(r);
         m->bytes = get64(r);
         get_text(r, m->detail, sizeof m->detail);
+        m->generation = get64_if_sent(r);
         return m->error <= 0;
     case WIRE_CLOSED:
         m->quiet = get8(r);

@@ -5,7 +5,8 @@
  *
  * All numbers are little-endian. Every message, card and row begins with a magic and a format version, and all but the
  * row, whose size is fixed, with a length, so that a build one version older or newer skips what it does not know:
- * decoders accept any version >= 1 whose known fields are there, and ignore what follows them.
+ * decoders accept any version >= 1 whose known fields are there, and ignore what follows them. A field that was added to
+ * a version later stands last, and is 0 where it is not sent.
  */
 #ifndef BATON_CORE_WIRE_H
 #define BATON_CORE_WIRE_H
@@ -132,8 +133,9 @@ struct wire_message {
     uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
     /* GRANT: the producer's lease; WANT in push mode: the consumer's */
     uint32_t slot, num_blocks;
-    uint64_t generation, table_offset; /* in the arena */
-    uint32_t offered_tokens;           /* GRANT */
+    uint64_t generation; /* WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent) */
+    uint64_t table_offset;   /* in the arena */
+    uint32_t offered_tokens; /* GRANT */
     /* NACK and CANCEL (not 0), DONE, RELEASE, WRITTEN: BATON_E... or 0 */
     int32_t error;
     uint64_t bytes;  /* WRITTEN */

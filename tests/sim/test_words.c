@@ -110,6 +110,40 @@ static void test_an_old_end_meets_a_bound_seat(void **state)
     world_fini(&w);
 }
 
+/* The last repetition of a want without a ticket meets the next offer of its key, and then comes its DONE. */
+static void test_a_repeated_want_meets_the_next_offer(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.settings.resend_ms = 5;
+    world_fill(&w, 0, 3, 0, 1, 8);
+    world_fill(&w, 0, 4, 8, 1, 8);
+    baton_id_t warm = world_offer(&w, 0, "warm", 0, 1, 8, 5000);
+    DONE_AFTER(&w, 1, world_want(&w, 1, "P", "warm", 0, 1, 8, 5000), 100 * MS);
+    DONE(&w, 0, warm);
+    w.message_ns = 8 * MS;
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 8, 5000);
+    baton_id_t first = world_want(&w, 1, "P", "key", 0, 1, 8, 5000);
+    world_run(&w, 120 * MS);
+    uint32_t grants = w.sent[WIRE_GRANT];
+    world_cancel(&w, 0, a);
+    baton_id_t b = world_offer(&w, 0, "key", 8, 1, 8, 60000);
+    world_run(&w, 400 * MS);
+    assert_true(w.sent[WIRE_GRANT] > grants); /* by b, to the first want */
+    DONE(&w, 1, first);
+    if (world_mode == BATON_MODE_PUSH) { /* which is over only when its last repetition is answered: b was written */
+        assert_int_equal(world_wrong(&w, 1, 4, 0, 1, 8), 0);
+        DONE(&w, 0, b);
+    } else {
+        assert_int_equal(world_wrong(&w, 1, 3, 0, 1, 8), 0);
+        assert_null(world_event(&w, 0, b));
+        DONE_AFTER(&w, 1, world_want(&w, 1, "P", "key", 0, 1, 8, 5000), 500 * MS);
+        assert_int_equal(world_wrong(&w, 1, 4, 0, 1, 8), 0);
+        DONE(&w, 0, b);
+    }
+    world_fini(&w);
+}
+
 /* One rank has one want of a key from an engine at a time: an offer serves it once. */
 static void test_two_wants_of_one_key(void **state)
 {
@@ -329,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_old_end_meets_the_next_offer),
         cmocka_unit_test(test_an_old_end_meets_a_bound_seat),
+        cmocka_unit_test(test_a_repeated_want_meets_the_next_offer),
         cmocka_unit_test(test_two_wants_of_one_key),
         cmocka_unit_test(test_a_release_lasts_as_long_as_its_want),
         cmocka_unit_test(test_a_release_by_ticket_outlives_the_tombstone),

@@ -127,6 +127,14 @@ extern baton_mode_t world_mode;
 
 #define DONE(w, rank, id) ENDED(w, rank, id, BATON_STATUS_DONE, 0)
 
+/** Lets time pass until `until_ns`; then the call has ended well. */
+#define DONE_AFTER(w, rank, id, until_ns)                                                                              \
+    do {                                                                                                               \
+        baton_id_t after_ = (id);                                                                                      \
+        world_run(w, until_ns);                                                                                        \
+        DONE(w, rank, after_);                                                                                         \
+    } while (0)
+
 /** Runs a group of tests with pulls, then with pushes: main's return value. */
 #define WORLD_BOTH_MODES(tests)                                                                                        \
     (cmocka_run_group_tests_name("pull", tests, world_pulls, NULL) +                                                   \
