@@ -295,7 +295,7 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     }
     if (!c->is_want && c->status == BATON_STATUS_DONE)
         check_offer_done(s, c);
-    if (storm_chance(s, 150))
+    if (storm_chance(s, s->tangled ? 800 : 150))
         storm_again(s, c);
     if (!c->quarantined)
         give_back(s, c);

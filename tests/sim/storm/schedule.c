@@ -47,21 +47,22 @@ static void draw_settings(struct storm *s)
     set->leg_bytes = between(s, 64, 1024);
     set->inflight_bytes = between(s, 64, 512);
     set->report_early = storm_below(s, 2);
-    set->checksum = storm_chance(s, 250);
+    set->checksum = storm_chance(s, s->tangled ? 400 : 250);
 }
 
 static void draw_character(struct storm *s)
 {
-    s->num_keys = 1 + storm_below(s, STORM_KEYS_MAX);
+    s->tangled = storm_chance(s, 400);
+    s->num_keys = s->tangled ? 1 : 1 + storm_below(s, STORM_KEYS_MAX);
     s->calm = storm_chance(s, 300);
     s->passive = storm_chance(s, 500);
     s->local_puts = storm_chance(s, 500);
     s->death = (enum storm_death)storm_below(s, 3);
-    s->loss = s->calm || storm_chance(s, 600) ? 0 : 1 + storm_below(s, 80);
+    s->loss = s->calm || storm_chance(s, s->tangled ? 300 : 600) ? 0 : 1 + storm_below(s, s->tangled ? 250 : 80);
     s->twice = storm_chance(s, 500) ? 0 : storm_below(s, 200);
-    s->bad_cards = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, 300);
+    s->bad_cards = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, s->tangled ? 800 : 300);
     s->spoilt = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, 20);
-    s->slow_ns = (20 + storm_below(s, s->calm ? 500 : 4000)) * STORM_US;
+    s->slow_ns = (20 + storm_below(s, s->calm ? 500 : s->tangled ? 12000 : 4000)) * STORM_US;
 }
 
 static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, uint32_t index, uint32_t engine,
@@ -133,6 +134,8 @@ void storm_build(struct storm *s)
     uint8_t rows[STORM_RANKS_MAX * WIRE_ROW_BYTES];
     uint32_t nodes, rank = 0, tp_most = storm_chance(s, 20) ? 8 : storm_chance(s, 200) ? 4 : 2;
     draw_character(s);
+    if (s->tangled)
+        tp_most = 1 + storm_below(s, 2);
     draw_settings(s);
     s->num_engines = tp_most == 8 ? 8 : 2 + storm_below(s, 3);
     uint32_t heads_total = storm_chance(s, 400) ? 1 : 1u << storm_below(s, 4), block_tokens = 1 + storm_below(s, 3);
@@ -269,12 +272,17 @@ void storm_again(struct storm *s, const struct storm_call *former)
                                .mode = storm_chance(s, 500) ? BATON_MODE_PUSH : BATON_MODE_PULL,
                                .seats = 1,
                                .seat = {DIRECTORY_NONE}};
-    storm_later(s, moment(s, s->now, 1 + s->slow_ns / STORM_US), &again);
+    if (former->is_want && storm_chance(s, 250))
+        again.tokens = 0;                   /* it holds all by now: the producer is released */
+    if (s->now < 3 * ACTIONS_MS * STORM_MS) /* calls have an end */
+        storm_later(s, moment(s, s->now, 1 + s->slow_ns / STORM_US), &again);
 }
 
 void storm_schedule(struct storm *s)
 {
-    uint32_t requests = 2 + storm_below(s, 6), cancels = storm_chance(s, 600) ? storm_below(s, 16) : 0;
+    uint32_t requests = 2 + storm_below(s, 6), cancels = s->tangled             ? storm_below(s, 48)
+                                                         : storm_chance(s, 600) ? storm_below(s, 16)
+                                                                                : 0;
     for (uint32_t i = 0; i < requests; i++)
         draw_request(s);
     for (uint32_t i = 0; i < cancels; i++)

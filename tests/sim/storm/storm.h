@@ -77,6 +77,7 @@ struct storm {
 
     /* what this seed is like */
     bool calm;       /* nothing is lost, stopped or crashed: every deadline is kept */
+    bool tangled;    /* one key, offered and wanted again and again: words of former calls meet later ones */
     bool passive;    /* one-sided operations need nothing of the rank they are done on, as by RDMA */
     bool local_puts; /* a put's completion says nothing of the other side */
     enum storm_death death;
