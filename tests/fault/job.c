@@ -330,7 +330,6 @@ int main(int argc, char **argv)
     if (held > 0)
         fprintf(stderr, "rank %d: %u slots stay in quarantine\n", job.rank, held);
     job.lost_good += held;
-    job.lost_good += job.contained && job.done == 0; /* something must have been moved before */
     baton_stats_t stats;
     baton_stats(job.baton, &stats);
     printf("rank %d: %u done, %u failed, %u expired; %u wrong, %u late, %u lost without need; %u lost peers%s\n",
