@@ -52,7 +52,7 @@ static void draw_settings(struct storm *s)
 
 static void draw_character(struct storm *s)
 {
-    s->tangled = storm_chance(s, 400);
+    s->tangled = storm_chance(s, 600);
     s->num_keys = s->tangled ? 1 : 1 + storm_below(s, STORM_KEYS_MAX);
     s->calm = storm_chance(s, 300);
     s->passive = storm_chance(s, 500);
