@@ -195,11 +195,21 @@ BATON_API void baton_exit(int status) __attribute__((noreturn));
  *
  *   address = base + O + b * S.block + plane * S.plane + (head - head_first) * S.head + (token - t0) * S.token
  *                      + channel * S.channel
+ *
+ * Two engines may cut the same model differently: heads over another number of ranks, layers over other stages, tokens
+ * into blocks of another size, each with strides of its own. Tensors meet by name.
+ *
+ * Where a model's tensors are not all alike, they belong to GROUPS and SPLITS. A group is a set of tensors with one
+ * block table (the KV-cache groups of a hybrid model): full attention, a sliding window, or a recurrent state. A split
+ * is a way of cutting heads over the ranks: KV heads over TP ranks, say, beside a latent that every rank holds whole
+ * (MLA), or the heads of a state. Group 0 and split 0 are the ones that a tensor of zeros belongs to.
  */
 
 #define BATON_NAME_MAX 64     /* bytes of a tensor's or model's name, NUL included */
 #define BATON_DTYPE_MAX 16    /* bytes of a dtype's name, NUL included */
 #define BATON_TENSORS_MAX 512 /* tensors of one rank's cache */
+#define BATON_GROUPS_MAX 8    /* groups of one cache */
+#define BATON_SPLITS_MAX 4    /* splits of one cache */
 
 /** Bytes between neighbours in each direction. */
 typedef struct baton_strides {
@@ -212,7 +222,31 @@ typedef struct baton_tensor {
     uint32_t region;           /**< index of the region that holds it: 0 with baton_cache_create */
     uint64_t offset;           /**< bytes from the region's base to its first element */
     baton_strides_t stride;
+    uint32_t group, split; /**< indices into the geometry's groups and splits */
+    uint32_t planes, head_size,
+        elem_bytes; /**< its own, where they are not the geometry's; else 0. Of any tensor, planes
+                                                 may be more than 2: a state's positions, say */
 } baton_tensor_t;
+
+typedef enum baton_kind {
+    BATON_KIND_FULL = 0,   /**< every token has its entry */
+    BATON_KIND_WINDOW = 1, /**< only the last window_tokens tokens of a request are needed */
+    BATON_KIND_STATE =
+        2 /**< one entry a request, whatever its tokens: block_tokens is 1, and the table has one block */
+} baton_kind_t;
+
+/** Tensors that share a block table. */
+typedef struct baton_group {
+    baton_kind_t kind;
+    uint32_t block_tokens;  /**< tokens a block holds */
+    uint32_t num_blocks;    /**< block ids are 0 .. num_blocks - 1 */
+    uint32_t window_tokens; /**< BATON_KIND_WINDOW: equal on both sides; else 0 */
+} baton_group_t;
+
+/** Heads of the model, equal on both sides; and those that this rank holds. Latents have one head. */
+typedef struct baton_split {
+    uint32_t heads_total, head_first, head_count;
+} baton_split_t;
 
 /**
  * What one rank's cache holds, and where. The tensors are copied by the calls that take a geometry. One block of all
@@ -230,7 +264,13 @@ typedef struct baton_geometry {
     uint32_t layers_total, layer_first, layer_count; /**< layers of the model; those that this rank holds */
     uint32_t num_tensors;
     const baton_tensor_t *tensors;
-    uint64_t bytes; /**< size of the memory that the tensors lie in (region 0) */
+    uint64_t bytes;              /**< size of the memory that the tensors lie in (region 0) */
+    uint32_t num_groups;         /**< 0: one, of full attention, with block_tokens and num_blocks above */
+    const baton_group_t *groups; /**< else block_tokens and num_blocks above are those of groups[0] */
+    uint32_t num_splits;         /**< 0: one, with the heads above */
+    const baton_split_t
+        *splits; /**< else the heads above are those of splits[0]. Of splits behind the first, heads_total is
+                                     at most 65535 */
 } baton_geometry_t;
 
 /** The usual layouts: one of each group, or-ed. The first of each group is the default. */
@@ -295,6 +335,15 @@ typedef struct baton_ticket {
     uint64_t incarnation, serial;
 } baton_ticket_t;
 
+/** The block table of one group: blocks[i] holds tokens [first_token + i * block_tokens, ... + block_tokens). */
+typedef struct baton_table {
+    const uint32_t *blocks;
+    uint32_t num_blocks;
+    uint32_t
+        first_token; /**< a multiple of the group's block_tokens: what lies before has no block here, such as what a
+                               window has left behind, or a prefix that is not to be moved. 0 for a state */
+} baton_table_t;
+
 typedef struct baton_offer_params {
     const char *key;        /**< chosen outside, 1..63 bytes, unique within the engine while the offer lives */
     const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
@@ -310,6 +359,9 @@ typedef struct baton_offer_params {
     void *user;           /**< handed back in the event */
     const char *base_key; /**< what offer and want meet by, where the two sides call the request by different keys (say,
                                a suffix of their own); events still carry `key`. NULL: the key itself */
+    const baton_table_t
+        *tables; /**< one a group, num_tables of them, instead of `blocks`; each reaches to num_tokens */
+    uint32_t num_tables;
 } baton_offer_params_t;
 
 /**
@@ -342,6 +394,9 @@ typedef struct baton_want_params {
     const uint32_t *blocks; /**< where tokens go: block i takes tokens [i * block_tokens, (i+1) * block_tokens) */
     uint32_t num_blocks;
     uint32_t num_tokens; /**< the first num_tokens of the request; 0: nothing is needed, the producer is released */
+    uint32_t
+        held_tokens; /**< leading tokens that are here already (a prefix that was reused): they are not moved. If that
+                               is all of them, nothing is, and the producer is released */
     uint32_t timeout_ms; /**< 0: BATON_WANT_MS */
     baton_mode_t mode;
     const baton_ticket_t *tickets; /**< at most one per producer rank; ranks without one match by key alone */
@@ -349,6 +404,9 @@ typedef struct baton_want_params {
     uint32_t flags;       /**< 0 */
     void *user;           /**< handed back in the event */
     const char *base_key; /**< as with an offer. Keys meet exactly: no part of one is ever guessed at */
+    const baton_table_t
+        *tables; /**< as with an offer; what lies before held_tokens, or before a window, need have no block */
+    uint32_t num_tables;
 } baton_want_params_t;
 
 /**

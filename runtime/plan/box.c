@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * box: intersections, and which rank serves which part. The consumer's box is cut along every boundary of a member's
- * box into a grid of cells that each member holds whole or not at all; each cell goes to one member; equal neighbours
- * are joined to rectangles again.
+ * box: intersections, and which rank serves which part. Split by split, the consumer's box is cut along every boundary
+ * of a member's box into a grid of cells that each member holds whole or not at all; each cell goes to one member; equal
+ * neighbours are joined to rectangles again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +23,40 @@ static bool range_intersect(uint32_t a, uint32_t na, uint32_t b, uint32_t nb, ui
 
 bool box_intersect(const struct plan_box *a, const struct plan_box *b, struct plan_box *out)
 {
-    struct plan_box box;
-    if (!range_intersect(a->layer_first, a->layer_count, b->layer_first, b->layer_count, &box.layer_first,
+    struct plan_box box = {.split = a->split};
+    if (a->split != b->split ||
+        !range_intersect(a->layer_first, a->layer_count, b->layer_first, b->layer_count, &box.layer_first,
                          &box.layer_count) ||
         !range_intersect(a->head_first, a->head_count, b->head_first, b->head_count, &box.head_first, &box.head_count))
         return false;
     *out = box;
     return true;
+}
+
+bool plan_members_share(const struct plan_member *a, const struct plan_member *b)
+{
+    struct plan_box common;
+    for (uint32_t i = 0; i < a->num_boxes && i < b->num_boxes; i++)
+        if (box_intersect(&a->box[i], &b->box[i], &common))
+            return true;
+    return false;
+}
+
+bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
+{
+    struct plan_box common;
+    return box->split < m->num_boxes && box_intersect(&m->box[box->split], box, &common) &&
+           memcmp(&common, box, sizeof common) == 0;
+}
+
+uint32_t plan_boxes(const baton_geometry_t *g, struct plan_box out[BATON_SPLITS_MAX])
+{
+    uint32_t n = geometry_num_splits(g);
+    for (uint32_t i = 0; i < n; i++) {
+        baton_split_t s = geometry_split(g, i);
+        out[i] = (struct plan_box){g->layer_first, g->layer_count, s.head_first, s.head_count, i};
+    }
+    return n;
 }
 
 /* ---- the grid ---------------------------------------------------------------------------------------------------- */
@@ -40,6 +67,7 @@ struct candidate {
 };
 
 struct grid {
+    uint32_t split;
     uint32_t num_layers, num_heads; /* cells in each direction */
     uint32_t *layer, *head;         /* boundaries: one more than cells */
     uint32_t *owner;                /* candidate by cell, layers outer */
@@ -141,13 +169,17 @@ static struct plan_box take(struct grid *g, uint32_t who, uint32_t l, uint32_t h
         for (uint32_t k = h; whole && k < h_end; k++)
             whole = g->owner[(size_t)l_end * g->num_heads + k] == who;
     }
-    return (struct plan_box){g->layer[l], g->layer[l_end] - g->layer[l], g->head[h], g->head[h_end] - g->head[h]};
+    return (struct plan_box){.layer_first = g->layer[l],
+                             .layer_count = g->layer[l_end] - g->layer[l],
+                             .head_first = g->head[h],
+                             .head_count = g->head[h_end] - g->head[h],
+                             .split = g->split};
 }
 
-static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct plan_source *out, uint32_t max,
-                   struct plan_why *why)
+/* Adds the parts of a split behind the `count` that are there; returns their number then. */
+static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct plan_source *out, uint32_t count,
+                   uint32_t max, struct plan_why *why)
 {
-    uint32_t count = 0;
     for (uint32_t who = 0; who < n; who++)
         for (uint32_t l = 0; l < g->num_layers; l++)
             for (uint32_t h = 0; h < g->num_heads; h++) {
@@ -162,34 +194,58 @@ static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct
     return (int)count;
 }
 
-int plan_sources(const struct plan_member *me, uint32_t me_index, const struct plan_member *members, uint32_t n,
-                 struct plan_source *out, uint32_t max, struct plan_why *why)
+/* Serves one of my boxes; likewise. `c` has room for all members. */
+static int serve(const struct plan_member *me, const struct plan_box *box, uint32_t turn,
+                 const struct plan_member *members, uint32_t n, struct candidate *c, struct plan_source *out,
+                 uint32_t count, uint32_t max, struct plan_why *why)
 {
-    if (me->box.layer_count == 0 || me->box.head_count == 0)
-        return 0;
-    struct candidate *c = malloc((n ? n : 1) * sizeof *c);
-    struct grid g = {0};
+    struct grid g = {.split = box->split};
     uint32_t num = 0;
-    if (c == NULL)
-        return BATON_ENOMEM;
     for (uint32_t i = 0; i < n; i++)
-        if (box_intersect(&me->box, &members[i].box, &c[num].box)) {
+        if (box->split < members[i].num_boxes && box_intersect(box, &members[i].box[box->split], &c[num].box)) {
             c[num].member = i;
             c[num++].distance = distance(me, &members[i]);
         }
-    int rc = grid_init(&g, &me->box, c, num);
+    int rc = grid_init(&g, box, c, num);
     for (uint32_t l = 0; rc == 0 && l < g.num_layers; l++)
         for (uint32_t h = 0; rc == 0 && h < g.num_heads; h++) {
-            uint32_t who = choose(c, num, g.layer[l], g.head[h], me_index);
+            uint32_t who = choose(c, num, g.layer[l], g.head[h], turn);
             g.owner[(size_t)l * g.num_heads + h] = who;
             if (who == NOBODY) {
-                snprintf(why->text, sizeof why->text, "no rank holds layer %u, head %u", g.layer[l], g.head[h]);
+                snprintf(why->text, sizeof why->text, "no rank holds layer %u, head %u of split %u", g.layer[l],
+                         g.head[h], box->split);
                 rc = BATON_ESOURCE;
             }
         }
     if (rc == 0)
-        rc = collect(&g, c, num, out, max, why);
+        rc = collect(&g, c, num, out, count, max, why);
     grid_fini(&g);
-    free(c);
     return rc;
+}
+
+static int by_member(const void *a, const void *b)
+{
+    const struct plan_source *x = a, *y = b;
+    const uint32_t order[][2] = {{x->member, y->member},
+                                 {x->box.split, y->box.split},
+                                 {x->box.layer_first, y->box.layer_first},
+                                 {x->box.head_first, y->box.head_first}};
+    for (unsigned i = 0; i < sizeof order / sizeof order[0]; i++)
+        if (order[i][0] != order[i][1])
+            return order[i][0] < order[i][1] ? -1 : 1;
+    return 0;
+}
+
+int plan_sources(const struct plan_member *me, uint32_t me_index, const struct plan_member *members, uint32_t n,
+                 struct plan_source *out, uint32_t max, struct plan_why *why)
+{
+    struct candidate *c = malloc((n ? n : 1) * sizeof *c);
+    int count = c != NULL ? 0 : BATON_ENOMEM;
+    for (uint32_t i = 0; i < me->num_boxes && count >= 0; i++)
+        if (me->box[i].layer_count > 0 && me->box[i].head_count > 0)
+            count = serve(me, &me->box[i], me_index, members, n, c, out, (uint32_t)count, max, why);
+    free(c);
+    if (count > 0 && me->num_boxes > 1)
+        qsort(out, (size_t)count, sizeof *out, by_member);
+    return count;
 }

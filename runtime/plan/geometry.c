@@ -18,30 +18,54 @@ static int why_set(struct plan_why *why, int error, const char *field, uint64_t 
     return error;
 }
 
+/* ---- what may be left out ---------------------------------------------------------------------------------------- */
+
+uint32_t geometry_num_groups(const baton_geometry_t *g)
+{
+    return g->num_groups > 0 ? g->num_groups : 1;
+}
+
+baton_group_t geometry_group(const baton_geometry_t *g, uint32_t group)
+{
+    if (g->num_groups > 0)
+        return g->groups[group];
+    return (baton_group_t){.kind = BATON_KIND_FULL, .block_tokens = g->block_tokens, .num_blocks = g->num_blocks};
+}
+
+uint32_t geometry_num_splits(const baton_geometry_t *g)
+{
+    return g->num_splits > 0 ? g->num_splits : 1;
+}
+
+baton_split_t geometry_split(const baton_geometry_t *g, uint32_t split)
+{
+    return g->num_splits > 0 ? g->splits[split] : (baton_split_t){g->heads_total, g->head_first, g->head_count};
+}
+
+struct plan_extent geometry_extent(const baton_geometry_t *g, const baton_tensor_t *t)
+{
+    return (struct plan_extent){.group = geometry_group(g, t->group),
+                                .split = geometry_split(g, t->split),
+                                .planes = t->planes > 0 ? t->planes : g->planes,
+                                .head_size = t->head_size > 0 ? t->head_size : g->head_size,
+                                .elem_bytes = t->elem_bytes > 0 ? t->elem_bytes : g->elem_bytes};
+}
+
 /* ---- one cache --------------------------------------------------------------------------------------------------- */
 
-struct extent {
+struct direction {
     uint64_t count;
     int64_t stride;
 };
 
-static void extents_of(const baton_geometry_t *g, const baton_strides_t *s, struct extent out[5])
-{
-    out[0] = (struct extent){g->num_blocks, s->block};
-    out[1] = (struct extent){g->planes, s->plane};
-    out[2] = (struct extent){g->head_count, s->head};
-    out[3] = (struct extent){g->block_tokens, s->token};
-    out[4] = (struct extent){g->head_size, s->channel};
-}
-
 /* Small arrays: insertion sort, smallest stride first. */
-static void sort_extents(struct extent *e, unsigned n)
+static void sort_directions(struct direction *d, unsigned n)
 {
     for (unsigned i = 1; i < n; i++)
-        for (unsigned k = i; k > 0 && e[k].stride < e[k - 1].stride; k--) {
-            struct extent swap = e[k];
-            e[k] = e[k - 1];
-            e[k - 1] = swap;
+        for (unsigned k = i; k > 0 && d[k].stride < d[k - 1].stride; k--) {
+            struct direction swap = d[k];
+            d[k] = d[k - 1];
+            d[k - 1] = swap;
         }
 }
 
@@ -49,40 +73,92 @@ static void sort_extents(struct extent *e, unsigned n)
  * The bytes from a tensor's first element to behind its last, or 0 where it has no sense: a negative stride, an
  * overflow, or entries that could overlap. Each direction must step over all that lies within it.
  */
-static uint64_t span_of(const baton_geometry_t *g, const baton_strides_t *s)
+static uint64_t span_of(const struct plan_extent *x, const baton_strides_t *s)
 {
-    struct extent e[5];
-    uint64_t span = g->elem_bytes;
-    extents_of(g, s, e);
-    sort_extents(e, 5);
-    for (unsigned i = 0; i < 5; i++) {
+    struct direction d[] = {{x->group.num_blocks, s->block},
+                            {x->planes, s->plane},
+                            {x->split.head_count, s->head},
+                            {x->group.block_tokens, s->token},
+                            {x->head_size, s->channel}};
+    const unsigned n = sizeof d / sizeof d[0];
+    uint64_t span = x->elem_bytes;
+    sort_directions(d, n);
+    for (unsigned i = 0; i < n; i++) {
         uint64_t reach;
-        if (e[i].count == 1)
+        if (d[i].count == 1)
             continue;
-        if (e[i].stride < 0 || (uint64_t)e[i].stride < span ||
-            __builtin_mul_overflow(e[i].count - 1, (uint64_t)e[i].stride, &reach) ||
+        if (d[i].stride < 0 || (uint64_t)d[i].stride < span ||
+            __builtin_mul_overflow(d[i].count - 1, (uint64_t)d[i].stride, &reach) ||
             __builtin_add_overflow(span, reach, &span) || span > BYTES_MOST)
             return 0;
     }
     return span;
 }
 
-/* Copy programs count in 32 bits, and merged loops may count all of one block's elements over all tensors. */
-static bool block_is_countable(const baton_geometry_t *g)
+/* Elements of one block. False: more than 64 bits count. */
+static bool count_elements(const struct plan_extent *x, uint64_t *out)
 {
-    uint64_t elements = g->num_tensors;
-    const uint32_t counts[] = {g->planes, g->head_count, g->block_tokens, g->head_size};
+    const uint32_t counts[] = {x->planes, x->split.head_count, x->group.block_tokens, x->head_size};
+    uint64_t elements = 1;
     for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (__builtin_mul_overflow(elements, (uint64_t)counts[i], &elements))
             return false;
-    return elements <= UINT32_MAX;
+    *out = elements;
+    return true;
+}
+
+static bool bytes_are_good(uint32_t elem_bytes)
+{
+    return elem_bytes == 1 || elem_bytes == 2 || elem_bytes == 4 || elem_bytes == 8;
+}
+
+static bool split_is_good(const baton_split_t *s)
+{
+    return s->head_first <= s->heads_total && s->head_count <= s->heads_total - s->head_first;
+}
+
+static int check_splits(const baton_geometry_t *g, struct plan_why *why)
+{
+    const baton_split_t *first = g->splits;
+    if (g->num_splits > BATON_SPLITS_MAX || (g->num_splits > 0 && first == NULL))
+        return why_set(why, BATON_EINVAL, "num_splits", g->num_splits, "must be 0 to 4, with splits");
+    if (g->num_splits > 0 && (first->heads_total != g->heads_total || first->head_first != g->head_first ||
+                              first->head_count != g->head_count))
+        return why_set(why, BATON_EINVAL, "split", 0, "its heads must be those of the geometry itself");
+    for (uint32_t i = 0; i < g->num_splits; i++) {
+        const baton_split_t *s = &g->splits[i];
+        if (!split_is_good(s) || (i > 0 && s->heads_total > UINT16_MAX))
+            return why_set(why, BATON_EINVAL, "split", i, "heads must lie within heads_total");
+    }
+    return 0;
+}
+
+static int check_groups(const baton_geometry_t *g, struct plan_why *why)
+{
+    const baton_group_t *first = g->groups;
+    if (g->num_groups > BATON_GROUPS_MAX || (g->num_groups > 0 && first == NULL))
+        return why_set(why, BATON_EINVAL, "num_groups", g->num_groups, "must be 0 to 8, with groups");
+    if (g->num_groups > 0 && (first->block_tokens != g->block_tokens || first->num_blocks != g->num_blocks))
+        return why_set(why, BATON_EINVAL, "group", 0, "its blocks must be those of the geometry itself");
+    for (uint32_t i = 0; i < g->num_groups; i++) {
+        const baton_group_t *x = &g->groups[i];
+        if (x->kind < BATON_KIND_FULL || x->kind > BATON_KIND_STATE)
+            return why_set(why, BATON_EINVAL, "group", i, "its kind is not known");
+        if (x->block_tokens == 0 || x->num_blocks == 0)
+            return why_set(why, BATON_EINVAL, "group", i, "block_tokens and num_blocks must not be 0");
+        if (x->kind == BATON_KIND_STATE && x->block_tokens != 1)
+            return why_set(why, BATON_EINVAL, "group", i, "a state's block_tokens must be 1");
+        if ((x->kind == BATON_KIND_WINDOW) != (x->window_tokens > 0))
+            return why_set(why, BATON_EINVAL, "group", i, "a window, and nothing else, has window_tokens");
+    }
+    return 0;
 }
 
 static int check_sizes(const baton_geometry_t *g, struct plan_why *why)
 {
     if (memchr(g->model, '\0', sizeof g->model) == NULL || memchr(g->dtype, '\0', sizeof g->dtype) == NULL)
         return why_set(why, BATON_EINVAL, "model or dtype", 0, "the name does not end");
-    if (g->elem_bytes != 1 && g->elem_bytes != 2 && g->elem_bytes != 4 && g->elem_bytes != 8)
+    if (!bytes_are_good(g->elem_bytes))
         return why_set(why, BATON_EINVAL, "elem_bytes", g->elem_bytes, "must be 1, 2, 4 or 8");
     if (g->planes != 1 && g->planes != 2)
         return why_set(why, BATON_EINVAL, "planes", g->planes, "must be 1 or 2");
@@ -92,22 +168,21 @@ static int check_sizes(const baton_geometry_t *g, struct plan_why *why)
         return why_set(why, BATON_EINVAL, "head_size", 0, "must not be 0");
     if (g->num_blocks == 0)
         return why_set(why, BATON_EINVAL, "num_blocks", 0, "must not be 0");
-    if (g->head_count == 0 || g->head_first > g->heads_total || g->head_count > g->heads_total - g->head_first)
+    if (g->head_count == 0 || !split_is_good(&(baton_split_t){g->heads_total, g->head_first, g->head_count}))
         return why_set(why, BATON_EINVAL, "head_count", g->head_count, "heads must lie within heads_total");
     if (g->layer_count == 0 || g->layer_first > g->layers_total || g->layer_count > g->layers_total - g->layer_first)
         return why_set(why, BATON_EINVAL, "layer_count", g->layer_count, "layers must lie within layers_total");
     if (g->num_tensors == 0 || g->num_tensors > BATON_TENSORS_MAX || g->tensors == NULL)
         return why_set(why, BATON_EINVAL, "num_tensors", g->num_tensors, "must be 1 to 512");
-    if (!block_is_countable(g))
-        return why_set(why, BATON_EINVAL, "block_tokens", g->block_tokens,
-                       "one block of all tensors must have less than 2^32 elements");
-    return 0;
+    int rc = check_splits(g, why);
+    return rc != 0 ? rc : check_groups(g, why);
 }
 
 static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *region_bytes, uint32_t num_regions,
-                        struct plan_why *why)
+                        uint64_t *elements, struct plan_why *why)
 {
     const baton_tensor_t *t = &g->tensors[i];
+    uint64_t own;
     if (t->name[0] == '\0' || memchr(t->name, '\0', sizeof t->name) == NULL)
         return why_set(why, BATON_EINVAL, "tensor", i, "its name is empty or does not end");
     for (uint32_t k = 0; k < i; k++)
@@ -117,7 +192,16 @@ static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *r
         return why_set(why, BATON_EINVAL, "tensor", i, "its layer is not one that this rank holds");
     if (t->region >= num_regions)
         return why_set(why, BATON_EINVAL, "tensor", i, "its region does not exist");
-    uint64_t span = span_of(g, &t->stride);
+    if (t->group >= geometry_num_groups(g) || t->split >= geometry_num_splits(g))
+        return why_set(why, BATON_EINVAL, "tensor", i, "its group or split does not exist");
+    struct plan_extent x = geometry_extent(g, t);
+    if (!bytes_are_good(x.elem_bytes) || x.split.head_count == 0)
+        return why_set(why, BATON_EINVAL, "tensor", i, "its elem_bytes are not 1, 2, 4 or 8, or it has no heads here");
+    /* copy programs count in 32 bits, and merged loops may count all of one block's elements over all tensors */
+    if (!count_elements(&x, &own) || own > UINT32_MAX || (*elements += own) > UINT32_MAX)
+        return why_set(why, BATON_EINVAL, "block_tokens", x.group.block_tokens,
+                       "one block of all tensors must have less than 2^32 elements");
+    uint64_t span = span_of(&x, &t->stride);
     if (span == 0)
         return why_set(why, BATON_EINVAL, "tensor", i, "its strides are negative, too large, or let entries overlap");
     if (t->offset > region_bytes[t->region] || span > region_bytes[t->region] - t->offset)
@@ -127,13 +211,20 @@ static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *r
 
 int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint32_t num_regions, struct plan_why *why)
 {
+    uint64_t elements = 0;
     int rc = check_sizes(g, why);
     for (uint32_t i = 0; rc == 0 && i < g->num_tensors; i++)
-        rc = check_tensor(g, i, region_bytes, num_regions, why);
+        rc = check_tensor(g, i, region_bytes, num_regions, &elements, why);
     return rc;
 }
 
 /* ---- two caches -------------------------------------------------------------------------------------------------- */
+
+static int differ(struct plan_why *why, const char *field, uint32_t a, uint32_t b)
+{
+    snprintf(why->text, sizeof why->text, "%s differs: %u and %u", field, a, b);
+    return BATON_EGEOMETRY;
+}
 
 int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct plan_why *why)
 {
@@ -141,9 +232,12 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
         const char *field;
         uint32_t a, b;
     } numbers[] = {
-        {"elem_bytes", a->elem_bytes, b->elem_bytes},       {"planes", a->planes, b->planes},
-        {"block_tokens", a->block_tokens, b->block_tokens}, {"head_size", a->head_size, b->head_size},
-        {"heads_total", a->heads_total, b->heads_total},    {"layers_total", a->layers_total, b->layers_total},
+        {"elem_bytes", a->elem_bytes, b->elem_bytes},
+        {"planes", a->planes, b->planes},
+        {"head_size", a->head_size, b->head_size},
+        {"heads_total", a->heads_total, b->heads_total},
+        {"layers_total", a->layers_total, b->layers_total},
+        {"num_splits", geometry_num_splits(a), geometry_num_splits(b)},
     };
     if (strcmp(a->model, b->model) != 0) {
         snprintf(why->text, sizeof why->text, "model differs: \"%.40s\" and \"%.40s\"", a->model, b->model);
@@ -154,11 +248,48 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
         return BATON_EGEOMETRY;
     }
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (numbers[i].a != numbers[i].b) {
-            snprintf(why->text, sizeof why->text, "%s differs: %u and %u", numbers[i].field, numbers[i].a,
-                     numbers[i].b);
-            return BATON_EGEOMETRY;
-        }
+        if (numbers[i].a != numbers[i].b)
+            return differ(why, numbers[i].field, numbers[i].a, numbers[i].b);
+    for (uint32_t i = 1; i < geometry_num_splits(a); i++) {
+        char field[32];
+        snprintf(field, sizeof field, "heads_total of split %u", i);
+        if (a->splits[i].heads_total != b->splits[i].heads_total)
+            return differ(why, field, a->splits[i].heads_total, b->splits[i].heads_total);
+    }
+    return 0;
+}
+
+/* ---- a request's tokens ------------------------------------------------------------------------------------------ */
+
+void plan_wanted(const baton_group_t *group, uint32_t held, uint32_t tokens, uint32_t *first, uint32_t *end)
+{
+    *first = held < tokens ? held : tokens;
+    *end = tokens;
+    if (group->kind == BATON_KIND_STATE) {
+        *end = *first < tokens;
+        *first = 0;
+    } else if (group->kind == BATON_KIND_WINDOW && tokens - *first > group->window_tokens) {
+        *first = tokens - group->window_tokens;
+    }
+}
+
+int plan_table_check(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
+                     struct plan_why *why)
+{
+    uint64_t reach = (uint64_t)table->num_blocks * group->block_tokens + table->first_token;
+    if (table->first_token % group->block_tokens != 0)
+        return why_set(why, BATON_EINVAL, "first_token", table->first_token, "it lies within a block");
+    if (first == end)
+        return 0;
+    if (first < table->first_token)
+        return why_set(why, BATON_ETOKENS, "first_token", table->first_token, "earlier tokens are needed");
+    if (end > reach)
+        return why_set(why, BATON_ETOKENS, "num_blocks", table->num_blocks, "the tokens do not fit");
+    uint32_t from = (first - table->first_token) / group->block_tokens;
+    uint32_t last = (end - 1 - table->first_token) / group->block_tokens;
+    for (uint32_t i = from; i <= last; i++)
+        if (table->blocks[i] >= group->num_blocks)
+            return why_set(why, BATON_EBLOCK, "a block id", table->blocks[i], "the cache has fewer blocks");
     return 0;
 }
 

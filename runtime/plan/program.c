@@ -2,7 +2,8 @@
 /*
  * program: copy programs out of strides. A shape is the product of five directions (layer, plane, head, token,
  * channel), each with a count and a stride on both sides; a program is a shape with its directions ordered, those of
- * one step dropped and neighbours merged. Shapes are kept unmerged too, for the last, partly filled block.
+ * one step dropped and neighbours merged. Each shape has two: for as many tokens as the smaller of the two sides' blocks
+ * has, which merge with what lies around them, and for fewer, whose number is known only when they are walked.
  */
 #include "plan/program.h"
 
@@ -12,58 +13,81 @@
 
 /* ---- merging ----------------------------------------------------------------------------------------------------- */
 
+struct ordered {
+    struct plan_loop loop;
+    bool is_tokens; /* of a number that is not known yet: nothing merges over it */
+};
+
 /* Outermost first: by the destination's stride, so that writes run forward. */
-static unsigned ordered(const struct shape *s, uint32_t tokens, struct plan_loop out[SHAPE_DIRECTIONS])
+static unsigned order(const struct shape *s, bool part, struct ordered out[SHAPE_DIRECTIONS])
 {
     unsigned n = 0;
     for (unsigned i = 0; i < SHAPE_DIRECTIONS; i++) {
-        struct plan_loop l = s->direction[i];
-        if (i == SHAPE_TOKEN)
-            l.count = tokens;
+        const struct plan_loop l = s->direction[i];
         if (l.count == 1)
             continue;
         unsigned at = n++;
-        for (; at > 0 && (out[at - 1].dst < l.dst || (out[at - 1].dst == l.dst && out[at - 1].src < l.src)); at--)
+        for (; at > 0 &&
+               (out[at - 1].loop.dst < l.dst || (out[at - 1].loop.dst == l.dst && out[at - 1].loop.src < l.src));
+             at--)
             out[at] = out[at - 1];
-        out[at] = l;
+        out[at] = (struct ordered){l, part && i == SHAPE_TOKEN};
     }
     return n;
 }
 
-void shape_program(const struct shape *s, uint32_t tokens, struct plan_program *out)
+/* Returns the tokens' loop, where there is one. */
+static int merge(const struct shape *s, bool part, struct plan_program *out)
 {
-    struct plan_loop loop[SHAPE_DIRECTIONS];
-    unsigned n = ordered(s, tokens, loop);
-    *out = (struct plan_program){.run = s->elem_bytes, .src_block = s->src_block, .dst_block = s->dst_block};
-    while (n > 0 && loop[n - 1].src == (int64_t)out->run && loop[n - 1].dst == (int64_t)out->run)
-        out->run *= loop[--n].count;
-    for (unsigned i = 0; i < n; i++) {
-        struct plan_loop *outer = out->num_loops > 0 ? &out->loop[out->num_loops - 1] : NULL;
-        if (outer != NULL && outer->src == loop[i].src * loop[i].count && outer->dst == loop[i].dst * loop[i].count)
-            *outer = (struct plan_loop){outer->count * loop[i].count, loop[i].src, loop[i].dst};
-        else
-            out->loop[out->num_loops++] = loop[i];
+    struct ordered loop[SHAPE_DIRECTIONS];
+    unsigned n = order(s, part, loop);
+    int tokens = -1;
+    bool ends = false;
+    *out = (struct plan_program){.run = s->elem_bytes};
+    while (n > 0 && !ends && loop[n - 1].loop.src == (int64_t)out->run && loop[n - 1].loop.dst == (int64_t)out->run) {
+        ends = loop[--n].is_tokens; /* its run is as long as they are many */
+        out->run *= ends ? 1 : loop[n].loop.count;
     }
-    out->unit_bytes = out->run;
-    for (unsigned i = 0; i < out->num_loops; i++)
-        out->unit_bytes *= out->loop[i].count;
+    for (unsigned i = 0; i < n; i++) {
+        const struct plan_loop *l = &loop[i].loop;
+        struct plan_loop *outer = out->num_loops > 0 ? &out->loop[out->num_loops - 1] : NULL;
+        bool apart = loop[i].is_tokens || (tokens >= 0 && (unsigned)tokens + 1 == out->num_loops);
+        if (outer != NULL && !apart && outer->src == l->src * l->count && outer->dst == l->dst * l->count) {
+            *outer = (struct plan_loop){outer->count * l->count, l->src, l->dst};
+        } else {
+            if (loop[i].is_tokens)
+                tokens = (int)out->num_loops;
+            out->loop[out->num_loops++] = *l;
+        }
+    }
+    return tokens;
+}
+
+static void shape_merge(struct shape *s)
+{
+    s->token_bytes = s->elem_bytes;
+    for (unsigned i = 0; i < SHAPE_DIRECTIONS; i++)
+        s->token_bytes *= i == SHAPE_TOKEN ? 1 : s->direction[i].count;
+    merge(s, false, &s->whole);
+    s->part_loop = merge(s, true, &s->part);
 }
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
 
-static struct shape shape_of(const baton_geometry_t *g, const baton_tensor_t *src, const baton_tensor_t *dst,
-                             uint32_t heads)
+static struct shape shape_of(const struct plan_extent *src, const struct plan_extent *dst, const baton_strides_t *a,
+                             const baton_strides_t *b, uint32_t heads)
 {
-    const baton_strides_t *a = &src->stride, *b = &dst->stride;
+    uint32_t least =
+        src->group.block_tokens < dst->group.block_tokens ? src->group.block_tokens : dst->group.block_tokens;
     return (struct shape){
-        .elem_bytes = g->elem_bytes,
+        .elem_bytes = dst->elem_bytes,
         .src_block = a->block,
         .dst_block = b->block,
         .direction = {[SHAPE_LAYER] = {1, 0, 0},
-                      [SHAPE_PLANE] = {g->planes, a->plane, b->plane},
+                      [SHAPE_PLANE] = {dst->planes, a->plane, b->plane},
                       [SHAPE_HEAD] = {heads, a->head, b->head},
-                      [SHAPE_TOKEN] = {g->block_tokens, a->token, b->token},
-                      [SHAPE_CHANNEL] = {g->head_size, a->channel, b->channel}},
+                      [SHAPE_TOKEN] = {least, a->token, b->token},
+                      [SHAPE_CHANNEL] = {dst->head_size, a->channel, b->channel}},
     };
 }
 
@@ -83,16 +107,30 @@ static bool shape_equal(const struct shape *a, const struct shape *b)
 /* Index of the shape among the plan's, added if it is new; or BATON_EGEOMETRY. */
 static int shape_index(struct plan *p, const struct shape *s, struct plan_why *why)
 {
-    for (uint32_t i = 0; i < p->num_programs; i++)
+    for (uint32_t i = 0; i < p->num_shapes; i++)
         if (shape_equal(&p->shape[i], s))
             return (int)i;
-    if (p->num_programs == PLAN_PROGRAMS_MAX) {
+    if (p->num_shapes == PLAN_PROGRAMS_MAX) {
         snprintf(why->text, sizeof why->text, "the tensors have more than %d different shapes", PLAN_PROGRAMS_MAX);
         return BATON_EGEOMETRY;
     }
-    p->shape[p->num_programs] = *s;
-    shape_program(s, p->block_tokens, &p->program[p->num_programs]);
-    return (int)p->num_programs++;
+    p->shape[p->num_shapes] = *s;
+    shape_merge(&p->shape[p->num_shapes]);
+    return (int)p->num_shapes++;
+}
+
+static int pair_index(struct plan *p, uint32_t src_index, uint32_t dst_index, const baton_group_t *src,
+                      const baton_group_t *dst, struct plan_why *why)
+{
+    for (uint32_t i = 0; i < p->num_pairs; i++)
+        if (p->pair[i].src_index == src_index && p->pair[i].dst_index == dst_index)
+            return (int)i;
+    if (p->num_pairs == PLAN_PAIRS_MAX) {
+        snprintf(why->text, sizeof why->text, "more than %d pairs of groups share tensors", PLAN_PAIRS_MAX);
+        return BATON_EGEOMETRY;
+    }
+    p->pair[p->num_pairs] = (struct pair){src_index, dst_index, *src, *dst};
+    return (int)p->num_pairs++;
 }
 
 /* By name; tensors are in the same order most often, so the search begins behind the last one found. */
@@ -108,21 +146,52 @@ static const baton_tensor_t *tensor_find(const baton_geometry_t *g, const char *
     return NULL;
 }
 
+static int tensors_match(const baton_tensor_t *from, const baton_tensor_t *to, const struct plan_extent *a,
+                         const struct plan_extent *b, struct plan_why *why)
+{
+    const struct {
+        const char *field;
+        uint32_t a, b;
+    } numbers[] = {
+        {"layer", from->layer, to->layer},
+        {"split", from->split, to->split},
+        {"planes", a->planes, b->planes},
+        {"head_size", a->head_size, b->head_size},
+        {"elem_bytes", a->elem_bytes, b->elem_bytes},
+        {"kind", a->group.kind, b->group.kind},
+        {"window_tokens", a->group.window_tokens, b->group.window_tokens},
+    };
+    for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].a != numbers[i].b) {
+            snprintf(why->text, sizeof why->text, "%s of tensor \"%.40s\" differs: %u and %u", numbers[i].field,
+                     to->name, numbers[i].a, numbers[i].b);
+            return BATON_EGEOMETRY;
+        }
+    return 0;
+}
+
 static int add_piece(struct plan *p, const baton_geometry_t *src, const baton_geometry_t *dst,
                      const baton_tensor_t *from, const baton_tensor_t *to, const struct plan_box *box,
                      struct plan_why *why)
 {
-    struct shape shape = shape_of(dst, from, to, box->head_count);
+    struct plan_extent a = geometry_extent(src, from), b = geometry_extent(dst, to);
+    int rc = tensors_match(from, to, &a, &b, why);
+    if (rc != 0)
+        return rc;
+    struct shape shape = shape_of(&a, &b, &from->stride, &to->stride, box->head_count);
     int program = shape_index(p, &shape, why);
-    if (program < 0)
-        return program;
+    int pair = program < 0 ? program : pair_index(p, from->group, to->group, &a.group, &b.group, why);
+    if (pair < 0)
+        return pair;
     p->piece[p->num_pieces++] = (struct plan_piece){
         .program = (uint32_t)program,
+        .pair = (uint32_t)pair,
         .src_region = from->region,
         .dst_region = to->region,
         .layer = to->layer,
-        .src_base = from->offset + (uint64_t)(box->head_first - src->head_first) * (uint64_t)from->stride.head,
-        .dst_base = to->offset + (uint64_t)(box->head_first - dst->head_first) * (uint64_t)to->stride.head};
+        .num_layers = 1,
+        .src_base = from->offset + (uint64_t)(box->head_first - a.split.head_first) * (uint64_t)from->stride.head,
+        .dst_base = to->offset + (uint64_t)(box->head_first - b.split.head_first) * (uint64_t)to->stride.head};
     return 0;
 }
 
@@ -133,11 +202,12 @@ static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_g
     for (uint32_t t = 0; t < dst->num_tensors; t++) {
         const baton_tensor_t *to = &dst->tensors[t], *from = NULL;
         for (uint32_t i = 0; i < num_boxes; i++) {
-            if (to->layer < boxes[i].layer_first || to->layer - boxes[i].layer_first >= boxes[i].layer_count)
+            if (boxes[i].split != to->split || to->layer < boxes[i].layer_first ||
+                to->layer - boxes[i].layer_first >= boxes[i].layer_count)
                 continue;
             if (from == NULL)
                 from = tensor_find(src, to->name, &hint);
-            if (from == NULL || from->layer != to->layer) {
+            if (from == NULL) {
                 snprintf(why->text, sizeof why->text, "tensor \"%.60s\" of layer %u is not in the producer's cache",
                          to->name, to->layer);
                 return BATON_EGEOMETRY;
@@ -159,23 +229,23 @@ static int fold_layers(struct plan *p, struct plan_why *why)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->num_pieces;) {
         struct plan_piece piece = p->piece[i];
-        const struct plan_program *program = &p->program[piece.program];
+        const struct plan_program *whole = &p->shape[piece.program].whole;
         uint32_t n = 1;
-        while (program->num_loops == 0 && i + n < p->num_pieces) {
+        for (; whole->num_loops == 0 && i + n < p->num_pieces; n++) {
             const struct plan_piece *next = &p->piece[i + n];
-            if (next->program != piece.program || next->src_region != piece.src_region ||
-                next->dst_region != piece.dst_region || next->src_base != piece.src_base + n * program->run ||
-                next->dst_base != piece.dst_base + n * program->run)
+            if (next->program != piece.program || next->pair != piece.pair || next->src_region != piece.src_region ||
+                next->dst_region != piece.dst_region || next->layer != piece.layer + n ||
+                next->src_base != piece.src_base + n * whole->run || next->dst_base != piece.dst_base + n * whole->run)
                 break;
-            n++;
         }
         if (n > 1) {
             struct shape shape = p->shape[piece.program];
-            shape.direction[SHAPE_LAYER] = (struct plan_loop){n, (int64_t)program->run, (int64_t)program->run};
+            shape.direction[SHAPE_LAYER] = (struct plan_loop){n, (int64_t)whole->run, (int64_t)whole->run};
             int folded = shape_index(p, &shape, why);
             if (folded < 0)
                 return folded;
             piece.program = (uint32_t)folded;
+            piece.num_layers = n;
         }
         p->piece[kept++] = piece;
         i += n;
@@ -184,30 +254,22 @@ static int fold_layers(struct plan *p, struct plan_why *why)
     return 0;
 }
 
-static int check_pair(const baton_geometry_t *src, const baton_geometry_t *dst, const struct plan_box *boxes,
-                      uint32_t num_boxes, struct plan_why *why)
+static int check_boxes(const baton_geometry_t *src, const baton_geometry_t *dst, const struct plan_box *boxes,
+                       uint32_t num_boxes, struct plan_why *why)
 {
-    const struct plan_box a = {src->layer_first, src->layer_count, src->head_first, src->head_count};
-    const struct plan_box b = {dst->layer_first, dst->layer_count, dst->head_first, dst->head_count};
-    if (src->block_tokens != dst->block_tokens) {
-        snprintf(why->text, sizeof why->text, "block_tokens differs: %u and %u", src->block_tokens, dst->block_tokens);
-        return BATON_EGEOMETRY;
-    }
-    for (uint32_t i = 0; i < num_boxes; i++) {
-        struct plan_box in_a, in_b;
-        if (!box_intersect(&boxes[i], &a, &in_a) || !box_intersect(&boxes[i], &b, &in_b) ||
-            memcmp(&in_a, &boxes[i], sizeof in_a) != 0 || memcmp(&in_b, &boxes[i], sizeof in_b) != 0) {
+    struct plan_member a = {.num_boxes = plan_boxes(src, a.box)}, b = {.num_boxes = plan_boxes(dst, b.box)};
+    for (uint32_t i = 0; i < num_boxes; i++)
+        if (!plan_member_covers(&a, &boxes[i]) || !plan_member_covers(&b, &boxes[i])) {
             snprintf(why->text, sizeof why->text, "layers or heads are not those that the directory told");
             return BATON_EGEOMETRY;
         }
-    }
     return 0;
 }
 
 int plan_compile(const baton_geometry_t *src, const baton_geometry_t *dst, const struct plan_box *boxes,
                  uint32_t num_boxes, struct plan **out, struct plan_why *why)
 {
-    int rc = check_pair(src, dst, boxes, num_boxes, why);
+    int rc = check_boxes(src, dst, boxes, num_boxes, why);
     if (rc != 0)
         return rc;
     struct plan *p = calloc(1, sizeof *p);
@@ -218,7 +280,6 @@ int plan_compile(const baton_geometry_t *src, const baton_geometry_t *dst, const
         plan_destroy(p);
         return BATON_ENOMEM;
     }
-    p->block_tokens = dst->block_tokens;
     rc = add_pieces(p, src, dst, boxes, num_boxes, why);
     if (rc == 0)
         rc = fold_layers(p, why);
@@ -248,7 +309,7 @@ uint32_t plan_num_pieces(const struct plan *p)
 
 uint32_t plan_num_programs(const struct plan *p)
 {
-    return p->num_programs;
+    return p->num_shapes;
 }
 
 const struct plan_piece *plan_piece_at(const struct plan *p, uint32_t i)
@@ -258,7 +319,12 @@ const struct plan_piece *plan_piece_at(const struct plan *p, uint32_t i)
 
 const struct plan_program *plan_program_at(const struct plan *p, uint32_t i)
 {
-    return &p->program[i];
+    return &p->shape[i].whole;
+}
+
+uint64_t plan_token_bytes(const struct plan *p, uint32_t piece)
+{
+    return p->shape[p->piece[piece].program].token_bytes;
 }
 
 size_t plan_footprint(const struct plan *p)
