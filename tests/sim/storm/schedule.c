@@ -38,7 +38,7 @@ static void draw_settings(struct storm *s)
     set->tombstone_ms = between(s, 5, 60);
     set->handshake_ms = between(s, 3, 20);
     set->backoff_ms = between(s, 1, 4);
-    set->resend_ms = between(s, 2, 10);
+    set->resend_ms = s->tangled ? between(s, 1, 4) : between(s, 2, 10);
     set->beat_ms = between(s, 2, 10);
     set->peer_ms = between(s, 20, 60);
     set->verdict_ms = between(s, 10, 80);
