@@ -344,6 +344,10 @@ typedef struct baton_table {
                                window has left behind, or a prefix that is not to be moved. 0 for a state */
 } baton_table_t;
 
+typedef enum baton_offer_flags {
+    BATON_OFFER_LAYERS = 1 /**< no layer is in place yet: baton_ready says which are, as prefill goes on */
+} baton_offer_flags_t;
+
 typedef struct baton_offer_params {
     const char *key;        /**< chosen outside, 1..63 bytes, unique within the engine while the offer lives */
     const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
@@ -355,7 +359,7 @@ typedef struct baton_offer_params {
     const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
     const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
     uint32_t num_attach;
-    uint32_t flags;       /**< 0 */
+    uint32_t flags;       /**< an or of baton_offer_flags_t */
     void *user;           /**< handed back in the event */
     const char *base_key; /**< what offer and want meet by, where the two sides call the request by different keys (say,
                                a suffix of their own); events still carry `key`. NULL: the key itself */
@@ -365,8 +369,8 @@ typedef struct baton_offer_params {
 } baton_offer_params_t;
 
 /**
- * Offers the blocks of a request. Their bytes must be in place (stores before this call are seen by the consumers) and
- * stay so until the offer's event. Returns in microseconds; the array is reusable at return. *ticket and *id may be
+ * Offers the blocks of a request. Their bytes must be in place (stores before this call are seen by the consumers; with
+ * BATON_OFFER_LAYERS, before the call of baton_ready that names their layer) and stay so until the offer's event. Returns in microseconds; the array is reusable at return. *ticket and *id may be
  * NULL. Any thread.
  * Ends in one event BATON_EVENT_OFFER: DONE once every rank of every seat acknowledged; EXPIRED; CANCELLED by either
  * side; FAILED (EEXIST: the key's former offer lives; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL;
@@ -379,7 +383,14 @@ BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_
 BATON_API int baton_append(baton_t *b, baton_id_t offer, const uint32_t *blocks, uint32_t num_blocks,
                            uint32_t num_tokens);
 
-/** Says that layers [layer_first, layer_first + layer_count) of an offer are in place. ENOSYS in this version. */
+/**
+ * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS are in place, so that they
+ * move while prefill goes on; those that this rank does not hold are of no account, and saying it twice does no harm.
+ * Consumers take layers in their order: what is ready before an earlier layer is waits for it. The offer is whole when
+ * all are ready; its time to live begins anew with each call. An offer that has ended takes it without a word. A prefill
+ * that fails cancels its offer. Any thread; returns in microseconds.
+ * Errors: EINVAL (an id never given, no layers, layers past the model's), EAGAIN, ESTATE, ESTALL, ENOMEM.
+ */
 BATON_API int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count);
 
 typedef enum baton_mode {

@@ -208,6 +208,7 @@ static void on_message(struct core *core, const struct port_event *e)
     case WIRE_WRITTEN:
     case WIRE_CLOSED:
     case WIRE_SUMS:
+    case WIRE_READY:
         leg_on_message(core, e->peer, &m);
         break;
     case WIRE_CHECK:
@@ -270,6 +271,9 @@ void core_submit(struct core *core, uint64_t now, struct core_submit *s)
     case CORE_CANCEL:
         if (!want_cancel(core, s->id))
             offer_cancel(core, s->id, BATON_ECANCELED);
+        break;
+    case CORE_READY:
+        offer_ready(core, s);
         break;
     }
     core_submit_free(s);

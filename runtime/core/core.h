@@ -38,7 +38,7 @@ void core_destroy(struct core *core);
 
 /* ---- what the engine submits ------------------------------------------------------------------------------------- */
 
-enum core_submit_kind { CORE_OFFER = 1, CORE_WANT, CORE_CANCEL };
+enum core_submit_kind { CORE_OFFER = 1, CORE_WANT, CORE_CANCEL, CORE_READY };
 
 /**
  * One submission: malloc'ed by the caller, owned by the core from core_submit on. Checked by the caller. It carries
@@ -57,6 +57,8 @@ struct core_submit {
     uint64_t serial;                     /* the ticket's */
     uint32_t num_seats;                  /* >= 1 */
     uint32_t seats[BATON_CONSUMERS_MAX]; /* engine index, or DIRECTORY_NONE: any */
+    bool in_layers;                      /* it begins without any; and then, of CORE_READY: */
+    uint32_t layer_first, layer_count;
     /* want */
     baton_mode_t mode; /* PULL or PUSH */
     uint32_t engine;   /* index */

@@ -67,7 +67,8 @@ static void send_want(struct core *core, struct leg *leg)
                              .slot = lease->slot,
                              .generation = lease->generation,
                              .table_offset = lease->table_offset,
-                             .numbers = wire_table_numbers(&s->tables)};
+                             .numbers = wire_table_numbers(&s->tables),
+                             .layers = true};
     memcpy(m.key, s->key, sizeof m.key);
     m.num_readers_bits = core->c.directory->engines[core->engine].num_ranks;
     memcpy(m.readers, leg->contact->readers, sizeof m.readers);
@@ -119,20 +120,40 @@ static int ask(struct core *core, struct leg *leg)
 
 /* ---- the answers ------------------------------------------------------------------------------------------------- */
 
+static bool awaits_layers(const struct leg *leg)
+{
+    return leg->state == LEG_MOVING && leg->mover.layer_end < UINT32_MAX;
+}
+
+static void on_ready(struct core *core, struct leg *leg, uint64_t generation, uint32_t layer_end)
+{
+    if (!awaits_layers(leg) || generation != leg->generation)
+        return;
+    resend_from_now(core, leg);
+    if (layer_end == UINT32_MAX)
+        timer_stop(&core->timers, &leg->resend);
+    mover_ready(core, &leg->mover, layer_end);
+}
+
 static void on_grant(struct core *core, struct leg *leg, const struct wire_message *m)
 {
     const struct core_submit *s = leg->want->submit;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
-    if (leg->state != LEG_ASKED)
+    if (leg->state != LEG_ASKED) {
+        if (!m->layers) /* granted once more, and whole by now */
+            on_ready(core, leg, m->generation, UINT32_MAX);
         return;
+    }
     leg->want->submit->event.wait_ns = core->now - s->submitted_ns;
     leg->generation = m->generation;
     if (is_push(leg)) {
         await(core, leg, LEG_AWAITED);
         return;
     }
-    timer_stop(&core->timers, &leg->resend);
+    if (!m->layers) /* else its READYs come with the answers to what is repeated */
+        timer_stop(&core->timers, &leg->resend);
     leg->state = LEG_MOVING;
+    leg->mover.layer_end = m->layers ? 0 : UINT32_MAX;
     int rc = mover_start(core, &leg->mover, &table, s->held_tokens, s->num_tokens, &s->tables);
     if (rc == BATON_EMESSAGE) {
         core->stats.messages_bad++;
@@ -200,7 +221,8 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
 
 static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
 {
-    bool expects = leg->state == LEG_ASKED || leg->state == LEG_AWAITED || (leg->state == LEG_STOPPING && is_push(leg));
+    bool expects = awaits_layers(leg) || leg->state == LEG_ASKED || leg->state == LEG_AWAITED ||
+                   (leg->state == LEG_STOPPING && is_push(leg));
     if (m->asks != leg->asks || !expects)
         return;                    /* asked again before, or over */
     if (m->error == BATON_EBUSY) { /* asked again soon: it answers, and room may come at any time */
@@ -231,6 +253,8 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
         on_nack(core, leg, m);
     else if (m->type == WIRE_SUMS)
         check_on_sums(core, leg, m);
+    else if (m->type == WIRE_READY)
+        on_ready(core, leg, m->generation, m->layer_end);
     else if (!is_push(leg))
         return; /* a pull waits for no word of the producer: it writes nothing here */
     else if (m->type == WIRE_WRITTEN)

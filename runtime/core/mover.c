@@ -3,7 +3,8 @@
  * mover: the bytes between one peer's cache and mine, in either direction.
  *
  *   TABLE   the peer's block table is read from its arena, under the lease that its message named
- *   MOVING  runs move, a chunk a turn; other movers have their turns between
+ *   MOVING  runs move, a chunk a turn; other movers have their turns between. Of an offer in layers those move that are
+ *           in place. One proof in the end is one for all: a generation never comes back
  *   PROOF   every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
  *   DRAINING a write that was stopped: until what was put is settled, so that nothing of it can land later
  *   ENDED   told, or stopped
@@ -53,6 +54,15 @@ int mover_start(struct core *core, struct mover *m, const struct peer_table *tab
     m->state = MOVER_TABLE;
     run_add(core, m);
     return 0;
+}
+
+void mover_ready(struct core *core, struct mover *m, uint32_t layer_end)
+{
+    if (layer_end <= m->layer_end)
+        return;
+    m->layer_end = layer_end;
+    if (m->state == MOVER_MOVING)
+        run_add(core, m);
 }
 
 /* ---- what happened ----------------------------------------------------------------------------------------------- */
@@ -189,10 +199,12 @@ static bool advance(struct core *core, struct mover *m)
     if (m->state == MOVER_MOVING) {
         bool others;
         uint64_t budget = budget_of(core, m, &others);
-        if (plan_at_end(&m->transfer, &m->cursor) || (budget == 0 && !others)) {
-            run_remove(core, m); /* its own completions bring it back */
+        uint64_t ahead = m->layer_end < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, m->layer_end) : UINT64_MAX;
+        if (ahead == 0 || plan_at_end(&m->transfer, &m->cursor) || (budget == 0 && !others)) {
+            run_remove(core, m); /* its own completions bring it back, or layers that become ready */
             return false;
         }
+        budget = least(budget, ahead);
         if (budget == 0)
             return false; /* others fill the process' limit: next step */
         struct port_leg part = {.peer = m->contact->peer,

@@ -84,6 +84,8 @@ static void seats_free(struct core *core, struct offer *o)
     }
     core->serving -= o->serving;
     o->num_seats = o->serving = 0;
+    free(o->ready);
+    o->ready = NULL;
 }
 
 static void offer_destroy(struct core *core, struct offer *o)
@@ -321,6 +323,13 @@ static void nack(struct core *core, const struct waiter *w, int error, const cha
     core_send(core, w->peer, &m);
 }
 
+static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, uint64_t want)
+{
+    struct wire_message m = {
+        .type = WIRE_READY, .want = want, .generation = o->lease.generation, .layer_end = o->layer_end};
+    core_send(core, peer, &m);
+}
+
 static void grant(struct core *core, const struct offer *o, const struct waiter *w)
 {
     struct wire_message m = {.type = WIRE_GRANT,
@@ -330,8 +339,11 @@ static void grant(struct core *core, const struct offer *o, const struct waiter 
                              .generation = o->lease.generation,
                              .table_offset = o->lease.table_offset,
                              .numbers = wire_table_numbers(&o->submit->tables),
-                             .offered_tokens = o->submit->num_tokens};
+                             .offered_tokens = o->submit->num_tokens,
+                             .layers = o->layer_end < UINT32_MAX};
     core_send(core, w->peer, &m);
+    if (m.layers && w->mode == BATON_MODE_PULL)
+        tell_ready(core, o, w->peer, w->want);
 }
 
 static bool ticket_is(const struct core *core, uint64_t incarnation, uint64_t ticket, uint64_t serial)
@@ -372,6 +384,10 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     if (w->tokens > o->submit->num_tokens) {
         snprintf(detail, sizeof detail, "%u tokens wanted, %u offered", w->tokens, o->submit->num_tokens);
         nack(core, w, BATON_ETOKENS, detail);
+        return;
+    }
+    if (o->layer_end < UINT32_MAX && w->mode == BATON_MODE_PULL && !w->layers) {
+        nack(core, w, BATON_EBUSY, "not all layers are in place, and this rank's build cannot take some before");
         return;
     }
     int rc = seat_take(core, o, core->c.directory->engine_of[w->peer], &seat);
@@ -572,6 +588,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .asks = m->asks,
                           .tokens = m->tokens,
                           .held = m->held,
+                          .layers = m->layers,
                           .mode = m->mode,
                           .until_ns = core->now + m->time_left_ms * NS_PER_MS,
                           .table = {m->slot, m->numbers, m->generation, m->table_offset}};
@@ -728,21 +745,71 @@ void offer_submit(struct core *core, struct core_submit *s)
         return;
     }
     o->lease = lease;
+    o->layer_end = UINT32_MAX;
+    if (s->in_layers) {
+        o->ready = calloc(core->c.geometry->layer_count / 8 + 1, 1);
+        o->layer_end = core->c.geometry->layer_first;
+        if (o->ready == NULL) {
+            lease_end(core->leases, &lease);
+            o->submit = NULL;
+            refuse(core, s, BATON_ENOMEM, "");
+            return; /* the entry stays for those that wait */
+        }
+    }
     offer_open(core, o, s);
 }
 
-bool offer_cancel(struct core *core, baton_id_t id, int error)
+static struct offer *offer_of(const struct core *core, baton_id_t id)
 {
     struct offer *o;
     DL_FOREACH(core->live, o)
     {
-        if (o->submit->id == id) {
-            if (o->state == OFFER_LIVE)
-                offer_end(core, o, status_of(error), error);
-            return true;
+        if (o->submit->id == id)
+            return o;
+    }
+    return NULL;
+}
+
+/* Calls for each reader that was granted it. */
+static void ready_tell(struct core *core, struct offer *o)
+{
+    for (uint32_t i = 0; i < o->num_seats; i++) {
+        const struct seat *s = &o->seats[i];
+        for (uint32_t k = 0; s->bound && k < core->c.directory->engines[s->engine].num_ranks; k++) {
+            const struct reader *r = &s->readers[k];
+            if (r->push != NULL && r->push->state == PUSH_WRITING)
+                mover_ready(core, &r->push->mover, o->layer_end);
+            else if (r->push == NULL && r->state == READER_GRANTED)
+                tell_ready(core, o, core->c.directory->engines[s->engine].ranks[k], r->want);
         }
     }
-    return false;
+}
+
+void offer_ready(struct core *core, const struct core_submit *s)
+{
+    struct offer *o = offer_of(core, s->id);
+    if (o == NULL || o->state != OFFER_LIVE || o->layer_end == UINT32_MAX)
+        return;
+    uint32_t first = core->c.geometry->layer_first, count = core->c.geometry->layer_count, before = o->layer_end;
+    for (uint32_t i = 0; i < count; i++)
+        if (first + i >= s->layer_first && first + i - s->layer_first < s->layer_count)
+            o->ready[i / 8] |= (uint8_t)(1u << (i % 8));
+    while (o->layer_end - first < count && (o->ready[(o->layer_end - first) / 8] >> ((o->layer_end - first) % 8) & 1))
+        o->layer_end++;
+    if (o->layer_end - first == count)
+        o->layer_end = UINT32_MAX;
+    o->due_ns = core->now + o->submit->time_ms * NS_PER_MS;
+    timer_arm(&core->timers, &o->timer, o->due_ns, on_ttl);
+    if (o->layer_end != before)
+        ready_tell(core, o);
+}
+
+bool offer_cancel(struct core *core, baton_id_t id, int error)
+{
+    struct offer *o = offer_of(core, id);
+    if (o != NULL && o->state == OFFER_LIVE)
+        offer_end(core, o, status_of(error), error);
+    return o != NULL;
 }
 
 /* What a lost rank was granted ends, and the offer perhaps by it. */

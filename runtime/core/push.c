@@ -113,6 +113,7 @@ static void write(struct core *core, struct push *push)
 {
     struct peer_table table = push->mover.table;
     push->state = PUSH_WRITING;
+    push->mover.layer_end = push->offer->layer_end;
     int rc = mover_start(core, &push->mover, &table, push->mover.held_tokens, push->mover.num_tokens,
                          &push->offer->submit->tables);
     if (rc == BATON_EMESSAGE)

@@ -57,6 +57,7 @@ struct waiter {
     uint64_t want, ticket_incarnation, ticket_serial;
     uint32_t asks, tokens, held;
     uint8_t mode;
+    bool layers;             /* it can wait for layers */
     uint64_t until_ns;       /* the want's deadline */
     struct peer_table table; /* push: the consumer's */
     struct timer timer;      /* forgets it */
@@ -77,9 +78,11 @@ struct offer {
     struct lease lease;
     uint32_t num_seats;
     struct seat seats[BATON_CONSUMERS_MAX];
-    uint32_t serving; /* readers granted whose path needs my polling */
-    uint32_t pushes;  /* of its readers that are written to */
-    int32_t worst;    /* the first error a reader ended with */
+    uint8_t *ready;     /* of one in layers: bit i: my layer layer_first + i is in place */
+    uint32_t layer_end; /* all layers below are; UINT32_MAX: the offer is whole */
+    uint32_t serving;   /* readers granted whose path needs my polling */
+    uint32_t pushes;    /* of its readers that are written to */
+    int32_t worst;      /* the first error a reader ended with */
     int32_t worst_peer;
     bool reported;             /* DRAINING: early; a QUIET follows */
     uint64_t due_ns;           /* LIVE, DRAINING: when its time is over */
@@ -183,6 +186,7 @@ struct mover {
     uint32_t *their_ids;
     struct plan_transfer transfer;
     struct plan_cursor cursor;
+    uint32_t layer_end; /* it may move what lies in layers below */
     uint64_t taken, landed;
     struct mover *prev, *next; /* in core->run */
 };
@@ -367,6 +371,8 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m); /* DONE, CANCEL, RELEASE */
 /** A push of it is gone: quiet, and its consumer told. The offer may end by it. */
 void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error, bool belated);
+/** Layers of an offer are in place. */
+void offer_ready(struct core *core, const struct core_submit *s);
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
 
@@ -407,8 +413,10 @@ int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, 
 
 /* mover.c */
 /** Begins. Ends in leg_on_moved or push_on_moved, once, unless it is stopped. */
+/** Moves as far as layers below m->layer_end go; mover_ready raises that. */
 int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held_tokens,
                 uint32_t num_tokens, const struct plan_tables *mine);
+void mover_ready(struct core *core, struct mover *m, uint32_t layer_end);
 /** Gives up. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
 bool mover_stop(struct core *core, struct mover *m);
 void mover_on_event(struct core *core, struct mover *m, const struct port_event *e);

@@ -19,8 +19,9 @@
 
 const char *wire_type_name(enum wire_type type)
 {
-    static const char *const names[] = {"?",       "WANT", "GRANT",  "NACK",    "DONE", "CANCEL",   "CLOSED", "RELEASE",
-                                        "WRITTEN", "BEAT", "REPORT", "VERDICT", "ASK",  "STANDING", "CHECK",  "SUMS"};
+    static const char *const names[] = {"?",      "WANT",     "GRANT",   "NACK", "DONE",   "CANCEL",
+                                        "CLOSED", "RELEASE",  "WRITTEN", "BEAT", "REPORT", "VERDICT",
+                                        "ASK",    "STANDING", "CHECK",   "SUMS", "READY"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
@@ -138,6 +139,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
             put64(w, m->table_offset);
             put32(w, m->held);
         }
+        put8(w, m->layers);
         break;
     case WIRE_GRANT:
         put32(w, m->asks);
@@ -146,6 +148,11 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put32(w, m->offered_tokens);
         put64(w, m->generation);
         put64(w, m->table_offset);
+        put8(w, m->layers);
+        break;
+    case WIRE_READY:
+        put64(w, m->generation);
+        put32(w, m->layer_end);
         break;
     case WIRE_NACK:
         put32(w, m->asks);
@@ -274,14 +281,15 @@ static bool get_body(struct reader *r, struct wire_message *m)
         get_bytes(r, m->readers, (m->num_readers_bits + 7) / 8);
         if (m->num_readers_bits % 8 != 0 && m->readers[m->num_readers_bits / 8] >> (m->num_readers_bits % 8) != 0)
             return false;
-        if (m->mode != BATON_MODE_PUSH)
-            return true;
-        m->slot = get32(r);
-        m->numbers = get32(r);
-        m->generation = get64(r);
-        m->table_offset = get64(r);
-        m->held = (uint32_t)get_if_sent(r, 4);
-        return m->generation != 0 && m->numbers > 0 && m->held < m->tokens;
+        if (m->mode == BATON_MODE_PUSH) {
+            m->slot = get32(r);
+            m->numbers = get32(r);
+            m->generation = get64(r);
+            m->table_offset = get64(r);
+            m->held = (uint32_t)get_if_sent(r, 4);
+        }
+        m->layers = get_if_sent(r, 1) != 0;
+        return m->mode != BATON_MODE_PUSH || (m->generation != 0 && m->numbers > 0 && m->held < m->tokens);
     case WIRE_GRANT:
         m->asks = get32(r);
         m->slot = get32(r);
@@ -289,7 +297,12 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->offered_tokens = get32(r);
         m->generation = get64(r);
         m->table_offset = get64(r);
+        m->layers = get_if_sent(r, 1) != 0;
         return m->generation != 0 && m->numbers > 0 && m->offered_tokens > 0;
+    case WIRE_READY:
+        m->generation = get64(r);
+        m->layer_end = get32(r);
+        return m->generation != 0;
     case WIRE_NACK:
         m->asks = get32(r);
         m->error = (int32_t)get32(r);

@@ -11,6 +11,7 @@
 #ifndef BATON_CORE_WIRE_H
 #define BATON_CORE_WIRE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "plan/plan.h"
@@ -113,10 +114,11 @@ enum wire_type {
     WIRE_ASK = 12,      /* where does it stand with you? */
     WIRE_STANDING = 13, /* the answer, in words */
     WIRE_CHECK = 14,    /* what are the hashes of what this want takes from you? */
-    WIRE_SUMS = 15      /* the answer, in parts */
+    WIRE_SUMS = 15,     /* the answer, in parts */
+    WIRE_READY = 16     /* of an offer that is not whole: its layers before this one are in place */
 };
 
-#define WIRE_TYPE_LAST WIRE_SUMS
+#define WIRE_TYPE_LAST WIRE_READY
 #define WIRE_SUMS_MOST 192u /* hashes a message */
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
@@ -139,9 +141,12 @@ struct wire_message {
     uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
     /* GRANT: the producer's lease; WANT in push mode: the consumer's */
     uint32_t slot, numbers; /* of its tables */
-    uint64_t generation; /* WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent) */
+    uint64_t
+        generation; /* READY, WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent) */
     uint64_t table_offset;   /* in the arena */
     uint32_t offered_tokens; /* GRANT */
+    bool layers;             /* GRANT: not all are in place, READY says which. WANT: its sender understands that */
+    uint32_t layer_end;      /* READY: layers below it are in place */
     /* NACK and CANCEL (not 0), DONE, RELEASE, WRITTEN: BATON_E... or 0 */
     int32_t error;
     uint64_t bytes;  /* WRITTEN */

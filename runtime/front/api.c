@@ -154,7 +154,8 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
     for (uint32_t i = 0; tables != NULL && i < tables->num; i++)
         num_blocks += tables->table[i].num_blocks;
     struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *s->blocks);
-    bool spare = b->settings.report_early && kind != CORE_CANCEL, verdict = b->hears && kind != CORE_CANCEL;
+    bool ends = kind == CORE_OFFER || kind == CORE_WANT; /* in an event */
+    bool spare = b->settings.report_early && ends, verdict = b->hears && ends;
     if (s == NULL)
         return NULL;
     memset(s, 0, sizeof *s);
@@ -180,7 +181,8 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
 static bool hand_over(struct baton *b, struct core_submit *s)
 {
     s->submitted_ns = clock_now_ns();
-    if (!(s->kind == CORE_CANCEL ? ring_push(b->submits, s) : calls_submit(b->calls, s, b->submits)))
+    bool ends = s->kind == CORE_OFFER || s->kind == CORE_WANT;
+    if (!(ends ? calls_submit(b->calls, s, b->submits) : ring_push(b->submits, s)))
         return false;
     bell_ring(fabric_bell(b->fabric));
     return true;
@@ -189,6 +191,29 @@ static bool hand_over(struct baton *b, struct core_submit *s)
 static baton_id_t id_new(struct baton *b)
 {
     return atomic_fetch_add_explicit(&b->next_id, 1, memory_order_relaxed) + 1;
+}
+
+static int check_id(const struct baton *b, baton_id_t id)
+{
+    if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
+        return error_set(BATON_EINVAL, "no call was given that id");
+    return 0;
+}
+
+/* A word about a call that was made before. It has no event of its own. */
+static int word_about(struct baton *b, enum core_submit_kind kind, baton_id_t id, uint32_t layer_first,
+                      uint32_t layer_count)
+{
+    struct core_submit *s = record(b, kind, NULL, NULL, NULL);
+    if (s == NULL)
+        return error_set(BATON_ENOMEM, "no memory for a word about a call");
+    s->id = id;
+    s->layer_first = layer_first;
+    s->layer_count = layer_count;
+    if (hand_over(b, s))
+        return 0;
+    core_submit_free(s);
+    return refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
 }
 
 /* ---- offer ------------------------------------------------------------------------------------------------------- */
@@ -221,8 +246,8 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
         return error_set(BATON_EINVAL, "params must not be NULL");
     if (p->num_attach != 0)
         return error_set(BATON_ENOSYS, "this version carries no bytes of the engine's own");
-    if (p->flags != 0 || p->num_consumers > BATON_CONSUMERS_MAX)
-        return error_set(BATON_EINVAL, "flags must be 0, consumers at most %d", BATON_CONSUMERS_MAX);
+    if ((p->flags & ~(uint32_t)BATON_OFFER_LAYERS) != 0 || p->num_consumers > BATON_CONSUMERS_MAX)
+        return error_set(BATON_EINVAL, "flags must be known, consumers at most %d", BATON_CONSUMERS_MAX);
     rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
@@ -234,17 +259,22 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
     return rc != 0 ? rc : check_tables(b, tables, true, 0, p->num_tokens);
 }
 
+/* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
+static void stores_first(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+    atomic_thread_fence(memory_order_release);
+}
+
 int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticket, baton_id_t *id)
 {
     struct plan_tables tables;
     int rc = offer_check(b, p, &tables);
     if (rc != 0)
         return rc;
-        /* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
-#if defined(__x86_64__)
-    __builtin_ia32_sfence();
-#endif
-    atomic_thread_fence(memory_order_release);
+    stores_first();
     if (!reserve_call(b))
         return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
     if (!reserve(&b->open_leases, 1, b->settings.leases)) {
@@ -261,6 +291,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     s->user = p->user;
     s->num_tokens = p->num_tokens;
     s->time_ms = p->ttl_ms ? p->ttl_ms : (uint32_t)b->settings.ttl_ms;
+    s->in_layers = (p->flags & BATON_OFFER_LAYERS) != 0;
     baton_id_t given = s->id; /* the record is the reactor's once it is handed over */
     if (!hand_over(b, s)) {
         core_submit_free(s);
@@ -287,8 +318,16 @@ int baton_append(baton_t *b, baton_id_t offer, const uint32_t *blocks, uint32_t 
 
 int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count)
 {
-    (void)b, (void)offer, (void)layer_first, (void)layer_count;
-    return error_set(BATON_ENOSYS, "this version has no offers layer by layer");
+    int rc = check_state(b);
+    if (rc == 0)
+        rc = check_id(b, offer);
+    if (rc != 0)
+        return rc;
+    if (b->cache == NULL || layer_count == 0 || layer_first >= b->cache->geometry.layers_total ||
+        layer_count > b->cache->geometry.layers_total - layer_first)
+        return error_set(BATON_EINVAL, "layers must lie within the model's");
+    stores_first();
+    return word_about(b, CORE_READY, offer, layer_first, layer_count);
 }
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
@@ -375,16 +414,8 @@ int baton_cancel(baton_t *b, baton_id_t id)
     int rc = check_state(b);
     if (rc != 0)
         return rc;
-    if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
-        return error_set(BATON_EINVAL, "no call was given that id");
-    struct core_submit *s = record(b, CORE_CANCEL, NULL, NULL, NULL);
-    if (s == NULL)
-        return error_set(BATON_ENOMEM, "no memory for a cancel");
-    s->id = id;
-    if (hand_over(b, s))
-        return 0;
-    core_submit_free(s);
-    return refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
+    rc = check_id(b, id);
+    return rc != 0 ? rc : word_about(b, CORE_CANCEL, id, 0, 0);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */

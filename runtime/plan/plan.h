@@ -204,6 +204,9 @@ struct plan_run {
 
 bool plan_at_end(const struct plan_transfer *t, const struct plan_cursor *c);
 
+/** Bytes from *c on, up to the first piece with a layer at or behind `layer_end`. */
+uint64_t plan_ahead(const struct plan_transfer *t, const struct plan_cursor *c, uint32_t layer_end);
+
 /**
  * Takes the next runs: up to `max` of them, together at most `budget` bytes, none longer than budget; moves *c behind
  * them. Runs that touch on both sides (neighbouring block ids) are merged. Returns their number; 0 only at the end

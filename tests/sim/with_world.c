@@ -512,7 +512,7 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
 static baton_id_t submit(struct world *w, uint32_t rank, struct core_submit *s)
 {
     baton_id_t id = s->id;
-    if (w->ranks[rank].hears && s->kind != CORE_CANCEL)
+    if (w->ranks[rank].hears && (s->kind == CORE_OFFER || s->kind == CORE_WANT))
         s->verdict = calloc(1, sizeof *s->verdict);
     core_submit(w->ranks[rank].core, w->now, s);
     step(w, &w->ranks[rank], NULL, 0);
@@ -543,6 +543,23 @@ baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const 
                       uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms)
 {
     return world_want_ticket(w, rank, engine, key, first, blocks_step, tokens, timeout_ms, NULL);
+}
+
+baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t blocks_step,
+                              uint32_t tokens, uint32_t ttl_ms)
+{
+    struct core_submit *s = submission(w, CORE_OFFER, key, first, blocks_step, tokens, ttl_ms);
+    s->in_layers = true;
+    return submit(w, rank, s);
+}
+
+void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count)
+{
+    struct core_submit *s = submission(w, CORE_READY, NULL, 0, 0, 0, 0);
+    s->id = id;
+    s->layer_first = layer_first;
+    s->layer_count = layer_count;
+    submit(w, rank, s);
 }
 
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id)
@@ -606,12 +623,14 @@ static uint8_t *place(struct world_rank *r, uint32_t layer, uint32_t plane, uint
     return r->pool + at;
 }
 
-static uint64_t each(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t blocks_step,
-                     uint32_t tokens, bool fill)
+#define ALL_LAYERS UINT32_MAX
+
+static uint64_t each(struct world *w, uint32_t rank, uint32_t layer, uint32_t seed, uint32_t first,
+                     uint32_t blocks_step, uint32_t tokens, bool fill)
 {
     struct world_rank *r = &w->ranks[rank];
     uint64_t wrong = 0;
-    for (uint32_t l = 0; l < 2; l++)
+    for (uint32_t l = layer == ALL_LAYERS ? 0 : layer; l < 2 && l <= layer; l++)
         for (uint32_t p = 0; p < 2; p++)
             for (uint32_t h = 0; h < r->geometry.head_count; h++)
                 for (uint32_t t = 0; t < (tokens + 3) / 4 * 4; t++)
@@ -628,13 +647,25 @@ static uint64_t each(struct world *w, uint32_t rank, uint32_t seed, uint32_t fir
 
 void world_fill(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t blocks_step, uint32_t tokens)
 {
-    each(w, rank, seed, first, blocks_step, tokens, true);
+    each(w, rank, ALL_LAYERS, seed, first, blocks_step, tokens, true);
+}
+
+void world_fill_layer(struct world *w, uint32_t rank, uint32_t layer, uint32_t seed, uint32_t first,
+                      uint32_t blocks_step, uint32_t tokens)
+{
+    each(w, rank, layer, seed, first, blocks_step, tokens, true);
+}
+
+uint64_t world_wrong_layer(struct world *w, uint32_t rank, uint32_t layer, uint32_t seed, uint32_t first,
+                           uint32_t blocks_step, uint32_t tokens)
+{
+    return each(w, rank, layer, seed, first, blocks_step, tokens, false);
 }
 
 uint64_t world_wrong(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t blocks_step,
                      uint32_t tokens)
 {
-    return each(w, rank, seed, first, blocks_step, tokens, false);
+    return each(w, rank, ALL_LAYERS, seed, first, blocks_step, tokens, false);
 }
 
 void world_poison(struct world *w, uint32_t rank)

@@ -68,7 +68,7 @@ struct world {
     /** Called before each move lands. */
     void (*on_move)(struct world *w, uint32_t from, uint32_t to);
     void *user;
-    uint32_t sent[16]; /* by type */
+    uint32_t sent[WIRE_TYPE_LAST + 1]; /* by type */
 };
 
 struct world_engine {
@@ -95,6 +95,10 @@ baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const 
                       uint32_t step, uint32_t tokens, uint32_t timeout_ms);
 baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
                              uint32_t step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *ticket);
+/** The same without a layer in place. */
+baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t step,
+                              uint32_t tokens, uint32_t ttl_ms);
+void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count);
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
 
 /** The one event of that id at that rank; NULL: none yet. Fails the test if there are two. */
@@ -107,6 +111,11 @@ uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id);
 void world_fill(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
 /** Number of elements of the request that are not those; and of bytes beyond its tokens in its blocks not `poison`. */
 uint64_t world_wrong(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
+/** The same of one of its two layers. */
+void world_fill_layer(struct world *w, uint32_t rank, uint32_t layer, uint32_t seed, uint32_t first, uint32_t step,
+                      uint32_t tokens);
+uint64_t world_wrong_layer(struct world *w, uint32_t rank, uint32_t layer, uint32_t seed, uint32_t first, uint32_t step,
+                           uint32_t tokens);
 void world_poison(struct world *w, uint32_t rank);
 
 /** The mode of all wants of the worlds that begin from now on: PULL, unless a test program says otherwise. */

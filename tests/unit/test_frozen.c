@@ -62,7 +62,10 @@ static void test_messages(void **state)
             sums[i] = wire_sum(&m, i);
         m.sums_out = sums;
         bool has_generation = type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_WRITTEN;
-        uint32_t added = has_generation ? 8 : type == WIRE_CHECK ? 4 : 0; /* held tokens */
+        uint32_t added = has_generation                            ? 8
+                         : type == WIRE_CHECK                      ? 4 /* held tokens */
+                         : type == WIRE_WANT || type == WIRE_GRANT ? 1
+                                                                   : 0; /* layers */
         same_again(again, wire_encode(&m, again), n, HEAD, added);
     }
 }

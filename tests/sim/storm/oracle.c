@@ -28,17 +28,24 @@ static uint32_t place(uint32_t layer, uint32_t plane, uint32_t head, uint32_t to
 typedef void visit_fn(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t layer, uint32_t plane, uint32_t head,
                       uint32_t token, uint32_t channel, uint32_t value);
 
-static void each(struct storm *s, struct storm_call *c, visit_fn *visit, uint32_t value)
+static void each_of(struct storm *s, struct storm_call *c, uint32_t layer, visit_fn *visit, uint32_t value)
 {
     struct storm_rank *r = &s->ranks[c->rank];
     const baton_geometry_t *g = &r->geometry;
+    uint32_t l = layer - g->layer_first;
+    for (uint32_t p = 0; p < g->planes; p++)
+        for (uint32_t h = 0; h < g->head_count; h++)
+            for (uint32_t t = 0; t < c->num_blocks * g->block_tokens; t++)
+                for (uint32_t k = 0; k < g->head_size; k++)
+                    visit(s, c, element(r, l, p, h, c->blocks[t / g->block_tokens], t % g->block_tokens, k), layer, p,
+                          g->head_first + h, t, k, value);
+}
+
+static void each(struct storm *s, struct storm_call *c, visit_fn *visit, uint32_t value)
+{
+    const baton_geometry_t *g = &s->ranks[c->rank].geometry;
     for (uint32_t l = 0; l < g->layer_count; l++)
-        for (uint32_t p = 0; p < g->planes; p++)
-            for (uint32_t h = 0; h < g->head_count; h++)
-                for (uint32_t t = 0; t < c->num_blocks * g->block_tokens; t++)
-                    for (uint32_t k = 0; k < g->head_size; k++)
-                        visit(s, c, element(r, l, p, h, c->blocks[t / g->block_tokens], t % g->block_tokens, k),
-                              g->layer_first + l, p, g->head_first + h, t, k, value);
+        each_of(s, c, g->layer_first + l, visit, value);
 }
 
 static void put(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t layer, uint32_t plane, uint32_t head,
@@ -55,6 +62,11 @@ static void put(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t lay
 void storm_fill(struct storm *s, struct storm_call *c, uint32_t value)
 {
     each(s, c, put, value);
+}
+
+void storm_fill_layer(struct storm *s, struct storm_call *c, uint32_t layer, uint32_t value)
+{
+    each_of(s, c, layer, put, value);
 }
 
 static void is_free(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t layer, uint32_t plane, uint32_t head,

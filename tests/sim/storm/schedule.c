@@ -316,7 +316,7 @@ static struct storm_call *call_new(struct storm *s)
     return c;
 }
 
-static void submit(struct storm *s, struct storm_call *c, const struct storm_plan *p)
+static void submit(struct storm *s, struct storm_call *c, const struct storm_plan *p, bool in_layers)
 {
     struct storm_rank *r = &s->ranks[c->rank];
     struct core_submit *m = calloc(1, sizeof *m + c->num_blocks * sizeof(uint32_t));
@@ -325,6 +325,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     m->submitted_ns = s->now;
     m->num_tokens = c->tokens;
     m->held_tokens = c->held;
+    m->in_layers = in_layers;
     m->time_ms = p->time_ms;
     m->mode = c->mode;
     m->engine = c->engine;
@@ -340,6 +341,34 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     s->horizon = end > s->horizon ? end : s->horizon;
     core_submit(r->core, s->now, m);
     storm_collect(s, r);
+}
+
+/* Prefill goes on: each layer is computed in its time, some never. The call may have ended in the step of its making. */
+static void draw_layers(struct storm *s, const struct storm_call *c)
+{
+    const baton_geometry_t *g = &s->ranks[c->rank].geometry;
+    for (uint32_t l = 0; l < g->layer_count; l++)
+        if (!storm_chance(s, 30))
+            storm_later(s, moment(s, s->now, 1 + storm_below(s, 30000)),
+                        &(struct storm_plan){
+                            .action = STORM_READY, .rank = c->rank, .call = c->number, .layer = g->layer_first + l});
+}
+
+static void ready(struct storm *s, const struct storm_plan *p)
+{
+    struct storm_call *c = &s->calls[p->call - 1];
+    if (c->ended || c->quarantined)
+        return; /* its blocks are others' by now */
+    storm_say(s, "%u: layer %u of %u is ready", c->rank, p->layer, c->number);
+    storm_fill_layer(s, c, p->layer, 0);
+    struct core_submit *m = calloc(1, sizeof *m);
+    m->kind = CORE_READY;
+    m->id = c->number;
+    m->layer_first = p->layer;
+    m->layer_count = 1;
+    storm_cover_call(&s->ranks[c->rank], c, "ready");
+    core_submit(s->ranks[c->rank].core, s->now, m);
+    storm_collect(s, &s->ranks[c->rank]);
 }
 
 static void call(struct storm *s, const struct storm_plan *p)
@@ -365,10 +394,13 @@ static void call(struct storm *s, const struct storm_plan *p)
     }
     storm_say(s, "%u %s %u key k%u tokens %u for %u ms%s", c->rank, c->is_want ? "wants" : "offers", c->number, c->key,
               c->tokens, p->time_ms, c->mode == BATON_MODE_PUSH ? " push" : "");
-    storm_fill(s, c, c->is_want ? STORM_WANTED : 0);
+    bool in_layers = !c->is_want && storm_chance(s, 250);
+    storm_fill(s, c, c->is_want ? STORM_WANTED : in_layers ? STORM_FREE : 0);
     if (!c->is_want)
         storm_cover_call(r, c, "call");
-    submit(s, c, p);
+    submit(s, c, p, in_layers);
+    if (in_layers)
+        draw_layers(s, c);
 }
 
 static void cancel(struct storm *s)
@@ -401,6 +433,10 @@ void storm_act(struct storm *s, const struct storm_plan *p)
         break;
     case STORM_CANCEL:
         cancel(s);
+        break;
+    case STORM_READY:
+        if (runs)
+            ready(s, p);
         break;
     case STORM_STOP:
         if (runs && (int32_t)p->rank != s->untouched) {

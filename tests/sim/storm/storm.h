@@ -116,10 +116,11 @@ bool storm_chance(struct storm *s, uint32_t of_1000);
 
 /* port.c */
 void storm_port(struct storm_rank *r);
-enum storm_action { STORM_OFFER, STORM_WANT, STORM_CANCEL, STORM_STOP, STORM_RESUME, STORM_CRASH };
+enum storm_action { STORM_OFFER, STORM_WANT, STORM_CANCEL, STORM_READY, STORM_STOP, STORM_RESUME, STORM_CRASH };
 struct storm_plan {
     enum storm_action action;
     uint32_t rank, key, tokens, held, time_ms, engine, seats;
+    uint32_t call, layer; /* READY */
     uint32_t seat[BATON_CONSUMERS_MAX];
     baton_mode_t mode;
 };
@@ -138,8 +139,9 @@ void storm_act(struct storm *s, const struct storm_plan *plan);
 void storm_free(struct storm *s);
 
 /* oracle.c */
-void storm_fill(struct storm *s, struct storm_call *c,
-                uint32_t value); /* all elements of its blocks; 0: an offer's own */
+/** All elements of its blocks, or of one layer of them; 0: an offer's own. */
+void storm_fill(struct storm *s, struct storm_call *c, uint32_t value);
+void storm_fill_layer(struct storm *s, struct storm_call *c, uint32_t layer, uint32_t value);
 void storm_map(struct storm_rank *r);
 void storm_take_blocks(struct storm *s, struct storm_call *c);
 void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *e);

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Offers that become ready layer by layer. */
+#include "with_world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TOKENS 13
+
+static const struct world_engine one_to_one[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+                                                 {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
+static const struct world_engine two_to_four[] = {
+    {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
+    {.name = "D", .tp = 4, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED},
+};
+static const struct world_engine block_major[] = {
+    {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_BLOCK_MAJOR},
+    {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_BLOCK_MAJOR},
+};
+
+/* A layer is computed just before it is said to be ready. */
+static void compute(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer, uint32_t seed)
+{
+    world_fill_layer(w, rank, layer, seed, 0, 1, TOKENS);
+    world_ready(w, rank, id, layer, 1);
+}
+
+static void garbage(struct world *w, uint32_t rank)
+{
+    world_fill(w, rank, 99, 0, 1, TOKENS);
+}
+
+static void test_a_layer_moves_when_it_is_ready(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    garbage(&w, 0);
+    world_poison(&w, 1);
+    baton_id_t o = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 5000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
+    world_run(&w, 100 * MS);
+    assert_int_equal(w.ranks[1].moves, 0);
+    compute(&w, 0, o, 0, 7);
+    world_run(&w, 200 * MS);
+    assert_int_equal(world_wrong_layer(&w, 1, 0, 7, 8, 1, TOKENS), 0); /* it is there, and not told yet */
+    assert_null(world_event(&w, 1, d));
+    assert_null(world_event(&w, 0, o));
+    compute(&w, 0, o, 1, 7);
+    world_run(&w, 300 * MS);
+    DONE(&w, 1, d);
+    DONE(&w, 0, o);
+    assert_int_equal(world_wrong(&w, 1, 7, 8, 1, TOKENS), 0);
+    assert_true(world_event(&w, 1, d)->bytes > 0);
+    world_fini(&w);
+}
+
+/* Said before the want, before the handshake, twice, all at once, in the other order: the same comes of it. */
+static void test_any_order(void **state)
+{
+    (void)state;
+    static const uint64_t when[][4] = {/* offer, want, layer 0, layer 1, in ms */
+                                       {0, 0, 0, 0},    {0, 50, 10, 20}, {0, 50, 10, 90}, {50, 0, 60, 70},
+                                       {50, 0, 90, 60}, {0, 30, 60, 40}, {0, 0, 40, 40}};
+    for (unsigned i = 0; i < sizeof when / sizeof when[0]; i++) {
+        WORLD(w, two_to_four);
+        baton_id_t o[2] = {0}, d[4];
+        for (uint64_t ms = 0; ms < 100; ms += 10) {
+            for (uint32_t r = 0; r < 2; r++) {
+                if (ms == when[i][0]) {
+                    garbage(&w, r);
+                    o[r] = world_offer_layers(&w, r, "key", 0, 1, TOKENS, 5000);
+                }
+                for (uint32_t layer = 0; layer < 2; layer++)
+                    if (ms == when[i][2 + layer]) {
+                        compute(&w, r, o[r], layer, 5);
+                        world_ready(&w, r, o[r], layer, 1);
+                    }
+            }
+            for (uint32_t k = 0; k < 4 && ms == when[i][1]; k++) {
+                world_poison(&w, 2 + k);
+                d[k] = world_want(&w, 2 + k, "P", "key", 3, 2, TOKENS, 5000);
+            }
+            world_run(&w, (ms + 10) * MS);
+        }
+        world_run(&w, 400 * MS);
+        for (uint32_t r = 0; r < 2; r++)
+            DONE(&w, r, o[r]);
+        for (uint32_t k = 0; k < 4; k++) {
+            DONE(&w, 2 + k, d[k]);
+            assert_int_equal(world_wrong(&w, 2 + k, 5, 3, 2, TOKENS), 0);
+        }
+        world_fini(&w);
+    }
+}
+
+/* Layers that lie in one block on both sides move together, when the last of them is ready. */
+static void test_layers_of_one_block(void **state)
+{
+    (void)state;
+    WORLD(w, block_major);
+    garbage(&w, 0);
+    world_poison(&w, 1);
+    baton_id_t o = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 5000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
+    world_run(&w, 100 * MS);
+    compute(&w, 0, o, 0, 7);
+    world_run(&w, 200 * MS);
+    assert_null(world_event(&w, 1, d));
+    compute(&w, 0, o, 1, 7);
+    world_run(&w, 300 * MS);
+    DONE(&w, 1, d);
+    assert_int_equal(world_wrong(&w, 1, 7, 8, 1, TOKENS), 0);
+    world_fini(&w);
+}
+
+static int loses_words_of_layers(struct world *w, const struct world_message *m)
+{
+    int *left = w->user;
+    return m->m.type == WIRE_READY && (*left)-- > 0 ? 0 : 1;
+}
+
+static void test_words_of_layers_are_lost(void **state)
+{
+    (void)state;
+    for (int lost = 1; lost < 4; lost++) {
+        WORLD(w, one_to_one);
+        int left = lost;
+        w.rule = loses_words_of_layers;
+        w.user = &left;
+        garbage(&w, 0);
+        baton_id_t o = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 60000);
+        world_run(&w, 100 * MS);
+        compute(&w, 0, o, 0, 7);
+        compute(&w, 0, o, 1, 7);
+        world_run(&w, 20000 * MS);
+        DONE(&w, 1, d);
+        DONE(&w, 0, o);
+        world_fini(&w);
+    }
+}
+
+/* A prefill that fails cancels: who waits for its layers hears so at once. */
+static void test_cancelled_between_layers(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    garbage(&w, 0);
+    baton_id_t o = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 60000);
+    world_run(&w, 100 * MS);
+    compute(&w, 0, o, 0, 7);
+    world_run(&w, 200 * MS);
+    world_cancel(&w, 0, o);
+    world_run(&w, 30000 * MS); /* the pause before a word is repeated is long by then at most */
+    assert_non_null(world_event(&w, 1, d));
+    assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
+    assert_int_equal(world_event(&w, 0, o)->status, BATON_STATUS_CANCELLED);
+    world_fini(&w);
+}
+
+/* The time to live begins with each layer; the want's own deadline stands. */
+static void test_layers_that_never_come(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    garbage(&w, 0);
+    baton_id_t o = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 300);
+    world_run(&w, 250 * MS);
+    compute(&w, 0, o, 0, 7);
+    world_run(&w, 500 * MS);
+    assert_null(world_event(&w, 0, o));
+    world_run(&w, 600 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    o = world_offer_layers(&w, 0, "kez", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "kez", 8, 1, TOKENS, 1000);
+    compute(&w, 0, o, 0, 7);
+    world_run(&w, 5000 * MS);
+    assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_EXPIRED);
+    world_ready(&w, 0, o, 1, 1); /* of an offer that has ended: nothing comes of it */
+    world_run(&w, 5100 * MS);
+    world_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_layer_moves_when_it_is_ready),
+        cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_layers_of_one_block),
+        cmocka_unit_test(test_words_of_layers_are_lost),
+        cmocka_unit_test(test_cancelled_between_layers),
+        cmocka_unit_test(test_layers_that_never_come),
+    };
+    return WORLD_BOTH_MODES(tests);
+}
