@@ -450,6 +450,19 @@ static uint64_t walk(struct move *m, const struct plan_transfer *t, struct plan_
     return passed;
 }
 
+/* More than any unit has: the largest piece's bytes of as many tokens as the largest block has. */
+static uint64_t unit_most(const struct move *m)
+{
+    uint64_t bytes = 0, tokens = 0;
+    for (uint32_t i = 0; i < plan_num_pieces(m->plan); i++)
+        bytes = bytes > plan_token_bytes(m->plan, i) ? bytes : plan_token_bytes(m->plan, i);
+    for (uint32_t i = 0; i < m->to->geometry.num_tensors; i++) {
+        uint32_t block_tokens = reference_group(m->to, &m->to->tensors[i]).block_tokens;
+        tokens = tokens > block_tokens ? tokens : block_tokens;
+    }
+    return bytes * tokens;
+}
+
 /* In slices of plan_skip, each by plan_next, as copy workers do. */
 static uint64_t by_slices(struct move *m)
 {
@@ -461,6 +474,7 @@ static uint64_t by_slices(struct move *m)
             most = 1 + pair_random(&m->random, pair_random(&m->random, 2) ? 64 : 5000);
         if ((slice = plan_skip(&m->t, &behind, most)) == 0)
             break;
+        CHECK(slice <= most || slice <= unit_most(m), "a slice of %llu bytes", (unsigned long long)slice);
         moved += walk(m, &m->t, &at, slice, true, &unused, &unused);
         CHECK(memcmp(&at, &behind, sizeof at) == 0, "slices and runs disagree");
         if (m->pair->walk > 0 && pair_random(&m->random, 2)) { /* the next slice begins anywhere in a unit */
