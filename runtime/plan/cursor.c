@@ -64,32 +64,69 @@ bool plan_at_end(const struct plan_transfer *t, const struct plan_cursor *c)
     return at.piece >= t->plan->num_pieces;
 }
 
-/** The tokens at a cursor that lie in one block on both sides, and where. */
-struct unit {
-    const struct shape *shape;
-    uint32_t tokens;
-    uint32_t src_index, src_token, dst_index, dst_token; /* blocks, by their places in the tables; tokens within them */
-    uint64_t bytes;
+/** Where a piece's token lies on one side. All that the hot path needs of it, so that it follows no pointers. */
+struct side {
+    uint64_t base;
+    int64_t block, token;   /* strides */
+    const uint32_t *blocks; /* NULL: the address has no meaning */
+    uint32_t block_tokens;
+    uint32_t index, within; /* the block, by its place in the table, and the token in it */
 };
 
-static struct unit unit_at(const struct plan_transfer *t, const struct plan_cursor *c)
+static inline void side_seek(struct side *s, uint32_t token)
+{
+    s->index = token / s->block_tokens;
+    s->within = token % s->block_tokens;
+}
+
+/* Passes tokens that lie in one block. */
+static inline void side_pass(struct side *s, uint32_t tokens)
+{
+    s->within += tokens;
+    if (s->within == s->block_tokens) {
+        s->within = 0;
+        s->index++;
+    }
+}
+
+static inline uint64_t side_address(const struct side *s)
+{
+    uint32_t id = s->blocks != NULL ? s->blocks[s->index] : 0;
+    return s->base + (uint64_t)s->block * id + (uint64_t)s->token * s->within;
+}
+
+/** A cursor's piece and place. */
+struct place {
+    const struct shape *shape;
+    uint64_t token_bytes;
+    uint32_t num; /* tokens of the piece */
+    struct side src, dst;
+};
+
+static struct place place_at(const struct plan_transfer *t, const struct plan_cursor *c)
 {
     const struct plan_piece *piece = &t->plan->piece[c->piece];
+    const struct shape *shape = &t->plan->shape[piece->program];
     const struct pair *pair = &t->plan->pair[piece->pair];
     const struct plan_span *span = &t->span[piece->pair];
-    uint32_t at = span->first + c->token, src = at - span->src_first, dst = at - span->dst_first;
-    struct unit u = {.shape = &t->plan->shape[piece->program],
-                     .tokens = span->end - at,
-                     .src_index = src / pair->src.block_tokens,
-                     .src_token = src % pair->src.block_tokens,
-                     .dst_index = dst / pair->dst.block_tokens,
-                     .dst_token = dst % pair->dst.block_tokens};
-    if (u.tokens > pair->src.block_tokens - u.src_token)
-        u.tokens = pair->src.block_tokens - u.src_token;
-    if (u.tokens > pair->dst.block_tokens - u.dst_token)
-        u.tokens = pair->dst.block_tokens - u.dst_token;
-    u.bytes = u.tokens * u.shape->token_bytes;
-    return u;
+    const struct plan_loop *token = &shape->direction[SHAPE_TOKEN];
+    struct place p = {
+        .shape = shape,
+        .token_bytes = shape->token_bytes,
+        .num = span->end - span->first,
+        .src = {piece->src_base, shape->src_block, token->src, span->src_blocks, pair->src.block_tokens, 0, 0},
+        .dst = {piece->dst_base, shape->dst_block, token->dst, span->dst_blocks, pair->dst.block_tokens, 0, 0}};
+    side_seek(&p.src, span->first + c->token - span->src_first);
+    side_seek(&p.dst, span->first + c->token - span->dst_first);
+    return p;
+}
+
+/* The unit at a place: the tokens that lie in one block on both sides, at most `left`. */
+static inline uint32_t place_unit(const struct place *p, uint32_t left)
+{
+    uint32_t src = p->src.block_tokens - p->src.within, dst = p->dst.block_tokens - p->dst.within;
+    uint32_t least = src < dst ? src : dst;
+    return least < left ? least : left;
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
@@ -103,11 +140,14 @@ struct sink {
 };
 
 /* Takes as much of a run as fits, joined to the last one where they touch on both sides. Returns the bytes taken. */
-static inline uint64_t sink_put(struct sink *s, uint64_t src, uint64_t dst, uint64_t bytes)
+__attribute__((always_inline)) static inline uint64_t sink_put(struct sink *s, uint64_t src, uint64_t dst,
+                                                               uint64_t bytes)
 {
     struct plan_run *last = s->n > 0 ? &s->out[s->n - 1] : NULL;
     if (bytes > s->budget)
         bytes = s->budget;
+    if (bytes == 0)
+        return 0;
     if (last != NULL && last->src + last->bytes == src && last->dst + last->bytes == dst &&
         last->src_region == s->src_region && last->dst_region == s->dst_region) {
         last->bytes += bytes;
@@ -121,28 +161,41 @@ static inline uint64_t sink_put(struct sink *s, uint64_t src, uint64_t dst, uint
     return bytes;
 }
 
-/* Walks `bytes` of loops from `done` on; returns the bytes then behind. */
-static uint64_t walk(const struct plan_program *p, uint64_t src, uint64_t dst, uint64_t done, uint64_t bytes,
-                     struct sink *s)
+/*
+ * Walks `bytes` of loops, of which there is one at least, from `done` on; returns the bytes then behind. Not inlined, so
+ * that its counters take no registers from units of one run.
+ */
+__attribute__((noinline)) static uint64_t walk(const struct plan_program *p, uint64_t src, uint64_t dst, uint64_t done,
+                                               uint64_t bytes, struct sink *s)
 {
-    uint32_t at[PLAN_LOOPS_MAX] = {0};
+    const uint32_t inner = p->num_loops - 1;
+    const struct plan_loop row = p->loop[inner];
+    const uint64_t run = p->run;
+    uint32_t at[PLAN_LOOPS_MAX] = {0}, column = 0;
     uint64_t within = 0;
     if (done > 0) { /* resumed: find the place again */
-        uint64_t k = done / p->run;
-        within = done % p->run;
-        for (unsigned i = p->num_loops; i-- > 0; k /= p->loop[i].count) {
+        uint64_t k = done / run;
+        within = done % run;
+        column = (uint32_t)(k % row.count);
+        k /= row.count;
+        for (unsigned i = inner; i-- > 0; k /= p->loop[i].count) {
             at[i] = (uint32_t)(k % p->loop[i].count);
             src += (uint64_t)(at[i] * p->loop[i].src);
             dst += (uint64_t)(at[i] * p->loop[i].dst);
         }
     }
     while (done < bytes) {
-        uint64_t left = p->run - within, took = s->budget > 0 ? sink_put(s, src + within, dst + within, left) : 0;
-        done += took;
-        if (took < left)
-            break;
-        within = 0;
-        for (unsigned i = p->num_loops; i-- > 0;) {
+        uint64_t from = src + (uint64_t)(column * row.src), to = dst + (uint64_t)(column * row.dst);
+        for (; column < row.count; column++, within = 0) {
+            uint64_t took = sink_put(s, from + within, to + within, run - within);
+            done += took;
+            if (took < run - within)
+                return done;
+            from += (uint64_t)row.src;
+            to += (uint64_t)row.dst;
+        }
+        column = 0;
+        for (unsigned i = inner; i-- > 0;) {
             src += (uint64_t)p->loop[i].src;
             dst += (uint64_t)p->loop[i].dst;
             if (++at[i] < p->loop[i].count)
@@ -166,45 +219,48 @@ static struct plan_program part_of(const struct shape *s, uint32_t tokens)
     return p;
 }
 
-static uint64_t walk_unit(const struct unit *u, uint64_t src, uint64_t dst, uint64_t done, struct sink *s)
+/* Walks a unit of so many tokens from `done` bytes on; returns the bytes then behind. */
+static inline uint64_t walk_unit(const struct place *p, uint32_t tokens, uint64_t bytes, uint64_t done, struct sink *s)
 {
-    if (u->tokens < u->shape->direction[SHAPE_TOKEN].count) {
-        struct plan_program part = part_of(u->shape, u->tokens);
-        return walk(&part, src, dst, done, u->bytes, s);
+    const struct plan_program *program = &p->shape->whole;
+    uint64_t src = side_address(&p->src), dst = side_address(&p->dst);
+    struct plan_program part;
+    if (tokens < p->shape->direction[SHAPE_TOKEN].count) {
+        part = part_of(p->shape, tokens);
+        program = &part;
     }
-    if (u->shape->whole.num_loops > 0)
-        return walk(&u->shape->whole, src, dst, done, u->bytes, s);
-    return done + sink_put(s, src + done, dst + done, u->bytes - done);
+    if (program->num_loops == 0)
+        return done + sink_put(s, src + done, dst + done, bytes - done);
+    return walk(program, src, dst, done, bytes, s);
 }
 
-static uint64_t offset_of(uint64_t base, int64_t block, int64_t token, const uint32_t *blocks, uint32_t index,
-                          uint32_t token_in)
+/* Takes runs of the piece at a cursor. False: out of room. */
+static bool walk_piece(const struct plan_transfer *t, struct plan_cursor *c, struct sink *s)
 {
-    uint32_t id = blocks != NULL ? blocks[index] : 0;
-    return base + (uint64_t)block * id + (uint64_t)token * token_in;
+    struct place p = place_at(t, c);
+    s->src_region = t->plan->piece[c->piece].src_region;
+    s->dst_region = t->plan->piece[c->piece].dst_region;
+    while (c->token < p.num && s->budget > 0) {
+        uint32_t tokens = place_unit(&p, p.num - c->token);
+        uint64_t bytes = tokens * p.token_bytes;
+        c->unit_done = walk_unit(&p, tokens, bytes, c->unit_done, s);
+        if (c->unit_done < bytes)
+            return false;
+        c->unit_done = 0;
+        c->token += tokens;
+        side_pass(&p.src, tokens);
+        side_pass(&p.dst, tokens);
+    }
+    return true;
 }
 
 uint32_t plan_next(const struct plan_transfer *t, struct plan_cursor *c, struct plan_run *out, uint32_t max,
                    uint64_t budget)
 {
     struct sink s = {.out = out, .max = max, .budget = budget};
-    for (settle(t, c); s.budget > 0 && c->piece < t->plan->num_pieces; settle(t, c)) {
-        const struct plan_piece *piece = &t->plan->piece[c->piece];
-        const struct plan_span *span = &t->span[piece->pair];
-        const struct unit u = unit_at(t, c);
-        const struct plan_loop *token = &u.shape->direction[SHAPE_TOKEN];
-        uint64_t src =
-            offset_of(piece->src_base, u.shape->src_block, token->src, span->src_blocks, u.src_index, u.src_token);
-        uint64_t dst =
-            offset_of(piece->dst_base, u.shape->dst_block, token->dst, span->dst_blocks, u.dst_index, u.dst_token);
-        s.src_region = piece->src_region;
-        s.dst_region = piece->dst_region;
-        c->unit_done = walk_unit(&u, src, dst, c->unit_done, &s);
-        if (c->unit_done < u.bytes)
-            break; /* out of room */
-        c->unit_done = 0;
-        c->token += u.tokens;
-    }
+    settle(t, c);
+    while (s.budget > 0 && c->piece < t->plan->num_pieces && walk_piece(t, c, &s))
+        settle(t, c);
     return s.n;
 }
 
@@ -233,11 +289,13 @@ uint64_t plan_skip(const struct plan_transfer *t, struct plan_cursor *c, uint64_
             c->token = to;
             continue;
         }
-        const struct unit u = unit_at(t, c);
-        if (passed > 0 && u.bytes - c->unit_done > room)
+        const struct place p = place_at(t, c);
+        uint32_t tokens = place_unit(&p, left);
+        uint64_t rest = tokens * token_bytes - c->unit_done;
+        if (passed > 0 && rest > room)
             break;
-        passed += u.bytes - c->unit_done;
-        c->token += u.tokens;
+        passed += rest;
+        c->token += tokens;
         c->unit_done = 0;
     }
     return passed;

@@ -224,7 +224,7 @@ static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_g
  * Where neighbouring pieces follow each other without a gap on both sides within a block (caches that keep all layers
  * in one block), they become one piece with a layer direction.
  */
-static int fold_layers(struct plan *p, struct plan_why *why)
+static void fold_layers(struct plan *p, struct plan_why *why)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->num_pieces;) {
@@ -242,16 +242,17 @@ static int fold_layers(struct plan *p, struct plan_why *why)
             struct shape shape = p->shape[piece.program];
             shape.direction[SHAPE_LAYER] = (struct plan_loop){n, (int64_t)whole->run, (int64_t)whole->run};
             int folded = shape_index(p, &shape, why);
-            if (folded < 0)
-                return folded;
-            piece.program = (uint32_t)folded;
-            piece.num_layers = n;
+            if (folded < 0) {
+                n = 1; /* no room for another shape: they stay apart */
+            } else {
+                piece.program = (uint32_t)folded;
+                piece.num_layers = n;
+            }
         }
         p->piece[kept++] = piece;
         i += n;
     }
     p->num_pieces = kept;
-    return 0;
 }
 
 static int check_boxes(const baton_geometry_t *src, const baton_geometry_t *dst, const struct plan_box *boxes,
@@ -281,12 +282,11 @@ int plan_compile(const baton_geometry_t *src, const baton_geometry_t *dst, const
         return BATON_ENOMEM;
     }
     rc = add_pieces(p, src, dst, boxes, num_boxes, why);
-    if (rc == 0)
-        rc = fold_layers(p, why);
     if (rc != 0) {
         plan_destroy(p);
         return rc;
     }
+    fold_layers(p, why);
     struct plan_piece *fit = realloc(p->piece, (p->num_pieces ? p->num_pieces : 1) * sizeof *fit);
     if (fit != NULL)
         p->piece = fit;

@@ -1,279 +1,298 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The planner against a naive reference over random pairs of engines: every wanted element arrives exactly once, from a
- * rank that holds it, and no byte outside the request is touched.
+ * rank that holds it, and no other byte of the consumer is touched.
  *
- * PLAN_PAIRS pairs (default 10,000) from seed PLAN_SEED (default 1); a failing seed is printed and, given with
- * PLAN_PAIRS=1, plays again.
+ * PLAN_PAIRS pairs (default 10,000) from number PLAN_SEED (default 1). The number of a pair that fails is printed and,
+ * given as PLAN_SEED with PLAN_PAIRS=1, plays it again; below it stands the pair made small (PLAN_SHRINK=0: not).
  */
-#include "plan/plan.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "with_reference.h"
+#include "plan/plan.h"
+#include "with_pair.h"
 
-#define RANKS_MAX 8
-#define TENSORS_MAX 6
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("seed %llu: %s:%d: %s: ", (unsigned long long)seed, __FILE__, __LINE__, #condition);                \
-            printf(__VA_ARGS__);                                                                                       \
-            printf("\n");                                                                                              \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#define SHARE_LEAST 5 /* percent of the pairs that are of each kind, where there are SHARE_PAIRS */
+#define SHARE_PAIRS 1000
 
-static uint64_t seed, state;
+static const struct pair pasted[] = {
+#include "pasted.h"
+};
+
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t random_state;
 
 static uint32_t rnd(uint32_t n)
 {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    uint64_t x = (state ^ state >> 22) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(x >> 33) % n;
+    return pair_random(&random_state, n);
 }
 
-struct engine {
-    uint32_t tp, pp, num;
-    unsigned layout;
-    bool padded;
-    struct reference_cache cache[RANKS_MAX];
-    baton_tensor_t tensors[RANKS_MAX][TENSORS_MAX];
-    struct plan_member members[RANKS_MAX];
-};
-
-/* The model of one pair, and how the cases are spread. */
-static struct {
-    uint32_t heads, layers, block_tokens, head_size, elem_bytes, planes, tokens;
-} model;
-static uint64_t pairs, uneven, replicated, staged, partial, mixed_layouts, padded, fewer, more, equal;
-
-/* ---- random engines ---------------------------------------------------------------------------------------------- */
-
-static void heads_of(uint32_t tp, uint32_t rank, uint32_t *first, uint32_t *count)
+static bool one_in(uint32_t n)
 {
-    if (tp > model.heads) { /* replicas */
-        *first = rank * model.heads / tp;
-        *count = 1;
-        return;
+    return rnd(n) == 0;
+}
+
+static void draw_layout(struct pair_side *s)
+{
+    if (one_in(4)) { /* anything */
+        for (uint32_t i = 0; i < DIRECTIONS; i++)
+            s->nest[i] = rnd(DIRECTIONS - i);
+    } else { /* what engines use: NHD; planes with the channels or apart; all layers in a block */
+        uint32_t kv = rnd(3);
+        s->nest[1] = kv == 0 ? 2 : rnd(2);
+        s->nest[2] = kv == 0 ? rnd(2) : 0;
+        s->nest[3] = kv == 1;
+        s->nest[4] = rnd(2);
     }
-    *first = rank * model.heads / tp; /* sizes that do not divide give ranks of unequal shares */
-    *count = (rank + 1) * model.heads / tp - *first;
+    s->usual = one_in(3) ? 1 + rnd(16) : 0;
+    for (uint32_t i = 0, gaps = one_in(4); i < DIRECTIONS; i++)
+        s->pad[i] = gaps && one_in(2) ? rnd(4) : 0;
 }
 
-/* Spreads the strides of a layout by random gaps, keeping its order. */
-static void pad(baton_geometry_t *g, baton_tensor_t *t)
+static void draw_side(const struct pair *p, struct pair_side *s, uint32_t block_tokens, bool hybrid)
 {
-    int64_t factor = 1 + rnd(2), gap = (int64_t)(rnd(3) * g->elem_bytes);
-    for (uint32_t i = 0; i < g->num_tensors; i++) {
-        baton_strides_t *s = &t[i].stride;
-        t[i].offset = t[i].offset * 2 * (uint64_t)factor + (uint64_t)gap;
-        s->block *= 2 * factor;
-        s->plane *= 2 * factor;
-        s->head *= 2 * factor;
-        s->token *= 2 * factor;
-        s->channel *= i % 2 ? 1 : factor; /* gaps within entries too, and tensors of different shapes */
+    const uint32_t tp_most[] = {8, 8, 4, 3};
+    s->pp = one_in(2) ? 1 : 1 + rnd(3);
+    s->pp = s->pp < p->layers ? s->pp : p->layers;
+    s->tp = 1 + rnd(tp_most[s->pp]);
+    s->cut[0] = 1 + rnd(p->layers);
+    s->cut[1] = s->cut[0] + 1 + rnd(p->layers);
+    for (uint32_t i = 0; i < PAIR_SPLITS_MAX; i++)
+        s->whole[i] = one_in(i == 0 ? 12 : 4);
+    for (uint32_t i = 0; i < PAIR_TENSORS_MAX; i++)
+        s->second[i] = one_in(hybrid ? 3 : 12);
+    for (uint32_t i = 0; i < PAIR_SLOTS; i++) {
+        s->block_tokens[i] = one_in(2) ? 1 + rnd(6) : block_tokens;
+        s->late[i] = one_in(2) ? rnd(8) : 0;
     }
-    g->bytes = g->bytes * 2 * (uint64_t)factor + (uint64_t)gap;
+    s->spare = rnd(4);
+    s->reversed = one_in(8);
+    s->listed = one_in(4);
+    s->regions = one_in(4);
+    s->holes = rnd(2);
+    s->scatter = one_in(3) ? 0 : 1 + rnd(1000);
+    s->places = one_in(3) ? 0 : 1 + rnd(1000);
+    draw_layout(s);
 }
 
-static void rank_make(struct engine *e, uint32_t i, const uint32_t *stage)
+static void draw_tensor(const struct pair *p, struct pair_tensor *t, uint32_t i, bool hybrid)
 {
-    struct reference_cache *c = &e->cache[i];
-    baton_geometry_t *g = &c->geometry;
-    uint32_t pp_rank = i / e->tp, blocks = (model.tokens - 1) / model.block_tokens + 1, num = blocks + rnd(4);
-    *c = (struct reference_cache){0};
-    *g = (baton_geometry_t){.elem_bytes = model.elem_bytes,
-                            .planes = model.planes,
-                            .block_tokens = model.block_tokens,
-                            .head_size = model.head_size,
-                            .num_blocks = num,
-                            .heads_total = model.heads,
-                            .layers_total = model.layers,
-                            .layer_first = stage[pp_rank],
-                            .layer_count = stage[pp_rank + 1] - stage[pp_rank]};
-    strcpy(g->model, "m");
-    strcpy(g->dtype, "x");
-    heads_of(e->tp, i % e->tp, &g->head_first, &g->head_count);
-    CHECK(baton_geometry_layout(g, e->tensors[i], e->layout) == 0, "%s", baton_errmsg());
-    if (e->padded)
-        pad(g, e->tensors[i]);
-    struct plan_why why = {{0}};
-    CHECK(geometry_check(g, &g->bytes, 1, &why) == 0, "%s", why.text);
-    c->memory = malloc(g->bytes);
-    c->writes = calloc(1, g->bytes);
-    c->blocks = malloc(num * sizeof *c->blocks);
-    for (uint32_t b = 0; b < num; b++)
-        c->blocks[b] = b;
-    if (rnd(3) > 0) /* else in order, so that neighbours merge */
-        for (uint32_t b = num; b > 1; b--) {
-            uint32_t k = rnd(b), swap = c->blocks[k];
-            c->blocks[k] = c->blocks[b - 1];
-            c->blocks[b - 1] = swap;
-        }
-    e->members[i] = (struct plan_member){
-        .box = {g->layer_first, g->layer_count, g->head_first, g->head_count}, .node = rnd(2), .package = rnd(2)};
-}
-
-static void engine_make(struct engine *e)
-{
-    uint32_t stage[3] = {0, model.layers, model.layers};
-    e->pp = model.layers > 1 && rnd(3) == 0 ? 2 : 1;
-    if (e->pp == 2)
-        stage[1] = 1 + rnd(model.layers - 1);
-    e->tp = 1 + rnd(RANKS_MAX / e->pp);
-    e->num = e->tp * e->pp;
-    unsigned kv[] = {BATON_LAYOUT_KV_SEPARATE, BATON_LAYOUT_KV_BLOCK, BATON_LAYOUT_KV_FUSED};
-    e->layout = kv[rnd(3)] | (rnd(2) ? BATON_LAYOUT_NHD : 0) | (rnd(2) ? BATON_LAYOUT_BLOCK_MAJOR : 0);
-    e->padded = rnd(4) == 0;
-    for (uint32_t i = 0; i < e->num; i++)
-        rank_make(e, i, stage);
-}
-
-static void engine_free(struct engine *e)
-{
-    for (uint32_t i = 0; i < e->num; i++) {
-        free(e->cache[i].memory);
-        free(e->cache[i].writes);
-        free(e->cache[i].blocks);
+    t->layer = i < p->layers ? i : rnd(p->layers);
+    t->kind = hybrid ? rnd(3) : BATON_KIND_FULL;
+    t->split = one_in(2) ? rnd(p->num_splits) : 0;
+    bool own = t->kind == BATON_KIND_STATE ? rnd(2) : one_in(10);
+    if (own) {
+        t->planes = rnd(6);
+        t->head_size = rnd(7);
+        t->elem_log = rnd(4);
     }
 }
 
-/* ---- moving ------------------------------------------------------------------------------------------------------ */
-
-static void run_copy(const struct plan_run *r, const struct reference_cache *from, struct reference_cache *to,
-                     uint64_t budget)
+static void draw(uint64_t number, struct pair *p)
 {
-    CHECK(r->bytes > 0 && r->bytes <= budget, "%llu bytes", (unsigned long long)r->bytes);
-    CHECK(r->src + r->bytes <= from->geometry.bytes && r->dst + r->bytes <= to->geometry.bytes, "outside");
-    memcpy(to->memory + r->dst, from->memory + r->src, r->bytes);
-    for (uint64_t k = 0; k < r->bytes; k++)
-        to->writes[r->dst + k]++;
-}
-
-/* Walks it all in slices of plan_skip, each by plan_next with odd budgets, as the two paths do. */
-static void transfer(const struct plan *plan, const struct reference_cache *from, struct reference_cache *to)
-{
-    struct plan_transfer t;
-    struct plan_cursor behind = {0}, at = {0};
-    struct plan_run runs[8];
-    uint64_t moved = 0, slice;
-    plan_transfer_init(&t, plan, model.tokens, from->blocks, to->blocks);
-    while ((slice = plan_skip(&t, &behind, 1 + rnd(rnd(2) ? 64 : 5000))) > 0) {
-        uint64_t left = slice;
-        while (left > 0) {
-            uint64_t budget = rnd(3) ? left : 1 + rnd((uint32_t)(left < 300 ? left : 300)), sum = 0;
-            uint32_t n = plan_next(&t, &at, runs, 1 + rnd(8), budget);
-            CHECK(n > 0, "stuck with %llu bytes left", (unsigned long long)left);
-            for (uint32_t i = 0; i < n; i++) {
-                run_copy(&runs[i], from, to, budget);
-                sum += runs[i].bytes;
-            }
-            CHECK(sum <= budget, "over budget");
-            left -= sum;
-        }
-        moved += slice;
-        CHECK(memcmp(&at, &behind, sizeof at) == 0, "slices and runs disagree");
-        if (rnd(2)) { /* the next slice begins anywhere in a unit */
-            uint32_t n = plan_next(&t, &at, runs, 1, 1 + rnd(40));
-            if (n > 0) {
-                run_copy(&runs[0], from, to, 40);
-                moved += runs[0].bytes;
-            }
-            behind = at;
-        }
+    random_state = number * 0x9e3779b97f4a7c15u + 1;
+    bool hybrid = rnd(2);
+    *p = (struct pair){.layers = 1 + rnd(5),
+                       .tokens = 1 + rnd(28),
+                       .planes = 1 + (rnd(4) > 0),
+                       .head_size = 1 + rnd(4),
+                       .elem_log = rnd(3),
+                       .num_splits = one_in(2) ? 1 : 2 + rnd(2),
+                       .walk = 1 + rnd(1u << 20)};
+    p->held = one_in(3) ? rnd(p->tokens + 1) : 0;
+    p->window = 1 + rnd(p->tokens + 1);
+    for (uint32_t i = 0; i < p->num_splits; i++)
+        p->heads[i] = i > 0 && rnd(2) ? 1 : 1 + rnd(8);
+    p->num_tensors = p->layers + (one_in(3) ? rnd(3) : 0);
+    if (p->num_tensors > PAIR_TENSORS_MAX)
+        p->num_tensors = PAIR_TENSORS_MAX;
+    for (uint32_t i = 0; i < p->num_tensors; i++)
+        draw_tensor(p, &p->tensor[i], i, hybrid);
+    uint32_t block_tokens = 1 + rnd(6);
+    draw_side(p, &p->side[0], block_tokens, hybrid);
+    draw_side(p, &p->side[1], block_tokens, hybrid);
+    if (one_in(3)) { /* layouts alike, so that much merges */
+        memcpy(p->side[1].nest, p->side[0].nest, sizeof p->side[0].nest);
+        p->side[1].usual = p->side[0].usual;
+        p->side[1].reversed = p->side[0].reversed;
     }
-    CHECK(plan_at_end(&t, &behind) && moved == t.bytes, "%llu of %llu bytes", (unsigned long long)moved,
-          (unsigned long long)t.bytes);
 }
 
-static uint32_t far(const struct plan_member *a, const struct plan_member *b)
+static void make_pasted(uint64_t number, struct pair *p)
 {
-    return a->node != b->node ? 3 : a->package != b->package ? 2 : a->numa != b->numa;
+    *p = pasted[number];
 }
 
-/* Each part from a rank that holds it, and none nearer that holds all of it too; ties spread by index. */
-static void check_choice(const struct engine *p, const struct plan_member *me, uint32_t index,
-                         const struct plan_source *s)
+/* ---- how the pairs are spread ------------------------------------------------------------------------------------ */
+
+static bool not_dividing(const struct pair *p)
 {
-    uint32_t ties = 0, place = 0;
-    for (uint32_t i = 0; i < p->num; i++) {
-        struct plan_box common;
-        if (!box_intersect(&p->members[i].box, &s->box, &common) || memcmp(&common, &s->box, sizeof common) != 0)
-            continue;
-        CHECK(far(me, &p->members[i]) >= far(me, &p->members[s->member]), "a nearer rank holds it");
-        if (far(me, &p->members[i]) == far(me, &p->members[s->member])) {
-            place = i == s->member ? ties : place;
-            ties++;
-        }
+    return p->side[0].tp % p->side[1].tp != 0 && p->side[1].tp % p->side[0].tp != 0;
+}
+
+static bool replicated(const struct pair *p)
+{
+    for (uint32_t i = 0; i < p->num_tensors; i++)
+        for (uint32_t s = 0; s < 2; s++)
+            if (p->side[s].tp > p->heads[p->tensor[i].split])
+                return true;
+    return false;
+}
+
+static bool cut_differently(const struct pair *p)
+{
+    return p->side[0].pp != p->side[1].pp || memcmp(p->side[0].cut, p->side[1].cut, sizeof p->side[0].cut) != 0;
+}
+
+static uint32_t tokens_of(const struct pair *p, uint32_t side, uint32_t tensor)
+{
+    return p->side[side].block_tokens[2 * p->tensor[tensor].kind + p->side[side].second[tensor]];
+}
+
+static bool blocks_differ(const struct pair *p)
+{
+    for (uint32_t i = 0; i < p->num_tensors; i++)
+        if (tokens_of(p, 0, i) != tokens_of(p, 1, i))
+            return true;
+    return false;
+}
+
+static bool blocks_not_dividing(const struct pair *p)
+{
+    for (uint32_t i = 0; i < p->num_tensors; i++)
+        if (tokens_of(p, 0, i) % tokens_of(p, 1, i) != 0 && tokens_of(p, 1, i) % tokens_of(p, 0, i) != 0)
+            return true;
+    return false;
+}
+
+static bool partial_tail(const struct pair *p)
+{
+    for (uint32_t i = 0; i < p->num_tensors; i++)
+        if (p->tensor[i].kind != BATON_KIND_STATE && p->tokens % tokens_of(p, 1, i) != 0)
+            return true;
+    return false;
+}
+
+static bool hybrid(const struct pair *p)
+{
+    for (uint32_t s = 0; s < 2; s++)
+        for (uint32_t i = 1; i < p->num_tensors; i++)
+            if (p->tensor[i].kind != p->tensor[0].kind || p->side[s].second[i] != p->side[s].second[0])
+                return true;
+    return false;
+}
+
+static bool grouped_differently(const struct pair *p)
+{
+    return memcmp(p->side[0].second, p->side[1].second, sizeof p->side[0].second) != 0;
+}
+
+static bool of_kind(const struct pair *p, uint32_t kind)
+{
+    for (uint32_t i = 0; i < p->num_tensors; i++)
+        if (p->tensor[i].kind == kind)
+            return true;
+    return false;
+}
+
+static bool window(const struct pair *p)
+{
+    return of_kind(p, BATON_KIND_WINDOW) && p->window < p->tokens - p->held;
+}
+
+static bool state(const struct pair *p)
+{
+    return of_kind(p, BATON_KIND_STATE);
+}
+
+static bool several_splits(const struct pair *p)
+{
+    for (uint32_t i = 1; i < p->num_tensors; i++)
+        if (p->tensor[i].split != p->tensor[0].split)
+            return true;
+    return false;
+}
+
+static bool held(const struct pair *p)
+{
+    return p->held > 0;
+}
+
+static bool late(const struct pair *p)
+{
+    for (uint32_t s = 0; s < 2; s++)
+        for (uint32_t i = 0; i < PAIR_SLOTS; i++)
+            if (p->side[s].late[i] > 0 && (p->held > 0 || (i / 2 == BATON_KIND_WINDOW && window(p))))
+                return true;
+    return false;
+}
+
+static bool layouts_differ(const struct pair *p)
+{
+    return memcmp(p->side[0].nest, p->side[1].nest, sizeof p->side[0].nest) != 0;
+}
+
+static bool padded(const struct pair *p)
+{
+    for (uint32_t s = 0; s < 2; s++)
+        for (uint32_t i = 0; i < DIRECTIONS; i++)
+            if (p->side[s].pad[i] > 0)
+                return true;
+    return false;
+}
+
+/* Prints the shares of up to SHARE_PAIRS pairs and more; false: one is too small. */
+static bool shares(uint64_t first, uint64_t count)
+{
+    const struct {
+        const char *name;
+        bool (*of)(const struct pair *p);
+    } kind[] = {
+        {"TP not dividing", not_dividing},
+        {"replicated heads", replicated},
+        {"PP cut differently", cut_differently},
+        {"block sizes differ", blocks_differ},
+        {"block sizes not dividing", blocks_not_dividing},
+        {"partial tail", partial_tail},
+        {"hybrid", hybrid},
+        {"grouped differently", grouped_differently},
+        {"window", window},
+        {"state", state},
+        {"several splits", several_splits},
+        {"held prefix", held},
+        {"late tables", late},
+        {"layouts differ", layouts_differ},
+        {"padded", padded},
+    };
+    uint64_t num[sizeof kind / sizeof kind[0]] = {0};
+    bool enough = true;
+    for (uint64_t i = 0; i < count; i++) {
+        struct pair p;
+        draw(first + i, &p);
+        pair_mend(&p);
+        for (unsigned k = 0; k < sizeof kind / sizeof kind[0]; k++)
+            num[k] += kind[k].of(&p);
     }
-    CHECK(ties > 0, "its source does not hold it");
-    CHECK(place == index % ties, "not its turn");
-}
-
-static void consume(struct engine *p, struct engine *d, uint32_t index)
-{
-    struct plan_source parts[64];
-    struct plan_why why = {{0}};
-    struct reference_cache *to = &d->cache[index];
-    int n = plan_sources(&d->members[index], index, p->members, p->num, parts, 64, &why);
-    CHECK(n > 0, "%s", why.text);
-    for (int i = 0; i < n;) {
-        struct plan_box boxes[64];
-        struct plan *plan;
-        uint32_t k = 0, member = parts[i].member;
-        for (; i < n && parts[i].member == member; i++) {
-            check_choice(p, &d->members[index], index, &parts[i]);
-            boxes[k++] = parts[i].box;
-        }
-        CHECK(geometry_match(&p->cache[member].geometry, &to->geometry, &why) == 0, "%s", why.text);
-        CHECK(plan_compile(&p->cache[member].geometry, &to->geometry, boxes, k, &plan, &why) == 0, "%s", why.text);
-        CHECK(plan_footprint(plan) <= 65536, "%zu bytes", plan_footprint(plan));
-        transfer(plan, &p->cache[member], to);
-        plan_destroy(plan);
+    printf("%llu pairs from number %llu:", (unsigned long long)count, (unsigned long long)first);
+    for (unsigned k = 0; k < sizeof kind / sizeof kind[0]; k++) {
+        printf("%s %s %.1f %%", k > 0 ? "," : "", kind[k].name, 100.0 * (double)num[k] / (double)count);
+        enough &= num[k] * 100 >= count * SHARE_LEAST;
     }
-    uint64_t wrong = reference_wrong(to, model.tokens);
-    CHECK(wrong == 0, "%llu bytes wrong", (unsigned long long)wrong);
+    printf("\n");
+    if (!enough && count >= SHARE_PAIRS)
+        printf("a kind has less than %d %% of the pairs\n", SHARE_LEAST);
+    return enough || count < SHARE_PAIRS;
 }
 
-static void pair(void)
-{
-    static struct engine p, d;
-    state = seed * 0x9e3779b97f4a7c15u + 1;
-    model.heads = 1 + rnd(8);
-    model.layers = 1 + rnd(TENSORS_MAX < 4 ? TENSORS_MAX : 4);
-    model.block_tokens = 1 + rnd(6);
-    model.head_size = 1 + rnd(6);
-    model.elem_bytes = 1u << rnd(3);
-    model.planes = 1 + (rnd(4) > 0);
-    model.tokens = 1 + rnd(24);
-    engine_make(&p);
-    engine_make(&d);
-    for (uint32_t i = 0; i < p.num; i++)
-        reference_fill(&p.cache[i], model.tokens);
-    for (uint32_t i = 0; i < d.num; i++)
-        consume(&p, &d, i);
-    pairs++;
-    uneven += p.tp % d.tp != 0 && d.tp % p.tp != 0;
-    fewer += p.tp < d.tp && d.tp % p.tp == 0;
-    more += p.tp > d.tp && p.tp % d.tp == 0;
-    equal += p.tp == d.tp;
-    replicated += p.tp > model.heads || d.tp > model.heads;
-    staged += p.pp != d.pp || p.pp == 2;
-    partial += model.tokens % model.block_tokens != 0;
-    mixed_layouts += p.layout != d.layout;
-    padded += p.padded || d.padded;
-    engine_free(&p);
-    engine_free(&d);
-}
+/* ---- boxes ------------------------------------------------------------------------------------------------------- */
 
 /* Every pair of small ranges: their common part is what both contain. */
 static void intersections(void)
 {
     for (uint32_t i = 0; i < 4096; i++) {
-        struct plan_box a = {i & 7, i >> 3 & 7, 0, 1}, b = {i >> 6 & 7, i >> 9 & 7, 0, 1}, both;
+        struct plan_box a = {i & 7, i >> 3 & 7, 0, 1, 0}, b = {i >> 6 & 7, i >> 9 & 7, 0, 1, 0}, both;
         bool any = box_intersect(&a, &b, &both);
         uint32_t count = 0, first = 0;
         for (uint32_t l = 14; l-- > 0;)
@@ -287,25 +306,34 @@ static void intersections(void)
     }
 }
 
-static uint64_t from_environment(const char *name, uint64_t preset)
+/* Among equal replicas, near ones apart, none serves more than its share, rounded up. */
+static void balance(void)
 {
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : preset;
+    for (uint32_t i = 0; i < 2000; i++) {
+        struct plan_member member[16], me;
+        uint32_t n = 1 + rnd(8), away = rnd(8), m = 1 + rnd(24), load[16] = {0};
+        for (uint32_t k = 0; k < n + away; k++)
+            member[k] = (struct plan_member){
+                .box = {{0, 3, 0, 2, 0}, {0, 3, 0, 1, 1}}, .num_boxes = 2, .node = k < n ? 1 : 2, .package = 3};
+        me = member[0];
+        for (uint32_t index = 0; index < m; index++) {
+            struct plan_source part[4];
+            struct plan_why why;
+            CHECK(plan_sources(&me, index, member, n + away, part, 4, &why) == 2, "%s", why.text);
+            CHECK(part[0].member == part[1].member && part[0].member < n, "not the nearest, or not one");
+            load[part[0].member]++;
+        }
+        for (uint32_t k = 0; k < n; k++)
+            CHECK(load[k] <= (m + n - 1) / n, "%u of %u consumers at one of %u replicas", load[k], m, n);
+    }
 }
 
 int main(void)
 {
-    uint64_t count = from_environment("PLAN_PAIRS", 10000), first = from_environment("PLAN_SEED", 1);
+    uint64_t count = pairs_setting("PLAN_PAIRS", 10000), first = pairs_setting("PLAN_SEED", 1);
     intersections();
-    for (seed = first; seed < first + count; seed++)
-        pair();
-    printf("%llu pairs from seed %llu: equal TP %llu %%, P<D dividing %llu %%, P>D dividing %llu %%, not dividing %llu "
-           "%%, "
-           "replicated %llu %%, stages %llu %%, partial tail %llu %%, layouts differ %llu %%, padded %llu %%\n",
-           (unsigned long long)pairs, (unsigned long long)first, (unsigned long long)(100 * equal / pairs),
-           (unsigned long long)(100 * fewer / pairs), (unsigned long long)(100 * more / pairs),
-           (unsigned long long)(100 * uneven / pairs), (unsigned long long)(100 * replicated / pairs),
-           (unsigned long long)(100 * staged / pairs), (unsigned long long)(100 * partial / pairs),
-           (unsigned long long)(100 * mixed_layouts / pairs), (unsigned long long)(100 * padded / pairs));
-    return 0;
+    balance();
+    bool good = shares(first, count) && pairs_play(make_pasted, 0, sizeof pasted / sizeof pasted[0]) &&
+                pairs_play(draw, first, count);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,29 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reference: the transfer as a naive loop over elements. Shares nothing with the planner but the geometry struct.
+ * reference: the transfer as a naive loop over elements. Shares nothing with the planner but the structs of baton.h.
  */
 #ifndef BATON_TESTS_REFERENCE_H
 #define BATON_TESTS_REFERENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "baton.h"
 
-/** One rank's cache: its memory, the request's blocks in it, and how often each byte was written. */
+#define REFERENCE_TENSORS_MAX 8
+
+/** One rank's cache: its memory, the request's tables by group, and how often each byte was written. */
 struct reference_cache {
     baton_geometry_t geometry;
+    baton_tensor_t tensors[REFERENCE_TENSORS_MAX];
+    baton_group_t groups[BATON_GROUPS_MAX];
+    baton_split_t splits[BATON_SPLITS_MAX];
+    baton_table_t tables[BATON_GROUPS_MAX];
+    uint32_t num_regions;
+    uint64_t region_bytes[REFERENCE_TENSORS_MAX];
+    uint64_t region_at[REFERENCE_TENSORS_MAX]; /* where each begins in `memory` */
+    uint64_t bytes;                            /* of all regions */
     uint8_t *memory;
-    uint32_t *blocks;
     uint8_t *writes;
+    uint32_t *ids; /* the tables' blocks */
 };
 
-/** Writes the request's first `tokens` tokens: bytes that depend on (tensor's name, plane, head, token, channel). */
-void reference_fill(struct reference_cache *c, uint32_t tokens);
+/** Whether a want of `tokens` tokens, of which the first `held` are there, moves this one. A state is token 0. */
+bool reference_wanted(const baton_group_t *group, uint32_t token, uint32_t held, uint32_t tokens);
+
+/** The group that a tensor belongs to. */
+baton_group_t reference_group(const struct reference_cache *c, const baton_tensor_t *t);
+
+/** Writes the wanted elements: bytes that depend on (tensor's name, plane, head, token, channel). */
+void reference_fill(struct reference_cache *c, uint32_t held, uint32_t tokens);
 
 /**
- * What is wrong with a consumer: an element of the request that is not right or was not written exactly once, or any
- * other byte that was written at all. 0: nothing.
+ * What is wrong with a consumer: an element wanted that is not right or was not written exactly once, or any other byte
+ * that was written at all. 0: nothing. Uses `writes` up.
  */
-uint64_t reference_wrong(const struct reference_cache *c, uint32_t tokens);
+uint64_t reference_wrong(struct reference_cache *c, uint32_t held, uint32_t tokens);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -18,13 +19,13 @@ struct cache {
     baton_tensor_t tensors[LAYERS];
 };
 
-static void cache_init(struct cache *c, uint32_t tp, uint32_t rank, unsigned layout)
+static void cache_init_blocks(struct cache *c, uint32_t tp, uint32_t rank, unsigned layout, uint32_t block_tokens)
 {
     c->g = (baton_geometry_t){.model = "m",
                               .dtype = "bf16",
                               .elem_bytes = 2,
                               .planes = 2,
-                              .block_tokens = 16,
+                              .block_tokens = block_tokens,
                               .head_size = 128,
                               .num_blocks = 10,
                               .heads_total = 8,
@@ -35,15 +36,40 @@ static void cache_init(struct cache *c, uint32_t tp, uint32_t rank, unsigned lay
     assert_int_equal(baton_geometry_layout(&c->g, c->tensors, layout), 0);
 }
 
+static void cache_init(struct cache *c, uint32_t tp, uint32_t rank, unsigned layout)
+{
+    cache_init_blocks(c, tp, rank, layout, 16);
+}
+
 static struct plan *compile(const struct cache *src, const struct cache *dst)
 {
-    struct plan_box a = {0, LAYERS, src->g.head_first, src->g.head_count}, box;
-    struct plan_box b = {0, LAYERS, dst->g.head_first, dst->g.head_count};
+    struct plan_box a[BATON_SPLITS_MAX], b[BATON_SPLITS_MAX], box;
     struct plan_why why;
     struct plan *plan;
-    assert_true(box_intersect(&a, &b, &box));
+    plan_boxes(&src->g, a);
+    plan_boxes(&dst->g, b);
+    assert_true(box_intersect(a, b, &box));
     assert_int_equal(plan_compile(&src->g, &dst->g, &box, 1, &plan, &why), 0);
     return plan;
+}
+
+/* A request's one table on each side, from its first token. */
+static void begin(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t tokens,
+                  const uint32_t *from, uint32_t num_from, const uint32_t *to, uint32_t num_to)
+{
+    struct plan_tables src = {.num = 1, .table = {{from, num_from, 0}}};
+    struct plan_tables dst = {.num = 1, .table = {{to, num_to, 0}}};
+    struct plan_why why;
+    assert_int_equal(plan_transfer_init(t, plan, held, tokens, &src, &dst, &why), 0);
+}
+
+#define COUNT(a) ((uint32_t)(sizeof(a) / sizeof(a)[0]))
+
+static void assert_run(const struct plan_run *r, uint64_t src, uint64_t dst, uint64_t bytes)
+{
+    assert_int_equal(r->src, src);
+    assert_int_equal(r->dst, dst);
+    assert_int_equal(r->bytes, bytes);
 }
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
@@ -130,6 +156,10 @@ static void test_hostile_geometries(void **state)
     BROKEN("strides", c.tensors[0].stride.head = 4095); /* heads would overlap */
     BROKEN("strides", c.tensors[0].stride.block = INT64_MAX);
     BROKEN("strides", c.tensors[0].stride.channel = 1);
+    BROKEN("its group or split", c.tensors[1].group = 1);
+    BROKEN("its group or split", c.tensors[1].split = 1);
+    BROKEN("elem_bytes are not", c.tensors[1].elem_bytes = 3);
+    BROKEN("reach past", c.tensors[1].planes = 3);
     /* Sound by its bytes, but programs count in 32 bits: 2 tensors, 2 planes, 4 heads, 128 channels, 2^21 tokens. */
     BROKEN("less than 2^32 elements", c.g.block_tokens = 1u << 21, c.g.num_blocks = 1,
            baton_geometry_layout(&c.g, c.tensors, 0));
@@ -139,27 +169,183 @@ static void test_hostile_geometries(void **state)
     assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
 }
 
+/* Two groups and two splits that are good, for each test to break. */
+struct listed {
+    struct cache c;
+    baton_group_t groups[3];
+    baton_split_t splits[2];
+};
+
+static void listed_init(struct listed *l, uint32_t tp, uint32_t rank)
+{
+    cache_init(&l->c, tp, rank, 0);
+    l->groups[0] = (baton_group_t){BATON_KIND_FULL, 16, 10, 0};
+    l->groups[1] = (baton_group_t){BATON_KIND_WINDOW, 16, 10, 40};
+    l->groups[2] = (baton_group_t){BATON_KIND_STATE, 1, 10, 0};
+    l->splits[0] = (baton_split_t){8, l->c.g.head_first, l->c.g.head_count};
+    l->splits[1] = (baton_split_t){1, 0, 1};
+    l->c.g.num_groups = 3;
+    l->c.g.groups = l->groups;
+    l->c.g.num_splits = 2;
+    l->c.g.splits = l->splits;
+}
+
+#define BROKEN_LIST(part, ...)                                                                                         \
+    do {                                                                                                               \
+        struct listed l;                                                                                               \
+        listed_init(&l, 2, 1);                                                                                         \
+        __VA_ARGS__;                                                                                                   \
+        refused(&l.c, part);                                                                                           \
+    } while (0)
+
+static void test_hostile_groups_and_splits(void **state)
+{
+    (void)state;
+    struct listed good;
+    struct plan_why why;
+    listed_init(&good, 2, 1);
+    assert_int_equal(geometry_check(&good.c.g, &good.c.g.bytes, 1, &why), 0);
+    BROKEN_LIST("num_groups is 9", l.c.g.num_groups = BATON_GROUPS_MAX + 1);
+    BROKEN_LIST("num_groups is 3", l.c.g.groups = NULL);
+    BROKEN_LIST("group is 0", l.groups[0].block_tokens = 8);
+    BROKEN_LIST("group is 0", l.groups[0].num_blocks = 9);
+    BROKEN_LIST("group is 1: its kind", l.groups[1].kind = (baton_kind_t)3);
+    BROKEN_LIST("group is 1: block_tokens", l.groups[1].block_tokens = 0);
+    BROKEN_LIST("group is 1: block_tokens", l.groups[1].num_blocks = 0);
+    BROKEN_LIST("group is 2: a state", l.groups[2].block_tokens = 2);
+    BROKEN_LIST("group is 1: a window", l.groups[1].window_tokens = 0);
+    BROKEN_LIST("group is 2: a window", l.groups[2].window_tokens = 1);
+    BROKEN_LIST("num_splits is 5", l.c.g.num_splits = BATON_SPLITS_MAX + 1);
+    BROKEN_LIST("num_splits is 2", l.c.g.splits = NULL);
+    BROKEN_LIST("split is 0", l.splits[0].head_count--);
+    BROKEN_LIST("split is 1", l.splits[1].head_first = 1);
+    BROKEN_LIST("split is 1", l.splits[1].head_count = UINT32_MAX);
+    BROKEN_LIST("split is 1", l.splits[1].heads_total = UINT16_MAX + 1);
+    BROKEN_LIST("no heads here", l.splits[1].head_count = 0, l.c.tensors[1].split = 1);
+    BROKEN_LIST("its group or split", l.c.tensors[1].group = 3);
+    BROKEN_LIST("reach past", l.groups[1].num_blocks = 40, l.c.tensors[1].group = 1, l.c.tensors[1].stride.plane *= 4);
+}
+
+#define DIFFERS(text_, ...)                                                                                            \
+    do {                                                                                                               \
+        struct listed a, b;                                                                                            \
+        struct plan_why why = {{0}};                                                                                   \
+        listed_init(&a, 1, 0);                                                                                         \
+        listed_init(&b, 2, 1);                                                                                         \
+        assert_int_equal(geometry_match(&a.c.g, &b.c.g, &why), 0);                                                     \
+        __VA_ARGS__;                                                                                                   \
+        assert_int_equal(geometry_match(&a.c.g, &b.c.g, &why), BATON_EGEOMETRY);                                       \
+        assert_string_equal(why.text, text_);                                                                          \
+    } while (0)
+
 static void test_match_names_the_field(void **state)
 {
     (void)state;
     struct cache a, b;
     struct plan_why why;
     cache_init(&a, 1, 0, 0);
-    cache_init(&b, 2, 1, BATON_LAYOUT_NHD);
+    cache_init_blocks(&b, 2, 1, BATON_LAYOUT_NHD, 32);
     assert_int_equal(geometry_match(&a.g, &b.g, &why), 0);
-    b.g.block_tokens = 32;
-    assert_int_equal(geometry_match(&a.g, &b.g, &why), BATON_EGEOMETRY);
-    assert_string_equal(why.text, "block_tokens differs: 16 and 32");
-    strcpy(b.g.dtype, "fp8");
-    assert_int_equal(geometry_match(&a.g, &b.g, &why), BATON_EGEOMETRY);
-    assert_string_equal(why.text, "dtype differs: \"bf16\" and \"fp8\"");
+    DIFFERS("model differs: \"m\" and \"n\"", strcpy(b.c.g.model, "n"));
+    DIFFERS("dtype differs: \"bf16\" and \"fp8\"", strcpy(b.c.g.dtype, "fp8"));
+    DIFFERS("elem_bytes differs: 2 and 1", b.c.g.elem_bytes = 1);
+    DIFFERS("planes differs: 2 and 1", b.c.g.planes = 1);
+    DIFFERS("head_size differs: 128 and 64", b.c.g.head_size = 64);
+    DIFFERS("heads_total differs: 8 and 4", b.c.g.heads_total = 4);
+    DIFFERS("layers_total differs: 2 and 3", b.c.g.layers_total = 3);
+    DIFFERS("num_splits differs: 2 and 1", b.c.g.num_splits = 0);
+    DIFFERS("heads_total of split 1 differs: 1 and 2", b.splits[1].heads_total = 2);
+}
+
+/* What only shows when tensors are paired. */
+#define UNPAIRED(text_, ...)                                                                                           \
+    do {                                                                                                               \
+        struct listed a, b;                                                                                            \
+        struct plan_box box = {0, LAYERS, 4, 4, 0};                                                                    \
+        struct plan_why why = {{0}};                                                                                   \
+        struct plan *plan;                                                                                             \
+        listed_init(&a, 1, 0);                                                                                         \
+        listed_init(&b, 2, 1);                                                                                         \
+        __VA_ARGS__;                                                                                                   \
+        assert_int_equal(plan_compile(&a.c.g, &b.c.g, &box, 1, &plan, &why), BATON_EGEOMETRY);                         \
+        assert_string_equal(why.text, text_);                                                                          \
+    } while (0)
+
+static void test_tensors_that_do_not_match(void **state)
+{
+    (void)state;
+    UNPAIRED("layer of tensor \"layer.0\" differs: 1 and 0", a.c.tensors[0].layer = 1);
+    UNPAIRED("split of tensor \"layer.0\" differs: 1 and 0", a.c.tensors[0].split = 1);
+    UNPAIRED("planes of tensor \"layer.0\" differs: 1 and 2", a.c.tensors[0].planes = 1);
+    UNPAIRED("head_size of tensor \"layer.1\" differs: 64 and 128", a.c.tensors[1].head_size = 64);
+    UNPAIRED("elem_bytes of tensor \"layer.1\" differs: 1 and 2", a.c.tensors[1].elem_bytes = 1);
+    UNPAIRED("kind of tensor \"layer.0\" differs: 0 and 2", b.c.tensors[0].group = 2);
+    UNPAIRED("window_tokens of tensor \"layer.1\" differs: 40 and 41", a.c.tensors[1].group = 1,
+             b.c.tensors[1].group = 1, b.groups[1].window_tokens = 41);
+    UNPAIRED("tensor \"other\" of layer 1 is not in the producer's cache", strcpy(b.c.tensors[1].name, "other"));
+    UNPAIRED("layers or heads are not those that the directory told", box.head_first = 3);
+    UNPAIRED("layers or heads are not those that the directory told", box.layer_count = 3);
+    UNPAIRED("layers or heads are not those that the directory told", box.split = 2);
+}
+
+/* ---- a request's tokens ------------------------------------------------------------------------------------------ */
+
+static void wants(const baton_group_t *group, uint32_t held, uint32_t tokens, uint32_t first, uint32_t end)
+{
+    uint32_t f = 99, e = 99;
+    plan_wanted(group, held, tokens, &f, &e);
+    assert_int_equal(e - f, end - first);
+    if (first < end)
+        assert_int_equal(f, first);
+}
+
+static void test_what_is_wanted(void **state)
+{
+    (void)state;
+    const baton_group_t full = {BATON_KIND_FULL, 16, 10, 0}, window = {BATON_KIND_WINDOW, 16, 10, 40},
+                        one = {BATON_KIND_STATE, 1, 10, 0};
+    wants(&full, 0, 100, 0, 100);
+    wants(&full, 30, 100, 30, 100);
+    wants(&full, 100, 100, 100, 100);
+    wants(&full, 200, 100, 100, 100);
+    wants(&window, 0, 100, 60, 100);
+    wants(&window, 0, 40, 0, 40);
+    wants(&window, 0, 41, 1, 41);
+    wants(&window, 61, 100, 61, 100);
+    wants(&window, 100, 100, 100, 100);
+    wants(&one, 0, 100, 0, 1);
+    wants(&one, 99, 100, 0, 1);
+    wants(&one, 100, 100, 0, 0);
+}
+
+static void table_is(int error, const char *text, const baton_group_t *group, baton_table_t table, uint32_t first,
+                     uint32_t end)
+{
+    struct plan_why why = {{0}};
+    assert_int_equal(plan_table_check(group, &table, first, end, &why), error);
+    assert_string_equal(why.text, text);
+}
+
+static void test_tables(void **state)
+{
+    (void)state;
+    const baton_group_t g = {BATON_KIND_FULL, 16, 10, 0};
+    const uint32_t ids[] = {77, 9, 0, 10};
+    table_is(0, "", &g, (baton_table_t){ids, 3, 32}, 48, 80);
+    table_is(0, "", &g, (baton_table_t){ids, 3, 32}, 63, 65);
+    table_is(0, "", &g, (baton_table_t){NULL, 0, 0}, 7, 7); /* nothing is wanted */
+    table_is(BATON_EINVAL, "first_token is 33: it lies within a block", &g, (baton_table_t){ids, 3, 33}, 48, 80);
+    table_is(BATON_ETOKENS, "first_token is 32: earlier tokens are needed", &g, (baton_table_t){ids, 3, 32}, 31, 80);
+    table_is(BATON_ETOKENS, "num_blocks is 3: the tokens do not fit", &g, (baton_table_t){ids, 3, 32}, 48, 81);
+    table_is(BATON_EBLOCK, "a block id is 77: the cache has fewer blocks", &g, (baton_table_t){ids, 3, 32}, 47, 80);
+    table_is(BATON_EBLOCK, "a block id is 10: the cache has fewer blocks", &g, (baton_table_t){ids, 4, 32}, 48, 81);
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 static struct plan_member member(uint32_t layer, uint32_t layers, uint32_t head, uint32_t heads, uint32_t node)
 {
-    return (struct plan_member){.box = {layer, layers, head, heads}, .node = node};
+    return (struct plan_member){.box = {{layer, layers, head, heads, 0}}, .num_boxes = 1, .node = node};
 }
 
 static void test_sources_of_unequal_tp(void **state)
@@ -172,15 +358,15 @@ static void test_sources_of_unequal_tp(void **state)
         p[i] = member(0, 2, 2 * i, 2, i);
     assert_int_equal(plan_sources(&me, 1, p, 4, s, 8, &why), 2); /* P4, D2: D1 reads P2 and P3 whole */
     assert_int_equal(s[0].member, 2);
-    assert_memory_equal(&s[0].box, &((struct plan_box){0, 2, 4, 2}), sizeof s[0].box);
+    assert_memory_equal(&s[0].box, &((struct plan_box){0, 2, 4, 2, 0}), sizeof s[0].box);
     assert_int_equal(s[1].member, 3);
     me = member(0, 2, 3, 1, 9);
     assert_int_equal(plan_sources(&me, 3, p, 4, s, 8, &why), 1); /* P4, D8: D3 reads half of P1 */
     assert_int_equal(s[0].member, 1);
-    assert_memory_equal(&s[0].box, &me.box, sizeof me.box);
+    assert_memory_equal(&s[0].box, &me.box[0], sizeof me.box[0]);
     me = member(0, 3, 3, 1, 9);
     assert_int_equal(plan_sources(&me, 3, p, 4, s, 8, &why), BATON_ESOURCE);
-    assert_string_equal(why.text, "no rank holds layer 2, head 3");
+    assert_string_equal(why.text, "no rank holds layer 2, head 3 of split 0");
     me = member(0, 2, 0, 8, 9);
     assert_int_equal(plan_sources(&me, 0, p, 4, s, 3, &why), BATON_ENOMEM);
 }
@@ -207,6 +393,33 @@ static void test_sources_among_replicas(void **state)
         assert_int_equal(load[i], 2);
 }
 
+/* MLA: heads cut over the ranks, a latent that each holds whole. */
+static void test_sources_by_split(void **state)
+{
+    (void)state;
+    struct plan_member p[4], me = {.box = {{0, 2, 4, 4, 0}, {0, 2, 0, 1, 1}}, .num_boxes = 2, .node = 9}, other;
+    struct plan_source s[8];
+    struct plan_why why;
+    for (uint32_t i = 0; i < 4; i++)
+        p[i] = (struct plan_member){.box = {{0, 2, 2 * i, 2, 0}, {0, 2, 0, 1, 1}}, .num_boxes = 2};
+    assert_int_equal(plan_sources(&me, 1, p, 4, s, 8, &why), 3);
+    assert_int_equal(s[0].member, 1);
+    assert_memory_equal(&s[0].box, &me.box[1], sizeof s[0].box);
+    assert_int_equal(s[1].member, 2);
+    assert_memory_equal(&s[1].box, &((struct plan_box){0, 2, 4, 2, 0}), sizeof s[1].box);
+    assert_int_equal(s[2].member, 3);
+    assert_true(plan_members_share(&me, &p[0])); /* the latent alone */
+    assert_false(plan_member_covers(&p[0], &me.box[0]));
+    assert_true(plan_member_covers(&p[0], &me.box[1]));
+    other = me;
+    other.box[0].head_first = other.box[1].layer_first = 8;
+    assert_false(plan_members_share(&me, &other));
+    p[1].num_boxes = p[2].num_boxes = 1; /* then the latent is served by what is left of them */
+    assert_int_equal(plan_sources(&me, 1, p, 4, s, 8, &why), 3);
+    assert_int_equal(s[2].member, 3);
+    assert_int_equal(s[2].box.split, 1);
+}
+
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 static void test_equal_layouts_are_one_run_a_block_and_plane(void **state)
@@ -222,7 +435,7 @@ static void test_equal_layouts_are_one_run_a_block_and_plane(void **state)
     assert_int_equal(p->run, 4 * 4096);
     assert_int_equal(p->num_loops, 1); /* K and V lie apart */
     assert_int_equal(p->loop[0].count, 2);
-    assert_int_equal(p->unit_bytes, 2 * 4 * 4096);
+    assert_int_equal(plan_token_bytes(plan, 0), 2 * 4 * 256);
     plan_destroy(plan);
 }
 
@@ -267,7 +480,7 @@ static void test_hnd_to_nhd(void **state)
     const struct plan_program *p = plan_program_at(plan, 0);
     assert_int_equal(p->run, 256); /* one head's entry */
     assert_int_equal(p->num_loops, 3);
-    assert_int_equal(p->unit_bytes, 2 * 4 * 4096);
+    assert_int_equal(plan_token_bytes(plan, 0), 2 * 4 * 256);
     plan_destroy(plan);
 }
 
@@ -283,7 +496,7 @@ static void test_neighbouring_blocks_merge(void **state)
     cache_init(&c, 1, 0, BATON_LAYOUT_KV_BLOCK);
     struct plan *plan = compile(&c, &c);
     const uint32_t from[] = {1, 2, 5}, to[] = {6, 7, 0};
-    plan_transfer_init(&t, plan, 48, from, to);
+    begin(&t, plan, 0, 48, from, COUNT(from), to, COUNT(to));
     assert_int_equal(plan_next(&t, &at, runs, 8, UINT64_MAX), 4); /* two a layer */
     assert_int_equal(runs[0].bytes, 2 * 2 * 8 * 4096);
     assert_int_equal(runs[0].src, 1 * 2 * 8 * 4096);
@@ -304,9 +517,8 @@ static void test_tail_stops_at_the_last_token(void **state)
     cache_init(&c, 1, 0, BATON_LAYOUT_HND | BATON_LAYOUT_KV_BLOCK);
     struct plan *plan = compile(&c, &c);
     const uint32_t from[] = {1, 4}, to[] = {6, 3};
-    plan_transfer_init(&t, plan, 16 + 5, from, to);
-    assert_int_equal(t.num_blocks, 2);
-    assert_int_equal(t.tail_tokens, 5);
+    begin(&t, plan, 0, 16 + 5, from, COUNT(from), to, COUNT(to));
+    assert_int_equal(plan_num_parts(&t), 2);
     assert_int_equal(t.bytes, 21u * 2 * 2 * 8 * 256);
     uint32_t n = plan_next(&t, &at, runs, 64, UINT64_MAX);
     assert_int_equal(n, 2 * (1 + 2 * 8)); /* a whole block, then each head of each plane */
@@ -324,7 +536,7 @@ static void test_resumes_at_every_byte(void **state)
     cache_init(&b, 4, 1, BATON_LAYOUT_NHD);
     struct plan *plan = compile(&a, &b);
     const uint32_t from[] = {3}, to[] = {8};
-    plan_transfer_init(&t, plan, 3, from, to);
+    begin(&t, plan, 0, 3, from, COUNT(from), to, COUNT(to));
     uint64_t at_byte = 0;
     struct plan_cursor slow = {0};
     for (struct plan_run one; plan_next(&t, &slow, &one, 1, 1) == 1; at_byte++) {
@@ -354,7 +566,7 @@ static void test_skip_counts_whole_units(void **state)
     struct plan *plan = compile(&c, &c);
     const uint32_t ids[] = {0, 1, 2, 3};
     const uint64_t unit = 2 * 8 * 4096;
-    plan_transfer_init(&t, plan, 3 * 16 + 1, ids, ids);
+    begin(&t, plan, 0, 3 * 16 + 1, ids, COUNT(ids), ids, COUNT(ids));
     assert_int_equal(plan_skip(&t, &at, 1), unit); /* one at least */
     assert_int_equal(plan_skip(&t, &at, 2 * unit + 5), 2 * unit);
     assert_int_equal(plan_skip(&t, &at, unit), unit / 16); /* the tail; the next layer's block no longer fits */
@@ -364,15 +576,332 @@ static void test_skip_counts_whole_units(void **state)
     plan_destroy(plan);
 }
 
+/* ---- blocks of unequal size -------------------------------------------------------------------------------------- */
+
+#define TOKEN (2 * 8 * 256) /* bytes of all heads and both planes */
+
+static void test_16_into_64(void **state)
+{
+    (void)state;
+    struct cache a, b;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    struct plan_run runs[200];
+    const uint32_t from[] = {3, 1, 0, 2}, to[] = {5};
+    cache_init_blocks(&a, 1, 0, BATON_LAYOUT_KV_BLOCK, 16);
+    cache_init_blocks(&b, 1, 0, BATON_LAYOUT_KV_BLOCK, 64);
+    struct plan *plan = compile(&a, &b);
+    begin(&t, plan, 0, 64, from, 4, to, 1);
+    assert_int_equal(plan_num_parts(&t), 1);
+    assert_int_equal(plan_next(&t, &at, runs, 200, UINT64_MAX), 2 * 4 * 16); /* layers, blocks, heads of both planes */
+    assert_run(&runs[0], 3 * 16 * TOKEN, 5 * 64 * TOKEN, 16 * 256);
+    assert_run(&runs[1], 3 * 16 * TOKEN + 16 * 256, 5 * 64 * TOKEN + 64 * 256, 16 * 256);
+    assert_run(&runs[16], 1 * 16 * TOKEN, 5 * 64 * TOKEN + 16 * 256, 16 * 256);
+    assert_run(&runs[63], 2 * 16 * TOKEN + 15 * 16 * 256, 5 * 64 * TOKEN + 15 * 64 * 256 + 48 * 256, 16 * 256);
+    plan_destroy(plan);
+}
+
+static void test_64_into_16(void **state)
+{
+    (void)state;
+    struct cache a, b;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    struct plan_run runs[16];
+    const uint32_t from[] = {5}, to[] = {3, 4, 0, 2};
+    cache_init_blocks(&a, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 64);
+    cache_init_blocks(&b, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 16);
+    struct plan *plan = compile(&a, &b);
+    begin(&t, plan, 0, 60, from, 1, to, 4);
+    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 2 * 3); /* blocks 3 and 4 merge */
+    assert_run(&runs[0], 5 * 64 * TOKEN, 3 * 16 * TOKEN, 32 * TOKEN);
+    assert_run(&runs[1], (5 * 64 + 32) * TOKEN, 0, 16 * TOKEN);
+    assert_run(&runs[2], (5 * 64 + 48) * TOKEN, 2 * 16 * TOKEN, 12 * TOKEN);
+    plan_destroy(plan);
+}
+
+static void test_48_into_32(void **state)
+{
+    (void)state;
+    struct cache a, b;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    struct plan_run runs[16];
+    const uint32_t from[] = {1, 4}, to[] = {0, 7, 2};
+    cache_init_blocks(&a, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 48);
+    cache_init_blocks(&b, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 32);
+    struct plan *plan = compile(&a, &b);
+    begin(&t, plan, 0, 96, from, 2, to, 3);
+    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 2 * 4);
+    assert_run(&runs[0], 48 * TOKEN, 0, 32 * TOKEN);
+    assert_run(&runs[1], (48 + 32) * TOKEN, 7 * 32 * TOKEN, 16 * TOKEN);
+    assert_run(&runs[2], 4 * 48 * TOKEN, (7 * 32 + 16) * TOKEN, 16 * TOKEN);
+    assert_run(&runs[3], (4 * 48 + 16) * TOKEN, 2 * 32 * TOKEN, 32 * TOKEN);
+    assert_int_equal(plan_num_parts(&t), 2);
+    assert_int_equal(plan_part(&t, 1, 0, &at), 48 * TOKEN);
+    assert_int_equal(at.token, 48);
+    assert_int_equal(plan_part(&t, 2, 0, &at), 0);
+    plan_destroy(plan);
+    plan = compile(&b, &a);
+    at = (struct plan_cursor){0};
+    begin(&t, plan, 10, 90, to, 3, from, 2); /* from within a block to within a block */
+    assert_int_equal(t.bytes, 2 * 80 * TOKEN);
+    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 2 * 4);
+    assert_run(&runs[0], 10 * TOKEN, (48 + 10) * TOKEN, 22 * TOKEN);
+    assert_run(&runs[3], 2 * 32 * TOKEN, (4 * 48 + 16) * TOKEN, 26 * TOKEN);
+    assert_int_equal(plan_num_parts(&t), 2);
+    assert_int_equal(plan_part(&t, 0, 1, &at), 38 * TOKEN);
+    assert_int_equal(plan_part(&t, 1, 1, &at), 42 * TOKEN);
+    assert_int_equal(at.token, 38);
+    plan_destroy(plan);
+}
+
+/* ---- parts of units ---------------------------------------------------------------------------------------------- */
+
+static void test_a_part_of_hnd_into_nhd(void **state)
+{
+    (void)state;
+    struct cache a, b;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    struct plan_run runs[32];
+    const uint32_t from[] = {0}, to[] = {0};
+    cache_init(&a, 4, 1, BATON_LAYOUT_HND | BATON_LAYOUT_KV_BLOCK);
+    cache_init(&b, 4, 1, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK);
+    struct plan *plan = compile(&a, &b);
+    begin(&t, plan, 0, 3, from, 1, to, 1);
+    assert_int_equal(plan_next(&t, &at, runs, 32, UINT64_MAX), 2 * 2 * 3 * 2);
+    for (uint32_t i = 0; i < 12; i++) {
+        uint32_t plane = i / 6, token = i / 2 % 3, head = i % 2;
+        assert_run(&runs[i], plane * 2 * 4096 + head * 4096 + token * 256, plane * 2 * 4096 + token * 512 + head * 256,
+                   256);
+    }
+    plan_destroy(plan);
+}
+
+/* Tokens that are all of an entry stay one run however few they are; heads of both planes become one loop. */
+static void test_parts_merge(void **state)
+{
+    (void)state;
+    struct cache c;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    struct plan_run runs[32];
+    const uint32_t ids[] = {2};
+    cache_init(&c, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED);
+    struct plan *plan = compile(&c, &c);
+    begin(&t, plan, 3, 8, ids, 1, ids, 1);
+    assert_int_equal(plan_next(&t, &at, runs, 32, UINT64_MAX), 2);
+    assert_run(&runs[0], (2 * 16 + 3) * TOKEN, (2 * 16 + 3) * TOKEN, 5 * TOKEN);
+    plan_destroy(plan);
+    cache_init(&c, 1, 0, BATON_LAYOUT_BLOCK_MAJOR);
+    plan = compile(&c, &c);
+    assert_int_equal(plan_num_pieces(plan), 1); /* both layers */
+    at = (struct plan_cursor){0};
+    begin(&t, plan, 3, 8, ids, 1, ids, 1);
+    assert_int_equal(plan_next(&t, &at, runs, 32, UINT64_MAX), 2 * 2 * 8);
+    assert_run(&runs[31], (4 * 16 + 0) * TOKEN + 31 * 4096 + 3 * 256, 4 * 16 * TOKEN + 31 * 4096 + 3 * 256, 5 * 256);
+    plan_destroy(plan);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+/* Layer 0 is a sliding window of 40 tokens, layer 1 a state: NHD, fused, so that a token is one run. */
+static void hybrid_init(struct listed *l)
+{
+    listed_init(l, 1, 0);
+    assert_int_equal(baton_geometry_layout(&l->c.g, l->c.tensors, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED), 0);
+    l->c.tensors[0].group = 1;
+    l->c.tensors[1].group = 2;
+    l->c.tensors[1].stride.block = TOKEN;
+}
+
+static void test_a_window_and_a_state(void **state)
+{
+    (void)state;
+    struct listed l;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    struct plan_run runs[16];
+    struct plan_why why = {{0}};
+    hybrid_init(&l);
+    const uint64_t base = l.c.tensors[1].offset;
+    assert_int_equal(geometry_check(&l.c.g, &l.c.g.bytes, 1, &why), 0);
+    struct plan *plan = compile(&l.c, &l.c);
+    const uint32_t full[] = {0, 1, 2, 3, 4, 5, 6}, late[] = {8, 9, 4, 1}, one[] = {3}, other[] = {7};
+    /* of 100 tokens: 60 .. 99; the consumer's table begins at 48 */
+    struct plan_tables src = {.num = 3, .table = {{0}, {full, 7, 0}, {one, 1, 0}}};
+    struct plan_tables dst = {.num = 3, .table = {{0}, {late, 4, 48}, {other, 1, 0}}};
+    assert_int_equal(plan_transfer_init(&t, plan, 0, 100, &src, &dst, &why), 0);
+    assert_int_equal(t.bytes, 41 * TOKEN);
+    assert_int_equal(plan_num_parts(&t), 4 + 1);
+    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 4);
+    assert_run(&runs[0], 60 * TOKEN, (8 * 16 + 12) * TOKEN, 20 * TOKEN); /* blocks 8 and 9 follow each other */
+    assert_run(&runs[1], 80 * TOKEN, 4 * 16 * TOKEN, 16 * TOKEN);
+    assert_run(&runs[2], 96 * TOKEN, 1 * 16 * TOKEN, 4 * TOKEN);
+    assert_run(&runs[3], base + 3 * TOKEN, base + 7 * TOKEN, TOKEN);
+    /* 90 are held: the last ten, and the state still */
+    at = (struct plan_cursor){0};
+    assert_int_equal(plan_transfer_init(&t, plan, 90, 100, &src, &dst, &why), 0);
+    assert_int_equal(t.bytes, 11 * TOKEN);
+    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 3);
+    assert_run(&runs[0], 90 * TOKEN, (4 * 16 + 10) * TOKEN, 6 * TOKEN);
+    /* all are held: nothing moves, and tables are not asked for */
+    at = (struct plan_cursor){0};
+    struct plan_tables none = {0};
+    assert_int_equal(plan_transfer_init(&t, plan, 100, 100, &none, &none, &why), 0);
+    assert_int_equal(t.bytes, 0);
+    assert_int_equal(plan_num_parts(&t), 0);
+    assert_true(plan_at_end(&t, &at));
+    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 0);
+    assert_int_equal(plan_skip(&t, &at, UINT64_MAX), 0);
+    /* a table that is missing or begins too late */
+    assert_int_equal(plan_transfer_init(&t, plan, 0, 100, &none, &dst, &why), BATON_ETOKENS);
+    dst.table[1].first_token = 64;
+    assert_int_equal(plan_transfer_init(&t, plan, 0, 100, &src, &dst, &why), BATON_ETOKENS);
+    assert_string_equal(why.text, "first_token is 64: earlier tokens are needed");
+    plan_destroy(plan);
+}
+
+/* ---- limits and cost --------------------------------------------------------------------------------------------- */
+
+#define SHAPES 17
+
+/* Tensors of 1, 2, … channels, `each` of every size, one behind the other within a block. */
+static void shapes_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t shapes, uint32_t each)
+{
+    uint64_t offset = 0;
+    *g = (baton_geometry_t){.model = "m",
+                            .dtype = "x",
+                            .elem_bytes = 1,
+                            .planes = 1,
+                            .block_tokens = 1,
+                            .head_size = 1,
+                            .num_blocks = 3,
+                            .heads_total = 1,
+                            .head_count = 1,
+                            .layers_total = shapes * each,
+                            .layer_count = shapes * each,
+                            .num_tensors = shapes * each,
+                            .tensors = tensors};
+    for (uint32_t i = 0; i < shapes * each; i++) {
+        tensors[i] =
+            (baton_tensor_t){.layer = i, .offset = offset, .head_size = 1 + i / each, .stride = {1000, 0, 0, 0, 1}};
+        snprintf(tensors[i].name, sizeof tensors[i].name, "t%u", i);
+        offset += 1 + i / each;
+    }
+    g->bytes = 2 * 1000 + offset;
+}
+
+static void test_shapes_have_a_limit(void **state)
+{
+    (void)state;
+    baton_geometry_t g;
+    baton_tensor_t tensors[2 * SHAPES];
+    struct plan_box box = {0, SHAPES, 0, 1, 0};
+    struct plan_why why;
+    struct plan *plan;
+    shapes_init(&g, tensors, SHAPES, 1);
+    assert_int_equal(geometry_check(&g, &g.bytes, 1, &why), 0);
+    assert_int_equal(plan_compile(&g, &g, &box, 1, &plan, &why), BATON_EGEOMETRY);
+    assert_string_equal(why.text, "the tensors have more than 16 different shapes");
+    shapes_init(&g, tensors, 10, 2); /* layers are joined while there is room for the shapes that this gives */
+    box.layer_count = 20;
+    assert_int_equal(plan_compile(&g, &g, &box, 1, &plan, &why), 0);
+    assert_int_equal(plan_num_programs(plan), 16);
+    assert_int_equal(plan_num_pieces(plan), 6 + 2 * 4);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan_num_pieces(plan); i++)
+        bytes += plan_token_bytes(plan, i);
+    assert_int_equal(bytes, 2 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10));
+    plan_destroy(plan);
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+#define COST_LAYERS 64
+#define COST_TP 64
+#define COST_PP 8
+
+static void cost_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t tp, uint32_t pp, uint32_t rank)
+{
+    *g = (baton_geometry_t){.model = "m",
+                            .dtype = "bf16",
+                            .elem_bytes = 2,
+                            .planes = 2,
+                            .block_tokens = 16,
+                            .head_size = 128,
+                            .num_blocks = 1024,
+                            .heads_total = 64,
+                            .head_first = 64 / tp * (rank % tp),
+                            .head_count = 64 / tp,
+                            .layers_total = COST_LAYERS,
+                            .layer_first = COST_LAYERS / pp * (rank / tp),
+                            .layer_count = COST_LAYERS / pp};
+    assert_int_equal(baton_geometry_layout(g, tensors, BATON_LAYOUT_NHD), 0);
+}
+
+/* All that one rank computes to read from an engine of 512. Returns the seconds; at most 64 KiB a peer. */
+static double cost_of(uint32_t tp, uint32_t pp, uint32_t rank, int peers)
+{
+    static struct plan_member members[COST_TP * COST_PP];
+    static struct plan_source part[COST_TP * COST_PP];
+    static struct plan *plan[COST_TP * COST_PP];
+    static baton_geometry_t theirs[COST_TP * COST_PP];
+    static baton_tensor_t tensors[COST_TP * COST_PP][COST_LAYERS / COST_PP];
+    baton_geometry_t mine;
+    baton_tensor_t own[COST_LAYERS];
+    struct plan_member me = {.node = 9};
+    struct plan_why why;
+    for (uint32_t i = 0; i < COST_TP * COST_PP; i++) {
+        cost_init(&theirs[i], tensors[i], COST_TP, COST_PP, i);
+        members[i] = (struct plan_member){.node = i / 8};
+        members[i].num_boxes = plan_boxes(&theirs[i], members[i].box);
+    }
+    cost_init(&mine, own, tp, pp, rank);
+    me.num_boxes = plan_boxes(&mine, me.box);
+    double began = seconds();
+    int n = plan_sources(&me, rank, members, COST_TP * COST_PP, part, COST_TP * COST_PP, &why);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(plan_compile(&theirs[part[i].member], &mine, &part[i].box, 1, &plan[i], &why), 0);
+    double took = seconds() - began;
+    assert_int_equal(n, peers);
+    for (int i = 0; i < n; i++) {
+        assert_in_range(plan_footprint(plan[i]), 1, 65536);
+        plan_destroy(plan[i]);
+    }
+    return took;
+}
+
+/* The bound is ten times what is asked for, as machines that test are busy. */
+static void test_cost_against_512_ranks(void **state)
+{
+    (void)state;
+    double some = cost_of(8, 8, 13, 8), all = cost_of(1, 1, 0, 512);
+    print_message("planned in %.3f ms (8 peers), %.3f ms (512 peers)\n", 1e3 * some, 1e3 * all);
+    assert_true(some < 0.05);
+    assert_true(all < 0.5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_layout_refuses),
         cmocka_unit_test(test_hostile_geometries),
+        cmocka_unit_test(test_hostile_groups_and_splits),
         cmocka_unit_test(test_match_names_the_field),
+        cmocka_unit_test(test_tensors_that_do_not_match),
+        cmocka_unit_test(test_what_is_wanted),
+        cmocka_unit_test(test_tables),
         cmocka_unit_test(test_sources_of_unequal_tp),
         cmocka_unit_test(test_sources_among_replicas),
+        cmocka_unit_test(test_sources_by_split),
         cmocka_unit_test(test_equal_layouts_are_one_run_a_block_and_plane),
         cmocka_unit_test(test_all_layers_in_one_block_are_one_run),
         cmocka_unit_test(test_head_slices),
@@ -381,6 +910,14 @@ int main(void)
         cmocka_unit_test(test_tail_stops_at_the_last_token),
         cmocka_unit_test(test_resumes_at_every_byte),
         cmocka_unit_test(test_skip_counts_whole_units),
+        cmocka_unit_test(test_16_into_64),
+        cmocka_unit_test(test_64_into_16),
+        cmocka_unit_test(test_48_into_32),
+        cmocka_unit_test(test_a_part_of_hnd_into_nhd),
+        cmocka_unit_test(test_parts_merge),
+        cmocka_unit_test(test_a_window_and_a_state),
+        cmocka_unit_test(test_shapes_have_a_limit),
+        cmocka_unit_test(test_cost_against_512_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
