@@ -69,8 +69,8 @@ static int print_costs(struct tool *t, double begin, struct why *why)
     if (print_cost(&t->query, &t->engine[ROLE_PREFILL], &t->engine[ROLE_DECODE], stdout, why) != 0)
         return -1;
     getrusage(RUSAGE_SELF, &usage);
-    printf("all decode ranks         %u planned in %.2f s, this program's memory %ld MiB at most\n",
-           t->engine[ROLE_DECODE].num_ranks, seconds() - begin, usage.ru_maxrss / 1024);
+    printf("all decode ranks         %u planned in %.2f s, this program's memory %.1f MiB at most\n",
+           t->engine[ROLE_DECODE].num_ranks, seconds() - begin, (double)usage.ru_maxrss / 1024);
     return 0;
 }
 

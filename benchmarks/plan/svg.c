@@ -14,7 +14,7 @@
 #define CELL_PX_LEAST 2.5
 #define TIP_CELLS_MAX 4096 /* with a sentence each for the pointer */
 #define LABEL_PX 14        /* room of a line of letters */
-#define MARGIN_PX 96
+#define MARGIN_PX 110
 #define SHADES 16
 
 /* One side of the matrix. */
@@ -186,9 +186,9 @@ static void put_side(FILE *out, const struct axis *a, const char *what)
 
 static void put_head(FILE *out, const struct picture *p, const char *model, const struct request *r)
 {
-    fprintf(out, "<text y=\"-82\" font-size=\"13\">");
+    fprintf(out, "<text y=\"-98\" font-size=\"13\">");
     put_name(out, model);
-    fprintf(out, ": bytes of %u tokens, %u of them held</text>\n<text y=\"-67\">", r->tokens, r->held);
+    fprintf(out, ": bytes of %u tokens, %u of them held</text>\n<text y=\"-83\">", r->tokens, r->held);
     put_side(out, &p->row, "rows");
     fprintf(out, "; ");
     put_side(out, &p->column, "columns");
