@@ -105,17 +105,20 @@ static int grid_init(struct grid *g, const struct plan_box *mine, const struct c
 {
     g->layer = malloc((2 * (size_t)n + 2) * sizeof *g->layer);
     g->head = malloc((2 * (size_t)n + 2) * sizeof *g->head);
+    uint32_t num = 0;
     if (g->layer == NULL || g->head == NULL)
         return BATON_ENOMEM;
     for (uint32_t i = 0; i <= n; i++) {
         const struct plan_box *b = i < n ? &c[i].box : mine;
-        g->layer[2 * i] = b->layer_first;
-        g->layer[2 * i + 1] = b->layer_first + b->layer_count;
-        g->head[2 * i] = b->head_first;
-        g->head[2 * i + 1] = b->head_first + b->head_count;
+        if (i > 0 && memcmp(b, &c[i - 1].box, sizeof *b) == 0)
+            continue; /* replicas follow each other: they add no boundary, and sorting thousands of them takes long */
+        g->layer[num] = b->layer_first;
+        g->head[num++] = b->head_first;
+        g->layer[num] = b->layer_first + b->layer_count;
+        g->head[num++] = b->head_first + b->head_count;
     }
-    g->num_layers = sort_unique(g->layer, 2 * n + 2) - 1;
-    g->num_heads = sort_unique(g->head, 2 * n + 2) - 1;
+    g->num_layers = sort_unique(g->layer, num) - 1;
+    g->num_heads = sort_unique(g->head, num) - 1;
     g->owner = malloc((size_t)g->num_layers * g->num_heads * sizeof *g->owner);
     return g->owner != NULL ? 0 : BATON_ENOMEM;
 }

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * description: reads the file. What it says of one field alone is checked here; what only a rank's whole cache tells
+ * (tensors' number, overlaps, names used twice) is geometry_check's.
+ */
+#include "description.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "field.h"
+
+static const char *const direction_words[] = {"layer", "plane", "block", "head", "token", "channel", NULL};
+
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
+
+static int read_direction(const json_t *value, enum direction *out)
+{
+    for (unsigned i = 0; direction_words[i] != NULL; i++)
+        if (json_is_string(value) && strcmp(json_string_value(value), direction_words[i]) == 0) {
+            *out = (enum direction)i;
+            return 0;
+        }
+    return -1;
+}
+
+static int read_order(const struct object *o, struct described_kind *k, struct why *why)
+{
+    static const char demand[] = "each of layer, plane, block, head, token, channel once, outermost first";
+    const json_t *list = json_object_get(o->json, "order");
+    bool seen[DIRECTIONS] = {false};
+    if (list == NULL)
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) != DIRECTIONS)
+        return field_refuse(o, "order", list, demand, why);
+    for (unsigned i = 0; i < DIRECTIONS; i++) {
+        if (read_direction(json_array_get(list, i), &k->order[i]) != 0 || seen[k->order[i]])
+            return field_refuse(o, "order", list, demand, why);
+        seen[k->order[i]] = true;
+    }
+    return 0;
+}
+
+static int read_align(const struct object *o, struct described_kind *k, struct why *why)
+{
+    const json_t *json = json_object_get(o->json, "align");
+    struct object align = {.json = json};
+    if (json == NULL)
+        return 0;
+    if (!json_is_object(json))
+        return field_refuse(o, "align", json, "an object of bytes by direction", why);
+    snprintf(align.where, sizeof align.where, "%.20salign: ", o->where);
+    int rc = field_none_else(&align, direction_words, why);
+    for (unsigned i = 0; rc == 0 && i < DIRECTIONS; i++)
+        rc = field_u32(&align, direction_words[i], false, 1, 1u << 30, &k->align[i], why);
+    return rc;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+static int read_layer_list(const struct object *o, const json_t *list, uint32_t layers, bool *has, struct why *why)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *value = json_array_get(list, i);
+        json_int_t layer = json_integer_value(value);
+        if (!json_is_integer(value) || layer < 0 || layer >= (json_int_t)layers)
+            return field_refuse(o, "layers", value, "numbers of the model's layers", why);
+        has[layer] = true;
+    }
+    return 0;
+}
+
+static int read_layer_steps(const struct object *o, const json_t *json, uint32_t layers, bool *has, struct why *why)
+{
+    static const char *const known[] = {"first", "step", "count", NULL};
+    struct object steps = {.json = json};
+    uint32_t first = 0, step = 1, count = UINT32_MAX;
+    snprintf(steps.where, sizeof steps.where, "%.20slayers: ", o->where);
+    if (field_none_else(&steps, known, why) != 0 ||
+        field_u32(&steps, "first", false, 0, layers - 1, &first, why) != 0 ||
+        field_u32(&steps, "step", false, 1, layers, &step, why) != 0 ||
+        field_u32(&steps, "count", false, 1, layers, &count, why) != 0)
+        return -1;
+    for (uint32_t layer = first; layer < layers && count > 0; layer += step, count--)
+        has[layer] = true;
+    return 0;
+}
+
+static int read_layers(const struct object *o, uint32_t layers, struct described_kind *k, struct why *why)
+{
+    const json_t *json = json_object_get(o->json, "layers");
+    if (json == NULL)
+        return 0;
+    if (!json_is_array(json) && !json_is_object(json))
+        return field_refuse(o, "layers", json, "an array of layers, or an object of first, step, count", why);
+    k->has_layer = calloc(layers, sizeof *k->has_layer);
+    if (k->has_layer == NULL)
+        return why_set(why, "no memory for %u layers", layers);
+    if (json_is_array(json))
+        return read_layer_list(o, json, layers, k->has_layer, why);
+    return read_layer_steps(o, json, layers, k->has_layer, why);
+}
+
+static void kind_default(struct described_kind *k)
+{
+    *k = (struct described_kind){.name = "layer.{layer}"};
+    for (unsigned i = 0; i < DIRECTIONS; i++) {
+        k->order[i] = (enum direction)i;
+        k->align[i] = 1;
+    }
+}
+
+static int read_elem_bytes(const struct object *o, bool must, uint32_t *out, struct why *why)
+{
+    uint32_t n = 0;
+    if (field_u32(o, "elem_bytes", must, 1, 8, &n, why) != 0)
+        return -1;
+    if ((n & (n - 1)) != 0)
+        return field_refuse(o, "elem_bytes", json_object_get(o->json, "elem_bytes"), "1, 2, 4 or 8", why);
+    *out = n;
+    return 0;
+}
+
+static int read_kind(const struct object *o, const struct description *d, struct described_kind *k, struct why *why)
+{
+    static const char *const known[] = {"name",      "layers",     "group", "split", "planes",
+                                        "head_size", "elem_bytes", "order", "align", NULL};
+    kind_default(k);
+    if (field_none_else(o, known, why) != 0 || field_text(o, "name", true, k->name, sizeof k->name, why) != 0 ||
+        field_u32(o, "group", false, 0, d->num_groups - 1, &k->group, why) != 0 ||
+        field_u32(o, "split", false, 0, d->num_splits - 1, &k->split, why) != 0 ||
+        field_u32(o, "planes", false, 1, 1u << 20, &k->planes, why) != 0 ||
+        field_u32(o, "head_size", false, 1, 1u << 20, &k->head_size, why) != 0 ||
+        read_elem_bytes(o, false, &k->elem_bytes, why) != 0 || read_order(o, k, why) != 0 || read_align(o, k, why) != 0)
+        return -1;
+    return read_layers(o, d->layers, k, why);
+}
+
+static int read_kinds(const struct object *o, struct description *d, struct why *why)
+{
+    const json_t *list;
+    if (field_array(o, "tensors", false, DESCRIPTION_KINDS_MAX, &list, why) != 0)
+        return -1;
+    if (list == NULL) {
+        kind_default(&d->kinds[d->num_kinds++]);
+        return read_order(o, &d->kinds[0], why) != 0 || read_align(o, &d->kinds[0], why) != 0 ? -1 : 0;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        const char *name = i ? "align" : "order";
+        if (json_object_get(o->json, name) != NULL)
+            return why_set(why, "field \"%s\" belongs to each of \"tensors\" where they are listed", name);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct object element;
+        if (field_element(list, "tensors", i, &element, why) != 0 ||
+            read_kind(&element, d, &d->kinds[d->num_kinds++], why) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- groups, splits, stages -------------------------------------------------------------------------------------- */
+
+static int read_group(const struct object *o, baton_group_t *g, struct why *why)
+{
+    static const char *const known[] = {"kind", "block_tokens", "num_blocks", "window_tokens", NULL};
+    static const char *const kinds[] = {"full", "window", "state", NULL};
+    unsigned kind = 0;
+    if (field_none_else(o, known, why) != 0 || field_word(o, "kind", true, kinds, &kind, why) != 0)
+        return -1;
+    *g = (baton_group_t){.kind = (baton_kind_t)kind, .block_tokens = 1};
+    const bool state = g->kind == BATON_KIND_STATE, window = g->kind == BATON_KIND_WINDOW;
+    if (!window && json_object_get(o->json, "window_tokens") != NULL)
+        return why_set(why, "%sfield \"window_tokens\" belongs to a window only", o->where);
+    if (field_u32(o, "block_tokens", !state, 1, state ? 1 : 65536, &g->block_tokens, why) != 0 ||
+        field_u32(o, "num_blocks", false, 1, 1u << 30, &g->num_blocks, why) != 0)
+        return -1;
+    return field_u32(o, "window_tokens", window, 1, 1u << 30, &g->window_tokens, why);
+}
+
+static int read_groups(const struct object *o, struct description *d, struct why *why)
+{
+    const json_t *list;
+    if (field_array(o, "groups", false, BATON_GROUPS_MAX, &list, why) != 0)
+        return -1;
+    if (list == NULL) {
+        baton_group_t *g = &d->groups[d->num_groups++];
+        if (field_u32(o, "block_tokens", true, 1, 65536, &g->block_tokens, why) != 0)
+            return -1;
+        return field_u32(o, "num_blocks", false, 1, 1u << 30, &g->num_blocks, why);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        const char *name = i ? "num_blocks" : "block_tokens";
+        if (json_object_get(o->json, name) != NULL)
+            return why_set(why, "field \"%s\" belongs to each of \"groups\" where they are listed", name);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct object element;
+        if (field_element(list, "groups", i, &element, why) != 0 ||
+            read_group(&element, &d->groups[d->num_groups++], why) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_split(const struct object *o, struct described_split *s, struct why *why)
+{
+    static const char *const cuts[] = {"tp", "whole", NULL};
+    unsigned cut = 0;
+    if (field_u32(o, "heads", true, 1, UINT16_MAX, &s->heads, why) != 0 ||
+        field_word(o, "cut", false, cuts, &cut, why) != 0)
+        return -1;
+    s->whole = cut == 1;
+    return 0;
+}
+
+static int read_splits(const struct object *o, struct description *d, struct why *why)
+{
+    static const char *const known[] = {"heads", "cut", NULL};
+    const json_t *list;
+    if (field_array(o, "splits", false, BATON_SPLITS_MAX, &list, why) != 0)
+        return -1;
+    if (list == NULL)
+        return read_split(o, &d->splits[d->num_splits++], why);
+    for (unsigned i = 0; i < 2; i++)
+        if (json_object_get(o->json, known[i]) != NULL)
+            return why_set(why, "field \"%s\" belongs to each of \"splits\" where they are listed", known[i]);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct object element;
+        if (field_element(list, "splits", i, &element, why) != 0 || field_none_else(&element, known, why) != 0 ||
+            read_split(&element, &d->splits[d->num_splits++], why) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_stages(const struct object *o, struct description *d, struct why *why)
+{
+    const json_t *list;
+    uint64_t sum = 0;
+    if (field_array(o, "stage_layers", false, d->layers, &list, why) != 0)
+        return -1;
+    if (list == NULL)
+        return 0;
+    d->stage_layers = calloc(json_array_size(list), sizeof *d->stage_layers);
+    if (d->stage_layers == NULL)
+        return why_set(why, "no memory for the stages");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *value = json_array_get(list, i);
+        json_int_t n = json_integer_value(value);
+        if (!json_is_integer(value) || n < 1 || n > (json_int_t)d->layers)
+            return field_refuse(o, "stage_layers", value, "the number of layers of each stage", why);
+        d->stage_layers[d->num_stages++] = (uint32_t)n;
+        sum += (uint64_t)n;
+    }
+    if (sum != d->layers)
+        return why_set(why, "field \"stage_layers\" must add up to the %u of \"layers\", and makes %llu", d->layers,
+                       (unsigned long long)sum);
+    return 0;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+static int read_all(const struct object *o, struct description *d, struct why *why)
+{
+    static const char *const known[] = {"model",        "dtype",        "elem_bytes", "planes", "head_size", "layers",
+                                        "stage_layers", "block_tokens", "num_blocks", "groups", "heads",     "cut",
+                                        "splits",       "tensors",      "order",      "align",  NULL};
+    if (!json_is_object(o->json))
+        return why_set(why, "it must be a JSON object");
+    if (field_none_else(o, known, why) != 0 || field_text(o, "model", true, d->model, sizeof d->model, why) != 0 ||
+        field_text(o, "dtype", true, d->dtype, sizeof d->dtype, why) != 0 ||
+        read_elem_bytes(o, true, &d->elem_bytes, why) != 0 ||
+        field_u32(o, "planes", true, 1, 2, &d->planes, why) != 0 ||
+        field_u32(o, "head_size", true, 1, 1u << 20, &d->head_size, why) != 0 ||
+        field_u32(o, "layers", true, 1, DESCRIPTION_LAYERS_MAX, &d->layers, why) != 0)
+        return -1;
+    if (read_stages(o, d, why) != 0 || read_groups(o, d, why) != 0 || read_splits(o, d, why) != 0)
+        return -1;
+    return read_kinds(o, d, why);
+}
+
+int description_parse(struct description *d, const char *text, size_t length, struct why *why)
+{
+    json_error_t error;
+    struct object top = {.json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error)};
+    *d = (struct description){0};
+    if (top.json == NULL)
+        return why_set(why, "it is not JSON: %.100s (line %d)", error.text, error.line);
+    int rc = read_all(&top, d, why);
+    json_decref((json_t *)top.json);
+    if (rc != 0)
+        description_fini(d);
+    return rc;
+}
+
+int description_read(struct description *d, const char *path, struct why *why)
+{
+    struct why inner;
+    *d = (struct description){0};
+    FILE *file = fopen(path, "rb");
+    char *text = malloc(DESCRIPTION_BYTES_MAX + 1);
+    size_t length = 0;
+    int rc = -1;
+    if (file == NULL)
+        why_set(why, "%.100s: %s", path, strerror(errno));
+    else if (text == NULL)
+        why_set(why, "no memory for %.100s", path);
+    else if ((length = fread(text, 1, DESCRIPTION_BYTES_MAX + 1, file)) > DESCRIPTION_BYTES_MAX)
+        why_set(why, "%.100s has more than %d bytes", path, DESCRIPTION_BYTES_MAX);
+    else if (ferror(file))
+        why_set(why, "%.100s: %s", path, strerror(errno));
+    else if ((rc = description_parse(d, text, length, &inner)) != 0)
+        why_set(why, "%.100s: %.250s", path, inner.text);
+    free(text);
+    if (file != NULL)
+        fclose(file);
+    return rc;
+}
+
+void description_fini(struct description *d)
+{
+    for (uint32_t i = 0; i < d->num_kinds; i++)
+        free(d->kinds[i].has_layer);
+    free(d->stage_layers);
+    *d = (struct description){0};
+}

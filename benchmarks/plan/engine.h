@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine: all ranks of one engine as the planner sees them, and the cache of any of them. */
+#ifndef PLAN_TOOL_ENGINE_H
+#define PLAN_TOOL_ENGINE_H
+
+#include "cache.h"
+#include "description.h"
+#include "plan/plan.h"
+#include "preset.h"
+
+#define ENGINE_RANKS_MAX 65536
+
+/** E engines of TP by PP ranks. Rank r of one is TP rank r % tp of stage r / tp, as batonrun seats them. */
+struct engine_size {
+    uint32_t engines, tp, pp;
+};
+
+/** What an engine is made of; the pointers stay the caller's. */
+struct engine_source {
+    const char *role; /* "prefill" or "decode" */
+    struct engine_size size;
+    const struct preset *preset;
+    const struct description *description; /* else NULL: the preset counts */
+    uint32_t tokens;                       /* of the request that its caches have room for */
+    uint32_t first_rank;                   /* of its first rank in the world, for nodes */
+    uint32_t ranks_per_node;
+};
+
+/** Layers [first, end) of a pipeline stage. They do not fall from one stage to the next. */
+struct engine_stage {
+    uint32_t first, end;
+};
+
+struct engine {
+    struct engine_source source;
+    uint32_t num_ranks;
+    struct plan_member *members; /* by rank */
+    struct engine_stage *stages; /* by stage */
+};
+
+/** "TPxPP" or "ExTPxPP", each from 1 on. 0, or -1 with *why. */
+int engine_size_read(const char *option, const char *text, struct engine_size *out, struct why *why);
+
+/** Checks the cache of every rank. 0, or -1 with *why, and the rank in it. engine_fini in both cases. */
+int engine_init(struct engine *e, const struct engine_source *source, struct why *why);
+void engine_fini(struct engine *e);
+
+int engine_cache(const struct engine *e, uint32_t rank, struct cache *out, struct why *why);
+
+/** Ranks [*first, *end) that a rank with this box may exchange with: those of the stages that hold its layers. */
+void engine_ranks_of(const struct engine *e, const struct plan_box *box, uint32_t *first, uint32_t *end);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * baton-plan: prints who exchanges what between a prefill and a decode engine, without either, without MPI.
+ *
+ *   baton-plan --model llama3-70b --prefill 4x2 --decode 8x1 --tokens 4096
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "print.h"
+
+#define STATUS_NO_MATCH 1
+#define STATUS_USAGE 2
+
+struct tool {
+    struct query query;
+    struct description description[ROLES];
+    struct engine engine[ROLES];
+    struct exchange exchange;
+};
+
+static int read_sides(struct tool *t, struct why *why)
+{
+    static const char *const roles[] = {"prefill", "decode"};
+    const struct query *q = &t->query;
+    uint32_t first = 0;
+    for (unsigned i = 0; i < ROLES; i++) {
+        const struct engine_size *size = &q->size[i];
+        if (q->file[i] != NULL && description_read(&t->description[i], q->file[i], why) != 0)
+            return -1;
+        struct engine_source source = {.role = roles[i],
+                                       .size = *size,
+                                       .preset = &q->preset[i],
+                                       .description = q->file[i] != NULL ? &t->description[i] : NULL,
+                                       .tokens = q->request.tokens,
+                                       .first_rank = first,
+                                       .ranks_per_node = q->ranks_per_node};
+        if (engine_init(&t->engine[i], &source, why) != 0)
+            return -1;
+        first += size->engines * size->tp * size->pp;
+    }
+    return 0;
+}
+
+static void tool_fini(struct tool *t)
+{
+    exchange_fini(&t->exchange);
+    for (unsigned i = 0; i < ROLES; i++) {
+        engine_fini(&t->engine[i]);
+        description_fini(&t->description[i]);
+    }
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int print_costs(struct tool *t, double begin, struct why *why)
+{
+    struct rusage usage;
+    if (print_cost(&t->query, &t->engine[ROLE_PREFILL], &t->engine[ROLE_DECODE], stdout, why) != 0)
+        return -1;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("all decode ranks         %u planned in %.2f s, this program's memory %.1f MiB at most\n",
+           t->engine[ROLE_DECODE].num_ranks, seconds() - begin, (double)usage.ru_maxrss / 1024);
+    return 0;
+}
+
+static int write_svg(const struct tool *t, const char *path, struct why *why)
+{
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return why_set(why, "%.100s: %s", path, strerror(errno));
+    int rc = print_svg(&t->exchange, file, why);
+    bool whole = ferror(file) == 0;
+    whole = fclose(file) == 0 && whole;
+    return rc != 0 || whole ? rc : why_set(why, "%.100s could not be written", path);
+}
+
+static int print(struct tool *t, double begin, struct why *why)
+{
+    const struct query *q = &t->query;
+    int rc = q->svg != NULL ? write_svg(t, q->svg, why) : 0;
+    if (rc == 0 && q->cost)
+        rc = print_costs(t, begin, why);
+    else if (rc == 0 && q->json)
+        rc = print_json(q, &t->exchange, stdout, why);
+    else if (rc == 0)
+        rc = print_text(q, &t->exchange, stdout, why);
+    bool whole = ferror(stdout) == 0;
+    whole = fflush(stdout) == 0 && whole;
+    return rc != 0 || whole ? rc : why_set(why, "the output could not be written");
+}
+
+static int run(struct tool *t, int argc, char **argv, struct why *why)
+{
+    const double begin = seconds();
+    if (query_read(&t->query, argc, argv, why) != 0)
+        return STATUS_USAGE;
+    if (t->query.help) {
+        query_help();
+        return 0;
+    }
+    if (read_sides(t, why) != 0)
+        return STATUS_USAGE;
+    if (exchange_init(&t->exchange, &t->engine[ROLE_PREFILL], &t->engine[ROLE_DECODE], &t->query.request, why) != 0)
+        return STATUS_NO_MATCH;
+    return print(t, begin, why) == 0 ? 0 : STATUS_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    struct tool tool = {0};
+    struct why why = {""};
+    int status = run(&tool, argc, argv, &why);
+    if (status != 0)
+        fprintf(stderr, "baton-plan: %s\n", why.text);
+    tool_fini(&tool);
+    return status;
+}

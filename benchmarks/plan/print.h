@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* print: an exchange as text, JSON and SVG. Equal exchanges give equal bytes. */
+#ifndef PLAN_TOOL_PRINT_H
+#define PLAN_TOOL_PRINT_H
+
+#include <stdio.h>
+
+#include "query.h"
+
+/** Each 0, or -1 with *why: no memory. Errors of the stream are left in it, for the caller to ask for. */
+int print_text(const struct query *q, const struct exchange *x, FILE *out, struct why *why);
+int print_json(const struct query *q, const struct exchange *x, FILE *out, struct why *why);
+int print_svg(const struct exchange *x, FILE *out, struct why *why);
+
+/** What one consumer's plan costs, measured here and now, and what this program has used. */
+int print_cost(const struct query *q, const struct engine *prefill, const struct engine *decode, FILE *out,
+               struct why *why);
+
+#endif
