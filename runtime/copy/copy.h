@@ -23,7 +23,7 @@ struct copy_job {
     char *const *src_bases; /* by region; may be NULL entries where unused */
     char *const *dst_bases;
     uint64_t tag; /* the caller's */
-    /* or hashing, where sums is not NULL: blocks [first, first + count) as they lie at src_bases or, NULL, dst_bases */
+    /* or hashing, where sums is not NULL: parts [first, first + count) as they lie at src_bases or, NULL, dst_bases */
     uint64_t *sums;
     uint32_t first, count;
 };
@@ -48,8 +48,8 @@ bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
 /* ---- sums.c ------------------------------------------------------------------------------------------------------ */
 
 /**
- * Hashes blocks [first, first + count) of one side of a transfer: out[i] is XXH3_64bits of block first + i's bytes in
- * the order of the plan. `bases` by region, of the source (else the destination).
+ * Hashes parts [first, first + count) of one side of a transfer: out[i] is XXH3_64bits of part first + i's bytes in the
+ * order of the plan (plan_part). `bases` by region, of the source (else the destination).
  */
 void copy_sums(const struct plan_transfer *transfer, bool source, char *const *bases, uint32_t first, uint32_t count,
                uint64_t *out);

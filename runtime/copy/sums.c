@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sums: hashes of blocks, in the order in which a plan walks them, so that both sides of a leg hash the same bytes. */
+/* sums: hashes of parts, in the order in which a plan walks them, so that both sides of a leg hash the same bytes. */
 #include "copy/copy.h"
 
 #define XXH_INLINE_ALL
@@ -7,11 +7,12 @@
 
 #define RUNS_A_BATCH 64
 
-static void add_unit(XXH3_state_t *state, const struct plan_transfer *t, struct plan_cursor at, bool source,
+static void add_part(XXH3_state_t *state, const struct plan_transfer *t, uint32_t part, uint32_t piece, bool source,
                      char *const *bases)
 {
     struct plan_run runs[RUNS_A_BATCH];
-    uint64_t left = plan_unit_bytes(t, &at);
+    struct plan_cursor at;
+    uint64_t left = plan_part(t, part, piece, &at);
     while (left > 0) {
         uint32_t n = plan_next(t, &at, runs, RUNS_A_BATCH, left);
         for (uint32_t i = 0; i < n; i++) {
@@ -30,7 +31,7 @@ void copy_sums(const struct plan_transfer *t, bool source, char *const *bases, u
     for (uint32_t i = 0; i < count; i++) {
         XXH3_64bits_reset(&state);
         for (uint32_t piece = 0; piece < plan_num_pieces(t->plan); piece++)
-            add_unit(&state, t, (struct plan_cursor){.piece = piece, .block = first + i}, source, bases);
+            add_part(&state, t, first + i, piece, source, bases);
         out[i] = XXH3_64bits_digest(&state);
     }
 }

@@ -116,9 +116,9 @@ static inline uint64_t get64(struct reader *r)
 }
 
 /* A field that older builds do not send: 0 at the end. */
-static inline uint64_t get64_if_sent(struct reader *r)
+static inline uint64_t get_if_sent(struct reader *r, unsigned n)
 {
-    return !r->bad && r->at == r->end ? 0 : get64(r);
+    return !r->bad && r->at == r->end ? 0 : get_number(r, n);
 }
 
 /* A text that does not end within its field is bad. */

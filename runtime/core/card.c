@@ -9,9 +9,10 @@
 #include "core/bytes.h"
 #include "core/wire.h"
 
-#define CARD_MAGIC 0x4342u  /* "BC" */
-#define TABLE_MAGIC 0x5442u /* "BT" */
-#define CARD_HEADER 16u     /* magic, version, spare, length, checksum of what follows */
+#define CARD_MAGIC 0x4342u   /* "BC" */
+#define TABLE_MAGIC 0x5442u  /* "BT" */
+#define TABLES_MAGIC 0x4742u /* "BG" */
+#define CARD_HEADER 16u      /* magic, version, spare, length, checksum of what follows */
 
 /* ---- cards ------------------------------------------------------------------------------------------------------- */
 
@@ -48,6 +49,40 @@ static void put_geometry(struct writer *w, const baton_geometry_t *g)
     }
 }
 
+static bool is_its_own(const baton_tensor_t *t)
+{
+    return t->group != 0 || t->split != 0 || t->planes != 0 || t->head_size != 0 || t->elem_bytes != 0;
+}
+
+/* What came after the first version: groups, splits, and what tensors have of their own, if any does. */
+static void put_hybrid(struct writer *w, const baton_geometry_t *g)
+{
+    bool own = false;
+    put8(w, (uint8_t)g->num_groups);
+    for (uint32_t i = 0; i < g->num_groups; i++) {
+        put8(w, (uint8_t)g->groups[i].kind);
+        put32(w, g->groups[i].block_tokens);
+        put32(w, g->groups[i].num_blocks);
+        put32(w, g->groups[i].window_tokens);
+    }
+    put8(w, (uint8_t)g->num_splits);
+    for (uint32_t i = 0; i < g->num_splits; i++) {
+        put32(w, g->splits[i].heads_total);
+        put32(w, g->splits[i].head_first);
+        put32(w, g->splits[i].head_count);
+    }
+    for (uint32_t i = 0; i < g->num_tensors; i++)
+        own |= is_its_own(&g->tensors[i]);
+    put8(w, own);
+    for (uint32_t i = 0; own && i < g->num_tensors; i++) {
+        put8(w, (uint8_t)g->tensors[i].group);
+        put8(w, (uint8_t)g->tensors[i].split);
+        put32(w, g->tensors[i].planes);
+        put32(w, g->tensors[i].head_size);
+        put8(w, (uint8_t)g->tensors[i].elem_bytes);
+    }
+}
+
 int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
 {
     uint32_t most = size < WIRE_CARD_MAX ? size : WIRE_CARD_MAX;
@@ -65,8 +100,10 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
     put64(&w, c->pool_offset);
     put64(&w, c->pool_bytes);
     put32(&w, c->has_geometry);
-    if (c->has_geometry)
+    if (c->has_geometry) {
         put_geometry(&w, &c->geometry);
+        put_hybrid(&w, &c->geometry);
+    }
     put_next(&w);
     if (w.bad)
         return BATON_EINVAL;
@@ -100,8 +137,39 @@ static void get_tensor(struct reader *r, baton_tensor_t *t)
     t->stride.channel = (int64_t)get64(r);
 }
 
-static int get_geometry(struct reader *r, baton_geometry_t *g)
+static void get_hybrid(struct reader *r, struct wire_card *c, baton_tensor_t *tensors)
 {
+    baton_geometry_t *g = &c->geometry;
+    g->num_groups = (uint32_t)get_if_sent(r, 1);
+    r->bad |= g->num_groups > BATON_GROUPS_MAX;
+    for (uint32_t i = 0; i < g->num_groups && !r->bad; i++) {
+        c->groups[i].kind = (baton_kind_t)get8(r);
+        c->groups[i].block_tokens = get32(r);
+        c->groups[i].num_blocks = get32(r);
+        c->groups[i].window_tokens = get32(r);
+    }
+    g->num_splits = (uint32_t)get_if_sent(r, 1);
+    r->bad |= g->num_splits > BATON_SPLITS_MAX;
+    for (uint32_t i = 0; i < g->num_splits && !r->bad; i++) {
+        c->splits[i].heads_total = get32(r);
+        c->splits[i].head_first = get32(r);
+        c->splits[i].head_count = get32(r);
+    }
+    bool own = get_if_sent(r, 1) != 0;
+    for (uint32_t i = 0; own && i < g->num_tensors && !r->bad; i++) {
+        tensors[i].group = get8(r);
+        tensors[i].split = get8(r);
+        tensors[i].planes = get32(r);
+        tensors[i].head_size = get32(r);
+        tensors[i].elem_bytes = get8(r);
+    }
+    g->groups = g->num_groups > 0 ? c->groups : NULL;
+    g->splits = g->num_splits > 0 ? c->splits : NULL;
+}
+
+static int get_geometry(struct reader *r, struct wire_card *c)
+{
+    baton_geometry_t *g = &c->geometry;
     get_text(r, g->model, BATON_NAME_MAX);
     get_text(r, g->dtype, BATON_DTYPE_MAX);
     g->elem_bytes = get32(r);
@@ -124,6 +192,7 @@ static int get_geometry(struct reader *r, baton_geometry_t *g)
         return BATON_ENOMEM;
     for (uint32_t i = 0; i < g->num_tensors && !r->bad; i++)
         get_tensor(r, &tensors[i]);
+    get_hybrid(r, c, tensors);
     if (r->bad) {
         free(tensors);
         return BATON_EMESSAGE;
@@ -156,7 +225,7 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
     c->has_geometry = get32(&r);
     if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
         return BATON_EMESSAGE;
-    return c->has_geometry ? get_geometry(&r, &c->geometry) : 0;
+    return c->has_geometry ? get_geometry(&r, c) : 0;
 }
 
 void wire_card_free(struct wire_card *card)
@@ -167,60 +236,105 @@ void wire_card_free(struct wire_card *card)
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* The checksum covers slot, generation and count too: it is seeded by them. */
-static uint64_t table_checksum(uint32_t slot, uint64_t generation, uint32_t num_blocks, const uint8_t *ids)
+/* One table that begins at token 0 is its ids alone; several begin with their number, and the ids and first token of
+ * each. */
+static bool is_plain(const struct plan_tables *t)
 {
-    uint64_t seed = generation ^ ((uint64_t)slot << 32) ^ ((uint64_t)num_blocks << 1);
-    return XXH3_64bits_withSeed(ids, (size_t)num_blocks * 4, seed);
+    return t->num == 1 && t->table[0].first_token == 0;
 }
 
-void wire_table_encode(uint32_t slot, uint64_t generation, const uint32_t *blocks, uint32_t num_blocks, uint8_t *out)
+uint32_t wire_table_numbers(const struct plan_tables *t)
 {
-    struct writer ids = {.at = out + WIRE_TABLE_HEADER, .end = out + wire_table_bytes(num_blocks)};
-    for (uint32_t i = 0; i < num_blocks; i++)
-        put32(&ids, blocks[i]);
+    uint32_t n = is_plain(t) ? 0 : 1 + 2 * t->num;
+    for (uint32_t i = 0; i < t->num; i++)
+        n += t->table[i].num_blocks;
+    return n;
+}
+
+/* The checksum covers kind, slot, generation and count too: it is seeded by them. */
+static uint64_t table_checksum(uint16_t magic, uint32_t slot, uint64_t generation, uint32_t count,
+                               const uint8_t *numbers)
+{
+    uint64_t seed = generation ^ ((uint64_t)slot << 32) ^ ((uint64_t)count << 1) ^ (magic != TABLE_MAGIC);
+    return XXH3_64bits_withSeed(numbers, (size_t)count * 4, seed);
+}
+
+void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tables *t, uint8_t *out)
+{
+    uint32_t count = wire_table_numbers(t);
+    struct writer numbers = {.at = out + WIRE_TABLE_HEADER, .end = out + wire_table_bytes(count)};
+    if (!is_plain(t))
+        put32(&numbers, t->num);
+    for (uint32_t i = 0; i < t->num && !is_plain(t); i++) {
+        put32(&numbers, t->table[i].num_blocks);
+        put32(&numbers, t->table[i].first_token);
+    }
+    for (uint32_t i = 0; i < t->num; i++)
+        for (uint32_t k = 0; k < t->table[i].num_blocks; k++)
+            put32(&numbers, t->table[i].blocks[k]);
     struct writer w = {.at = out, .end = out + WIRE_TABLE_HEADER};
-    put16(&w, TABLE_MAGIC);
+    uint16_t magic = is_plain(t) ? TABLE_MAGIC : TABLES_MAGIC;
+    put16(&w, magic);
     put8(&w, WIRE_VERSION);
     put8(&w, 0);
     put32(&w, slot);
     put64(&w, generation);
-    put32(&w, num_blocks);
+    put32(&w, count);
     put32(&w, WIRE_VERSION - 1); /* no meaning yet */
-    put64(&w, table_checksum(slot, generation, num_blocks, out + WIRE_TABLE_HEADER));
+    put64(&w, table_checksum(magic, slot, generation, count, out + WIRE_TABLE_HEADER));
 }
 
-static int table_check(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t num_blocks,
-                       uint32_t limit, uint32_t *out)
+/* Cuts the numbers of several tables. */
+static int tables_from(const uint32_t *number, uint32_t count, struct plan_tables *t)
 {
-    struct reader r = {.at = in, .end = in + bytes};
-    bool head = get16(&r) == TABLE_MAGIC && get8(&r) >= 1;
+    t->num = count > 0 ? number[0] : 0;
+    if (t->num == 0 || t->num > BATON_GROUPS_MAX || count < 1 + 2 * t->num)
+        return BATON_EMESSAGE;
+    uint32_t at = 1 + 2 * t->num;
+    for (uint32_t i = 0; i < t->num; i++) {
+        uint32_t num_blocks = number[1 + 2 * i];
+        if (num_blocks > count - at)
+            return BATON_EMESSAGE;
+        t->table[i] = (baton_table_t){number + at, num_blocks, number[2 + 2 * i]};
+        at += num_blocks;
+    }
+    return at == count ? 0 : BATON_EMESSAGE;
+}
+
+int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
+                      uint32_t **ids)
+{
+    uint8_t header[WIRE_TABLE_HEADER];
+    if (bytes < sizeof header)
+        return BATON_ESTALE;
+    memcpy(header, in, sizeof header);
+    struct reader r = {.at = header, .end = header + sizeof header};
+    uint16_t magic = get16(&r);
+    bool good = (magic == TABLE_MAGIC || magic == TABLES_MAGIC) && get8(&r) >= 1;
     get8(&r);
-    bool same = get32(&r) == slot;
-    same &= get64(&r) == generation;
+    good &= get32(&r) == slot;
+    good &= get64(&r) == generation;
     uint32_t count = get32(&r);
     get32(&r);
     uint64_t checksum = get64(&r);
-    if (r.bad || !head || !same || count < num_blocks || bytes < wire_table_bytes(count) ||
-        checksum != table_checksum(slot, generation, count, in + WIRE_TABLE_HEADER))
+    if (!good || bytes < wire_table_bytes(count))
         return BATON_ESTALE;
-    for (uint32_t i = 0; i < num_blocks; i++) {
-        uint32_t id = get32(&r);
-        if (id >= limit)
-            return BATON_EMESSAGE;
-        out[i] = id;
-    }
-    return 0;
-}
-
-int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t num_blocks,
-                      uint32_t limit, uint32_t *out)
-{
-    uint8_t *copy = malloc(bytes ? bytes : 1);
-    if (copy == NULL)
+    uint32_t *number = malloc(count > 0 ? count * sizeof *number : 1);
+    if (number == NULL)
         return BATON_ENOMEM;
-    memcpy(copy, in, bytes);
-    int rc = table_check(copy, bytes, slot, generation, num_blocks, limit, out);
-    free(copy);
-    return rc;
+    memcpy(number, in + WIRE_TABLE_HEADER, count * sizeof *number);
+    int rc = checksum == table_checksum(magic, slot, generation, count, (const uint8_t *)number) ? 0 : BATON_ESTALE;
+    r = (struct reader){.at = (const uint8_t *)number, .end = (const uint8_t *)(number + count)};
+    for (uint32_t i = 0; i < count; i++)
+        number[i] = get32(&r);
+    struct plan_tables found = {.num = 1, .table = {{.blocks = number, .num_blocks = count}}};
+    if (rc == 0 && magic == TABLES_MAGIC)
+        rc = tables_from(number, count, &found);
+    if (rc != 0) {
+        free(number);
+        return rc;
+    }
+    *tables = found;
+    *ids = number;
+    return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check: a 64-bit hash of each block of a leg (BATON_CHECKSUM=1 at the consumer). When the bytes of a leg are proved to
+ * check: a 64-bit hash of each block of a leg (BATON_CHECKSUM=1 at the consumer; of two sizes, of the larger block). When the bytes of a leg are proved to
  * have landed, the consumer hashes them where they lie now and asks the producer (CHECK) for the hashes of what it has
  * in its blocks; both go by the plan of that pair, which is the same on both sides, so layouts do not matter. Only
  * when all are equal does the leg count as done. Hashing is done by the copy workers, a slice at a time.
@@ -17,15 +17,16 @@ struct check {
     struct leg *leg; /* the consumer's; NULL: the producer's, or given up */
     uint32_t peer;
     uint64_t want;
-    char key[BATON_KEY_MAX];            /* producer */
-    uint64_t serial;                    /* producer: of the offer when it was asked */
-    uint32_t num_blocks, summed, slice; /* slice: blocks that are being hashed; 0: none */
+    char key[BATON_KEY_MAX];           /* producer */
+    uint64_t serial;                   /* producer: of the offer when it was asked */
+    uint32_t num_parts, summed, slice; /* slice: parts that are being hashed; 0: none */
     uint64_t *mine;
     uint64_t *theirs; /* consumer */
-    bool *has;        /* consumer: by block, whether theirs came */
+    bool *has;        /* consumer: by part, whether theirs came */
     uint32_t got;
-    uint32_t *blocks;
-    struct plan_transfer transfer;
+    struct plan_tables tables; /* mine, copied */
+    uint32_t *ids;
+    struct plan_transfer transfer; /* of my side alone */
 };
 
 static void check_free(struct core *core, struct check *c)
@@ -36,41 +37,67 @@ static void check_free(struct core *core, struct check *c)
     free(c->mine);
     free(c->theirs);
     free(c->has);
-    free(c->blocks);
+    free(c->ids);
     free(c);
 }
 
-static struct check *check_create(struct core *core, const struct plan *plan, uint32_t tokens, const uint32_t *blocks,
-                                  bool for_leg)
+static bool tables_copy(struct check *c, const struct core_submit *s)
 {
+    uint32_t at = 0;
+    c->ids = malloc((s->num_blocks > 0 ? s->num_blocks : 1) * sizeof *c->ids);
+    if (c->ids == NULL)
+        return false;
+    c->tables = s->tables;
+    for (uint32_t i = 0; i < s->tables.num; i++) {
+        const baton_table_t *table = &s->tables.table[i];
+        c->tables.table[i].blocks = c->ids + at;
+        if (table->num_blocks > 0)
+            memcpy(c->ids + at, table->blocks, table->num_blocks * sizeof *c->ids);
+        at += table->num_blocks;
+    }
+    return true;
+}
+
+/* 0 and *out, BATON_ENOMEM, or what the tables lack. */
+static int check_create(struct core *core, const struct plan *plan, uint32_t held, uint32_t tokens,
+                        const struct core_submit *s, bool for_leg, struct check **out)
+{
+    struct plan_why why;
     struct check *c = calloc(1, sizeof *c);
     if (c == NULL)
-        return NULL;
+        return BATON_ENOMEM;
     DL_APPEND(core->checks, c);
     core->num_checks++;
-    c->num_blocks = (tokens - 1) / core->c.geometry->block_tokens + 1;
-    c->mine = calloc(c->num_blocks, sizeof *c->mine);
-    c->blocks = malloc(c->num_blocks * sizeof *c->blocks);
-    c->theirs = for_leg ? calloc(c->num_blocks, sizeof *c->theirs) : NULL;
-    c->has = for_leg ? calloc(c->num_blocks, sizeof *c->has) : NULL;
-    if (c->mine == NULL || c->blocks == NULL || (for_leg && (c->theirs == NULL || c->has == NULL)) ||
-        op_add(core, &c->op, OP_CHECK) != 0) {
-        check_free(core, c);
-        return NULL;
+    int rc = tables_copy(c, s) ? 0 : BATON_ENOMEM;
+    if (rc == 0)
+        rc = plan_transfer_init(&c->transfer, plan, held, tokens, for_leg ? NULL : &c->tables,
+                                for_leg ? &c->tables : NULL, &why);
+    if (rc == 0) {
+        c->num_parts = plan_num_parts(&c->transfer);
+        c->mine = calloc(c->num_parts + 1, sizeof *c->mine);
+        c->theirs = for_leg ? calloc(c->num_parts + 1, sizeof *c->theirs) : NULL;
+        c->has = for_leg ? calloc(c->num_parts + 1, sizeof *c->has) : NULL;
+        rc = c->mine == NULL || (for_leg && (c->theirs == NULL || c->has == NULL)) ? BATON_ENOMEM : 0;
     }
-    memcpy(c->blocks, blocks, c->num_blocks * sizeof *c->blocks);
-    plan_transfer_init(&c->transfer, plan, tokens, c->blocks, c->blocks); /* of one side only: that side's ids */
-    return c;
+    if (rc == 0)
+        rc = op_add(core, &c->op, OP_CHECK);
+    if (rc != 0) {
+        check_free(core, c);
+        return rc;
+    }
+    *out = c;
+    return 0;
 }
 
 /* ---- hashing ----------------------------------------------------------------------------------------------------- */
 
 static void sum_on(struct core *core, struct check *c)
 {
-    uint64_t a_block = c->transfer.bytes / c->num_blocks + 1, most = core->c.settings->chunk_bytes / a_block + 1;
-    uint32_t left = c->num_blocks - c->summed, n = most < left ? (uint32_t)most : left;
+    uint32_t left = c->num_parts - c->summed;
     if (c->slice > 0 || left == 0)
         return;
+    uint64_t a_part = c->transfer.bytes / c->num_parts + 1, most = core->c.settings->chunk_bytes / a_part + 1;
+    uint32_t n = most < left ? (uint32_t)most : left;
     if (core->c.port->sum(core->c.port->self, &c->transfer, c->theirs == NULL, c->summed, n, &c->mine[c->summed],
                           c->op.tag) == 0)
         c->slice = n;
@@ -89,14 +116,13 @@ static void compare(struct core *core, struct check *c)
 {
     char detail[96];
     uint32_t i = 0;
-    if (c->summed < c->num_blocks || c->got < c->num_blocks)
+    if (c->summed < c->num_parts || c->got < c->num_parts)
         return;
-    while (i < c->num_blocks && c->mine[i] == c->theirs[i])
+    while (i < c->num_parts && c->mine[i] == c->theirs[i])
         i++;
-    snprintf(detail, sizeof detail, "block %u of %u (id %u here) has another hash than the producer's", i,
-             c->num_blocks, i < c->num_blocks ? c->blocks[i] : 0);
+    snprintf(detail, sizeof detail, "block %u of %u has another hash than the producer's", i, c->num_parts);
     struct leg *leg = c->leg;
-    bool good = i == c->num_blocks;
+    bool good = i == c->num_parts;
     leg->check = NULL;
     check_free(core, c);
     leg_on_checked(core, leg, good ? 0 : BATON_ECHECKSUM, detail);
@@ -104,8 +130,8 @@ static void compare(struct core *core, struct check *c)
 
 static void send_sums(struct core *core, const struct check *c)
 {
-    for (uint32_t first = 0; first < c->num_blocks && core->unsent_to[c->peer] == 0; first += WIRE_SUMS_MOST) {
-        uint32_t left = c->num_blocks - first; /* what finds no credits is asked for again */
+    for (uint32_t first = 0; first < c->num_parts && core->unsent_to[c->peer] == 0; first += WIRE_SUMS_MOST) {
+        uint32_t left = c->num_parts - first; /* what finds no credits is asked for again */
         struct wire_message m = {.type = WIRE_SUMS,
                                  .want = c->want,
                                  .first = first,
@@ -129,7 +155,7 @@ void check_on_event(struct core *core, struct check *c)
         check_free(core, c);
     } else if (c->theirs != NULL) {
         compare(core, c);
-    } else if (c->summed == c->num_blocks) {
+    } else if (c->summed == c->num_parts) {
         const struct core_submit *s = offer_granted(core, c->key, c->peer, c->want);
         if (s != NULL && s->serial == c->serial)
             send_sums(core, c);
@@ -143,17 +169,25 @@ void check_on_event(struct core *core, struct check *c)
 
 void check_ask(struct core *core, const struct leg *leg)
 {
-    struct wire_message m = {.type = WIRE_CHECK, .want = leg->want->seq, .tokens = leg->want->submit->num_tokens};
-    memcpy(m.key, leg->want->submit->key, sizeof m.key);
+    const struct core_submit *s = leg->want->submit;
+    struct wire_message m = {
+        .type = WIRE_CHECK, .want = leg->want->seq, .tokens = s->num_tokens, .held = s->held_tokens};
+    memcpy(m.key, s->key, sizeof m.key);
     core_send(core, leg->contact->peer, &m);
 }
 
 int check_begin(struct core *core, struct leg *leg)
 {
     const struct core_submit *s = leg->want->submit;
-    struct check *c = check_create(core, leg->contact->plan, s->num_tokens, s->blocks, true);
-    if (c == NULL)
-        return BATON_ENOMEM;
+    struct check *c;
+    int rc = check_create(core, leg->contact->plan, s->held_tokens, s->num_tokens, s, true, &c);
+    if (rc != 0)
+        return rc;
+    if (c->num_parts == 0) { /* layers without a tensor have no bytes */
+        check_free(core, c);
+        leg_on_checked(core, leg, 0, "");
+        return 0;
+    }
     c->leg = leg;
     leg->check = c;
     check_ask(core, leg);
@@ -180,7 +214,7 @@ void check_on_sums(struct core *core, struct leg *leg, const struct wire_message
         leg_on_checked(core, leg, m->error, "the producer could not tell the hashes of its blocks");
         return;
     }
-    if (m->first >= c->num_blocks || m->num_sums > c->num_blocks - m->first) {
+    if (m->first >= c->num_parts || m->num_sums > c->num_parts - m->first) {
         core->stats.messages_bad++;
         return;
     }
@@ -219,9 +253,13 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     }
     if (asked >= core->c.settings->requests)
         return; /* likewise */
-    c = check_create(core, t->plan, m->tokens, s->blocks, false);
-    if (c == NULL)
+    error = check_create(core, t->plan, m->held, m->tokens, s, false, &c);
+    if (error == BATON_ENOMEM)
+        return; /* likewise */
+    if (error != 0) {
+        refuse(core, peer, m->want, error);
         return;
+    }
     c->peer = peer;
     c->want = m->want;
     c->serial = s->serial;

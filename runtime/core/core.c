@@ -385,6 +385,19 @@ struct core_submit *core_take(struct core *core)
     return s;
 }
 
+void core_submit_tables(struct core_submit *s, const struct plan_tables *tables)
+{
+    s->tables = *tables;
+    s->num_blocks = 0;
+    for (uint32_t i = 0; i < tables->num; i++) {
+        const baton_table_t *from = &tables->table[i];
+        if (from->num_blocks > 0)
+            memcpy(s->blocks + s->num_blocks, from->blocks, from->num_blocks * sizeof *s->blocks);
+        s->tables.table[i].blocks = s->blocks + s->num_blocks;
+        s->num_blocks += from->num_blocks;
+    }
+}
+
 void core_submit_free(struct core_submit *s)
 {
     if (s == NULL)

@@ -51,8 +51,8 @@ struct core_submit {
     char key[BATON_KEY_MAX];   /* what offer and want meet by */
     char alias[BATON_KEY_MAX]; /* what the caller calls it, where that differs; else empty */
     void *user;
-    uint32_t num_tokens;
-    uint32_t time_ms; /* offer: ttl; want: deadline, from submitted_ns */
+    uint32_t num_tokens, held_tokens; /* held: want */
+    uint32_t time_ms;                 /* offer: ttl; want: deadline, from submitted_ns */
     /* offer */
     uint64_t serial;                     /* the ticket's */
     uint32_t num_seats;                  /* >= 1 */
@@ -72,9 +72,13 @@ struct core_submit {
     struct core_submit *next;
     const char *state, *leg; /* where it stood when it failed, for the log; NULL: no more than that */
     /* both */
-    uint32_t num_blocks;
+    struct plan_tables tables; /* into blocks */
+    uint32_t num_blocks;       /* of all tables */
     uint32_t blocks[];
 };
+
+/** Copies tables into a submission, whose blocks[] has room for the ids of all. */
+void core_submit_tables(struct core_submit *s, const struct plan_tables *tables);
 
 /** What its caller calls it. */
 static inline const char *core_submit_name(const struct core_submit *s)

@@ -60,8 +60,10 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
         return BATON_EGEOMETRY;
     }
     engine->ranks[index] = rank;
-    engine->members[index] =
-        (struct plan_member){.box = row->box, .node = row->node, .package = row->package, .numa = row->numa};
+    struct plan_member *m = &engine->members[index];
+    *m = (struct plan_member){
+        .num_boxes = row->num_boxes, .node = row->node, .package = row->package, .numa = row->numa};
+    memcpy(m->box, row->box, sizeof m->box);
     d->engine_of[rank] = e;
     d->index_of[rank] = index;
     return 0;

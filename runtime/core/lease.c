@@ -106,9 +106,9 @@ static void arena_give(struct leases *l, uint64_t offset, uint64_t bytes)
     *at = e;
 }
 
-int lease_open(struct leases *l, const uint32_t *blocks, uint32_t num_blocks, struct lease *lease)
+int lease_open(struct leases *l, const struct plan_tables *tables, struct lease *lease)
 {
-    uint64_t bytes = (wire_table_bytes(num_blocks) + 7) & ~UINT64_C(7), offset;
+    uint64_t bytes = (wire_table_bytes(wire_table_numbers(tables)) + 7) & ~UINT64_C(7), offset;
     if (l->num_free == 0)
         return BATON_EAGAIN;
     int rc = arena_take(l, bytes, &offset);
@@ -117,7 +117,7 @@ int lease_open(struct leases *l, const uint32_t *blocks, uint32_t num_blocks, st
     uint32_t slot = l->free_slots[--l->num_free];
     *lease = (struct lease){
         .slot = slot, .generation = ++l->generations[slot], .table_offset = offset, .table_bytes = bytes};
-    wire_table_encode(slot, lease->generation, blocks, num_blocks, l->arena + offset);
+    wire_table_encode(slot, lease->generation, tables, l->arena + offset);
     return 0;
 }
 

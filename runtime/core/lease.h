@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "plan/plan.h"
+
 struct lease {
     uint32_t slot;
     uint64_t generation;
@@ -23,10 +25,10 @@ struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uin
 void leases_destroy(struct leases *l);
 
 /**
- * Takes a slot and room for a table of these blocks, and writes the table. The caller raises the board to
- * lease->generation. BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
+ * Takes a slot and room for these tables, and writes them. The caller raises the board to lease->generation.
+ * BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
  */
-int lease_open(struct leases *l, const uint32_t *blocks, uint32_t num_blocks, struct lease *lease);
+int lease_open(struct leases *l, const struct plan_tables *tables, struct lease *lease);
 
 /** Ends it and returns the slot's new generation, to which the caller raises the board before anything else. */
 uint64_t lease_end(struct leases *l, const struct lease *lease);

@@ -61,12 +61,13 @@ static void send_want(struct core *core, struct leg *leg)
                              .asks = ++leg->asks,
                              .time_left_ms = want_left_ms(core, leg->want),
                              .tokens = s->num_tokens,
+                             .held = s->held_tokens,
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                              .ticket_serial = ticket != NULL ? ticket->serial : 0,
                              .slot = lease->slot,
                              .generation = lease->generation,
                              .table_offset = lease->table_offset,
-                             .num_blocks = s->num_blocks};
+                             .numbers = wire_table_numbers(&s->tables)};
     memcpy(m.key, s->key, sizeof m.key);
     m.num_readers_bits = core->c.directory->engines[core->engine].num_ranks;
     memcpy(m.readers, leg->contact->readers, sizeof m.readers);
@@ -121,7 +122,7 @@ static int ask(struct core *core, struct leg *leg)
 static void on_grant(struct core *core, struct leg *leg, const struct wire_message *m)
 {
     const struct core_submit *s = leg->want->submit;
-    struct peer_table table = {m->slot, m->num_blocks, m->generation, m->table_offset};
+    struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
     if (leg->state != LEG_ASKED)
         return;
     leg->want->submit->event.wait_ns = core->now - s->submitted_ns;
@@ -132,7 +133,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
     }
     timer_stop(&core->timers, &leg->resend);
     leg->state = LEG_MOVING;
-    int rc = mover_start(core, &leg->mover, &table, s->num_tokens, s->blocks);
+    int rc = mover_start(core, &leg->mover, &table, s->held_tokens, s->num_tokens, &s->tables);
     if (rc == BATON_EMESSAGE) {
         core->stats.messages_bad++;
         fail(core, leg, rc, "the grant names a lease that lies outside the peer's card");

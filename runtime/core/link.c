@@ -17,10 +17,11 @@
 
 /* ---- who serves whom --------------------------------------------------------------------------------------------- */
 
-/* Upper bound of the parts of one consumer: each breakpoint of heads or layers among n members cuts at most once. */
+/* Upper bound of the parts of one consumer: each breakpoint of heads or layers among n members cuts a split's box at
+ * most once. */
 static uint32_t parts_most(uint32_t n)
 {
-    return 4 * n + 16;
+    return BATON_SPLITS_MAX * (4 * n + 16);
 }
 
 static int sources_of(const struct directory_engine *consumer, uint32_t index, const struct directory_engine *producer,
@@ -46,8 +47,6 @@ static int parts_from(const struct directory_engine *consumer, uint32_t me, cons
     struct plan_source *parts;
     struct plan_why why;
     int count = 0;
-    if (!member_holds_cache(&consumer->members[me]))
-        return 0;
     int n = sources_of(consumer, me, producer, &parts, &why);
     if (n < 0)
         return n == BATON_ENOMEM ? n : 0;
@@ -56,19 +55,6 @@ static int parts_from(const struct directory_engine *consumer, uint32_t me, cons
             out[count++] = parts[k].box;
     free(parts);
     return count;
-}
-
-/* Whether a rank holds all of a box. */
-static bool covers(const struct plan_member *m, const struct plan_box *box)
-{
-    struct plan_box common;
-    return box_intersect(&m->box, box, &common) && memcmp(&common, box, sizeof common) == 0;
-}
-
-static bool shares(const struct plan_member *a, const struct plan_member *b)
-{
-    struct plan_box common;
-    return box_intersect(&a->box, &b->box, &common);
 }
 
 /* Whether a rank's cache can be filled by that engine, so that a want of it can begin: 1 or 0; or BATON_ENOMEM. */
@@ -87,7 +73,7 @@ int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, 
     const struct directory_engine *c = &core->c.directory->engines[consumer];
     const struct directory_engine *p = &core->c.directory->engines[producer];
     for (uint32_t i = 0; i < c->num_ranks; i++) {
-        int served = shares(&c->members[i], &p->members[index]) ? is_served(c, i, p) : 0;
+        int served = plan_members_share(&c->members[i], &p->members[index]) ? is_served(c, i, p) : 0;
         if (served < 0)
             return served;
         out[i] = served;
@@ -161,7 +147,8 @@ static int served_from(struct core *core, struct link *link)
 static bool reads(const struct core *core, const struct link *link, uint32_t i, uint32_t producer)
 {
     const struct directory *d = core->c.directory;
-    return link->served[i] && shares(&d->engines[core->engine].members[i], &d->engines[link->engine].members[producer]);
+    return link->served[i] &&
+           plan_members_share(&d->engines[core->engine].members[i], &d->engines[link->engine].members[producer]);
 }
 
 static void readers_from(const struct core *core, struct contact *c)
@@ -189,7 +176,7 @@ static int others_from(struct core *core, struct link *link)
     const struct directory_engine *mine = &core->c.directory->engines[core->engine];
     const struct directory_engine *engine = &core->c.directory->engines[link->engine];
     uint32_t first = 0;
-    while (first < mine->num_ranks && !member_holds_cache(&mine->members[first]))
+    while (first < mine->num_ranks && mine->members[first].num_boxes == 0)
         first++;
     link->spare_ranks = calloc(engine->num_ranks, sizeof *link->spare_ranks);
     link->idle_ranks = calloc(engine->num_ranks, sizeof *link->idle_ranks);
@@ -301,7 +288,7 @@ struct contact *link_spare(struct core *core, const struct contact *failed, uint
     const struct plan_member *member = &d->engines[link->engine].members[d->index_of[rank]];
     struct contact *c;
     for (uint32_t i = 0; i < failed->num_boxes; i++)
-        if (!covers(member, &failed->boxes[i]))
+        if (!plan_member_covers(member, &failed->boxes[i]))
             return NULL;
     DL_FOREACH(link->spares, c)
     {
@@ -488,7 +475,6 @@ static int contact_take(struct core *core, struct contact *c, const uint8_t *dat
         c->arena_bytes = card.arena_bytes;
         c->pool_offset = card.pool_offset;
         c->pool_bytes = card.pool_bytes;
-        c->num_blocks = card.geometry.num_blocks;
     }
     wire_card_free(&card);
     return rc;
@@ -541,7 +527,7 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
 
 bool contact_holds(const struct contact *c, const struct peer_table *t)
 {
-    return t->slot < c->board_slots && within(t->offset, wire_table_bytes(t->num_blocks), c->arena_bytes);
+    return t->slot < c->board_slots && within(t->offset, wire_table_bytes(t->numbers), c->arena_bytes);
 }
 
 void links_destroy(struct core *core)

@@ -41,23 +41,15 @@ static void tell(struct core *core, struct mover *m, int error, const char *deta
         push_on_moved(core, (struct push *)m, error, detail);
 }
 
-static uint32_t blocks_needed(const struct core *core, const struct mover *m)
-{
-    return (m->num_tokens - 1) / core->c.geometry->block_tokens + 1;
-}
-
-int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t num_tokens,
-                const uint32_t *my_blocks)
+int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held_tokens,
+                uint32_t num_tokens, const struct plan_tables *mine)
 {
     m->table = *table;
+    m->held_tokens = held_tokens;
     m->num_tokens = num_tokens;
-    m->my_blocks = my_blocks;
-    uint32_t need = blocks_needed(core, m);
-    if (table->num_blocks < need || !contact_holds(m->contact, table))
+    m->mine = mine;
+    if (!contact_holds(m->contact, table))
         return BATON_EMESSAGE;
-    m->peer_blocks = malloc(need * sizeof *m->peer_blocks);
-    if (m->peer_blocks == NULL)
-        return BATON_ENOMEM;
     m->state = MOVER_TABLE;
     run_add(core, m);
     return 0;
@@ -67,19 +59,20 @@ int mover_start(struct core *core, struct mover *m, const struct peer_table *tab
 
 static void on_table(struct core *core, struct mover *m, const struct port_event *e)
 {
+    struct plan_why why = {"its block tables could not be read"};
     int rc = e->error;
     if (rc == 0)
-        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, blocks_needed(core, m),
-                               m->contact->num_blocks, m->peer_blocks);
+        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, &m->theirs, &m->their_ids);
+    core->stats.stale += rc == BATON_ESTALE;
+    if (rc == 0) {
+        const struct plan_tables *src = m->write ? m->mine : &m->theirs, *dst = m->write ? &m->theirs : m->mine;
+        rc = plan_transfer_init(&m->transfer, m->contact->plan, m->held_tokens, m->num_tokens, src, dst, &why);
+        rc = rc == 0 || rc == BATON_ETOKENS ? rc : BATON_EMESSAGE; /* mine were checked when they came */
+    }
     if (rc != 0) {
-        core->stats.stale += rc == BATON_ESTALE;
-        tell(core, m, rc, "its block table could not be read");
+        tell(core, m, rc, why.text);
         return;
     }
-    if (m->write)
-        plan_transfer_init(&m->transfer, m->contact->plan, m->num_tokens, m->my_blocks, m->peer_blocks);
-    else
-        plan_transfer_init(&m->transfer, m->contact->plan, m->num_tokens, m->peer_blocks, m->my_blocks);
     m->state = m->transfer.bytes > 0 ? MOVER_MOVING : MOVER_PROOF; /* layers without a tensor have no bytes */
     run_add(core, m);
 }
@@ -180,9 +173,9 @@ static int64_t ask(struct core *core, struct mover *m)
         return BATON_EPEER;
     const struct port *port = core->c.port;
     const struct contact *c = m->contact;
-    if (m->state == MOVER_TABLE) /* the ids needed lie in front; the checksum is over all, so all are read */
+    if (m->state == MOVER_TABLE)
         return port->card(port->self, c->peer, c->arena_offset + m->table.offset,
-                          (uint32_t)wire_table_bytes(m->table.num_blocks), m->op.tag);
+                          (uint32_t)wire_table_bytes(m->table.numbers), m->op.tag);
     if (m->write)
         return port->settle(port->self, c->peer, m->op.tag);
     return port->board(port->self, c->peer, c->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
@@ -305,5 +298,5 @@ void mover_free(struct core *core, struct mover *m)
     op_remove(core, &m->op);
     if (m->issued)
         core->reading--;
-    free(m->peer_blocks);
+    free(m->their_ids);
 }

@@ -329,7 +329,7 @@ static void grant(struct core *core, const struct offer *o, const struct waiter 
                              .slot = o->lease.slot,
                              .generation = o->lease.generation,
                              .table_offset = o->lease.table_offset,
-                             .num_blocks = o->submit->num_blocks,
+                             .numbers = wire_table_numbers(&o->submit->tables),
                              .offered_tokens = o->submit->num_tokens};
     core_send(core, w->peer, &m);
 }
@@ -571,9 +571,10 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .ticket_serial = m->ticket_serial,
                           .asks = m->asks,
                           .tokens = m->tokens,
+                          .held = m->held,
                           .mode = m->mode,
                           .until_ns = core->now + m->time_left_ms * NS_PER_MS,
-                          .table = {m->slot, m->num_blocks, m->generation, m->table_offset}};
+                          .table = {m->slot, m->numbers, m->generation, m->table_offset}};
     struct offer *o = offer_find(core, m->key);
     const bool *reads = readers_of(core, core->c.directory->engine_of[peer]);
     uint32_t n = core->c.directory->engines[core->c.directory->engine_of[peer]].num_ranks;
@@ -714,7 +715,7 @@ void offer_submit(struct core *core, struct core_submit *s)
         offer_destroy(core, o); /* a new attempt under an old key */
         o = NULL;
     }
-    int rc = lease_open(core->leases, s->blocks, s->num_blocks, &lease);
+    int rc = lease_open(core->leases, &s->tables, &lease);
     if (rc != 0) {
         refuse(core, s, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;

@@ -72,8 +72,8 @@ struct port {
     enum port_alive (*alive)(void *self, uint32_t peer);
 
     /**
-     * Hashes blocks [first, first + count) of a transfer as they lie in my cache, which is its source or its
-     * destination: XXH3_64bits of each block's bytes in the order of the plan. Then PORT_SUMMED; transfer and out must
+     * Hashes parts [first, first + count) of a transfer as they lie in my cache, which is its source or its destination:
+     * XXH3_64bits of each part's bytes in the order of the plan (plan_part). Then PORT_SUMMED; transfer and out must
      * live until then, or until the port ends. 0 or EAGAIN.
      */
     int (*sum)(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,

@@ -24,6 +24,7 @@ int push_create(struct core *core, struct offer *o, struct seat *seat, const str
     push->mover.write = true;
     push->mover.table = w->table;
     push->mover.num_tokens = w->tokens;
+    push->mover.held_tokens = w->held;
     push->offer = o;
     push->seat = seat;
     push->peer = w->peer;
@@ -112,7 +113,8 @@ static void write(struct core *core, struct push *push)
 {
     struct peer_table table = push->mover.table;
     push->state = PUSH_WRITING;
-    int rc = mover_start(core, &push->mover, &table, push->mover.num_tokens, push->offer->submit->blocks);
+    int rc = mover_start(core, &push->mover, &table, push->mover.held_tokens, push->mover.num_tokens,
+                         &push->offer->submit->tables);
     if (rc == BATON_EMESSAGE)
         core->stats.messages_bad++; /* the want named a table that lies outside the peer's card */
     if (rc != 0)

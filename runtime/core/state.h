@@ -21,14 +21,9 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-static inline bool member_holds_cache(const struct plan_member *m)
-{
-    return m->box.layer_count > 0 && m->box.head_count > 0;
-}
-
-/** A block table in a peer's arena, as a message named it. */
+/** Block tables in a peer's arena, as a message named them. */
 struct peer_table {
-    uint32_t slot, num_blocks;
+    uint32_t slot, numbers;
     uint64_t generation, offset;
 };
 
@@ -60,7 +55,7 @@ struct waiter {
     bool release; /* else a want */
     int32_t error;
     uint64_t want, ticket_incarnation, ticket_serial;
-    uint32_t asks, tokens;
+    uint32_t asks, tokens, held;
     uint8_t mode;
     uint64_t until_ns;       /* the want's deadline */
     struct peer_table table; /* push: the consumer's */
@@ -134,8 +129,8 @@ struct contact {
     struct push *waiting;                /* of a target: pushes that need its card */
     struct plan *plan;                   /* GOOD: from the producer's cache to the consumer's */
     uint64_t board_offset, arena_offset, arena_bytes, pool_offset, pool_bytes;
-    uint32_t board_slots, num_blocks; /* the peer's */
-    struct plan_why why;              /* REFUSED */
+    uint32_t board_slots;
+    struct plan_why why; /* REFUSED */
 };
 
 enum link_state { LINK_IDLE, LINK_SHAKING, LINK_READY, LINK_REFUSED };
@@ -182,9 +177,10 @@ struct mover {
     bool parked;   /* stopped, waits for PORT_QUIET */
     bool runnable; /* in core->run */
     struct peer_table table;
-    uint32_t num_tokens;
-    const uint32_t *my_blocks;
-    uint32_t *peer_blocks;
+    uint32_t num_tokens, held_tokens;
+    const struct plan_tables *mine;
+    struct plan_tables theirs;
+    uint32_t *their_ids;
     struct plan_transfer transfer;
     struct plan_cursor cursor;
     uint64_t taken, landed;
@@ -411,8 +407,8 @@ int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, 
 
 /* mover.c */
 /** Begins. Ends in leg_on_moved or push_on_moved, once, unless it is stopped. */
-int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t num_tokens,
-                const uint32_t *my_blocks);
+int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held_tokens,
+                uint32_t num_tokens, const struct plan_tables *mine);
 /** Gives up. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
 bool mover_stop(struct core *core, struct mover *m);
 void mover_on_event(struct core *core, struct mover *m, const struct port_event *e);

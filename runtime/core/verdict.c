@@ -73,7 +73,7 @@ static bool hears(const struct core *core)
 
 static bool takes_part(const struct core *core, uint32_t index)
 {
-    return member_holds_cache(&my_engine(core)->members[index]);
+    return my_engine(core)->members[index].num_boxes > 0;
 }
 
 static const char *verb_name(uint32_t verb)

@@ -317,7 +317,7 @@ void want_begin(struct core *core, struct want *want)
         want->legs[i].contact = want->legs[i].mover.contact = &link->contacts[i];
     }
     if (want->submit->mode == BATON_MODE_PUSH) {
-        int rc = lease_open(core->leases, want->submit->blocks, want->submit->num_blocks, &want->lease);
+        int rc = lease_open(core->leases, &want->submit->tables, &want->lease);
         if (rc != 0) {
             want->unheard = true;
             want_fail(core, want, BATON_STATUS_FAILED, rc, -1,
@@ -394,7 +394,7 @@ void want_submit(struct core *core, struct core_submit *s)
     }
     want->link = link;
     timer_arm(&core->timers, &want->deadline, s->submitted_ns + s->time_ms * NS_PER_MS, on_deadline);
-    if (s->num_tokens == 0) { /* nothing is needed: the producers are told, and that is all */
+    if (s->held_tokens >= s->num_tokens) { /* nothing is needed: the producers are told, and that is all */
         idle_tell(core, want, 0);
         want_end(core, want, BATON_STATUS_DONE, 0);
     } else if (link->state == LINK_READY) {

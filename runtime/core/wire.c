@@ -41,14 +41,19 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put32(&w, row->node);
     put32(&w, row->package);
     put32(&w, row->numa);
-    put32(&w, row->box.layer_first);
-    put32(&w, row->box.layer_count);
-    put32(&w, row->box.head_first);
-    put32(&w, row->box.head_count);
+    put32(&w, row->box[0].layer_first);
+    put32(&w, row->box[0].layer_count);
+    put32(&w, row->box[0].head_first);
+    put32(&w, row->box[0].head_count);
     put64(&w, row->incarnation);
     put64(&w, row->card_offset);
     put32(&w, row->card_bytes);
     put8(&w, row->verdicts);
+    put8(&w, row->num_boxes > 1 ? (uint8_t)row->num_boxes : 0); /* else the first says all */
+    for (uint32_t i = 1; i < row->num_boxes; i++) {
+        put16(&w, (uint16_t)row->box[i].head_first);
+        put16(&w, (uint16_t)row->box[i].head_count);
+    }
     put_next(&w);
     struct writer tail = {.at = out + WIRE_ROW_BYTES - 8, .end = out + WIRE_ROW_BYTES};
     put64(&tail, XXH3_64bits(out, WIRE_ROW_BYTES - 8));
@@ -81,19 +86,30 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     row->node = get32(&r);
     row->package = get32(&r);
     row->numa = get32(&r);
-    row->box.layer_first = get32(&r);
-    row->box.layer_count = get32(&r);
-    row->box.head_first = get32(&r);
-    row->box.head_count = get32(&r);
+    row->box[0].layer_first = get32(&r);
+    row->box[0].layer_count = get32(&r);
+    row->box[0].head_first = get32(&r);
+    row->box[0].head_count = get32(&r);
     row->incarnation = get64(&r);
     row->card_offset = get64(&r);
     row->card_bytes = get32(&r);
     row->verdicts = get8(&r);
+    row->num_boxes = get8(&r);
+    if (row->num_boxes > BATON_SPLITS_MAX)
+        return BATON_EMESSAGE;
+    for (uint32_t i = 1; i < row->num_boxes; i++) {
+        row->box[i] = (struct plan_box){.layer_first = row->box[0].layer_first, .split = i};
+        row->box[i].layer_count = row->box[0].layer_count;
+        row->box[i].head_first = get16(&r);
+        row->box[i].head_count = get16(&r);
+    }
+    if (row->num_boxes == 0) /* of a build that knows one split only, or of a rank without a cache */
+        row->num_boxes = row->box[0].layer_count > 0 && row->box[0].head_count > 0;
     if (r.bad || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL || row->role > BATON_ROLE_BOTH ||
         row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp || row->pp_rank >= row->pp || row->incarnation == 0 ||
         row->card_bytes > WIRE_CARD_MAX || row->verdicts > BATON_VERDICTS_LEADER ||
-        !range_is_good(row->box.layer_first, row->box.layer_count) ||
-        !range_is_good(row->box.head_first, row->box.head_count))
+        !range_is_good(row->box[0].layer_first, row->box[0].layer_count) ||
+        !range_is_good(row->box[0].head_first, row->box[0].head_count))
         return BATON_EMESSAGE;
     return 0;
 }
@@ -117,15 +133,16 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put_bytes(w, m->readers, bytes);
         if (m->mode == BATON_MODE_PUSH) {
             put32(w, m->slot);
-            put32(w, m->num_blocks);
+            put32(w, m->numbers);
             put64(w, m->generation);
             put64(w, m->table_offset);
+            put32(w, m->held);
         }
         break;
     case WIRE_GRANT:
         put32(w, m->asks);
         put32(w, m->slot);
-        put32(w, m->num_blocks);
+        put32(w, m->numbers);
         put32(w, m->offered_tokens);
         put64(w, m->generation);
         put64(w, m->table_offset);
@@ -182,6 +199,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
     case WIRE_CHECK:
         put_text(w, m->key, BATON_KEY_MAX);
         put32(w, m->tokens);
+        put32(w, m->held);
         break;
     case WIRE_SUMS:
         put32(w, (uint32_t)m->error);
@@ -259,18 +277,19 @@ static bool get_body(struct reader *r, struct wire_message *m)
         if (m->mode != BATON_MODE_PUSH)
             return true;
         m->slot = get32(r);
-        m->num_blocks = get32(r);
+        m->numbers = get32(r);
         m->generation = get64(r);
         m->table_offset = get64(r);
-        return m->generation != 0 && m->num_blocks > 0;
+        m->held = (uint32_t)get_if_sent(r, 4);
+        return m->generation != 0 && m->numbers > 0 && m->held < m->tokens;
     case WIRE_GRANT:
         m->asks = get32(r);
         m->slot = get32(r);
-        m->num_blocks = get32(r);
+        m->numbers = get32(r);
         m->offered_tokens = get32(r);
         m->generation = get64(r);
         m->table_offset = get64(r);
-        return m->generation != 0 && m->num_blocks > 0 && m->offered_tokens > 0;
+        return m->generation != 0 && m->numbers > 0 && m->offered_tokens > 0;
     case WIRE_NACK:
         m->asks = get32(r);
         m->error = (int32_t)get32(r);
@@ -287,7 +306,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
     case WIRE_CANCEL:
         get_text(r, m->key, BATON_KEY_MAX);
         m->error = (int32_t)get32(r);
-        m->generation = get64_if_sent(r);
+        m->generation = get_if_sent(r, 8);
         return m->key[0] != '\0' && (m->type == WIRE_DONE ? m->error <= 0 : m->error < 0);
     case WIRE_BEAT:
         m->ask = get8(r);
@@ -297,7 +316,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->error = (int32_t)get32(r);
         m->bytes = get64(r);
         get_text(r, m->detail, sizeof m->detail);
-        m->generation = get64_if_sent(r);
+        m->generation = get_if_sent(r, 8);
         return m->error <= 0;
     case WIRE_CLOSED:
         m->quiet = get8(r);
@@ -310,7 +329,8 @@ static bool get_body(struct reader *r, struct wire_message *m)
     case WIRE_CHECK:
         get_text(r, m->key, BATON_KEY_MAX);
         m->tokens = get32(r);
-        return m->key[0] != '\0' && m->tokens > 0;
+        m->held = (uint32_t)get_if_sent(r, 4);
+        return m->key[0] != '\0' && m->held < m->tokens;
     case WIRE_SUMS:
         m->error = (int32_t)get32(r);
         m->first = get32(r);

@@ -33,13 +33,14 @@ struct wire_row {
     char engine[BATON_ENGINE_NAME_MAX];
     uint8_t role; /* baton_role_t */
     uint16_t tp, pp, tp_rank, pp_rank;
-    uint32_t node;          /* number of its node in the world */
-    uint32_t package, numa; /* on that node; TOPO_UNKNOWN */
-    struct plan_box box;    /* layers and heads held; counts 0: no cache */
-    uint64_t incarnation;   /* of this context of that rank; not 0 */
-    uint64_t card_offset;   /* in its segment */
-    uint32_t card_bytes;    /* <= WIRE_CARD_MAX */
-    uint8_t verdicts;       /* baton_verdicts_t */
+    uint32_t node;                         /* number of its node in the world */
+    uint32_t package, numa;                /* on that node; TOPO_UNKNOWN */
+    uint64_t incarnation;                  /* of this context of that rank; not 0 */
+    uint64_t card_offset;                  /* in its segment */
+    uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
+    uint8_t verdicts;                      /* baton_verdicts_t */
+    uint32_t num_boxes;                    /* 0: no cache */
+    struct plan_box box[BATON_SPLITS_MAX]; /* layers and heads held, by split; of one cache the layers are the same */
 };
 
 void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES]);
@@ -57,38 +58,42 @@ struct wire_card {
     uint64_t arena_offset, arena_bytes;
     uint64_t pool_offset, pool_bytes;
     uint32_t has_geometry;
-    baton_geometry_t geometry; /* tensors: see encode and decode */
+    baton_geometry_t geometry; /* decoded: its tensors are malloc'ed, groups and splits are the following */
+    baton_group_t groups[BATON_GROUPS_MAX];
+    baton_split_t splits[BATON_SPLITS_MAX];
 };
 
 /** Writes at most `size` bytes; returns the length, or BATON_EINVAL if it would be more than size or WIRE_CARD_MAX. */
 int wire_card_encode(const struct wire_card *card, uint8_t *out, uint32_t size);
 /**
- * Decodes and checks lengths, checksum, terminated strings, tensor count. The geometry's own sense is geometry_check's
- * to judge. On success card->geometry.tensors is malloc'ed: wire_card_free. 0, BATON_EMESSAGE or BATON_ENOMEM.
+ * Decodes and checks lengths, checksum, terminated strings, counts. The geometry's own sense is geometry_check's to
+ * judge. On success wire_card_free is due, and the card must stay where it is. 0, BATON_EMESSAGE or BATON_ENOMEM.
  */
 int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *card);
 void wire_card_free(struct wire_card *card);
 
-/* ---- block table, as it lies in the arena ---- */
+/* ---- block tables of a request, as they lie in the arena ---- */
 
 #define WIRE_TABLE_HEADER 32u
 
-/** Bytes of a table of n blocks. */
-static inline uint64_t wire_table_bytes(uint32_t num_blocks)
+/** Numbers that tables take behind the header: the ids, and, unless there is one table that begins at token 0, a few more. */
+uint32_t wire_table_numbers(const struct plan_tables *tables);
+
+/** Bytes of tables of so many numbers. */
+static inline uint64_t wire_table_bytes(uint32_t numbers)
 {
-    return WIRE_TABLE_HEADER + (uint64_t)num_blocks * 4;
+    return WIRE_TABLE_HEADER + (uint64_t)numbers * 4;
 }
 
-/** Writes header (magic, slot, generation, count, checksum) and ids; `out` has wire_table_bytes(n), 8-aligned. */
-void wire_table_encode(uint32_t slot, uint64_t generation, const uint32_t *blocks, uint32_t num_blocks, uint8_t *out);
+/** Writes header (magic, slot, generation, count, checksum) and numbers; `out` has wire_table_bytes(), 8-aligned. */
+void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tables *tables, uint8_t *out);
 /**
- * Checks that `in` is the table of this slot and generation with at least num_blocks ids, each < limit, and copies the
- * first num_blocks ids out. BATON_ESTALE: another lease's table, too few ids, or a bad checksum. BATON_EMESSAGE: one of
- * these ids out of range. BATON_ENOMEM.
- * `in` may change while it is read: it is copied before it is checked.
+ * Checks that `in` holds the tables of this slot and generation; they then point into *ids, which is malloc'ed. What the
+ * ids mean is plan_table_check's to judge. BATON_ESTALE: another lease's, or a bad checksum. BATON_EMESSAGE: the numbers
+ * make no tables. BATON_ENOMEM. `in` may change while it is read: it is copied before it is checked.
  */
-int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t num_blocks,
-                      uint32_t limit, uint32_t *out);
+int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
+                      uint32_t **ids);
 
 /* ---- messages ---- */
 
@@ -107,7 +112,7 @@ enum wire_type {
     WIRE_VERDICT = 11,  /* how the request ended for the engine */
     WIRE_ASK = 12,      /* where does it stand with you? */
     WIRE_STANDING = 13, /* the answer, in words */
-    WIRE_CHECK = 14,    /* what are the hashes of the blocks that this want takes from you? */
+    WIRE_CHECK = 14,    /* what are the hashes of what this want takes from you? */
     WIRE_SUMS = 15      /* the answer, in parts */
 };
 
@@ -127,12 +132,13 @@ struct wire_message {
     /* WANT */
     uint8_t mode;  /* baton_mode_t, not AUTO */
     uint32_t asks; /* how often this want has asked; GRANT, NACK, WRITTEN: the asking that was seen last */
-    uint32_t time_left_ms, tokens;              /* RELEASE: time_left_ms */
+    uint32_t time_left_ms, tokens;              /* RELEASE: time_left_ms; CHECK: tokens */
+    uint32_t held;                              /* push; CHECK */
     uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket; RELEASE too */
     uint32_t num_readers_bits;                  /* ranks of the consumer's engine */
     uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
     /* GRANT: the producer's lease; WANT in push mode: the consumer's */
-    uint32_t slot, num_blocks;
+    uint32_t slot, numbers; /* of its tables */
     uint64_t generation; /* WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent) */
     uint64_t table_offset;   /* in the arena */
     uint32_t offered_tokens; /* GRANT */
@@ -147,7 +153,7 @@ struct wire_message {
     uint32_t engine;             /* the producer's, by its place in the directory */
     uint8_t status, quarantined; /* REPORT, VERDICT: baton_status_t; error and detail too, detail in STANDING as well */
     int32_t peer;                /* VERDICT: the rank to name; -1: none */
-    /* CHECK: key and tokens. SUMS: error, or the hashes of the blocks first, first + 1, ... */
+    /* CHECK: key, tokens, held. SUMS: error, or the hashes of the parts (plan_part) first, first + 1, ... */
     uint32_t first, num_sums;
     const uint64_t *sums_out; /* encoding: num_sums of them */
     const uint8_t *sums_in;   /* decoded: see wire_sum; lies in the message's bytes */

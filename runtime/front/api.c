@@ -95,26 +95,65 @@ static int check_keys(const char *key, const char *base_key)
     return 0;
 }
 
-static int check_blocks(const struct baton *b, const uint32_t *blocks, uint32_t num_blocks, uint32_t num_tokens)
+/* A call's tables, whichever way they were given. */
+static int tables_of(const struct baton *b, const uint32_t *blocks, uint32_t num_blocks, const baton_table_t *tables,
+                     uint32_t num_tables, struct plan_tables *out)
 {
     if (b->cache == NULL)
         return error_set(BATON_ESTATE, "this rank declared no cache");
+    uint32_t groups = geometry_num_groups(&b->cache->geometry);
+    if (tables != NULL ? blocks != NULL || num_blocks > 0 || num_tables != groups : num_tables > 0)
+        return error_set(BATON_EINVAL, "give blocks, or a table for each of the cache's %u groups", groups);
+    *out = (struct plan_tables){.num = 1, .table = {{.blocks = blocks, .num_blocks = num_blocks}}};
+    if (tables == NULL)
+        return groups == 1 || num_blocks == 0
+                   ? 0
+                   : error_set(BATON_EINVAL, "the cache has %u groups: give a table for each", groups);
+    out->num = groups;
+    memcpy(out->table, tables, groups * sizeof *tables);
+    return 0;
+}
+
+/* Every id given exists, and every token that moves by this call has a block. An offer may lack those before a table. */
+static int check_tables(const struct baton *b, const struct plan_tables *tables, bool offered, uint32_t held,
+                        uint32_t num_tokens)
+{
     const baton_geometry_t *g = &b->cache->geometry;
-    if (blocks == NULL && num_blocks > 0)
-        return error_set(BATON_EINVAL, "blocks must not be NULL");
-    if (num_tokens > (uint64_t)num_blocks * g->block_tokens)
-        return error_set(BATON_ETOKENS, "%u tokens do not fit %u blocks of %u", num_tokens, num_blocks,
-                         g->block_tokens);
-    for (uint32_t i = 0; i < num_blocks; i++)
-        if (blocks[i] >= g->num_blocks)
-            return error_set(BATON_EBLOCK, "blocks[%u] is %u, the cache has %u blocks", i, blocks[i], g->num_blocks);
+    for (uint32_t i = 0; i < geometry_num_groups(g); i++) {
+        const baton_table_t *t = &tables->table[i];
+        baton_group_t group = geometry_group(g, i);
+        uint64_t reach = (uint64_t)t->num_blocks * group.block_tokens + t->first_token;
+        uint32_t first, end;
+        struct plan_why why;
+        if (t->blocks == NULL && t->num_blocks > 0)
+            return error_set(BATON_EINVAL, "blocks must not be NULL");
+        if (reach > UINT32_MAX || (group.kind == BATON_KIND_STATE && t->first_token != 0))
+            return error_set(BATON_EINVAL, "group %u: a table ends before token 2^32, and a state's begins at 0", i);
+        int rc = plan_table_check(&group, t, t->first_token, (uint32_t)reach, &why);
+        plan_wanted(&group, offered ? t->first_token : held, num_tokens, &first, &end);
+        if (rc == 0)
+            rc = plan_table_check(&group, t, first, end, &why);
+        if (rc != 0)
+            return error_set(rc, "group %u: %s", i, why.text);
+    }
+    return 0;
+}
+
+static int check_arena(const struct baton *b, const struct plan_tables *tables)
+{
+    uint32_t numbers = wire_table_numbers(tables);
+    if (wire_table_bytes(numbers) > b->settings.table_bytes)
+        return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", numbers);
     return 0;
 }
 
 static struct core_submit *record(const struct baton *b, enum core_submit_kind kind, const char *key,
-                                  const char *base_key, const uint32_t *blocks, uint32_t num_blocks)
+                                  const char *base_key, const struct plan_tables *tables)
 {
-    struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *blocks);
+    uint32_t num_blocks = 0;
+    for (uint32_t i = 0; tables != NULL && i < tables->num; i++)
+        num_blocks += tables->table[i].num_blocks;
+    struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *s->blocks);
     bool spare = b->settings.report_early && kind != CORE_CANCEL, verdict = b->hears && kind != CORE_CANCEL;
     if (s == NULL)
         return NULL;
@@ -126,15 +165,14 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
         return NULL;
     }
     s->kind = kind;
-    s->num_blocks = num_blocks;
     if (base_key != NULL) {
         memcpy(s->key, base_key, strlen(base_key));
         memcpy(s->alias, key, strlen(key));
     } else if (key != NULL) {
         memcpy(s->key, key, strlen(key));
     }
-    if (num_blocks > 0)
-        memcpy(s->blocks, blocks, (size_t)num_blocks * sizeof *blocks);
+    if (tables != NULL)
+        core_submit_tables(s, tables);
     return s;
 }
 
@@ -174,7 +212,7 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
     return 0;
 }
 
-static int offer_check(const struct baton *b, const baton_offer_params_t *p)
+static int offer_check(const struct baton *b, const baton_offer_params_t *p, struct plan_tables *tables)
 {
     int rc = check_state(b);
     if (rc != 0)
@@ -190,14 +228,16 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p)
         return rc;
     if (p->num_tokens == 0)
         return error_set(BATON_ETOKENS, "an offer has at least one token");
-    if (wire_table_bytes(p->num_blocks) > b->settings.table_bytes)
-        return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", p->num_blocks);
-    return check_blocks(b, p->blocks, p->num_blocks, p->num_tokens);
+    rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
+    if (rc == 0)
+        rc = check_arena(b, tables);
+    return rc != 0 ? rc : check_tables(b, tables, true, 0, p->num_tokens);
 }
 
 int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticket, baton_id_t *id)
 {
-    int rc = offer_check(b, p);
+    struct plan_tables tables;
+    int rc = offer_check(b, p, &tables);
     if (rc != 0)
         return rc;
         /* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
@@ -211,7 +251,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_OFFER, p->key, p->base_key, p->blocks, p->num_blocks);
+    struct core_submit *s = record(b, CORE_OFFER, p->key, p->base_key, &tables);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, s);
     if (rc != 0) {
         core_submit_free(s);
@@ -253,7 +293,7 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
 
-static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine)
+static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine, struct plan_tables *tables)
 {
     int rc = check_state(b);
     if (rc != 0)
@@ -269,9 +309,11 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     *engine = directory_find(b->directory, p->engine);
     if (*engine == DIRECTORY_NONE)
         return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
-    if (p->mode == BATON_MODE_PUSH && wire_table_bytes(p->num_blocks) > b->settings.table_bytes)
-        return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", p->num_blocks);
-    return check_blocks(b, p->blocks, p->num_blocks, p->num_tokens);
+    rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
+    if (rc == 0 && p->mode == BATON_MODE_PUSH)
+        rc = check_arena(b, tables);
+    return rc != 0 || p->held_tokens >= p->num_tokens ? rc
+                                                      : check_tables(b, tables, false, p->held_tokens, p->num_tokens);
 }
 
 static int want_tickets(const baton_want_params_t *p, struct core_submit *s)
@@ -289,7 +331,8 @@ static int want_tickets(const baton_want_params_t *p, struct core_submit *s)
 int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
 {
     uint32_t engine = DIRECTORY_NONE;
-    int rc = want_check(b, p, &engine);
+    struct plan_tables tables;
+    int rc = want_check(b, p, &engine, &tables);
     if (rc != 0)
         return rc;
     if (!reserve_call(b))
@@ -299,7 +342,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_WANT, p->key, p->base_key, p->blocks, p->num_blocks);
+    struct core_submit *s = record(b, CORE_WANT, p->key, p->base_key, &tables);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, s);
     if (rc != 0)
         goto unreserve;
@@ -308,6 +351,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     s->mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
     s->engine = engine;
     s->num_tokens = p->num_tokens;
+    s->held_tokens = p->held_tokens;
     s->time_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
     baton_id_t given = s->id;
     if (!hand_over(b, s)) {
@@ -333,7 +377,7 @@ int baton_cancel(baton_t *b, baton_id_t id)
         return rc;
     if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
         return error_set(BATON_EINVAL, "no call was given that id");
-    struct core_submit *s = record(b, CORE_CANCEL, NULL, NULL, NULL, 0);
+    struct core_submit *s = record(b, CORE_CANCEL, NULL, NULL, NULL);
     if (s == NULL)
         return error_set(BATON_ENOMEM, "no memory for a cancel");
     s->id = id;

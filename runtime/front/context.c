@@ -161,6 +161,12 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memor
     memcpy(tensors, geometry->tensors, geometry->num_tensors * sizeof *tensors);
     cache->geometry = *geometry;
     cache->geometry.tensors = tensors;
+    for (uint32_t i = 0; i < geometry->num_groups; i++)
+        cache->groups[i] = geometry->groups[i];
+    for (uint32_t i = 0; i < geometry->num_splits; i++)
+        cache->splits[i] = geometry->splits[i];
+    cache->geometry.groups = cache->groups;
+    cache->geometry.splits = cache->splits;
     *out = b->cache = cache;
     return 0;
 }
@@ -242,10 +248,8 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .card_bytes = card_bytes,
                            .verdicts = (uint8_t)b->who.verdicts};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
-    if (b->cache != NULL) {
-        const baton_geometry_t *g = &b->cache->geometry;
-        row.box = (struct plan_box){g->layer_first, g->layer_count, g->head_first, g->head_count};
-    }
+    if (b->cache != NULL)
+        row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
     wire_row_encode(&row, out);
 }
 

@@ -27,8 +27,10 @@
 #include "topo/topo.h"
 
 struct baton_cache {
-    baton_geometry_t geometry; /* tensors: our copy */
-    void *base;                /* after start */
+    baton_geometry_t geometry; /* what it points to: our copies */
+    baton_group_t groups[BATON_GROUPS_MAX];
+    baton_split_t splits[BATON_SPLITS_MAX];
+    void *base; /* after start */
 };
 
 enum context_state { CONTEXT_OPEN, CONTEXT_STARTED, CONTEXT_FAILED };

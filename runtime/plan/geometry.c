@@ -279,7 +279,7 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
     uint64_t reach = (uint64_t)table->num_blocks * group->block_tokens + table->first_token;
     if (table->first_token % group->block_tokens != 0)
         return why_set(why, BATON_EINVAL, "first_token", table->first_token, "it lies within a block");
-    if (first == end)
+    if (first >= end)
         return 0;
     if (first < table->first_token)
         return why_set(why, BATON_ETOKENS, "first_token", table->first_token, "earlier tokens are needed");

@@ -50,6 +50,6 @@ void fuzz_seal_table(uint8_t *table, size_t size)
     uint64_t slot = number(table + 4, 4), generation = number(table + 8, 8), count = number(table + 16, 4);
     if (count > (size - WIRE_TABLE_HEADER) / 4)
         return;
-    put64(table + 24,
-          XXH3_64bits_withSeed(table + WIRE_TABLE_HEADER, count * 4, generation ^ (slot << 32) ^ (count << 1)));
+    uint64_t seed = generation ^ (slot << 32) ^ (count << 1) ^ (table[1] != 'T'); /* of one table, or of several */
+    put64(table + 24, XXH3_64bits_withSeed(table + WIRE_TABLE_HEADER, count * 4, seed));
 }

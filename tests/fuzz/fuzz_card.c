@@ -6,17 +6,22 @@
 
 static void compile(const baton_geometry_t *g)
 {
-    struct plan_box all = {g->layer_first, g->layer_count, g->head_first, g->head_count};
+    struct plan_box boxes[BATON_SPLITS_MAX];
     struct plan_why why;
     struct plan *plan = NULL;
-    if (plan_compile(g, g, &all, 1, &plan, &why) != 0)
+    if (plan_compile(g, g, boxes, plan_boxes(g, boxes), &plan, &why) != 0)
         return;
-    const uint32_t block[] = {g->num_blocks - 1};
+    uint32_t last[BATON_GROUPS_MAX];
+    struct plan_tables tables = {.num = geometry_num_groups(g)};
+    for (uint32_t i = 0; i < tables.num; i++) {
+        last[i] = geometry_group(g, i).num_blocks - 1;
+        tables.table[i] = (baton_table_t){&last[i], 1, 0};
+    }
     static struct plan_transfer t;
     struct plan_cursor at = {0};
     struct plan_run runs[8];
     uint64_t moved = 0;
-    plan_transfer_init(&t, plan, 1, block, block);
+    MUST(plan_transfer_init(&t, plan, 0, 1, &tables, &tables, &why) == 0);
     for (int i = 0; i < 64; i++) {
         uint32_t n = plan_next(&t, &at, runs, 8, 4096);
         for (uint32_t k = 0; k < n; k++) {

@@ -41,7 +41,7 @@ static void messages(void)
                                      .num_readers_bits = 9,
                                      .readers = {3, 1},
                                      .slot = 2,
-                                     .num_blocks = 4,
+                                     .numbers = 4,
                                      .generation = 9,
                                      .offered_tokens = 16,
                                      .error = t == WIRE_NACK || t == WIRE_CANCEL ? BATON_EGONE : 0,
@@ -65,7 +65,7 @@ static void rows_and_envelopes(void)
                            .role = BATON_ROLE_PREFILL,
                            .tp = 2,
                            .pp = 1,
-                           .box = {0, 2, 0, 4},
+                           .box = {{0, 2, 0, 4, 0}},
                            .incarnation = 3,
                            .card_bytes = 100};
     struct envelope_counts c = {.sent = 7, .consumed = 2};
@@ -80,6 +80,9 @@ static void rows_and_envelopes(void)
 static void cards(void)
 {
     static uint8_t out[WIRE_CARD_MAX];
+    static const baton_group_t groups[] = {
+        {BATON_KIND_FULL, 4, 8, 0}, {BATON_KIND_WINDOW, 2, 8, 6}, {BATON_KIND_STATE, 1, 4, 0}};
+    static const baton_split_t splits[] = {{4, 0, 4}, {1, 0, 1}};
     for (unsigned layout = 0; layout < 16; layout++) {
         baton_tensor_t tensors[2];
         baton_geometry_t g = {.model = "m",
@@ -95,6 +98,14 @@ static void cards(void)
                               .layer_count = 2};
         if (baton_geometry_layout(&g, tensors, layout) != 0)
             continue;
+        if (layout % 2 == 1) {
+            g.num_groups = 3;
+            g.groups = groups;
+            g.num_splits = 2;
+            g.splits = splits;
+            tensors[1].group = 1 + layout % 4 / 2;
+            tensors[1].split = 1;
+        }
         struct wire_card card = {.incarnation = 1,
                                  .host = "h",
                                  .board_offset = 4096,
@@ -117,8 +128,12 @@ static void tables(void)
     const uint32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
     for (uint32_t n = 1; n <= 8; n++) {
         const char head[] = {(char)n, 16, 2, 4};
-        wire_table_encode(2, 5, ids, n, out);
-        save("table", (int)n, head, sizeof head, out, wire_table_bytes(n));
+        struct plan_tables one = {.num = 1, .table = {{ids, n, 0}}},
+                           two = {.num = 2, .table = {{ids, n, 0}, {ids, 1, 8 * n}}};
+        wire_table_encode(2, 5, &one, out);
+        save("table", (int)n, head, sizeof head, out, wire_table_bytes(wire_table_numbers(&one)));
+        wire_table_encode(2, 5, &two, out);
+        save("table", (int)(10 + n), head, sizeof head, out, wire_table_bytes(wire_table_numbers(&two)));
     }
 }
 

@@ -245,7 +245,7 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
 {
     static const uint32_t from[] = {3, 4, 5, 17, 0, 9}, to[] = {11, 12, 13, 2, 3, 19};
     const uint32_t tokens = 5 * BLOCK_TOKENS + 7;
-    struct plan_box all = {0, LAYERS, 0, 4};
+    struct plan_box all = {0, LAYERS, 0, 4, 0};
     struct cache src, dst;
     struct plan *plan = NULL;
     struct plan_why why;
@@ -264,7 +264,9 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
     dst.geometry.bytes = POOL_BYTES;
     expect(&src, &dst, far_peer(f), from, to, tokens, expected);
     CHECK_EQ(plan_compile(&src.geometry, &dst.geometry, &all, 1, &plan, &why), 0);
-    plan_transfer_init(transfer, plan, tokens, from, to);
+    const struct plan_tables src_tables = {.num = 1, .table = {{from, 6, 0}}},
+                             dst_tables = {.num = 1, .table = {{to, 6, 0}}};
+    CHECK_EQ(plan_transfer_init(transfer, plan, 0, tokens, &src_tables, &dst_tables, &why), 0);
     struct port_leg leg = {far_peer(f), write, 42, transfer, &cursor, fabric_pool_offset(f), POOL_BYTES};
     move_all(f, &leg, transfer->bytes);
     if (write) {
@@ -328,7 +330,7 @@ static void refuses_to_move_outside(void)
 {
     struct fabric *f = started();
     static const uint32_t blocks[] = {19};
-    struct plan_box all = {0, LAYERS, 0, 4};
+    struct plan_box all = {0, LAYERS, 0, 4, 0};
     struct cache c;
     struct plan *plan = NULL;
     struct plan_why why;
@@ -336,7 +338,8 @@ static void refuses_to_move_outside(void)
     struct plan_transfer *transfer = calloc(1, sizeof *transfer);
     lay_out(&c, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
     CHECK_EQ(plan_compile(&c.geometry, &c.geometry, &all, 1, &plan, &why), 0);
-    plan_transfer_init(transfer, plan, BLOCK_TOKENS, blocks, blocks);
+    const struct plan_tables tables = {.num = 1, .table = {{blocks, 1, 0}}};
+    CHECK_EQ(plan_transfer_init(transfer, plan, 0, BLOCK_TOKENS, &tables, &tables, &why), 0);
     uint64_t end = fabric_segment_bytes(f, far_peer(f));
     struct port_leg leg = {far_peer(f), false, 1, transfer, &cursor, end - 100, c.geometry.bytes};
     int outside = fabric_nodes(f) < 2 ? BATON_EINVAL : BATON_EMESSAGE;
@@ -348,7 +351,7 @@ static void refuses_to_move_outside(void)
     cursor.unit_done = transfer->bytes - 8;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
     cursor = (struct plan_cursor){0};
-    CHECK(cursor.piece == 0 && cursor.block == 0 && cursor.unit_done == 0);
+    CHECK(cursor.piece == 0 && cursor.token == 0 && cursor.unit_done == 0);
     CHECK_EQ(fabric_busy(f), 0);
     free(transfer);
     plan_destroy(plan);

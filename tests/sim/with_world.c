@@ -390,7 +390,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                            .tp_rank = (uint16_t)tp_rank,
                            .pp_rank = (uint16_t)(index / e->tp),
                            .node = rank,
-                           .box = {layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads},
+                           .box = {{layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads, 0}},
                            .incarnation = 1000 + rank,
                            .card_offset = SEGMENT_CARD,
                            .card_bytes = (uint32_t)r->card_bytes,
@@ -489,21 +489,23 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
 {
     static baton_id_t last;
     uint32_t blocks = (tokens + 3) / 4;
+    uint32_t *ids = calloc(blocks + 1, sizeof *ids);
     struct core_submit *s = calloc(1, sizeof *s + blocks * sizeof s->blocks[0]);
-    assert_non_null(s);
+    assert_true(s != NULL && ids != NULL);
     s->kind = kind;
     s->id = s->serial = ++last;
     s->submitted_ns = w->now;
     s->time_ms = time_ms;
     s->num_tokens = tokens;
-    s->num_blocks = blocks;
     s->mode = w->mode;
     s->num_seats = 1;
     s->seats[0] = DIRECTORY_NONE;
     if (key != NULL)
         snprintf(s->key, sizeof s->key, "%s", key);
     for (uint32_t i = 0; i < blocks; i++)
-        s->blocks[i] = first + i * blocks_step;
+        ids[i] = first + i * blocks_step;
+    core_submit_tables(s, &(struct plan_tables){.num = 1, .table = {{ids, blocks, 0}}});
+    free(ids);
     return s;
 }
 

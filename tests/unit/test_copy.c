@@ -95,7 +95,7 @@ enum { BLOCKS = 256, TOKENS = BLOCKS * 8 - 3 };
 static void world_init(struct world *w)
 {
     struct plan_why why;
-    struct plan_box all = {0, 2, 0, 2};
+    struct plan_box all = {0, 2, 0, 2, 0};
     memset(w, 0, sizeof *w);
     w->g = (baton_geometry_t){.elem_bytes = 2,
                               .planes = 2,
@@ -135,6 +135,14 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
+static void transfer_init(struct plan_transfer *t, const struct world *w, uint32_t tokens)
+{
+    const struct plan_tables from = {.num = 1, .table = {{w->from, BLOCKS, 0}}},
+                             to = {.num = 1, .table = {{w->to, BLOCKS, 0}}};
+    struct plan_why why;
+    assert_int_equal(plan_transfer_init(t, w->plan, 0, tokens, &from, &to, &why), 0);
+}
+
 /* All of it in slices of a few blocks; the completions must add up, and every byte be there after the last. */
 static void move_all(struct world *w, unsigned workers, size_t depth)
 {
@@ -145,7 +153,7 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
     unsigned jobs = 0;
     atomic_store(&rings, 0);
     memset(w->dst, 0, w->g.bytes);
-    plan_transfer_init(&t, w->plan, TOKENS, w->from, w->to);
+    transfer_init(&t, w, TOKENS);
     assert_int_equal(copy_pool_create(workers, depth, count_ring, w, &pool), 0);
     while (got < t.bytes) {
         struct plan_cursor behind = at;
@@ -215,7 +223,7 @@ static void test_depth_is_a_limit(void **state)
     uint64_t tag, bytes;
     unsigned accepted = 0;
     world_init(&w);
-    plan_transfer_init(&t, w.plan, 8, w.from, w.to);
+    transfer_init(&t, &w, 8);
     atomic_store(&held, true); /* the worker stays in its first bell */
     assert_int_equal(copy_pool_create(1, 4, hold, NULL, &pool), 0);
     struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src_bases = &w.base, .dst_bases = &w.dst, .tag = 1};

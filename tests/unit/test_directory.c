@@ -36,7 +36,7 @@ static struct wire_row *add(const char *engine, uint16_t tp, uint16_t pp, uint16
     row->node = world_size / 4;
     row->package = world_size + 100;
     row->numa = world_size + 200;
-    row->box = (struct plan_box){pp_rank * 10u, 10, tp_rank * 2u, 2};
+    row->box[0] = (struct plan_box){pp_rank * 10u, 10, tp_rank * 2u, 2, 0};
     row->incarnation = world_size + 1;
     world_size++;
     return row;

@@ -67,7 +67,7 @@ static uint32_t message(enum wire_type type, uint32_t number, uint8_t *out)
 {
     struct wire_message m = {.type = type, .from = 1, .to = 2, .number = number, .want = 3, .key = "k"}, back;
     m.mode = BATON_MODE_PULL;
-    m.generation = m.num_blocks = m.offered_tokens = m.tokens = m.time_left_ms = m.num_readers_bits = 1;
+    m.generation = m.numbers = m.offered_tokens = m.tokens = m.time_left_ms = m.num_readers_bits = 1;
     m.error = type == WIRE_NACK || type == WIRE_CANCEL ? BATON_EPEER : 0;
     m.quiet = WIRE_QUIET;
     uint32_t bytes = wire_encode(&m, out);

@@ -60,21 +60,25 @@ static void test_generations_never_repeat(void **state)
     struct leases *l = leases_create(2, 100, (uint8_t *)arena, sizeof arena);
     const uint32_t blocks[] = {5, 9, 7};
     struct lease a, b, c;
-    uint32_t out[3];
-    assert_int_equal(lease_open(l, blocks, 3, &a), 0);
-    assert_int_equal(lease_open(l, blocks, 3, &b), 0);
+    const struct plan_tables three = {.num = 1, .table = {{.blocks = blocks, .num_blocks = 3}}};
+    struct plan_tables out;
+    uint32_t *ids;
+    assert_int_equal(lease_open(l, &three, &a), 0);
+    assert_int_equal(lease_open(l, &three, &b), 0);
     assert_true(a.slot != b.slot);
-    assert_int_equal(lease_open(l, blocks, 3, &c), BATON_EAGAIN);
+    assert_int_equal(lease_open(l, &three, &c), BATON_EAGAIN);
     assert_int_equal(
-        wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, 3, 10, out), 0);
-    assert_memory_equal(out, blocks, sizeof out);
+        wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, &out, &ids), 0);
+    assert_int_equal(out.table[0].num_blocks, 3);
+    assert_memory_equal(ids, blocks, sizeof blocks);
+    free(ids);
     uint64_t ended = lease_end(l, &a);
     assert_true(ended > a.generation);
-    assert_int_equal(lease_open(l, blocks, 3, &c), 0);
+    assert_int_equal(lease_open(l, &three, &c), 0);
     assert_int_equal(c.slot, a.slot);
     assert_true(c.generation > ended);
     assert_int_equal(
-        wire_table_decode((uint8_t *)arena + c.table_offset, c.table_bytes, a.slot, a.generation, 3, 10, out),
+        wire_table_decode((uint8_t *)arena + c.table_offset, c.table_bytes, a.slot, a.generation, &out, &ids),
         BATON_ESTALE); /* under the old number nothing is found */
     leases_destroy(l);
 }
@@ -92,7 +96,8 @@ static void test_arena(void **state)
     srand(4);
     for (int step = 0; step < 20000; step++) {
         if (rand() % 2 && n < SLOTS) {
-            int rc = lease_open(l, blocks, 1 + (uint32_t)rand() % 200, &open[n]);
+            struct plan_tables t = {.num = 1, .table = {{blocks, 1 + (uint32_t)rand() % 200, 0}}};
+            int rc = lease_open(l, &t, &open[n]);
             full += rc != 0;
             n += rc == 0;
         } else if (n > 0) {
@@ -111,7 +116,8 @@ static void test_arena(void **state)
     while (n > 0)
         lease_end(l, &open[--n]);
     assert_int_equal(leases_live(l), 0);
-    assert_int_equal(lease_open(l, blocks, (BYTES - WIRE_TABLE_HEADER) / 4, &open[0]), 0);
+    struct plan_tables all = {.num = 1, .table = {{blocks, (BYTES - WIRE_TABLE_HEADER) / 4, 0}}};
+    assert_int_equal(lease_open(l, &all, &open[0]), 0);
     assert_int_equal(open[0].table_bytes, BYTES);
     leases_destroy(l);
 }

@@ -39,6 +39,12 @@ static bool ends_in_a_generation(enum wire_type type)
     return type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_WRITTEN;
 }
 
+/** Bytes of the field that came later; of a WANT, in push mode. */
+static uint32_t later_bytes(enum wire_type type)
+{
+    return ends_in_a_generation(type) ? 8 : type == WIRE_CHECK || type == WIRE_WANT ? 4 : 0;
+}
+
 static struct wire_message specimen(enum wire_type type, enum extreme x)
 {
     struct wire_message m;
@@ -65,13 +71,13 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         m.num_readers_bits = x == MOST ? BATON_ENGINE_RANKS_MAX : 1;
         memset(m.readers, x == MOST ? 0xff : 0, sizeof m.readers);
         if (x == MOST) {
-            m.slot = m.num_blocks = UINT32_MAX;
+            m.slot = m.numbers = UINT32_MAX;
             m.generation = m.table_offset = UINT64_MAX;
         }
         break;
     case WIRE_GRANT:
         m.slot = x == MOST ? UINT32_MAX : 0;
-        m.num_blocks = m.offered_tokens = x == MOST ? UINT32_MAX : 1;
+        m.numbers = m.offered_tokens = x == MOST ? UINT32_MAX : 1;
         m.generation = x == MOST ? UINT64_MAX : 1;
         m.table_offset = x == MOST ? UINT64_MAX : 0;
         break;
@@ -145,7 +151,8 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_true(a->ticket_incarnation == b->ticket_incarnation && a->ticket_serial == b->ticket_serial);
     assert_int_equal(a->num_readers_bits, b->num_readers_bits);
     assert_memory_equal(a->readers, b->readers, sizeof a->readers);
-    assert_true(a->slot == b->slot && a->num_blocks == b->num_blocks && a->offered_tokens == b->offered_tokens);
+    assert_true(a->slot == b->slot && a->numbers == b->numbers && a->held == b->held &&
+                a->offered_tokens == b->offered_tokens);
     assert_true(a->generation == b->generation && a->table_offset == b->table_offset);
     assert_int_equal(a->error, b->error);
     assert_true(a->bytes == b->bytes);
@@ -179,7 +186,7 @@ static void assert_in_documented_range(const struct wire_message *m)
         assert_readers_in_range(m);
     }
     if (m->type == WIRE_GRANT || (m->type == WIRE_WANT && m->mode == BATON_MODE_PUSH)) {
-        assert_true(m->generation != 0 && m->num_blocks > 0);
+        assert_true(m->generation != 0 && m->numbers > 0);
     }
     if (m->type == WIRE_NACK || m->type == WIRE_CANCEL) {
         assert_true(m->error < 0);
@@ -229,9 +236,9 @@ static void a_truncated_message_is_refused(void **state)
             assert_int_equal(decode_exact(bytes, cut, &got), BATON_EMESSAGE);
             uint8_t *short_one = bytes_copy(bytes, n); /* and one that says itself how short it is */
             bytes_store(short_one + LENGTH_AT, cut, 4);
-            bool is_older = ends_in_a_generation(type) && cut == n - 8;
+            bool is_older = later_bytes(type) > 0 && cut == n - later_bytes(type);
             assert_int_equal(decode_exact(short_one, cut, &got), is_older ? 0 : BATON_EMESSAGE);
-            assert_true(!is_older || got.generation == 0);
+            assert_true(!is_older || (got.held == 0 && (type == WIRE_WANT || got.generation == 0)));
             free(short_one);
         }
     }
@@ -384,7 +391,7 @@ static void more_readers_than_an_engine_has_ranks_are_refused(void **state)
     struct wire_message m = specimen(WIRE_WANT, MOST), got;
     uint8_t bytes[WIRE_MESSAGE_MAX] = {0};
     uint32_t n = wire_encode(&m, bytes);
-    uint32_t bits_at = n - WIRE_READERS_BYTES - 4 - 24; /* the table of a push follows */
+    uint32_t bits_at = n - WIRE_READERS_BYTES - 4 - 28; /* the tables of a push follow */
     assert_int_equal(bytes[bits_at] | bytes[bits_at + 1] << 8, BATON_ENGINE_RANKS_MAX);
     uint32_t bad[] = {BATON_ENGINE_RANKS_MAX + 1, BATON_ENGINE_RANKS_MAX + 8, UINT32_MAX - 6, UINT32_MAX};
     bytes_store(bytes + LENGTH_AT, WIRE_MESSAGE_MAX, 4); /* so that the bytes for more are there */
@@ -404,7 +411,7 @@ static void each_rule_of_the_other_messages_is_enforced(void **state)
     m.generation = 0;
     refused(&m);
     m = specimen(WIRE_WANT, MOST);
-    m.num_blocks = 0;
+    m.numbers = 0;
     refused(&m);
     m = specimen(WIRE_CANCEL, LEAST);
     m.error = 0;
@@ -500,7 +507,7 @@ static struct wire_message recognisable(enum wire_type type)
     }
     if (type == WIRE_GRANT) {
         m.slot = 0x31323334;
-        m.num_blocks = 0x41424344;
+        m.numbers = 0x41424344;
         m.offered_tokens = 0x51525354;
         m.generation = UINT64_C(0x6162636465666768);
         m.table_offset = UINT64_C(0x7172737475767778);
@@ -516,8 +523,10 @@ static struct wire_message recognisable(enum wire_type type)
     m.bytes = type == WIRE_WRITTEN ? UINT64_C(0x8182838485868788) : 0;
     m.quiet = type == WIRE_CLOSED ? WIRE_NOT_KNOWN : 0;
     m.ask = type == WIRE_BEAT;
-    if (type == WIRE_CHECK)
+    if (type == WIRE_CHECK) {
         m.tokens = 0x41424344;
+        m.held = 0x11121314;
+    }
     if (type == WIRE_SUMS) {
         m.first = 0x51525354;
         m.num_sums = 2;
@@ -613,10 +622,10 @@ static void version_1_messages_stay_as_they_are(void **state)
                           "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                           "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                           "00000000 00000000 00",
-        [WIRE_CHECK] = "424d010e 68000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+        [WIRE_CHECK] = "424d010e 6c000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                        "24232221 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
                        "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
-                       "00000000 44434241",
+                       "00000000 44434241 14131211",
         [WIRE_SUMS] = "424d010f 40000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                       "24232221 00000000 54535251 02000000 88878685 84838281 98979695 94939291",
     };
@@ -640,7 +649,10 @@ static struct wire_row row_specimen(enum extreme x)
     row.tp = row.pp = x == MOST ? UINT16_MAX : 1;
     row.tp_rank = row.pp_rank = x == MOST ? UINT16_MAX - 1 : 0;
     row.node = row.package = row.numa = most;
-    row.box = (struct plan_box){most / 2, most / 2, most - 1 + (x == LEAST), x == MOST};
+    row.num_boxes = x == MOST ? BATON_SPLITS_MAX : 0;
+    row.box[0] = (struct plan_box){most / 2, most / 2, most - 1 + (x == LEAST), x == MOST, 0};
+    for (uint32_t i = 1; i < row.num_boxes; i++)
+        row.box[i] = (struct plan_box){most / 2, most / 2, UINT16_MAX, UINT16_MAX, i};
     row.incarnation = x == MOST ? UINT64_MAX : 1;
     row.card_offset = x == MOST ? UINT64_MAX - WIRE_CARD_MAX : 0;
     row.card_bytes = x == MOST ? WIRE_CARD_MAX : 0;
@@ -653,7 +665,8 @@ static void assert_same_row(const struct wire_row *a, const struct wire_row *b)
     assert_int_equal(a->role, b->role);
     assert_true(a->tp == b->tp && a->pp == b->pp && a->tp_rank == b->tp_rank && a->pp_rank == b->pp_rank);
     assert_true(a->node == b->node && a->package == b->package && a->numa == b->numa);
-    assert_memory_equal(&a->box, &b->box, sizeof a->box);
+    assert_int_equal(a->num_boxes, b->num_boxes);
+    assert_memory_equal(a->box, b->box, sizeof a->box);
     assert_true(a->incarnation == b->incarnation && a->card_offset == b->card_offset);
     assert_int_equal(a->card_bytes, b->card_bytes);
 }
@@ -719,8 +732,8 @@ static void each_rule_of_a_row_is_enforced(void **state)
     ROW_REFUSED(row.pp_rank = row.pp);
     ROW_REFUSED(row.incarnation = 0);
     ROW_REFUSED(row.card_bytes = WIRE_CARD_MAX + 1);
-    ROW_REFUSED((row.box.layer_first = 1, row.box.layer_count = UINT32_MAX));
-    ROW_REFUSED((row.box.head_first = UINT32_MAX, row.box.head_count = 1));
+    ROW_REFUSED((row.box[0].layer_first = 1, row.box[0].layer_count = UINT32_MAX));
+    ROW_REFUSED((row.box[0].head_first = UINT32_MAX, row.box[0].head_count = 1));
 }
 
 static void an_engine_name_has_letters_digits_dot_dash_and_underscore(void **state)
@@ -806,7 +819,7 @@ static void the_version_1_row_stays_as_it_is(void **state)
                            .node = 0x11121314,
                            .package = 0x21222324,
                            .numa = UINT32_MAX,
-                           .box = {0x31, 0x32, 0x33, 0x34},
+                           .box = {{0x31, 0x32, 0x33, 0x34, 0}},
                            .incarnation = UINT64_C(0x4142434445464748),
                            .card_offset = UINT64_C(0x5152535455565758),
                            .card_bytes = 0x6162};

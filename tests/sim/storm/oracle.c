@@ -239,8 +239,7 @@ static void check_verdict(struct storm *s, struct storm_rank *r, const baton_eve
     if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (e->status == BATON_STATUS_DONE) != (e->peer < 0))
         storm_fail(s, "rank %u: a verdict of status %d, error %d, rank %d", r->rank, e->status, e->error, e->peer);
     for (uint32_t i = 0; i < engine->num_ranks && e->status == BATON_STATUS_DONE; i++)
-        if (engine->members[i].box.layer_count > 0 &&
-            !has_ended(s, engine->ranks[i], e->key, is_want, BATON_STATUS_DONE))
+        if (engine->members[i].num_boxes > 0 && !has_ended(s, engine->ranks[i], e->key, is_want, BATON_STATUS_DONE))
             storm_fail(s, "rank %u hears that %s is done, and it is not at rank %u", r->rank, e->key, engine->ranks[i]);
     if (e->peer >= 0 && !silent && !has_ended(s, (uint32_t)e->peer, e->key, is_want, e->status))
         storm_fail(s, "rank %u hears that %s ended as %d at rank %d, and it did not", r->rank, e->key, e->status,

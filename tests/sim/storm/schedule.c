@@ -116,7 +116,7 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                            .tp_rank = (uint16_t)tp_rank,
                            .pp_rank = (uint16_t)stage,
                            .node = node,
-                           .box = {layer_first, bare ? 0 : per_stage, head_first, bare ? 0 : heads},
+                           .box = {{layer_first, bare ? 0 : per_stage, head_first, bare ? 0 : heads, 0}},
                            .incarnation = 1000 + rank,
                            .card_offset = 262144,
                            .card_bytes = r->card_bytes,
@@ -327,10 +327,8 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     m->engine = c->engine;
     m->num_seats = p->seats;
     memcpy(m->seats, p->seat, sizeof m->seats);
-    m->num_blocks = c->num_blocks;
     snprintf(m->key, sizeof m->key, "k%u", c->key);
-    if (c->num_blocks > 0)
-        memcpy(m->blocks, c->blocks, c->num_blocks * sizeof(uint32_t));
+    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->num_blocks, 0}}});
     if (storm_hears(s, c->rank))
         m->verdict = calloc(1, sizeof *m->verdict);
     if (s->settings.report_early)
