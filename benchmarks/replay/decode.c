@@ -16,7 +16,7 @@
 
 /* ---- wants ------------------------------------------------------------------------------------------------------- */
 
-/* Of --held's share of the requests, some hold all tokens, some whole blocks, some any number. All ranks of an engine
+/* Of --held's share of the requests, some hold all tokens, some whole blocks, most any number. All ranks of an engine
    hold the same. */
 static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_tokens)
 {
@@ -26,7 +26,7 @@ static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_toke
     if (!holds || sabotage_hits(e, request))
         return 0;
     const uint32_t kind = random_below(&random, 4), tokens = random_below(&random, num_tokens);
-    return kind == 0 ? num_tokens : kind == 1 ? tokens : tokens - tokens % block_tokens;
+    return kind == 0 ? num_tokens : kind == 1 ? tokens - tokens % block_tokens : tokens;
 }
 
 static bool may_begin(struct engine *e, uint32_t request)
