@@ -273,6 +273,19 @@ void plan_wanted(const baton_group_t *group, uint32_t held, uint32_t tokens, uin
     }
 }
 
+static int table_lacks(struct plan_why *why, uint32_t tokens, const baton_table_t *t, const baton_group_t *g)
+{
+    snprintf(why->text, sizeof why->text, "%u tokens do not fit %u blocks of %u", tokens, t->num_blocks,
+             g->block_tokens);
+    return BATON_ETOKENS;
+}
+
+static int table_errs(struct plan_why *why, uint32_t i, const baton_table_t *t, const baton_group_t *g)
+{
+    snprintf(why->text, sizeof why->text, "blocks[%u] is %u, there are %u", i, t->blocks[i], g->num_blocks);
+    return BATON_EBLOCK;
+}
+
 int plan_table_check(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
                      struct plan_why *why)
 {
@@ -284,12 +297,12 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
     if (first < table->first_token)
         return why_set(why, BATON_ETOKENS, "first_token", table->first_token, "earlier tokens are needed");
     if (end > reach)
-        return why_set(why, BATON_ETOKENS, "num_blocks", table->num_blocks, "the tokens do not fit");
+        return table_lacks(why, end - table->first_token, table, group);
     uint32_t from = (first - table->first_token) / group->block_tokens;
     uint32_t last = (end - 1 - table->first_token) / group->block_tokens;
     for (uint32_t i = from; i <= last; i++)
         if (table->blocks[i] >= group->num_blocks)
-            return why_set(why, BATON_EBLOCK, "a block id", table->blocks[i], "the cache has fewer blocks");
+            return table_errs(why, i, table, group);
     return 0;
 }
 

@@ -315,7 +315,7 @@ static void refuses_bad_calls(void)
     bad = w;
     bad.blocks = outside;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EBLOCK);
-    CHECK_HAS(baton_errmsg(), "blocks[1] is 64, the cache has 64 blocks");
+    CHECK_HAS(baton_errmsg(), "blocks[1] is 64, there are 64");
     bad = w;
     bad.num_tokens = 33;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ETOKENS);

@@ -45,7 +45,9 @@ static void put(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t lay
                 uint32_t token, uint32_t channel, uint32_t value)
 {
     (void)s;
-    if (value == 0)
+    if (value == 0 && token >= c->tokens)
+        value = STORM_FREE; /* what lies behind the tokens offered is nobody's */
+    else if (value == 0)
         value = c->number << 16 | place(layer, plane, head, token, channel);
     memcpy(at, &value, sizeof value);
 }
@@ -134,9 +136,9 @@ static void is_right(struct storm *s, struct storm_call *c, uint8_t *at, uint32_
     uint32_t found;
     (void)unused;
     memcpy(&found, at, sizeof found);
-    if (token >= c->tokens) {
+    if (token >= c->tokens || token < c->held) {
         if (found != STORM_WANTED)
-            storm_fail(s, "want %u: token %u lies behind its last one and was written to (0x%08x)", c->number, token,
+            storm_fail(s, "want %u: token %u is not one that moves and was written to (0x%08x)", c->number, token,
                        found);
         return;
     }
@@ -171,7 +173,7 @@ static bool was_served(const struct storm *s, const struct storm_call *o, uint32
         const struct storm_call *c = &s->calls[i];
         if (c->is_want && c->rank == rank && c->key == o->key && c->engine == o->engine && c->ended &&
             c->status == BATON_STATUS_DONE &&
-            (c->tokens == 0 || c->from[o->rank] == o->number || c->from[o->rank] == 0))
+            (c->tokens <= c->held || c->from[o->rank] == o->number || c->from[o->rank] == 0))
             return true;
     }
     return false;
@@ -287,7 +289,7 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     storm_cover_end(c);
     check_time(s, c);
     memset(source, 0, sizeof source);
-    if (c->is_want && c->status == BATON_STATUS_DONE && c->tokens > 0) {
+    if (c->is_want && c->status == BATON_STATUS_DONE && c->tokens > c->held) {
         each(s, c, is_right, 0);
         c->from = malloc(sizeof source);
         memcpy(c->from, source, sizeof source);

@@ -38,7 +38,7 @@ static void draw_settings(struct storm *s)
     set->tombstone_ms = between(s, 5, 60);
     set->handshake_ms = between(s, 3, 20);
     set->backoff_ms = between(s, 1, 4);
-    set->resend_ms = between(s, 2, 10);
+    set->resend_ms = s->tangled ? between(s, 1, 4) : between(s, 2, 10);
     set->beat_ms = between(s, 2, 10);
     set->peer_ms = between(s, 20, 60);
     set->verdict_ms = between(s, 10, 80);
@@ -146,7 +146,7 @@ void storm_build(struct storm *s)
                              .pp = tp_most < 4 ? 1 + storm_below(s, 2) : 1,
                              .heads_total = heads_total,
                              .layout = storm_below(s, 16) & ~(planes == 1 ? 6u : 0u),
-                             .block_tokens = block_tokens,
+                             .block_tokens = storm_chance(s, 500) ? block_tokens : 1 + storm_below(s, 4),
                              .num_blocks = 8 + storm_below(s, 24),
                              .planes = planes,
                              .head_size = head_size};
@@ -241,6 +241,8 @@ static void draw_request(struct storm *s)
                               .mode = storm_chance(s, 500) ? BATON_MODE_PUSH : BATON_MODE_PULL};
     if (storm_chance(s, 100))
         want.tokens = storm_below(s, tokens + 2); /* none, fewer or more */
+    if (storm_chance(s, 200))
+        want.held = storm_below(s, tokens + 1);
     for (uint32_t k = 0; k < seats; k++) {
         uint32_t consumer = (producer + 1 + storm_below(s, s->num_engines - 1)) % s->num_engines;
         if (k > 0 && consumer == offer.seat[0])
@@ -322,6 +324,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     m->id = m->serial = c->number;
     m->submitted_ns = s->now;
     m->num_tokens = c->tokens;
+    m->held_tokens = c->held;
     m->time_ms = p->time_ms;
     m->mode = c->mode;
     m->engine = c->engine;
@@ -349,6 +352,7 @@ static void call(struct storm *s, const struct storm_plan *p)
     c->rank = p->rank;
     c->key = p->key;
     c->tokens = p->tokens;
+    c->held = p->held;
     c->num_blocks = (p->tokens + block_tokens - 1) / block_tokens;
     c->is_want = p->action == STORM_WANT;
     c->mode = c->is_want ? p->mode : BATON_MODE_AUTO;

@@ -36,7 +36,7 @@ enum storm_death { STORM_DEATH_SILENT, STORM_DEATH_ERROR, STORM_DEATH_LIES };
 
 /** One accepted call of an engine. */
 struct storm_call {
-    uint32_t number, rank, key, tokens, num_blocks;
+    uint32_t number, rank, key, tokens, held, num_blocks;
     uint32_t engine; /* want: the producer's; offer: its own */
     bool is_want, ended, quarantined, cancelled;
     uint32_t verdicts; /* told of it */
@@ -119,7 +119,7 @@ void storm_port(struct storm_rank *r);
 enum storm_action { STORM_OFFER, STORM_WANT, STORM_CANCEL, STORM_STOP, STORM_RESUME, STORM_CRASH };
 struct storm_plan {
     enum storm_action action;
-    uint32_t rank, key, tokens, time_ms, engine, seats;
+    uint32_t rank, key, tokens, held, time_ms, engine, seats;
     uint32_t seat[BATON_CONSUMERS_MAX];
     baton_mode_t mode;
 };
