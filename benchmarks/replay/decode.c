@@ -1,69 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * decode: see decode.h. Three checks: what was wanted is there; behind the request's last token the blocks still hold
- * poison; and blocks that lay free still hold it when they are taken again, so that nothing wrote after its event.
+ * decode: see decode.h. Three checks: what was wanted is there; all else in the request's blocks still holds poison
+ * (behind its last token, before a window, and what was held already); and so do blocks that lay free, when they are
+ * taken again and at the end, so that nothing wrote after its event.
  */
 #include "replay/decode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/model.h"
 #include "replay/clock.h"
+#include "replay/random.h"
 #include "replay/sabotage.h"
 
 /* ---- wants ------------------------------------------------------------------------------------------------------- */
+
+/* Of --held's share of the requests, some hold all tokens, some whole blocks, most any number. All ranks of an engine
+   hold the same. */
+static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_tokens)
+{
+    uint64_t random = random_mix(e->options->seed + 1) ^ engine_pattern_request(e, request);
+    const uint32_t block_tokens = e->share.groups[0].block_tokens;
+    const bool holds = (double)(random_next(&random) >> 11) < e->options->held * 9007199254740992.0;
+    if (!holds || sabotage_hits(e, request))
+        return 0;
+    const uint32_t kind = random_below(&random, 4), tokens = random_below(&random, num_tokens);
+    return kind == 0 ? num_tokens : kind == 1 ? tokens - tokens % block_tokens : tokens;
+}
 
 static bool may_begin(struct engine *e, uint32_t request)
 {
     if (!sabotage_needs_gate(e, request) || e->gate_open)
         return true;
-    if (e->slots[e->num_slots - 1].state == SLOT_FREE && e->pool.num_free > 0)
+    if (e->slots[e->num_slots - 1].state == SLOT_FREE && engine_has_spare(e, request))
         engine_begin_gate(e, request);
     return false;
-}
-
-static void complain_of_miss(struct engine *e, const struct slot *s, const struct pattern_miss *miss, const char *what)
-{
-    const struct pattern_table t = engine_table(e, s);
-    const int digits = 2 * (int)e->pattern.geometry->elem_bytes;
-    char words[96];
-    pattern_explain(&e->pattern, &t, miss, engine_pattern_request(e, 0), e->trace->count + 1, words, sizeof words);
-    engine_complain(e,
-                    "%s: request %u, layer %u, head %u, token %u, plane %s, channel %u: expected 0x%0*x, found 0x%0*x, "
-                    "in block %u%s%s",
-                    what, s->request, miss->place.layer, miss->place.head, miss->place.token,
-                    miss->place.plane == 0 ? "K" : "V", miss->place.channel, digits, miss->expected, digits,
-                    miss->found, miss->block, words[0] ? "; " : "", words);
-}
-
-static void count_misses(struct engine *e, const struct slot *s, const struct pattern_result *r, const char *what)
-{
-    e->tally.mismatches += r->mismatches;
-    if (r->mismatches > 0)
-        complain_of_miss(e, s, &r->first, what);
 }
 
 static void check_free(struct engine *e, struct slot *s)
 {
     struct pattern_result r = {0};
     const struct pattern_table t = engine_table(e, s);
-    pattern_verify_poison(&e->pattern, &t, 0, PATTERN_POISON_CONSUMER, &r);
-    count_misses(e, s, &r, "written while it was free (taken now for this place)");
+    pattern_verify_poison(&e->pattern, &t, PATTERN_POISON_CONSUMER, &r);
+    engine_count_misses(e, &t, s->request, &r, "written while it was free (taken now for this place)");
     if (r.mismatches > 0)
         pattern_poison(&e->pattern, &t, 0, PATTERN_POISON_CONSUMER);
 }
 
+/* One table from the first token on may be given by itself; any others, as a list. */
 static int want(struct engine *e, struct slot *s, const char *key)
 {
-    const baton_want_params_t params = {
+    baton_want_params_t params = {
         .key = key,
         .engine = e->meet->engines[SIDE_PREFILL][s->request % e->meet->num_engines[SIDE_PREFILL]].name,
-        .blocks = s->blocks,
-        .num_blocks = s->num_blocks,
         .num_tokens = s->num_tokens,
+        .held_tokens = s->held,
         .timeout_ms = e->options->timeout_ms,
         .mode = e->options->mode,
         .user = s};
+    if (e->num_groups == 1 && s->tables[0].first_token == 0) {
+        params.blocks = s->tables[0].blocks;
+        params.num_blocks = s->tables[0].num_blocks;
+    } else {
+        params.tables = s->tables;
+        params.num_tables = e->num_groups;
+    }
     return baton_want(e->baton, &params, &s->id);
 }
 
@@ -77,16 +79,16 @@ static void wanted(struct engine *e, struct slot *s)
 
 static bool verify(struct engine *e, const struct slot *s)
 {
-    struct pattern_result data = {0}, beyond = {0};
+    struct pattern_result data = {0}, rest = {0};
     const struct pattern_table t = engine_table(e, s);
     const uint64_t start = clock_ns();
     pattern_verify(&e->pattern, &t, &data);
     e->tally.verify_ns += clock_ns() - start;
-    e->tally.verify_bytes += model_token_bytes(e->pattern.geometry, s->num_tokens);
-    pattern_verify_poison(&e->pattern, &t, s->num_tokens, PATTERN_POISON_CONSUMER, &beyond);
-    count_misses(e, s, &data, "wrong");
-    count_misses(e, s, &beyond, "written behind the request's last token");
-    return data.mismatches == 0 && beyond.mismatches == 0;
+    e->tally.verify_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
+    pattern_verify_rest(&e->pattern, &t, PATTERN_POISON_CONSUMER, &rest);
+    engine_count_misses(e, &t, s->request, &data, "wrong");
+    engine_count_misses(e, &t, s->request, &rest, "written though it was not wanted");
+    return data.mismatches == 0 && rest.mismatches == 0;
 }
 
 static void add_sample(struct engine *e, const baton_event_t *event)
@@ -109,8 +111,10 @@ static void add_sample(struct engine *e, const baton_event_t *event)
 /* Whether the event counts as many bytes as were demanded. */
 static bool check_bytes(struct engine *e, const struct slot *s, const baton_event_t *event)
 {
-    const uint64_t demanded = model_token_bytes(e->pattern.geometry, s->num_tokens);
+    const uint64_t demanded = model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
     e->tally.payload_bytes += demanded;
+    e->tally.held_wants += s->held > 0;
+    e->tally.empty_wants += s->held == s->num_tokens;
     for (unsigned path = 0; path < BATON_PATHS; path++)
         e->tally.path_bytes[path] += event->path_bytes[path];
     if (event->bytes == demanded)
@@ -144,7 +148,8 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
     e->verified[s->request] = counted && right;
 }
 
-const struct engine_job decode_job = {.may_begin = may_begin,
+const struct engine_job decode_job = {.held = held,
+                                      .may_begin = may_begin,
                                       .prepare = check_free,
                                       .call = want,
                                       .accepted = wanted,

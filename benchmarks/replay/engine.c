@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/model.h"
 #include "replay/clock.h"
+#include "replay/random.h"
 
 #define COMPLAINTS_MAX 8
 #define SHOW_INTERVAL_NS (250 * NS_PER_MS)
@@ -40,6 +42,34 @@ void engine_complain(struct engine *e, const char *format, ...)
     va_end(args);
     if (e->complaints == COMPLAINTS_MAX)
         fprintf(stderr, "baton-replay: %s rank %u: what follows is counted only\n", e->name, e->rank_in_engine);
+}
+
+static void complain_of_miss(struct engine *e, const struct pattern_table *t, uint32_t request,
+                             const struct pattern_miss *miss, const char *what)
+{
+    const struct model_extent x = model_extent(e->pattern.geometry, miss->tensor);
+    const char *dot = strchr(miss->tensor->name, '.'), *part = dot != NULL ? strchr(dot + 1, '.') : NULL;
+    const int digits = 2 * (int)x.elem_bytes;
+    char words[96], plane[16];
+    if (x.planes == 2)
+        snprintf(plane, sizeof plane, "%c", "KV"[miss->place.plane & 1]);
+    else
+        snprintf(plane, sizeof plane, "%u", miss->place.plane);
+    pattern_explain(&e->pattern, t, miss, engine_pattern_request(e, 0), e->trace->count + 1, words, sizeof words);
+    engine_complain(e,
+                    "%s: request %u, layer %u%s, head %u, token %u, plane %s, channel %u: expected 0x%0*x, found "
+                    "0x%0*x, in block %u of group %u%s%s",
+                    what, request, miss->place.layer, part != NULL ? part : "", miss->place.head, miss->place.token,
+                    plane, miss->place.channel, digits, miss->expected, digits, miss->found, miss->block,
+                    miss->tensor->group, words[0] ? "; " : "", words);
+}
+
+void engine_count_misses(struct engine *e, const struct pattern_table *t, uint32_t request,
+                         const struct pattern_result *r, const char *what)
+{
+    e->tally.mismatches += r->mismatches;
+    if (r->mismatches > 0)
+        complain_of_miss(e, t, request, &r->first, what);
 }
 
 /* For what nothing can be done about: the context's state is not known, so MPI cannot be left in order. */
@@ -80,10 +110,10 @@ uint64_t engine_pattern_request(const struct engine *e, uint32_t request)
 
 struct pattern_table engine_table(const struct engine *e, const struct slot *s)
 {
-    return (struct pattern_table){.request = engine_pattern_request(e, s->request),
-                                  .blocks = s->blocks,
-                                  .num_blocks = s->num_blocks,
-                                  .num_tokens = s->num_tokens};
+    struct pattern_table t = {
+        .request = engine_pattern_request(e, s->request), .num_tokens = s->num_tokens, .held = s->held};
+    memcpy(t.group, s->tables, sizeof t.group);
+    return t;
 }
 
 static struct slot *free_slot(struct engine *e)
@@ -94,18 +124,54 @@ static struct slot *free_slot(struct engine *e)
     return NULL;
 }
 
+/* Whether there are blocks enough for a request, and `spare` more of each group. */
+static bool has_blocks(const struct engine *e, uint32_t request, uint32_t spare)
+{
+    for (uint32_t g = 0; g < e->num_groups; g++)
+        if (share_blocks(&e->share, request, g) + spare > e->pools[g].num_free)
+            return false;
+    return true;
+}
+
+bool engine_has_spare(const struct engine *e, uint32_t request)
+{
+    return has_blocks(e, request, 1);
+}
+
+/* The tables of a request, without their blocks: those of an engine, which keep a place for every token that any of its
+   layers still looks at. Where a part is held, half of them leave out the blocks of what is not to be moved. */
+static uint32_t lay_out(const struct engine *e, struct slot *s)
+{
+    const bool cut = s->held > 0 && random_mix(e->options->seed + s->request) % 2 == 0;
+    uint32_t num_blocks = 0;
+    for (uint32_t g = 0; g < e->num_groups; g++) {
+        const baton_group_t *group = &e->share.groups[g];
+        baton_table_t *t = &s->tables[g];
+        t->first_token = model_table_first(group, s->num_tokens);
+        t->num_blocks = model_table_blocks(group, s->num_tokens);
+        if (cut && group->kind != BATON_KIND_STATE && s->held > t->first_token) {
+            const uint32_t gone = (s->held - t->first_token) / group->block_tokens;
+            t->first_token += gone * group->block_tokens;
+            t->num_blocks -= gone;
+        }
+        num_blocks += t->num_blocks;
+    }
+    return num_blocks;
+}
+
 /* Takes blocks for the slot and makes them ready. The caller has seen that there are enough. */
 static void hold(struct engine *e, struct slot *s, uint32_t request, uint32_t num_tokens, bool gate)
 {
-    const uint32_t num_blocks = model_blocks(num_tokens, e->share.block_tokens);
-    *s = (struct slot){.state = SLOT_HELD,
-                       .gate = gate,
-                       .request = request,
-                       .num_tokens = num_tokens,
-                       .num_blocks = num_blocks,
-                       .blocks = malloc(num_blocks * sizeof *s->blocks)};
-    if (s->blocks == NULL || pool_take(&e->pool, s->blocks, num_blocks) != 0)
-        leave(e, "no memory or no blocks for request %u", request);
+    *s = (struct slot){.state = SLOT_HELD, .gate = gate, .request = request, .num_tokens = num_tokens};
+    s->held = gate ? 0 : e->job->held(e, request, num_tokens);
+    const uint32_t num_blocks = lay_out(e, s);
+    uint32_t *at = s->blocks = malloc((num_blocks + 1) * sizeof *s->blocks);
+    for (uint32_t g = 0; g < e->num_groups; g++) {
+        if (at == NULL || pool_take(&e->pools[g], at, s->tables[g].num_blocks) != 0)
+            leave(e, "no memory or no blocks for request %u", request);
+        s->tables[g].blocks = at;
+        at += s->tables[g].num_blocks;
+    }
     e->job->prepare(e, s);
 }
 
@@ -114,8 +180,9 @@ static void release(struct engine *e, struct slot *s)
 {
     const struct pattern_table t = engine_table(e, s);
     pattern_poison(&e->pattern, &t, 0, e->job->poison);
-    if (pool_give(&e->pool, s->blocks, s->num_blocks) != 0)
-        leave(e, "the free list is broken at request %u", s->request);
+    for (uint32_t g = 0; g < e->num_groups; g++)
+        if (pool_give(&e->pools[g], s->tables[g].blocks, s->tables[g].num_blocks) != 0)
+            leave(e, "the free list is broken at request %u", s->request);
     free(s->blocks);
     *s = (struct slot){0};
 }
@@ -163,8 +230,8 @@ static struct slot *held_slot(const struct engine *e)
 static struct slot *begin_next(struct engine *e)
 {
     struct slot *s = free_slot(e);
-    if (e->next >= e->trace->count || s == NULL || clock_ns() < arrival_ns(e, e->next) ||
-        share_blocks(&e->share, e->next) > e->pool.num_free || !e->job->may_begin(e, e->next))
+    if (e->next >= e->trace->count || s == NULL || clock_ns() < arrival_ns(e, e->next) || !has_blocks(e, e->next, 0) ||
+        !e->job->may_begin(e, e->next))
         return NULL;
     hold(e, s, e->next, e->trace->requests[e->next].tokens, false);
     e->next += e->share.engines;
@@ -186,7 +253,7 @@ static bool begin(struct engine *e)
 void engine_begin_gate(struct engine *e, uint32_t request)
 {
     struct slot *s = &e->slots[e->num_slots - 1];
-    if (s->state != SLOT_FREE || e->pool.num_free == 0)
+    if (s->state != SLOT_FREE)
         leave(e, "no room for the gate of request %u", request);
     hold(e, s, request, 1, true);
     call(e, s);
@@ -270,6 +337,34 @@ static void reset(struct engine *e, uint32_t phase, const char *phase_name)
     memset(e->verified, 0, e->trace->count * sizeof *e->verified);
 }
 
+/* All blocks of a group as one table, which must be free. */
+static struct pattern_table free_table(const struct engine *e, uint32_t group)
+{
+    struct pattern_table t = {0};
+    t.group[group] = (baton_table_t){.blocks = e->pools[group].free, .num_blocks = e->pools[group].num_free};
+    return t;
+}
+
+static void poison_free(struct engine *e)
+{
+    for (uint32_t g = 0; g < e->num_groups; g++) {
+        const struct pattern_table t = free_table(e, g);
+        pattern_poison(&e->pattern, &t, 0, e->job->poison);
+    }
+}
+
+/* After the last request every block is free, and must hold what free blocks hold. */
+static void check_free(struct engine *e)
+{
+    for (uint32_t g = 0; g < e->num_groups; g++) {
+        struct pattern_result r = {0};
+        const struct pattern_table t = free_table(e, g);
+        pattern_verify_poison(&e->pattern, &t, e->job->poison, &r);
+        engine_count_misses(e, &t, e->trace->count, &r, "written while it was free (found at the run's end)");
+    }
+    poison_free(e);
+}
+
 void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
 {
     reset(e, phase, phase_name);
@@ -287,14 +382,7 @@ void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
     }
     e->end_ns = clock_ns();
     clear_progress(e);
-}
-
-static void poison_all(struct engine *e)
-{
-    for (uint32_t id = 0; id < e->pool.num_blocks; id++) {
-        const struct pattern_table t = {.blocks = &id, .num_blocks = 1};
-        pattern_poison(&e->pattern, &t, 0, e->job->poison);
-    }
+    check_free(e);
 }
 
 /* mpirun puts a pipe between a rank and the terminal: the launcher says by BATON_TERMINAL that there is one. */
@@ -303,7 +391,7 @@ static bool has_terminal(void)
     return isatty(STDERR_FILENO) || getenv("BATON_TERMINAL") != NULL;
 }
 
-int engine_init(struct engine *e, const struct engine_job *job, uint32_t num_blocks, struct why *why)
+int engine_init(struct engine *e, const struct engine_job *job, const baton_geometry_t *g, struct why *why)
 {
     e->job = job;
     e->shows_progress = e->meet->rank == 0 && has_terminal();
@@ -312,15 +400,20 @@ int engine_init(struct engine *e, const struct engine_job *job, uint32_t num_blo
     e->verified = calloc(e->trace->count, sizeof *e->verified);
     if (e->slots == NULL || e->verified == NULL)
         return why_set(why, "no memory for %u requests", e->trace->count);
-    if (pool_init(&e->pool, num_blocks, e->options->seed + (uint64_t)e->meet->rank, why) != 0)
-        return -1;
-    poison_all(e);
+    const uint64_t seed = e->options->seed + (uint64_t)e->meet->rank;
+    for (e->num_groups = 0; e->num_groups < model_num_groups(g); e->num_groups++) {
+        const uint32_t i = e->num_groups, num_blocks = i == 0 ? g->num_blocks : g->groups[i].num_blocks;
+        if (pool_init(&e->pools[i], num_blocks, seed + i * (UINT64_C(1) << 32), why) != 0)
+            return -1;
+    }
+    poison_free(e);
     return 0;
 }
 
 void engine_fini(struct engine *e)
 {
-    pool_fini(&e->pool);
+    for (uint32_t g = 0; g < e->num_groups; g++)
+        pool_fini(&e->pools[g]);
     free(e->slots);
     free(e->verified);
     free(e->samples.at);

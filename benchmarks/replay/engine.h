@@ -28,14 +28,18 @@ enum slot_state {
 struct slot {
     enum slot_state state;
     bool gate; /* not a request, but the signal that sabotage needs (sabotage.h) */
-    uint32_t request, num_tokens, num_blocks;
-    uint32_t *blocks;
+    uint32_t request, num_tokens;
+    uint32_t held;    /* leading tokens that a decode rank has already */
+    uint32_t *blocks; /* of all tables, one behind the other */
+    baton_table_t tables[BATON_GROUPS_MAX];
     baton_id_t id;
 };
 
 struct engine;
 
 struct engine_job {
+    /** Leading tokens of the request that this side has already. */
+    uint32_t (*held)(const struct engine *e, uint32_t request, uint32_t num_tokens);
     /** Whether request may be begun now. */
     bool (*may_begin)(struct engine *e, uint32_t request);
     /** Makes the blocks ready, that were just taken. */
@@ -59,7 +63,8 @@ struct engine {
     uint32_t rank_in_engine;
     struct share share;
     struct pattern pattern;
-    struct pool pool;
+    uint32_t num_groups;
+    struct pool pools[BATON_GROUPS_MAX]; /* by group */
     const struct engine_job *job;
     uint32_t num_slots; /* --inflight, and a last one for the gate */
     struct slot *slots;
@@ -82,7 +87,7 @@ struct engine {
     uint64_t shown_ns; /* when progress was last shown */
 };
 
-int engine_init(struct engine *e, const struct engine_job *job, uint32_t num_blocks, struct why *why);
+int engine_init(struct engine *e, const struct engine_job *job, const baton_geometry_t *g, struct why *why);
 void engine_fini(struct engine *e);
 
 /** Replays the engine's share once. Returns when every call has ended; leaves the process where one does not. */
@@ -94,6 +99,13 @@ void engine_begin_gate(struct engine *e, uint32_t request);
 /** The pattern's number of a request: each phase has its own, so that no phase's bytes pass for another's. */
 uint64_t engine_pattern_request(const struct engine *e, uint32_t request);
 struct pattern_table engine_table(const struct engine *e, const struct slot *s);
+
+/** Whether a block of each group lies free, for the gate. */
+bool engine_has_spare(const struct engine *e, uint32_t request);
+
+/** Adds elements that are not as they must be to the tally, and complains of the first. `s`: the request they are of. */
+void engine_count_misses(struct engine *e, const struct pattern_table *t, uint32_t request,
+                         const struct pattern_result *r, const char *what);
 
 /** A line on standard error that begins with who says it. The first ones only: the rest is counted. */
 void engine_complain(struct engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));

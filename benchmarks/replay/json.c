@@ -59,6 +59,8 @@ static json_t *phase(const struct result_phase *p)
     json_object_set_new(o, "handshakes", handshakes(p));
     json_object_set_new(o, "calls_refused", number(t->refused));
     json_object_set_new(o, "calls_postponed", number(t->postponed));
+    json_object_set_new(o, "wants_that_held_a_part", number(t->held_wants));
+    json_object_set_new(o, "wants_that_held_all", number(t->empty_wants));
     json_object_set_new(o, "wants_miscounted", number(t->miscounted));
     json_object_set_new(o, "mismatches", number(t->mismatches));
     json_object_set_new(o, "fill_gb_per_s", json_real(rate(t->fill_bytes, t->fill_ns)));
@@ -70,8 +72,9 @@ static json_t *side(const struct result *r, enum side which)
 {
     char layout[32];
     const struct meet_engine *e = r->meet->engines[which];
-    return json_pack("{s:i, s:i, s:i, s:s}", "engines", (int)r->meet->num_engines[which], "tp", (int)e->tp, "pp",
-                     (int)e->pp, "layout", options_layout_name(r->options->cut[which].layout, layout));
+    return json_pack("{s:i, s:i, s:i, s:i, s:s}", "engines", (int)r->meet->num_engines[which], "tp", (int)e->tp, "pp",
+                     (int)e->pp, "block_tokens", (int)r->options->cut[which].block_tokens, "layout",
+                     options_layout_name(r->options->cut[which].layout, layout));
 }
 
 static json_t *options(const struct result *r)
@@ -81,6 +84,7 @@ static json_t *options(const struct result *r)
     json_t *j = json_pack("{s:s?, s:s, s:s, s:i, s:i, s:i, s:f, s:b}", "trace", o->trace, "model", cut->model->name,
                           "dtype", cut->dtype->name, "layers", (int)cut->layers, "block_tokens", (int)cut->block_tokens,
                           "inflight", (int)o->inflight, "speed", o->speed, "busy", o->busy);
+    json_object_set_new(j, "held", json_real(o->held));
     json_object_set_new(j, "pool_bytes", number(o->pool_bytes));
     json_object_set_new(j, "timeout_ms", number(o->timeout_ms));
     json_object_set_new(j, "seed", number(o->seed));

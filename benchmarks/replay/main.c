@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model.h"
 #include "replay/busy.h"
 #include "replay/decode.h"
 #include "replay/engine.h"
@@ -68,18 +69,24 @@ static int read_trace(struct replay *r, struct why *why)
 static int size_cache(struct replay *r, struct why *why)
 {
     const struct options *o = &r->options;
-    const struct model_cut *cut = &o->cut[r->meet.side];
+    struct model_cut cut = o->cut[r->meet.side];
+    struct share *share = &r->engine.share;
     const struct model_seat seat = {r->self.tp, r->self.pp, r->self.tp_rank, r->self.pp_rank};
     const uint32_t spare = o->sabotage == SABOTAGE_STALE;
-    uint32_t num_blocks;
-    r->engine.share = (struct share){&r->trace, r->meet.engine, r->meet.num_engines[r->meet.side], cut->block_tokens};
-    if (model_cache_init(&r->cache, cut, &seat, 1, why) != 0)
+    uint64_t block_bytes[BATON_GROUPS_MAX];
+    uint32_t num_blocks[BATON_GROUPS_MAX];
+    *share = (struct share){.trace = &r->trace, .engine = r->meet.engine, .engines = r->meet.num_engines[r->meet.side]};
+    share->num_groups = model_groups(&cut, 1, share->groups);
+    if (model_cache_init(&r->cache, &cut, &seat, 1, why) != 0)
         return -1;
-    const uint64_t block_bytes = model_block_bytes(&r->cache.geometry);
+    for (uint32_t g = 0; g < share->num_groups; g++)
+        block_bytes[g] = model_block_bytes(&r->cache.geometry, g);
     model_cache_fini(&r->cache);
-    if (share_pool(&r->engine.share, block_bytes, o->pool_bytes, o->inflight, spare, &num_blocks, why) != 0)
+    if (share_pool(share, block_bytes, o->pool_bytes, o->inflight, spare, num_blocks, why) != 0)
         return -1;
-    return model_cache_init(&r->cache, cut, &seat, num_blocks, why);
+    for (uint32_t g = 1; g < share->num_groups; g++)
+        cut.group_blocks[g] = num_blocks[g];
+    return model_cache_init(&r->cache, &cut, &seat, num_blocks[0], why);
 }
 
 /* Every rank takes every step, whatever it found in the one before is agreed upon: 0 on all, or -1 on all. */
@@ -108,7 +115,7 @@ static int start_engine(struct replay *r, struct why *why)
     if (pattern_init(&e->pattern, &r->cache.geometry, baton_cache_base(r->memory), r->options.seed, why) != 0)
         return -1;
     const struct engine_job *job = r->meet.side == SIDE_PREFILL ? &prefill_job : &decode_job;
-    return engine_init(e, job, r->cache.geometry.num_blocks, why);
+    return engine_init(e, job, &r->cache.geometry, why);
 }
 
 /* baton_open and baton_start give every rank the same error; cache_create is local. A start that ran out of time may
@@ -133,15 +140,28 @@ static int start_baton(struct replay *r, struct why *why)
     return rc != 0 ? -1 : meet_agree(&r->meet, start_engine(r, why), why);
 }
 
-/* Longer than any run that goes on: the trace's arrivals, its bytes over the slowest network, and some deadlines. */
+/* What all ranks of a decode engine together take of the trace, where each holds a part of its own. */
+static uint64_t trace_bytes(const struct replay *r)
+{
+    struct why why;
+    struct model_cache whole;
+    const struct model_seat seat = {1, 1, 0, 0};
+    uint64_t bytes = 0;
+    if (model_cache_init(&whole, &r->options.cut[SIDE_DECODE], &seat, 1, &why) != 0)
+        return 0;
+    for (uint32_t i = 0; i < r->trace.count; i++)
+        bytes += model_wanted_bytes(&whole.geometry, 0, r->trace.requests[i].tokens);
+    model_cache_fini(&whole);
+    return bytes;
+}
+
+/* Longer than any run that goes on: the trace's arrivals, its bytes over the slowest network (to each rank of a decode
+   engine, where all hold the same), and some deadlines. */
 static uint64_t phase_ms(const struct replay *r)
 {
-    const struct model_cut *cut = &r->options.cut[SIDE_PREFILL];
     const struct trace *t = &r->trace;
-    uint64_t tokens = 0, span_ms = t->requests[t->count - 1].arrival_ms - t->requests[0].arrival_ms;
-    for (uint32_t i = 0; i < t->count; i++)
-        tokens += t->requests[i].tokens;
-    const uint64_t bytes = tokens * cut->layers * 2 * cut->model->heads * cut->model->head_size * cut->dtype->bytes;
+    const uint64_t span_ms = t->requests[t->count - 1].arrival_ms - t->requests[0].arrival_ms;
+    const uint64_t bytes = trace_bytes(r) * r->meet.engines[SIDE_DECODE][0].tp;
     uint64_t ms = PHASE_MS + 3 * (uint64_t)r->options.timeout_ms + bytes / (SLOWEST_BYTES_PER_S / 1000);
     if (r->options.speed > 0)
         ms += (uint64_t)((double)span_ms / r->options.speed);

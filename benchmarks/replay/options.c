@@ -26,6 +26,7 @@ enum word {
     WORD_LAYOUT,
     WORD_KV,
     WORD_ORDER,
+    WORD_HELD,
     WORD_POOL,
     WORD_INFLIGHT,
     WORD_SPEED,
@@ -50,6 +51,7 @@ static const struct option words[] = {
     {"layout", required_argument, NULL, WORD_LAYOUT},
     {"kv", required_argument, NULL, WORD_KV},
     {"order", required_argument, NULL, WORD_ORDER},
+    {"held", required_argument, NULL, WORD_HELD},
     {"pool", required_argument, NULL, WORD_POOL},
     {"inflight", required_argument, NULL, WORD_INFLIGHT},
     {"speed", required_argument, NULL, WORD_SPEED},
@@ -68,7 +70,7 @@ static const struct option words[] = {
 void options_help(void)
 {
     puts(
-        "usage: batonrun --prefill ExT --decode ExT baton-replay [OPTION...]\n"
+        "usage: batonrun --prefill ExT --decode ExT baton-replay [OPTION...]    (ExTxP: P pipeline stages)\n"
         "\n"
         "Replays a request trace: the prefill engines fill and offer the blocks of each prompt, the decode engines "
         "want\n"
@@ -83,12 +85,15 @@ void options_help(void)
         "  --mode pull|push     who moves the bytes: the decode side reads, or the prefill side writes (default: "
         "Baton's "
         "choice)\n"
+        "  --held FRACTION      of so many requests the decode side has a leading part already, or all (default 0)\n"
         "  --progress thread|caller    who makes Baton's MPI calls (default: a thread, where MPI allows it)\n"
         "the caches (P:D where the prefill and the decode side differ, hnd:nhd say)\n"
-        "  --model NAME         llama3-8b, llama3-70b, qwen3-32b (default llama3-8b)\n"
-        "  --layers N           the model's first N layers (default 2)\n"
+        "  --model NAME         llama3-8b (default), llama3-70b, qwen3-32b, deepseek-v3 (one latent), gpt-oss-120b "
+        "(sliding\n"
+        "                       windows), nemotron-h-8b (Mamba)\n"
+        "  --layers N           the model's first N layers (default 2, or as many as have each kind among them)\n"
         "  --dtype NAME         bf16, fp8, fp32 (default bf16)\n"
-        "  --block-tokens N     tokens of a block (default 16)\n"
+        "  --block-tokens N     tokens of a block (default 16), or N:N\n"
         "  --layout hnd|nhd     order of head and token in a block (default hnd)\n"
         "  --kv separate|block|fused   K and V: apart, side by side in a block, or in an entry (default separate)\n"
         "  --order layer|block  layer by layer, or all layers of a block together (default layer)\n"
@@ -141,6 +146,16 @@ static int read_bytes(const char *option, const char *text, uint64_t *out, struc
     return 0;
 }
 
+static int read_share(const char *option, const char *text, double *out, struct why *why)
+{
+    char *end;
+    double x = strtod(text, &end);
+    if (end == text || *end != '\0' || !(x >= 0 && x <= 1))
+        return why_set(why, "--%s must be a fraction from 0 to 1, and is \"%s\"", option, text);
+    *out = x;
+    return 0;
+}
+
 static int read_speed(const char *text, double *out, struct why *why)
 {
     char *end;
@@ -166,22 +181,41 @@ static int read_choice(const char *option, const char *text, const char *const *
     return why_set(why, "--%s must be one of %s, and is \"%s\"", option, all, text);
 }
 
-/* "nhd" for both sides or "hnd:nhd" for one each, into the bits of `mask` of each side's layout. */
+/* The words of the two sides: "nhd" for both, or "hnd:nhd" for one each. What is cut off a long one was no choice. */
+struct sides {
+    char word[SIDES][16];
+};
+
+static struct sides split_sides(const char *text)
+{
+    struct sides s;
+    const char *colon = strchr(text, ':');
+    const size_t first = colon ? (size_t)(colon - text) : strlen(text);
+    snprintf(s.word[SIDE_PREFILL], sizeof s.word[0], "%.*s", first < 16 ? (int)first : 15, text);
+    snprintf(s.word[SIDE_DECODE], sizeof s.word[0], "%s", colon ? colon + 1 : text);
+    return s;
+}
+
+/* Into the bits of `mask` of each side's layout. */
 static int read_layout(struct options *o, const char *option, const char *text, const char *const *choices,
                        const unsigned *bits, unsigned mask, struct why *why)
 {
-    char word[SIDES][16];
-    const char *colon = strchr(text, ':');
-    size_t first = colon ? (size_t)(colon - text) : strlen(text);
-    const char *second = colon ? colon + 1 : text;
-    snprintf(word[SIDE_PREFILL], sizeof word[0], "%.*s", first < 16 ? (int)first : 15, text);
-    snprintf(word[SIDE_DECODE], sizeof word[0], "%s", second);
+    const struct sides s = split_sides(text);
     for (unsigned side = 0; side < SIDES; side++) {
         unsigned choice = 0;
-        if (read_choice(option, word[side], choices, &choice, why) != 0)
+        if (read_choice(option, s.word[side], choices, &choice, why) != 0)
             return -1;
         o->cut[side].layout = (o->cut[side].layout & ~mask) | bits[choice];
     }
+    return 0;
+}
+
+static int read_block_tokens(struct options *o, const char *text, struct why *why)
+{
+    const struct sides s = split_sides(text);
+    for (unsigned side = 0; side < SIDES; side++)
+        if (read_u32("block-tokens", s.word[side], 1, 4096, &o->cut[side].block_tokens, why) != 0)
+            return -1;
     return 0;
 }
 
@@ -200,7 +234,7 @@ static const char *const sabotage_choices[] = {"none", "flip", "head", "stale", 
 
 static int read_cache_word(struct options *o, int word, const char *text, struct why *why)
 {
-    struct model_cut *cut = &o->cut[SIDE_PREFILL];
+    struct model_cut *cut = &o->cut[SIDE_PREFILL]; /* what both sides share is taken from here */
     switch (word) {
     case WORD_MODEL:
         cut->model = model_find(text);
@@ -211,7 +245,7 @@ static int read_cache_word(struct options *o, int word, const char *text, struct
     case WORD_LAYERS:
         return read_u32("layers", text, 1, BATON_TENSORS_MAX, &cut->layers, why);
     case WORD_BLOCK_TOKENS:
-        return read_u32("block-tokens", text, 1, 4096, &cut->block_tokens, why);
+        return read_block_tokens(o, text, why);
     case WORD_LAYOUT:
         return read_layout(o, "layout", text, token_choices, token_bits, BATON_LAYOUT_NHD, why);
     case WORD_KV:
@@ -231,6 +265,8 @@ static int read_word(struct options *o, int word, const char *text, struct why *
     case WORD_REQUESTS:
         o->requests_given = true;
         return read_u32("requests", text, 1, TRACE_REQUESTS_MAX, &o->requests, why);
+    case WORD_HELD:
+        return read_share("held", text, &o->held, why);
     case WORD_POOL:
         return read_bytes("pool", text, &o->pool_bytes, why);
     case WORD_INFLIGHT:
@@ -278,23 +314,30 @@ static int read_word(struct options *o, int word, const char *text, struct why *
 /* What only the whole line tells. */
 static int finish(struct options *o, struct why *why)
 {
-    struct model_cut *prefill = &o->cut[SIDE_PREFILL];
-    const unsigned decode_layout = o->cut[SIDE_DECODE].layout;
+    struct model_cut *prefill = &o->cut[SIDE_PREFILL], *decode = &o->cut[SIDE_DECODE];
+    const uint32_t least = model_least_layers(prefill->model);
+    if (prefill->layers == 0)
+        prefill->layers = least > 2 ? least : 2;
     if (prefill->layers > prefill->model->layers)
         return why_set(why, "--layers is %u, and %s has %u layers", prefill->layers, prefill->model->name,
                        prefill->model->layers);
+    if (prefill->layers < least)
+        return why_set(why, "--layers is %u, and only the first %u layers of %s have each kind among them",
+                       prefill->layers, least, prefill->model->name);
     if (o->requests == 0)
         o->requests = o->trace ? TRACE_FILE_REQUESTS : TRACE_DEFAULT_REQUESTS;
-    o->cut[SIDE_DECODE] = *prefill;
-    o->cut[SIDE_DECODE].layout = decode_layout;
+    decode->model = prefill->model;
+    decode->dtype = prefill->dtype;
+    decode->layers = prefill->layers;
     return 0;
 }
 
 int options_read(struct options *o, int argc, char **argv, struct why *why)
 {
     *o = (struct options){.inflight = 8, .timeout_ms = 60000, .seed = 1};
-    o->cut[SIDE_PREFILL] = (struct model_cut){
-        .model = model_find("llama3-8b"), .dtype = model_dtype_find("bf16"), .layers = 2, .block_tokens = 16};
+    o->cut[SIDE_PREFILL] =
+        (struct model_cut){.model = model_find("llama3-8b"), .dtype = model_dtype_find("bf16"), .block_tokens = 16};
+    o->cut[SIDE_DECODE].block_tokens = 16;
     optind = 0;
     opterr = 0;
     int word;

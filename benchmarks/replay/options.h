@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "baton.h"
-#include "replay/model.h"
+#include "model/model.h"
 #include "replay/why.h"
 
 enum side { SIDE_PREFILL = 0, SIDE_DECODE = 1, SIDES = 2 };
@@ -20,7 +20,8 @@ struct options {
     const char *trace; /* NULL: made here */
     uint32_t requests;
     bool requests_given;         /* then a trace with fewer is an error */
-    struct model_cut cut[SIDES]; /* they differ in layout only */
+    struct model_cut cut[SIDES]; /* they differ in block_tokens and layout only */
+    double held;                 /* share of the requests of which a leading part is there already */
     uint64_t pool_bytes;         /* 0: by what is moved */
     uint32_t inflight;
     double speed; /* 0: as fast as possible */

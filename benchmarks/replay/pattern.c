@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern: see pattern.h. A row is the channels of one (layer, plane, head, token): contiguous, in every layout. One
+ * pattern: see pattern.h. A row is the channels of one (tensor, plane, head, token): contiguous, in every layout. One
  * 64-bit mix a row gives start and (odd) step of an arithmetic sequence modulo the element's size; so two channels of a
  * row differ, as long as it is not longer than an element has values, and two rows differ in every channel but by a
  * chance of 2^-15 at worst.
@@ -10,151 +10,226 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "model/model.h"
 #include "replay/random.h"
 #include "replay/row.h"
 
+/* Whether rows of the tensor can be walked: one after the other, each element where a load of its size may be. */
+static int check_tensor(const baton_tensor_t *t, uint32_t elem_bytes, struct why *why)
+{
+    const baton_strides_t *s = &t->stride;
+    if (elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4)
+        return why_set(why, "elements of %u bytes have no pattern: 1, 2 or 4", elem_bytes);
+    if (s->channel != elem_bytes)
+        return why_set(why, "the channels of %s do not follow each other", t->name);
+    if ((t->offset | (uint64_t)s->block | (uint64_t)s->plane | (uint64_t)s->head | (uint64_t)s->token) % elem_bytes)
+        return why_set(why, "the elements of %s are not aligned to their size", t->name);
+    return 0;
+}
+
 int pattern_init(struct pattern *p, const baton_geometry_t *g, void *base, uint64_t seed, struct why *why)
 {
-    if (g->elem_bytes != 1 && g->elem_bytes != 2 && g->elem_bytes != 4)
-        return why_set(why, "elements of %u bytes have no pattern: 1, 2 or 4", g->elem_bytes);
-    for (uint32_t i = 0; i < g->num_tensors; i++) {
-        const baton_strides_t *s = &g->tensors[i].stride;
-        if (s->channel != g->elem_bytes)
-            return why_set(why, "the channels of %s do not follow each other", g->tensors[i].name);
-        if ((g->tensors[i].offset | (uint64_t)s->block | (uint64_t)s->plane | (uint64_t)s->head | (uint64_t)s->token) %
-            g->elem_bytes)
-            return why_set(why, "the elements of %s are not aligned to their size", g->tensors[i].name);
-    }
+    for (uint32_t i = 0; i < g->num_tensors; i++)
+        if (check_tensor(&g->tensors[i], model_extent(g, &g->tensors[i]).elem_bytes, why) != 0)
+            return -1;
     *p = (struct pattern){.geometry = g, .base = base, .seed = seed};
     return 0;
 }
 
-static uint64_t mix_request(const struct pattern *p, uint64_t request)
+uint32_t pattern_part(const char *name)
 {
-    return random_mix(random_mix(p->seed) + request);
+    const char *dot = strchr(name, '.');
+    dot = dot != NULL ? strchr(dot + 1, '.') : NULL;
+    uint32_t part = 0; /* FNV-1a, but 0 for none */
+    for (; dot != NULL && *dot != '\0'; dot++)
+        part = (part ^ (unsigned char)*dot) * UINT32_C(16777619) + 1;
+    return part;
 }
 
-/* ---- the walk over rows ------------------------------------------------------------------------------------------ */
-
-/* A part of the request: layers, heads and tokens. */
-struct box {
-    uint32_t layer_first, layer_end, head_first, head_end, token_first, token_end;
-};
-
-struct walk {
-    const struct pattern *pattern;
-    const struct pattern_table *table;
-    void (*row)(struct walk *w, unsigned char *row, const struct pattern_place *at);
-    uint64_t request_mix;
-    uint32_t as_head; /* fill_head: whose values */
-    unsigned char poison;
-    struct pattern_result *result;
-};
-
-/* The tokens of box that block `index` of the table holds, as numbers within it. */
-struct span {
-    uint32_t first, end;
-};
-
-static struct span block_span(const struct box *box, uint32_t index, uint32_t block_tokens)
+static const baton_tensor_t *find_tensor(const baton_geometry_t *g, const struct pattern_place *at, bool any_layer)
 {
-    const uint64_t start = (uint64_t)index * block_tokens, stop = start + block_tokens;
-    return (struct span){.first = box->token_first > start ? (uint32_t)(box->token_first - start) : 0,
-                         .end = box->token_end < stop ? (uint32_t)(box->token_end - start) : block_tokens};
-}
-
-/* All rows of one plane of one block, in the order they lie in memory: whichever of head and token strides less is the
-   inner loop. `start` is the address of the plane's first head and token. */
-static void walk_plane(struct walk *w, const baton_strides_t *s, unsigned char *start, struct span span,
-                       const struct box *box, struct pattern_place at)
-{
-    const baton_geometry_t *g = w->pattern->geometry;
-    const uint32_t token0 = at.token;
-    const bool heads_inside = s->head < s->token;
-    const uint32_t heads = box->head_end - box->head_first, tokens = span.end - span.first;
-    const uint32_t outer = heads_inside ? tokens : heads, inner = heads_inside ? heads : tokens;
-    for (uint32_t o = 0; o < outer; o++) {
-        for (uint32_t i = 0; i < inner; i++) {
-            const uint32_t h = box->head_first + (heads_inside ? i : o), t = span.first + (heads_inside ? o : i);
-            at.head = h;
-            at.token = token0 + t;
-            w->row(w, start + (int64_t)(h - g->head_first) * s->head + (int64_t)t * s->token, &at);
-        }
-    }
-}
-
-static void walk_tensor(struct walk *w, const baton_tensor_t *t, const struct box *box)
-{
-    const baton_geometry_t *g = w->pattern->geometry;
-    const uint32_t first = box->token_first / g->block_tokens;
-    for (uint32_t plane = 0; plane < g->planes; plane++) {
-        for (uint32_t i = first; (uint64_t)i * g->block_tokens < box->token_end; i++) {
-            unsigned char *start = w->pattern->base + t->offset + (int64_t)w->table->blocks[i] * t->stride.block +
-                                   (int64_t)plane * t->stride.plane;
-            const struct pattern_place at = {.layer = t->layer, .plane = plane, .token = i * g->block_tokens};
-            walk_plane(w, &t->stride, start, block_span(box, i, g->block_tokens), box, at);
-        }
-    }
-}
-
-static void walk_rows(struct walk *w, const struct box *box)
-{
-    const baton_geometry_t *g = w->pattern->geometry;
-    if (box->token_first >= box->token_end)
-        return;
-    w->request_mix = mix_request(w->pattern, w->table->request);
     for (uint32_t i = 0; i < g->num_tensors; i++)
-        if (g->tensors[i].layer >= box->layer_first && g->tensors[i].layer < box->layer_end)
-            walk_tensor(w, &g->tensors[i], box);
-}
-
-static struct box box_of_tokens(const struct pattern *p, uint32_t token_first, uint32_t token_end)
-{
-    const baton_geometry_t *g = p->geometry;
-    return (struct box){g->layer_first, g->layer_first + g->layer_count,
-                        g->head_first,  g->head_first + g->head_count,
-                        token_first,    token_end};
-}
-
-static uint32_t table_end(const struct pattern *p, const struct pattern_table *t)
-{
-    return t->num_blocks * p->geometry->block_tokens;
+        if ((any_layer || g->tensors[i].layer == at->layer) && pattern_part(g->tensors[i].name) == at->part)
+            return &g->tensors[i];
+    return NULL;
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
+static uint64_t mix_request(const struct pattern *p, uint64_t request, uint32_t part)
+{
+    return random_mix(random_mix(random_mix(p->seed) + request) + part);
+}
+
 static struct row_code code_of(uint64_t request_mix, const struct pattern_place *at)
 {
-    /* Layers and heads stay far below these widths, and tokens below 2^25, so that no two rows share a number. */
-    const uint64_t number = (((uint64_t)at->layer * 2 + at->plane) << 40) | ((uint64_t)at->head << 25) | at->token;
+    /* Layers stay below 2^12, planes and heads below 2^12 and 2^15, tokens below 2^25: no two rows share a number. */
+    const uint64_t number =
+        ((uint64_t)at->layer << 52) | ((uint64_t)at->plane << 40) | ((uint64_t)at->head << 25) | at->token;
     const uint64_t mixed = random_mix(request_mix ^ number);
     return (struct row_code){.start = (uint32_t)mixed, .step = (uint32_t)(mixed >> 32) | 1};
 }
 
 uint32_t pattern_value(const struct pattern *p, uint64_t request, const struct pattern_place *at)
 {
-    return row_value(code_of(mix_request(p, request), at), at->channel, p->geometry->elem_bytes);
+    const baton_tensor_t *t = find_tensor(p->geometry, at, true);
+    const uint32_t elem_bytes = t != NULL ? model_extent(p->geometry, t).elem_bytes : p->geometry->elem_bytes;
+    return row_value(code_of(mix_request(p, request, at->part), at), at->channel, elem_bytes);
 }
 
 void *pattern_address(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *at)
 {
-    const baton_geometry_t *g = p->geometry;
-    for (uint32_t i = 0; i < g->num_tensors; i++) {
-        const baton_strides_t *s = &g->tensors[i].stride;
-        if (g->tensors[i].layer == at->layer)
-            return p->base + g->tensors[i].offset + (int64_t)t->blocks[at->token / g->block_tokens] * s->block +
-                   (int64_t)at->plane * s->plane + (int64_t)(at->head - g->head_first) * s->head +
-                   (int64_t)(at->token % g->block_tokens) * s->token + (int64_t)at->channel * s->channel;
+    const baton_tensor_t *tensor = find_tensor(p->geometry, at, false);
+    if (tensor == NULL)
+        return NULL;
+    const struct model_extent x = model_extent(p->geometry, tensor);
+    const baton_table_t *table = &t->group[tensor->group];
+    const baton_strides_t *s = &tensor->stride;
+    const uint32_t token = at->token - table->first_token;
+    return p->base + tensor->offset + (int64_t)table->blocks[token / x.group.block_tokens] * s->block +
+           (int64_t)at->plane * s->plane + (int64_t)(at->head - x.split.head_first) * s->head +
+           (int64_t)(token % x.group.block_tokens) * s->token + (int64_t)at->channel * s->channel;
+}
+
+/* ---- the walk over rows ------------------------------------------------------------------------------------------ */
+
+/* A walk over some tokens of one tensor after the other. */
+struct walk {
+    const struct pattern *pattern;
+    const struct pattern_table *table;
+    /* Which tokens of the group's table. */
+    struct model_span (*span)(const struct walk *w, const baton_group_t *group, const baton_table_t *table);
+    void (*row)(struct walk *w, unsigned char *row, const struct pattern_place *at);
+    uint32_t token_first, token_end; /* for span */
+    uint32_t as_head;                /* fill_head: whose values */
+    unsigned char poison;
+    struct pattern_result *result;
+
+    /* Of the tensor that is walked. */
+    const baton_tensor_t *tensor;
+    struct model_extent extent;
+    uint64_t request_mix;
+    uint32_t head_first, head_end;
+};
+
+/* All rows of one plane of one block, in the order they lie in memory: whichever of head and token strides less is the
+   inner loop. `start` is the address of the plane's first head and token; tokens are numbers within the block. */
+static void walk_plane(struct walk *w, unsigned char *start, struct model_span tokens, struct pattern_place at)
+{
+    const baton_strides_t *s = &w->tensor->stride;
+    const uint32_t token0 = at.token, heads = w->head_end - w->head_first, num_tokens = tokens.end - tokens.first;
+    const bool heads_inside = s->head < s->token;
+    const uint32_t outer = heads_inside ? num_tokens : heads, inner = heads_inside ? heads : num_tokens;
+    for (uint32_t o = 0; o < outer; o++) {
+        for (uint32_t i = 0; i < inner; i++) {
+            const uint32_t h = w->head_first + (heads_inside ? i : o), t = tokens.first + (heads_inside ? o : i);
+            at.head = h;
+            at.token = token0 + t;
+            w->row(w, start + (int64_t)(h - w->extent.split.head_first) * s->head + (int64_t)t * s->token, &at);
+        }
     }
-    return NULL;
+}
+
+/* Tokens [first, end) of the tensor, which its table has. */
+static void walk_tokens(struct walk *w, struct model_span tokens)
+{
+    const baton_tensor_t *t = w->tensor;
+    const baton_table_t *table = &w->table->group[t->group];
+    const uint32_t block_tokens = w->extent.group.block_tokens, part = pattern_part(t->name);
+    for (uint32_t plane = 0; plane < w->extent.planes; plane++) {
+        for (uint32_t token = tokens.first; token < tokens.end;) {
+            const uint32_t index = (token - table->first_token) / block_tokens;
+            const uint32_t token0 = table->first_token + index * block_tokens, left = tokens.end - token0;
+            const struct model_span inside = {token - token0, left < block_tokens ? left : block_tokens};
+            const struct pattern_place at = {.layer = t->layer, .plane = plane, .token = token0, .part = part};
+            walk_plane(w,
+                       w->pattern->base + t->offset + (int64_t)table->blocks[index] * t->stride.block +
+                           (int64_t)plane * t->stride.plane,
+                       inside, at);
+            token = token0 + inside.end;
+        }
+    }
+}
+
+static void begin_tensor(struct walk *w, const baton_tensor_t *t)
+{
+    w->tensor = t;
+    w->extent = model_extent(w->pattern->geometry, t);
+    w->request_mix = mix_request(w->pattern, w->table->request, pattern_part(t->name));
+    w->head_first = w->extent.split.head_first;
+    w->head_end = w->head_first + w->extent.split.head_count;
+}
+
+static void walk_rows(struct walk *w)
+{
+    const baton_geometry_t *g = w->pattern->geometry;
+    for (uint32_t i = 0; i < g->num_tensors; i++) {
+        begin_tensor(w, &g->tensors[i]);
+        walk_tokens(w, w->span(w, &w->extent.group, &w->table->group[w->tensor->group]));
+    }
+}
+
+/* ---- which tokens ------------------------------------------------------------------------------------------------ */
+
+static uint32_t table_end(const baton_group_t *group, const baton_table_t *table)
+{
+    return table->first_token + table->num_blocks * group->block_tokens;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of all that the table has, no more than [first, end). */
+static struct model_span within(const baton_group_t *group, const baton_table_t *table, struct model_span s)
+{
+    s.end = least(s.end, table_end(group, table));
+    s.first = s.first < table->first_token ? table->first_token : s.first;
+    return s;
+}
+
+static struct model_span span_all(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
+{
+    (void)w;
+    return (struct model_span){table->first_token, table_end(group, table)};
+}
+
+static struct model_span span_filled(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
+{
+    const uint32_t end = group->kind == BATON_KIND_STATE ? 1 : w->table->num_tokens;
+    return within(group, table, (struct model_span){0, end});
+}
+
+static struct model_span span_wanted(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
+{
+    return within(group, table, model_wanted(group, w->table->held, w->table->num_tokens));
+}
+
+static struct model_span span_before(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
+{
+    const struct model_span wanted = model_wanted(group, w->table->held, w->table->num_tokens);
+    return within(group, table, (struct model_span){0, wanted.first});
+}
+
+static struct model_span span_behind(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
+{
+    const struct model_span wanted = model_wanted(group, w->table->held, w->table->num_tokens);
+    return within(group, table, (struct model_span){wanted.end, UINT32_MAX});
+}
+
+static struct model_span span_given(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
+{
+    if (group->kind == BATON_KIND_STATE)
+        return within(group, table, (struct model_span){w->token_first < w->table->num_tokens ? 0 : 1, 1});
+    return within(group, table, (struct model_span){w->token_first, w->token_end});
 }
 
 /* ---- fill and poison --------------------------------------------------------------------------------------------- */
 
 static void row_to_fill(struct walk *w, unsigned char *row, const struct pattern_place *at)
 {
-    const baton_geometry_t *g = w->pattern->geometry;
-    row_fill(row, g->head_size, g->elem_bytes, code_of(w->request_mix, at));
+    row_fill(row, w->extent.head_size, w->extent.elem_bytes, code_of(w->request_mix, at));
 }
 
 static void row_to_fill_as(struct walk *w, unsigned char *row, const struct pattern_place *at)
@@ -167,29 +242,40 @@ static void row_to_fill_as(struct walk *w, unsigned char *row, const struct patt
 static void row_to_poison(struct walk *w, unsigned char *row, const struct pattern_place *at)
 {
     (void)at;
-    memset(row, w->poison, (size_t)w->pattern->geometry->head_size * w->pattern->geometry->elem_bytes);
+    memset(row, w->poison, (size_t)w->extent.head_size * w->extent.elem_bytes);
 }
 
 void pattern_fill(const struct pattern *p, const struct pattern_table *t)
 {
-    struct walk w = {.pattern = p, .table = t, .row = row_to_fill};
-    const struct box box = box_of_tokens(p, 0, t->num_tokens);
-    walk_rows(&w, &box);
+    struct walk w = {.pattern = p, .table = t, .span = span_filled, .row = row_to_fill};
+    walk_rows(&w);
 }
 
-void pattern_fill_head(const struct pattern *p, const struct pattern_table *t, uint32_t layer, uint32_t head,
+void pattern_fill_head(const struct pattern *p, const struct pattern_table *t, uint32_t tensor, uint32_t head,
                        uint32_t as, uint32_t token_first, uint32_t token_end)
 {
-    struct walk w = {.pattern = p, .table = t, .row = row_to_fill_as, .as_head = as};
-    const struct box box = {layer, layer + 1, head, head + 1, token_first, token_end};
-    walk_rows(&w, &box);
+    struct walk w = {.pattern = p,
+                     .table = t,
+                     .row = row_to_fill_as,
+                     .as_head = as,
+                     .token_first = token_first,
+                     .token_end = token_end};
+    begin_tensor(&w, &p->geometry->tensors[tensor]);
+    w.head_first = head;
+    w.head_end = head + 1;
+    walk_tokens(&w, span_given(&w, &w.extent.group, &t->group[w.tensor->group]));
 }
 
 void pattern_poison(const struct pattern *p, const struct pattern_table *t, uint32_t token_first, unsigned char poison)
 {
-    struct walk w = {.pattern = p, .table = t, .row = row_to_poison, .poison = poison};
-    const struct box box = box_of_tokens(p, token_first, table_end(p, t));
-    walk_rows(&w, &box);
+    struct walk w = {.pattern = p,
+                     .table = t,
+                     .span = token_first == 0 ? span_all : span_given,
+                     .row = row_to_poison,
+                     .token_first = token_first,
+                     .token_end = UINT32_MAX,
+                     .poison = poison};
+    walk_rows(&w);
 }
 
 /* ---- verify ------------------------------------------------------------------------------------------------------ */
@@ -197,23 +283,26 @@ void pattern_poison(const struct pattern *p, const struct pattern_table *t, uint
 static void note_miss(struct walk *w, const struct pattern_place *at, uint32_t channel, uint32_t expected,
                       uint32_t found)
 {
+    const baton_table_t *table = &w->table->group[w->tensor->group];
     if (w->result->mismatches++ > 0)
         return;
-    w->result->first = (struct pattern_miss){.place = *at,
-                                             .block = w->table->blocks[at->token / w->pattern->geometry->block_tokens],
-                                             .expected = expected,
-                                             .found = found};
+    w->result->first =
+        (struct pattern_miss){.place = *at,
+                              .tensor = w->tensor,
+                              .block = table->blocks[(at->token - table->first_token) / w->extent.group.block_tokens],
+                              .expected = expected,
+                              .found = found};
     w->result->first.place.channel = channel;
 }
 
 static void row_to_verify(struct walk *w, unsigned char *row, const struct pattern_place *at)
 {
-    const baton_geometry_t *g = w->pattern->geometry;
+    const uint32_t elem_bytes = w->extent.elem_bytes;
     const struct row_code code = code_of(w->request_mix, at);
-    if (row_matches(row, g->head_size, g->elem_bytes, code))
+    if (row_matches(row, w->extent.head_size, elem_bytes, code))
         return;
-    for (uint32_t c = 0; c < g->head_size; c++) {
-        uint32_t expected = row_value(code, c, g->elem_bytes), found = row_read(row, c, g->elem_bytes);
+    for (uint32_t c = 0; c < w->extent.head_size; c++) {
+        uint32_t expected = row_value(code, c, elem_bytes), found = row_read(row, c, elem_bytes);
         if (expected != found)
             note_miss(w, at, c, expected, found);
     }
@@ -221,13 +310,13 @@ static void row_to_verify(struct walk *w, unsigned char *row, const struct patte
 
 static void row_to_verify_poison(struct walk *w, unsigned char *row, const struct pattern_place *at)
 {
-    const baton_geometry_t *g = w->pattern->geometry;
-    const size_t bytes = (size_t)g->head_size * g->elem_bytes;
-    const uint32_t expected = row_repeat(w->poison, g->elem_bytes);
+    const uint32_t elem_bytes = w->extent.elem_bytes;
+    const size_t bytes = (size_t)w->extent.head_size * elem_bytes;
+    const uint32_t expected = row_repeat(w->poison, elem_bytes);
     if (row[0] == w->poison && memcmp(row, row + 1, bytes - 1) == 0)
         return;
-    for (uint32_t c = 0; c < g->head_size; c++) {
-        uint32_t found = row_read(row, c, g->elem_bytes);
+    for (uint32_t c = 0; c < w->extent.head_size; c++) {
+        uint32_t found = row_read(row, c, elem_bytes);
         if (expected != found)
             note_miss(w, at, c, expected, found);
     }
@@ -235,15 +324,24 @@ static void row_to_verify_poison(struct walk *w, unsigned char *row, const struc
 
 void pattern_verify(const struct pattern *p, const struct pattern_table *t, struct pattern_result *out)
 {
-    struct walk w = {.pattern = p, .table = t, .row = row_to_verify, .result = out};
-    const struct box box = box_of_tokens(p, 0, t->num_tokens);
-    walk_rows(&w, &box);
+    struct walk w = {.pattern = p, .table = t, .span = span_wanted, .row = row_to_verify, .result = out};
+    walk_rows(&w);
 }
 
-void pattern_verify_poison(const struct pattern *p, const struct pattern_table *t, uint32_t token_first,
-                           unsigned char poison, struct pattern_result *out)
+void pattern_verify_rest(const struct pattern *p, const struct pattern_table *t, unsigned char poison,
+                         struct pattern_result *out)
 {
     struct walk w = {.pattern = p, .table = t, .row = row_to_verify_poison, .poison = poison, .result = out};
-    const struct box box = box_of_tokens(p, token_first, table_end(p, t));
-    walk_rows(&w, &box);
+    w.span = span_before;
+    walk_rows(&w);
+    w.span = span_behind;
+    walk_rows(&w);
+}
+
+void pattern_verify_poison(const struct pattern *p, const struct pattern_table *t, unsigned char poison,
+                           struct pattern_result *out)
+{
+    struct walk w = {
+        .pattern = p, .table = t, .span = span_all, .row = row_to_verify_poison, .poison = poison, .result = out};
+    walk_rows(&w);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern: what a cache must hold. Every element's value is a function of (request, layer, plane, head, token, channel)
+ * pattern: what a cache must hold. Every element's value is a function of (request, tensor, plane, head, token, channel)
  * alone, so producer and consumer compute it without a word to each other, whatever their geometries. Blocks that
  * nobody may read or write hold poison: one byte, another on each side.
  *
@@ -26,21 +26,23 @@ struct pattern {
     uint64_t seed;
 };
 
-/** The blocks of one request: blocks[i] holds tokens [i * block_tokens, (i + 1) * block_tokens). */
+/** The blocks of one request, a table for each group, and what its consumer needs of them. */
 struct pattern_table {
     uint64_t request;
-    const uint32_t *blocks;
-    uint32_t num_blocks;
     uint32_t num_tokens;
+    uint32_t held; /* leading tokens that the consumer does not need */
+    baton_table_t group[BATON_GROUPS_MAX];
 };
 
 struct pattern_place {
     uint32_t layer, plane, head, token, channel;
+    uint32_t part; /* which of the layer's tensors: pattern_part of its name */
 };
 
 /** An element that is not as it must be. */
 struct pattern_miss {
     struct pattern_place place;
+    const baton_tensor_t *tensor;
     uint32_t block;           /* its id */
     uint32_t expected, found; /* values of an element; bytes where poison was expected */
 };
@@ -50,31 +52,41 @@ struct pattern_result {
     struct pattern_miss first; /* valid where mismatches is not 0 */
 };
 
+/** A number for what stands behind the layer in a tensor's name; 0 for nothing. */
+uint32_t pattern_part(const char *name);
+
 /** 0, or -1 where the cache is of a kind that the loops here cannot walk (channels apart, elements not aligned). */
 int pattern_init(struct pattern *p, const baton_geometry_t *g, void *base, uint64_t seed, struct why *why);
 
 /** The value that an element must have. */
 uint32_t pattern_value(const struct pattern *p, uint64_t request, const struct pattern_place *at);
 
-/** Where an element of the request lies. */
+/** Where an element of the request lies; NULL: at none of this rank's tensors. */
 void *pattern_address(const struct pattern *p, const struct pattern_table *t, const struct pattern_place *at);
 
-/** Writes the request's tokens. */
+/** Writes the values of all tokens that the tables have room for. */
 void pattern_fill(const struct pattern *p, const struct pattern_table *t);
 
-/** The same for tokens [token_first, token_end) of one head of one layer, with the values of head `as`. */
-void pattern_fill_head(const struct pattern *p, const struct pattern_table *t, uint32_t layer, uint32_t head,
+/** The same for one head of one tensor and tokens [token_first, token_end), with the values of head `as`. */
+void pattern_fill_head(const struct pattern *p, const struct pattern_table *t, uint32_t tensor, uint32_t head,
                        uint32_t as, uint32_t token_first, uint32_t token_end);
 
-/** Checks every element of the request's tokens; adds to *out. */
+/** Checks every element that the consumer needs; adds to *out. */
 void pattern_verify(const struct pattern *p, const struct pattern_table *t, struct pattern_result *out);
 
-/** Writes poison over tokens [token_first, num_blocks * block_tokens). */
+/** Checks that all else in the tables' blocks still holds poison: what lies before, behind, and what is held. */
+void pattern_verify_rest(const struct pattern *p, const struct pattern_table *t, unsigned char poison,
+                         struct pattern_result *out);
+
+/**
+ * Writes poison over the tables' blocks from token_first to their end. A state, which is of all tokens together, is
+ * poisoned if any of the request's tokens are.
+ */
 void pattern_poison(const struct pattern *p, const struct pattern_table *t, uint32_t token_first, unsigned char poison);
 
-/** Checks that the same tokens still hold it; adds to *out, an element with a foreign byte counting once. */
-void pattern_verify_poison(const struct pattern *p, const struct pattern_table *t, uint32_t token_first,
-                           unsigned char poison, struct pattern_result *out);
+/** Checks that all of the tables' blocks hold poison; adds to *out, an element with a foreign byte counting once. */
+void pattern_verify_poison(const struct pattern *p, const struct pattern_table *t, unsigned char poison,
+                           struct pattern_result *out);
 
 /**
  * Says in a clause what lies where a miss was found (poison, another head's row, another request's …), as far as its

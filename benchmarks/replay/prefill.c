@@ -2,13 +2,22 @@
 /* prefill: see prefill.h. Blocks are poisoned the moment that the offer's event says they are free. */
 #include "replay/prefill.h"
 
+#include "model/model.h"
 #include "replay/clock.h"
 #include "replay/sabotage.h"
+
+static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_tokens)
+{
+    (void)e;
+    (void)request;
+    (void)num_tokens;
+    return 0;
+}
 
 static bool may_begin(struct engine *e, uint32_t request)
 {
     /* The gate of a broken request needs a block beside the request's own. */
-    return !sabotage_needs_gate(e, request) || e->pool.num_free > share_blocks(&e->share, request);
+    return !sabotage_needs_gate(e, request) || engine_has_spare(e, request);
 }
 
 static void fill(struct engine *e, struct slot *s)
@@ -17,21 +26,26 @@ static void fill(struct engine *e, struct slot *s)
     const uint64_t start = clock_ns();
     pattern_fill(&e->pattern, &t);
     e->tally.fill_ns += clock_ns() - start;
-    e->tally.fill_bytes += model_token_bytes(e->pattern.geometry, s->num_tokens);
+    e->tally.fill_bytes += model_wanted_bytes(e->pattern.geometry, 0, s->num_tokens);
     sabotage_prepared(e, s);
 }
 
 static int offer(struct engine *e, struct slot *s, const char *key)
 {
     const char *consumer = e->meet->engines[SIDE_DECODE][s->request % e->meet->num_engines[SIDE_DECODE]].name;
-    const baton_offer_params_t params = {.key = key,
-                                         .blocks = s->blocks,
-                                         .num_blocks = s->num_blocks,
-                                         .num_tokens = s->num_tokens,
-                                         .ttl_ms = e->options->timeout_ms,
-                                         .num_consumers = 1,
-                                         .consumers = &consumer,
-                                         .user = s};
+    baton_offer_params_t params = {.key = key,
+                                   .num_tokens = s->num_tokens,
+                                   .ttl_ms = e->options->timeout_ms,
+                                   .num_consumers = 1,
+                                   .consumers = &consumer,
+                                   .user = s};
+    if (e->num_groups == 1) {
+        params.blocks = s->tables[0].blocks;
+        params.num_blocks = s->tables[0].num_blocks;
+    } else {
+        params.tables = s->tables;
+        params.num_tables = e->num_groups;
+    }
     return baton_offer(e->baton, &params, NULL, &s->id);
 }
 
@@ -52,7 +66,8 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
         e->tally.offers[event->status]++;
 }
 
-const struct engine_job prefill_job = {.may_begin = may_begin,
+const struct engine_job prefill_job = {.held = held,
+                                       .may_begin = may_begin,
                                        .prepare = fill,
                                        .call = offer,
                                        .accepted = offered,

@@ -113,6 +113,12 @@ static void write_wants(const struct result_phase *p, char *cell)
     snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.wants[0]);
 }
 
+static void write_held(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu, %llu", (unsigned long long)p->tally.held_wants,
+             (unsigned long long)p->tally.empty_wants);
+}
+
 static void write_handshakes(const struct result_phase *p, char *cell)
 {
     snprintf(cell, CELL, "%llu, %.2f ms", (unsigned long long)p->tally.handshakes,
@@ -130,8 +136,8 @@ static void print_side(const struct result *r, enum side side, const char *name)
 {
     char layout[32];
     const struct meet_engine *e = r->meet->engines[side];
-    printf("%s: %u engines, tp %u, pp %u each, %s\n", name, r->meet->num_engines[side], e->tp, e->pp,
-           options_layout_name(r->options->cut[side].layout, layout));
+    printf("%s: %u engines, tp %u, pp %u each, %s, %u tokens a block\n", name, r->meet->num_engines[side], e->tp, e->pp,
+           options_layout_name(r->options->cut[side].layout, layout), r->options->cut[side].block_tokens);
 }
 
 static void print_head(const struct result *r)
@@ -140,8 +146,7 @@ static void print_head(const struct result *r)
     const struct model_cut *cut = &o->cut[SIDE_PREFILL];
     const struct tally *t = &r->phases[0].tally;
     printf("baton-replay, libbaton %s\n", baton_version());
-    printf("model: %s, %u of %u layers, %s, %u tokens a block\n", cut->model->name, cut->layers, cut->model->layers,
-           cut->dtype->name, cut->block_tokens);
+    printf("model: %s, %u of %u layers, %s\n", cut->model->name, cut->layers, cut->model->layers, cut->dtype->name);
     print_side(r, SIDE_PREFILL, "prefill");
     print_side(r, SIDE_DECODE, "decode");
     printf("trace: %s, %u requests, %llu tokens, %llu blocks; %u outstanding an engine\n", o->trace ? o->trace : "made",
@@ -174,6 +179,8 @@ void report_print(const struct result *r)
     row(r, "wall time", write_wall);
     row(r, "payload / wall time", write_rate);
     row(r, "wants, over all decode ranks", write_wants);
+    if (r->options->held > 0)
+        row(r, "  that held a part, all of it", write_held);
     print_times(r);
     row(r, "handshakes, time in all", write_handshakes);
     row(r, "calls postponed at a limit", write_postponed);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model.h"
+
 /* ---- quantiles --------------------------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
@@ -112,9 +114,13 @@ static bool verified_always(const struct result *r, uint32_t request)
 
 void result_finish(struct result *r)
 {
+    baton_group_t groups[BATON_GROUPS_MAX];
+    const uint32_t num_groups = model_groups(&r->options->cut[SIDE_DECODE], 1, groups);
     for (uint32_t i = 0; i < r->trace->count; i++) {
         const uint32_t tokens = r->trace->requests[i].tokens;
-        const uint32_t blocks = model_blocks(tokens, r->options->cut[SIDE_DECODE].block_tokens);
+        uint64_t blocks = 0;
+        for (uint32_t g = 0; g < num_groups; g++)
+            blocks += model_table_blocks(&groups[g], tokens);
         const bool verified = verified_always(r, i);
         r->tokens += tokens;
         r->blocks += blocks;

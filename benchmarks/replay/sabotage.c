@@ -2,6 +2,8 @@
 /* sabotage: see sabotage.h. The first rank of the engine breaks its part; with stale every rank does. */
 #include "replay/sabotage.h"
 
+#include "model/model.h"
+
 #define TOKENS_BROKEN 4 /* at the most */
 
 bool sabotage_hits(const struct engine *e, uint32_t request)
@@ -19,37 +21,55 @@ static uint32_t tokens_before_end(uint32_t num_tokens)
     return num_tokens > TOKENS_BROKEN ? num_tokens - TOKENS_BROKEN : 0;
 }
 
+/* The first rank breaks its part; where ranks hold the same, each of them does, whichever is read. */
+static bool breaks(const struct engine *e, const baton_tensor_t *t)
+{
+    const struct meet_engine *own = &e->meet->engines[SIDE_PREFILL][e->meet->engine];
+    return e->rank_in_engine == 0 ||
+           (e->rank_in_engine < own->tp && own->tp > model_extent(e->pattern.geometry, t).split.heads_total);
+}
+
 static void flip(const struct engine *e, const struct pattern_table *t)
 {
     const baton_geometry_t *g = e->pattern.geometry;
-    const struct pattern_place at = {.layer = g->layer_first + g->layer_count / 2,
-                                     .plane = g->planes - 1,
-                                     .head = g->head_first + g->head_count / 2,
-                                     .token = t->num_tokens / 2,
-                                     .channel = g->head_size / 3};
-    *(unsigned char *)pattern_address(&e->pattern, t, &at) ^= 1;
+    const baton_tensor_t *tensor = &g->tensors[g->num_tensors / 2];
+    const struct model_extent x = model_extent(g, tensor);
+    const struct model_span wanted = model_wanted(&x.group, 0, t->num_tokens);
+    const struct pattern_place at = {.layer = tensor->layer,
+                                     .plane = x.planes - 1,
+                                     .head = x.split.head_first + x.split.head_count / 2,
+                                     .token = wanted.first + (wanted.end - wanted.first) / 2,
+                                     .channel = x.head_size / 3,
+                                     .part = pattern_part(tensor->name)};
+    if (breaks(e, tensor))
+        *(unsigned char *)pattern_address(&e->pattern, t, &at) ^= 1;
 }
 
-/* With one head a rank, the other head lies at another rank: then this one gets its values. */
+/* With one head a rank, the other head lies at another rank, or nowhere: then this one gets its values. */
 static void swap_heads(const struct engine *e, const struct pattern_table *t)
 {
     const baton_geometry_t *g = e->pattern.geometry;
-    const uint32_t head = g->head_first, other = (head + 1) % g->heads_total, first = tokens_before_end(t->num_tokens);
-    pattern_fill_head(&e->pattern, t, g->layer_first, head, other, first, t->num_tokens);
-    if (g->head_count > 1)
-        pattern_fill_head(&e->pattern, t, g->layer_first, other, head, first, t->num_tokens);
+    const struct model_extent x = model_extent(g, &g->tensors[0]);
+    const uint32_t head = x.split.head_first, last = head + x.split.head_count - 1;
+    const uint32_t other = last > head ? head + 1 : head > 0 ? head - 1 : head + 1;
+    const uint32_t first = tokens_before_end(t->num_tokens);
+    if (!breaks(e, &g->tensors[0]))
+        return;
+    pattern_fill_head(&e->pattern, t, 0, head, other, first, t->num_tokens);
+    if (last > head)
+        pattern_fill_head(&e->pattern, t, 0, other, head, first, t->num_tokens);
 }
 
 void sabotage_prepared(const struct engine *e, const struct slot *s)
 {
     const struct pattern_table t = engine_table(e, s);
-    if (s->gate || !sabotage_hits(e, s->request) || e->rank_in_engine != 0)
+    if (s->gate || !sabotage_hits(e, s->request))
         return;
     if (e->options->sabotage == SABOTAGE_FLIP)
         flip(e, &t);
     else if (e->options->sabotage == SABOTAGE_HEAD)
         swap_heads(e, &t);
-    else if (e->options->sabotage == SABOTAGE_SHORT)
+    else if (e->options->sabotage == SABOTAGE_SHORT && breaks(e, &e->pattern.geometry->tensors[0]))
         pattern_poison(&e->pattern, &t, tokens_before_end(s->num_tokens), PATTERN_POISON_PRODUCER);
 }
 

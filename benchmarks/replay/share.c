@@ -2,20 +2,22 @@
 /* share: see share.h. */
 #include "replay/share.h"
 
-#include "replay/model.h"
+#include "model/model.h"
 
 #define POOL_BYTES_USUAL (UINT64_C(256) << 20)
 
-uint32_t share_blocks(const struct share *s, uint32_t request)
+__extension__ typedef unsigned __int128 wide;
+
+uint32_t share_blocks(const struct share *s, uint32_t request, uint32_t group)
 {
-    return model_blocks(s->trace->requests[request].tokens, s->block_tokens);
+    return model_table_blocks(&s->groups[group], s->trace->requests[request].tokens);
 }
 
 uint32_t share_largest(const struct share *s)
 {
     uint32_t largest = s->trace->count;
     for (uint32_t i = s->engine; i < s->trace->count; i += s->engines)
-        if (largest == s->trace->count || share_blocks(s, i) > share_blocks(s, largest))
+        if (largest == s->trace->count || s->trace->requests[i].tokens > s->trace->requests[largest].tokens)
             largest = i;
     return largest;
 }
@@ -25,29 +27,50 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t usual_blocks(const struct share *s, uint64_t block_bytes, uint32_t inflight, uint64_t needed)
+/* Blocks of a group that any one request needs at the most, and all together. The longest need not have the most of a
+   window's, which may begin anywhere in a block. */
+static uint64_t most_blocks(const struct share *s, uint32_t group, uint64_t *all)
 {
-    uint64_t all = 0;
-    for (uint32_t i = s->engine; i < s->trace->count; i += s->engines)
-        all += share_blocks(s, i);
-    uint64_t blocks = least(all / 4, least(inflight * needed, POOL_BYTES_USUAL / block_bytes));
+    uint64_t most = 1;
+    *all = 0;
+    for (uint32_t i = s->engine; i < s->trace->count; i += s->engines) {
+        const uint32_t blocks = share_blocks(s, i, group);
+        *all += blocks;
+        if (blocks > most)
+            most = blocks;
+    }
+    return most;
+}
+
+static uint64_t usual_blocks(uint64_t all, uint64_t block_bytes, uint32_t inflight, uint64_t needed)
+{
+    uint64_t blocks = least(all / 4, inflight * needed);
+    if (block_bytes > 0)
+        blocks = least(blocks, POOL_BYTES_USUAL / block_bytes);
     return blocks > needed ? blocks : needed;
 }
 
-int share_pool(const struct share *s, uint64_t block_bytes, uint64_t pool_bytes, uint32_t inflight, uint32_t spare,
-               uint32_t *num_blocks, struct why *why)
+int share_pool(const struct share *s, const uint64_t *block_bytes, uint64_t pool_bytes, uint32_t inflight,
+               uint32_t spare, uint32_t *num_blocks, struct why *why)
 {
     const uint32_t largest = share_largest(s);
-    const uint64_t needed = spare + (largest == s->trace->count ? 1 : (uint64_t)share_blocks(s, largest));
-    uint64_t blocks = usual_blocks(s, block_bytes, inflight, needed);
-    if (pool_bytes != 0)
-        blocks = least(pool_bytes / block_bytes, UINT32_MAX);
-    if (blocks < needed && largest == s->trace->count)
-        return why_set(why, "--pool is too small for a block of %llu bytes", (unsigned long long)block_bytes);
-    if (blocks < needed)
+    uint64_t needed[BATON_GROUPS_MAX], all, blocks = 0, bytes = 0;
+    for (uint32_t g = 0; g < s->num_groups; g++) {
+        needed[g] = most_blocks(s, g, &all) + spare;
+        blocks += needed[g];
+        bytes += needed[g] * block_bytes[g];
+        if (pool_bytes == 0)
+            num_blocks[g] = (uint32_t)usual_blocks(all, block_bytes[g], inflight, needed[g]);
+    }
+    if (pool_bytes == 0)
+        return 0;
+    if (pool_bytes < bytes && largest == s->trace->count)
+        return why_set(why, "--pool is too small for a block of %llu bytes", (unsigned long long)bytes);
+    if (pool_bytes < bytes)
         return why_set(why, "--pool is too small: request %u (%u tokens) needs %llu blocks, %llu bytes; it gives %llu",
-                       largest, s->trace->requests[largest].tokens, (unsigned long long)needed,
-                       (unsigned long long)needed * block_bytes, (unsigned long long)blocks);
-    *num_blocks = (uint32_t)blocks;
+                       largest, s->trace->requests[largest].tokens, (unsigned long long)blocks,
+                       (unsigned long long)bytes, (unsigned long long)((wide)pool_bytes * blocks / bytes));
+    for (uint32_t g = 0; g < s->num_groups; g++)
+        num_blocks[g] = (uint32_t)least((uint64_t)((wide)pool_bytes * needed[g] / bytes), UINT32_MAX);
     return 0;
 }

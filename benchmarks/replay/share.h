@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share: the requests of one engine, every engines-th of the trace, and the pool that they need. Pure. */
+/* share: the requests of one engine, every engines-th of the trace, and the pools that they need. Pure. */
 #ifndef REPLAY_SHARE_H
 #define REPLAY_SHARE_H
 
 #include <stdint.h>
 
+#include "baton.h"
 #include "replay/trace.h"
 #include "replay/why.h"
 
 struct share {
     const struct trace *trace;
     uint32_t engine, engines; /* requests engine, engine + engines, engine + 2 engines … */
-    uint32_t block_tokens;
+    uint32_t num_groups;
+    baton_group_t groups[BATON_GROUPS_MAX]; /* their num_blocks do not matter */
 };
 
-/** Blocks of request i of the trace. */
-uint32_t share_blocks(const struct share *s, uint32_t request);
+/** Blocks of a group that request i of the trace needs. */
+uint32_t share_blocks(const struct share *s, uint32_t request, uint32_t group);
 
-/** The share's request with the most blocks; the trace's end (its count) where the share is empty. */
+/** The share's request with the most tokens; the trace's end (its count) where the share is empty. */
 uint32_t share_largest(const struct share *s);
 
 /**
- * How many blocks a rank's pool gets. At the most a quarter of the blocks that it moves, so that every block is used
- * again several times; no more than `inflight` of the largest requests need, nor (as a rule) more than 256 MiB; but
- * enough for the largest request and `spare` blocks. With pool_bytes, what these hold. 0, or -1 where that is too
- * little for a request, which *why names.
+ * How many blocks a rank's pool of each group gets, of which one has block_bytes[group]. At the most a quarter of the
+ * blocks that it moves, so that every block is used again several times; no more than `inflight` of the largest
+ * requests need, nor (as a rule) more than 256 MiB; but enough for the largest request and `spare` blocks. With
+ * pool_bytes, what these hold, shared out by need. 0, or -1 where that is too little for a request, which *why names.
  */
-int share_pool(const struct share *s, uint64_t block_bytes, uint64_t pool_bytes, uint32_t inflight, uint32_t spare,
-               uint32_t *num_blocks, struct why *why);
+int share_pool(const struct share *s, const uint64_t *block_bytes, uint64_t pool_bytes, uint32_t inflight,
+               uint32_t spare, uint32_t *num_blocks, struct why *why);
 
 #endif

@@ -15,6 +15,8 @@ struct tally {
     uint64_t postponed;           /* calls that returned BATON_EAGAIN, and were repeated */
     uint64_t path_bytes[BATON_PATHS];
     uint64_t payload_bytes; /* what the wants that were done demanded */
+    uint64_t held_wants;    /* of the wants that were done, those that held a leading part already */
+    uint64_t empty_wants;   /* and those that held all of it */
     uint64_t miscounted;    /* wants whose event told other bytes than that */
     uint64_t mismatches;    /* elements */
     uint64_t fill_bytes, fill_ns, verify_bytes, verify_ns;

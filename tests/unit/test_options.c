@@ -54,7 +54,7 @@ static void presets(void **state)
     assert_int_equal(o.cut[SIDE_PREFILL].layout, 0);
     assert_int_equal(o.inflight, 8);
     assert_int_equal(o.timeout_ms, 60000);
-    assert_true(o.speed == 0);
+    assert_true(o.speed == 0 && o.held == 0);
     assert_false(o.busy || o.help);
     assert_int_equal(o.require_path, BATON_PATH_NONE);
     assert_int_equal(o.sabotage, SABOTAGE_NONE);
@@ -101,6 +101,26 @@ static void layouts_of_two_sides(void **state)
     assert_int_equal(two.cut[SIDE_DECODE].layers, 2);
 }
 
+static void block_tokens_of_two_sides(void **state)
+{
+    (void)state;
+    const struct options o = good("--block-tokens 16:64 --held 0.25");
+    assert_int_equal(o.cut[SIDE_PREFILL].block_tokens, 16);
+    assert_int_equal(o.cut[SIDE_DECODE].block_tokens, 64);
+    assert_true(o.held == 0.25);
+    assert_int_equal(good("--block-tokens 48").cut[SIDE_PREFILL].block_tokens, 48);
+}
+
+/* As many layers as have each kind among them, and no fewer. */
+static void layers_of_hybrids(void **state)
+{
+    (void)state;
+    assert_int_equal(good("--model deepseek-v3").cut[SIDE_DECODE].layers, 2);
+    assert_int_equal(good("--model gpt-oss-120b").cut[SIDE_DECODE].layers, 2);
+    assert_int_equal(good("--model nemotron-h-8b").cut[SIDE_DECODE].layers, 8);
+    assert_int_equal(good("--model nemotron-h-8b --layers 52").cut[SIDE_DECODE].layers, 52);
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -132,7 +152,16 @@ static void bad_words_are_named(void **state)
         {"--layers 0", "--layers"},
         {"--layers 33", "--layers is 33, and llama3-8b has 32"},
         {"--layers 80 --model qwen3-32b", "qwen3-32b has 64"},
+        {"--layers 7 --model nemotron-h-8b", "only the first 8 layers of nemotron-h-8b"},
+        {"--layers 1 --model gpt-oss-120b", "only the first 2 layers of gpt-oss-120b"},
         {"--block-tokens 0", "--block-tokens"},
+        {"--block-tokens 16:", "--block-tokens"},
+        {"--block-tokens 16:0", "--block-tokens"},
+        {"--block-tokens 16:16:16", "--block-tokens"},
+        {"--held 1.5", "--held must be a fraction"},
+        {"--held -1", "--held"},
+        {"--held nan", "--held"},
+        {"--held 0.5x", "--held"},
         {"--layout hdn", "--layout must be one of hnd, nhd, and is \"hdn\""},
         {"--layout hnd:", "--layout"},
         {"--layout :nhd", "--layout"},
@@ -167,8 +196,13 @@ static void bad_words_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(presets), cmocka_unit_test(every_word),          cmocka_unit_test(layouts_of_two_sides),
-        cmocka_unit_test(names),   cmocka_unit_test(bad_words_are_named),
+        cmocka_unit_test(presets),
+        cmocka_unit_test(every_word),
+        cmocka_unit_test(layouts_of_two_sides),
+        cmocka_unit_test(names),
+        cmocka_unit_test(bad_words_are_named),
+        cmocka_unit_test(block_tokens_of_two_sides),
+        cmocka_unit_test(layers_of_hybrids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

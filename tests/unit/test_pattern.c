@@ -9,10 +9,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/model.h"
+#include "model/model.h"
 #include "replay/pattern.h"
 #include "replay/pool.h"
 
@@ -20,9 +21,13 @@
 #define TABLE 7
 #define TOKENS (TABLE * 5 - 2)
 #define REQUEST 1234
+#define PLACE(l, p, h, t, c)                                                                                           \
+    {                                                                                                                  \
+        .layer = l, .plane = p, .head = h, .token = t, .channel = c                                                    \
+    }
 
 /* A model of sizes that no two are alike, and a head size that leaves a rest behind whole vectors. */
-static const struct model small = {"small", 3, 6, 21};
+static const struct model small = {.name = "small", .layers = 3, .heads = 6, .head_size = 21, .planes = 2};
 
 struct rig {
     struct model_cache cache;
@@ -47,7 +52,7 @@ static void rig_init(struct rig *r, const char *dtype, unsigned layout, uint32_t
     assert_int_equal(pool_init(&pool, BLOCKS, 5, &why), 0);
     assert_int_equal(pool_take(&pool, r->blocks, TABLE), 0);
     pool_fini(&pool);
-    r->table = (struct pattern_table){REQUEST, r->blocks, TABLE, TOKENS};
+    r->table = (struct pattern_table){.request = REQUEST, .num_tokens = TOKENS, .group = {{r->blocks, TABLE, 0}}};
 }
 
 static void rig_fini(struct rig *r)
@@ -83,7 +88,7 @@ static uint64_t for_all(struct rig *r, uint32_t tokens, void (*look)(struct rig 
 {
     const baton_geometry_t *g = &r->cache.geometry;
     uint64_t n = 0;
-    struct pattern_place at;
+    struct pattern_place at = {0};
     for (at.layer = g->layer_first; at.layer < g->layer_first + g->layer_count; at.layer++)
         for (at.plane = 0; at.plane < g->planes; at.plane++)
             for (at.head = g->head_first; at.head < g->head_first + g->head_count; at.head++)
@@ -118,7 +123,7 @@ static void fill_and_verify(const char *dtype, unsigned layout)
     rig_init(&r, dtype, layout, 1);
     pattern_fill(&r.pattern, &r.table);
     pattern_verify(&r.pattern, &r.table, &result);
-    pattern_verify_poison(&r.pattern, &r.table, TOKENS, PATTERN_POISON_CONSUMER, &tail);
+    pattern_verify_rest(&r.pattern, &r.table, PATTERN_POISON_CONSUMER, &tail);
     assert_int_equal(result.mismatches, 0);
     assert_int_equal(tail.mismatches, 0);
     assert_int_equal(for_all(&r, TOKENS, expect_pattern), 3 * 2 * 3 * TOKENS * 21);
@@ -145,7 +150,7 @@ static void value_is_of_the_place(void **state)
 {
     (void)state;
     struct rig a, b;
-    const struct pattern_place at = {2, 1, 4, 17, 20};
+    const struct pattern_place at = PLACE(2, 1, 4, 17, 20);
     rig_init(&a, "bf16", 0, 1);
     rig_init(&b, "bf16", BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR, 0);
     assert_int_equal(pattern_value(&a.pattern, REQUEST, &at), pattern_value(&b.pattern, REQUEST, &at));
@@ -160,7 +165,7 @@ static void channels_of_a_row_differ(void **state)
     struct rig r;
     rig_init(&r, "fp8", 0, 0);
     for (uint32_t token = 0; token < TOKENS; token++) {
-        struct pattern_place a = {0, 0, 0, token, 0}, b = a;
+        struct pattern_place a = PLACE(0, 0, 0, token, 0), b = a;
         for (a.channel = 0; a.channel < 128; a.channel++)
             for (b.channel = a.channel + 1; b.channel < 128; b.channel++)
                 assert_int_not_equal(pattern_value(&r.pattern, REQUEST, &a), pattern_value(&r.pattern, REQUEST, &b));
@@ -204,8 +209,8 @@ static void flip_bits(struct rig *r, const struct pattern_place *at)
 static void single_bits_are_found(void **state)
 {
     (void)state;
-    static const struct pattern_place places[] = {
-        {0, 0, 3, 0, 0}, {2, 1, 5, TOKENS - 1, 20}, {1, 0, 4, 16, 15}, {1, 1, 3, 4, 16}};
+    static const struct pattern_place places[] = {PLACE(0, 0, 3, 0, 0), PLACE(2, 1, 5, TOKENS - 1, 20),
+                                                  PLACE(1, 0, 4, 16, 15), PLACE(1, 1, 3, 4, 16)};
     for (size_t d = 0; d < 3; d++) {
         for (size_t i = 0; i < LAYOUTS; i++) {
             struct rig r;
@@ -244,9 +249,9 @@ static void expect_row(const struct pattern_place *to, const struct pattern_plac
 static void misplaced_rows_are_found(void **state)
 {
     (void)state;
-    const struct pattern_place at = {1, 0, 4, 11, 0};
-    const struct pattern_place head = {1, 0, 3, 11, 0}, token = {1, 0, 4, 12, 0}, plane = {1, 1, 4, 11, 0},
-                               layer = {2, 0, 4, 11, 0};
+    const struct pattern_place at = PLACE(1, 0, 4, 11, 0);
+    const struct pattern_place head = PLACE(1, 0, 3, 11, 0), token = PLACE(1, 0, 4, 12, 0),
+                               plane = PLACE(1, 1, 4, 11, 0), layer = PLACE(2, 0, 4, 11, 0);
     expect_row(&at, &head, "this is head 3 of the same token");
     expect_row(&at, &token, "this is token 12 of the same head");
     expect_row(&at, &plane, "this is layer 1, plane 1 of the same token");
@@ -258,7 +263,7 @@ static void swapped_heads_are_found(void **state)
     (void)state;
     struct rig r;
     struct pattern_result result = {0};
-    const struct pattern_place first = {2, 0, 3, 8, 0};
+    const struct pattern_place first = PLACE(2, 0, 3, 8, 0);
     rig_init(&r, "bf16", 0, 1);
     pattern_fill(&r.pattern, &r.table);
     pattern_fill_head(&r.pattern, &r.table, 2, 3, 5, 8, 12);
@@ -294,7 +299,7 @@ static void missing_tail_is_found(void **state)
     struct rig r;
     struct pattern_result result = {0};
     char words[96];
-    const struct pattern_place first = {0, 0, 3, TOKENS - 2, 0};
+    const struct pattern_place first = PLACE(0, 0, 3, TOKENS - 2, 0);
     rig_init(&r, "bf16", 0, 1);
     pattern_fill(&r.pattern, &r.table);
     pattern_poison(&r.pattern, &r.table, TOKENS - 2, PATTERN_POISON_PRODUCER);
@@ -314,15 +319,15 @@ static void touched_poison_is_found(void **state)
     for (size_t i = 0; i < LAYOUTS; i++) {
         struct rig r;
         struct pattern_result data = {0}, tail = {0}, all = {0};
-        const struct pattern_place at = {1, 1, 4, TOKENS + 1, 7};
+        const struct pattern_place at = PLACE(1, 1, 4, TOKENS + 1, 7);
         rig_init(&r, "bf16", layouts[i], 1);
-        pattern_verify_poison(&r.pattern, &r.table, 0, PATTERN_POISON_CONSUMER, &all);
+        pattern_verify_poison(&r.pattern, &r.table, PATTERN_POISON_CONSUMER, &all);
         assert_int_equal(all.mismatches, 0);
         pattern_fill(&r.pattern, &r.table);
         address_of(&r, &at)[1] ^= 0x80;
         pattern_verify(&r.pattern, &r.table, &data);
         assert_int_equal(data.mismatches, 0);
-        pattern_verify_poison(&r.pattern, &r.table, TOKENS, PATTERN_POISON_CONSUMER, &tail);
+        pattern_verify_rest(&r.pattern, &r.table, PATTERN_POISON_CONSUMER, &tail);
         assert_int_equal(tail.mismatches, 1);
         assert_place(&tail.first.place, &at);
         assert_int_equal(tail.first.expected, 0x5b5b);
@@ -339,10 +344,10 @@ static void uniform_rows_are_no_poison(void **state)
     (void)state;
     struct rig r;
     struct pattern_result result = {0};
-    const struct pattern_place at = {1, 1, 4, TOKENS, 0};
+    const struct pattern_place at = PLACE(1, 1, 4, TOKENS, 0);
     rig_init(&r, "bf16", 0, 1);
     memset(address_of(&r, &at), 0, 2 * 21);
-    pattern_verify_poison(&r.pattern, &r.table, TOKENS, PATTERN_POISON_CONSUMER, &result);
+    pattern_verify_rest(&r.pattern, &r.table, PATTERN_POISON_CONSUMER, &result);
     assert_int_equal(result.mismatches, 21);
     assert_place(&result.first.place, &at);
     rig_fini(&r);
@@ -352,7 +357,7 @@ static void address_is_the_formula(void **state)
 {
     (void)state;
     struct rig r;
-    const struct pattern_place at = {2, 1, 5, 23, 19};
+    const struct pattern_place at = PLACE(2, 1, 5, 23, 19);
     for (size_t i = 0; i < LAYOUTS; i++) {
         rig_init(&r, "fp32", layouts[i], 1);
         assert_ptr_equal(pattern_address(&r.pattern, &r.table, &at), address_of(&r, &at));
@@ -375,7 +380,188 @@ static void strange_caches_are_refused(void **state)
     assert_int_equal(pattern_init(&p, &r.cache.geometry, r.memory, 1, &why), -1);
     r.cache.tensors[2].stride.token -= 1;
     r.cache.geometry.elem_bytes = 8;
+    for (uint32_t i = 0; i < 3; i++)
+        r.cache.tensors[i].stride.channel = 8;
     assert_int_equal(pattern_init(&p, &r.cache.geometry, r.memory, 1, &why), -1);
+    rig_fini(&r);
+}
+
+/* ---- groups, splits, parts of a request ------------------------------------------------------------------------- */
+
+/* Full attention, windows and Mamba layers in one model, of sizes that no two are alike. */
+static const struct model mixed = {.name = "mixed",
+                                   .layers = 4,
+                                   .heads = 4,
+                                   .head_size = 5,
+                                   .planes = 2,
+                                   .pattern = "wM*-",
+                                   .window_tokens = 9,
+                                   .mamba = {.heads = 6, .head_size = 3, .groups = 2, .state_size = 7, .positions = 3}};
+
+static const baton_table_t group_tables[] = {{(const uint32_t[]){6, 1, 7, 0, 2, 4, 3}, 7, 0},
+                                             {(const uint32_t[]){2, 5, 0}, 3, 20},
+                                             {(const uint32_t[]){1}, 1, 0}};
+
+static void mixed_init(struct rig *r, uint32_t held)
+{
+    struct why why;
+    const struct model_cut cut = {.model = &mixed,
+                                  .dtype = model_dtype_find("bf16"),
+                                  .layers = 4,
+                                  .block_tokens = 5,
+                                  .layout = BATON_LAYOUT_NHD,
+                                  .group_blocks = {0, 6, 2}};
+    const struct model_seat seat = {2, 1, 1, 0};
+    assert_int_equal(model_cache_init(&r->cache, &cut, &seat, 8, &why), 0);
+    r->memory = malloc(r->cache.geometry.bytes);
+    assert_non_null(r->memory);
+    memset(r->memory, PATTERN_POISON_CONSUMER, r->cache.geometry.bytes);
+    assert_int_equal(pattern_init(&r->pattern, &r->cache.geometry, r->memory, 99, &why), 0);
+    r->table = (struct pattern_table){.request = REQUEST, .num_tokens = TOKENS, .held = held};
+    memcpy(r->table.group, group_tables, sizeof group_tables);
+}
+
+/* The token of the request that token `t` of block `b` of the tensor is, or -1: of none, or of none that is wanted. */
+static int64_t token_of(const struct rig *r, const struct model_extent *x, const baton_tensor_t *tensor, uint32_t b,
+                        uint32_t t)
+{
+    const baton_table_t *table = &r->table.group[tensor->group];
+    for (uint32_t i = 0; i < table->num_blocks; i++) {
+        if (table->blocks[i] != b)
+            continue;
+        const int64_t token = (int64_t)table->first_token + i * x->group.block_tokens + t;
+        if (x->group.kind == BATON_KIND_STATE)
+            return r->table.held < TOKENS ? 0 : -1;
+        const bool seen = x->group.kind == BATON_KIND_FULL || token >= TOKENS - 9;
+        return token >= r->table.held && token < TOKENS && seen ? token : -1;
+    }
+    return -1;
+}
+
+/* Calls `look` for each element that the rank's cache has, with the token that it is, or -1. */
+static void for_cache(struct rig *r, void (*look)(struct rig *r, unsigned char *at, const struct pattern_place *place,
+                                                  uint32_t elem_bytes, bool wanted))
+{
+    const baton_geometry_t *g = &r->cache.geometry;
+    for (uint32_t i = 0; i < g->num_tensors; i++) {
+        const baton_tensor_t *tensor = &g->tensors[i];
+        const struct model_extent x = model_extent(g, tensor);
+        const baton_strides_t *s = &tensor->stride;
+        for (uint32_t b = 0; b < x.group.num_blocks; b++)
+            for (uint32_t p = 0; p < x.planes; p++)
+                for (uint32_t h = 0; h < x.split.head_count; h++)
+                    for (uint32_t t = 0; t < x.group.block_tokens; t++)
+                        for (uint32_t c = 0; c < x.head_size; c++) {
+                            const int64_t token = token_of(r, &x, tensor, b, t);
+                            const struct pattern_place place = {.layer = tensor->layer,
+                                                                .plane = p,
+                                                                .head = x.split.head_first + h,
+                                                                .token = token >= 0 ? (uint32_t)token : 0,
+                                                                .channel = c,
+                                                                .part = pattern_part(tensor->name)};
+                            look(r,
+                                 r->memory + tensor->offset + b * s->block + p * s->plane + h * s->head + t * s->token +
+                                     c * s->channel,
+                                 &place, x.elem_bytes, token >= 0);
+                        }
+    }
+}
+
+static uint64_t wanted_bytes;
+
+static void write_wanted(struct rig *r, unsigned char *at, const struct pattern_place *place, uint32_t elem_bytes,
+                         bool wanted)
+{
+    const uint32_t value = pattern_value(&r->pattern, REQUEST, place);
+    if (wanted)
+        memcpy(at, &value, elem_bytes);
+    wanted_bytes += wanted ? elem_bytes : 0;
+}
+
+static struct pattern_result check(const struct rig *r)
+{
+    struct pattern_result result = {0};
+    pattern_verify(&r->pattern, &r->table, &result);
+    pattern_verify_rest(&r->pattern, &r->table, PATTERN_POISON_CONSUMER, &result);
+    return result;
+}
+
+/* What the plain loops write is what is checked for, no more and no less: whatever part is held. */
+static void groups_hold_what_is_wanted(void **state)
+{
+    (void)state;
+    static const uint32_t helds[] = {0, 1, 5, 24, 26, TOKENS - 1, TOKENS};
+    for (size_t i = 0; i < sizeof helds / sizeof helds[0]; i++) {
+        struct rig r;
+        mixed_init(&r, helds[i]);
+        wanted_bytes = 0;
+        assert_int_equal(check(&r).mismatches > 0, helds[i] < TOKENS);
+        for_cache(&r, write_wanted);
+        assert_int_equal(check(&r).mismatches, 0);
+        assert_int_equal(wanted_bytes, model_wanted_bytes(&r.cache.geometry, helds[i], TOKENS));
+        rig_fini(&r);
+    }
+}
+
+static uint64_t flips_found, flips_passed;
+
+/* Each element of the cache wrong, one at a time: found, but for blocks that are none of the request's. */
+static void flip_one(struct rig *r, unsigned char *at, const struct pattern_place *place, uint32_t elem_bytes,
+                     bool wanted)
+{
+    (void)elem_bytes;
+    *at ^= 1;
+    const struct pattern_result result = check(r);
+    *at ^= 1;
+    if (wanted) {
+        assert_int_equal(result.mismatches, 1);
+        assert_int_equal(result.first.place.part, place->part);
+        assert_place(&result.first.place, place);
+    }
+    flips_found += result.mismatches;
+    flips_passed += result.mismatches == 0;
+}
+
+static void every_element_of_groups_is_checked(void **state)
+{
+    (void)state;
+    struct rig r;
+    mixed_init(&r, 26);
+    for_cache(&r, write_wanted);
+    flips_found = flips_passed = 0;
+    for_cache(&r, flip_one);
+    /* Of 8 blocks of full attention 7 are the request's, of 6 of the window 3, of 2 states 1. */
+    const uint64_t block = 5 * 2 * 2 * 5, state_elements = 3 * (3 * 3 + 2 * 7) + 3 * 3 * 7;
+    assert_int_equal(flips_found, 7 * block + 3 * block + state_elements);
+    assert_int_equal(flips_passed, 1 * block + 3 * block + state_elements);
+    rig_fini(&r);
+}
+
+static void parts_of_a_layer_differ(void **state)
+{
+    (void)state;
+    assert_int_equal(pattern_part("layer.7"), 0);
+    static const char *const names[] = {"layer.7.x", "layer.7.B", "layer.7.C", "layer.7.ssm", "layer.7"};
+    for (size_t i = 0; i < 5; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(pattern_part(names[i]), pattern_part(names[k]));
+    assert_int_equal(pattern_part("layer.7.x"), pattern_part("layer.12.x"));
+}
+
+/* The producer's window begins within a block, whose earlier tokens it has too. */
+static void groups_are_filled_from_their_first_block(void **state)
+{
+    (void)state;
+    struct rig r;
+    mixed_init(&r, 0);
+    pattern_fill(&r.pattern, &r.table);
+    struct pattern_result result = {0}, rest = {0};
+    pattern_verify(&r.pattern, &r.table, &result);
+    assert_int_equal(result.mismatches, 0);
+    pattern_verify_rest(&r.pattern, &r.table, PATTERN_POISON_CONSUMER, &rest);
+    assert_int_equal(rest.mismatches, 4 * 2 * 2 * 5); /* tokens 20 to 23 of the window's layer */
+    pattern_poison(&r.pattern, &r.table, 0, PATTERN_POISON_CONSUMER);
+    assert_int_equal(foreign_bytes(&r), 0);
     rig_fini(&r);
 }
 
@@ -394,6 +580,10 @@ int main(void)
         cmocka_unit_test(touched_poison_is_found),
         cmocka_unit_test(uniform_rows_are_no_poison),
         cmocka_unit_test(strange_caches_are_refused),
+        cmocka_unit_test(groups_hold_what_is_wanted),
+        cmocka_unit_test(every_element_of_groups_is_checked),
+        cmocka_unit_test(parts_of_a_layer_differ),
+        cmocka_unit_test(groups_are_filled_from_their_first_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

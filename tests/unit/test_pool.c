@@ -124,12 +124,24 @@ static struct trace_request requests[] = {{.tokens = 160}, {.tokens = 16}, {.tok
                                           {.tokens = 1},   {.tokens = 32}, {.tokens = 160}, {.tokens = 48}};
 static const struct trace trace = {.count = 8, .requests = requests};
 
+#define FULL                                                                                                           \
+    {                                                                                                                  \
+        BATON_KIND_FULL, 16, 1, 0                                                                                      \
+    }
+#define SHARE(trace_, engine_, engines_)                                                                               \
+    {                                                                                                                  \
+        trace_, engine_, engines_, 1,                                                                                  \
+        {                                                                                                              \
+            FULL                                                                                                       \
+        }                                                                                                              \
+    }
+
 static void largest_request_of_a_share(void **state)
 {
     (void)state;
-    const struct share even = {&trace, 0, 2, 16}, odd = {&trace, 1, 2, 16}, none = {&trace, 9, 10, 16};
+    const struct share even = SHARE(&trace, 0, 2), odd = SHARE(&trace, 1, 2), none = SHARE(&trace, 9, 10);
     assert_int_equal(share_largest(&even), 2);
-    assert_int_equal(share_blocks(&even, 2), 11);
+    assert_int_equal(share_blocks(&even, 2, 0), 11);
     assert_int_equal(share_largest(&odd), 3);
     assert_int_equal(share_largest(&none), trace.count);
 }
@@ -138,7 +150,8 @@ static uint32_t pool_of(const struct share *s, uint32_t inflight, uint32_t spare
 {
     struct why why;
     uint32_t blocks;
-    assert_int_equal(share_pool(s, 1000, 0, inflight, spare, &blocks, &why), 0);
+    const uint64_t block_bytes = 1000;
+    assert_int_equal(share_pool(s, &block_bytes, 0, inflight, spare, &blocks, &why), 0);
     return blocks;
 }
 
@@ -149,7 +162,7 @@ static void usual_pools(void **state)
     for (int i = 0; i < 400; i++)
         many[i] = (struct trace_request){.tokens = 160};
     const struct trace long_trace = {.count = 400, .requests = many};
-    const struct share few = {&trace, 0, 2, 16}, all = {&long_trace, 0, 1, 16}, none = {&trace, 9, 10, 16};
+    const struct share few = SHARE(&trace, 0, 2), all = SHARE(&long_trace, 0, 1), none = SHARE(&trace, 9, 10);
     assert_int_equal(pool_of(&few, 8, 0), 11); /* a quarter of its 32 blocks holds no request of 11 */
     assert_int_equal(pool_of(&few, 8, 1), 12);
     assert_int_equal(pool_of(&all, 8, 0), 80);      /* what is outstanding at one time */
@@ -162,13 +175,58 @@ static void given_pools(void **state)
     (void)state;
     struct why why;
     uint32_t blocks = 77;
-    const struct share s = {&trace, 0, 2, 16};
-    assert_int_equal(share_pool(&s, 1000, 11999, 8, 0, &blocks, &why), 0);
+    const uint64_t block_bytes = 1000;
+    const struct share s = SHARE(&trace, 0, 2);
+    assert_int_equal(share_pool(&s, &block_bytes, 11999, 8, 0, &blocks, &why), 0);
     assert_int_equal(blocks, 11);
-    assert_int_equal(share_pool(&s, 1000, 11999, 8, 1, &blocks, &why), -1);
-    assert_int_equal(share_pool(&s, 1000, 10999, 8, 0, &blocks, &why), -1);
+    assert_int_equal(share_pool(&s, &block_bytes, 11999, 8, 1, &blocks, &why), -1);
+    assert_int_equal(share_pool(&s, &block_bytes, 10999, 8, 0, &blocks, &why), -1);
     assert_non_null(strstr(why.text, "request 2 (161 tokens) needs 11 blocks, 11000 bytes; it gives 10"));
     assert_int_equal(blocks, 11);
+}
+
+/* Full attention, a window of 40 tokens, and a state. */
+static const struct share hybrid = {
+    &trace, 0, 2, 3, {FULL, {BATON_KIND_WINDOW, 16, 1, 40}, {BATON_KIND_STATE, 1, 1, 0}}};
+
+static void pools_of_groups(void **state)
+{
+    (void)state;
+    struct why why;
+    const uint64_t block_bytes[] = {1000, 2000, 50000};
+    uint32_t blocks[3];
+    /* Request 2 needs 11, 4 and 1 blocks. */
+    assert_int_equal(share_blocks(&hybrid, 2, 1), 4);
+    assert_int_equal(share_blocks(&hybrid, 2, 2), 1);
+    assert_int_equal(share_pool(&hybrid, block_bytes, 0, 8, 0, blocks, &why), 0);
+    assert_int_equal(blocks[0], 11);
+    assert_int_equal(blocks[1], 4);
+    assert_int_equal(blocks[2], 1);
+    assert_int_equal(share_pool(&hybrid, block_bytes, 2 * 69000, 8, 0, blocks, &why), 0);
+    assert_int_equal(blocks[0], 22);
+    assert_int_equal(blocks[1], 8);
+    assert_int_equal(blocks[2], 2);
+    assert_int_equal(share_pool(&hybrid, block_bytes, 69000, 8, 0, blocks, &why), 0);
+    assert_int_equal(share_pool(&hybrid, block_bytes, 68999, 8, 0, blocks, &why), -1);
+    assert_non_null(strstr(why.text, "request 2 (161 tokens) needs 16 blocks, 69000 bytes; it gives 15"));
+    /* A rank without tensors of a group has blocks of it all the same, which cost nothing. */
+    const uint64_t none[] = {0, 2000, 0};
+    assert_int_equal(share_pool(&hybrid, none, 0, 8, 1, blocks, &why), 0);
+    assert_int_equal(blocks[0], 12);
+    assert_int_equal(share_pool(&hybrid, none, 8000, 8, 0, blocks, &why), 0);
+    assert_int_equal(blocks[0], 11);
+}
+
+/* The longest request need not have the most blocks. */
+static void a_window_may_begin_anywhere(void **state)
+{
+    (void)state;
+    struct trace_request two[] = {{.tokens = 57}, {.tokens = 55}};
+    const struct trace short_trace = {.count = 2, .requests = two};
+    const struct share s = {&short_trace, 0, 1, 1, {{BATON_KIND_WINDOW, 16, 1, 40}}};
+    assert_int_equal(share_blocks(&s, 0, 0), 3);
+    assert_int_equal(share_blocks(&s, 1, 0), 4);
+    assert_int_equal(pool_of(&s, 8, 0), 4);
 }
 
 int main(void)
@@ -182,6 +240,8 @@ int main(void)
         cmocka_unit_test(largest_request_of_a_share),
         cmocka_unit_test(usual_pools),
         cmocka_unit_test(given_pools),
+        cmocka_unit_test(pools_of_groups),
+        cmocka_unit_test(a_window_may_begin_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
