@@ -4,8 +4,8 @@
  * overwritten; they need 16, 32 or 64 aligned bytes at the destination, so the bytes before and behind are copied
  * plainly.
  *
- * Scattered runs defeat the hardware's own prefetching, each at its beginning, and short ones altogether. So what lies
- * LEAD_BYTES ahead of the copy is asked for: all of a short run, the beginning of a long one, which the hardware then
+ * Scattered runs defeat the hardware's own prefetching, each at its beginning, and short ones altogether. So as much is
+ * asked for ahead of the copy as LEAD_BYTES: all of a short run, the beginning of a long one, which the hardware then
  * follows better than instructions do.
  */
 #include "copy/copy.h"
@@ -20,8 +20,8 @@
 
 /*
  * Measured on Zen 4 with 4 KiB pages, scattered blocks, one thread, GB/s: runs of 256 and 512 bytes by memcpy and two
- * runs of lead 7 and 4, by streaming stores and this lead 12 and 9; runs of 4 KiB prefetched whole 6.5, by their
- * beginnings 9.5; of 32 KiB 11 and 13. A lead of 32 KiB, or one into L1, costs short runs a third.
+ * runs of lead 7 and 4, by streaming stores and this lead 11 and 8; runs of 4 KiB prefetched whole 6.5, so 9; of 32 KiB
+ * 11 and 12. Short runs lose a third where the lead is 32 KiB, or goes into L1.
  */
 #define LEAD_BYTES 8192
 #define LONG_BYTES 2048 /* from here on the hardware follows, */
@@ -32,10 +32,15 @@
 
 #define RUNS_AT_HAND 128 /* of a slice: half of them are copied, then the other half moves up */
 
-/* Into L2. */
-static void prefetch(const char *at, uint64_t bytes)
+/* The bytes of a run that are prefetched. */
+static uint64_t ahead_of(const struct plan_run *run)
 {
-    uint64_t n = bytes < LONG_BYTES ? bytes : BEGIN_BYTES;
+    return run->bytes < LONG_BYTES ? run->bytes : BEGIN_BYTES;
+}
+
+/* Into L2. */
+static void prefetch(const char *at, uint64_t n)
+{
     for (uint64_t i = 0; i < n; i += LINE)
         __builtin_prefetch(at + i, 0, 2);
 }
@@ -164,7 +169,7 @@ struct walk {
     const char *const *src_bases;
     char *const *dst_bases;
     uint32_t asked; /* runs prefetched, from the first at hand */
-    uint64_t lead;  /* bytes of those that are not copied yet */
+    uint64_t lead;  /* bytes prefetched of those that are not copied yet */
 };
 
 /* Copies runs[0 .. n) of `at_hand`, and prefetches beyond them. */
@@ -173,13 +178,13 @@ static void walk_runs(struct walk *w, const struct plan_run *runs, uint32_t n, u
     for (uint32_t i = 0; i < n; i++) {
         const struct plan_run *r = &runs[i];
         if (w->asked > i)
-            w->lead -= r->bytes;
+            w->lead -= ahead_of(r);
         else
             w->asked = i + 1; /* too late for this one */
         for (; w->lead < LEAD_BYTES && w->asked < at_hand; w->asked++) {
             const struct plan_run *next = &runs[w->asked];
-            prefetch(w->src_bases[next->src_region] + next->src, next->bytes);
-            w->lead += next->bytes;
+            prefetch(w->src_bases[next->src_region] + next->src, ahead_of(next));
+            w->lead += ahead_of(next);
         }
         copy_one(w->body, w->least, w->dst_bases[r->dst_region] + r->dst, w->src_bases[r->src_region] + r->src,
                  r->bytes);
