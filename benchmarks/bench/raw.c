@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "bench/fail.h"
+#include "bench/walk.h"
 
 #define STALL_NS (UINT64_C(5000) * CLOCK_NS_PER_MS)
 
@@ -69,12 +70,13 @@ uint64_t raw_move(struct raw *r, bool put, bool (*next)(void *arg, struct raw_pi
     return end - begin;
 }
 
-double raw_get_ns(struct raw *r, int peer, char *to, uint64_t span, int bytes)
+double raw_get_ns(struct raw *r, int peer, char *to, uint64_t span, int bytes, uint64_t *random)
 {
     uint64_t begin = clock_now_ns();
-    for (uint64_t i = 0; i < RAW_OUTSTANDING; i++)
-        MPI_Get(to + i * (uint64_t)bytes, bytes, MPI_BYTE, peer,
-                (MPI_Aint)((span - (uint64_t)bytes) / RAW_OUTSTANDING * i), bytes, MPI_BYTE, r->win);
+    for (uint64_t i = 0; i < RAW_OUTSTANDING; i++) {
+        MPI_Aint from = (MPI_Aint)(walk_random(random) % (span - (uint64_t)bytes));
+        MPI_Get(to + i * (uint64_t)bytes, bytes, MPI_BYTE, peer, from, bytes, MPI_BYTE, r->win);
+    }
     MPI_Win_flush(peer, r->win);
     return (double)(clock_now_ns() - begin) / RAW_OUTSTANDING;
 }

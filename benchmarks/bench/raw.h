@@ -42,10 +42,10 @@ void raw_close(struct raw *r);
 uint64_t raw_move(struct raw *r, bool put, bool (*next)(void *arg, struct raw_piece *out), void *arg);
 
 /**
- * 64 gets of `bytes` each, scattered over the first `span` bytes of the peer's pool into `to`, and one flush: the
+ * 64 gets of `bytes` each, at random in the first `span` bytes of the peer's pool, into `to`, and one flush: the
  * nanoseconds of one.
  */
-double raw_get_ns(struct raw *r, int peer, char *to, uint64_t span, int bytes);
+double raw_get_ns(struct raw *r, int peer, char *to, uint64_t span, int bytes, uint64_t *random);
 
 /** The window's name as MPI has it, which tells its component. */
 void raw_name(const struct raw *r, char name[MPI_MAX_OBJECT_NAME]);

@@ -75,7 +75,7 @@ void scene_verify(struct scenes *all, unsigned index);
 /** The same blocks' bytes as scene_pull would move by raw MPI, one MPI_Rget a run. Nanoseconds; 0: it stalled. */
 uint64_t scene_raw(struct scenes *all, unsigned index, struct raw *raw);
 
-/** What a get costs beside its bytes, in bytes: by 64 small and 64 larger ones, both times in nanoseconds a get. */
+/** What a get costs beside its bytes, in bytes: by 64 bytes and 16 KiB, both in nanoseconds a get. */
 double scene_get_bytes(struct scenes *all, unsigned index, struct raw *raw, double *small_ns, double *large_ns);
 
 /** The bytes of a run: of the longest. */
