@@ -20,8 +20,8 @@
 #include "plan/plan.h"
 
 /*
- * Measured by `baton-bench shapes` on one host (its line "a get costs as much as"): 8 to 9 KiB over UCX shared memory,
- * 12 KiB over TCP, 13 to 18 KiB by osc/rdma. Half of the least: what is read beside the runs is taken from others.
+ * Measured by `baton-bench shapes` on one host (its line "a get costs as much as"): 3 to 9 KiB over UCX shared memory,
+ * 12 KiB over TCP, 13 to 18 KiB by osc/rdma. Towards the least: what is read beside the runs is taken from others.
  */
 #define SIEVE_GET_BYTES 4096u
 
