@@ -40,5 +40,6 @@ void pull_run(struct bench *b);
 void submit_run(struct bench *b);
 void memory_run(struct bench *b);
 void handshake_run(struct bench *b);
+void shapes_run(struct bench *b);
 
 #endif

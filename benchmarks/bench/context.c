@@ -8,19 +8,19 @@
 #include "base/clock.h"
 #include "bench/fail.h"
 
-void context_open(struct bench *b, struct context *c, const baton_geometry_t *geometry)
+void context_open(struct bench *b, struct context *c, const baton_open_params_t *self, const baton_geometry_t *geometry)
 {
     *c = (struct context){0};
     if (b->options.pin && pin_to_reactor(&b->pin) != 0)
         fail("cannot move to the reactor's CPU");
-    fail_on(baton_open(MPI_COMM_WORLD, &b->roster.ranks[b->roster.rank], &c->baton), "baton_open");
+    fail_on(baton_open(MPI_COMM_WORLD, self, &c->baton), "baton_open");
     if (geometry)
         fail_on(baton_cache_create(c->baton, geometry, BATON_MEMORY_HOST, &c->cache), "baton_cache_create");
     fail_on(baton_start(c->baton), "baton_start");
     if (b->options.pin && pin_to_caller(&b->pin) != 0)
         fail("cannot move to the caller's CPU");
     c->pool = c->cache ? baton_cache_base(c->cache) : NULL;
-    if (b->options.busy && busy_start(&b->busy, &b->pin) != 0)
+    if (b->options.busy && !b->busy.running && busy_start(&b->busy, &b->pin) != 0)
         fail("cannot start the computing thread");
 }
 

@@ -14,10 +14,11 @@ struct context {
 };
 
 /**
- * Opens and starts a context over all ranks, and starts the computing thread where asked for. `geometry` may be NULL.
- * Collective; fails where Baton does.
+ * Opens and starts a context over all ranks, this one as `self`, and starts the computing thread where asked for.
+ * `geometry` may be NULL. Collective; fails where Baton does.
  */
-void context_open(struct bench *b, struct context *c, const baton_geometry_t *geometry);
+void context_open(struct bench *b, struct context *c, const baton_open_params_t *self,
+                  const baton_geometry_t *geometry);
 
 /** Stops the computing thread and closes. Collective. A peer that was lost is noted in the bench. */
 void context_close(struct bench *b, struct context *c);

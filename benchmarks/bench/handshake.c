@@ -315,7 +315,7 @@ void handshake_run(struct bench *b)
                 " handshake: nothing known yet, second: everything known; deadline %" PRIu64 " ms; stopped engine: %s",
                 BLOCKS, b->options.want_ms, b->options.stop_engine ? b->options.stop_engine : "none");
     describe_cache(&run);
-    context_open(b, &run.context, &run.geometry);
+    context_open(b, &run.context, &b->roster.ranks[b->roster.rank], &run.geometry);
     conditions_note_baton(b, run.context.baton);
     if (engine == b->decode)
         run_decode(&run);

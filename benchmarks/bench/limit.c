@@ -44,7 +44,7 @@ void limit_open(struct limit *l, struct stage *s)
     MPI_Bcast(&path, 1, MPI_INT, b->consumer, b->roster.comm);
     l->path = (baton_path_t)path;
     if (l->path == BATON_PATH_RMA)
-        raw_open(&l->raw, s);
+        raw_open(&l->raw, b->roster.comm, s->context.pool, s->context.pool ? s->num_blocks * s->block_bytes : 0);
     s->raw = l->path == BATON_PATH_RMA ? &l->raw : NULL;
     if (l->peer_pool)
         open_shm(l);
@@ -90,7 +90,7 @@ void limit_measure(struct limit *l, uint32_t batch)
         ns = copy(l, way == 0 ? COPY_MEMCPY : COPY_STREAM, batch);
     } else {
         stage_enter_mpi(l->stage);
-        ns = is_push(l) ? stage_raw_write(l->stage, batch) : raw_move(&l->raw, l->stage, batch);
+        ns = is_push(l) ? stage_raw_write(l->stage, batch) : stage_raw_read(l->stage, batch);
         stage_leave_mpi(l->stage);
     }
     if (ns > 0 && samples_add(&l->way[way], ns) != 0)

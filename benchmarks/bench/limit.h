@@ -11,6 +11,7 @@
 
 #include "bench/raw.h"
 #include "bench/samples.h"
+#include "bench/stage.h"
 #include "plan/plan.h"
 
 struct limit {

@@ -78,6 +78,9 @@ static void run(struct bench *b)
     case OP_HANDSHAKE:
         handshake_run(b);
         break;
+    case OP_SHAPES:
+        shapes_run(b);
+        break;
     }
     if (report_close(&b->report) != 0)
         b->status = 1;

@@ -12,8 +12,9 @@
 
 #include "base/settings.h"
 
-static const char *const op_names[] = {"pull", "push", "submit", "memory", "handshake"};
-static const char *const busy_names[] = {"pull+busy", "push+busy", "submit+busy", "memory+busy", "handshake+busy"};
+static const char *const op_names[] = {"pull", "push", "submit", "memory", "handshake", "shapes"};
+static const char *const busy_names[] = {"pull+busy",   "push+busy",      "submit+busy",
+                                         "memory+busy", "handshake+busy", "shapes+busy"};
 
 enum word {
     WORD_BLOCK = 256,
@@ -66,12 +67,16 @@ void options_help(void)
          "  submit      what baton_want costs its caller\n"
          "  memory      private memory of each rank, for caches of several sizes\n"
          "  handshake   time to the first block from each prefill engine, all wanted at once, and to the next\n"
+         "  shapes      caches that are cut or laid out differently, beside ones that are not (up to 9 ranks: prefill "
+         "8x1)\n"
          "\n"
          "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)\n"
          "  --block LIST        bytes of a block, multiples of 32 (pull: 4K,64K,1M; submit: 4K; memory: 512)\n"
          "  --batch LIST        blocks of a transfer (pull: 1,64,1024; submit: 1024; memory: 256)\n"
          "  --blocks LIST       memory: blocks of a cache (1000,100000)\n"
-         "  --pool BYTES        cache a side (the most of 256M, 4 times the L3 cache, twice the largest batch)\n"
+         "  --pool BYTES        cache a side (the most of 256M, 4 times the L3 cache, twice the largest batch; shapes: "
+         "the\n"
+         "                      consumer's, the most of 128M and 4 times the L3 cache)\n"
          "  --iters N           measured transfers a row (by size)\n"
          "  --transfers N       memory: transfers before the measurement (64)\n"
          "  --seconds S         time a row may take, where --iters is not given (3)\n"
@@ -175,6 +180,7 @@ static void preset(struct options *o)
         break;
     case OP_MEMORY:
     case OP_HANDSHAKE:
+    case OP_SHAPES:
         preset_list(&o->block, 1, memory_block);
         preset_list(&o->batch, 1, memory_batch);
         break;
@@ -260,7 +266,7 @@ int options_read(struct options *o, int argc, char **argv)
     if (o->help)
         return 0;
     if (optind == argc)
-        return refuse("no operation given", "pull, push, submit, memory or handshake");
+        return refuse("no operation given", "pull, push, submit, memory, handshake or shapes");
     int rc = read_op(argv[optind], o);
     if (rc != 0)
         return rc;

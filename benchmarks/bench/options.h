@@ -10,7 +10,7 @@
 
 #define OPTIONS_LIST_MAX 32
 
-enum bench_op { OP_PULL, OP_PUSH, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE };
+enum bench_op { OP_PULL, OP_PUSH, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE, OP_SHAPES };
 
 /** Numbers given as "4K,64K,1M". */
 struct number_list {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw: what MPI alone makes of the same blocks. A window of the benchmark's own over the very bytes of the caches, on
- * a communicator of its own, locked for life with lock_all(NOCHECK): one MPI_Rget or MPI_Rput of contiguous bytes a block, up to
- * 64 outstanding, tested by MPI_Testsome, while the target waits inside MPI.
+ * raw: what MPI alone makes of the same bytes. A window of the benchmark's own over the very bytes of the caches, on a
+ * communicator of its own, locked for life with lock_all(NOCHECK): one MPI_Rget or MPI_Rput for each contiguous piece,
+ * up to 64 outstanding, tested by MPI_Testsome, while the target waits inside MPI.
  *
  * Baton exposes the same bytes by windows of its own. That is sound since only one of the two moves bytes at a
  * time.
@@ -11,8 +11,8 @@
 #define BENCH_RAW_H
 
 #include <mpi.h>
-
-#include "bench/stage.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #define RAW_OUTSTANDING 64
 
@@ -23,15 +23,29 @@ struct raw {
     uint64_t stalls; /* reads that a flush had to end, since MPI lost a completion */
 };
 
-/** Collective over all ranks of the bench. */
-void raw_open(struct raw *r, const struct stage *s);
+/** Contiguous bytes of one pool and of another rank's. */
+struct raw_piece {
+    int peer;
+    char *mine;
+    MPI_Aint theirs;
+    int bytes;
+};
+
+/** Collective over `comm`. `pool` may be NULL, and bytes 0. */
+void raw_open(struct raw *r, MPI_Comm comm, char *pool, uint64_t bytes);
 void raw_close(struct raw *r);
 
 /**
- * The blocks drawn last: the consumer reads them, the producer writes them. The nanoseconds until all requests are
- * complete, or 0 where it stalled.
+ * Reads (or with `put`, writes) what next(arg, &piece) names until it returns false. The nanoseconds until all requests
+ * are complete, or 0 where it stalled.
  */
-uint64_t raw_move(struct raw *r, const struct stage *s, uint32_t batch);
+uint64_t raw_move(struct raw *r, bool put, bool (*next)(void *arg, struct raw_piece *out), void *arg);
+
+/**
+ * 64 gets of `bytes` each, at random in the first `span` bytes of the peer's pool, into `to`, and one flush: the
+ * nanoseconds of one.
+ */
+double raw_get_ns(struct raw *r, int peer, char *to, uint64_t span, int bytes, uint64_t *random);
 
 /** The window's name as MPI has it, which tells its component. */
 void raw_name(const struct raw *r, char name[MPI_MAX_OBJECT_NAME]);

@@ -90,7 +90,7 @@ void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t
 {
     *s = (struct stage){.bench = b, .block_bytes = block_bytes, .num_blocks = num_blocks, .max_batch = max_batch};
     describe_blocks(s);
-    context_open(b, &s->context, takes_part(s) ? &s->geometry : NULL);
+    context_open(b, &s->context, &b->roster.ranks[b->roster.rank], takes_part(s) ? &s->geometry : NULL);
     if (takes_part(s))
         make_walks(s);
     if (bench_is_producer(b)) {
@@ -160,6 +160,34 @@ static void measure(const struct stage *s, struct stage_footprint *out)
     out->segment_kib = fabric_pool_offset(baton_inside_fabric(s->context.baton)) / 1024;
 }
 
+/* Which of the drawn blocks raw MPI moves next. */
+struct raw_walk {
+    const struct stage *stage;
+    uint32_t next, batch;
+};
+
+static bool next_block(void *arg, struct raw_piece *out)
+{
+    struct raw_walk *w = arg;
+    const struct stage *s = w->stage;
+    if (w->next == w->batch)
+        return false;
+    bool put = bench_is_producer(s->bench);
+    uint64_t source = s->source_ids[w->next] * s->block_bytes, target = s->target_ids[w->next] * s->block_bytes;
+    w->next++;
+    *out = (struct raw_piece){.peer = put ? s->bench->consumer : s->bench->producer,
+                              .mine = s->context.pool + (put ? source : target),
+                              .theirs = (MPI_Aint)(put ? target : source),
+                              .bytes = (int)s->block_bytes};
+    return true;
+}
+
+static uint64_t raw_move_blocks(struct stage *s, uint32_t batch)
+{
+    struct raw_walk w = {.stage = s, .batch = batch};
+    return raw_move(s->raw, bench_is_producer(s->bench), next_block, &w);
+}
+
 static void obey(struct stage *s)
 {
     enum channel_wait wait = CHANNEL_ASLEEP;
@@ -176,7 +204,7 @@ static void obey(struct stage *s)
         if (c.kind == COMMAND_RAW_WRITE) {
             walk_draw(&s->source, c.place, c.batch, s->source_ids);
             walk_draw(&s->target, c.place, c.batch, s->target_ids);
-            a.ns = raw_move(s->raw, s, c.batch);
+            a.ns = raw_move_blocks(s, c.batch);
         }
         if (c.kind == COMMAND_ENTER_MPI)
             hush_begin();
@@ -303,6 +331,11 @@ void stage_leave_mpi(struct stage *s)
 {
     hush_end();
     command(s, (struct command){.kind = COMMAND_LEAVE_MPI}, NULL);
+}
+
+uint64_t stage_raw_read(struct stage *s, uint32_t batch)
+{
+    return raw_move_blocks(s, batch);
 }
 
 uint64_t stage_raw_write(struct stage *s, uint32_t batch)

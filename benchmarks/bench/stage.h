@@ -17,7 +17,7 @@ struct raw;
 
 struct stage {
     struct bench *bench;
-    struct raw *raw; /* by which the producer writes on command; NULL: none */
+    struct raw *raw; /* by which raw MPI moves blocks; NULL: none */
     struct context context;
     baton_geometry_t geometry;
     baton_tensor_t tensor;
@@ -71,7 +71,11 @@ void stage_verify(struct stage *s, uint32_t batch, bool scribble);
 /** Whether the first word of each block of the last transfer is the right one; reports as stage_verify does. */
 void stage_glance(struct stage *s, uint32_t batch);
 
-/** The producer writes the blocks drawn last by raw MPI. What that took, by its clock; 0: MPI lost a completion. */
+/**
+ * The consumer reads, or the producer writes, the blocks drawn last by raw MPI. What that took, by the clock of who
+ * does it; 0: MPI lost a completion.
+ */
+uint64_t stage_raw_read(struct stage *s, uint32_t batch);
 uint64_t stage_raw_write(struct stage *s, uint32_t batch);
 
 /** While raw MPI is measured: both reactors hold still, the producer waits inside MPI. And as before again. */

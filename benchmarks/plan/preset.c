@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "replay/model.h"
+#include "model/model.h"
 
 const char *preset_models(void)
 {

@@ -68,6 +68,10 @@ enum copy_kernel {
 void copy_runs(enum copy_kernel kernel, const struct plan_run *runs, uint32_t n, const char *const *src_bases,
                char *const *dst_bases);
 
+/** The same for the next `bytes` of a transfer from a cursor on, by COPY_AUTO. */
+void copy_slice(const struct plan_transfer *transfer, struct plan_cursor from, uint64_t bytes,
+                const char *const *src_bases, char *const *dst_bases);
+
 /** The name of the streaming kernel on this CPU: "avx512", "avx2", "sse2" or "none". */
 const char *copy_stream_name(void);
 

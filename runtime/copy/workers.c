@@ -16,7 +16,6 @@
 #include "base/ring.h"
 #include "base/thread.h"
 
-#define RUNS_A_BATCH 64
 #define SPIN_NS (5 * CLOCK_NS_PER_US)
 #define SLEEP_NS (UINT64_C(1000) * CLOCK_NS_PER_MS)
 
@@ -39,17 +38,7 @@ static void run_job(const struct copy_job *job)
         copy_sums(job->transfer, source, source ? job->src_bases : job->dst_bases, job->first, job->count, job->sums);
         return;
     }
-    struct plan_run runs[RUNS_A_BATCH];
-    struct plan_cursor at = job->from;
-    uint64_t left = job->bytes;
-    while (left > 0) {
-        uint32_t n = plan_next(job->transfer, &at, runs, RUNS_A_BATCH, left);
-        if (n == 0)
-            break;
-        copy_runs(COPY_AUTO, runs, n, (const char *const *)job->src_bases, job->dst_bases);
-        for (uint32_t i = 0; i < n; i++)
-            left -= runs[i].bytes;
-    }
+    copy_slice(job->transfer, job->from, job->bytes, (const char *const *)job->src_bases, job->dst_bases);
 }
 
 static struct copy_job *next_job(struct copy_pool *p)
@@ -73,7 +62,7 @@ static void *worker_main(void *arg)
     struct copy_job *job;
     while ((job = next_job(p)) != NULL) {
         run_job(job);
-        /* copy_runs fenced its streaming stores; the push's release publishes all of the job's bytes with it. The ring
+        /* copy_slice fenced its streaming stores; the push's release publishes all of the job's bytes with it. The ring
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, job);
         p->bell(p->arg);

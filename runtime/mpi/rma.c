@@ -49,6 +49,25 @@ static void free_op(struct rma *r, struct rma_op *op)
     r->free_ops = op;
 }
 
+/* They are made as they are needed. NULL: all that may be are in use, or there is no memory for one more. */
+static struct sieve *take_sieve(struct rma *r)
+{
+    struct sieve *s = r->free_sieves;
+    if (s) {
+        r->free_sieves = s->next;
+        return s;
+    }
+    if (r->num_sieves < r->max_sieves && (s = malloc(sizeof *s)))
+        r->sieves[r->num_sieves++] = s;
+    return s;
+}
+
+static void free_sieve(struct rma *r, struct sieve *s)
+{
+    s->next = r->free_sieves;
+    r->free_sieves = s;
+}
+
 static void push_done(struct rma *r, struct rma_op *op)
 {
     op->next = NULL;
@@ -230,7 +249,12 @@ int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
     return error;
 }
 
-/* ---- moving data ------------------------------------------------------------------------------------------------- */
+/* ---- moving runs ------------------------------------------------------------------------------------------------- */
+
+static uint8_t *my_pool(const struct rma *r)
+{
+    return r->windows->segment + r->windows->pool_offset;
+}
 
 static int check_runs(const struct rma *r, const struct port_leg *leg, const struct plan_run *runs, uint32_t n)
 {
@@ -250,27 +274,33 @@ static int check_runs(const struct rma *r, const struct port_leg *leg, const str
     return 0;
 }
 
-/* One run, with a request of its own or (request NULL) without. */
-static int issue_run(const struct rma *r, const struct port_leg *leg, const struct plan_run *run, MPI_Request *request)
+/* Contiguous bytes to be moved by MPI. */
+struct rma_piece {
+    uint8_t *mine;
+    MPI_Aint theirs; /* in the peer's segment */
+    uint64_t bytes;
+};
+
+/* With a request of its own or (request NULL) without. */
+static int issue_piece(const struct rma *r, const struct port_leg *leg, const struct rma_piece *piece,
+                       MPI_Request *request)
 {
-    uint8_t *mine = r->windows->segment + r->windows->pool_offset + (leg->write ? run->src : run->dst);
-    MPI_Aint theirs = (MPI_Aint)(leg->pool_offset + (leg->write ? run->dst : run->src));
     MPI_Win win = r->windows->overlay;
-    int bytes = (int)run->bytes, peer = (int)leg->peer;
+    int bytes = (int)piece->bytes, peer = (int)leg->peer;
     if (leg->write)
-        return request ? MPI_Rput(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win, request)
-                       : MPI_Put(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win);
-    return request ? MPI_Rget(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win, request)
-                   : MPI_Get(mine, bytes, MPI_BYTE, peer, theirs, bytes, MPI_BYTE, win);
+        return request ? MPI_Rput(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win, request)
+                       : MPI_Put(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win);
+    return request ? MPI_Rget(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win, request)
+                   : MPI_Get(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win);
 }
 
 /* All but the last without a request: the quirks table says that the last one's request completes them too. */
-static int issue_runs(struct rma *r, struct rma_op *op, const struct port_leg *leg, const struct plan_run *runs,
-                      uint32_t n)
+static int issue_pieces(struct rma *r, struct rma_op *op, const struct port_leg *leg, const struct rma_piece *pieces,
+                        uint32_t n)
 {
     MPI_Request request;
     for (uint32_t i = 0; i < n; i++) {
-        int rc = issue_run(r, leg, &runs[i], i + 1 < n ? NULL : &request);
+        int rc = issue_piece(r, leg, &pieces[i], i + 1 < n ? NULL : &request);
         if (rc != MPI_SUCCESS) {
             struct rma_peer *p = r->peers[op->peer];
             p->has_stray = i > 0; /* those before may still be under way, and no request will tell */
@@ -278,38 +308,114 @@ static int issue_runs(struct rma *r, struct rma_op *op, const struct port_leg *l
             return poison(r, op->peer, leg->write ? "a put" : "a get", rc);
         }
     }
+    op->runs = n;
     count_operations(r, r->peers[op->peer], n + 1);
     activate(r, op, request);
     return 0;
 }
 
-/* One request's worth of a leg. The bytes taken; the cursor moves only where they were. */
-static int64_t move_batch(struct rma *r, const struct port_leg *leg, uint64_t budget)
+/* Each run by itself, to where it belongs. The bytes taken; *cursor moves behind them. */
+static int64_t move_runs(struct rma *r, const struct port_leg *leg, struct plan_cursor *cursor, uint64_t budget)
 {
     struct plan_run runs[QUIRKS_RUNS_MAX];
-    struct plan_cursor cursor = *leg->cursor;
-    uint64_t most = r->world->settings.rma_run_bytes;
-    int error = admit(r, leg->peer, true);
-    if (error)
-        return error;
+    struct rma_piece pieces[QUIRKS_RUNS_MAX];
     uint32_t together = leg->write ? r->quirks->puts_per_request : r->quirks->gets_per_request;
-    uint32_t n = plan_next(leg->transfer, &cursor, runs, together, budget < most ? budget : most);
-    if (n == 0)
-        return 0;
-    error = check_runs(r, leg, runs, n);
-    if (error)
+    uint32_t n = plan_next(leg->transfer, cursor, runs, together, budget);
+    int error = check_runs(r, leg, runs, n);
+    if (n == 0 || error)
         return error;
     struct rma_op *op = take_op(r, RMA_DATA, leg->peer, leg->tag);
-    op->runs = n;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        pieces[i] =
+            (struct rma_piece){.mine = my_pool(r) + (leg->write ? runs[i].src : runs[i].dst),
+                               .theirs = (MPI_Aint)(leg->pool_offset + (leg->write ? runs[i].dst : runs[i].src)),
+                               .bytes = runs[i].bytes};
         op->bytes += runs[i].bytes;
-    error = issue_runs(r, op, leg, runs, n);
+    }
+    error = issue_pieces(r, op, leg, pieces, n);
     if (error) {
         free_op(r, op);
         return error;
     }
-    *leg->cursor = cursor;
     return (int64_t)op->bytes;
+}
+
+/* Takes the next runs as far as they fit. *cursor moves behind them. 0, or what is wrong with one. */
+static int fill_sieve(const struct rma *r, const struct port_leg *leg, struct sieve *s, struct plan_cursor *cursor,
+                      uint64_t budget)
+{
+    struct plan_run runs[QUIRKS_RUNS_MAX];
+    uint32_t n, taken;
+    do {
+        struct plan_cursor before = *cursor;
+        uint64_t left = budget - s->wanted;
+        n = plan_next(leg->transfer, cursor, runs, QUIRKS_RUNS_MAX, left);
+        int error = check_runs(r, leg, runs, n);
+        if (error)
+            return error;
+        for (taken = 0; taken < n && sieve_put(s, &runs[taken]);)
+            taken++;
+        if (taken < n) { /* again, as far as they were taken */
+            *cursor = before;
+            plan_next(leg->transfer, cursor, runs, taken, left);
+        }
+    } while (taken == n && n > 0);
+    return 0;
+}
+
+/*
+ * The next runs by spans, where that is cheaper. The bytes taken; *cursor moves behind them. 0: no sieve, or not
+ * cheaper, and nothing was done.
+ */
+static int64_t move_spans(struct rma *r, const struct port_leg *leg, struct plan_cursor *cursor, uint64_t budget)
+{
+    struct rma_piece pieces[QUIRKS_RUNS_MAX];
+    struct sieve *s = take_sieve(r);
+    if (!s)
+        return 0;
+    sieve_begin(s, r->quirks->gets_per_request, r->world->settings.rma_run_bytes);
+    int error = fill_sieve(r, leg, s, cursor, budget);
+    if (error || !sieve_is_cheaper(s)) {
+        free_sieve(r, s);
+        return error;
+    }
+    sieve_set(s);
+    for (uint32_t i = 0; i < s->num_spans; i++)
+        pieces[i] = (struct rma_piece){.mine = s->bytes + s->span[i].at,
+                                       .theirs = (MPI_Aint)(leg->pool_offset + s->span[i].src),
+                                       .bytes = s->span[i].end - s->span[i].src};
+    struct rma_op *op = take_op(r, RMA_DATA, leg->peer, leg->tag);
+    op->bytes = s->wanted;
+    op->sieve = s;
+    error = issue_pieces(r, op, leg, pieces, s->num_spans);
+    if (error) { /* the sieve is never used again: a stray get may write into it */
+        free_op(r, op);
+        return error;
+    }
+    return (int64_t)op->bytes;
+}
+
+/* ---- moving a leg ------------------------------------------------------------------------------------------------ */
+
+/* One request's worth of a leg. The bytes taken; the cursor moves only where they were. */
+static int64_t move_batch(struct rma *r, const struct port_leg *leg, uint64_t budget)
+{
+    struct plan_cursor cursor = *leg->cursor;
+    uint64_t most = r->world->settings.rma_run_bytes;
+    int64_t taken = admit(r, leg->peer, true);
+    if (taken < 0)
+        return taken;
+    if (budget > most)
+        budget = most;
+    if (!leg->write)
+        taken = move_spans(r, leg, &cursor, budget);
+    if (taken == 0) {
+        cursor = *leg->cursor;
+        taken = move_runs(r, leg, &cursor, budget);
+    }
+    if (taken > 0)
+        *leg->cursor = cursor;
+    return taken;
 }
 
 int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget)
@@ -406,6 +512,11 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         p->is_probed = false;
         free_op(r, op);
         return;
+    }
+    if (op->sieve && !op->error) {
+        if (!op->is_forgotten) /* else nothing may come into its blocks any more */
+            sieve_empty(op->sieve, my_pool(r));
+        free_sieve(r, op->sieve);
     }
     op->ends_tag = op->is_forgotten && is_last(r, op);
     push_done(r, op);
@@ -652,7 +763,9 @@ int rma_init(struct rma *r, struct world *w, const struct windows *v, const stru
     r->ops = calloc(pool, sizeof *r->ops);
     r->parked = calloc(r->max_parked, sizeof(MPI_Request));
     r->parked_op = calloc(r->max_parked, sizeof(struct rma_op *));
-    if (!r->peers || !r->ops || !r->parked || !r->parked_op)
+    r->max_sieves = (uint32_t)(w->settings.rma_sieve_bytes / sizeof(struct sieve));
+    r->sieves = calloc(r->max_sieves + 1, sizeof *r->sieves);
+    if (!r->peers || !r->ops || !r->parked || !r->parked_op || !r->sieves)
         return error_set(BATON_ENOMEM, "no memory for %zu one-sided operations", pool);
     for (size_t i = 0; i < pool; i++)
         free_op(r, &r->ops[i]);
@@ -669,6 +782,9 @@ void rma_fini(struct rma *r)
     }
     for (int i = 0; r->peers && i < r->world->size; i++)
         free(r->peers[i]);
+    for (uint32_t i = 0; i < r->num_sieves; i++)
+        free(r->sieves[i]);
+    free(r->sieves);
     free(r->peers);
     free(r->ops);
     free(r->parked);

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma: one-sided reads from and writes to ranks of other nodes, by MPI_Rget and MPI_Rput on the overlay window. The reactor runs it. Never blocks,
- * but for a flush to a peer that has just answered (see rma_peer.unflushed).
+ * rma: one-sided reads from and writes to ranks of other nodes, by MPI_Rget and MPI_Rput on the overlay window. The
+ * reactor runs it. Never blocks, but for a flush to a peer that has just answered (see rma_peer.unflushed).
  *
  * An operation (op) is one MPI request: a piece of metadata, a word, or a batch of runs of a leg, up to
- * gets_per_request or puts_per_request of them and rma_run_bytes together. It is active (in the tested set, which is small), parked (open
- * for longer than park_ms; one of those is tested a turn), or done (its event waits to be handed out). A peer with
- * parked ones gets a probe now and then: where that completes, what was issued long before it has too, and MPI lost the
- * completion; a flush settles it.
+ * gets_per_request or puts_per_request of them and rma_run_bytes together. It is active (in the tested set, which is
+ * small), parked (open for longer than park_ms; one of those is tested a turn), or done (its event waits to be handed
+ * out). A peer with parked ones gets a probe now and then: where that completes, what was issued long before it has
+ * too, and MPI lost the completion; a flush settles it.
+ *
+ * Short runs that lie close together at the peer are read together, through a sieve, where its cost rule says so. An op
+ * that was given up leaves its blocks alone. A sieve into which something might still be written, since its peer was
+ * poisoned, is never used again.
  *
  * LIMITS. Active operations of data: rma_requests, and rma_peer_requests a peer where parked ones count too, so a
  * silent peer can take no more than its share. Reads of metadata and words have RMA_READS of their own, so that a
  * generation can be read again while data fill their limit. Parked: settings.parked; when that is full, overdue
- * operations stay in the tested set and their peers get no new ones.
+ * operations stay in the tested set and their peers get no new ones. Sieves: rma_sieve_bytes together, by default
+ * more than one for each active operation of data; where silent peers hold them all, runs are read one by one.
  */
 #ifndef BATON_MPI_RMA_H
 #define BATON_MPI_RMA_H
@@ -23,6 +28,7 @@
 
 #include "core/port.h"
 #include "mpi/quirks.h"
+#include "mpi/sieve.h"
 #include "mpi/windows.h"
 #include "mpi/world.h"
 
@@ -46,8 +52,9 @@ struct rma_op {
     bool is_forgotten; /* fabric_park: no event of it comes any more */
     bool ends_tag;     /* the last forgotten one of its tag: PORT_QUIET comes instead */
     uint64_t tag, bytes, runs, issued_ns;
-    uint8_t *landing; /* RMA_CARD: malloc'ed here, freed after its event was handed out */
-    uint64_t word;    /* RMA_WORD: preset to 0, which no generation is */
+    uint8_t *landing;    /* RMA_CARD: malloc'ed here, freed after its event was handed out */
+    uint64_t word;       /* RMA_WORD: preset to 0, which no generation is */
+    struct sieve *sieve; /* RMA_DATA: what it is read through; NULL: runs are read to where they belong */
 };
 
 /** One peer that was read from. */
@@ -82,6 +89,9 @@ struct rma {
     struct rma_op **parked_op;
     uint32_t num_parked, max_parked, next_parked; /* next_parked: the one whose turn it is */
     uint64_t next_look_ns;                        /* when the active ones are looked at for overdue ones */
+
+    struct sieve **sieves, *free_sieves; /* all that were made; those not in use */
+    uint32_t num_sieves, max_sieves;
 
     uint64_t bytes_open; /* of active data */
     uint64_t unflushed;  /* the peers' sum */

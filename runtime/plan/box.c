@@ -151,6 +151,9 @@ static uint32_t choose(const struct candidate *c, uint32_t n, uint32_t layer, ui
     }
     if (ties == 0)
         return NOBODY;
+    for (uint32_t rest = turn / ties; ties > 1 && rest > 0;
+         rest /= ties) /* ranks a multiple apart want the same heads */
+        turn += rest;
     turn %= ties;
     for (uint32_t i = 0; i < n; i++)
         if (c[i].distance == least && holds(&c[i].box, layer, head) && turn-- == 0)

@@ -101,7 +101,8 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
 /**
  * Cuts `me`'s boxes into parts, each served by one of `members` that holds it. Every cell (split, layer, head) is in
  * exactly one part. Where several members hold a cell, the nearest is taken (same NUMA node, package, node, network);
- * ties are spread by `me_index`, the consumer's index in its engine, so that replicas share the load. Parts come in
+ * ties are spread by `me_index`, the consumer's index in its engine (the sum of its digits to the base of the number of
+ * ties: consumers that want the same cell are often a multiple of that apart), so that replicas share the load. Parts come in
  * order of member, and a member may have several. Deterministic: producer and consumer compute the same from the same
  * rows. Writes at most `max` parts; returns their number, BATON_ESOURCE if a cell is held by none (*why names it), or
  * BATON_ENOMEM if there are more than max.

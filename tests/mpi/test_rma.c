@@ -5,6 +5,8 @@
  */
 #include "with_fabric.h"
 
+#include "mpi/sieve.h"
+
 /* ---- rma --------------------------------------------------------------------------------------------------------- */
 
 static void reads_a_piece(void)
@@ -157,7 +159,7 @@ struct cache {
     baton_tensor_t tensors[LAYERS];
 };
 
-static void lay_out(struct cache *c, unsigned layout)
+static void lay_out(struct cache *c, unsigned layout, uint32_t head_first, uint32_t head_count)
 {
     c->geometry = (baton_geometry_t){.model = "m",
                                      .dtype = "bf16",
@@ -167,7 +169,8 @@ static void lay_out(struct cache *c, unsigned layout)
                                      .head_size = 32,
                                      .num_blocks = BLOCKS,
                                      .heads_total = 4,
-                                     .head_count = 4,
+                                     .head_first = head_first,
+                                     .head_count = head_count,
                                      .layers_total = LAYERS,
                                      .layer_count = LAYERS};
     CHECK_EQ(baton_geometry_layout(&c->geometry, c->tensors, layout), 0);
@@ -178,8 +181,8 @@ static uint64_t entry(const struct cache *c, uint32_t layer, uint32_t block, uin
                       uint32_t token)
 {
     const baton_tensor_t *t = &c->tensors[layer];
-    return t->offset + (uint64_t)(block * t->stride.block + plane * t->stride.plane + head * t->stride.head +
-                                  token * t->stride.token);
+    return t->offset + (uint64_t)(block * t->stride.block + plane * t->stride.plane +
+                                  (head - c->geometry.head_first) * t->stride.head + token * t->stride.token);
 }
 
 /* Puts into `pool` what the move must: the peer's entries where they were wanted. Walks entry by entry. */
@@ -189,17 +192,18 @@ static void expect(const struct cache *src, const struct cache *dst, uint32_t pe
     for (uint32_t l = 0; l < LAYERS; l++)
         for (uint32_t t = 0; t < tokens; t++)
             for (uint32_t p = 0; p < 2; p++)
-                for (uint32_t h = 0; h < 4; h++)
+                for (uint32_t h = dst->geometry.head_first; h < dst->geometry.head_first + dst->geometry.head_count;
+                     h++)
                     for (uint32_t b = 0; b < 64; b++) {
                         uint32_t i = t / BLOCK_TOKENS, k = t % BLOCK_TOKENS;
                         pool[entry(dst, l, to[i], p, h, k) + b] = byte_at(peer, entry(src, l, from[i], p, h, k) + b);
                     }
 }
 
-/* Moves everything, chunk by chunk, while it answers others. */
-static void move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
+/* Moves everything, chunk by chunk, while it answers others. The number of gets or puts. */
+static uint64_t move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
 {
-    uint64_t taken = 0, moved = 0, deadline = clock_now_ns() + PATIENCE_NS;
+    uint64_t taken = 0, moved = 0, runs = 0, deadline = clock_now_ns() + PATIENCE_NS;
     struct port_event events[EVENTS];
     while (moved < total && clock_now_ns() < deadline) {
         if (!plan_at_end(leg->transfer, leg->cursor)) {
@@ -213,6 +217,7 @@ static void move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
             CHECK_EQ(events[i].error, 0);
             CHECK_EQ(events[i].tag, leg->tag);
             CHECK(events[i].runs > 0);
+            runs += events[i].runs;
             moved += events[i].moved;
         }
     }
@@ -221,6 +226,7 @@ static void move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
     while (fabric_busy(f) > 0 && clock_now_ns() < deadline) /* on a busy machine a late peer was probed */
         CHECK_EQ(fabric_progress(f, events, EVENTS), 0);
     CHECK_EQ(fabric_busy(f), 0);
+    return runs;
 }
 
 /* Until what was put is in place at the peer. Each rank answers others meanwhile. */
@@ -240,47 +246,76 @@ static void settle(struct fabric *f, uint32_t peer, uint64_t tag)
     CHECK_EQ(e.tag, tag);
 }
 
-/* Every rank reads from its far peer, or writes to it: which is its far peer too, so what is expected is the same. */
-static void move_between(struct fabric *f, bool write, unsigned src_layout, unsigned dst_layout)
-{
-    static const uint32_t from[] = {3, 4, 5, 17, 0, 9}, to[] = {11, 12, 13, 2, 3, 19};
-    const uint32_t tokens = 5 * BLOCK_TOKENS + 7;
-    struct plan_box all = {0, LAYERS, 0, 4, 0};
+static const uint32_t from_blocks[] = {3, 4, 5, 17, 0, 9}, to_blocks[] = {11, 12, 13, 2, 3, 19};
+
+/* What one rank moves: everything that its far peer has of some heads. */
+struct leg {
     struct cache src, dst;
-    struct plan *plan = NULL;
+    struct plan *plan;
+    struct plan_transfer *transfer;
+    struct plan_cursor cursor;
+    struct port_leg leg;
+    uint8_t *expected; /* my pool, afterwards */
+};
+
+/*
+ * Every pool is read and written here: what is read lies in its first half, what is written in the other. A far peer's
+ * far peer is this rank, so what is expected is the same in either direction.
+ */
+static void leg_init(struct leg *m, struct fabric *f, bool write, unsigned src_layout, unsigned dst_layout,
+                     uint32_t head_first, uint32_t head_count)
+{
+    const uint32_t tokens = 5 * BLOCK_TOKENS + 7;
+    struct plan_box box = {0, LAYERS, head_first, head_count, 0};
     struct plan_why why;
-    struct plan_transfer *transfer = calloc(1, sizeof *transfer);
-    struct plan_cursor cursor = {0};
-    uint8_t *expected = malloc(POOL_BYTES);
-    lay_out(&src, src_layout);
-    lay_out(&dst, dst_layout);
+    *m = (struct leg){.transfer = calloc(1, sizeof *m->transfer), .expected = malloc(POOL_BYTES)};
+    lay_out(&m->src, src_layout, 0, 4);
+    lay_out(&m->dst, dst_layout, head_first, head_count);
     fill_pool(f);
     fabric_sync(f);
     meet(f);
-    /* Every pool is read and written here: what is read lies in its first half, what is written in the other. */
-    memcpy(expected, pool_of(f), POOL_BYTES);
+    memcpy(m->expected, pool_of(f), POOL_BYTES);
     for (uint32_t l = 0; l < LAYERS; l++)
-        dst.tensors[l].offset += POOL_BYTES / 2;
-    dst.geometry.bytes = POOL_BYTES;
-    expect(&src, &dst, far_peer(f), from, to, tokens, expected);
-    CHECK_EQ(plan_compile(&src.geometry, &dst.geometry, &all, 1, &plan, &why), 0);
-    const struct plan_tables src_tables = {.num = 1, .table = {{from, 6, 0}}},
-                             dst_tables = {.num = 1, .table = {{to, 6, 0}}};
-    CHECK_EQ(plan_transfer_init(transfer, plan, 0, tokens, &src_tables, &dst_tables, &why), 0);
-    struct port_leg leg = {far_peer(f), write, 42, transfer, &cursor, fabric_pool_offset(f), POOL_BYTES};
-    move_all(f, &leg, transfer->bytes);
+        m->dst.tensors[l].offset += POOL_BYTES / 2;
+    m->dst.geometry.bytes = POOL_BYTES;
+    expect(&m->src, &m->dst, far_peer(f), from_blocks, to_blocks, tokens, m->expected);
+    CHECK_EQ(plan_compile(&m->src.geometry, &m->dst.geometry, &box, 1, &m->plan, &why), 0);
+    const struct plan_tables from = {.num = 1, .table = {{from_blocks, 6, 0}}},
+                             to = {.num = 1, .table = {{to_blocks, 6, 0}}};
+    CHECK_EQ(plan_transfer_init(m->transfer, m->plan, 0, tokens, &from, &to, &why), 0);
+    m->leg = (struct port_leg){far_peer(f), write, 42, m->transfer, &m->cursor, fabric_pool_offset(f), POOL_BYTES};
+}
+
+static void leg_free_plan(struct leg *m)
+{
+    free(m->transfer);
+    plan_destroy(m->plan);
+    m->transfer = NULL;
+    m->plan = NULL;
+}
+
+static void leg_fini(struct leg *m)
+{
+    leg_free_plan(m);
+    free(m->expected);
+}
+
+static void move_between(struct fabric *f, bool write, unsigned src_layout, unsigned dst_layout, uint32_t head_first,
+                         uint32_t head_count)
+{
+    struct leg m;
+    leg_init(&m, f, write, src_layout, dst_layout, head_first, head_count);
+    move_all(f, &m.leg, m.transfer->bytes);
     if (write) {
-        settle(f, leg.peer, 42);
+        settle(f, m.leg.peer, 42);
         meet(f); /* a message after it: what the peer wrote here is in place */
         fabric_sync(f);
     } else {
-        CHECK_EQ(fabric_read_word(f, leg.peer, FABRIC_META_OFFSET, 43), 0);
+        CHECK_EQ(fabric_read_word(f, m.leg.peer, FABRIC_META_OFFSET, 43), 0);
         CHECK_EQ(next_event(f).kind, PORT_BOARD);
     }
-    CHECK(memcmp(pool_of(f), expected, POOL_BYTES) == 0);
-    free(expected);
-    free(transfer);
-    plan_destroy(plan);
+    CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
+    leg_fini(&m);
     meet(f);
 }
 
@@ -290,10 +325,12 @@ static void move_all_ways(bool write)
     if (fabric_nodes(f) < 2)
         SKIP("one node");
     else {
-        move_between(f, write, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD);
-        move_between(f, write, BATON_LAYOUT_HND, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK);
-        move_between(f, write, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR,
-                     BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
+        move_between(f, write, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD, 0, 4);
+        move_between(f, write, BATON_LAYOUT_HND, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK, 0, 4);
+        move_between(f, write, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, 0, 4);
+        move_between(f, write, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, BATON_LAYOUT_NHD, 1, 2);
+        move_between(f, write, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR,
+                     0, 4);
     }
     closed(f);
 }
@@ -326,6 +363,115 @@ static void moves_with_one_run_a_request(void)
     settings = before;
 }
 
+/* No sieve, and one for all. */
+static void moves_with_few_sieves(void)
+{
+    struct settings before = settings;
+    settings.rma_sieve_bytes = 0;
+    move_all_ways(false);
+    settings.rma_sieve_bytes = sizeof(struct sieve);
+    move_all_ways(false);
+    settings = before;
+}
+
+/* Fewer requests than runs: that is what sieves are for. */
+static void reads_short_runs_together(void)
+{
+    struct fabric *f = started();
+    struct leg m;
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    leg_init(&m, f, false, BATON_LAYOUT_HND, BATON_LAYOUT_NHD, 0, 4);
+    uint64_t gets = move_all(f, &m.leg, m.transfer->bytes);
+    CHECK(gets * 16 < m.transfer->bytes / 64); /* runs of 64 bytes */
+    CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
+    leg_fini(&m);
+    closed(f);
+}
+
+/* What was read together comes to no block once it was given up, whether or not its bytes are still under way. */
+static void gives_up_in_the_middle(void)
+{
+    struct fabric *f = started();
+    struct leg m;
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    for (int turns = 0; turns < 40; turns++) {
+        leg_init(&m, f, false, BATON_LAYOUT_HND, BATON_LAYOUT_NHD, 0, 4);
+        m.leg.tag = 100 + (uint64_t)turns;
+        struct port_event e;
+        CHECK(fabric_move(f, &m.leg, 8192) > 0);
+        for (int i = 0; i < turns / 4; i++)
+            fabric_progress(f, &e, 1);
+        CHECK(fabric_move(f, &m.leg, 8192) > 0);
+        enum port_park park = fabric_park(f, m.leg.peer, m.leg.tag);
+        CHECK_EQ(park, PORT_PARK_LATER);
+        memcpy(m.expected, pool_of(f), POOL_BYTES);
+        leg_free_plan(&m); /* nobody walks it any more */
+        e = next_event(f);
+        CHECK_EQ(e.kind, PORT_QUIET);
+        CHECK_EQ(e.tag, m.leg.tag);
+        CHECK_EQ(meet(f), 0);
+        CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
+        CHECK_EQ(fabric_park(f, m.leg.peer, m.leg.tag), PORT_PARK_QUIET);
+        leg_fini(&m);
+    }
+    closed(f);
+}
+
+/* The same of a peer that answers nobody, when its requests have gone aside; then it is back, and is read from. */
+static void gives_up_on_a_silent_peer(void)
+{
+    struct settings before = settings;
+    settings.park_ms = 20;
+    struct fabric *f = started();
+    settings = before;
+    struct leg m;
+    struct port_event e = {0};
+    uint32_t silent = fabric_size(f) - 1;
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    leg_init(&m, f, false, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, 0, 4);
+    meet(f);
+    bool reads = m.leg.peer == silent;
+    if (reads)
+        CHECK(fabric_move(f, &m.leg, 8192) > 0);
+    uint64_t end = clock_now_ns() + 200 * CLOCK_NS_PER_MS;
+    while (clock_now_ns() < end) /* the silent one is outside of MPI */
+        if (me() != silent && e.kind == 0)
+            fabric_progress(f, &e, 1);
+    if (reads) {
+        enum port_park park = fabric_park(f, silent, m.leg.tag);
+        memcpy(m.expected, pool_of(f), POOL_BYTES);
+        if (e.kind == 0) {
+            CHECK_EQ(park, PORT_PARK_LATER);
+            CHECK_EQ(next_event(f).kind, PORT_QUIET);
+        } else { /* over this path it did not need to answer */
+            CHECK_EQ(e.kind, PORT_MOVED);
+            CHECK_EQ(park, PORT_PARK_QUIET);
+        }
+    }
+    meet(f);
+    if (reads)
+        CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
+    leg_fini(&m);
+    end = clock_now_ns() + PATIENCE_NS;
+    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* the probe */
+        CHECK_EQ(fabric_progress(f, &e, 1), 0);
+    meet(f);
+    move_between(f, false, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, 0, 4);
+    closed(f);
+}
+
 static void refuses_to_move_outside(void)
 {
     struct fabric *f = started();
@@ -336,7 +482,7 @@ static void refuses_to_move_outside(void)
     struct plan_why why;
     struct plan_cursor cursor = {0};
     struct plan_transfer *transfer = calloc(1, sizeof *transfer);
-    lay_out(&c, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR);
+    lay_out(&c, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR, 0, 4);
     CHECK_EQ(plan_compile(&c.geometry, &c.geometry, &all, 1, &plan, &why), 0);
     const struct plan_tables tables = {.num = 1, .table = {{blocks, 1, 0}}};
     CHECK_EQ(plan_transfer_init(transfer, plan, 0, BLOCK_TOKENS, &tables, &tables, &why), 0);
@@ -370,6 +516,10 @@ int main(int argc, char **argv)
     RUN(writes_every_byte);
     RUN(writes_where_requests_are_local);
     RUN(moves_with_one_run_a_request);
+    RUN(moves_with_few_sieves);
+    RUN(reads_short_runs_together);
+    RUN(gives_up_in_the_middle);
+    RUN(gives_up_on_a_silent_peer);
     RUN(refuses_to_move_outside);
     return harness_end();
 }

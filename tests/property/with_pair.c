@@ -581,7 +581,10 @@ static void check_choice(const struct engine *e, const struct plan_member *me, u
         }
     }
     CHECK(ties > 0, "its source does not hold it");
-    CHECK(place == index % ties, "not its turn");
+    uint32_t turn = 0; /* the sum of the index's digits to the base of the ties */
+    for (uint32_t rest = index; rest > 0; rest /= ties > 1 ? ties : rest + 1)
+        turn += rest % (ties > 1 ? ties : rest + 1);
+    CHECK(place == turn % ties, "not its turn");
 }
 
 static void consume(const struct pair *p, const struct engine *from, struct engine *to, uint32_t index)

@@ -72,6 +72,122 @@ static void test_many_runs(void **state)
     free(dst);
 }
 
+/* ---- slices of a plan -------------------------------------------------------------------------------------------- */
+
+enum { SHORT_HEADS = 3, SHORT_BLOCKS = 24, SHORT_TOKENS = SHORT_BLOCKS * 16 - 5 };
+
+/* A cache of `heads` heads from `first` on, and its bytes. */
+struct shape {
+    baton_geometry_t g;
+    baton_tensor_t tensor;
+    char *pool;
+};
+
+static void shape_init(struct shape *s, uint32_t head_size, unsigned layout, uint32_t first, uint32_t heads)
+{
+    s->g = (baton_geometry_t){.elem_bytes = 2,
+                              .planes = 2,
+                              .block_tokens = 16,
+                              .head_size = head_size,
+                              .num_blocks = SHORT_BLOCKS,
+                              .heads_total = SHORT_HEADS,
+                              .head_first = first,
+                              .head_count = heads,
+                              .layers_total = 1,
+                              .layer_count = 1};
+    assert_int_equal(baton_geometry_layout(&s->g, &s->tensor, layout), 0);
+    s->pool = malloc(s->g.bytes);
+}
+
+static char *entry(const struct shape *s, uint32_t block, uint32_t plane, uint32_t head, uint32_t token)
+{
+    const baton_strides_t *at = &s->tensor.stride;
+    return s->pool + (int64_t)s->tensor.offset + block * at->block + plane * at->plane +
+           (head - s->g.head_first) * at->head + token * at->token;
+}
+
+static uint32_t short_from(uint32_t i)
+{
+    return i * 7 % SHORT_BLOCKS;
+}
+
+static uint32_t short_to(uint32_t i)
+{
+    return (i * 5 + 3) % SHORT_BLOCKS;
+}
+
+/* What the slices must leave: the wanted entries, and 0xa5 everywhere else. */
+static void shape_expect(const struct shape *src, const struct shape *dst, struct shape *out)
+{
+    size_t entry_bytes = 2 * (size_t)src->g.head_size;
+    *out = *dst;
+    out->pool = malloc(dst->g.bytes);
+    memset(out->pool, 0xa5, dst->g.bytes);
+    for (uint32_t t = 0; t < SHORT_TOKENS; t++)
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t h = dst->g.head_first; h < dst->g.head_first + dst->g.head_count; h++)
+                memcpy(entry(out, short_to(t / 16), p, h, t % 16), entry(src, short_from(t / 16), p, h, t % 16),
+                       entry_bytes);
+}
+
+/* Everything in slices of `bytes`, which begin and end anywhere within runs. */
+static void slice_all(const struct plan_transfer *t, uint64_t bytes, const char *src, char *dst)
+{
+    struct plan_cursor at = {0};
+    while (!plan_at_end(t, &at)) {
+        struct plan_run run;
+        uint64_t left = bytes;
+        copy_slice(t, at, bytes, &src, &dst);
+        while (left > 0 && plan_next(t, &at, &run, 1, left) > 0)
+            left -= run.bytes;
+    }
+}
+
+static void short_runs(uint32_t head_size, unsigned from, unsigned to, uint32_t first, uint32_t heads)
+{
+    static const uint64_t slices[] = {37, 1000, 5000, 70000, UINT64_MAX};
+    uint32_t source_ids[SHORT_BLOCKS], target_ids[SHORT_BLOCKS];
+    struct plan_box box = {0, 1, first, heads, 0};
+    struct shape src, dst, right;
+    struct plan_transfer t;
+    struct plan_why why;
+    struct plan *plan;
+    shape_init(&src, head_size, from, 0, SHORT_HEADS);
+    shape_init(&dst, head_size, to, first, heads);
+    for (uint64_t i = 0; i < src.g.bytes; i++)
+        src.pool[i] = (char)(i * 131 ^ i >> 7);
+    for (uint32_t i = 0; i < SHORT_BLOCKS; i++) {
+        source_ids[i] = short_from(i);
+        target_ids[i] = short_to(i);
+    }
+    shape_expect(&src, &dst, &right);
+    assert_int_equal(plan_compile(&src.g, &dst.g, &box, 1, &plan, &why), 0);
+    const struct plan_tables source = {.num = 1, .table = {{source_ids, SHORT_BLOCKS, 0}}};
+    const struct plan_tables target = {.num = 1, .table = {{target_ids, SHORT_BLOCKS, 0}}};
+    assert_int_equal(plan_transfer_init(&t, plan, 0, SHORT_TOKENS, &source, &target, &why), 0);
+    for (unsigned i = 0; i < sizeof slices / sizeof *slices; i++) {
+        memset(dst.pool, 0xa5, dst.g.bytes);
+        slice_all(&t, slices[i], src.pool, dst.pool);
+        assert_memory_equal(dst.pool, right.pool, dst.g.bytes);
+    }
+    plan_destroy(plan);
+    free(src.pool);
+    free(dst.pool);
+    free(right.pool);
+}
+
+static void test_slices_of_short_runs(void **state)
+{
+    (void)state;
+    static const uint32_t head_sizes[] = {1, 24, 32, 128, 576}; /* runs of 2 to 1152 bytes, whole lines and others */
+    for (unsigned i = 0; i < sizeof head_sizes / sizeof *head_sizes; i++) {
+        short_runs(head_sizes[i], BATON_LAYOUT_HND, BATON_LAYOUT_NHD, 0, SHORT_HEADS);
+        short_runs(head_sizes[i], BATON_LAYOUT_NHD, BATON_LAYOUT_HND | BATON_LAYOUT_KV_FUSED, 0, SHORT_HEADS);
+        short_runs(head_sizes[i], BATON_LAYOUT_NHD, BATON_LAYOUT_NHD, 1, 2);
+        short_runs(head_sizes[i], BATON_LAYOUT_HND, BATON_LAYOUT_HND | BATON_LAYOUT_KV_BLOCK, 1, 1);
+    }
+}
+
 /* ---- the pool ---------------------------------------------------------------------------------------------------- */
 
 static _Atomic unsigned rings;
@@ -245,8 +361,11 @@ static void test_depth_is_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_sizes),      cmocka_unit_test(test_large_sizes),
-        cmocka_unit_test(test_many_runs),        cmocka_unit_test(test_pool_moves_everything),
+        cmocka_unit_test(test_small_sizes),
+        cmocka_unit_test(test_large_sizes),
+        cmocka_unit_test(test_many_runs),
+        cmocka_unit_test(test_slices_of_short_runs),
+        cmocka_unit_test(test_pool_moves_everything),
         cmocka_unit_test(test_depth_is_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

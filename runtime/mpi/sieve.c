@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sieve: see the header. The reactor runs it; what it is given was checked against both pools. */
+#include "mpi/sieve.h"
+
+#include <string.h>
+
+void sieve_begin(struct sieve *s, uint32_t most_spans, uint64_t most_bytes)
+{
+    s->num_runs = s->num_spans = s->last = 0;
+    s->span_bytes = s->wanted = 0;
+    s->most_spans = most_spans;
+    s->most_bytes = most_bytes < SIEVE_BYTES ? most_bytes : SIEVE_BYTES;
+}
+
+/* Whether the run joins the span by the cost rule. Spans grow upwards only. */
+static bool joins(const struct plan_run *run, const struct sieve_span *span)
+{
+    uint64_t between = run->src > span->end ? run->src - span->end : 0;
+    return run->src >= span->src && between + run->bytes / 2 < SIEVE_GET_BYTES;
+}
+
+/* Neighbours in a plan most often lie in one span, or in neighbouring ones. num_spans: in none. */
+static uint32_t find(const struct sieve *s, const struct plan_run *run)
+{
+    uint32_t at = s->last;
+    for (uint32_t i = 0; i < s->num_spans; i++, at = at + 1 == s->num_spans ? 0 : at + 1)
+        if (joins(run, &s->span[at]))
+            return at;
+    return s->num_spans;
+}
+
+bool sieve_put(struct sieve *s, const struct plan_run *run)
+{
+    uint32_t at = find(s, run);
+    bool is_new = at == s->num_spans;
+    uint64_t end = run->src + run->bytes, old = is_new ? run->src : s->span[at].end;
+    uint64_t grown = end > old ? end - old : 0;
+    if (s->num_runs == SIEVE_RUNS || at == s->most_spans || grown > s->most_bytes - s->span_bytes)
+        return false;
+    if (is_new)
+        s->span[s->num_spans++] = (struct sieve_span){.src = run->src, .end = run->src};
+    s->span[at].end += grown;
+    s->span_bytes += grown;
+    s->wanted += run->bytes;
+    s->last = at;
+    s->run[s->num_runs++] = (struct sieve_run){
+        .dst = run->dst, .at = run->src - s->span[at].src, .bytes = (uint32_t)run->bytes, .span = at};
+    return true;
+}
+
+bool sieve_is_cheaper(const struct sieve *s)
+{
+    return s->span_bytes + s->wanted / 2 + (uint64_t)s->num_spans * SIEVE_GET_BYTES <
+           s->wanted + (uint64_t)s->num_runs * SIEVE_GET_BYTES;
+}
+
+void sieve_set(struct sieve *s)
+{
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < s->num_spans; i++) {
+        s->span[i].at = at;
+        at += s->span[i].end - s->span[i].src;
+    }
+    for (uint32_t i = 0; i < s->num_runs; i++)
+        s->run[i].at += s->span[s->run[i].span].at;
+}
+
+void sieve_empty(const struct sieve *s, uint8_t *pool)
+{
+    for (uint32_t i = 0; i < s->num_runs; i++)
+        memcpy(pool + s->run[i].dst, s->bytes + s->run[i].at, s->run[i].bytes);
+}
