@@ -134,10 +134,11 @@ static uint16_t *entry(struct fixture *f, const uint32_t *blocks, uint32_t l, ui
                     blocks[t / BLOCK_TOKENS] * s->block + p * s->plane + h * s->head + t % BLOCK_TOKENS * s->token);
 }
 
-static long walk(struct fixture *f, const uint32_t *blocks, uint32_t tokens, unsigned seed, bool fill)
+static long walk_layers(struct fixture *f, const uint32_t *blocks, uint32_t tokens, unsigned seed, bool fill,
+                        uint32_t layer_first, uint32_t layer_end)
 {
     long wrong = 0;
-    for (uint32_t l = 0; l < LAYERS; l++)
+    for (uint32_t l = layer_first; l < layer_end; l++)
         for (uint32_t p = 0; p < 2; p++)
             for (uint32_t h = 0; h < f->geometry.head_count; h++)
                 for (uint32_t t = 0; t < (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS; t++) {
@@ -154,6 +155,11 @@ static long walk(struct fixture *f, const uint32_t *blocks, uint32_t tokens, uns
                     }
                 }
     return wrong;
+}
+
+static long walk(struct fixture *f, const uint32_t *blocks, uint32_t tokens, unsigned seed, bool fill)
+{
+    return walk_layers(f, blocks, tokens, seed, fill, 0, LAYERS);
 }
 
 static void scatter(uint32_t *blocks, uint32_t n, uint32_t first, uint32_t step)
@@ -246,6 +252,54 @@ static void moves_every_byte(void)
     CHECK_EQ(s.handshakes, f.consumer ? 1 : 0);
     CHECK_EQ(s.messages_bad, 0);
     CHECK_EQ(s.peers[BATON_PATH_SHM] + s.peers[BATON_PATH_RMA], (uint32_t)harness.size);
+    down(&f);
+}
+
+/* Each layer is computed just before it is said to be ready: what moves too early is wrong. */
+static void moves_layer_by_layer(void)
+{
+    struct fixture f;
+    uint32_t from[] = {3, 1, 4}, to[] = {BLOCKS - 3, BLOCKS - 1, BLOCKS - 8}, tokens = 2 * BLOCK_TOKENS + 5;
+    baton_id_t o = 0, w = 0;
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    for (unsigned round = 0; round < 4; round++) { /* the last: the layers in the other order */
+        memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
+        MPI_Barrier(MPI_COMM_WORLD);
+        char key[16];
+        snprintf(key, sizeof key, "layers%u", round);
+        if (f.consumer && round % 2)
+            w = want(&f, key, to, tokens, 20000);
+        if (f.producer) {
+            baton_offer_params_t p = {.key = key,
+                                      .blocks = from,
+                                      .num_blocks = 3,
+                                      .num_tokens = tokens,
+                                      .ttl_ms = 20000,
+                                      .flags = BATON_OFFER_LAYERS};
+            CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+        }
+        if (f.consumer && !(round % 2))
+            w = want(&f, key, to, tokens, 20000);
+        for (uint32_t i = 0; f.producer && i < LAYERS; i++) {
+            uint32_t layer = round == 3 ? LAYERS - 1 - i : i;
+            usleep(20000);
+            walk_layers(&f, from, tokens, round, true, layer, layer + 1);
+            CHECK_EQ(baton_ready(f.b, o, layer, 1), 0);
+        }
+        for (int e = 0; e < f.producer + f.consumer; e++) {
+            baton_event_t event = next_event(&f);
+            CHECK_EQ(event.status, BATON_STATUS_DONE);
+            CHECK_EQ(event.id, event.type == BATON_EVENT_WANT ? w : o);
+            if (event.type == BATON_EVENT_WANT)
+                CHECK_EQ(walk(&f, to, tokens, round, false), 0);
+        }
+    }
+    if (f.producer) { /* of an offer that has ended: nothing comes of it */
+        CHECK_EQ(baton_ready(f.b, o, 0, LAYERS), 0);
+        CHECK_EQ(baton_ready(f.b, o, 0, LAYERS + 1), BATON_EINVAL);
+        CHECK_EQ(baton_ready(f.b, o, 0, 0), BATON_EINVAL);
+        CHECK_EQ(baton_ready(f.b, o + 1000, 0, 1), BATON_EINVAL);
+    }
     down(&f);
 }
 
@@ -858,6 +912,7 @@ int main(int argc, char **argv)
     harness_begin(&argc, &argv);
     for (mode = BATON_MODE_AUTO; mode <= BATON_MODE_PUSH; mode += BATON_MODE_PUSH) {
         RUN(moves_every_byte);
+        RUN(moves_layer_by_layer);
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);
         RUN(blocks_flow_back);
