@@ -241,6 +241,8 @@ typedef struct baton_group {
     uint32_t block_tokens;  /**< tokens a block holds */
     uint32_t num_blocks;    /**< block ids are 0 .. num_blocks - 1 */
     uint32_t window_tokens; /**< BATON_KIND_WINDOW: equal on both sides; else 0 */
+    uint32_t blocks_per_id; /**< where an engine counts in larger blocks than its memory has: id i in a table stands for
+                                 the blocks i * n .. i * n + n - 1 described here. 0: 1. Not of a state */
 } baton_group_t;
 
 /** Heads of the model, equal on both sides; and those that this rank holds. Latents have one head. */
@@ -335,7 +337,10 @@ typedef struct baton_ticket {
     uint64_t incarnation, serial;
 } baton_ticket_t;
 
-/** The block table of one group: blocks[i] holds tokens [first_token + i * block_tokens, ... + block_tokens). */
+/**
+ * The block table of one group: blocks[i] holds tokens [first_token + i * block_tokens, ... + block_tokens). Where the
+ * group has blocks_per_id, its block_tokens count that many times here.
+ */
 typedef struct baton_table {
     const uint32_t *blocks;
     uint32_t num_blocks;
@@ -488,7 +493,7 @@ typedef struct baton_event {
     uint32_t quarantined; /**< 1: a peer may still touch the blocks; a BATON_EVENT_QUIET of this id follows. Only under
                                BATON_REPORT_EARLY, and with BATON_ESTALL */
     int32_t peer;         /**< the world rank that it failed with or at; -1: none */
-    uint32_t num_blocks;  /**< blocks of the call, all of which are concerned */
+    uint32_t num_blocks;  /**< blocks of the call, of all its tables, all of which are concerned */
     uint64_t bytes;       /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */

@@ -145,7 +145,7 @@ enum split { SPLIT_KV, SPLIT_MAMBA_HEADS, SPLIT_MAMBA_GROUPS, SPLITS };
 
 struct model_extent model_extent(const baton_geometry_t *g, const baton_tensor_t *t)
 {
-    struct model_extent x = {.group = {BATON_KIND_FULL, g->block_tokens, g->num_blocks, 0},
+    struct model_extent x = {.group = {BATON_KIND_FULL, g->block_tokens, g->num_blocks, 0, 0},
                              .split = {g->heads_total, g->head_first, g->head_count},
                              .planes = t->planes > 0 ? t->planes : g->planes,
                              .head_size = t->head_size > 0 ? t->head_size : g->head_size,

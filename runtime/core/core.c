@@ -389,16 +389,19 @@ struct core_submit *core_take(struct core *core)
     return s;
 }
 
-void core_submit_tables(struct core_submit *s, const struct plan_tables *tables)
+void core_submit_tables(struct core_submit *s, const struct plan_tables *tables, const uint32_t *per_id)
 {
     s->tables = *tables;
     s->num_blocks = 0;
     for (uint32_t i = 0; i < tables->num; i++) {
         const baton_table_t *from = &tables->table[i];
-        if (from->num_blocks > 0)
-            memcpy(s->blocks + s->num_blocks, from->blocks, from->num_blocks * sizeof *s->blocks);
+        uint32_t n = per_id != NULL ? per_id[i] : 1, *to = s->blocks + s->num_blocks;
+        for (uint32_t k = 0; k < from->num_blocks; k++)
+            for (uint32_t j = 0; j < n; j++)
+                *to++ = from->blocks[k] * n + j;
         s->tables.table[i].blocks = s->blocks + s->num_blocks;
-        s->num_blocks += from->num_blocks;
+        s->tables.table[i].num_blocks = from->num_blocks * n;
+        s->num_blocks += from->num_blocks * n;
     }
 }
 

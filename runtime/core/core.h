@@ -79,8 +79,11 @@ struct core_submit {
     uint32_t blocks[];
 };
 
-/** Copies tables into a submission, whose blocks[] has room for the ids of all. */
-void core_submit_tables(struct core_submit *s, const struct plan_tables *tables);
+/**
+ * Copies tables into a submission, whose blocks[] has room for the ids of all: per_id[i] for each id of table i, or, with
+ * NULL, one.
+ */
+void core_submit_tables(struct core_submit *s, const struct plan_tables *tables, const uint32_t *per_id);
 
 /** What its caller calls it. */
 static inline const char *core_submit_name(const struct core_submit *s)

@@ -114,6 +114,12 @@ static int tables_of(const struct baton *b, const uint32_t *blocks, uint32_t num
     return 0;
 }
 
+static uint32_t per_id(const baton_geometry_t *g, uint32_t group)
+{
+    uint32_t n = geometry_group(g, group).blocks_per_id;
+    return n > 0 ? n : 1;
+}
+
 /* Every id given exists, and every token that moves by this call has a block. An offer may lack those before a table. */
 static int check_tables(const struct baton *b, const struct plan_tables *tables, bool offered, uint32_t held,
                         uint32_t num_tokens)
@@ -122,6 +128,8 @@ static int check_tables(const struct baton *b, const struct plan_tables *tables,
     for (uint32_t i = 0; i < geometry_num_groups(g); i++) {
         const baton_table_t *t = &tables->table[i];
         baton_group_t group = geometry_group(g, i);
+        group.block_tokens *= per_id(g, i); /* as the caller counts */
+        group.num_blocks /= per_id(g, i);
         uint64_t reach = (uint64_t)t->num_blocks * group.block_tokens + t->first_token;
         uint32_t first, end;
         struct plan_why why;
@@ -141,7 +149,10 @@ static int check_tables(const struct baton *b, const struct plan_tables *tables,
 
 static int check_arena(const struct baton *b, const struct plan_tables *tables)
 {
-    uint32_t numbers = wire_table_numbers(tables);
+    struct plan_tables all = *tables;
+    for (uint32_t i = 0; i < all.num; i++)
+        all.table[i].num_blocks *= per_id(&b->cache->geometry, i);
+    uint32_t numbers = wire_table_numbers(&all);
     if (wire_table_bytes(numbers) > b->settings.table_bytes)
         return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", numbers);
     return 0;
@@ -150,9 +161,11 @@ static int check_arena(const struct baton *b, const struct plan_tables *tables)
 static struct core_submit *record(const struct baton *b, enum core_submit_kind kind, const char *key,
                                   const char *base_key, const struct plan_tables *tables)
 {
-    uint32_t num_blocks = 0;
-    for (uint32_t i = 0; tables != NULL && i < tables->num; i++)
-        num_blocks += tables->table[i].num_blocks;
+    uint32_t num_blocks = 0, each[BATON_GROUPS_MAX];
+    for (uint32_t i = 0; tables != NULL && i < tables->num; i++) {
+        each[i] = per_id(&b->cache->geometry, i);
+        num_blocks += tables->table[i].num_blocks * each[i];
+    }
     struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *s->blocks);
     bool ends = kind == CORE_OFFER || kind == CORE_WANT; /* in an event */
     bool spare = b->settings.report_early && ends, verdict = b->hears && ends;
@@ -173,7 +186,7 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
         memcpy(s->key, key, strlen(key));
     }
     if (tables != NULL)
-        core_submit_tables(s, tables);
+        core_submit_tables(s, tables, each);
     return s;
 }
 
@@ -255,8 +268,8 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
         return error_set(BATON_ETOKENS, "an offer has at least one token");
     rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
     if (rc == 0)
-        rc = check_arena(b, tables);
-    return rc != 0 ? rc : check_tables(b, tables, true, 0, p->num_tokens);
+        rc = check_tables(b, tables, true, 0, p->num_tokens);
+    return rc != 0 ? rc : check_arena(b, tables);
 }
 
 /* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
@@ -349,10 +362,9 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     if (*engine == DIRECTORY_NONE)
         return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
     rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
-    if (rc == 0 && p->mode == BATON_MODE_PUSH)
-        rc = check_arena(b, tables);
-    return rc != 0 || p->held_tokens >= p->num_tokens ? rc
-                                                      : check_tables(b, tables, false, p->held_tokens, p->num_tokens);
+    if (rc == 0 && p->held_tokens < p->num_tokens)
+        rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
+    return rc != 0 || p->mode != BATON_MODE_PUSH ? rc : check_arena(b, tables);
 }
 
 static int want_tickets(const baton_want_params_t *p, struct core_submit *s)

@@ -150,6 +150,9 @@ static int check_groups(const baton_geometry_t *g, struct plan_why *why)
             return why_set(why, BATON_EINVAL, "group", i, "a state's block_tokens must be 1");
         if ((x->kind == BATON_KIND_WINDOW) != (x->window_tokens > 0))
             return why_set(why, BATON_EINVAL, "group", i, "a window, and nothing else, has window_tokens");
+        if (x->blocks_per_id > 1 && (x->kind == BATON_KIND_STATE || x->blocks_per_id > x->num_blocks ||
+                                     x->blocks_per_id > UINT32_MAX / x->block_tokens))
+            return why_set(why, BATON_EINVAL, "group", i, "blocks_per_id is of a state, or more than there are");
     }
     return 0;
 }

@@ -81,7 +81,7 @@ static void cards(void)
 {
     static uint8_t out[WIRE_CARD_MAX];
     static const baton_group_t groups[] = {
-        {BATON_KIND_FULL, 4, 8, 0}, {BATON_KIND_WINDOW, 2, 8, 6}, {BATON_KIND_STATE, 1, 4, 0}};
+        {BATON_KIND_FULL, 4, 8, 0, 0}, {BATON_KIND_WINDOW, 2, 8, 6, 0}, {BATON_KIND_STATE, 1, 4, 0, 0}};
     static const baton_split_t splits[] = {{4, 0, 4}, {1, 0, 1}};
     for (unsigned layout = 0; layout < 16; layout++) {
         baton_tensor_t tensors[2];

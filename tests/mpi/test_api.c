@@ -303,6 +303,50 @@ static void moves_layer_by_layer(void)
     down(&f);
 }
 
+/* The producer's engine counts in blocks of twice the size of those that its memory has. */
+static void counts_in_larger_blocks(void)
+{
+    struct fixture f;
+    const uint32_t large[] = {2, 5}, large_as_small[] = {4, 5, 10, 11}, to[] = {40, 41, 50},
+                   tokens = 2 * BLOCK_TOKENS + 5;
+    const uint32_t outside[] = {BLOCKS / 2, 0};
+    memset(&f, 0, sizeof f);
+    who(&f);
+    shape(&f, "m");
+    const baton_group_t group = {
+        .block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS, .blocks_per_id = f.producer ? 2 : 1};
+    f.geometry.num_groups = 1;
+    f.geometry.groups = &group;
+    CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0);
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+    CHECK_EQ(baton_start(f.b), 0);
+    memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
+    baton_table_t table = {.blocks = large, .num_blocks = 2};
+    baton_offer_params_t o = {.key = "large", .tables = &table, .num_tables = 1, .num_tokens = tokens};
+    if (f.producer) {
+        walk(&f, large_as_small, tokens, 3, true);
+        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+        o.num_tokens = 4 * BLOCK_TOKENS + 1;
+        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_ETOKENS);
+        o.num_tokens = tokens;
+        table.blocks = outside;
+        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EBLOCK);
+        table = (baton_table_t){.blocks = large, .num_blocks = 2, .first_token = BLOCK_TOKENS};
+        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL); /* within one of its blocks */
+    }
+    if (f.consumer && harness.size > 1)
+        want(&f, "large", to, tokens, 10000);
+    for (int e = 0; e < (harness.size > 1); e++) {
+        baton_event_t event = next_event(&f);
+        CHECK_EQ(event.status, BATON_STATUS_DONE);
+        if (f.consumer)
+            CHECK_EQ(walk(&f, to, tokens, 3, false), 0);
+        else
+            CHECK_EQ(event.num_blocks, 4);
+    }
+    down(&f);
+}
+
 static void moves_with_the_callers_thread(void)
 {
     struct fixture f;
@@ -913,6 +957,7 @@ int main(int argc, char **argv)
     for (mode = BATON_MODE_AUTO; mode <= BATON_MODE_PUSH; mode += BATON_MODE_PUSH) {
         RUN(moves_every_byte);
         RUN(moves_layer_by_layer);
+        RUN(counts_in_larger_blocks);
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);
         RUN(blocks_flow_back);

@@ -22,7 +22,7 @@ bool reference_wanted(const baton_group_t *group, uint32_t token, uint32_t held,
 baton_group_t reference_group(const struct reference_cache *c, const baton_tensor_t *t)
 {
     const baton_geometry_t *g = &c->geometry;
-    return g->num_groups > 0 ? g->groups[t->group] : (baton_group_t){0, g->block_tokens, g->num_blocks, 0};
+    return g->num_groups > 0 ? g->groups[t->group] : (baton_group_t){0, g->block_tokens, g->num_blocks, 0, 0};
 }
 
 /* What one byte of memory should be. */

@@ -504,7 +504,7 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
         snprintf(s->key, sizeof s->key, "%s", key);
     for (uint32_t i = 0; i < blocks; i++)
         ids[i] = first + i * blocks_step;
-    core_submit_tables(s, &(struct plan_tables){.num = 1, .table = {{ids, blocks, 0}}});
+    core_submit_tables(s, &(struct plan_tables){.num = 1, .table = {{ids, blocks, 0}}}, NULL);
     free(ids);
     return s;
 }

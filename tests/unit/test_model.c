@@ -274,8 +274,8 @@ static void tensors_do_not_overlap(void **state)
 static void tables_of_a_request(void **state)
 {
     (void)state;
-    const baton_group_t full = {BATON_KIND_FULL, 16, 9, 0}, window = {BATON_KIND_WINDOW, 16, 9, 40},
-                        kept = {BATON_KIND_STATE, 1, 9, 0};
+    const baton_group_t full = {BATON_KIND_FULL, 16, 9, 0, 0}, window = {BATON_KIND_WINDOW, 16, 9, 40, 0},
+                        kept = {BATON_KIND_STATE, 1, 9, 0, 0};
     assert_int_equal(model_table_first(&full, 100), 0);
     assert_int_equal(model_table_blocks(&full, 100), 7);
     assert_int_equal(model_table_first(&window, 100), 48);

@@ -179,9 +179,9 @@ struct listed {
 static void listed_init(struct listed *l, uint32_t tp, uint32_t rank)
 {
     cache_init(&l->c, tp, rank, 0);
-    l->groups[0] = (baton_group_t){BATON_KIND_FULL, 16, 10, 0};
-    l->groups[1] = (baton_group_t){BATON_KIND_WINDOW, 16, 10, 40};
-    l->groups[2] = (baton_group_t){BATON_KIND_STATE, 1, 10, 0};
+    l->groups[0] = (baton_group_t){BATON_KIND_FULL, 16, 10, 0, 0};
+    l->groups[1] = (baton_group_t){BATON_KIND_WINDOW, 16, 10, 40, 0};
+    l->groups[2] = (baton_group_t){BATON_KIND_STATE, 1, 10, 0, 0};
     l->splits[0] = (baton_split_t){8, l->c.g.head_first, l->c.g.head_count};
     l->splits[1] = (baton_split_t){1, 0, 1};
     l->c.g.num_groups = 3;
@@ -302,8 +302,8 @@ static void wants(const baton_group_t *group, uint32_t held, uint32_t tokens, ui
 static void test_what_is_wanted(void **state)
 {
     (void)state;
-    const baton_group_t full = {BATON_KIND_FULL, 16, 10, 0}, window = {BATON_KIND_WINDOW, 16, 10, 40},
-                        one = {BATON_KIND_STATE, 1, 10, 0};
+    const baton_group_t full = {BATON_KIND_FULL, 16, 10, 0, 0}, window = {BATON_KIND_WINDOW, 16, 10, 40, 0},
+                        one = {BATON_KIND_STATE, 1, 10, 0, 0};
     wants(&full, 0, 100, 0, 100);
     wants(&full, 30, 100, 30, 100);
     wants(&full, 100, 100, 100, 100);
@@ -329,7 +329,7 @@ static void table_is(int error, const char *text, const baton_group_t *group, ba
 static void test_tables(void **state)
 {
     (void)state;
-    const baton_group_t g = {BATON_KIND_FULL, 16, 10, 0};
+    const baton_group_t g = {BATON_KIND_FULL, 16, 10, 0, 0};
     const uint32_t ids[] = {77, 9, 0, 10};
     table_is(0, "", &g, (baton_table_t){ids, 3, 32}, 48, 80);
     table_is(0, "", &g, (baton_table_t){ids, 3, 32}, 63, 65);

@@ -126,7 +126,7 @@ static const struct trace trace = {.count = 8, .requests = requests};
 
 #define FULL                                                                                                           \
     {                                                                                                                  \
-        BATON_KIND_FULL, 16, 1, 0                                                                                      \
+        BATON_KIND_FULL, 16, 1, 0, 0                                                                                   \
     }
 #define SHARE(trace_, engine_, engines_)                                                                               \
     {                                                                                                                  \
@@ -187,7 +187,7 @@ static void given_pools(void **state)
 
 /* Full attention, a window of 40 tokens, and a state. */
 static const struct share hybrid = {
-    &trace, 0, 2, 3, {FULL, {BATON_KIND_WINDOW, 16, 1, 40}, {BATON_KIND_STATE, 1, 1, 0}}};
+    &trace, 0, 2, 3, {FULL, {BATON_KIND_WINDOW, 16, 1, 40, 0}, {BATON_KIND_STATE, 1, 1, 0, 0}}};
 
 static void pools_of_groups(void **state)
 {
@@ -223,7 +223,7 @@ static void a_window_may_begin_anywhere(void **state)
     (void)state;
     struct trace_request two[] = {{.tokens = 57}, {.tokens = 55}};
     const struct trace short_trace = {.count = 2, .requests = two};
-    const struct share s = {&short_trace, 0, 1, 1, {{BATON_KIND_WINDOW, 16, 1, 40}}};
+    const struct share s = {&short_trace, 0, 1, 1, {{BATON_KIND_WINDOW, 16, 1, 40, 0}}};
     assert_int_equal(share_blocks(&s, 0, 0), 3);
     assert_int_equal(share_blocks(&s, 1, 0), 4);
     assert_int_equal(pool_of(&s, 8, 0), 4);

@@ -332,7 +332,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     m->num_seats = p->seats;
     memcpy(m->seats, p->seat, sizeof m->seats);
     snprintf(m->key, sizeof m->key, "k%u", c->key);
-    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->num_blocks, 0}}});
+    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->num_blocks, 0}}}, NULL);
     if (storm_hears(s, c->rank))
         m->verdict = calloc(1, sizeof *m->verdict);
     if (s->settings.report_early)
