@@ -350,14 +350,16 @@ typedef struct baton_table {
 } baton_table_t;
 
 typedef enum baton_offer_flags {
-    BATON_OFFER_LAYERS = 1 /**< no layer is in place yet: baton_ready says which are, as prefill goes on */
+    BATON_OFFER_LAYERS = 1, /**< no layer is in place yet: baton_ready says which are, as prefill goes on */
+    BATON_OFFER_CHUNKS = 2  /**< no token is in place yet: baton_append says which are, and may bring their blocks. With
+                                 BATON_OFFER_LAYERS, each chunk is begun without a layer */
 } baton_offer_flags_t;
 
 typedef struct baton_offer_params {
     const char *key;        /**< chosen outside, 1..63 bytes, unique within the engine while the offer lives */
     const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
     uint32_t num_blocks;
-    uint32_t num_tokens;          /**< at most num_blocks * block_tokens */
+    uint32_t num_tokens;          /**< of the whole request; at most num_blocks * block_tokens, but in chunks */
     uint32_t ttl_ms;              /**< the offer expires this long after it is whole, or, if a want that it granted is
                                        still alive then, at that want's deadline; 0: BATON_TTL_MS */
     uint32_t num_consumers;       /**< seats: 0 means 1. Each is one engine */
@@ -375,8 +377,8 @@ typedef struct baton_offer_params {
 
 /**
  * Offers the blocks of a request. Their bytes must be in place (stores before this call are seen by the consumers; with
- * BATON_OFFER_LAYERS, before the call of baton_ready that names their layer) and stay so until the offer's event. Returns in microseconds; the array is reusable at return. *ticket and *id may be
- * NULL. Any thread.
+ * flags, those before the call of baton_ready or baton_append that names them) and stay so until the offer's event.
+ * Returns in microseconds; the array is reusable at return. *ticket and *id may be NULL. Any thread.
  * Ends in one event BATON_EVENT_OFFER: DONE once every rank of every seat acknowledged; EXPIRED; CANCELLED by either
  * side; FAILED (EEXIST: the key's former offer lives; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL;
  * or what made the consumer fail).
@@ -384,13 +386,28 @@ typedef struct baton_offer_params {
  */
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
 
-/** Adds blocks to an offer that was begun in parts. ENOSYS in this version. Any thread. */
-BATON_API int baton_append(baton_t *b, baton_id_t offer, const uint32_t *blocks, uint32_t num_blocks,
-                           uint32_t num_tokens);
+typedef struct baton_append_params {
+    const uint32_t *blocks; /**< blocks that follow those given so far; none where all were given before */
+    uint32_t num_blocks;
+    uint32_t num_tokens;         /**< of the request, so far: more than before, at most those of the offer */
+    const baton_table_t *tables; /**< one a group instead of `blocks`, with first_token 0: they follow the former */
+    uint32_t num_tables;
+} baton_append_params_t;
 
 /**
- * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS are in place, so that they
- * move while prefill goes on; those that this rank does not hold are of no account, and saying it twice does no harm.
+ * Goes on with an offer with BATON_OFFER_CHUNKS: the first num_tokens tokens of the request are in place, so that they
+ * move while prefill goes on; with BATON_OFFER_LAYERS too, those before this call are, and baton_ready says which layers
+ * of the new ones. A chunk may begin and end within a block. A recurrent state counts as of the last chunk. The offer is
+ * whole with its last token, and its time to live begins anew with each call. An offer that has ended takes it without a
+ * word. What does not fit (fewer tokens than before, or blocks for fewer than said; more blocks than the offer's tokens
+ * need; no room for the longer table: EAGAIN) ends the offer as FAILED. Any thread; returns in microseconds.
+ * Errors: EINVAL (an id never given, tables), EBLOCK, ETOKENS (0), EAGAIN, ESTATE, ESTALL, ENOMEM.
+ */
+BATON_API int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *params);
+
+/**
+ * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS (in chunks too: of its
+ * newest chunk) are in place, so that they move while prefill goes on; those that this rank does not hold are of no account, and saying it twice does no harm.
  * Consumers take layers in their order: what is ready before an earlier layer is waits for it. The offer is whole when
  * all are ready; its time to live begins anew with each call. An offer that has ended takes it without a word. A prefill
  * that fails cancels its offer. Any thread; returns in microseconds.

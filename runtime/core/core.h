@@ -38,7 +38,7 @@ void core_destroy(struct core *core);
 
 /* ---- what the engine submits ------------------------------------------------------------------------------------- */
 
-enum core_submit_kind { CORE_OFFER = 1, CORE_WANT, CORE_CANCEL, CORE_READY };
+enum core_submit_kind { CORE_OFFER = 1, CORE_WANT, CORE_CANCEL, CORE_READY, CORE_APPEND };
 
 /**
  * One submission: malloc'ed by the caller, owned by the core from core_submit on. Checked by the caller. It carries
@@ -57,8 +57,10 @@ struct core_submit {
     uint64_t serial;                     /* the ticket's */
     uint32_t num_seats;                  /* >= 1 */
     uint32_t seats[BATON_CONSUMERS_MAX]; /* engine index, or DIRECTORY_NONE: any */
-    bool in_layers;                      /* it begins without any; and then, of CORE_READY: */
+    bool in_layers;                      /* it, or each chunk of it, begins without any; and then, of CORE_READY: */
     uint32_t layer_first, layer_count;
+    bool in_chunks; /* it begins without a token; CORE_APPEND adds tables, up to `room`, and says up to which token */
+    uint32_t room[BATON_GROUPS_MAX]; /* block ids that fit in the place of each table */
     /* want */
     baton_mode_t mode; /* PULL or PUSH */
     uint32_t engine;   /* index */
@@ -81,9 +83,11 @@ struct core_submit {
 
 /**
  * Copies tables into a submission, whose blocks[] has room for the ids of all: per_id[i] for each id of table i, or, with
- * NULL, one.
+ * NULL, one; and for as many as s->room says, if that is more.
  */
 void core_submit_tables(struct core_submit *s, const struct plan_tables *tables, const uint32_t *per_id);
+/** Adds tables to those of s, each to the one of its group. False, and nothing has changed: there is no room for them. */
+bool core_submit_append(struct core_submit *s, const struct plan_tables *more);
 
 /** What its caller calls it. */
 static inline const char *core_submit_name(const struct core_submit *s)

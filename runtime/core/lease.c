@@ -16,8 +16,8 @@ struct extent {
 
 struct leases {
     uint32_t slots, num_free;
-    uint32_t *free_slots;  /* a stack */
-    uint64_t *generations; /* by slot: what the board holds */
+    uint32_t *free_slots; /* a stack */
+    uint64_t last;        /* generation */
     uint8_t *arena;
     struct extent *extents; /* free, sorted by offset */
 };
@@ -28,17 +28,15 @@ struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uin
     if (l == NULL)
         return NULL;
     l->free_slots = malloc(slots * sizeof *l->free_slots);
-    l->generations = malloc(slots * sizeof *l->generations);
     l->extents = calloc(1, sizeof *l->extents);
-    if (l->free_slots == NULL || l->generations == NULL || l->extents == NULL) {
+    if (l->free_slots == NULL || l->extents == NULL) {
         leases_destroy(l);
         return NULL;
     }
     l->slots = l->num_free = slots;
-    for (uint32_t i = 0; i < slots; i++) {
+    l->last = first;
+    for (uint32_t i = 0; i < slots; i++)
         l->free_slots[i] = slots - 1 - i;
-        l->generations[i] = first;
-    }
     l->arena = arena;
     l->extents->bytes = arena_bytes & ~UINT64_C(7);
     return l;
@@ -54,7 +52,6 @@ void leases_destroy(struct leases *l)
         free(e);
     }
     free(l->free_slots);
-    free(l->generations);
     free(l);
 }
 
@@ -106,18 +103,35 @@ static void arena_give(struct leases *l, uint64_t offset, uint64_t bytes)
     *at = e;
 }
 
+static uint64_t room_for(const struct plan_tables *tables)
+{
+    return (wire_table_bytes(wire_table_numbers(tables)) + 7) & ~UINT64_C(7);
+}
+
 int lease_open(struct leases *l, const struct plan_tables *tables, struct lease *lease)
 {
-    uint64_t bytes = (wire_table_bytes(wire_table_numbers(tables)) + 7) & ~UINT64_C(7), offset;
+    uint64_t bytes = room_for(tables), offset;
     if (l->num_free == 0)
         return BATON_EAGAIN;
     int rc = arena_take(l, bytes, &offset);
     if (rc != 0)
         return rc;
     uint32_t slot = l->free_slots[--l->num_free];
-    *lease = (struct lease){
-        .slot = slot, .generation = ++l->generations[slot], .table_offset = offset, .table_bytes = bytes};
+    *lease = (struct lease){.slot = slot, .generation = ++l->last, .table_offset = offset, .table_bytes = bytes};
     wire_table_encode(slot, lease->generation, tables, l->arena + offset);
+    return 0;
+}
+
+int lease_rewrite(struct leases *l, const struct plan_tables *tables, struct lease *lease)
+{
+    uint64_t bytes = room_for(tables), offset;
+    int rc = arena_take(l, bytes, &offset);
+    if (rc != 0)
+        return rc;
+    wire_table_encode(lease->slot, lease->generation, tables, l->arena + offset);
+    arena_give(l, lease->table_offset, lease->table_bytes);
+    lease->table_offset = offset;
+    lease->table_bytes = bytes;
     return 0;
 }
 
@@ -125,7 +139,7 @@ uint64_t lease_end(struct leases *l, const struct lease *lease)
 {
     arena_give(l, lease->table_offset, lease->table_bytes);
     l->free_slots[l->num_free++] = lease->slot;
-    return ++l->generations[lease->slot];
+    return ++l->last;
 }
 
 uint32_t leases_live(const struct leases *l)

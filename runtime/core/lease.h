@@ -2,8 +2,8 @@
 /*
  * lease: the slots of my lease board and the arena where the block tables of live offers lie.
  *
- * A slot's generation goes up by one when it is granted and by one when it ends, so a number is valid for one lease
- * only and never again. The board itself is written through port.raise.
+ * A slot's generation goes up when it is granted and when it ends. One count goes through all slots, so a number is of
+ * one lease of this rank only, and never again. The board itself is written through port.raise.
  */
 #ifndef BATON_CORE_LEASE_H
 #define BATON_CORE_LEASE_H
@@ -29,6 +29,12 @@ void leases_destroy(struct leases *l);
  * BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
  */
 int lease_open(struct leases *l, const struct plan_tables *tables, struct lease *lease);
+
+/**
+ * Writes other tables in the place of a lease's. Whoever reads the former meanwhile finds those, or what is none of this
+ * lease. BATON_EAGAIN: no room for both; nothing has changed.
+ */
+int lease_rewrite(struct leases *l, const struct plan_tables *tables, struct lease *lease);
 
 /** Ends it and returns the slot's new generation, to which the caller raises the board before anything else. */
 uint64_t lease_end(struct leases *l, const struct lease *lease);

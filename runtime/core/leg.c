@@ -68,7 +68,7 @@ static void send_want(struct core *core, struct leg *leg)
                              .generation = lease->generation,
                              .table_offset = lease->table_offset,
                              .numbers = wire_table_numbers(&s->tables),
-                             .layers = true};
+                             .partial = true};
     memcpy(m.key, s->key, sizeof m.key);
     m.num_readers_bits = core->c.directory->engines[core->engine].num_ranks;
     memcpy(m.readers, leg->contact->readers, sizeof m.readers);
@@ -120,19 +120,30 @@ static int ask(struct core *core, struct leg *leg)
 
 /* ---- the answers ------------------------------------------------------------------------------------------------- */
 
-static bool awaits_layers(const struct leg *leg)
+static bool awaits_more(const struct leg *leg)
 {
-    return leg->state == LEG_MOVING && leg->mover.layer_end < UINT32_MAX;
+    return leg->state == LEG_MOVING && leg->mover.reach.done < UINT32_MAX;
 }
 
-static void on_ready(struct core *core, struct leg *leg, uint64_t generation, uint32_t layer_end)
+static void outside(struct core *core, struct leg *leg)
 {
-    if (!awaits_layers(leg) || generation != leg->generation)
+    core->stats.messages_bad++;
+    fail(core, leg, BATON_EMESSAGE, "it names tables that lie outside its card");
+}
+
+/* More of an offer in parts is in place. */
+static void on_more(struct core *core, struct leg *leg, const struct wire_message *m, const struct reach *reach)
+{
+    struct peer_table table = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
+    if (!awaits_more(leg) || m->generation != leg->generation)
         return;
+    if (mover_ready(core, &leg->mover, reach, &table) != 0) {
+        outside(core, leg);
+        return;
+    }
     resend_from_now(core, leg);
-    if (layer_end == UINT32_MAX)
+    if (!awaits_more(leg))
         timer_stop(&core->timers, &leg->resend);
-    mover_ready(core, &leg->mover, layer_end);
 }
 
 static void on_grant(struct core *core, struct leg *leg, const struct wire_message *m)
@@ -140,8 +151,8 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
     const struct core_submit *s = leg->want->submit;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
     if (leg->state != LEG_ASKED) {
-        if (!m->layers) /* granted once more, and whole by now */
-            on_ready(core, leg, m->generation, UINT32_MAX);
+        if (!m->partial) /* granted once more, and whole by now */
+            on_more(core, leg, m, &REACH_WHOLE);
         return;
     }
     leg->want->submit->event.wait_ns = core->now - s->submitted_ns;
@@ -150,17 +161,13 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
         await(core, leg, LEG_AWAITED);
         return;
     }
-    if (!m->layers) /* else its READYs come with the answers to what is repeated */
-        timer_stop(&core->timers, &leg->resend);
     leg->state = LEG_MOVING;
-    leg->mover.layer_end = m->layers ? 0 : UINT32_MAX;
-    int rc = mover_start(core, &leg->mover, &table, s->held_tokens, s->num_tokens, &s->tables);
-    if (rc == BATON_EMESSAGE) {
-        core->stats.messages_bad++;
-        fail(core, leg, rc, "the grant names a lease that lies outside the peer's card");
-    } else if (rc != 0) {
-        fail(core, leg, rc, "");
+    if (!m->partial) { /* else its READYs come with the answers to what is repeated */
+        timer_stop(&core->timers, &leg->resend);
+        leg->mover.reach = REACH_WHOLE;
     }
+    if (mover_start(core, &leg->mover, &table, s->held_tokens, s->num_tokens, &s->tables) != 0)
+        outside(core, leg);
 }
 
 static void add_bytes(struct core *core, struct leg *leg, uint64_t bytes)
@@ -221,7 +228,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
 
 static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
 {
-    bool expects = awaits_layers(leg) || leg->state == LEG_ASKED || leg->state == LEG_AWAITED ||
+    bool expects = awaits_more(leg) || leg->state == LEG_ASKED || leg->state == LEG_AWAITED ||
                    (leg->state == LEG_STOPPING && is_push(leg));
     if (m->asks != leg->asks || !expects)
         return;                    /* asked again before, or over */
@@ -254,7 +261,7 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
     else if (m->type == WIRE_SUMS)
         check_on_sums(core, leg, m);
     else if (m->type == WIRE_READY)
-        on_ready(core, leg, m->generation, m->layer_end);
+        on_more(core, leg, m, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
     else if (!is_push(leg))
         return; /* a pull waits for no word of the producer: it writes nothing here */
     else if (m->type == WIRE_WRITTEN)

@@ -2,9 +2,11 @@
 /*
  * mover: the bytes between one peer's cache and mine, in either direction.
  *
+ *   WAITING what is in place was moved, and that was not all
  *   TABLE   the peer's block table is read from its arena, under the lease that its message named
- *   MOVING  runs move, a chunk a turn; other movers have their turns between. Of an offer in layers those move that are
- *           in place. One proof in the end is one for all: a generation never comes back
+ *   MOVING  runs move, a slice a turn; other movers have their turns between. Tokens move as they come into place, chunk
+ *           by chunk, and of the newest chunk those layers that are. One proof in the end is one for all: a generation
+ *           never comes back
  *   PROOF   every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
  *   DRAINING a write that was stopped: until what was put is settled, so that nothing of it can land later
  *   ENDED   told, or stopped
@@ -42,49 +44,129 @@ static void tell(struct core *core, struct mover *m, int error, const char *deta
         push_on_moved(core, (struct push *)m, error, detail);
 }
 
-int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held_tokens,
-                uint32_t num_tokens, const struct plan_tables *mine)
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
+
+/* Up to which token it may move now. A state is of the whole offer: a want of fewer tokens gets it when that is. */
+static uint32_t next_end(const struct mover *m)
 {
-    m->table = *table;
-    m->held_tokens = held_tokens;
-    m->num_tokens = num_tokens;
-    m->mine = mine;
-    if (!contact_holds(m->contact, table))
-        return BATON_EMESSAGE;
-    m->state = MOVER_TABLE;
-    run_add(core, m);
+    uint32_t end = m->reach.done > m->at ? m->reach.done : m->reach.next;
+    if (end < m->num_tokens)
+        return end;
+    return end < UINT32_MAX && plan_has_state(m->contact->plan) ? m->at : m->num_tokens;
+}
+
+/* The layers, of those tokens, below which it may move. */
+static uint32_t layer_end(const struct mover *m)
+{
+    return m->reach.done >= m->end ? UINT32_MAX : m->reach.layer_end;
+}
+
+/* Begins to move the tokens that follow. 0: some bytes of them, or none of all the rest. */
+static int next_chunk(struct mover *m, uint32_t end, struct plan_why *why)
+{
+    const struct plan_tables *src = m->write ? m->mine : &m->theirs, *dst = m->write ? &m->theirs : m->mine;
+    int rc = plan_transfer_chunk(&m->transfer, m->contact->plan, m->at, end, m->num_tokens, src, dst, why);
+    if (rc != 0)
+        return rc == BATON_ETOKENS ? rc : BATON_EMESSAGE; /* mine were checked when they came */
+    m->end = end;
+    m->cursor = (struct plan_cursor){0};
+    m->bytes += m->transfer.bytes;
     return 0;
 }
 
-void mover_ready(struct core *core, struct mover *m, uint32_t layer_end)
+/* Goes on with the tokens that are in place by now; waits for them; or all has landed. */
+static void go_on(struct core *core, struct mover *m)
 {
-    if (layer_end <= m->layer_end)
-        return;
-    m->layer_end = layer_end;
-    if (m->state == MOVER_MOVING)
-        run_add(core, m);
-}
-
-/* ---- what happened ----------------------------------------------------------------------------------------------- */
-
-static void on_table(struct core *core, struct mover *m, const struct port_event *e)
-{
-    struct plan_why why = {"its block tables could not be read"};
-    int rc = e->error;
-    if (rc == 0)
-        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, &m->theirs, &m->their_ids);
-    core->stats.stale += rc == BATON_ESTALE;
-    if (rc == 0) {
-        const struct plan_tables *src = m->write ? m->mine : &m->theirs, *dst = m->write ? &m->theirs : m->mine;
-        rc = plan_transfer_init(&m->transfer, m->contact->plan, m->held_tokens, m->num_tokens, src, dst, &why);
-        rc = rc == 0 || rc == BATON_ETOKENS ? rc : BATON_EMESSAGE; /* mine were checked when they came */
+    struct plan_why why = {{0}};
+    int rc = 0;
+    m->state = MOVER_WAITING;
+    while (rc == 0 && m->state == MOVER_WAITING && m->at < m->num_tokens) {
+        uint32_t end = next_end(m);
+        if (end <= m->at)
+            return;
+        if (m->unread) {
+            m->state = MOVER_TABLE;
+            break;
+        }
+        rc = next_chunk(m, end, &why);
+        if (rc == 0 && m->transfer.bytes > 0)
+            m->state = MOVER_MOVING;
+        else
+            m->at = end; /* there is nothing of it in this part */
     }
     if (rc != 0) {
         tell(core, m, rc, why.text);
         return;
     }
-    m->state = m->transfer.bytes > 0 ? MOVER_MOVING : MOVER_PROOF; /* layers without a tensor have no bytes */
+    if (m->at == m->num_tokens)
+        m->state = MOVER_PROOF;
     run_add(core, m);
+}
+
+static int take_table(struct mover *m, const struct peer_table *table)
+{
+    if (!contact_holds(m->contact, table))
+        return BATON_EMESSAGE;
+    m->unread |= table->offset != m->table.offset || table->numbers != m->table.numbers;
+    m->table = *table;
+    return 0;
+}
+
+int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held, uint32_t num_tokens,
+                const struct plan_tables *mine)
+{
+    m->at = held;
+    m->num_tokens = num_tokens;
+    m->mine = mine;
+    m->unread = true;
+    int rc = take_table(m, table);
+    if (rc == 0)
+        go_on(core, m);
+    return rc;
+}
+
+int mover_ready(struct core *core, struct mover *m, const struct reach *reach, const struct peer_table *table)
+{
+    int rc = table != NULL ? take_table(m, table) : 0;
+    if (rc != 0)
+        return rc;
+    m->reach = *reach;
+    if (m->state == MOVER_WAITING || m->state == MOVER_MOVING)
+        run_add(core, m);
+    return 0;
+}
+
+/* ---- what happened ----------------------------------------------------------------------------------------------- */
+
+/* Tables of an offer in chunks may be written anew while they are read: then a word of the new ones is on its way. */
+static bool waits_for_table(const struct mover *m, int error)
+{
+    return error == BATON_ESTALE && !m->write && m->reach.done < UINT32_MAX;
+}
+
+static void on_table(struct core *core, struct mover *m, const struct port_event *e)
+{
+    uint32_t *ids = NULL;
+    bool newer = m->table.offset != m->asked.offset || m->table.numbers != m->asked.numbers;
+    int rc = e->error;
+    if (rc == 0)
+        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, &m->theirs, &ids);
+    if (rc == 0) {
+        free(m->their_ids);
+        m->their_ids = ids;
+        m->unread = newer;
+    } else if (newer && rc == BATON_ESTALE) {
+        run_add(core, m); /* at once, in its new place */
+        return;
+    } else if (waits_for_table(m, rc)) {
+        m->state = MOVER_WAITING;
+        return;
+    } else {
+        core->stats.stale += rc == BATON_ESTALE;
+        tell(core, m, rc, "its block tables could not be read");
+        return;
+    }
+    go_on(core, m);
 }
 
 static void on_moved(struct core *core, struct mover *m, const struct port_event *e)
@@ -100,8 +182,11 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
         tell(core, m, e->error, m->write ? "writing to its blocks failed" : "reading its blocks failed");
         return;
     }
-    if (m->landed == m->transfer.bytes)
-        m->state = MOVER_PROOF;
+    if (m->landed == m->bytes) {
+        m->at = m->end;
+        go_on(core, m);
+        return;
+    }
     run_add(core, m);
 }
 
@@ -196,10 +281,16 @@ static bool advance(struct core *core, struct mover *m)
 {
     const struct port *port = core->c.port;
     int64_t rc;
+    if (m->state == MOVER_WAITING) {
+        run_remove(core, m);
+        go_on(core, m);
+        return true;
+    }
     if (m->state == MOVER_MOVING) {
         bool others;
         uint64_t budget = budget_of(core, m, &others);
-        uint64_t ahead = m->layer_end < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, m->layer_end) : UINT64_MAX;
+        uint32_t layers = layer_end(m);
+        uint64_t ahead = layers < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, layers) : UINT64_MAX;
         if (ahead == 0 || plan_at_end(&m->transfer, &m->cursor) || (budget == 0 && !others)) {
             run_remove(core, m); /* its own completions bring it back, or layers that become ready */
             return false;
@@ -235,6 +326,7 @@ static bool advance(struct core *core, struct mover *m)
         return true;
     }
     m->issued = true;
+    m->asked = m->table;
     core->reading++;
     run_remove(core, m);
     return true;

@@ -323,10 +323,21 @@ static void nack(struct core *core, const struct waiter *w, int error, const cha
     core_send(core, w->peer, &m);
 }
 
+static bool is_whole(const struct offer *o)
+{
+    return o->reach.done == UINT32_MAX;
+}
+
 static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, uint64_t want)
 {
-    struct wire_message m = {
-        .type = WIRE_READY, .want = want, .generation = o->lease.generation, .layer_end = o->layer_end};
+    struct wire_message m = {.type = WIRE_READY,
+                             .want = want,
+                             .generation = o->lease.generation,
+                             .tokens_done = o->reach.done,
+                             .tokens_next = o->reach.next,
+                             .layer_end = o->reach.layer_end,
+                             .numbers = wire_table_numbers(&o->submit->tables),
+                             .table_offset = o->lease.table_offset};
     core_send(core, peer, &m);
 }
 
@@ -340,9 +351,9 @@ static void grant(struct core *core, const struct offer *o, const struct waiter 
                              .table_offset = o->lease.table_offset,
                              .numbers = wire_table_numbers(&o->submit->tables),
                              .offered_tokens = o->submit->num_tokens,
-                             .layers = o->layer_end < UINT32_MAX};
+                             .partial = !is_whole(o)};
     core_send(core, w->peer, &m);
-    if (m.layers && w->mode == BATON_MODE_PULL)
+    if (m.partial && w->mode == BATON_MODE_PULL)
         tell_ready(core, o, w->peer, w->want);
 }
 
@@ -386,8 +397,8 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         nack(core, w, BATON_ETOKENS, detail);
         return;
     }
-    if (o->layer_end < UINT32_MAX && w->mode == BATON_MODE_PULL && !w->layers) {
-        nack(core, w, BATON_EBUSY, "not all layers are in place, and this rank's build cannot take some before");
+    if (!is_whole(o) && w->mode == BATON_MODE_PULL && !w->partial) {
+        nack(core, w, BATON_EBUSY, "not all is in place, and this rank's build cannot take a part before");
         return;
     }
     int rc = seat_take(core, o, core->c.directory->engine_of[w->peer], &seat);
@@ -588,7 +599,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .asks = m->asks,
                           .tokens = m->tokens,
                           .held = m->held,
-                          .layers = m->layers,
+                          .partial = m->partial,
                           .mode = m->mode,
                           .until_ns = core->now + m->time_left_ms * NS_PER_MS,
                           .table = {m->slot, m->numbers, m->generation, m->table_offset}};
@@ -677,6 +688,11 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
 
 /* ---- the caller's side ------------------------------------------------------------------------------------------- */
 
+static size_t ready_bytes(const struct core *core)
+{
+    return core->c.geometry->layer_count / 8 + 1;
+}
+
 static void refuse(struct core *core, struct core_submit *s, int error, const char *detail)
 {
     snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
@@ -745,10 +761,9 @@ void offer_submit(struct core *core, struct core_submit *s)
         return;
     }
     o->lease = lease;
-    o->layer_end = UINT32_MAX;
+    o->reach = REACH_WHOLE;
     if (s->in_layers) {
-        o->ready = calloc(core->c.geometry->layer_count / 8 + 1, 1);
-        o->layer_end = core->c.geometry->layer_first;
+        o->ready = calloc(ready_bytes(core), 1);
         if (o->ready == NULL) {
             lease_end(core->leases, &lease);
             o->submit = NULL;
@@ -756,6 +771,10 @@ void offer_submit(struct core *core, struct core_submit *s)
             return; /* the entry stays for those that wait */
         }
     }
+    if (s->in_chunks)
+        o->reach = (struct reach){0, 0, UINT32_MAX};
+    else if (s->in_layers)
+        o->reach = (struct reach){0, UINT32_MAX, core->c.geometry->layer_first};
     offer_open(core, o, s);
 }
 
@@ -770,7 +789,7 @@ static struct offer *offer_of(const struct core *core, baton_id_t id)
     return NULL;
 }
 
-/* Calls for each reader that was granted it. */
+/* For each reader that was granted it. */
 static void ready_tell(struct core *core, struct offer *o)
 {
     for (uint32_t i = 0; i < o->num_seats; i++) {
@@ -778,30 +797,102 @@ static void ready_tell(struct core *core, struct offer *o)
         for (uint32_t k = 0; s->bound && k < core->c.directory->engines[s->engine].num_ranks; k++) {
             const struct reader *r = &s->readers[k];
             if (r->push != NULL && r->push->state == PUSH_WRITING)
-                mover_ready(core, &r->push->mover, o->layer_end);
+                mover_ready(core, &r->push->mover, &o->reach, NULL);
             else if (r->push == NULL && r->state == READER_GRANTED)
                 tell_ready(core, o, core->c.directory->engines[s->engine].ranks[k], r->want);
         }
     }
 }
 
+/* Its time to live begins anew: the prefill goes on. */
+static void live_anew(struct core *core, struct offer *o)
+{
+    o->due_ns = core->now + o->submit->time_ms * NS_PER_MS;
+    timer_arm(&core->timers, &o->timer, o->due_ns, on_ttl);
+}
+
 void offer_ready(struct core *core, const struct core_submit *s)
 {
     struct offer *o = offer_of(core, s->id);
-    if (o == NULL || o->state != OFFER_LIVE || o->layer_end == UINT32_MAX)
+    if (o == NULL || o->state != OFFER_LIVE || o->reach.done == o->reach.next)
         return;
-    uint32_t first = core->c.geometry->layer_first, count = core->c.geometry->layer_count, before = o->layer_end;
+    uint32_t first = core->c.geometry->layer_first, count = core->c.geometry->layer_count, before = o->reach.layer_end,
+             n = before - first;
     for (uint32_t i = 0; i < count; i++)
         if (first + i >= s->layer_first && first + i - s->layer_first < s->layer_count)
             o->ready[i / 8] |= (uint8_t)(1u << (i % 8));
-    while (o->layer_end - first < count && (o->ready[(o->layer_end - first) / 8] >> ((o->layer_end - first) % 8) & 1))
-        o->layer_end++;
-    if (o->layer_end - first == count)
-        o->layer_end = UINT32_MAX;
-    o->due_ns = core->now + o->submit->time_ms * NS_PER_MS;
-    timer_arm(&core->timers, &o->timer, o->due_ns, on_ttl);
-    if (o->layer_end != before)
+    while (n < count && (o->ready[n / 8] >> (n % 8) & 1))
+        n++;
+    o->reach.layer_end = first + n;
+    if (n == count)
+        o->reach = (struct reach){o->reach.next, o->reach.next, UINT32_MAX};
+    live_anew(core, o);
+    if (n > before - first)
         ready_tell(core, o);
+}
+
+/* Whether its tables have a block for each token before `end` that may be wanted of it. */
+static int tables_reach(const struct core *core, const struct offer *o, uint32_t end, struct plan_why *why)
+{
+    const struct plan_tables *t = &o->submit->tables;
+    for (uint32_t i = 0; i < t->num; i++) {
+        baton_group_t group = geometry_group(core->c.geometry, i);
+        uint32_t first, last;
+        if (group.kind == BATON_KIND_STATE && end < o->submit->num_tokens)
+            continue;
+        plan_wanted(&group, t->table[i].first_token, end, &first, &last);
+        int rc = plan_table_check(&group, &t->table[i], first, last, why);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int append(struct core *core, struct offer *o, const struct core_submit *s, struct plan_why *why)
+{
+    uint32_t before = o->reach.next, total = o->submit->num_tokens;
+    if (!o->submit->in_chunks) {
+        snprintf(why->text, sizeof why->text, "it was not begun in chunks, and cannot be appended to");
+        return BATON_EINVAL;
+    }
+    if (s->num_tokens <= before || s->num_tokens > total) {
+        snprintf(why->text, sizeof why->text, "%u tokens were appended to %u of %u", s->num_tokens,
+                 before < total ? before : total, total);
+        return BATON_ETOKENS;
+    }
+    if (!core_submit_append(o->submit, &s->tables)) {
+        snprintf(why->text, sizeof why->text, "more blocks were appended than its tokens need");
+        return BATON_ETOKENS;
+    }
+    int rc = tables_reach(core, o, s->num_tokens, why);
+    if (rc == 0 && s->num_blocks > 0) {
+        rc = lease_rewrite(core->leases, &o->submit->tables, &o->lease);
+        snprintf(why->text, sizeof why->text, "no room for its block table (BATON_TABLE_BYTES)");
+    }
+    return rc;
+}
+
+void offer_append(struct core *core, const struct core_submit *s)
+{
+    struct offer *o = offer_of(core, s->id);
+    struct plan_why why = {{0}};
+    if (o == NULL || o->state != OFFER_LIVE)
+        return;
+    int rc = append(core, o, s, &why);
+    if (rc != 0) {
+        snprintf(o->submit->event.detail, sizeof o->submit->event.detail, "%s", why.text);
+        offer_end(core, o, BATON_STATUS_FAILED, rc);
+        return;
+    }
+    uint32_t next = s->num_tokens < o->submit->num_tokens ? s->num_tokens : UINT32_MAX;
+    if (o->ready != NULL) { /* with the next chunk begun, the one before is in place */
+        memset(o->ready, 0, ready_bytes(core));
+        o->reach = (struct reach){o->reach.next, next, core->c.geometry->layer_first};
+    } else {
+        o->reach = (struct reach){next, next, UINT32_MAX};
+    }
+    live_anew(core, o);
+    ready_tell(core, o);
 }
 
 bool offer_cancel(struct core *core, baton_id_t id, int error)

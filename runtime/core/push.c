@@ -24,7 +24,7 @@ int push_create(struct core *core, struct offer *o, struct seat *seat, const str
     push->mover.write = true;
     push->mover.table = w->table;
     push->mover.num_tokens = w->tokens;
-    push->mover.held_tokens = w->held;
+    push->mover.at = w->held;
     push->offer = o;
     push->seat = seat;
     push->peer = w->peer;
@@ -60,7 +60,7 @@ void push_tell(struct core *core, const struct push *push, int32_t error)
                              .want = push->want,
                              .asks = push->asks,
                              .error = error,
-                             .bytes = push->mover.transfer.bytes,
+                             .bytes = push->mover.landed,
                              .generation = push->offer->lease.generation};
     memcpy(m.detail, push->detail, sizeof m.detail);
     core_send(core, push->peer, &m);
@@ -113,9 +113,9 @@ static void write(struct core *core, struct push *push)
 {
     struct peer_table table = push->mover.table;
     push->state = PUSH_WRITING;
-    push->mover.layer_end = push->offer->layer_end;
-    int rc = mover_start(core, &push->mover, &table, push->mover.held_tokens, push->mover.num_tokens,
-                         &push->offer->submit->tables);
+    push->mover.reach = push->offer->reach;
+    int rc =
+        mover_start(core, &push->mover, &table, push->mover.at, push->mover.num_tokens, &push->offer->submit->tables);
     if (rc == BATON_EMESSAGE)
         core->stats.messages_bad++; /* the want named a table that lies outside the peer's card */
     if (rc != 0)

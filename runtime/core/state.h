@@ -27,6 +27,16 @@ struct peer_table {
     uint64_t generation, offset;
 };
 
+/**
+ * What of an offer is in place: all of tokens [0, done), and of tokens [done, next) the layers below layer_end. Of the
+ * last chunk, next is UINT32_MAX; of a whole offer, done is.
+ */
+struct reach {
+    uint32_t done, next, layer_end;
+};
+
+#define REACH_WHOLE ((struct reach){UINT32_MAX, UINT32_MAX, UINT32_MAX})
+
 /* ---- producer ---------------------------------------------------------------------------------------------------- */
 
 enum reader_state { READER_NONE, READER_GRANTED, READER_ENDED };
@@ -57,7 +67,7 @@ struct waiter {
     uint64_t want, ticket_incarnation, ticket_serial;
     uint32_t asks, tokens, held;
     uint8_t mode;
-    bool layers;             /* it can wait for layers */
+    bool partial;            /* it can take a part before the rest is in place */
     uint64_t until_ns;       /* the want's deadline */
     struct peer_table table; /* push: the consumer's */
     struct timer timer;      /* forgets it */
@@ -78,8 +88,8 @@ struct offer {
     struct lease lease;
     uint32_t num_seats;
     struct seat seats[BATON_CONSUMERS_MAX];
-    uint8_t *ready;     /* of one in layers: bit i: my layer layer_first + i is in place */
-    uint32_t layer_end; /* all layers below are; UINT32_MAX: the offer is whole */
+    struct reach reach; /* what is in place */
+    uint8_t *ready;     /* of one in layers: bit i: so is my layer layer_first + i of tokens [done, next) */
     uint32_t serving;   /* readers granted whose path needs my polling */
     uint32_t pushes;    /* of its readers that are written to */
     int32_t worst;      /* the first error a reader ended with */
@@ -165,7 +175,7 @@ struct link {
 
 /* ---- movers ------------------------------------------------------------------------------------------------------ */
 
-enum mover_state { MOVER_IDLE, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_DRAINING, MOVER_ENDED };
+enum mover_state { MOVER_IDLE, MOVER_WAITING, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_DRAINING, MOVER_ENDED };
 
 /**
  * Bytes between a peer's cache and mine, in either direction: the peer's block table is read from its arena, then runs
@@ -176,19 +186,21 @@ struct mover {
     struct contact *contact;
     bool write; /* push: from mine to the peer's */
     enum mover_state state;
-    bool issued;   /* TABLE, PROOF: the question is under way */
-    bool parked;   /* stopped, waits for PORT_QUIET */
-    bool runnable; /* in core->run */
-    struct peer_table table;
-    uint32_t num_tokens, held_tokens;
+    bool issued;                  /* TABLE, PROOF: the question is under way */
+    bool parked;                  /* stopped, waits for PORT_QUIET */
+    bool runnable;                /* in core->run */
+    struct reach reach;           /* what may move */
+    struct peer_table table;      /* the newest that was named */
+    struct peer_table asked;      /* TABLE: the one that is read */
+    bool unread;                  /* theirs are not of the newest */
+    uint32_t at, end, num_tokens; /* of a request of num_tokens, tokens [at, end) are moved now */
     const struct plan_tables *mine;
     struct plan_tables theirs;
     uint32_t *their_ids;
-    struct plan_transfer transfer;
+    struct plan_transfer transfer; /* of these tokens */
     struct plan_cursor cursor;
-    uint32_t layer_end; /* it may move what lies in layers below */
-    uint64_t taken, landed;
-    struct mover *prev, *next; /* in core->run */
+    uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
+    struct mover *prev, *next;     /* in core->run */
 };
 
 /* ---- producer's side of a push ----------------------------------------------------------------------------------- */
@@ -371,8 +383,9 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m); /* DONE, CANCEL, RELEASE */
 /** A push of it is gone: quiet, and its consumer told. The offer may end by it. */
 void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error, bool belated);
-/** Layers of an offer are in place. */
+/** Layers of an offer are in place; or tokens. */
 void offer_ready(struct core *core, const struct core_submit *s);
+void offer_append(struct core *core, const struct core_submit *s);
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
 
@@ -413,10 +426,11 @@ int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, 
 
 /* mover.c */
 /** Begins. Ends in leg_on_moved or push_on_moved, once, unless it is stopped. */
-/** Moves as far as layers below m->layer_end go; mover_ready raises that. */
-int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held_tokens,
-                uint32_t num_tokens, const struct plan_tables *mine);
-void mover_ready(struct core *core, struct mover *m, uint32_t layer_end);
+/** Moves tokens [held, num_tokens) by its contact's plan as far as m->reach goes; mover_ready raises that. */
+int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held, uint32_t num_tokens,
+                const struct plan_tables *mine);
+/** More is in place; of a read, these are the peer's tables by now (NULL: as before). 0, or BATON_EMESSAGE. */
+int mover_ready(struct core *core, struct mover *m, const struct reach *reach, const struct peer_table *table);
 /** Gives up. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
 bool mover_stop(struct core *core, struct mover *m);
 void mover_on_event(struct core *core, struct mover *m, const struct port_event *e);

@@ -139,7 +139,7 @@ static void put_body(struct writer *w, const struct wire_message *m)
             put64(w, m->table_offset);
             put32(w, m->held);
         }
-        put8(w, m->layers);
+        put8(w, m->partial);
         break;
     case WIRE_GRANT:
         put32(w, m->asks);
@@ -148,11 +148,15 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put32(w, m->offered_tokens);
         put64(w, m->generation);
         put64(w, m->table_offset);
-        put8(w, m->layers);
+        put8(w, m->partial);
         break;
     case WIRE_READY:
         put64(w, m->generation);
+        put32(w, m->tokens_done);
+        put32(w, m->tokens_next);
         put32(w, m->layer_end);
+        put32(w, m->numbers);
+        put64(w, m->table_offset);
         break;
     case WIRE_NACK:
         put32(w, m->asks);
@@ -288,7 +292,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
             m->table_offset = get64(r);
             m->held = (uint32_t)get_if_sent(r, 4);
         }
-        m->layers = get_if_sent(r, 1) != 0;
+        m->partial = get_if_sent(r, 1) != 0;
         return m->mode != BATON_MODE_PUSH || (m->generation != 0 && m->numbers > 0 && m->held < m->tokens);
     case WIRE_GRANT:
         m->asks = get32(r);
@@ -297,12 +301,16 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->offered_tokens = get32(r);
         m->generation = get64(r);
         m->table_offset = get64(r);
-        m->layers = get_if_sent(r, 1) != 0;
-        return m->generation != 0 && m->numbers > 0 && m->offered_tokens > 0;
+        m->partial = get_if_sent(r, 1) != 0;
+        return m->generation != 0 && (m->numbers > 0 || m->partial) && m->offered_tokens > 0;
     case WIRE_READY:
         m->generation = get64(r);
+        m->tokens_done = get32(r);
+        m->tokens_next = get32(r);
         m->layer_end = get32(r);
-        return m->generation != 0;
+        m->numbers = get32(r);
+        m->table_offset = get64(r);
+        return m->generation != 0 && m->tokens_done <= m->tokens_next;
     case WIRE_NACK:
         m->asks = get32(r);
         m->error = (int32_t)get32(r);

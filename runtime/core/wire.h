@@ -115,7 +115,7 @@ enum wire_type {
     WIRE_STANDING = 13, /* the answer, in words */
     WIRE_CHECK = 14,    /* what are the hashes of what this want takes from you? */
     WIRE_SUMS = 15,     /* the answer, in parts */
-    WIRE_READY = 16     /* of an offer that is not whole: its layers before this one are in place */
+    WIRE_READY = 16     /* of an offer that is not whole: what of it is in place */
 };
 
 #define WIRE_TYPE_LAST WIRE_READY
@@ -145,8 +145,10 @@ struct wire_message {
         generation; /* READY, WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent) */
     uint64_t table_offset;   /* in the arena */
     uint32_t offered_tokens; /* GRANT */
-    bool layers;             /* GRANT: not all are in place, READY says which. WANT: its sender understands that */
-    uint32_t layer_end;      /* READY: layers below it are in place */
+    bool partial;            /* GRANT: not all is in place, READY says what is. WANT: its sender understands that */
+    /* READY: all of tokens [0, done) is in place, and of tokens [done, next) the layers below layer_end. UINT32_MAX: to the
+     * end. The lease's tables by now: numbers, table_offset */
+    uint32_t tokens_done, tokens_next, layer_end;
     /* NACK and CANCEL (not 0), DONE, RELEASE, WRITTEN: BATON_E... or 0 */
     int32_t error;
     uint64_t bytes;  /* WRITTEN */

@@ -120,6 +120,15 @@ static uint32_t per_id(const baton_geometry_t *g, uint32_t group)
     return n > 0 ? n : 1;
 }
 
+/* A group as the caller counts. */
+static baton_group_t group_of(const baton_geometry_t *g, uint32_t i)
+{
+    baton_group_t group = geometry_group(g, i);
+    group.block_tokens *= per_id(g, i);
+    group.num_blocks /= per_id(g, i);
+    return group;
+}
+
 /* Every id given exists, and every token that moves by this call has a block. An offer may lack those before a table. */
 static int check_tables(const struct baton *b, const struct plan_tables *tables, bool offered, uint32_t held,
                         uint32_t num_tokens)
@@ -127,9 +136,7 @@ static int check_tables(const struct baton *b, const struct plan_tables *tables,
     const baton_geometry_t *g = &b->cache->geometry;
     for (uint32_t i = 0; i < geometry_num_groups(g); i++) {
         const baton_table_t *t = &tables->table[i];
-        baton_group_t group = geometry_group(g, i);
-        group.block_tokens *= per_id(g, i); /* as the caller counts */
-        group.num_blocks /= per_id(g, i);
+        baton_group_t group = group_of(g, i);
         uint64_t reach = (uint64_t)t->num_blocks * group.block_tokens + t->first_token;
         uint32_t first, end;
         struct plan_why why;
@@ -147,24 +154,49 @@ static int check_tables(const struct baton *b, const struct plan_tables *tables,
     return 0;
 }
 
-static int check_arena(const struct baton *b, const struct plan_tables *tables)
+/* How many ids each table will have: `tokens` 0, those that it has; else at least as many as that many tokens take. */
+static int room_of(const struct baton *b, const struct plan_tables *tables, uint32_t tokens,
+                   uint32_t room[BATON_GROUPS_MAX])
+{
+    const baton_geometry_t *g = &b->cache->geometry;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < tables->num; i++) {
+        baton_group_t group = group_of(g, i);
+        uint32_t first = tables->table[i].first_token, behind = tokens > first ? tokens - first : 0;
+        uint64_t most = group.kind == BATON_KIND_STATE
+                            ? 1
+                            : (behind + (uint64_t)group.block_tokens - 1) / group.block_tokens,
+                 n = tables->table[i].num_blocks;
+        if (tokens > 0 && most > n)
+            n = most;
+        sum += n * per_id(g, i);
+        if (sum > UINT32_MAX)
+            return error_set(BATON_ETOKENS, "%u tokens take more than 2^32 blocks", tokens);
+        room[i] = (uint32_t)n * per_id(g, i);
+    }
+    return 0;
+}
+
+static int check_arena(const struct baton *b, const struct plan_tables *tables, const uint32_t room[BATON_GROUPS_MAX])
 {
     struct plan_tables all = *tables;
     for (uint32_t i = 0; i < all.num; i++)
-        all.table[i].num_blocks *= per_id(&b->cache->geometry, i);
+        all.table[i].num_blocks = room[i];
     uint32_t numbers = wire_table_numbers(&all);
     if (wire_table_bytes(numbers) > b->settings.table_bytes)
         return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", numbers);
     return 0;
 }
 
+/* With tables, room has what room_of says. */
 static struct core_submit *record(const struct baton *b, enum core_submit_kind kind, const char *key,
-                                  const char *base_key, const struct plan_tables *tables)
+                                  const char *base_key, const struct plan_tables *tables,
+                                  const uint32_t room[BATON_GROUPS_MAX])
 {
     uint32_t num_blocks = 0, each[BATON_GROUPS_MAX];
     for (uint32_t i = 0; tables != NULL && i < tables->num; i++) {
         each[i] = per_id(&b->cache->geometry, i);
-        num_blocks += tables->table[i].num_blocks * each[i];
+        num_blocks += room[i];
     }
     struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *s->blocks);
     bool ends = kind == CORE_OFFER || kind == CORE_WANT; /* in an event */
@@ -185,8 +217,10 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
     } else if (key != NULL) {
         memcpy(s->key, key, strlen(key));
     }
-    if (tables != NULL)
+    if (tables != NULL) {
+        memcpy(s->room, room, tables->num * sizeof *room);
         core_submit_tables(s, tables, each);
+    }
     return s;
 }
 
@@ -213,20 +247,25 @@ static int check_id(const struct baton *b, baton_id_t id)
     return 0;
 }
 
-/* A word about a call that was made before. It has no event of its own. */
+/* Words about a call that was made before have no event of their own. */
+static int hand_word(struct baton *b, struct core_submit *s)
+{
+    if (hand_over(b, s))
+        return 0;
+    core_submit_free(s);
+    return refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
+}
+
 static int word_about(struct baton *b, enum core_submit_kind kind, baton_id_t id, uint32_t layer_first,
                       uint32_t layer_count)
 {
-    struct core_submit *s = record(b, kind, NULL, NULL, NULL);
+    struct core_submit *s = record(b, kind, NULL, NULL, NULL, NULL);
     if (s == NULL)
         return error_set(BATON_ENOMEM, "no memory for a word about a call");
     s->id = id;
     s->layer_first = layer_first;
     s->layer_count = layer_count;
-    if (hand_over(b, s))
-        return 0;
-    core_submit_free(s);
-    return refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
+    return hand_word(b, s);
 }
 
 /* ---- offer ------------------------------------------------------------------------------------------------------- */
@@ -250,7 +289,8 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
     return 0;
 }
 
-static int offer_check(const struct baton *b, const baton_offer_params_t *p, struct plan_tables *tables)
+static int offer_check(const struct baton *b, const baton_offer_params_t *p, struct plan_tables *tables,
+                       uint32_t room[BATON_GROUPS_MAX])
 {
     int rc = check_state(b);
     if (rc != 0)
@@ -259,17 +299,21 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
         return error_set(BATON_EINVAL, "params must not be NULL");
     if (p->num_attach != 0)
         return error_set(BATON_ENOSYS, "this version carries no bytes of the engine's own");
-    if ((p->flags & ~(uint32_t)BATON_OFFER_LAYERS) != 0 || p->num_consumers > BATON_CONSUMERS_MAX)
+    if ((p->flags & ~(uint32_t)(BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS)) != 0 ||
+        p->num_consumers > BATON_CONSUMERS_MAX)
         return error_set(BATON_EINVAL, "flags must be known, consumers at most %d", BATON_CONSUMERS_MAX);
     rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
     if (p->num_tokens == 0)
         return error_set(BATON_ETOKENS, "an offer has at least one token");
+    bool in_chunks = (p->flags & BATON_OFFER_CHUNKS) != 0;
     rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
     if (rc == 0)
-        rc = check_tables(b, tables, true, 0, p->num_tokens);
-    return rc != 0 ? rc : check_arena(b, tables);
+        rc = check_tables(b, tables, true, 0, in_chunks ? 0 : p->num_tokens);
+    if (rc == 0)
+        rc = room_of(b, tables, in_chunks ? p->num_tokens : 0, room);
+    return rc != 0 ? rc : check_arena(b, tables, room);
 }
 
 /* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
@@ -284,7 +328,8 @@ static void stores_first(void)
 int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticket, baton_id_t *id)
 {
     struct plan_tables tables;
-    int rc = offer_check(b, p, &tables);
+    uint32_t room[BATON_GROUPS_MAX];
+    int rc = offer_check(b, p, &tables, room);
     if (rc != 0)
         return rc;
     stores_first();
@@ -294,7 +339,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_OFFER, p->key, p->base_key, &tables);
+    struct core_submit *s = record(b, CORE_OFFER, p->key, p->base_key, &tables, room);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, s);
     if (rc != 0) {
         core_submit_free(s);
@@ -305,6 +350,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     s->num_tokens = p->num_tokens;
     s->time_ms = p->ttl_ms ? p->ttl_ms : (uint32_t)b->settings.ttl_ms;
     s->in_layers = (p->flags & BATON_OFFER_LAYERS) != 0;
+    s->in_chunks = (p->flags & BATON_OFFER_CHUNKS) != 0;
     baton_id_t given = s->id; /* the record is the reactor's once it is handed over */
     if (!hand_over(b, s)) {
         core_submit_free(s);
@@ -323,10 +369,40 @@ unreserve:
     return rc;
 }
 
-int baton_append(baton_t *b, baton_id_t offer, const uint32_t *blocks, uint32_t num_blocks, uint32_t num_tokens)
+static int append_check(const struct baton *b, baton_id_t offer, const baton_append_params_t *p,
+                        struct plan_tables *tables)
 {
-    (void)b, (void)offer, (void)blocks, (void)num_blocks, (void)num_tokens;
-    return error_set(BATON_ENOSYS, "this version has no offers in parts");
+    int rc = check_state(b);
+    if (rc == 0)
+        rc = check_id(b, offer);
+    if (rc == 0 && p == NULL)
+        rc = error_set(BATON_EINVAL, "params must not be NULL");
+    if (rc == 0 && p->num_tokens == 0)
+        rc = error_set(BATON_ETOKENS, "a chunk has at least one token");
+    if (rc == 0)
+        rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
+    for (uint32_t i = 0; rc == 0 && i < tables->num; i++)
+        if (tables->table[i].first_token != 0)
+            rc = error_set(BATON_EINVAL, "group %u: first_token must be 0, the blocks follow those before", i);
+    return rc != 0 ? rc : check_tables(b, tables, true, 0, 0);
+}
+
+int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *p)
+{
+    struct plan_tables tables;
+    uint32_t room[BATON_GROUPS_MAX];
+    int rc = append_check(b, offer, p, &tables);
+    if (rc == 0)
+        rc = room_of(b, &tables, 0, room);
+    if (rc != 0)
+        return rc;
+    stores_first();
+    struct core_submit *s = record(b, CORE_APPEND, NULL, NULL, &tables, room);
+    if (s == NULL)
+        return error_set(BATON_ENOMEM, "no memory for a chunk");
+    s->id = offer;
+    s->num_tokens = p->num_tokens;
+    return hand_word(b, s);
 }
 
 int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count)
@@ -345,7 +421,8 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
 
-static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine, struct plan_tables *tables)
+static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine, struct plan_tables *tables,
+                      uint32_t room[BATON_GROUPS_MAX])
 {
     int rc = check_state(b);
     if (rc != 0)
@@ -362,9 +439,11 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     if (*engine == DIRECTORY_NONE)
         return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
     rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
-    if (rc == 0 && p->held_tokens < p->num_tokens)
+    if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
-    return rc != 0 || p->mode != BATON_MODE_PUSH ? rc : check_arena(b, tables);
+    if (rc == 0)
+        rc = room_of(b, tables, 0, room);
+    return rc != 0 || p->mode != BATON_MODE_PUSH ? rc : check_arena(b, tables, room);
 }
 
 static int want_tickets(const baton_want_params_t *p, struct core_submit *s)
@@ -383,7 +462,8 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
 {
     uint32_t engine = DIRECTORY_NONE;
     struct plan_tables tables;
-    int rc = want_check(b, p, &engine, &tables);
+    uint32_t room[BATON_GROUPS_MAX];
+    int rc = want_check(b, p, &engine, &tables, room);
     if (rc != 0)
         return rc;
     if (!reserve_call(b))
@@ -393,7 +473,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_WANT, p->key, p->base_key, &tables);
+    struct core_submit *s = record(b, CORE_WANT, p->key, p->base_key, &tables, room);
     rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, s);
     if (rc != 0)
         goto unreserve;

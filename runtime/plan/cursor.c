@@ -20,14 +20,25 @@ static int side_init(const struct plan_tables *side, uint32_t index, const baton
     return plan_table_check(group, &side->table[index], first, end, why);
 }
 
-int plan_transfer_init(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t tokens,
-                       const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why)
+/* Of [first, end) what is of a chunk that ends with token `chunk_end` of `tokens`. */
+static uint32_t chunk_of(const baton_group_t *group, uint32_t first, uint32_t end, uint32_t chunk_end, uint32_t tokens)
+{
+    if (chunk_end >= tokens)
+        return end;
+    if (group->kind == BATON_KIND_STATE)
+        return first;
+    return chunk_end < end ? (chunk_end > first ? chunk_end : first) : end;
+}
+
+int plan_transfer_chunk(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t end, uint32_t tokens,
+                        const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why)
 {
     *t = (struct plan_transfer){.plan = plan};
     for (uint32_t i = 0; i < plan->num_pairs; i++) {
         const struct pair *p = &plan->pair[i];
         struct plan_span *s = &t->span[i];
         plan_wanted(&p->dst, held, tokens, &s->first, &s->end);
+        s->end = chunk_of(&p->dst, s->first, s->end, end, tokens);
         int rc = side_init(src, p->src_index, &p->src, s->first, s->end, &s->src_blocks, &s->src_first, why);
         if (rc == 0)
             rc = side_init(dst, p->dst_index, &p->dst, s->first, s->end, &s->dst_blocks, &s->dst_first, why);
@@ -39,6 +50,20 @@ int plan_transfer_init(struct plan_transfer *t, const struct plan *plan, uint32_
         t->bytes += (s->end - s->first) * plan_token_bytes(plan, i);
     }
     return 0;
+}
+
+int plan_transfer_init(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t tokens,
+                       const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why)
+{
+    return plan_transfer_chunk(t, plan, held, tokens, tokens, src, dst, why);
+}
+
+bool plan_has_state(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->num_pairs; i++)
+        if (plan->pair[i].dst.kind == BATON_KIND_STATE)
+            return true;
+    return false;
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */

@@ -190,6 +190,16 @@ struct plan_tables {
 int plan_transfer_init(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t tokens,
                        const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why);
 
+/**
+ * The same, of a request that is moved in chunks: of those, what lies before token `end`. A state is of the last chunk,
+ * whose end is `tokens`.
+ */
+int plan_transfer_chunk(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t end, uint32_t tokens,
+                        const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why);
+
+/** Whether some of what it moves is a state. */
+bool plan_has_state(const struct plan *plan);
+
 /** A place in a transfer: piece, token behind its span's first, and bytes behind of the unit there. Zero it to begin. */
 struct plan_cursor {
     uint32_t piece, token;

@@ -553,6 +553,24 @@ baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, u
     return submit(w, rank, s);
 }
 
+baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, uint32_t tokens, bool in_layers,
+                              uint32_t ttl_ms)
+{
+    struct core_submit *s = submission(w, CORE_OFFER, key, 0, 1, tokens, ttl_ms);
+    s->in_chunks = true;
+    s->in_layers = in_layers;
+    s->tables.table[0].num_blocks = s->num_blocks = 0; /* there is room for all */
+    return submit(w, rank, s);
+}
+
+void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first, uint32_t blocks, uint32_t tokens)
+{
+    struct core_submit *s = submission(w, CORE_APPEND, NULL, first, 1, blocks * 4, 0);
+    s->id = id;
+    s->num_tokens = tokens;
+    submit(w, rank, s);
+}
+
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count)
 {
     struct core_submit *s = submission(w, CORE_READY, NULL, 0, 0, 0, 0);

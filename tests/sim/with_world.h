@@ -98,6 +98,11 @@ baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine,
 /** The same without a layer in place. */
 baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t step,
                               uint32_t tokens, uint32_t ttl_ms);
+/** The same without a token in place, and without a block; in_layers: each chunk without a layer too. */
+baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, uint32_t tokens, bool in_layers,
+                              uint32_t ttl_ms);
+/** Blocks first, first + 1, ...: so many. `tokens` are in place by now. */
+void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first, uint32_t blocks, uint32_t tokens);
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count);
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
 

@@ -66,6 +66,7 @@ static void test_generations_never_repeat(void **state)
     assert_int_equal(lease_open(l, &three, &a), 0);
     assert_int_equal(lease_open(l, &three, &b), 0);
     assert_true(a.slot != b.slot);
+    assert_true(a.generation != b.generation); /* a word that names one is of one lease alone */
     assert_int_equal(lease_open(l, &three, &c), BATON_EAGAIN);
     assert_int_equal(
         wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, &out, &ids), 0);

@@ -65,7 +65,7 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         m.generation = x == MOST ? UINT64_MAX : 0;
     switch (type) {
     case WIRE_WANT:
-        m.layers = x == MOST;
+        m.partial = x == MOST;
         m.mode = x == MOST ? BATON_MODE_PUSH : BATON_MODE_PULL;
         m.time_left_ms = m.tokens = x == MOST ? UINT32_MAX : 1;
         m.ticket_incarnation = m.ticket_serial = x == MOST ? UINT64_MAX : 0;
@@ -78,10 +78,11 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         break;
     case WIRE_READY:
         m.generation = x == MOST ? UINT64_MAX : 1;
-        m.layer_end = x == MOST ? UINT32_MAX : 0;
+        m.tokens_done = m.tokens_next = m.layer_end = m.numbers = x == MOST ? UINT32_MAX : 0;
+        m.table_offset = x == MOST ? UINT64_MAX : 0;
         break;
     case WIRE_GRANT:
-        m.layers = x == MOST;
+        m.partial = x == MOST;
         m.slot = x == MOST ? UINT32_MAX : 0;
         m.numbers = m.offered_tokens = x == MOST ? UINT32_MAX : 1;
         m.generation = x == MOST ? UINT64_MAX : 1;
@@ -157,8 +158,9 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_true(a->ticket_incarnation == b->ticket_incarnation && a->ticket_serial == b->ticket_serial);
     assert_int_equal(a->num_readers_bits, b->num_readers_bits);
     assert_memory_equal(a->readers, b->readers, sizeof a->readers);
-    assert_true(a->slot == b->slot && a->numbers == b->numbers && a->held == b->held && a->layers == b->layers &&
-                a->layer_end == b->layer_end && a->offered_tokens == b->offered_tokens);
+    assert_true(a->slot == b->slot && a->numbers == b->numbers && a->held == b->held && a->partial == b->partial &&
+                a->tokens_done == b->tokens_done && a->tokens_next == b->tokens_next && a->layer_end == b->layer_end &&
+                a->offered_tokens == b->offered_tokens);
     assert_true(a->generation == b->generation && a->table_offset == b->table_offset);
     assert_int_equal(a->error, b->error);
     assert_true(a->bytes == b->bytes);
@@ -192,7 +194,7 @@ static void assert_in_documented_range(const struct wire_message *m)
         assert_readers_in_range(m);
     }
     if (m->type == WIRE_GRANT || (m->type == WIRE_WANT && m->mode == BATON_MODE_PUSH)) {
-        assert_true(m->generation != 0 && m->numbers > 0);
+        assert_true(m->generation != 0 && (m->numbers > 0 || m->partial));
     }
     if (m->type == WIRE_NACK || m->type == WIRE_CANCEL) {
         assert_true(m->error < 0);
@@ -245,7 +247,7 @@ static void a_truncated_message_is_refused(void **state)
             bool is_older =
                 later_bytes(type) > 0 && (cut == n - later_bytes(type) || (type == WIRE_WANT && cut == n - 1));
             assert_int_equal(decode_exact(short_one, cut, &got), is_older ? 0 : BATON_EMESSAGE);
-            assert_true(!is_older || !got.layers);
+            assert_true(!is_older || !got.partial);
             free(short_one);
         }
     }
@@ -514,9 +516,13 @@ static struct wire_message recognisable(enum wire_type type)
     }
     if (type == WIRE_READY) {
         m.generation = UINT64_C(0x6162636465666768);
-        m.layer_end = 0x71727374;
+        m.tokens_done = 0x11727374;
+        m.tokens_next = 0x21727374;
+        m.layer_end = 0x31727374;
+        m.numbers = 0x41727374;
+        m.table_offset = UINT64_C(0x5172737475767778);
     }
-    m.layers = type == WIRE_WANT || type == WIRE_GRANT;
+    m.partial = type == WIRE_WANT || type == WIRE_GRANT;
     if (type == WIRE_GRANT) {
         m.slot = 0x31323334;
         m.numbers = 0x41424344;
@@ -640,8 +646,9 @@ static void version_1_messages_stay_as_they_are(void **state)
                        "00000000 44434241 14131211",
         [WIRE_SUMS] = "424d010f 40000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                       "24232221 00000000 54535251 02000000 88878685 84838281 98979695 94939291",
-        [WIRE_READY] = "424d0110 30000000 08070605 04030201 18171615 14131211 94939291 28272625 "
-                       "24232221 68676665 64636261 74737271",
+        [WIRE_READY] = "424d0110 44000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                       "24232221 68676665 64636261 74737211 74737221 74737231 74737241 78777675 "
+                       "74737251",
     };
     for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
         struct wire_message m = recognisable(type);

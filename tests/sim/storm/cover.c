@@ -54,8 +54,9 @@ static const char *leg_name(const struct leg *leg)
 
 static const char *mover_name(const struct mover *m)
 {
-    static const char *const read[] = {"?", "read table", "read moving", "read proof", "?", "read ended"};
-    static const char *const write[] = {"?",           "write table",    "write moving",
+    static const char *const read[] = {"?", "read waiting", "read table", "read moving", "read proof",
+                                       "?", "read ended"};
+    static const char *const write[] = {"?",           "write waiting",  "write table", "write moving",
                                         "write proof", "write draining", "write ended"};
     return m->write ? write[m->state] : read[m->state];
 }

@@ -52,7 +52,7 @@ static void put(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t lay
                 uint32_t token, uint32_t channel, uint32_t value)
 {
     (void)s;
-    if (value == 0 && token >= c->tokens)
+    if (value == 0 && token >= c->begun)
         value = STORM_FREE; /* what lies behind the tokens offered is nobody's */
     else if (value == 0)
         value = c->number << 16 | place(layer, plane, head, token, channel);

@@ -316,7 +316,7 @@ static struct storm_call *call_new(struct storm *s)
     return c;
 }
 
-static void submit(struct storm *s, struct storm_call *c, const struct storm_plan *p, bool in_layers)
+static void submit(struct storm *s, struct storm_call *c, const struct storm_plan *p)
 {
     struct storm_rank *r = &s->ranks[c->rank];
     struct core_submit *m = calloc(1, sizeof *m + c->num_blocks * sizeof(uint32_t));
@@ -325,14 +325,16 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     m->submitted_ns = s->now;
     m->num_tokens = c->tokens;
     m->held_tokens = c->held;
-    m->in_layers = in_layers;
+    m->in_layers = c->in_layers;
+    m->in_chunks = c->in_chunks;
     m->time_ms = p->time_ms;
     m->mode = c->mode;
     m->engine = c->engine;
     m->num_seats = p->seats;
     memcpy(m->seats, p->seat, sizeof m->seats);
     snprintf(m->key, sizeof m->key, "k%u", c->key);
-    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->num_blocks, 0}}}, NULL);
+    m->room[0] = c->num_blocks;
+    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->given, 0}}}, NULL);
     if (storm_hears(s, c->rank))
         m->verdict = calloc(1, sizeof *m->verdict);
     if (s->settings.report_early)
@@ -344,14 +346,53 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
 }
 
 /* Prefill goes on: each layer is computed in its time, some never. The call may have ended in the step of its making. */
-static void draw_layers(struct storm *s, const struct storm_call *c)
+static void draw_layers(struct storm *s, const struct storm_call *c, uint64_t at)
 {
     const baton_geometry_t *g = &s->ranks[c->rank].geometry;
     for (uint32_t l = 0; l < g->layer_count; l++)
         if (!storm_chance(s, 30))
-            storm_later(s, moment(s, s->now, 1 + storm_below(s, 30000)),
+            storm_later(s, moment(s, at, 1 + storm_below(s, 30000)),
                         &(struct storm_plan){
                             .action = STORM_READY, .rank = c->rank, .call = c->number, .layer = g->layer_first + l});
+}
+
+/* Chunk after chunk, some of which never come. */
+static void draw_chunks(struct storm *s, const struct storm_call *c)
+{
+    uint64_t at = s->now;
+    for (uint32_t tokens = 0; tokens < c->tokens && !storm_chance(s, 20);) {
+        at = moment(s, at, 1 + storm_below(s, 15000));
+        tokens += 1 + storm_below(s, c->tokens - tokens);
+        storm_later(s, at,
+                    &(struct storm_plan){.action = STORM_APPEND, .rank = c->rank, .call = c->number, .tokens = tokens});
+        if (c->in_layers)
+            draw_layers(s, c, at);
+    }
+}
+
+static void append(struct storm *s, const struct storm_plan *p)
+{
+    struct storm_call *c = &s->calls[p->call - 1];
+    uint32_t block_tokens = s->ranks[c->rank].geometry.block_tokens,
+             blocks = storm_chance(s, 200) ? c->num_blocks : (p->tokens + block_tokens - 1) / block_tokens;
+    if (c->ended || c->quarantined || p->tokens <= c->begun)
+        return;
+    storm_say(s, "%u: %u tokens of %u are there", c->rank, p->tokens, c->number);
+    if (c->in_layers)
+        storm_fill(s, c, 0); /* the chunk before is */
+    c->begun = p->tokens;
+    if (!c->in_layers)
+        storm_fill(s, c, 0);
+    blocks = blocks > c->given ? blocks - c->given : 0;
+    struct core_submit *m = calloc(1, sizeof *m + blocks * sizeof(uint32_t));
+    m->kind = CORE_APPEND;
+    m->id = c->number;
+    m->num_tokens = p->tokens;
+    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks + c->given, blocks, 0}}}, NULL);
+    c->given += blocks;
+    storm_cover_call(&s->ranks[c->rank], c, "append");
+    core_submit(s->ranks[c->rank].core, s->now, m);
+    storm_collect(s, &s->ranks[c->rank]);
 }
 
 static void ready(struct storm *s, const struct storm_plan *p)
@@ -394,13 +435,18 @@ static void call(struct storm *s, const struct storm_plan *p)
     }
     storm_say(s, "%u %s %u key k%u tokens %u for %u ms%s", c->rank, c->is_want ? "wants" : "offers", c->number, c->key,
               c->tokens, p->time_ms, c->mode == BATON_MODE_PUSH ? " push" : "");
-    bool in_layers = !c->is_want && storm_chance(s, 250);
-    storm_fill(s, c, c->is_want ? STORM_WANTED : in_layers ? STORM_FREE : 0);
+    c->in_layers = !c->is_want && storm_chance(s, 250);
+    c->in_chunks = !c->is_want && storm_chance(s, 250);
+    c->begun = c->in_chunks ? 0 : c->tokens;
+    c->given = c->in_chunks ? 0 : c->num_blocks;
+    storm_fill(s, c, c->is_want ? STORM_WANTED : c->in_layers || c->in_chunks ? STORM_FREE : 0);
     if (!c->is_want)
         storm_cover_call(r, c, "call");
-    submit(s, c, p, in_layers);
-    if (in_layers)
-        draw_layers(s, c);
+    submit(s, c, p);
+    if (c->in_chunks)
+        draw_chunks(s, c);
+    else if (c->in_layers)
+        draw_layers(s, c, s->now);
 }
 
 static void cancel(struct storm *s)
@@ -437,6 +483,10 @@ void storm_act(struct storm *s, const struct storm_plan *p)
     case STORM_READY:
         if (runs)
             ready(s, p);
+        break;
+    case STORM_APPEND:
+        if (runs)
+            append(s, p);
         break;
     case STORM_STOP:
         if (runs && (int32_t)p->rank != s->untouched) {

@@ -39,7 +39,10 @@ struct storm_call {
     uint32_t number, rank, key, tokens, held, num_blocks;
     uint32_t engine; /* want: the producer's; offer: its own */
     bool is_want, ended, quarantined, cancelled;
-    uint32_t verdicts; /* told of it */
+    bool in_layers, in_chunks; /* offer */
+    uint32_t begun;            /* tokens of its chunks so far; else all */
+    uint32_t given;            /* its blocks that were told of */
+    uint32_t verdicts;         /* told of it */
     baton_mode_t mode;
     baton_status_t status;
     int error;
@@ -116,11 +119,20 @@ bool storm_chance(struct storm *s, uint32_t of_1000);
 
 /* port.c */
 void storm_port(struct storm_rank *r);
-enum storm_action { STORM_OFFER, STORM_WANT, STORM_CANCEL, STORM_READY, STORM_STOP, STORM_RESUME, STORM_CRASH };
+enum storm_action {
+    STORM_OFFER,
+    STORM_WANT,
+    STORM_CANCEL,
+    STORM_READY,
+    STORM_APPEND,
+    STORM_STOP,
+    STORM_RESUME,
+    STORM_CRASH
+};
 struct storm_plan {
     enum storm_action action;
     uint32_t rank, key, tokens, held, time_ms, engine, seats;
-    uint32_t call, layer; /* READY */
+    uint32_t call, layer; /* READY; APPEND: call, tokens */
     uint32_t seat[BATON_CONSUMERS_MAX];
     baton_mode_t mode;
 };
@@ -139,7 +151,7 @@ void storm_act(struct storm *s, const struct storm_plan *plan);
 void storm_free(struct storm *s);
 
 /* oracle.c */
-/** All elements of its blocks, or of one layer of them; 0: an offer's own. */
+/** All elements of its blocks, or of one layer of them; 0: an offer's own, as far as its chunks go. */
 void storm_fill(struct storm *s, struct storm_call *c, uint32_t value);
 void storm_fill_layer(struct storm *s, struct storm_call *c, uint32_t layer, uint32_t value);
 void storm_map(struct storm_rank *r);
