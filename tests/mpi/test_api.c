@@ -303,6 +303,80 @@ static void moves_layer_by_layer(void)
     down(&f);
 }
 
+/* Tokens are computed, layer by layer or all at once, just before they are said to be there. */
+static void prefill_in_chunks(struct fixture *f, baton_id_t o, const uint32_t *blocks, bool in_layers, unsigned seed)
+{
+    static const uint32_t ends[] = {BLOCK_TOKENS / 2, 2 * BLOCK_TOKENS, 2 * BLOCK_TOKENS + 5};
+    uint32_t given = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        uint32_t need = (ends[i] + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+        baton_append_params_t a = {.blocks = blocks + given, .num_blocks = need - given, .num_tokens = ends[i]};
+        given = need;
+        usleep(20000);
+        if (!in_layers)
+            walk(f, blocks, ends[i], seed, true);
+        CHECK_EQ(baton_append(f->b, o, &a), 0);
+        for (uint32_t layer = 0; in_layers && layer < LAYERS; layer++) {
+            walk_layers(f, blocks, ends[i], seed, true, layer, layer + 1);
+            CHECK_EQ(baton_ready(f->b, o, layer, 1), 0);
+        }
+    }
+}
+
+static void moves_chunk_by_chunk(void)
+{
+    struct fixture f;
+    const uint32_t from[] = {3, 1, 4}, to[] = {BLOCKS - 3, BLOCKS - 1, BLOCKS - 8}, tokens = 2 * BLOCK_TOKENS + 5,
+                   outside = BLOCKS;
+    baton_id_t o = 0, w = 0;
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    for (unsigned round = 0; round < 4; round++) {
+        bool in_layers = round >= 2;
+        char key[16];
+        snprintf(key, sizeof key, "chunks%u", round);
+        memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (f.consumer && round % 2)
+            w = want(&f, key, to, tokens, 20000);
+        if (f.producer) {
+            baton_offer_params_t p = {.key = key,
+                                      .num_tokens = tokens,
+                                      .ttl_ms = 20000,
+                                      .flags = BATON_OFFER_CHUNKS | (in_layers ? BATON_OFFER_LAYERS : 0)};
+            CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+        }
+        if (f.consumer && !(round % 2))
+            w = want(&f, key, to, tokens, 20000);
+        if (f.producer)
+            prefill_in_chunks(&f, o, from, in_layers, round);
+        for (int e = 0; e < f.producer + f.consumer; e++) {
+            baton_event_t event = next_event(&f);
+            CHECK_EQ(event.status, BATON_STATUS_DONE);
+            CHECK_EQ(event.id, event.type == BATON_EVENT_WANT ? w : o);
+            CHECK_EQ(event.num_blocks, 3);
+            if (event.type == BATON_EVENT_WANT)
+                CHECK_EQ(walk(&f, to, tokens, round, false), 0);
+        }
+    }
+    if (f.producer) {
+        const baton_table_t late = {.blocks = from, .num_blocks = 1, .first_token = BLOCK_TOKENS};
+        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.num_tokens = tokens}), 0); /* nothing comes of it */
+        CHECK_EQ(baton_append(f.b, o, NULL), BATON_EINVAL);
+        CHECK_EQ(baton_append(f.b, o + 1000, &(baton_append_params_t){.num_tokens = 1}), BATON_EINVAL);
+        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.num_blocks = 1, .num_tokens = 1}), BATON_EINVAL);
+        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.tables = &late, .num_tables = 1, .num_tokens = 1}),
+                 BATON_EINVAL);
+        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.blocks = from, .num_blocks = 1}), BATON_ETOKENS);
+        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.blocks = &outside, .num_blocks = 1, .num_tokens = 1}),
+                 BATON_EBLOCK);
+        baton_offer_params_t p = {.key = "plain", .blocks = from, .num_blocks = 3, .num_tokens = tokens};
+        CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.num_tokens = tokens}), 0);
+        ends(&f, o, BATON_STATUS_FAILED, BATON_EINVAL);
+    }
+    down(&f);
+}
+
 /* The producer's engine counts in blocks of twice the size of those that its memory has. */
 static void counts_in_larger_blocks(void)
 {
@@ -957,6 +1031,7 @@ int main(int argc, char **argv)
     for (mode = BATON_MODE_AUTO; mode <= BATON_MODE_PUSH; mode += BATON_MODE_PUSH) {
         RUN(moves_every_byte);
         RUN(moves_layer_by_layer);
+        RUN(moves_chunk_by_chunk);
         RUN(counts_in_larger_blocks);
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);

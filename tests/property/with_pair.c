@@ -541,6 +541,42 @@ static struct plan_tables tables_of(const struct reference_cache *c)
     return t;
 }
 
+/* What a producer's tables have when the tokens before `end` are there: no more blocks than those take. */
+static struct plan_tables tables_so_far(const struct reference_cache *c, uint32_t end, uint32_t tokens)
+{
+    struct plan_tables t = tables_of(c);
+    for (uint32_t i = 0; i < t.num; i++) {
+        const baton_group_t g = geometry_group(&c->geometry, i);
+        uint32_t first = t.table[i].first_token,
+                 n = end > first ? (end - first + g.block_tokens - 1) / g.block_tokens : 0;
+        if (g.kind == BATON_KIND_STATE)
+            n = end == tokens;
+        if (t.table[i].num_blocks > n)
+            t.table[i].num_blocks = n;
+    }
+    return t;
+}
+
+/* Chunk by chunk, as prefill goes on. */
+static uint64_t by_chunks(struct move *m)
+{
+    const struct plan_tables dst = tables_of(m->to);
+    const uint32_t tokens = m->pair->tokens;
+    struct track unused = {0};
+    struct plan_why why = {{0}};
+    uint64_t moved = 0;
+    for (uint32_t at = m->pair->held, end; at < tokens; at = end) {
+        struct plan_transfer t;
+        struct plan_cursor c = {0};
+        end = at + 1 + (uint32_t)pair_random(&m->random, tokens - at);
+        const struct plan_tables src = tables_so_far(m->from, end, tokens);
+        CHECK(plan_transfer_chunk(&t, m->plan, at, end, tokens, &src, &dst, &why) == 0, "%s", why.text);
+        moved += walk(m, &t, &c, t.bytes, true, &unused, &unused);
+        CHECK(plan_at_end(&t, &c), "not at the end of a chunk");
+    }
+    return moved;
+}
+
 static void transfer(struct move *m, const struct plan_box *boxes, uint32_t num_boxes)
 {
     struct plan_tables src = tables_of(m->from), dst = tables_of(m->to);
@@ -552,7 +588,7 @@ static void transfer(struct move *m, const struct plan_box *boxes, uint32_t num_
     CHECK(m->src_only.bytes == m->t.bytes && m->dst_only.bytes == m->t.bytes, "the sides see other sizes");
     uint32_t parts = parts_count(m, boxes, num_boxes);
     CHECK(plan_num_parts(&m->t) == parts, "%u parts instead of %u", plan_num_parts(&m->t), parts);
-    uint64_t moved = m->pair->walk % 2 ? by_slices(m) : by_parts(m, true);
+    uint64_t moved = m->pair->walk % 4 == 3 ? by_chunks(m) : m->pair->walk % 2 ? by_slices(m) : by_parts(m, true);
     CHECK(moved == m->t.bytes, "%llu of %llu bytes", (unsigned long long)moved, (unsigned long long)m->t.bytes);
 }
 

@@ -47,7 +47,7 @@ struct pair {
     uint32_t num_tensors;
     struct pair_tensor tensor[PAIR_TENSORS_MAX];
     struct pair_side side[2]; /* producer, consumer */
-    uint32_t walk;            /* 0: in one go; odd: by slices of plan_skip; else by parts; at odd budgets */
+    uint32_t walk; /* 0: in one go; 3, 7, ...: by chunks; odd: by slices of plan_skip; else by parts; at odd budgets */
 };
 
 /** Fails the test: the condition and a sentence are printed, unless quiet, and the process ends with status 1. */
