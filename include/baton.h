@@ -421,6 +421,11 @@ typedef enum baton_mode {
     BATON_MODE_PUSH = 2  /**< the producer writes, as soon as offer and want have met */
 } baton_mode_t;
 
+typedef enum baton_want_flags {
+    BATON_WANT_ZERO_TAIL = 1 /**< what lies behind num_tokens, to the end of the last block (as large as an id of its
+                                  table stands for), is zero in the end. Not of a state; nor where all tokens are held */
+} baton_want_flags_t;
+
 typedef struct baton_want_params {
     const char *key;
     const char *engine;     /**< the producer's engine */
@@ -434,7 +439,7 @@ typedef struct baton_want_params {
     baton_mode_t mode;
     const baton_ticket_t *tickets; /**< at most one per producer rank; ranks without one match by key alone */
     uint32_t num_tickets;
-    uint32_t flags;       /**< 0 */
+    uint32_t flags;       /**< an or of baton_want_flags_t */
     void *user;           /**< handed back in the event */
     const char *base_key; /**< as with an offer. Keys meet exactly: no part of one is ever guessed at */
     const baton_table_t
@@ -444,7 +449,7 @@ typedef struct baton_want_params {
 
 /**
  * Demands a request's blocks. The blocks belong to Baton until the want's event; the arrays are reusable at return.
- * Nothing beyond num_tokens tokens is written. May come before the offer. Returns in microseconds. Any thread.
+ * Nothing beyond num_tokens tokens is written, but for zeros where asked for. May come before the offer. Returns in microseconds. Any thread.
  * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if
  * bytes were moving, once nothing can write into the blocks any more, however long that takes),
  * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI,

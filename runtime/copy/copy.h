@@ -26,6 +26,7 @@ struct copy_job {
     /* or hashing, where sums is not NULL: parts [first, first + count) as they lie at src_bases or, NULL, dst_bases */
     uint64_t *sums;
     uint32_t first, count;
+    bool zero; /* or storing zeros into the destination of all of it */
 };
 
 struct copy_pool;
@@ -45,7 +46,7 @@ bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 /** Takes one completion. False: none. The same thread as copy_submit. After it, every byte of the job is in place. */
 bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
 
-/* ---- sums.c ------------------------------------------------------------------------------------------------------ */
+/* ---- sums.c: what else is done with the bytes of a plan ------------------------------------------------------------------------------------------------------ */
 
 /**
  * Hashes parts [first, first + count) of one side of a transfer: out[i] is XXH3_64bits of part first + i's bytes in the
@@ -53,6 +54,9 @@ bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
  */
 void copy_sums(const struct plan_transfer *transfer, bool source, char *const *bases, uint32_t first, uint32_t count,
                uint64_t *out);
+
+/** Stores zeros into all that a transfer names of its destination. */
+void copy_zeros(const struct plan_transfer *transfer, char *const *dst_bases);
 
 /* ---- kernels.c: the ways of copying ------------------------------------------------------------------------------ */
 

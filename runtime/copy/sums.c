@@ -2,6 +2,8 @@
 /* sums: hashes of parts, in the order in which a plan walks them, so that both sides of a leg hash the same bytes. */
 #include "copy/copy.h"
 
+#include <string.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -34,4 +36,14 @@ void copy_sums(const struct plan_transfer *t, bool source, char *const *bases, u
             add_part(&state, t, first + i, piece, source, bases);
         out[i] = XXH3_64bits_digest(&state);
     }
+}
+
+void copy_zeros(const struct plan_transfer *t, char *const *dst_bases)
+{
+    struct plan_run runs[RUNS_A_BATCH];
+    struct plan_cursor at = {0};
+    uint32_t n;
+    while ((n = plan_next(t, &at, runs, RUNS_A_BATCH, UINT64_MAX)) > 0)
+        for (uint32_t i = 0; i < n; i++)
+            memset(dst_bases[runs[i].dst_region] + runs[i].dst, 0, runs[i].bytes);
 }

@@ -38,6 +38,10 @@ static void run_job(const struct copy_job *job)
         copy_sums(job->transfer, source, source ? job->src_bases : job->dst_bases, job->first, job->count, job->sums);
         return;
     }
+    if (job->zero) {
+        copy_zeros(job->transfer, job->dst_bases);
+        return;
+    }
     copy_slice(job->transfer, job->from, job->bytes, (const char *const *)job->src_bases, job->dst_bases);
 }
 

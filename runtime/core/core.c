@@ -49,6 +49,7 @@ void core_destroy(struct core *core)
     if (core == NULL)
         return;
     offers_destroy(core);
+    tails_destroy(core);
     wants_destroy(core);
     if (core->links != NULL && core->targets != NULL)
         links_destroy(core);
@@ -237,6 +238,8 @@ static void on_event(struct core *core, const struct port_event *e)
         link_on_card(core, (struct contact *)op, e);
     else if (op->kind == OP_CHECK)
         check_on_event(core, (struct check *)op);
+    else if (op->kind == OP_TAIL)
+        tail_on_event(core, (struct tail *)op);
     else
         mover_on_event(core, (struct mover *)op, e);
 }
@@ -252,6 +255,7 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
         t->fire(core, t);
     movers_run(core);
     checks_run(core);
+    tails_run(core);
 }
 
 void core_submit(struct core *core, uint64_t now, struct core_submit *s)
@@ -296,7 +300,8 @@ uint64_t core_next_ns(const struct core *core)
 
 bool core_is_busy(const struct core *core)
 {
-    return core->inflight > 0 || core->reading > 0 || core->run != NULL || core->num_unsent > 0 || core->checks != NULL;
+    return core->inflight > 0 || core->reading > 0 || core->run != NULL || core->num_unsent > 0 ||
+           core->checks != NULL || core->tails != NULL;
 }
 
 bool core_is_serving(const struct core *core)

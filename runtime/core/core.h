@@ -63,6 +63,7 @@ struct core_submit {
     uint32_t room[BATON_GROUPS_MAX]; /* block ids that fit in the place of each table */
     /* want */
     baton_mode_t mode; /* PULL or PUSH */
+    bool zero_tail;    /* what lies behind its tokens in their last blocks is to be zero */
     uint32_t engine;   /* index */
     uint32_t num_tickets;
     baton_ticket_t *tickets;     /* malloc'ed, or NULL */

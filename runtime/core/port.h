@@ -73,14 +73,17 @@ struct port {
 
     /**
      * Hashes parts [first, first + count) of a transfer as they lie in my cache, which is its source or its destination:
-     * XXH3_64bits of each part's bytes in the order of the plan (plan_part). Then PORT_SUMMED; transfer and out must
+     * XXH3_64bits of each part's bytes in the order of the plan (plan_part). Then PORT_WORKED; transfer and out must
      * live until then, or until the port ends. 0 or EAGAIN.
      */
     int (*sum)(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
                uint64_t *out, uint64_t tag);
+
+    /** Stores zeros into all that a transfer names in my cache, its destination. Then PORT_WORKED; else as sum. */
+    int (*zero)(void *self, const struct plan_transfer *transfer, uint64_t tag);
 };
 
-enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET, PORT_SUMMED };
+enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET, PORT_WORKED };
 
 struct port_event {
     enum port_event_kind kind;

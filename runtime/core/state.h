@@ -120,7 +120,7 @@ struct peer {
 struct op {
     uint64_t tag;
     UT_hash_handle hh;
-    enum { OP_CONTACT, OP_LEG, OP_PUSH, OP_CHECK } kind;
+    enum { OP_CONTACT, OP_LEG, OP_PUSH, OP_CHECK, OP_TAIL } kind;
 };
 
 enum contact_state { CONTACT_NEEDED, CONTACT_READING, CONTACT_GOOD, CONTACT_REFUSED };
@@ -281,6 +281,7 @@ struct want {
     bool unheard;  /* it failed here, before any producer heard of it */
     bool leased;
     struct lease lease; /* push: my block table */
+    struct tail *tail;  /* what is zeroed behind its tokens; NULL: nothing, or done */
     struct left *left;  /* ranks that legs were taken away from */
     uint32_t num_left;
     struct timer deadline;
@@ -322,6 +323,8 @@ struct core {
     struct op *ops;
     struct check *checks;
     uint32_t num_checks;
+    struct tail *tails;
+    struct plan *own;  /* from my cache to itself, once a tail needed it */
     struct mover *run; /* those that can advance, in turn */
     uint64_t inflight;
     uint32_t num_legs, num_pushes;
@@ -475,6 +478,14 @@ void check_on_sums(struct core *core, struct leg *leg, const struct wire_message
 void check_on_event(struct core *core, struct check *c);
 void checks_run(struct core *core);
 void checks_destroy(struct core *core);
+
+/* tail.c: zeros behind a want's tokens */
+int tail_begin(struct core *core, struct want *want, struct plan_why *why); /* ends in want_tail_done. 0, or an error */
+void tail_stop(struct core *core, struct want *want);                       /* unless a worker has it: then as ever */
+void tail_on_event(struct core *core, struct tail *t);
+void tails_run(struct core *core);
+void tails_destroy(struct core *core);
+void want_tail_done(struct core *core, struct want *want);
 
 const char *leg_state_name(enum leg_state state);
 void leg_on_spare(struct core *core, struct leg *leg, int error, const char *detail); /* its card came, or is no good */

@@ -155,6 +155,11 @@ static void note_state(struct want *want, int32_t peer)
             want->submit->leg = leg_state_name(want->legs[i].state);
 }
 
+static bool is_quiet(const struct want *want)
+{
+    return want->closed == want->num_legs && want->tail == NULL;
+}
+
 void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer, const char *detail)
 {
     if (want->state == WANT_DRAINING)
@@ -176,7 +181,8 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
     }
     for (uint32_t i = 0; i < want->num_legs; i++)
         leg_stop(core, &want->legs[i]);
-    if (want->closed == want->num_legs)
+    tail_stop(core, want);
+    if (is_quiet(want))
         want_end(core, want, want->status, want->error);
     else if (!want->deadline.armed)
         want_report(core, want);
@@ -184,14 +190,22 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
 
 void want_leg_closed(struct core *core, struct want *want)
 {
-    if (want->state == WANT_DRAINING && want->closed == want->num_legs)
+    if (want->state == WANT_DRAINING && is_quiet(want))
         want_end(core, want, want->status, want->error);
 }
 
 void want_leg_fenced(struct core *core, struct want *want)
 {
-    if (want->state == WANT_ACTIVE && want->fenced == want->num_legs)
+    if (want->state == WANT_ACTIVE && want->fenced == want->num_legs && want->tail == NULL)
         want_end(core, want, BATON_STATUS_DONE, 0);
+}
+
+void want_tail_done(struct core *core, struct want *want)
+{
+    if (want->state == WANT_DRAINING)
+        want_leg_closed(core, want);
+    else
+        want_leg_fenced(core, want);
 }
 
 static void on_deadline(struct core *core, struct timer *t)
@@ -328,6 +342,14 @@ void want_begin(struct core *core, struct want *want)
         core->c.port->raise(core->c.port->self, want->lease.slot, want->lease.generation);
     }
     idle_tell(core, want, 0);
+    if (want->submit->zero_tail) {
+        struct plan_why why = {{0}};
+        int rc = tail_begin(core, want, &why);
+        if (rc != 0) {
+            want_fail(core, want, BATON_STATUS_FAILED, rc, -1, why.text);
+            return;
+        }
+    }
     for (uint32_t i = 0; i < want->num_legs; i++) {
         if (op_add(core, &want->legs[i].mover.op, OP_LEG) != 0) {
             want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");

@@ -429,9 +429,9 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         return rc;
     if (p == NULL || p->engine == NULL)
         return error_set(BATON_EINVAL, "params and engine must not be NULL");
-    if (p->flags != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
+    if ((p->flags & ~(uint32_t)BATON_WANT_ZERO_TAIL) != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
         (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
-        return error_set(BATON_EINVAL, "flags must be 0, mode known, tickets at most one a producer rank");
+        return error_set(BATON_EINVAL, "flags and mode must be known, tickets at most one a producer rank");
     rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
@@ -483,6 +483,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     s->engine = engine;
     s->num_tokens = p->num_tokens;
     s->held_tokens = p->held_tokens;
+    s->zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;
     s->time_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
     baton_id_t given = s->id;
     if (!hand_over(b, s)) {

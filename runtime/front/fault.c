@@ -360,6 +360,12 @@ static int fault_sum(void *self, const struct plan_transfer *transfer, bool sour
     return f->under.sum(f->under.self, transfer, source, first, count, out, tag);
 }
 
+static int fault_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
+{
+    struct faults *f = self;
+    return f->under.zero(f->under.self, transfer, tag);
+}
+
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
 static void send_held(struct faults *f, uint64_t now)
@@ -441,7 +447,8 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
                             .park = fault_park,
                             .raise = fault_raise,
                             .alive = fault_alive,
-                            .sum = fault_sum};
+                            .sum = fault_sum,
+                            .zero = fault_zero};
     int rc = parse_all(f, text, rank);
     if (rc != 0) {
         faults_destroy(f);

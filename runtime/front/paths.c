@@ -246,6 +246,13 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
     return copy_submit(p->pool, &job) ? 0 : BATON_EAGAIN;
 }
 
+static int port_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
+{
+    struct paths *p = self;
+    struct copy_job job = {.transfer = transfer, .dst_bases = &p->pools[p->self], .tag = tag, .zero = true};
+    return copy_submit(p->pool, &job) ? 0 : BATON_EAGAIN;
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 int paths_create(struct fabric *fabric, const struct settings *settings, uint64_t board_offset, struct paths **out)
@@ -264,7 +271,8 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
                             .park = port_park,
                             .raise = port_raise,
                             .alive = port_alive,
-                            .sum = port_sum};
+                            .sum = port_sum,
+                            .zero = port_zero};
     p->board = (void *)(fabric_segment(fabric) + board_offset);
     p->self = fabric_rank(fabric);
     p->path = calloc(size, sizeof *p->path);
@@ -330,8 +338,8 @@ static bool collect_copy(struct paths *p, struct port_event *event)
     uint64_t tag, bytes;
     while (copy_collect(p->pool, &tag, &bytes)) {
         struct copying *c = copying_of(p, tag);
-        if (c == NULL) { /* a sum: it counts no bytes */
-            *event = (struct port_event){.kind = PORT_SUMMED, .tag = tag};
+        if (c == NULL) { /* no copy: it counts no bytes */
+            *event = (struct port_event){.kind = PORT_WORKED, .tag = tag};
             return true;
         }
         bool parked = c->parked, last = --c->jobs == 0;

@@ -20,6 +20,14 @@ static int side_init(const struct plan_tables *side, uint32_t index, const baton
     return plan_table_check(group, &side->table[index], first, end, why);
 }
 
+static void count_bytes(struct plan_transfer *t)
+{
+    for (uint32_t i = 0; i < t->plan->num_pieces; i++) {
+        const struct plan_span *s = &t->span[t->plan->piece[i].pair];
+        t->bytes += (s->end - s->first) * plan_token_bytes(t->plan, i);
+    }
+}
+
 /* Of [first, end) what is of a chunk that ends with token `chunk_end` of `tokens`. */
 static uint32_t chunk_of(const baton_group_t *group, uint32_t first, uint32_t end, uint32_t chunk_end, uint32_t tokens)
 {
@@ -45,10 +53,29 @@ int plan_transfer_chunk(struct plan_transfer *t, const struct plan *plan, uint32
         if (rc != 0)
             return rc;
     }
-    for (uint32_t i = 0; i < plan->num_pieces; i++) {
-        const struct plan_span *s = &t->span[plan->piece[i].pair];
-        t->bytes += (s->end - s->first) * plan_token_bytes(plan, i);
+    count_bytes(t);
+    return 0;
+}
+
+int plan_transfer_tail(struct plan_transfer *t, const struct plan *plan, uint32_t tokens,
+                       const struct plan_tables *mine, struct plan_why *why)
+{
+    *t = (struct plan_transfer){.plan = plan};
+    for (uint32_t i = 0; i < plan->num_pairs; i++) {
+        const baton_group_t *g = &plan->pair[i].dst;
+        struct plan_span *s = &t->span[i];
+        uint32_t block = g->block_tokens * (g->blocks_per_id > 0 ? g->blocks_per_id : 1);
+        if (g->kind == BATON_KIND_STATE || tokens % block == 0)
+            continue;
+        s->first = tokens;
+        s->end = tokens + (block - tokens % block);
+        int rc = side_init(mine, plan->pair[i].dst_index, g, s->first, s->end, &s->dst_blocks, &s->dst_first, why);
+        if (rc != 0)
+            return rc;
+        s->src_blocks = s->dst_blocks;
+        s->src_first = s->dst_first;
     }
+    count_bytes(t);
     return 0;
 }
 

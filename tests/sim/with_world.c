@@ -18,7 +18,7 @@
 #define SEGMENT_CARD 262144
 #define SEGMENT_POOL 524288
 
-enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM };
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM, DUE_ZERO };
 
 struct due {
     uint64_t at, order;
@@ -110,7 +110,8 @@ static enum port_park fake_park(void *self, uint32_t peer, uint64_t tag)
     for (unsigned i = 0; i < 2; i++)
         DL_FOREACH(lists[i], d)
         {
-            if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_SUM)
+            if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_SUM ||
+                d->kind == DUE_ZERO)
                 continue;
             d->parked = true;
             if (d->kind == DUE_MOVE)
@@ -139,6 +140,15 @@ static int fake_sum(void *self, const struct plan_transfer *transfer, bool sourc
     struct world_rank *r = self;
     copy_sums(transfer, source, (char *[]){(char *)r->pool}, first, count, out);
     later(r->world, DUE_SUM, r->world->board_ns, r->rank, r->rank, tag, 0);
+    return 0;
+}
+
+static int fake_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
+{
+    struct world_rank *r = self;
+    if (r->refuses_zero)
+        return BATON_EAGAIN;
+    later(r->world, DUE_ZERO, r->world->zero_ns, r->rank, r->rank, tag, 0)->transfer = transfer;
     return 0;
 }
 
@@ -211,8 +221,12 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
     case DUE_SETTLE:
         e->kind = PORT_SETTLED;
         return d->parked ? 0 : 1;
+    case DUE_ZERO:
+        copy_zeros(d->transfer, (char *[]){(char *)w->ranks[d->to].pool});
+        e->kind = PORT_WORKED;
+        return 1;
     case DUE_SUM:
-        e->kind = PORT_SUMMED;
+        e->kind = PORT_WORKED;
         return 1;
     case DUE_MOVE:
         move_land(w, d);
@@ -353,7 +367,8 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                             .park = fake_park,
                             .raise = fake_raise,
                             .alive = fake_alive,
-                            .sum = fake_sum};
+                            .sum = fake_sum,
+                            .zero = fake_zero};
     r->geometry = (baton_geometry_t){.dtype = "u8",
                                      .elem_bytes = 1,
                                      .planes = 2,
@@ -498,6 +513,7 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
     s->time_ms = time_ms;
     s->num_tokens = tokens;
     s->mode = w->mode;
+    s->zero_tail = w->zero_tail;
     s->num_seats = 1;
     s->seats[0] = DIRECTORY_NONE;
     if (key != NULL)

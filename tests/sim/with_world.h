@@ -34,6 +34,7 @@ struct world_rank {
     bool stopped;           /* answers nothing, takes nothing */
     bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
+    bool refuses_zero;      /* its workers have no room for that */
     uint64_t card_delay_ns; /* of its card */
     uint64_t move_extra_ns; /* added to what moves from it take */
     uint32_t bad_cards;     /* the next so many of its cards come corrupted */
@@ -59,8 +60,9 @@ struct world {
     struct due *queue; /* what will happen, by time */
     struct due *held;  /* what waits for a stopped rank */
     uint64_t order;
-    uint64_t message_ns, move_ns, board_ns;
+    uint64_t message_ns, move_ns, board_ns, zero_ns;
     baton_mode_t mode; /* of the wants submitted */
+    bool zero_tail;    /* likewise */
     uint64_t chunk;    /* bytes that a move takes at most */
     uint64_t batch_ns; /* what comes to a rank within this time comes in one step, at the end of it */
     /** Says how often a message is delivered (1 without a rule). */

@@ -97,7 +97,7 @@ static void cover_consumer(const struct core *core, uint32_t peer, const struct 
 
 void storm_cover(struct storm_rank *r, const struct port_event *e)
 {
-    static const char *const events[] = {"?", "message", "table", "generation", "moved", "settled", "quiet", "summed"};
+    static const char *const events[] = {"?", "message", "table", "generation", "moved", "settled", "quiet", "worked"};
     struct wire_message m;
     struct op *op;
     if (e->kind != PORT_MESSAGE) {
@@ -108,6 +108,8 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
             count(((struct contact *)op)->link->is_targets ? "target" : "source", e->error ? "no card" : "card");
         else if (op->kind == OP_CHECK)
             count("check", events[e->kind]);
+        else if (op->kind == OP_TAIL)
+            count("tail", events[e->kind]);
         else
             count(mover_name((struct mover *)op), e->error ? "error" : events[e->kind]);
         return;

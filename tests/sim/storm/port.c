@@ -13,7 +13,7 @@
 
 #define CREDITS 6
 
-enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_LANDING, DUE_SETTLE, DUE_SUM, DUE_PLAN };
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_LANDING, DUE_SETTLE, DUE_SUM, DUE_ZERO, DUE_PLAN };
 
 struct storm_due {
     uint64_t at, touch, order; /* told at; the memory is touched at (MOVE, READ, BOARD) */
@@ -25,6 +25,7 @@ struct storm_due {
     uint64_t tag, offset, bytes, generation;
     struct plan_run *runs;
     uint32_t num_runs;
+    const struct plan_transfer *zeroed; /* the core keeps it until it is told */
     struct storm_plan plan;
     uint8_t data[];
 };
@@ -239,7 +240,7 @@ static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
     for (uint32_t i = 0; i < s->num_due; i++) {
         struct storm_due *d = s->heap[i];
         if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_LANDING ||
-            d->kind == DUE_SUM || d->kind == DUE_PLAN)
+            d->kind == DUE_SUM || d->kind == DUE_ZERO || d->kind == DUE_PLAN)
             continue;
         d->parked = true;
         if (d->kind == DUE_MOVE)
@@ -266,6 +267,18 @@ static enum port_alive port_alive(void *self, uint32_t peer)
 }
 
 /* Of what lies there now; told later. */
+static int port_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
+{
+    struct storm_rank *r = self;
+    if (draw(r->storm, r->rank, r->rank, 10) == 0)
+        return BATON_EAGAIN;
+    struct storm_due *d = due(r->storm, DUE_ZERO, r->rank, r->rank, tag, 0);
+    d->at = r->storm->now + draw(r->storm, r->rank, r->rank, STORM_MS);
+    d->zeroed = transfer;
+    push(r->storm, d);
+    return 0;
+}
+
 static int port_sum(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
                     uint64_t *out, uint64_t tag)
 {
@@ -290,7 +303,8 @@ void storm_port(struct storm_rank *r)
                             .park = port_park,
                             .raise = port_raise,
                             .alive = port_alive,
-                            .sum = port_sum};
+                            .sum = port_sum,
+                            .zero = port_zero};
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -316,6 +330,17 @@ static void spoil(struct storm *s, const struct storm_due *d, uint8_t *data, uin
 {
     if (s->settings.checksum && draw(s, d->from, d->to, 1000) < s->spoilt)
         data[draw(s, d->from, d->to, bytes)] ^= 1;
+}
+
+static void zeros_land(struct storm *s, const struct storm_due *d)
+{
+    struct storm_rank *r = &s->ranks[d->to];
+    struct plan_cursor at = {0};
+    struct plan_run run;
+    while (plan_next(d->zeroed, &at, &run, 1, UINT64_MAX) > 0 && !s->failed) {
+        storm_check_write(s, r, run.dst);
+        memset(r->pool + run.dst, 0, run.bytes);
+    }
 }
 
 /* The bytes of one run on their way. They land whatever becomes of their writer. */
@@ -398,8 +423,12 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
         if (d->parked)
             e->error = 0;
         return !d->parked || !others_parked(s, d);
+    case DUE_ZERO:
+        zeros_land(s, d);
+        e->kind = PORT_WORKED;
+        return true;
     case DUE_SUM:
-        e->kind = PORT_SUMMED;
+        e->kind = PORT_WORKED;
         return true;
     case DUE_LANDING:
     case DUE_PLAN:

@@ -325,6 +325,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     m->submitted_ns = s->now;
     m->num_tokens = c->tokens;
     m->held_tokens = c->held;
+    m->zero_tail = c->zero_tail;
     m->in_layers = c->in_layers;
     m->in_chunks = c->in_chunks;
     m->time_ms = p->time_ms;
@@ -435,6 +436,7 @@ static void call(struct storm *s, const struct storm_plan *p)
     }
     storm_say(s, "%u %s %u key k%u tokens %u for %u ms%s", c->rank, c->is_want ? "wants" : "offers", c->number, c->key,
               c->tokens, p->time_ms, c->mode == BATON_MODE_PUSH ? " push" : "");
+    c->zero_tail = c->is_want && storm_chance(s, 400);
     c->in_layers = !c->is_want && storm_chance(s, 250);
     c->in_chunks = !c->is_want && storm_chance(s, 250);
     c->begun = c->in_chunks ? 0 : c->tokens;

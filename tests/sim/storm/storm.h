@@ -39,6 +39,7 @@ struct storm_call {
     uint32_t number, rank, key, tokens, held, num_blocks;
     uint32_t engine; /* want: the producer's; offer: its own */
     bool is_want, ended, quarantined, cancelled;
+    bool zero_tail;            /* want */
     bool in_layers, in_chunks; /* offer */
     uint32_t begun;            /* tokens of its chunks so far; else all */
     uint32_t given;            /* its blocks that were told of */
