@@ -409,7 +409,8 @@ BATON_API int baton_append(baton_t *b, baton_id_t offer, const baton_append_para
  * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS (in chunks too: of its
  * newest chunk) are in place, so that they move while prefill goes on; those that this rank does not hold are of no account, and saying it twice does no harm.
  * Consumers take layers in their order: what is ready before an earlier layer is waits for it. The offer is whole when
- * all are ready; its time to live begins anew with each call. An offer that has ended takes it without a word. A prefill
+ * all are ready; its time to live begins anew with each call. An offer that has ended takes it without a word: it may be DONE
+ * before it is whole, where its consumers need no more. A prefill
  * that fails cancels its offer. Any thread; returns in microseconds.
  * Errors: EINVAL (an id never given, no layers, layers past the model's), EAGAIN, ESTATE, ESTALL, ENOMEM.
  */
@@ -431,7 +432,8 @@ typedef struct baton_want_params {
     const char *engine;     /**< the producer's engine */
     const uint32_t *blocks; /**< where tokens go: block i takes tokens [i * block_tokens, (i+1) * block_tokens) */
     uint32_t num_blocks;
-    uint32_t num_tokens; /**< the first num_tokens of the request; 0: nothing is needed, the producer is released */
+    uint32_t num_tokens; /**< the first num_tokens of the request (of a cache with a state: all that are offered, since
+                               the state is of those); 0: nothing is needed, the producer is released */
     uint32_t
         held_tokens; /**< leading tokens that are here already (a prefix that was reused): they are not moved. If that
                                is all of them, nothing is, and the producer is released */
@@ -515,7 +517,8 @@ typedef struct baton_event {
     uint32_t quarantined; /**< 1: a peer may still touch the blocks; a BATON_EVENT_QUIET of this id follows. Only under
                                BATON_REPORT_EARLY, and with BATON_ESTALL */
     int32_t peer;         /**< the world rank that it failed with or at; -1: none */
-    uint32_t num_blocks;  /**< blocks of the call, of all its tables, all of which are concerned */
+    uint32_t num_blocks;  /**< blocks of the call, of all its tables, as its geometry describes them (not ids, where one
+                               stands for several): all of them are concerned */
     uint64_t bytes;       /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */

@@ -12,7 +12,8 @@ int engine_size_read(const char *option, const char *text, struct engine_size *o
     uint64_t n[3];
     unsigned count = 0;
     const char *at = text;
-    for (bool more = true; more && count < 3; count++) {
+    bool more = true;
+    for (; more && count < 3; count++) {
         uint64_t value = 0;
         const char *digits = at;
         for (; *at >= '0' && *at <= '9' && value <= ENGINE_RANKS_MAX; at++)
@@ -24,7 +25,7 @@ int engine_size_read(const char *option, const char *text, struct engine_size *o
         at += more;
     }
     uint64_t engines = count == 3 ? n[0] : 1, tp = count == 3 ? n[1] : n[0], pp = count == 3 ? n[2] : n[1];
-    if (count < 2 || *at != '\0' || engines * tp > ENGINE_RANKS_MAX || engines * tp * pp > ENGINE_RANKS_MAX)
+    if (count < 2 || more || *at != '\0' || engines * tp > ENGINE_RANKS_MAX || engines * tp * pp > ENGINE_RANKS_MAX)
         return why_set(why, "--%s must be TPxPP or ExTPxPP, at most %d ranks in all, and is \"%.64s\"", option,
                        ENGINE_RANKS_MAX, text);
     *out = (struct engine_size){(uint32_t)engines, (uint32_t)tp, (uint32_t)pp};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PARTS_FIRST 64 /* room for parts that is tried first */
+#define PARTS_MOST (BATON_SPLITS_MAX * PLAN_CELLS_MAX)
 
 /* The list with room for one more element; NULL: no memory, and the list is as it was. */
 static void *grow(void *list, uint32_t used, uint32_t *room, size_t size)
@@ -50,14 +51,15 @@ int exchange_sources(const struct engine *prefill, const struct engine *decode, 
     uint32_t first, end, room = PARTS_FIRST / 2;
     int n = BATON_ENOMEM;
     engine_ranks_of(prefill, &me->box[0], &first, &end); /* all its boxes have the same layers */
-    for (bool full = true; full && room < 1u << 24;) {
+    for (bool full = true; full;) {
         free(parts);
         room *= 2;
         parts = malloc(room * sizeof *parts);
         if (parts == NULL)
             break;
-        n = plan_sources(me, consumer, &prefill->members[first], end - first, parts, room, &reason);
-        full = n == BATON_ENOMEM && reason.text[0] != '\0'; /* it says that there are more parts */
+        n = plan_sources(me, consumer, prefill->source.size.engines, &prefill->members[first], end - first, parts, room,
+                         &reason);
+        full = n == BATON_EGEOMETRY && room < PARTS_MOST; /* more parts, perhaps */
         if (full)
             reason.text[0] = '\0';
     }

@@ -260,6 +260,11 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
         refuse(core, peer, m->want, error);
         return;
     }
+    if (c->num_parts == 0) { /* nothing is exchanged with it: it has nothing to ask */
+        check_free(core, c);
+        refuse(core, peer, m->want, BATON_EGEOMETRY);
+        return;
+    }
     c->peer = peer;
     c->want = m->want;
     c->serial = s->serial;

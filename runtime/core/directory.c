@@ -33,6 +33,7 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
             return BATON_ENOMEM;
         memcpy(engine->name, row->engine, sizeof engine->name);
         engine->num_ranks = size;
+        engine->number = e;
         for (uint32_t i = 0; i < size; i++)
             engine->ranks[i] = DIRECTORY_NONE;
     }

@@ -14,6 +14,7 @@
 
 struct directory_engine {
     char name[BATON_ENGINE_NAME_MAX];
+    uint32_t number; /* its place among the engines */
     uint32_t num_ranks;
     uint32_t *ranks;             /* world ranks, in order of (pp_rank, tp_rank): a rank's place here is its index */
     struct plan_member *members; /* the same order */

@@ -135,8 +135,12 @@ static void outside(struct core *core, struct leg *leg)
 static void on_more(struct core *core, struct leg *leg, const struct wire_message *m, const struct reach *reach)
 {
     struct peer_table table = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
-    if (!awaits_more(leg) || m->generation != leg->generation)
+    if (!awaits_more(leg))
         return;
+    if (m->generation != leg->generation) { /* words keep their order: it is a later one */
+        fail(core, leg, BATON_ESTALE, "the offer that was granted ended, and another of its key began");
+        return;
+    }
     if (mover_ready(core, &leg->mover, reach, &table) != 0) {
         outside(core, leg);
         return;
@@ -150,8 +154,10 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
 {
     const struct core_submit *s = leg->want->submit;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
+    if (leg->state == LEG_AWAITED)
+        leg->generation = m->generation; /* of the offer that writes by now */
     if (leg->state != LEG_ASKED) {
-        if (!m->partial) /* granted once more, and whole by now */
+        if (!m->partial || m->generation != leg->generation) /* granted once more, and whole by now; or by another */
             on_more(core, leg, m, &REACH_WHOLE);
         return;
     }
@@ -208,6 +214,16 @@ void leg_on_checked(struct core *core, struct leg *leg, int error, const char *d
         fenced(core, leg);
 }
 
+/* Whether it is as many bytes as I want of it. */
+static bool is_all(const struct leg *leg, uint64_t bytes)
+{
+    const struct core_submit *s = leg->want->submit;
+    struct plan_transfer t;
+    struct plan_why why;
+    return plan_transfer_init(&t, leg->contact->plan, s->held_tokens, s->num_tokens, NULL, &s->tables, &why) == 0 &&
+           t.bytes == bytes;
+}
+
 /* The producer wrote all, or wrote what it wrote and writes no more. */
 static void on_written(struct core *core, struct leg *leg, const struct wire_message *m)
 {
@@ -218,7 +234,12 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
     } else if (m->error != 0) {
         leg->ended = true;
         fail(core, leg, m->error, m->detail);
-    } else if (leg->state == LEG_ASKED || leg->state == LEG_AWAITED) {
+    } else if (leg->state != LEG_ASKED && leg->state != LEG_AWAITED) {
+        return;
+    } else if (!is_all(leg, m->bytes)) {
+        core->stats.messages_bad++;
+        fail(core, leg, BATON_EMESSAGE, "it wrote other bytes than were wanted of it");
+    } else {
         add_bytes(core, leg, m->bytes);
         if (m->generation != 0)
             leg->generation = m->generation;
@@ -417,7 +438,8 @@ static bool can_write_no_more(const struct core *core, const struct leg *leg)
 
 void leg_stop(struct core *core, struct leg *leg)
 {
-    bool writes = is_push(leg) && leg->told && !leg->ended && leg->state != LEG_FENCED;
+    bool written = leg->state == LEG_CHECKING || leg->state == LEG_FENCED;
+    bool writes = is_push(leg) && leg->told && !leg->ended && !written;
     timer_stop(&core->timers, &leg->resend);
     check_stop(core, leg);
     leave_handshake(core, leg);

@@ -17,8 +17,7 @@
 
 /* ---- who serves whom --------------------------------------------------------------------------------------------- */
 
-/* Upper bound of the parts of one consumer: each breakpoint of heads or layers among n members cuts a split's box at
- * most once. */
+/* Enough for the parts of one consumer whose producers cut heads and layers as engines do. */
 static uint32_t parts_most(uint32_t n)
 {
     return BATON_SPLITS_MAX * (4 * n + 16);
@@ -31,7 +30,8 @@ static int sources_of(const struct directory_engine *consumer, uint32_t index, c
     struct plan_source *parts = malloc(most * sizeof *parts);
     if (parts == NULL)
         return BATON_ENOMEM;
-    int n = plan_sources(&consumer->members[index], index, producer->members, producer->num_ranks, parts, most, why);
+    int n = plan_sources(&consumer->members[index], index, consumer->number, producer->members, producer->num_ranks,
+                         parts, most, why);
     if (n < 0) {
         free(parts);
         return n;
@@ -527,7 +527,8 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
 
 bool contact_holds(const struct contact *c, const struct peer_table *t)
 {
-    return t->slot < c->board_slots && within(t->offset, wire_table_bytes(t->numbers), c->arena_bytes);
+    return t->slot < c->board_slots && t->numbers <= WIRE_NUMBERS_MAX &&
+           within(t->offset, wire_table_bytes(t->numbers), c->arena_bytes);
 }
 
 void links_destroy(struct core *core)

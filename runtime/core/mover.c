@@ -46,13 +46,11 @@ static void tell(struct core *core, struct mover *m, int error, const char *deta
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-/* Up to which token it may move now. A state is of the whole offer: a want of fewer tokens gets it when that is. */
+/* Up to which token it may move now. */
 static uint32_t next_end(const struct mover *m)
 {
     uint32_t end = m->reach.done > m->at ? m->reach.done : m->reach.next;
-    if (end < m->num_tokens)
-        return end;
-    return end < UINT32_MAX && plan_has_state(m->contact->plan) ? m->at : m->num_tokens;
+    return end < m->num_tokens ? end : m->num_tokens;
 }
 
 /* The layers, of those tokens, below which it may move. */

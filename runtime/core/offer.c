@@ -383,6 +383,14 @@ static void again(struct core *core, struct offer *o, struct reader *r, const st
     }
 }
 
+static bool has_state(const baton_geometry_t *g)
+{
+    for (uint32_t i = 0; i < geometry_num_groups(g); i++)
+        if (geometry_group(g, i).kind == BATON_KIND_STATE)
+            return true;
+    return false;
+}
+
 /* A want meets a live offer: GRANT, or NACK with the reason. */
 static void match(struct core *core, struct offer *o, const struct waiter *w)
 {
@@ -392,8 +400,9 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         nack(core, w, BATON_EGONE, "its ticket names another offer of this key");
         return;
     }
-    if (w->tokens > o->submit->num_tokens) {
-        snprintf(detail, sizeof detail, "%u tokens wanted, %u offered", w->tokens, o->submit->num_tokens);
+    if (w->tokens > o->submit->num_tokens || (w->tokens != o->submit->num_tokens && has_state(core->c.geometry))) {
+        snprintf(detail, sizeof detail, "%u tokens wanted, %u offered%s", w->tokens, o->submit->num_tokens,
+                 w->tokens < o->submit->num_tokens ? ": a state is of all" : "");
         nack(core, w, BATON_ETOKENS, detail);
         return;
     }
@@ -414,6 +423,10 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     if (r->state == READER_ENDED) {
         nack(core, w, BATON_EGONE, "this rank has ended its part of the offer");
         return;
+    }
+    if (r->push != NULL && r->push->state == PUSH_WRITTEN && r->push->want != w->want) {
+        push_destroy(core, r->push); /* it is done, and the word of that was lost */
+        r->push = NULL;
     }
     if (r->push != NULL) {
         again(core, o, r, w);
@@ -620,6 +633,10 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
         nack(core, &word, BATON_EMESSAGE, "the readers it names are not those of the directory");
         return;
     }
+    if (m->mode == BATON_MODE_PUSH && core->c.directory->rows[peer].rules != PLAN_RULES) {
+        nack(core, &word, BATON_EGEOMETRY, "its build plans by other rules: it may pull");
+        return;
+    }
     if (o != NULL && o->state == OFFER_LIVE) {
         match(core, o, &word);
     } else if (o != NULL && o->state == OFFER_DRAINING) {
@@ -642,12 +659,18 @@ static void word_waits(struct core *core, struct offer *o, uint32_t peer, const 
                           .error = m->error,
                           .ticket_incarnation = m->ticket_incarnation,
                           .ticket_serial = m->ticket_serial};
-    const struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
+    struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
     uint64_t keep_ms = core->c.settings->tombstone_ms;
     if (w != NULL && !w->release && w->want != m->want)
         return; /* another want of that rank waits */
     if (w == NULL && m->type != WIRE_RELEASE)
-        return; /* it was about a former offer of this key */
+        return;                            /* it was about a former offer of this key */
+    if (w != NULL && m->generation != 0) { /* likewise, and what waits is a repetition of that want */
+        waiter_destroy(core, w);
+        if (o->waiters == NULL)
+            offer_destroy(core, o);
+        return;
+    }
     if (w != NULL && !w->release) {
         word.ticket_incarnation = w->ticket_incarnation;
         word.ticket_serial = w->ticket_serial;

@@ -51,10 +51,11 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put32(&w, row->card_bytes);
     put8(&w, row->verdicts);
     put8(&w, row->num_boxes > 1 ? (uint8_t)row->num_boxes : 0); /* else the first says all */
-    for (uint32_t i = 1; i < row->num_boxes; i++) {
-        put16(&w, (uint16_t)row->box[i].head_first);
-        put16(&w, (uint16_t)row->box[i].head_count);
+    for (uint32_t i = 1; i < BATON_SPLITS_MAX; i++) {
+        put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_first : 0);
+        put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_count : 0);
     }
+    put8(&w, row->rules);
     put_next(&w);
     struct writer tail = {.at = out + WIRE_ROW_BYTES - 8, .end = out + WIRE_ROW_BYTES};
     put64(&tail, XXH3_64bits(out, WIRE_ROW_BYTES - 8));
@@ -98,12 +99,15 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     row->num_boxes = get8(&r);
     if (row->num_boxes > BATON_SPLITS_MAX)
         return BATON_EMESSAGE;
-    for (uint32_t i = 1; i < row->num_boxes; i++) {
-        row->box[i] = (struct plan_box){.layer_first = row->box[0].layer_first, .split = i};
-        row->box[i].layer_count = row->box[0].layer_count;
-        row->box[i].head_first = get16(&r);
-        row->box[i].head_count = get16(&r);
+    for (uint32_t i = 1; i < BATON_SPLITS_MAX; i++) {
+        uint32_t head_first = get16(&r), head_count = get16(&r);
+        if (i < row->num_boxes)
+            row->box[i] =
+                (struct plan_box){row->box[0].layer_first, row->box[0].layer_count, head_first, head_count, .split = i};
+        if (i < row->num_boxes && (head_count == 0 || row->box[0].layer_count == 0 || row->box[0].head_count == 0))
+            return BATON_EMESSAGE;
     }
+    row->rules = get8(&r);
     if (row->num_boxes == 0) /* of a build that knows one split only, or of a rank without a cache */
         row->num_boxes = row->box[0].layer_count > 0 && row->box[0].head_count > 0;
     if (r.bad || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL || row->role > BATON_ROLE_BOTH ||

@@ -40,6 +40,7 @@ struct wire_row {
     uint64_t card_offset;                  /* in its segment */
     uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
     uint8_t verdicts;                      /* baton_verdicts_t */
+    uint8_t rules;                         /* PLAN_RULES of its build; 0: of before they were told */
     uint32_t num_boxes;                    /* 0: no cache */
     struct plan_box box[BATON_SPLITS_MAX]; /* layers and heads held, by split; of one cache the layers are the same */
 };
@@ -76,6 +77,7 @@ void wire_card_free(struct wire_card *card);
 /* ---- block tables of a request, as they lie in the arena ---- */
 
 #define WIRE_TABLE_HEADER 32u
+#define WIRE_NUMBERS_MAX (1u << 24) /* of the tables of one call */
 
 /** Numbers that tables take behind the header: the ids, and, unless there is one table that begins at token 0, a few more. */
 uint32_t wire_table_numbers(const struct plan_tables *tables);

@@ -170,8 +170,8 @@ static int room_of(const struct baton *b, const struct plan_tables *tables, uint
         if (tokens > 0 && most > n)
             n = most;
         sum += n * per_id(g, i);
-        if (sum > UINT32_MAX)
-            return error_set(BATON_ETOKENS, "%u tokens take more than 2^32 blocks", tokens);
+        if (sum > WIRE_NUMBERS_MAX)
+            return error_set(BATON_EINVAL, "the tables have more than %u blocks", WIRE_NUMBERS_MAX);
         room[i] = (uint32_t)n * per_id(g, i);
     }
     return 0;
@@ -273,6 +273,8 @@ static int word_about(struct baton *b, enum core_submit_kind kind, baton_id_t id
 static int offer_seats(const struct baton *b, const baton_offer_params_t *p, struct core_submit *s)
 {
     s->num_seats = p->num_consumers ? p->num_consumers : 1;
+    if (p->consumers != NULL && p->num_consumers == 0)
+        return error_set(BATON_EINVAL, "consumers are given, and their number is 0");
     for (uint32_t i = 0; i < s->num_seats; i++) {
         s->seats[i] = DIRECTORY_NONE;
         if (p->consumers == NULL)

@@ -246,7 +246,8 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .incarnation = b->incarnation,
                            .card_offset = l->card,
                            .card_bytes = card_bytes,
-                           .verdicts = (uint8_t)b->who.verdicts};
+                           .verdicts = (uint8_t)b->who.verdicts,
+                           .rules = PLAN_RULES};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
     if (b->cache != NULL)
         row.num_boxes = plan_boxes(&b->cache->geometry, row.box);

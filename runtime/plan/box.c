@@ -101,7 +101,8 @@ static uint32_t distance(const struct plan_member *a, const struct plan_member *
 }
 
 /* Boundaries of all candidates' parts, mine with them. */
-static int grid_init(struct grid *g, const struct plan_box *mine, const struct candidate *c, uint32_t n)
+static int grid_init(struct grid *g, const struct plan_box *mine, const struct candidate *c, uint32_t n,
+                     struct plan_why *why)
 {
     g->layer = malloc((2 * (size_t)n + 2) * sizeof *g->layer);
     g->head = malloc((2 * (size_t)n + 2) * sizeof *g->head);
@@ -119,6 +120,11 @@ static int grid_init(struct grid *g, const struct plan_box *mine, const struct c
     }
     g->num_layers = sort_unique(g->layer, num) - 1;
     g->num_heads = sort_unique(g->head, num) - 1;
+    if ((uint64_t)g->num_layers * g->num_heads > PLAN_CELLS_MAX) {
+        snprintf(why->text, sizeof why->text, "the producers cut split %u into more than %d cells", mine->split,
+                 PLAN_CELLS_MAX);
+        return BATON_EGEOMETRY;
+    }
     g->owner = malloc((size_t)g->num_layers * g->num_heads * sizeof *g->owner);
     return g->owner != NULL ? 0 : BATON_ENOMEM;
 }
@@ -136,8 +142,13 @@ static bool holds(const struct plan_box *b, uint32_t layer, uint32_t head)
            head - b->head_first < b->head_count;
 }
 
-/* The nearest holder; among equals the one whose turn it is by the consumer's index. */
-static uint32_t choose(const struct candidate *c, uint32_t n, uint32_t layer, uint32_t head, uint32_t turn)
+/* Which consumer of all it is, as far as turns go. */
+struct turn {
+    uint32_t index, engine;
+};
+
+/* The nearest holder; among equals the one whose turn it is. */
+static uint32_t choose(const struct candidate *c, uint32_t n, uint32_t layer, uint32_t head, const struct turn *of)
 {
     uint32_t least = UINT32_MAX, ties = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -151,8 +162,9 @@ static uint32_t choose(const struct candidate *c, uint32_t n, uint32_t layer, ui
     }
     if (ties == 0)
         return NOBODY;
-    for (uint32_t rest = turn / ties; ties > 1 && rest > 0;
-         rest /= ties) /* ranks a multiple apart want the same heads */
+    uint64_t turn = (uint64_t)of->index + of->engine;
+    for (uint32_t rest = of->index / ties; ties > 1 && rest > 0;
+         rest /= ties) /* ranks a multiple apart want the same */
         turn += rest;
     turn %= ties;
     for (uint32_t i = 0; i < n; i++)
@@ -192,8 +204,8 @@ static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct
                 if (g->owner[(size_t)l * g->num_heads + h] != who)
                     continue;
                 if (count == max) {
-                    snprintf(why->text, sizeof why->text, "more than %u parts", max);
-                    return BATON_ENOMEM;
+                    snprintf(why->text, sizeof why->text, "the producers cut it into more than %u parts", max);
+                    return BATON_EGEOMETRY;
                 }
                 out[count++] = (struct plan_source){.member = c[who].member, .box = take(g, who, l, h)};
             }
@@ -201,7 +213,7 @@ static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct
 }
 
 /* Serves one of my boxes; likewise. `c` has room for all members. */
-static int serve(const struct plan_member *me, const struct plan_box *box, uint32_t turn,
+static int serve(const struct plan_member *me, const struct plan_box *box, const struct turn *turn,
                  const struct plan_member *members, uint32_t n, struct candidate *c, struct plan_source *out,
                  uint32_t count, uint32_t max, struct plan_why *why)
 {
@@ -212,7 +224,7 @@ static int serve(const struct plan_member *me, const struct plan_box *box, uint3
             c[num].member = i;
             c[num++].distance = distance(me, &members[i]);
         }
-    int rc = grid_init(&g, box, c, num);
+    int rc = grid_init(&g, box, c, num, why);
     for (uint32_t l = 0; rc == 0 && l < g.num_layers; l++)
         for (uint32_t h = 0; rc == 0 && h < g.num_heads; h++) {
             uint32_t who = choose(c, num, g.layer[l], g.head[h], turn);
@@ -242,14 +254,15 @@ static int by_member(const void *a, const void *b)
     return 0;
 }
 
-int plan_sources(const struct plan_member *me, uint32_t me_index, const struct plan_member *members, uint32_t n,
-                 struct plan_source *out, uint32_t max, struct plan_why *why)
+int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engine, const struct plan_member *members,
+                 uint32_t n, struct plan_source *out, uint32_t max, struct plan_why *why)
 {
+    const struct turn turn = {me_index, engine};
     struct candidate *c = malloc((n ? n : 1) * sizeof *c);
     int count = c != NULL ? 0 : BATON_ENOMEM;
     for (uint32_t i = 0; i < me->num_boxes && count >= 0; i++)
         if (me->box[i].layer_count > 0 && me->box[i].head_count > 0)
-            count = serve(me, &me->box[i], me_index, members, n, c, out, (uint32_t)count, max, why);
+            count = serve(me, &me->box[i], &turn, members, n, c, out, (uint32_t)count, max, why);
     free(c);
     if (count > 0 && me->num_boxes > 1)
         qsort(out, (size_t)count, sizeof *out, by_member);

@@ -85,14 +85,6 @@ int plan_transfer_init(struct plan_transfer *t, const struct plan *plan, uint32_
     return plan_transfer_chunk(t, plan, held, tokens, tokens, src, dst, why);
 }
 
-bool plan_has_state(const struct plan *plan)
-{
-    for (uint32_t i = 0; i < plan->num_pairs; i++)
-        if (plan->pair[i].dst.kind == BATON_KIND_STATE)
-            return true;
-    return false;
-}
-
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static const struct plan_span *span_at(const struct plan_transfer *t, const struct plan_cursor *c)

@@ -99,16 +99,26 @@ bool plan_members_share(const struct plan_member *a, const struct plan_member *b
 bool plan_member_covers(const struct plan_member *m, const struct plan_box *box);
 
 /**
+ * The rules by which plan_sources gives parts to ranks, and by which plan_part orders them. Where two builds' rules
+ * differ, the one that reads decides alone; what both must plan alike (a push, hashes) is not possible between them.
+ */
+#define PLAN_RULES 1
+
+#define PLAN_CELLS_MAX                                                                                                 \
+    4096 /* in a grid of the boundaries of all that serve one box; sound engines have 2,050 at most */
+
+/**
  * Cuts `me`'s boxes into parts, each served by one of `members` that holds it. Every cell (split, layer, head) is in
  * exactly one part. Where several members hold a cell, the nearest is taken (same NUMA node, package, node, network);
  * ties are spread by `me_index`, the consumer's index in its engine (the sum of its digits to the base of the number of
- * ties: consumers that want the same cell are often a multiple of that apart), so that replicas share the load. Parts come in
- * order of member, and a member may have several. Deterministic: producer and consumer compute the same from the same
- * rows. Writes at most `max` parts; returns their number, BATON_ESOURCE if a cell is held by none (*why names it), or
- * BATON_ENOMEM if there are more than max.
+ * ties: consumers that want the same cell are often a multiple of that apart), and by `engine`, its engine's number, so
+ * that replicas share the load of all. Parts come in order of member, and a member may have several. Deterministic:
+ * producer and consumer compute the same from the same rows. Writes at most `max` parts; returns their number,
+ * BATON_ESOURCE if a cell is held by none, BATON_EGEOMETRY if there are more parts than max or cells than PLAN_CELLS_MAX
+ * (*why says which), or BATON_ENOMEM.
  */
-int plan_sources(const struct plan_member *me, uint32_t me_index, const struct plan_member *members, uint32_t n,
-                 struct plan_source *out, uint32_t max, struct plan_why *why);
+int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engine, const struct plan_member *members,
+                 uint32_t n, struct plan_source *out, uint32_t max, struct plan_why *why);
 
 /* ---- program.c: how bytes lie ------------------------------------------------------------------------------------ */
 
@@ -203,9 +213,6 @@ int plan_transfer_chunk(struct plan_transfer *t, const struct plan *plan, uint32
  */
 int plan_transfer_tail(struct plan_transfer *t, const struct plan *plan, uint32_t tokens,
                        const struct plan_tables *mine, struct plan_why *why);
-
-/** Whether some of what it moves is a state. */
-bool plan_has_state(const struct plan *plan);
 
 /** A place in a transfer: piece, token behind its span's first, and bytes behind of the unit there. Zero it to begin. */
 struct plan_cursor {

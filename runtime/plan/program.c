@@ -195,12 +195,32 @@ static int add_piece(struct plan *p, const baton_geometry_t *src, const baton_ge
     return 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What a producer computes first comes first, however tensors are listed: layer << 32 | index. */
+static void in_order_of_layers(const baton_geometry_t *g, uint64_t order[BATON_TENSORS_MAX])
+{
+    bool sorted = true;
+    for (uint32_t i = 0; i < g->num_tensors; i++) {
+        order[i] = (uint64_t)g->tensors[i].layer << 32 | i;
+        sorted &= i == 0 || order[i] > order[i - 1];
+    }
+    if (!sorted)
+        qsort(order, g->num_tensors, sizeof *order, by_number);
+}
+
 static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_geometry_t *dst,
                       const struct plan_box *boxes, uint32_t num_boxes, struct plan_why *why)
 {
     uint32_t hint = 0;
+    uint64_t order[BATON_TENSORS_MAX];
+    in_order_of_layers(dst, order);
     for (uint32_t t = 0; t < dst->num_tensors; t++) {
-        const baton_tensor_t *to = &dst->tensors[t], *from = NULL;
+        const baton_tensor_t *to = &dst->tensors[order[t] & UINT32_MAX], *from = NULL;
         for (uint32_t i = 0; i < num_boxes; i++) {
             if (boxes[i].split != to->split || to->layer < boxes[i].layer_first ||
                 to->layer - boxes[i].layer_first >= boxes[i].layer_count)

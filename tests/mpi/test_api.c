@@ -134,6 +134,8 @@ static uint16_t *entry(struct fixture *f, const uint32_t *blocks, uint32_t l, ui
                     blocks[t / BLOCK_TOKENS] * s->block + p * s->plane + h * s->head + t % BLOCK_TOKENS * s->token);
 }
 
+static uint16_t behind = 0xa5a5; /* what lies behind a request's tokens */
+
 static long walk_layers(struct fixture *f, const uint32_t *blocks, uint32_t tokens, unsigned seed, bool fill,
                         uint32_t layer_first, uint32_t layer_end)
 {
@@ -147,7 +149,7 @@ static long walk_layers(struct fixture *f, const uint32_t *blocks, uint32_t toke
                         uint32_t head = f->geometry.head_first + h;
                         uint16_t right = (uint16_t)((seed * 7919 + l * 4099 + p * 2053 + head * 127 + t) * 31 + c);
                         if (t >= tokens)
-                            right = 0xa5a5;
+                            right = behind;
                         if (fill && t < tokens)
                             at[c] = right;
                         else if (!fill)
@@ -300,6 +302,36 @@ static void moves_layer_by_layer(void)
         CHECK_EQ(baton_ready(f.b, o, 0, 0), BATON_EINVAL);
         CHECK_EQ(baton_ready(f.b, o + 1000, 0, 1), BATON_EINVAL);
     }
+    down(&f);
+}
+
+static void zeroes_what_lies_behind(void)
+{
+    struct fixture f;
+    const uint32_t from[] = {3, 1}, to[] = {BLOCKS - 3, BLOCKS - 1}, tokens = BLOCK_TOKENS + 5;
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (f.producer) {
+        walk(&f, from, tokens, 3, true);
+        offer(&f, "tail", from, tokens, 10000);
+    }
+    baton_want_params_t w = {.key = "tail",
+                             .engine = f.engine,
+                             .blocks = to,
+                             .num_blocks = 2,
+                             .num_tokens = tokens,
+                             .timeout_ms = 10000,
+                             .mode = mode,
+                             .flags = BATON_WANT_ZERO_TAIL};
+    if (f.consumer)
+        CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    for (int e = 0; e < f.producer + f.consumer; e++)
+        CHECK_EQ(next_event(&f).status, BATON_STATUS_DONE);
+    behind = 0;
+    if (f.consumer)
+        CHECK_EQ(walk(&f, to, tokens, 3, false), 0);
+    behind = 0xa5a5;
     down(&f);
 }
 
@@ -499,6 +531,22 @@ static void refuses_bad_calls(void)
     bad = w;
     bad.mode = (baton_mode_t)3;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    bad = w;
+    bad.flags = 2 * BATON_WANT_ZERO_TAIL;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    for (int all_held = 0; all_held < 2; all_held++) { /* what is given is looked at also where nothing moves */
+        bad = w;
+        bad.held_tokens = all_held ? bad.num_tokens : 0;
+        bad.blocks = NULL;
+        CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+        bad.blocks = outside;
+        CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EBLOCK);
+        bad.num_blocks = (1u << 24) + 1;
+        bad.blocks = calloc(bad.num_blocks, sizeof *bad.blocks);
+        CHECK_EQ(bad.blocks != NULL, 1);
+        CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+        free((void *)bad.blocks);
+    }
     o.blocks = outside;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EBLOCK);
     o.blocks = good;
@@ -506,6 +554,8 @@ static void refuses_bad_calls(void)
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ETOKENS);
     o.num_tokens = 32;
     o.consumers = (const char *const[]){"nobody"};
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EINVAL); /* none of them counts */
+    o.num_consumers = 1;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EENGINE);
     CHECK_EQ(id, 77); /* outputs are set only on success */
     CHECK_EQ(baton_cancel(f.b, 123456), BATON_EINVAL);
@@ -1032,6 +1082,7 @@ int main(int argc, char **argv)
         RUN(moves_every_byte);
         RUN(moves_layer_by_layer);
         RUN(moves_chunk_by_chunk);
+        RUN(zeroes_what_lies_behind);
         RUN(counts_in_larger_blocks);
         RUN(moves_with_the_callers_thread);
         RUN(every_call_has_its_end);

@@ -319,7 +319,7 @@ static void balance(void)
         for (uint32_t index = 0; index < m; index++) {
             struct plan_source part[4];
             struct plan_why why;
-            CHECK(plan_sources(&me, index, member, n + away, part, 4, &why) == 2, "%s", why.text);
+            CHECK(plan_sources(&me, index, 0, member, n + away, part, 4, &why) == 2, "%s", why.text);
             CHECK(part[0].member == part[1].member && part[0].member < n, "not the nearest, or not one");
             load[part[0].member]++;
         }

@@ -628,7 +628,7 @@ static void consume(const struct pair *p, const struct engine *from, struct engi
     struct plan_source part[PARTS_MAX];
     struct plan_why why = {{0}};
     struct reference_cache *mine = &to->cache[index];
-    int n = plan_sources(&to->member[index], index, from->member, from->num, part, PARTS_MAX, &why);
+    int n = plan_sources(&to->member[index], index, 0, from->member, from->num, part, PARTS_MAX, &why);
     CHECK(n > 0, "%d: %s", n, why.text);
     for (int i = 0; i < n;) {
         struct plan_box boxes[PARTS_MAX];

@@ -156,6 +156,64 @@ static void test_cancel_while_checking(void **state)
     }
 }
 
+/* All is written, and the producer dies or stops before it tells its hashes: nothing writes here any more. */
+static void test_the_producer_stops_while_checking(void **state)
+{
+    (void)state;
+    CHECKED(w, large);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    w.rule = no_checks;
+    baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 3000);
+    world_run(&w, 200 * MS);
+    w.ranks[0].stopped = w.ranks[0].is_dead = true;
+    world_run(&w, 10000 * MS);
+    assert_non_null(world_event(&w, 1, d));
+    assert_int_not_equal(world_event(&w, 1, d)->status, BATON_STATUS_DONE);
+    w.ranks[0].stopped = false;
+    world_run(&w, 100000 * MS);
+    assert_non_null(world_event(&w, 0, o));
+    world_fini(&w);
+}
+
+/* One asks for hashes of what is not exchanged with it: it is answered, and takes no place. */
+static void test_a_check_of_nothing(void **state)
+{
+    (void)state;
+    static const struct world_engine stages[] = {
+        {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 8, .one_layer_each = true},
+        {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 8, .one_tensor = true}};
+    CHECKED(w, stages);
+    for (uint32_t r = 0; r < 2; r++) {
+        world_fill(&w, r, 1, 0, 1, 8);
+        world_offer(&w, r, "key", 0, 1, 8, 60000);
+    }
+    w.move_ns = 300 * MS; /* the want is alive and granted meanwhile */
+    baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 60000);
+    world_run(&w, 200 * MS);
+    struct wire_message m = {.type = WIRE_CHECK,
+                             .from = w.directory->rows[2].incarnation,
+                             .to = w.directory->rows[1].incarnation,
+                             .number = ++w.ranks[2].core->sent_to[1],
+                             .want = d,
+                             .tokens = 8};
+    strcpy(m.key, "key");
+    uint8_t bytes[WIRE_MESSAGE_MAX];
+    struct port *port = &w.ranks[2].port;
+    uint32_t before = w.sent[WIRE_SUMS];
+    assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
+    for (int i = 0; i < 50; i++) { /* until it knows the card of the one who asks */
+        world_run(&w, w.now + MS);
+        m.number = ++w.ranks[2].core->sent_to[1];
+        if (w.sent[WIRE_SUMS] == before)
+            assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
+    }
+    assert_true(w.sent[WIRE_SUMS] > before);
+    assert_int_equal(w.ranks[1].core->num_checks, 0);
+    world_run(&w, 10000 * MS);
+    assert_non_null(world_event(&w, 2, d));
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +222,8 @@ int main(void)
         cmocka_unit_test(test_parts_that_are_lost_and_doubled),
         cmocka_unit_test(test_an_offer_that_ends_meanwhile),
         cmocka_unit_test(test_cancel_while_checking),
+        cmocka_unit_test(test_the_producer_stops_while_checking),
+        cmocka_unit_test(test_a_check_of_nothing),
     };
     return WORLD_BOTH_MODES(tests);
 }

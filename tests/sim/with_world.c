@@ -349,6 +349,32 @@ static uint32_t size_of(const struct world_engine *e)
     return e->tp * (e->bare_first || e->one_layer_each ? 2 : 1);
 }
 
+/* Its second layer has a window, and a state beside it: 3 parts of 5 channels a head. */
+static void hybrid(struct world_rank *r, uint32_t window_block)
+{
+    baton_geometry_t *g = &r->geometry;
+    const int64_t heads = g->head_count, block = window_block;
+    r->groups[0] = (baton_group_t){.kind = BATON_KIND_FULL, .block_tokens = 4, .num_blocks = g->num_blocks};
+    r->groups[1] = (baton_group_t){
+        .kind = BATON_KIND_WINDOW, .block_tokens = window_block, .num_blocks = 64, .window_tokens = WORLD_WINDOW};
+    r->groups[2] = (baton_group_t){.kind = BATON_KIND_STATE, .block_tokens = 1, .num_blocks = 16};
+    g->groups = r->groups;
+    g->num_groups = 3;
+    r->tensors[1].group = 1;
+    r->tensors[1].offset = (r->tensors[1].offset + 63) / 64 * 64;
+    r->tensors[1].stride = (baton_strides_t){8 * block * heads, 64 * 8 * block * heads, 8 * block, 8, 1};
+    uint64_t end = r->tensors[1].offset + (uint64_t)(2 * 64 * 8 * block * heads);
+    r->tensors[2] = (baton_tensor_t){.name = "state",
+                                     .layer = 1,
+                                     .group = 2,
+                                     .planes = 3,
+                                     .head_size = 5,
+                                     .offset = end,
+                                     .stride = {15 * heads, 5 * heads, 5, 5, 1}};
+    g->num_tensors = 3;
+    g->bytes = end + (uint64_t)(16 * 15 * heads);
+}
+
 static void rank_init(struct world *w, uint32_t rank, const struct world_engine *e, uint32_t index, uint8_t *row_out)
 {
     struct world_rank *r = &w->ranks[rank];
@@ -384,6 +410,8 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     snprintf(r->geometry.model, sizeof r->geometry.model, "%s", e->model != NULL ? e->model : "model");
     assert_int_equal(baton_geometry_layout(&r->geometry, r->tensors, e->layout), 0);
     r->geometry.num_tensors -= e->one_tensor;
+    if (e->window_block > 0)
+        hybrid(r, e->window_block);
     r->bare = bare;
     r->pool = malloc(r->geometry.bytes);
     r->arena = calloc(1, ARENA_BYTES);
@@ -409,7 +437,8 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                            .incarnation = 1000 + rank,
                            .card_offset = SEGMENT_CARD,
                            .card_bytes = (uint32_t)r->card_bytes,
-                           .verdicts = (uint8_t)e->verdicts};
+                           .verdicts = (uint8_t)e->verdicts,
+                           .rules = e->other_rules ? PLAN_RULES + 1 : PLAN_RULES};
     r->hears = e->verdicts == BATON_VERDICTS_ALL || (e->verdicts == BATON_VERDICTS_LEADER && index == 0);
     snprintf(row.engine, sizeof row.engine, "%s", e->name);
     wire_row_encode(&row, row_out);
@@ -525,7 +554,7 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
     return s;
 }
 
-static baton_id_t submit(struct world *w, uint32_t rank, struct core_submit *s)
+baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s)
 {
     baton_id_t id = s->id;
     if (w->ranks[rank].hears && (s->kind == CORE_OFFER || s->kind == CORE_WANT))
@@ -538,7 +567,7 @@ static baton_id_t submit(struct world *w, uint32_t rank, struct core_submit *s)
 baton_id_t world_offer(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t blocks_step,
                        uint32_t tokens, uint32_t ttl_ms)
 {
-    return submit(w, rank, submission(w, CORE_OFFER, key, first, blocks_step, tokens, ttl_ms));
+    return world_submit(w, rank, submission(w, CORE_OFFER, key, first, blocks_step, tokens, ttl_ms));
 }
 
 baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
@@ -552,7 +581,7 @@ baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine,
         *s->tickets = *ticket;
         s->num_tickets = 1;
     }
-    return submit(w, rank, s);
+    return world_submit(w, rank, s);
 }
 
 baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
@@ -566,7 +595,7 @@ baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, u
 {
     struct core_submit *s = submission(w, CORE_OFFER, key, first, blocks_step, tokens, ttl_ms);
     s->in_layers = true;
-    return submit(w, rank, s);
+    return world_submit(w, rank, s);
 }
 
 baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, uint32_t tokens, bool in_layers,
@@ -576,7 +605,7 @@ baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, u
     s->in_chunks = true;
     s->in_layers = in_layers;
     s->tables.table[0].num_blocks = s->num_blocks = 0; /* there is room for all */
-    return submit(w, rank, s);
+    return world_submit(w, rank, s);
 }
 
 void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first, uint32_t blocks, uint32_t tokens)
@@ -584,7 +613,7 @@ void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first,
     struct core_submit *s = submission(w, CORE_APPEND, NULL, first, 1, blocks * 4, 0);
     s->id = id;
     s->num_tokens = tokens;
-    submit(w, rank, s);
+    world_submit(w, rank, s);
 }
 
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count)
@@ -593,14 +622,14 @@ void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_f
     s->id = id;
     s->layer_first = layer_first;
     s->layer_count = layer_count;
-    submit(w, rank, s);
+    world_submit(w, rank, s);
 }
 
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id)
 {
     struct core_submit *s = submission(w, CORE_CANCEL, NULL, 0, 0, 0, 0);
     s->id = id;
-    submit(w, rank, s);
+    world_submit(w, rank, s);
 }
 
 static int event_index(struct world *w, uint32_t rank, baton_id_t id)

@@ -16,6 +16,7 @@
 
 #define MS UINT64_C(1000000)
 #define WORLD_TENSORS 4
+#define WORLD_WINDOW 6 /* tokens, of a hybrid */
 
 struct world;
 
@@ -26,6 +27,7 @@ struct world_rank {
     struct port port;
     baton_geometry_t geometry;
     baton_tensor_t tensors[WORLD_TENSORS];
+    baton_group_t groups[3]; /* of a hybrid */
     uint8_t *pool, *arena, card[WIRE_CARD_MAX];
     uint64_t *board;
     int card_bytes;
@@ -80,6 +82,10 @@ struct world_engine {
     bool bare_first;     /* two stages, the first without a cache */
     bool one_layer_each; /* two stages, of one layer each */
     bool one_tensor;     /* its second layer has no tensor */
+    bool other_rules;    /* its build plans by other rules */
+    uint32_t
+        window_block; /* not 0: a hybrid: layer 0 has full attention, layer 1 a window, in blocks of so many tokens,
+                              and a state */
     baton_verdicts_t verdicts;
 };
 
@@ -106,6 +112,8 @@ baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, u
 /** Blocks first, first + 1, ...: so many. `tokens` are in place by now. */
 void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first, uint32_t blocks, uint32_t tokens);
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count);
+/** Submits what is made elsewhere; returns its id. */
+baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s);
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
 
 /** The one event of that id at that rank; NULL: none yet. Fails the test if there are two. */

@@ -356,19 +356,19 @@ static void test_sources_of_unequal_tp(void **state)
     struct plan_why why;
     for (uint32_t i = 0; i < 4; i++)
         p[i] = member(0, 2, 2 * i, 2, i);
-    assert_int_equal(plan_sources(&me, 1, p, 4, s, 8, &why), 2); /* P4, D2: D1 reads P2 and P3 whole */
+    assert_int_equal(plan_sources(&me, 1, 0, p, 4, s, 8, &why), 2); /* P4, D2: D1 reads P2 and P3 whole */
     assert_int_equal(s[0].member, 2);
     assert_memory_equal(&s[0].box, &((struct plan_box){0, 2, 4, 2, 0}), sizeof s[0].box);
     assert_int_equal(s[1].member, 3);
     me = member(0, 2, 3, 1, 9);
-    assert_int_equal(plan_sources(&me, 3, p, 4, s, 8, &why), 1); /* P4, D8: D3 reads half of P1 */
+    assert_int_equal(plan_sources(&me, 3, 0, p, 4, s, 8, &why), 1); /* P4, D8: D3 reads half of P1 */
     assert_int_equal(s[0].member, 1);
     assert_memory_equal(&s[0].box, &me.box[0], sizeof me.box[0]);
     me = member(0, 3, 3, 1, 9);
-    assert_int_equal(plan_sources(&me, 3, p, 4, s, 8, &why), BATON_ESOURCE);
+    assert_int_equal(plan_sources(&me, 3, 0, p, 4, s, 8, &why), BATON_ESOURCE);
     assert_string_equal(why.text, "no rank holds layer 2, head 3 of split 0");
     me = member(0, 2, 0, 8, 9);
-    assert_int_equal(plan_sources(&me, 0, p, 4, s, 3, &why), BATON_ENOMEM);
+    assert_int_equal(plan_sources(&me, 0, 0, p, 4, s, 3, &why), BATON_EGEOMETRY);
 }
 
 static void test_sources_among_replicas(void **state)
@@ -380,17 +380,41 @@ static void test_sources_among_replicas(void **state)
     for (uint32_t i = 0; i < 6; i++)
         p[i] = member(0, 1, 0, 1, i / 2); /* two on each of three nodes */
     for (uint32_t index = 0; index < 4; index++) {
-        assert_int_equal(plan_sources(&me, index, p, 6, s, 8, &why), 1);
+        assert_int_equal(plan_sources(&me, index, 0, p, 6, s, 8, &why), 1);
         assert_int_equal(s[0].member, 2 + (index == 1 || index == 2)); /* on its own node, in turn */
     }
     me.node = 9;
     uint32_t load[6] = {0};
     for (uint32_t index = 0; index < 12; index++) {
-        assert_int_equal(plan_sources(&me, index, p, 6, s, 8, &why), 1);
+        assert_int_equal(plan_sources(&me, index, 0, p, 6, s, 8, &why), 1);
         load[s[0].member]++;
     }
     for (int i = 0; i < 6; i++)
         assert_int_equal(load[i], 2);
+    for (uint32_t engine = 0; engine < 24; engine++) { /* engines of one rank each take turns too */
+        assert_int_equal(plan_sources(&me, 0, engine, p, 6, s, 8, &why), 1);
+        load[s[0].member]++;
+    }
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(load[i], 6);
+}
+
+/* Rows that no sound engine has: what they cost is bounded, and the reason is told. */
+static void test_too_many_cells(void **state)
+{
+    (void)state;
+    enum { STRIPES = 80 };
+    static struct plan_member p[1 + 2 * STRIPES];
+    static struct plan_source s[PLAN_CELLS_MAX];
+    struct plan_member me = member(0, 1000, 0, 1000, 0);
+    struct plan_why why = {{0}};
+    p[0] = me;
+    for (uint32_t i = 0; i < STRIPES; i++) {
+        p[1 + i] = member(2 * i, 1, 0, 1000, 0);
+        p[1 + STRIPES + i] = member(0, 1000, 2 * i, 1, 0);
+    }
+    assert_int_equal(plan_sources(&me, 0, 0, p, 1 + 2 * STRIPES, s, PLAN_CELLS_MAX, &why), BATON_EGEOMETRY);
+    assert_non_null(strstr(why.text, "cells"));
 }
 
 /* MLA: heads cut over the ranks, a latent that each holds whole. */
@@ -402,7 +426,7 @@ static void test_sources_by_split(void **state)
     struct plan_why why;
     for (uint32_t i = 0; i < 4; i++)
         p[i] = (struct plan_member){.box = {{0, 2, 2 * i, 2, 0}, {0, 2, 0, 1, 1}}, .num_boxes = 2};
-    assert_int_equal(plan_sources(&me, 1, p, 4, s, 8, &why), 3);
+    assert_int_equal(plan_sources(&me, 1, 0, p, 4, s, 8, &why), 3);
     assert_int_equal(s[0].member, 1);
     assert_memory_equal(&s[0].box, &me.box[1], sizeof s[0].box);
     assert_int_equal(s[1].member, 2);
@@ -415,7 +439,7 @@ static void test_sources_by_split(void **state)
     other.box[0].head_first = other.box[1].layer_first = 8;
     assert_false(plan_members_share(&me, &other));
     p[1].num_boxes = p[2].num_boxes = 1; /* then the latent is served by what is left of them */
-    assert_int_equal(plan_sources(&me, 1, p, 4, s, 8, &why), 3);
+    assert_int_equal(plan_sources(&me, 1, 0, p, 4, s, 8, &why), 3);
     assert_int_equal(s[2].member, 3);
     assert_int_equal(s[2].box.split, 1);
 }
@@ -716,6 +740,28 @@ static void hybrid_init(struct listed *l)
     l->c.tensors[1].stride.block = TOKEN;
 }
 
+/* However tensors are listed, those of a lower layer move before those of a higher one. */
+static void test_what_is_ready_comes_first(void **state)
+{
+    (void)state;
+    struct listed l;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    const uint32_t ids[] = {1};
+    hybrid_init(&l);
+    const baton_tensor_t first = l.c.tensors[0];
+    l.c.tensors[0] = l.c.tensors[1]; /* the state of layer 1 stands before the window of layer 0 */
+    l.c.tensors[1] = first;
+    struct plan *plan = compile(&l.c, &l.c);
+    struct plan_tables tables = {.num = 3, .table = {{0}, {ids, 1, 0}, {ids, 1, 0}}};
+    struct plan_why why;
+    assert_int_equal(plan_transfer_init(&t, plan, 0, 10, &tables, &tables, &why), 0);
+    assert_int_equal(plan_ahead(&t, &at, 0), 0);
+    assert_int_equal(plan_ahead(&t, &at, 1), 10 * TOKEN);
+    assert_int_equal(plan_ahead(&t, &at, 2), 11 * TOKEN);
+    plan_destroy(plan);
+}
+
 static void test_a_window_and_a_state(void **state)
 {
     (void)state;
@@ -866,7 +912,7 @@ static double cost_of(uint32_t tp, uint32_t pp, uint32_t rank, int peers)
     cost_init(&mine, own, tp, pp, rank);
     me.num_boxes = plan_boxes(&mine, me.box);
     double began = seconds();
-    int n = plan_sources(&me, rank, members, COST_TP * COST_PP, part, COST_TP * COST_PP, &why);
+    int n = plan_sources(&me, rank, 1, members, COST_TP * COST_PP, part, COST_TP * COST_PP, &why);
     for (int i = 0; i < n; i++)
         assert_int_equal(plan_compile(&theirs[part[i].member], &mine, &part[i].box, 1, &plan[i], &why), 0);
     double took = seconds() - began;
@@ -901,6 +947,7 @@ int main(void)
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_sources_of_unequal_tp),
         cmocka_unit_test(test_sources_among_replicas),
+        cmocka_unit_test(test_too_many_cells),
         cmocka_unit_test(test_sources_by_split),
         cmocka_unit_test(test_equal_layouts_are_one_run_a_block_and_plane),
         cmocka_unit_test(test_all_layers_in_one_block_are_one_run),
@@ -915,6 +962,7 @@ int main(void)
         cmocka_unit_test(test_48_into_32),
         cmocka_unit_test(test_a_part_of_hnd_into_nhd),
         cmocka_unit_test(test_parts_merge),
+        cmocka_unit_test(test_what_is_ready_comes_first),
         cmocka_unit_test(test_a_window_and_a_state),
         cmocka_unit_test(test_shapes_have_a_limit),
         cmocka_unit_test(test_cost_against_512_ranks),

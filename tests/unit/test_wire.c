@@ -671,6 +671,7 @@ static struct wire_row row_specimen(enum extreme x)
     row.tp_rank = row.pp_rank = x == MOST ? UINT16_MAX - 1 : 0;
     row.node = row.package = row.numa = most;
     row.num_boxes = x == MOST ? BATON_SPLITS_MAX : 0;
+    row.rules = x == MOST ? UINT8_MAX : 0;
     row.box[0] = (struct plan_box){most / 2, most / 2, most - 1 + (x == LEAST), x == MOST, 0};
     for (uint32_t i = 1; i < row.num_boxes; i++)
         row.box[i] = (struct plan_box){most / 2, most / 2, UINT16_MAX, UINT16_MAX, i};
@@ -687,6 +688,7 @@ static void assert_same_row(const struct wire_row *a, const struct wire_row *b)
     assert_true(a->tp == b->tp && a->pp == b->pp && a->tp_rank == b->tp_rank && a->pp_rank == b->pp_rank);
     assert_true(a->node == b->node && a->package == b->package && a->numa == b->numa);
     assert_int_equal(a->num_boxes, b->num_boxes);
+    assert_int_equal(a->rules, b->rules);
     assert_memory_equal(a->box, b->box, sizeof a->box);
     assert_true(a->incarnation == b->incarnation && a->card_offset == b->card_offset);
     assert_int_equal(a->card_bytes, b->card_bytes);
@@ -755,6 +757,9 @@ static void each_rule_of_a_row_is_enforced(void **state)
     ROW_REFUSED(row.card_bytes = WIRE_CARD_MAX + 1);
     ROW_REFUSED((row.box[0].layer_first = 1, row.box[0].layer_count = UINT32_MAX));
     ROW_REFUSED((row.box[0].head_first = UINT32_MAX, row.box[0].head_count = 1));
+    ROW_REFUSED(row.num_boxes = BATON_SPLITS_MAX + 1);
+    ROW_REFUSED((row.num_boxes = 2, row.box[1].head_count = 1)); /* and nothing in the first */
+    ROW_REFUSED((row.num_boxes = 2, row.box[0] = (struct plan_box){0, 1, 0, 1, 0}));
 }
 
 static void an_engine_name_has_letters_digits_dot_dash_and_underscore(void **state)

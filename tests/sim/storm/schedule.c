@@ -120,7 +120,8 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                            .incarnation = 1000 + rank,
                            .card_offset = 262144,
                            .card_bytes = r->card_bytes,
-                           .verdicts = (uint8_t)e->verdicts};
+                           .verdicts = (uint8_t)e->verdicts,
+                           .rules = PLAN_RULES};
     snprintf(row.engine, sizeof row.engine, "e%u", engine);
     wire_row_encode(&row, row_out);
     if (bare)

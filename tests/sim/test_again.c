@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One key again and again: what is said of a former offer or want meets the next, without tickets. */
+#include "with_world.h"
+
+#include "core/state.h"
+
+#define TOKENS 13
+
+static const struct world_engine one_to_one[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+                                                 {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
+
+/* Loses the first word of a type. */
+static int loses_one(struct world *w, const struct world_message *m)
+{
+    enum wire_type *type = w->user;
+    if (m->m.type != *type)
+        return 1;
+    *type = 0;
+    return 0;
+}
+
+/* A prefill is given up between its layers, and done anew: who waits for the former hears so soon, and the new offer is
+ * not held by it. */
+static void test_a_prefill_begins_anew(void **state)
+{
+    (void)state;
+    for (int in_chunks = 0; in_chunks < 2; in_chunks++) {
+        WORLD(w, one_to_one);
+        world_fill(&w, 0, 99, 0, 1, TOKENS);
+        world_poison(&w, 1);
+        baton_id_t a = in_chunks ? world_offer_chunks(&w, 0, "key", TOKENS, false, 2000)
+                                 : world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 2000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 60000);
+        world_run(&w, 100 * MS);
+        if (in_chunks)
+            world_append(&w, 0, a, 0, 2, 8);
+        else
+            world_ready(&w, 0, a, 0, 1);
+        world_run(&w, 200 * MS);
+        world_cancel(&w, 0, a);
+        world_run(&w, 210 * MS);
+        world_fill(&w, 0, 5, 16, 1, TOKENS);
+        baton_id_t b = world_offer(&w, 0, "key", 16, 1, TOKENS, 2000);
+        world_run(&w, 5000 * MS);
+        const baton_event_t *e = world_event(&w, 1, d);
+        assert_non_null(e);
+        if (world_mode == BATON_MODE_PULL)
+            assert_int_equal(e->error, BATON_ESTALE);
+        assert_non_null(world_event(&w, 0, b)); /* by its own time at the latest */
+        world_fini(&w);
+    }
+}
+
+/* The end of a want that a former offer had granted is no word about the next one. */
+static void test_an_end_finds_no_offer(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.settings.tombstones = 1;
+    world_poison(&w, 1);
+    baton_id_t a = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t first = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
+    world_run(&w, 100 * MS);
+    world_ready(&w, 0, a, 0, 1);
+    world_run(&w, 101 * MS);
+    world_cancel(&w, 0, a);
+    baton_id_t other = world_offer(&w, 0, "other", 4, 1, TOKENS, 60000);
+    world_cancel(&w, 0, other); /* its tombstone takes the place of the first one's */
+    world_run(&w, 6000 * MS);
+    assert_non_null(world_event(&w, 1, first));
+    world_fill(&w, 0, 5, 16, 1, TOKENS);
+    baton_id_t b = world_offer(&w, 0, "key", 16, 1, TOKENS, 20000);
+    world_run(&w, 6500 * MS);
+    assert_null(world_event(&w, 0, b));
+    baton_id_t second = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
+    world_run(&w, 15000 * MS);
+    DONE(&w, 1, second);
+    DONE(&w, 0, b);
+    assert_int_equal(world_wrong(&w, 1, 5, 8, 1, TOKENS), 0);
+    world_fini(&w);
+}
+
+/* The last word of a former offer's push is lost, and the next one serves the want: its cancel is one of that. */
+static void test_a_cancel_is_of_the_offer_that_serves(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PULL)
+        return;
+    WORLD(w, one_to_one);
+    enum wire_type lost = WIRE_WRITTEN;
+    w.rule = loses_one;
+    w.user = &lost;
+    baton_id_t a = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 50000);
+    world_run(&w, 100 * MS);
+    world_ready(&w, 0, a, 0, 1);
+    world_run(&w, 200 * MS);
+    world_cancel(&w, 0, a);
+    world_run(&w, 210 * MS);
+    baton_id_t b = world_offer_layers(&w, 0, "key", 16, 1, TOKENS, 60000);
+    world_run(&w, 5000 * MS);
+    world_cancel(&w, 1, d);
+    world_run(&w, 8000 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    ENDED(&w, 0, b, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    world_fini(&w);
+}
+
+/* The word that a want is done is lost, and the same is wanted again: the offer serves it again. */
+static void test_wanted_again_before_the_offer_knows(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    enum wire_type lost = WIRE_DONE;
+    w.rule = loses_one;
+    w.user = &lost;
+    world_fill(&w, 0, 5, 0, 1, TOKENS);
+    world_poison(&w, 1);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 20000);
+    baton_id_t first = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 3000);
+    world_run(&w, 200 * MS);
+    DONE(&w, 1, first);
+    baton_id_t second = world_want(&w, 1, "P", "key", 16, 1, TOKENS, 3000);
+    world_run(&w, 2000 * MS);
+    DONE(&w, 1, second);
+    DONE(&w, 0, o);
+    assert_int_equal(world_wrong(&w, 1, 5, 16, 1, TOKENS), 0);
+    world_fini(&w);
+}
+
+/* A word says that all is written, and names fewer bytes than are wanted. */
+static void test_fewer_bytes_than_wanted(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PULL)
+        return;
+    WORLD(w, one_to_one);
+    enum wire_type lost = WIRE_WRITTEN;
+    w.rule = loses_one;
+    w.user = &lost;
+    world_offer(&w, 0, "key", 0, 1, TOKENS, 20000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 20000);
+    while (lost != 0)
+        world_run(&w, w.now + MS);
+    struct wire_message m = {.type = WIRE_WRITTEN,
+                             .from = w.directory->rows[0].incarnation,
+                             .to = w.directory->rows[1].incarnation,
+                             .number = ++w.ranks[0].core->sent_to[1],
+                             .want = d,
+                             .asks = 1,
+                             .bytes = TOKENS * 4 * 8 * 2 * 2 - 1};
+    uint8_t bytes[WIRE_MESSAGE_MAX];
+    struct port *port = &w.ranks[0].port;
+    assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
+    world_run(&w, 30000 * MS);
+    assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
+    assert_int_equal(world_event(&w, 1, d)->error, BATON_EMESSAGE);
+    world_fini(&w);
+}
+
+/* Of two builds that plan by other rules the one that reads decides; what both would plan is refused. */
+static void test_other_rules(void **state)
+{
+    (void)state;
+    for (int who = 0; who < 2; who++) {
+        struct world_engine engines[] = {one_to_one[0], one_to_one[1]};
+        engines[who].other_rules = true;
+        WORLD(w, engines);
+        world_fill(&w, 0, 5, 0, 1, TOKENS);
+        world_poison(&w, 1);
+        world_offer(&w, 0, "key", 0, 1, TOKENS, 1000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 1000);
+        world_run(&w, 5000 * MS);
+        if (world_mode == BATON_MODE_PULL) {
+            DONE(&w, 1, d);
+            assert_int_equal(world_wrong(&w, 1, 5, 8, 1, TOKENS), 0);
+        } else {
+            ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGEOMETRY);
+        }
+        world_fini(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_prefill_begins_anew),
+        cmocka_unit_test(test_an_end_finds_no_offer),
+        cmocka_unit_test(test_a_cancel_is_of_the_offer_that_serves),
+        cmocka_unit_test(test_wanted_again_before_the_offer_knows),
+        cmocka_unit_test(test_fewer_bytes_than_wanted),
+        cmocka_unit_test(test_other_rules),
+    };
+    return WORLD_BOTH_MODES(tests);
+}
