@@ -407,11 +407,11 @@ BATON_API int baton_append(baton_t *b, baton_id_t offer, const baton_append_para
 
 /**
  * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS (in chunks too: of its
- * newest chunk) are in place, so that they move while prefill goes on; those that this rank does not hold are of no account, and saying it twice does no harm.
- * Consumers take layers in their order: what is ready before an earlier layer is waits for it. The offer is whole when
- * all are ready; its time to live begins anew with each call. An offer that has ended takes it without a word: it may be DONE
- * before it is whole, where its consumers need no more. A prefill
- * that fails cancels its offer. Any thread; returns in microseconds.
+ * newest chunk) are in place, so that they move while prefill goes on; those that this rank does not hold are of no
+ * account, and saying it twice does no harm. Consumers take layers in their order: what is ready before an earlier layer
+ * is waits for it. The offer is whole when all are ready; its time to live begins anew with each call. An offer that has
+ * ended takes it without a word: it may be DONE before it is whole, where its consumers need no more. A prefill that
+ * fails cancels its offer. Any thread; returns in microseconds.
  * Errors: EINVAL (an id never given, no layers, layers past the model's), EAGAIN, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count);
@@ -451,13 +451,14 @@ typedef struct baton_want_params {
 
 /**
  * Demands a request's blocks. The blocks belong to Baton until the want's event; the arrays are reusable at return.
- * Nothing beyond num_tokens tokens is written, but for zeros where asked for. May come before the offer. Returns in microseconds. Any thread.
- * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if
- * bytes were moving, once nothing can write into the blocks any more, however long that takes),
- * CANCELLED, or FAILED with its reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI,
- * EEXIST (the rank's former want of this key from this engine has not had its event), ECHECKSUM, ESTALL (MPI held the
- * reactor for BATON_STALL_MS: the event is quarantined, and a QUIET follows once MPI has returned), EAGAIN (push: no room for
- * its block table now; no producer heard of it, so it may be wanted again).
+ * Nothing beyond num_tokens tokens is written, but for zeros where asked for. May come before the offer. Returns in
+ * microseconds. Any thread.
+ * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if bytes
+ * were moving, once nothing can write into the blocks any more, however long that takes), CANCELLED, or FAILED with its
+ * reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI, EEXIST (the rank's former want of
+ * this key from this engine has not had its event), ECHECKSUM, ESTALL (MPI held the reactor for BATON_STALL_MS: the
+ * event is quarantined, and a QUIET follows once MPI has returned), EAGAIN (push: no room for its block table now; no
+ * producer heard of it, so it may be wanted again).
  * A pull turns to another rank that holds the same, if there is one, when a rank fails as EPEER, ESTALE or EMPI and what
  * was read of it is quiet; not with BATON_CHECKSUM. A push does not: its reason is told.
  * Until it, and after none, bytes may change in the blocks.

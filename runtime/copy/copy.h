@@ -46,7 +46,7 @@ bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 /** Takes one completion. False: none. The same thread as copy_submit. After it, every byte of the job is in place. */
 bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
 
-/* ---- sums.c: what else is done with the bytes of a plan ------------------------------------------------------------------------------------------------------ */
+/* ---- sums.c: what else is done with the bytes of a plan ---------------------------------------------------------- */
 
 /**
  * Hashes parts [first, first + count) of one side of a transfer: out[i] is XXH3_64bits of part first + i's bytes in the

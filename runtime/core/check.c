@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check: a 64-bit hash of each block of a leg (BATON_CHECKSUM=1 at the consumer; of two sizes, of the larger block). When the bytes of a leg are proved to
- * have landed, the consumer hashes them where they lie now and asks the producer (CHECK) for the hashes of what it has
- * in its blocks; both go by the plan of that pair, which is the same on both sides, so layouts do not matter. Only
- * when all are equal does the leg count as done. Hashing is done by the copy workers, a slice at a time.
+ * check: a 64-bit hash of each block of a leg (BATON_CHECKSUM=1 at the consumer; of two sizes, of the larger block).
+ * When the bytes of a leg are proved to have landed, the consumer hashes them where they lie now and asks the producer
+ * (CHECK) for the hashes of what it has in its blocks; both go by the plan of that pair, which is the same on both
+ * sides, so layouts do not matter. Only when all are equal does the leg count as done. Hashing is done by the copy
+ * workers, a slice at a time.
  */
 #include "core/state.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link: handshakes. With a producer engine that is wanted: The cards of just those ranks that serve me are read, all at once; each
- * is decoded, checked and compiled into a plan by itself, and the link is ready when the last one is good. A card that
- * does not come is tried again after a pause, each peer on its own timers, while wants queue behind it. A cache that
- * cannot match refuses the link for good: cards do not change while their rank lives.
+ * link: handshakes. With a producer engine that is wanted: The cards of just those ranks that serve me are read, all at
+ * once; each is decoded, checked and compiled into a plan by itself, and the link is ready when the last one is good. A
+ * card that does not come is tried again after a pause, each peer on its own timers, while wants queue behind it. A
+ * cache that cannot match refuses the link for good: cards do not change while their rank lives.
  *
  * With a consumer engine that is to be written to, each rank that takes blocks from me is a handshake of its own.
  */

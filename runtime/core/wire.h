@@ -79,7 +79,7 @@ void wire_card_free(struct wire_card *card);
 #define WIRE_TABLE_HEADER 32u
 #define WIRE_NUMBERS_MAX (1u << 24) /* of the tables of one call */
 
-/** Numbers that tables take behind the header: the ids, and, unless there is one table that begins at token 0, a few more. */
+/** Numbers that tables take behind the header: the ids; and a few more, unless there is one table from token 0 on. */
 uint32_t wire_table_numbers(const struct plan_tables *tables);
 
 /** Bytes of tables of so many numbers. */

@@ -12,8 +12,9 @@
  *   +ms         how long (delay, stall), or how much later (stop, kill)     /rank   on that world rank only
  *
  * drop and corrupt are for messages (send, take), double and delay for those sent; corrupt also for card and table, of
- * what was read, and for move: one byte of what a pull reads, once all has landed, in `pool`, mine. A delayed message holds back those behind it to the same peer. stall holds the reactor, stop and kill
- * raise SIGSTOP and SIGKILL in this process. A message that waits for credit is one event however often it is tried.
+ * what was read, and for move: one byte of what a pull reads, once all has landed, in `pool`, mine. A delayed message
+ * holds back those behind it to the same peer. stall holds the reactor, stop and kill raise SIGSTOP and SIGKILL in this
+ * process. A message that waits for credit is one event however often it is tried.
  */
 #ifndef BATON_FRONT_FAULT_H
 #define BATON_FRONT_FAULT_H

@@ -12,7 +12,8 @@
  *
  * Opened and closed by the thread that starts; windows_sync and the look-ups are the reactor's.
  *
- * Page 0 of a segment: the bell at 0, who its owner is at WINDOWS_PROCESS_OFFSET, the test pattern from WINDOWS_PATTERN_OFFSET to the page's end.
+ * Page 0 of a segment: the bell at 0, who its owner is at WINDOWS_PROCESS_OFFSET, the test pattern from
+ * WINDOWS_PATTERN_OFFSET to the page's end.
  */
 #ifndef BATON_MPI_WINDOWS_H
 #define BATON_MPI_WINDOWS_H

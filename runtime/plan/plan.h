@@ -208,8 +208,8 @@ int plan_transfer_chunk(struct plan_transfer *t, const struct plan *plan, uint32
                         const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why);
 
 /**
- * The tokens behind the first `tokens` ones, to the end of the last block that those lie in (as large as the caller counts,
- * geometry's blocks_per_id), of every group but states. Both sides of the plan are one cache's: `mine`.
+ * The tokens behind the first `tokens` ones, to the end of the last block that those lie in (as large as the caller
+ * counts, geometry's blocks_per_id), of every group but states. Both sides of the plan are one cache's: `mine`.
  */
 int plan_transfer_tail(struct plan_transfer *t, const struct plan *plan, uint32_t tokens,
                        const struct plan_tables *mine, struct plan_why *why);
