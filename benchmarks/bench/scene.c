@@ -293,7 +293,8 @@ static uint64_t want(struct scene *s, const struct command *c, baton_path_t *pat
                              .blocks = s->ids[1],
                              .num_blocks = s->batch,
                              .num_tokens = s->batch * BLOCK_TOKENS,
-                             .timeout_ms = PATIENCE_MS};
+                             .timeout_ms = PATIENCE_MS,
+                             .mode = s->cut.mode};
     uint64_t begin = clock_now_ns();
     fail_on(baton_want(s->context.baton, &p, NULL), "baton_want");
     if (!context_await(&s->context, &event, PATIENCE_MS))
@@ -317,7 +318,7 @@ static uint64_t transfer(struct scenes *all, unsigned index, baton_path_t *path)
     return ns;
 }
 
-uint64_t scene_pull(struct scenes *all, unsigned index, baton_path_t *path)
+uint64_t scene_move(struct scenes *all, unsigned index, baton_path_t *path)
 {
     draw(all->scene[index]);
     return transfer(all, index, path);

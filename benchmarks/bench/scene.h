@@ -23,6 +23,7 @@ struct cut {
     uint32_t producers, consumers; /* tensor parallelism of the two engines */
     unsigned source, target;       /* BATON_LAYOUT_... */
     uint32_t heads;                /* of the model */
+    baton_mode_t mode;             /* of its wants */
 };
 
 struct scene {
@@ -67,12 +68,12 @@ void scenes_serve(struct scenes *all);
 uint64_t scene_bytes(const struct scene *s);
 
 /** One transfer of fresh blocks: nanoseconds from before the want to after its event. *path moved them. */
-uint64_t scene_pull(struct scenes *all, unsigned index, baton_path_t *path);
+uint64_t scene_move(struct scenes *all, unsigned index, baton_path_t *path);
 
 /** One more, into poisoned blocks, compared byte by byte. Wrong data: a line on standard error and status 1. */
 void scene_verify(struct scenes *all, unsigned index);
 
-/** The same blocks' bytes as scene_pull would move by raw MPI, one MPI_Rget a run. Nanoseconds; 0: it stalled. */
+/** The same blocks' bytes as scene_move would move by raw MPI, one MPI_Rget a run. Nanoseconds; 0: it stalled. */
 uint64_t scene_raw(struct scenes *all, unsigned index, struct raw *raw);
 
 /** What a get costs beside its bytes, in bytes: by 64 bytes and 16 KiB, both in nanoseconds a get. */

@@ -20,12 +20,13 @@ static const char *const columns[] = {"op",     "cut",  "path",   "run_bytes",  
                                       "us_p50", "GBps", "beside", "beside_GBps", "ratio"};
 
 static const struct cut cuts[] = {
-    {"hnd-tp4-2", 4, 2, BATON_LAYOUT_HND, BATON_LAYOUT_HND, SCENE_HEADS},
-    {"hnd-tp2-4", 2, 4, BATON_LAYOUT_HND, BATON_LAYOUT_HND, SCENE_HEADS},
-    {"hnd-tp8-1", 8, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, SCENE_HEADS},
-    {"nhd-tp2-4", 2, 4, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD, SCENE_HEADS},
-    {"hnd-nhd", 1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_NHD, SCENE_HEADS},
-    {"nhd-hnd", 1, 1, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, SCENE_HEADS},
+    {"hnd-tp4-2", 4, 2, BATON_LAYOUT_HND, BATON_LAYOUT_HND, SCENE_HEADS, BATON_MODE_PULL},
+    {"hnd-tp2-4", 2, 4, BATON_LAYOUT_HND, BATON_LAYOUT_HND, SCENE_HEADS, BATON_MODE_PULL},
+    {"hnd-tp8-1", 8, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, SCENE_HEADS, BATON_MODE_PULL},
+    {"nhd-tp2-4", 2, 4, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD, SCENE_HEADS, BATON_MODE_PULL},
+    {"nhd-tp2-4-push", 2, 4, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD, SCENE_HEADS, BATON_MODE_PUSH},
+    {"hnd-nhd", 1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_NHD, SCENE_HEADS, BATON_MODE_PULL},
+    {"nhd-hnd", 1, 1, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, SCENE_HEADS, BATON_MODE_PULL},
 };
 
 #define POOL_BYTES (UINT64_C(128) << 20)
@@ -63,7 +64,8 @@ static baton_path_t path_between(const struct bench *b, const struct scene *s)
 static void open_row(struct bench *b, struct row *row, const struct cut *cut, baton_path_t path)
 {
     uint64_t pool = pool_bytes(&b->options), bytes = path == BATON_PATH_SHM ? SHM_BYTES : RMA_BYTES;
-    struct cut plain = {"hnd-1-1", 1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, cut->heads / cut->consumers};
+    struct cut plain = {"hnd-1-1",      1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, cut->heads / cut->consumers,
+                        BATON_MODE_PULL};
     *row = (struct row){.path = path};
     scene_open(b, &row->scenes, &row->scene[CUT], cut, pool, bytes);
     const struct scene *s = &row->scene[CUT];
@@ -88,8 +90,8 @@ static void turn(struct row *row, bool counts)
 {
     baton_path_t path = row->path, other = row->path;
     uint64_t ns[2];
-    ns[CUT] = scene_pull(&row->scenes, CUT, &path);
-    ns[YARDSTICK] = row->path == BATON_PATH_SHM ? scene_pull(&row->scenes, YARDSTICK, &other)
+    ns[CUT] = scene_move(&row->scenes, CUT, &path);
+    ns[YARDSTICK] = row->path == BATON_PATH_SHM ? scene_move(&row->scenes, YARDSTICK, &other)
                                                 : scene_raw(&row->scenes, CUT, &row->raw);
     if (path != row->path || other != row->path)
         fail("the blocks came by another path than this rank's neighbours promised");
@@ -168,7 +170,7 @@ static void run_cut(struct bench *b, const struct cut *cut, baton_path_t path, b
 /* By a context for that alone: what is opened for a cut depends on it. */
 static baton_path_t find_path(struct bench *b)
 {
-    struct cut plain = {"hnd-1-1", 1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, 1};
+    struct cut plain = {"hnd-1-1", 1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, 1, BATON_MODE_PULL};
     struct scenes scenes = {0};
     struct scene scene;
     scene_open(b, &scenes, &scene, &plain, 0, UINT64_C(1) << 20);
@@ -177,10 +179,12 @@ static baton_path_t find_path(struct bench *b)
     return path;
 }
 
-/* Long runs cost over rma what they cost: the bench's pull says what. */
+/* Long runs cost over rma what they cost: the bench's pull says what. A producer that writes packs short ones. */
 static bool is_wanted(const struct cut *cut, baton_path_t path)
 {
-    return path == BATON_PATH_SHM || cut->source != BATON_LAYOUT_HND || cut->target != BATON_LAYOUT_HND;
+    if (path == BATON_PATH_SHM)
+        return cut->mode == BATON_MODE_PULL; /* the same copies by another process */
+    return cut->source != BATON_LAYOUT_HND || cut->target != BATON_LAYOUT_HND;
 }
 
 void shapes_run(struct bench *b)

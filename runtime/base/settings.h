@@ -40,7 +40,7 @@
     X(rma_gets, "BATON_RMA_GETS_PER_REQUEST", 0, 0, 64, "gets that one request completes (0: by the quirks table)")    \
     X(rma_put, "BATON_RMA_PUT", 0, 0, 2, "an MPI_Rput's completion is 1: remote, 2: local (0: by the quirks table)")   \
     X(rma_sieve_bytes, "BATON_RMA_SIEVE_BYTES", 10485760, 0, 1073741824,                                               \
-      "memory for short runs that are read together (0: none)")                                                        \
+      "memory for short runs that are moved together (0: none)")                                                       \
     X(park_ms, "BATON_PARK_MS", 200, 1, 60000, "a request open this long is tested rarely, ms")                        \
     X(parked, "BATON_PARKED", 256, 1, 65536, "requests of silent peers kept aside")                                    \
     X(copy_workers, "BATON_COPY_WORKERS", 1, 1, 64, "threads that copy from the peers' shared memory")                 \

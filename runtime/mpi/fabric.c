@@ -354,7 +354,7 @@ static void describe_quirks(const struct fabric *f, struct page *p)
           q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
     print(p,
           "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
-          " bytes; short ones read together by %" PRIu32 " requests at most; %" PRIu32 " may be parked\n",
+          " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu32 " may be parked\n",
           f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
           f->rma.max_sieves, f->rma.max_parked);
 }

@@ -341,8 +341,8 @@ static int64_t move_runs(struct rma *r, const struct port_leg *leg, struct plan_
 }
 
 /* Takes the next runs as far as they fit. *cursor moves behind them. 0, or what is wrong with one. */
-static int fill_sieve(const struct rma *r, const struct port_leg *leg, struct sieve *s, struct plan_cursor *cursor,
-                      uint64_t budget)
+static int take_runs(const struct rma *r, const struct port_leg *leg, struct sieve *s, struct plan_cursor *cursor,
+                     uint64_t budget)
 {
     struct plan_run runs[QUIRKS_RUNS_MAX];
     uint32_t n, taken;
@@ -373,22 +373,25 @@ static int64_t move_spans(struct rma *r, const struct port_leg *leg, struct plan
     struct sieve *s = take_sieve(r);
     if (!s)
         return 0;
-    sieve_begin(s, r->quirks->gets_per_request, r->world->settings.rma_run_bytes);
-    int error = fill_sieve(r, leg, s, cursor, budget);
+    sieve_begin(s, leg->write, leg->write ? r->quirks->puts_per_request : r->quirks->gets_per_request,
+                r->world->settings.rma_run_bytes);
+    int error = take_runs(r, leg, s, cursor, budget);
     if (error || !sieve_is_cheaper(s)) {
         free_sieve(r, s);
         return error;
     }
     sieve_set(s);
+    if (s->write)
+        sieve_fill(s, my_pool(r));
     for (uint32_t i = 0; i < s->num_spans; i++)
         pieces[i] = (struct rma_piece){.mine = s->bytes + s->span[i].at,
-                                       .theirs = (MPI_Aint)(leg->pool_offset + s->span[i].src),
-                                       .bytes = s->span[i].end - s->span[i].src};
+                                       .theirs = (MPI_Aint)(leg->pool_offset + s->span[i].begin),
+                                       .bytes = s->span[i].end - s->span[i].begin};
     struct rma_op *op = take_op(r, RMA_DATA, leg->peer, leg->tag);
     op->bytes = s->wanted;
     op->sieve = s;
     error = issue_pieces(r, op, leg, pieces, s->num_spans);
-    if (error) { /* the sieve is never used again: a stray get may write into it */
+    if (error) { /* the sieve is never used again: a stray operation may still be about it */
         free_op(r, op);
         return error;
     }
@@ -407,8 +410,7 @@ static int64_t move_batch(struct rma *r, const struct port_leg *leg, uint64_t bu
         return taken;
     if (budget > most)
         budget = most;
-    if (!leg->write)
-        taken = move_spans(r, leg, &cursor, budget);
+    taken = move_spans(r, leg, &cursor, budget);
     if (taken == 0) {
         cursor = *leg->cursor;
         taken = move_runs(r, leg, &cursor, budget);
@@ -514,7 +516,7 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         return;
     }
     if (op->sieve && !op->error) {
-        if (!op->is_forgotten) /* else nothing may come into its blocks any more */
+        if (!op->is_forgotten && !op->sieve->write) /* else nothing may come into its blocks any more */
             sieve_empty(op->sieve, my_pool(r));
         free_sieve(r, op->sieve);
     }

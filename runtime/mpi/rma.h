@@ -9,7 +9,7 @@
  * out). A peer with parked ones gets a probe now and then: where that completes, what was issued long before it has
  * too, and MPI lost the completion; a flush settles it.
  *
- * Short runs that lie close together at the peer are read together, through a sieve, where its cost rule says so. An op
+ * Short runs that lie close together at the peer are moved together, through a sieve, where its cost rule says so. An op
  * that was given up leaves its blocks alone. A sieve into which something might still be written, since its peer was
  * poisoned, is never used again.
  *
@@ -17,7 +17,7 @@
  * silent peer can take no more than its share. Reads of metadata and words have RMA_READS of their own, so that a
  * generation can be read again while data fill their limit. Parked: settings.parked; when that is full, overdue
  * operations stay in the tested set and their peers get no new ones. Sieves: rma_sieve_bytes together, by default
- * more than one for each active operation of data; where silent peers hold them all, runs are read one by one.
+ * more than one for each active operation of data; where silent peers hold them all, runs are moved one by one.
  */
 #ifndef BATON_MPI_RMA_H
 #define BATON_MPI_RMA_H
@@ -54,7 +54,7 @@ struct rma_op {
     uint64_t tag, bytes, runs, issued_ns;
     uint8_t *landing;    /* RMA_CARD: malloc'ed here, freed after its event was handed out */
     uint64_t word;       /* RMA_WORD: preset to 0, which no generation is */
-    struct sieve *sieve; /* RMA_DATA: what it is read through; NULL: runs are read to where they belong */
+    struct sieve *sieve; /* RMA_DATA: what it is moved through; NULL: runs go straight to where they belong */
 };
 
 /** One peer that was read from. */

@@ -4,19 +4,26 @@
 
 #include <string.h>
 
-void sieve_begin(struct sieve *s, uint32_t most_spans, uint64_t most_bytes)
+void sieve_begin(struct sieve *s, bool write, uint32_t most_spans, uint64_t most_bytes)
 {
+    s->write = write;
     s->num_runs = s->num_spans = s->last = 0;
     s->span_bytes = s->wanted = 0;
     s->most_spans = most_spans;
     s->most_bytes = most_bytes < SIEVE_BYTES ? most_bytes : SIEVE_BYTES;
 }
 
-/* Whether the run joins the span by the cost rule. Spans grow upwards only. */
-static bool joins(const struct plan_run *run, const struct sieve_span *span)
+static uint64_t theirs(const struct sieve *s, const struct plan_run *run)
 {
-    uint64_t between = run->src > span->end ? run->src - span->end : 0;
-    return run->src >= span->src && between + run->bytes / 2 < SIEVE_GET_BYTES;
+    return s->write ? run->dst : run->src;
+}
+
+/* Whether the run joins the span by the cost rule. Spans grow upwards only; nothing may be written between runs. */
+static bool joins(const struct sieve *s, const struct plan_run *run, const struct sieve_span *span)
+{
+    uint64_t at = theirs(s, run), between = at > span->end ? at - span->end : 0;
+    bool follows = s->write ? at == span->end : at >= span->begin;
+    return follows && between + run->bytes / 2 < SIEVE_GET_BYTES;
 }
 
 /* Neighbours in a plan most often lie in one span, or in neighbouring ones. num_spans: in none. */
@@ -24,7 +31,7 @@ static uint32_t find(const struct sieve *s, const struct plan_run *run)
 {
     uint32_t at = s->last;
     for (uint32_t i = 0; i < s->num_spans; i++, at = at + 1 == s->num_spans ? 0 : at + 1)
-        if (joins(run, &s->span[at]))
+        if (joins(s, run, &s->span[at]))
             return at;
     return s->num_spans;
 }
@@ -33,18 +40,20 @@ bool sieve_put(struct sieve *s, const struct plan_run *run)
 {
     uint32_t at = find(s, run);
     bool is_new = at == s->num_spans;
-    uint64_t end = run->src + run->bytes, old = is_new ? run->src : s->span[at].end;
+    uint64_t begin = theirs(s, run), end = begin + run->bytes, old = is_new ? begin : s->span[at].end;
     uint64_t grown = end > old ? end - old : 0;
     if (s->num_runs == SIEVE_RUNS || at == s->most_spans || grown > s->most_bytes - s->span_bytes)
         return false;
     if (is_new)
-        s->span[s->num_spans++] = (struct sieve_span){.src = run->src, .end = run->src};
+        s->span[s->num_spans++] = (struct sieve_span){.begin = begin, .end = begin};
     s->span[at].end += grown;
     s->span_bytes += grown;
     s->wanted += run->bytes;
     s->last = at;
-    s->run[s->num_runs++] = (struct sieve_run){
-        .dst = run->dst, .at = run->src - s->span[at].src, .bytes = (uint32_t)run->bytes, .span = at};
+    s->run[s->num_runs++] = (struct sieve_run){.mine = s->write ? run->src : run->dst,
+                                               .at = begin - s->span[at].begin,
+                                               .bytes = (uint32_t)run->bytes,
+                                               .span = at};
     return true;
 }
 
@@ -59,14 +68,20 @@ void sieve_set(struct sieve *s)
     uint64_t at = 0;
     for (uint32_t i = 0; i < s->num_spans; i++) {
         s->span[i].at = at;
-        at += s->span[i].end - s->span[i].src;
+        at += s->span[i].end - s->span[i].begin;
     }
     for (uint32_t i = 0; i < s->num_runs; i++)
         s->run[i].at += s->span[s->run[i].span].at;
 }
 
+void sieve_fill(struct sieve *s, const uint8_t *pool)
+{
+    for (uint32_t i = 0; i < s->num_runs; i++)
+        memcpy(s->bytes + s->run[i].at, pool + s->run[i].mine, s->run[i].bytes);
+}
+
 void sieve_empty(const struct sieve *s, uint8_t *pool)
 {
     for (uint32_t i = 0; i < s->num_runs; i++)
-        memcpy(pool + s->run[i].dst, s->bytes + s->run[i].at, s->run[i].bytes);
+        memcpy(pool + s->run[i].mine, s->bytes + s->run[i].at, s->run[i].bytes);
 }

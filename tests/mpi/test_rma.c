@@ -367,10 +367,12 @@ static void moves_with_one_run_a_request(void)
 static void moves_with_few_sieves(void)
 {
     struct settings before = settings;
-    settings.rma_sieve_bytes = 0;
-    move_all_ways(false);
-    settings.rma_sieve_bytes = sizeof(struct sieve);
-    move_all_ways(false);
+    for (int write = 0; write < 2; write++) {
+        settings.rma_sieve_bytes = 0;
+        move_all_ways(write);
+        settings.rma_sieve_bytes = sizeof(struct sieve);
+        move_all_ways(write);
+    }
     settings = before;
 }
 
@@ -387,6 +389,27 @@ static void reads_short_runs_together(void)
     leg_init(&m, f, false, BATON_LAYOUT_HND, BATON_LAYOUT_NHD, 0, 4);
     uint64_t gets = move_all(f, &m.leg, m.transfer->bytes);
     CHECK(gets * 16 < m.transfer->bytes / 64); /* runs of 64 bytes */
+    CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
+    leg_fini(&m);
+    closed(f);
+}
+
+/* The heads that one of two ranks takes of NHD blocks: apart here, and without a gap between them there. */
+static void writes_short_runs_together(void)
+{
+    struct fabric *f = started();
+    struct leg m;
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    leg_init(&m, f, true, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD, 0, 2);
+    uint64_t puts = move_all(f, &m.leg, m.transfer->bytes);
+    CHECK(puts * 8 < m.transfer->bytes / 128); /* runs of 128 bytes */
+    settle(f, m.leg.peer, 42);
+    meet(f);
+    fabric_sync(f);
     CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
     leg_fini(&m);
     closed(f);
@@ -518,6 +541,7 @@ int main(int argc, char **argv)
     RUN(moves_with_one_run_a_request);
     RUN(moves_with_few_sieves);
     RUN(reads_short_runs_together);
+    RUN(writes_short_runs_together);
     RUN(gives_up_in_the_middle);
     RUN(gives_up_on_a_silent_peer);
     RUN(refuses_to_move_outside);

@@ -35,8 +35,8 @@ static void read_spans(void)
     sieve_set(&sieve);
     for (uint32_t i = 0; i < sieve.num_spans; i++) {
         const struct sieve_span *s = &sieve.span[i];
-        assert_true(s->at + (s->end - s->src) <= SIEVE_BYTES);
-        memcpy(sieve.bytes + s->at, source + s->src, s->end - s->src);
+        assert_true(s->at + (s->end - s->begin) <= SIEVE_BYTES);
+        memcpy(sieve.bytes + s->at, source + s->begin, s->end - s->begin);
     }
 }
 
@@ -52,12 +52,12 @@ static void test_cost_rule(void **state)
         {4096, 4096, true}, {4096, 8192, false}, {8192, 8192, false}, {65536, 65536, false},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sieve_begin(&sieve, 64, UINT64_MAX);
+        sieve_begin(&sieve, false, 64, UINT64_MAX);
         uint32_t n = put_strided(16, cases[i].bytes, cases[i].stride);
         if (sieve_is_cheaper(&sieve) != cases[i].cheaper)
             fail_msg("%u runs of %u bytes, %u apart", n, (unsigned)cases[i].bytes, (unsigned)cases[i].stride);
     }
-    sieve_begin(&sieve, 64, UINT64_MAX);
+    sieve_begin(&sieve, false, 64, UINT64_MAX);
     assert_false(sieve_is_cheaper(&sieve));
     put_strided(1, 64, 64);
     assert_false(sieve_is_cheaper(&sieve)); /* a run alone is read to its place */
@@ -66,16 +66,16 @@ static void test_cost_rule(void **state)
 static void test_limits(void **state)
 {
     (void)state;
-    sieve_begin(&sieve, 64, UINT64_MAX);
+    sieve_begin(&sieve, false, 64, UINT64_MAX);
     assert_int_equal(put_strided(SIEVE_RUNS + 5, 16, 16), SIEVE_RUNS);
-    sieve_begin(&sieve, 64, UINT64_MAX);
+    sieve_begin(&sieve, false, 64, UINT64_MAX);
     assert_int_equal(put_strided(1000, 1024, 1024), SIEVE_BYTES / 1024);
     assert_int_equal(sieve.span_bytes, SIEVE_BYTES);
-    sieve_begin(&sieve, 64, 10000);
+    sieve_begin(&sieve, false, 64, 10000);
     assert_int_equal(put_strided(1000, 1000, 3000), 4); /* what lies between counts: 1000 and three times 3000 */
-    sieve_begin(&sieve, 3, UINT64_MAX);
+    sieve_begin(&sieve, false, 3, UINT64_MAX);
     assert_int_equal(put_strided(1000, 64, 100000), 3);
-    sieve_begin(&sieve, 64, UINT64_MAX);
+    sieve_begin(&sieve, false, 64, UINT64_MAX);
     assert_false(sieve_put(&sieve, &(struct plan_run){.bytes = SIEVE_BYTES + 1}));
     assert_int_equal(sieve.num_runs, 0);
 }
@@ -85,7 +85,7 @@ static void test_transposed(void **state)
 {
     (void)state;
     enum { HEADS = 4, TOKENS = 16, BYTES = 64 };
-    sieve_begin(&sieve, 64, UINT64_MAX);
+    sieve_begin(&sieve, false, 64, UINT64_MAX);
     memset(target, 0xa5, sizeof target);
     memset(right, 0xa5, sizeof right);
     for (uint64_t i = 0; i < sizeof source; i++)
@@ -107,6 +107,66 @@ static void test_transposed(void **state)
     assert_memory_equal(target, right, sizeof target);
 }
 
+/* As MPI would: the spans come to the peer. */
+static void write_spans(void)
+{
+    sieve_set(&sieve);
+    sieve_fill(&sieve, source);
+    for (uint32_t i = 0; i < sieve.num_spans; i++) {
+        const struct sieve_span *s = &sieve.span[i];
+        assert_true(s->at + (s->end - s->begin) <= SIEVE_BYTES);
+        memcpy(target + s->begin, sieve.bytes + s->at, s->end - s->begin);
+    }
+}
+
+/* Every other 512 bytes here follow each other there: the heads of an NHD block that go to one of two ranks. */
+static void test_packed(void **state)
+{
+    (void)state;
+    memset(target, 0xa5, sizeof target);
+    memset(right, 0xa5, sizeof right);
+    sieve_begin(&sieve, true, 4, UINT64_MAX);
+    for (uint64_t i = 0; i < 64; i++) {
+        struct plan_run run = run_of(5000 + i * 1024, 300000 + i / 16 * 20000 + i % 16 * 512, 512);
+        assert_true(sieve_put(&sieve, &run));
+        memcpy(right + run.dst, source + run.src, run.bytes);
+    }
+    assert_int_equal(sieve.num_spans, 4);
+    assert_int_equal(sieve.span_bytes, sieve.wanted);
+    assert_true(sieve_is_cheaper(&sieve));
+    write_spans();
+    assert_memory_equal(target, right, sizeof target);
+    sieve_begin(&sieve, true, 64, UINT64_MAX); /* and not where something lies between */
+    for (uint64_t i = 0; i < 64; i++)
+        assert_true(sieve_put(&sieve, &(struct plan_run){.src = i * 512, .dst = i * 513, .bytes = 512}));
+    assert_int_equal(sieve.num_spans, 64);
+    assert_false(sieve_is_cheaper(&sieve));
+}
+
+/* Any runs whatever: the right bytes, and no others, whether or not it is worth while. */
+static void test_random_writes(void **state)
+{
+    (void)state;
+    srand(2);
+    for (int round = 0; round < 300; round++) {
+        uint64_t dst = (uint64_t)rand() % 1000;
+        memset(target, 0xa5, sizeof target);
+        memset(right, 0xa5, sizeof right);
+        sieve_begin(&sieve, true, 1 + (uint32_t)rand() % 64, (uint64_t)rand() % (2 * SIEVE_BYTES));
+        for (;;) {
+            struct plan_run run = run_of((uint64_t)rand() % 60000, dst, 1 + (uint64_t)rand() % 3000);
+            if (!sieve_put(&sieve, &run))
+                break;
+            memcpy(right + run.dst, source + run.src, run.bytes);
+            dst += run.bytes + (rand() % 4 == 0 ? (uint64_t)rand() % 3 : 0);
+            if (dst > sizeof target - 3003)
+                break;
+        }
+        write_spans();
+        assert_memory_equal(target, right, sizeof target);
+    }
+}
+
 /* Any runs whatever: the right bytes, whether or not it is worth while. */
 static void test_random(void **state)
 {
@@ -116,7 +176,7 @@ static void test_random(void **state)
         uint64_t dst = 0, near = 1 + (uint64_t)rand() % 60000;
         memset(target, 0xa5, sizeof target);
         memset(right, 0xa5, sizeof right);
-        sieve_begin(&sieve, 1 + (uint32_t)rand() % 64, (uint64_t)rand() % (2 * SIEVE_BYTES));
+        sieve_begin(&sieve, false, 1 + (uint32_t)rand() % 64, (uint64_t)rand() % (2 * SIEVE_BYTES));
         for (;;) {
             struct plan_run run = run_of((uint64_t)rand() % near, dst, 1 + (uint64_t)rand() % 3000);
             if (!sieve_put(&sieve, &run))
@@ -135,10 +195,8 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cost_rule),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_transposed),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_cost_rule), cmocka_unit_test(test_limits), cmocka_unit_test(test_transposed),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_packed), cmocka_unit_test(test_random_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
