@@ -94,8 +94,8 @@ static int measure(struct cost *c, unsigned time, struct why *why)
 {
     struct plan_why reason = {"no memory"};
     const uint64_t begin = now_ns();
-    int rc = plan_sources(&c->decode->members[c->rank], c->rank, c->prefill->source.size.engines, c->prefill->members,
-                          c->prefill->num_ranks, c->parts, c->num_parts, &reason);
+    int rc = plan_sources(&c->decode->members[c->rank], c->rank, c->prefill->source.size.engines - 1,
+                          c->prefill->members, c->prefill->num_ranks, c->parts, c->num_parts, &reason);
     const uint64_t between = now_ns();
     c->footprint = c->footprint_most = 0;
     for (uint32_t i = 0; rc >= 0 && i < c->num_peers; i++) {

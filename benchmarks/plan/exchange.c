@@ -57,8 +57,8 @@ int exchange_sources(const struct engine *prefill, const struct engine *decode, 
         parts = malloc(room * sizeof *parts);
         if (parts == NULL)
             break;
-        n = plan_sources(me, consumer, prefill->source.size.engines, &prefill->members[first], end - first, parts, room,
-                         &reason);
+        n = plan_sources(me, consumer, prefill->source.size.engines - 1, &prefill->members[first], end - first, parts,
+                         room, &reason);
         full = n == BATON_EGEOMETRY && room < PARTS_MOST; /* more parts, perhaps */
         if (full)
             reason.text[0] = '\0';

@@ -30,8 +30,10 @@ static int sources_of(const struct directory_engine *consumer, uint32_t index, c
     struct plan_source *parts = malloc(most * sizeof *parts);
     if (parts == NULL)
         return BATON_ENOMEM;
-    int n = plan_sources(&consumer->members[index], index, consumer->number, producer->members, producer->num_ranks,
-                         parts, most, why);
+    /* Engines take turns in their order, those behind the producer's first. */
+    uint32_t behind = consumer->number > producer->number ? producer->number + 1 : 0;
+    int n = plan_sources(&consumer->members[index], index, consumer->number - behind, producer->members,
+                         producer->num_ranks, parts, most, why);
     if (n < 0) {
         free(parts);
         return n;
