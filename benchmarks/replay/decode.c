@@ -147,7 +147,8 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
         return;
     add_sample(e, event);
     if (event->bytes > 0)
-        e->moment_ns[s->request] = s->begin_ns + event->total_ns;
+        e->moments[s->request] =
+            (struct tally_moments){.wanted_ns = s->begin_ns, .received_ns = s->begin_ns + event->total_ns};
     const bool counted = check_bytes(e, s, event), right = verify(e, s);
     e->verified[s->request] = counted && right;
 }

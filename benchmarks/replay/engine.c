@@ -381,7 +381,7 @@ static void reset(struct engine *e, uint32_t phase, const char *phase_name)
     e->samples.count = 0;
     e->shown_ns = 0;
     memset(e->verified, 0, e->trace->count * sizeof *e->verified);
-    memset(e->moment_ns, 0, e->trace->count * sizeof *e->moment_ns);
+    memset(e->moments, 0, e->trace->count * sizeof *e->moments);
 }
 
 /* All blocks of a group as one table, which must be free. */
@@ -445,8 +445,8 @@ int engine_init(struct engine *e, const struct engine_job *job, const baton_geom
     e->num_slots = e->options->inflight + 1;
     e->slots = calloc(e->num_slots, sizeof *e->slots);
     e->verified = calloc(e->trace->count, sizeof *e->verified);
-    e->moment_ns = calloc(e->trace->count, sizeof *e->moment_ns);
-    if (e->slots == NULL || e->verified == NULL || e->moment_ns == NULL)
+    e->moments = calloc(e->trace->count, sizeof *e->moments);
+    if (e->slots == NULL || e->verified == NULL || e->moments == NULL)
         return why_set(why, "no memory for %u requests", e->trace->count);
     const uint64_t seed = e->options->seed + (uint64_t)e->meet->rank;
     for (e->num_groups = 0; e->num_groups < model_num_groups(g); e->num_groups++) {
@@ -464,6 +464,6 @@ void engine_fini(struct engine *e)
         pool_fini(&e->pools[g]);
     free(e->slots);
     free(e->verified);
-    free(e->moment_ns);
+    free(e->moments);
     free(e->samples.at);
 }

@@ -90,8 +90,8 @@ struct engine {
     bool gate_open;
     struct tally tally;
     struct tally_samples samples;
-    uint64_t *moment_ns; /* by request: its prefill's end, or when it was received; 0: neither is known */
-    uint32_t *verified;  /* by request: 1 where this rank found every element right */
+    struct tally_moments *moments; /* by request */
+    uint32_t *verified;            /* by request: 1 where this rank found every element right */
 
     /* Of the whole run. */
     uint64_t complaints;

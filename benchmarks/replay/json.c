@@ -47,9 +47,11 @@ static double rate(uint64_t bytes, uint64_t ns)
 static json_t *after_prefill(const struct result_phase *p)
 {
     const struct result_quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
-    return json_pack("{s:o, s:o, s:f, s:f}", "plain", quantiles_us(plain), "streamed", quantiles_us(streamed),
-                     "streamed_over_plain_p50", report_ratio(streamed->p50_ns, plain->p50_ns),
-                     "streamed_over_plain_p90", report_ratio(streamed->p90_ns, plain->p90_ns));
+    return json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "plain", quantiles_us(plain), "streamed", quantiles_us(streamed),
+                     "plain_requests", number(p->after_prefill_count[0]), "streamed_requests",
+                     number(p->after_prefill_count[1]), "streamed_over_plain_p50",
+                     report_ratio(streamed->p50_ns, plain->p50_ns), "streamed_over_plain_p90",
+                     report_ratio(streamed->p90_ns, plain->p90_ns));
 }
 
 static json_t *phase(const struct result_phase *p)

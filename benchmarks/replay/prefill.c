@@ -145,8 +145,8 @@ static void go_on(struct engine *e, struct slot *s)
         fill(e, s, &s->step);
     else if (last)
         fill_all(e, s);
-    if (last && e->moment_ns[s->request] == 0)
-        e->moment_ns[s->request] = clock_ns();
+    if (last && e->moments[s->request].filled_ns == 0)
+        e->moments[s->request].filled_ns = clock_ns();
     const int rc = s->streams ? tell(e, s) : 0;
     if (rc == BATON_EAGAIN) {
         engine_postpone(e, s);

@@ -194,18 +194,24 @@ static void write_after(const struct result_phase *p, char *cell)
              report_ratio(streamed->p90_ns, plain->p90_ns));
 }
 
+static void write_counted(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%u, %u", p->after_prefill_count[1], p->after_prefill_count[0]);
+}
+
 static void print_after_prefill(const struct result *r)
 {
     const struct result_phase *idle = &r->phases[0], *busy = &r->phases[1];
     if (r->options->stream == 0)
         return;
     if (idle->after_prefill_count[0] == 0 || idle->after_prefill_count[1] == 0) {
-        puts("  prefill's end to received: not known, where the ranks are not all on one machine, or nothing moved");
+        puts("  prefill's end to received: not known (ranks on several machines, or all was wanted later)");
         return;
     }
     quantile_rows(r, "prefill's end to received, plain", &idle->after_prefill[0], &busy->after_prefill[0]);
     quantile_rows(r, "                       streamed", &idle->after_prefill[1], &busy->after_prefill[1]);
     row(r, "  streamed / plain: p50, p90", write_after);
+    row(r, "  of so many, streamed and plain", write_counted);
 }
 
 void report_print(const struct result *r)
@@ -233,8 +239,8 @@ void report_print(const struct result *r)
          "A want's time to the match includes the wait for its prefill; moving is what follows, up to its event.");
     if (r->options->stream != 0)
         puts("Prefill's end: the last rank has its last bytes in place. Received: so has the last rank that wants "
-             "them.\n"
-             "Of what is streamed, moving takes as long as the prefill that it goes along with.");
+             "them;\n"
+             "of what was wanted before prefill's end. What is streamed moves as long as prefill goes on.");
     putchar('\n');
     printf("verified %u/%u requests, %llu blocks, %llu mismatches\n", r->verified_requests, r->trace->count,
            (unsigned long long)r->verified_blocks, (unsigned long long)r->mismatches);

@@ -57,17 +57,20 @@ static int collect_times(struct result_phase *out, struct engine *e)
 
 /* ---- after prefill ----------------------------------------------------------------------------------------------- */
 
-/* Rank 0: from the moment that the last prefill rank had its part in place to that at which the last decode rank had
-   received its own; 0 where that is earlier, since nobody reads from a rank that has what others have too. A request of
-   which nothing was moved has no such time. */
-static void measure_after_prefill(struct result_phase *out, const struct engine *e, const uint64_t *filled,
-                                  const uint64_t *received, uint64_t *room)
+/*
+ * Rank 0: from the moment that the last prefill rank had its part in place to that at which the last decode rank had
+ * received its own; 0 where that is earlier, since nobody reads from a rank that has what others have too. What was
+ * wanted later, by a decode rank that was busy with checking, tells nothing of this; nor does what moved nothing.
+ */
+static void measure_after_prefill(struct result_phase *out, const struct engine *e, uint64_t *room)
 {
     for (unsigned streamed = 0; streamed < 2; streamed++) {
         size_t count = 0;
-        for (uint32_t i = 0; i < e->trace->count; i++)
-            if (stream_hits(e->options->seed, i) == streamed && filled[i] != 0 && received[i] != 0)
-                room[count++] = received[i] > filled[i] ? received[i] - filled[i] : 0;
+        for (uint32_t i = 0; i < e->trace->count; i++) {
+            const struct tally_moments *m = &e->moments[i];
+            if (stream_hits(e->options->seed, i) == streamed && m->wanted_ns != 0 && m->wanted_ns < m->filled_ns)
+                room[count++] = m->received_ns > m->filled_ns ? m->received_ns - m->filled_ns : 0;
+        }
         out->after_prefill[streamed] = quantiles_of(room, count);
         out->after_prefill_count[streamed] = (uint32_t)count;
     }
@@ -75,21 +78,16 @@ static void measure_after_prefill(struct result_phase *out, const struct engine 
 
 static int collect_after_prefill(struct result_phase *out, struct engine *e)
 {
-    const uint32_t count = e->trace->count;
     if (e->options->stream == 0 || !meet_on_one_machine(e->meet))
         return 0;
-    uint64_t *moments = calloc(3 * (size_t)count, sizeof *moments); /* filled, received, and room for the sorting */
-    if (moments != NULL)
-        memcpy(moments + (e->meet->side == SIDE_PREFILL ? 0 : count), e->moment_ns, count * sizeof *moments);
-    struct why why = {0};
-    if (meet_agree(e->meet, moments == NULL, &why) == 0) {
-        meet_most(e->meet, moments, 2 * (size_t)count);
-        if (e->meet->rank == 0)
-            measure_after_prefill(out, e, moments, moments + count, moments + 2 * (size_t)count);
-    }
-    const int rc = moments != NULL ? 0 : -1;
-    free(moments);
-    return rc;
+    meet_most(e->meet, (uint64_t *)e->moments, e->trace->count * TALLY_MOMENTS);
+    if (e->meet->rank != 0)
+        return 0;
+    uint64_t *room = malloc(e->trace->count * sizeof *room);
+    if (room != NULL)
+        measure_after_prefill(out, e, room);
+    free(room);
+    return room != NULL ? 0 : -1;
 }
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
