@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock: this rank's monotonic time. Never compared between ranks. */
+/* clock: this rank's monotonic time. All processes of one machine have the same; it is compared between ranks for one
+   figure only, where all of them are on one machine (result.c). */
 #ifndef REPLAY_CLOCK_H
 #define REPLAY_CLOCK_H
 

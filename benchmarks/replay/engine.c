@@ -226,6 +226,14 @@ static struct slot *held_slot(const struct engine *e)
     return NULL;
 }
 
+static bool all_free(const struct engine *e)
+{
+    for (uint32_t i = 0; i < e->num_slots; i++)
+        if (e->slots[i].state != SLOT_FREE)
+            return false;
+    return true;
+}
+
 /* Takes the next request on, if there is one whose time has come and for which there is room. */
 static struct slot *begin_next(struct engine *e)
 {
@@ -246,8 +254,31 @@ static bool begin(struct engine *e)
         s = begin_next(e);
     if (s == NULL)
         return false;
-    call(e, s);
+    if (s->state == SLOT_HELD)
+        call(e, s);
     return s->state != SLOT_HELD;
+}
+
+/* One step of each prefill whose time has come. Whether there was one. */
+static bool go_on(struct engine *e)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < e->num_slots; i++) {
+        struct slot *s = &e->slots[i];
+        if (s->due_ns == 0 || clock_ns() < s->due_ns)
+            continue;
+        e->job->go_on(e, s);
+        if (s->state == SLOT_HELD)
+            call(e, s);
+        any = true;
+    }
+    return any;
+}
+
+void engine_postpone(struct engine *e, struct slot *s)
+{
+    e->tally.postponed++;
+    s->due_ns = clock_ns() + RETRY_NS;
 }
 
 void engine_begin_gate(struct engine *e, uint32_t request)
@@ -306,16 +337,31 @@ static void check_stuck(const struct engine *e)
         leave(e, "the %s run did not end before its deadline", e->phase_name);
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The time until something is to be done; at the most SLEEP_MAX_NS. */
+static uint64_t idle_ns(const struct engine *e, uint64_t now)
+{
+    uint64_t next = now + SLEEP_MAX_NS;
+    if (e->next < e->trace->count && arrival_ns(e, e->next) > now)
+        next = least(next, arrival_ns(e, e->next));
+    for (uint32_t i = 0; i < e->num_slots; i++)
+        if (e->slots[i].due_ns != 0)
+            next = least(next, e->slots[i].due_ns);
+    return next > now ? next - now : 0;
+}
+
 static void sleep_until_event(struct engine *e)
 {
     const uint64_t now = clock_ns();
-    uint64_t ns = SLEEP_MAX_NS;
+    uint64_t ns = idle_ns(e, now);
     if (e->lends_thread)
-        ns = LENT_SLEEP_NS;
+        ns = least(ns, LENT_SLEEP_NS);
     else if (e->outstanding == 0 && held_slot(e) != NULL)
-        ns = RETRY_NS;
-    else if (e->next < e->trace->count && arrival_ns(e, e->next) > now && arrival_ns(e, e->next) - now < ns)
-        ns = arrival_ns(e, e->next) - now;
+        ns = least(ns, RETRY_NS);
     if (e->outstanding == 0 && held_slot(e) == NULL)
         e->good_ns = now; /* nothing to succeed at */
     struct pollfd fd = {.fd = baton_event_fd(e->baton), .events = POLLIN};
@@ -335,6 +381,7 @@ static void reset(struct engine *e, uint32_t phase, const char *phase_name)
     e->samples.count = 0;
     e->shown_ns = 0;
     memset(e->verified, 0, e->trace->count * sizeof *e->verified);
+    memset(e->moments, 0, e->trace->count * sizeof *e->moments);
 }
 
 /* All blocks of a group as one table, which must be free. */
@@ -370,14 +417,14 @@ void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
     reset(e, phase, phase_name);
     meet_barrier(e->meet);
     e->start_ns = e->good_ns = clock_ns();
-    while (e->next < e->trace->count || e->outstanding > 0 || held_slot(e) != NULL) {
-        const bool began = begin(e);
+    while (e->next < e->trace->count || !all_free(e)) {
+        const bool began = begin(e), went_on = go_on(e);
         if (e->lends_thread && baton_progress(e->baton) < 0)
             leave(e, "baton_progress: %s", baton_errmsg());
         const bool ended = read_event(e);
         show_progress(e);
         check_stuck(e);
-        if (!began && !ended)
+        if (!began && !went_on && !ended)
             sleep_until_event(e);
     }
     e->end_ns = clock_ns();
@@ -398,7 +445,8 @@ int engine_init(struct engine *e, const struct engine_job *job, const baton_geom
     e->num_slots = e->options->inflight + 1;
     e->slots = calloc(e->num_slots, sizeof *e->slots);
     e->verified = calloc(e->trace->count, sizeof *e->verified);
-    if (e->slots == NULL || e->verified == NULL)
+    e->moments = calloc(e->trace->count, sizeof *e->moments);
+    if (e->slots == NULL || e->verified == NULL || e->moments == NULL)
         return why_set(why, "no memory for %u requests", e->trace->count);
     const uint64_t seed = e->options->seed + (uint64_t)e->meet->rank;
     for (e->num_groups = 0; e->num_groups < model_num_groups(g); e->num_groups++) {
@@ -416,5 +464,6 @@ void engine_fini(struct engine *e)
         pool_fini(&e->pools[g]);
     free(e->slots);
     free(e->verified);
+    free(e->moments);
     free(e->samples.at);
 }

@@ -16,12 +16,14 @@
 #include "replay/pattern.h"
 #include "replay/pool.h"
 #include "replay/share.h"
+#include "replay/stream.h"
 #include "replay/tally.h"
 
 enum slot_state {
     SLOT_FREE,
-    SLOT_HELD, /* its blocks are ready; the call was not accepted yet */
-    SLOT_OUT   /* accepted: its event will come */
+    SLOT_FILLING, /* its blocks are made ready, over some time */
+    SLOT_HELD,    /* its blocks are ready; the call was not accepted yet */
+    SLOT_OUT      /* accepted: its event will come */
 };
 
 /** One request on its way. */
@@ -33,6 +35,13 @@ struct slot {
     uint32_t *blocks; /* of all tables, one behind the other */
     baton_table_t tables[BATON_GROUPS_MAX];
     baton_id_t id;
+    uint64_t begin_ns; /* of the want, or of a prefill that takes time */
+
+    /* Of a prefill that takes time. */
+    bool streams;    /* it is offered while it goes on */
+    uint64_t due_ns; /* when it goes on; 0: it does not */
+    struct stream_step step;
+    uint32_t given; /* tokens that were appended */
 };
 
 struct engine;
@@ -42,12 +51,14 @@ struct engine_job {
     uint32_t (*held)(const struct engine *e, uint32_t request, uint32_t num_tokens);
     /** Whether request may be begun now. */
     bool (*may_begin)(struct engine *e, uint32_t request);
-    /** Makes the blocks ready, that were just taken. */
+    /** Makes the blocks ready, that were just taken; or begins to, and makes the slot SLOT_FILLING until it is. */
     void (*prepare)(struct engine *e, struct slot *s);
     /** Calls Baton; returns what it returns. */
     int (*call)(struct engine *e, struct slot *s, const char *key);
     /** The call was accepted. */
     void (*accepted)(struct engine *e, struct slot *s);
+    /** The slot's due_ns has come. NULL: it never does. */
+    void (*go_on)(struct engine *e, struct slot *s);
     /** Its event came: the blocks are the engine's again, and will be given back. */
     void (*finish)(struct engine *e, struct slot *s, const baton_event_t *event);
     unsigned char poison; /* what the job's free blocks hold */
@@ -79,7 +90,8 @@ struct engine {
     bool gate_open;
     struct tally tally;
     struct tally_samples samples;
-    uint32_t *verified; /* by request: 1 where this rank found every element right */
+    struct tally_moments *moments; /* by request */
+    uint32_t *verified;            /* by request: 1 where this rank found every element right */
 
     /* Of the whole run. */
     uint64_t complaints;
@@ -92,6 +104,9 @@ void engine_fini(struct engine *e);
 
 /** Replays the engine's share once. Returns when every call has ended; leaves the process where one does not. */
 void engine_run(struct engine *e, uint32_t phase, const char *phase_name);
+
+/** Leaves the slot alone for a moment: a call of its own was refused for a limit. */
+void engine_postpone(struct engine *e, struct slot *s);
 
 /** Begins the gate, outside the order of requests. */
 void engine_begin_gate(struct engine *e, uint32_t request);

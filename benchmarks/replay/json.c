@@ -44,6 +44,16 @@ static double rate(uint64_t bytes, uint64_t ns)
     return ns == 0 ? 0 : (double)bytes / (double)ns;
 }
 
+static json_t *after_prefill(const struct result_phase *p)
+{
+    const struct result_quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
+    return json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "plain", quantiles_us(plain), "streamed", quantiles_us(streamed),
+                     "plain_requests", number(p->after_prefill_count[0]), "streamed_requests",
+                     number(p->after_prefill_count[1]), "streamed_over_plain_p50",
+                     report_ratio(streamed->p50_ns, plain->p50_ns), "streamed_over_plain_p90",
+                     report_ratio(streamed->p90_ns, plain->p90_ns));
+}
+
 static json_t *phase(const struct result_phase *p)
 {
     const struct tally *t = &p->tally;
@@ -56,6 +66,8 @@ static json_t *phase(const struct result_phase *p)
     json_object_set_new(o, "want_to_received_us", quantiles_us(&p->received));
     json_object_set_new(o, "want_to_match_us", quantiles_us(&p->waited));
     json_object_set_new(o, "moving_us", quantiles_us(&p->moved));
+    if (p->after_prefill_count[0] > 0 && p->after_prefill_count[1] > 0)
+        json_object_set_new(o, "prefill_end_to_received_us", after_prefill(p));
     json_object_set_new(o, "handshakes", handshakes(p));
     json_object_set_new(o, "calls_refused", number(t->refused));
     json_object_set_new(o, "calls_postponed", number(t->postponed));
@@ -84,6 +96,11 @@ static json_t *options(const struct result *r)
     json_t *j = json_pack("{s:s?, s:s, s:s, s:i, s:i, s:i, s:f, s:b}", "trace", o->trace, "model", cut->model->name,
                           "dtype", cut->dtype->name, "layers", (int)cut->layers, "block_tokens", (int)cut->block_tokens,
                           "inflight", (int)o->inflight, "speed", o->speed, "busy", o->busy);
+    json_object_set_new(j, "stream", json_string(options_stream_name(o->stream)));
+    if (o->stream != 0) {
+        json_object_set_new(j, "chunk_tokens", number(o->chunk_tokens));
+        json_object_set_new(j, "prefill_tokens_per_s", number(o->prefill_tokens_per_s));
+    }
     json_object_set_new(j, "held", json_real(o->held));
     json_object_set_new(j, "pool_bytes", number(o->pool_bytes));
     json_object_set_new(j, "timeout_ms", number(o->timeout_ms));

@@ -42,6 +42,14 @@ struct replay {
 
 /* ---- before Baton ------------------------------------------------------------------------------------------------ */
 
+/* How long a request's prefill is modelled to take. */
+static uint64_t prefill_ms(const struct replay *r, uint32_t request)
+{
+    return r->options.stream == 0
+               ? 0
+               : UINT64_C(1000) * r->trace.requests[request].tokens / r->options.prefill_tokens_per_s;
+}
+
 static int read_role(struct replay *r, int thread_level, struct why *why)
 {
     r->self = (baton_open_params_t){0};
@@ -53,16 +61,29 @@ static int read_role(struct replay *r, int thread_level, struct why *why)
     return 0;
 }
 
+/* Every prefill must end within its want's deadline, or no figure follows. */
+static int check_prefills(const struct replay *r, struct why *why)
+{
+    const struct options *o = &r->options;
+    for (uint32_t i = 0; i < r->trace.count; i++)
+        if (prefill_ms(r, i) >= o->timeout_ms)
+            return why_set(why, "request %u (%u tokens) takes --timeout-ms or longer at %u tokens/s", i,
+                           r->trace.requests[i].tokens, o->prefill_tokens_per_s);
+    return 0;
+}
+
 static int read_trace(struct replay *r, struct why *why)
 {
     const struct options *o = &r->options;
-    if (o->trace == NULL)
-        return trace_make(o->requests, o->seed, &r->trace, why);
-    if (trace_open(o->trace, o->requests, &r->trace, why) != 0)
+    const int rc = o->trace == NULL ? trace_make(o->requests, o->seed, &r->trace, why)
+                                    : trace_open(o->trace, o->requests, &r->trace, why);
+    if (rc != 0)
         return -1;
     if (o->requests_given && r->trace.count < o->requests)
         return why_set(why, "%s has %u requests, and --requests asks for %u", o->trace, r->trace.count, o->requests);
-    return 0;
+    if (o->stream == 0)
+        return 0;
+    return check_prefills(r, why) != 0 ? -1 : trace_double(&r->trace, why);
 }
 
 /* The rank's cache: its geometry, with as many blocks as --pool or the trace say. */
@@ -155,7 +176,7 @@ static uint64_t trace_bytes(const struct replay *r)
     return bytes;
 }
 
-/* Longer than any run that goes on: the trace's arrivals, its bytes over the slowest network (to each rank of a decode
+/* Longer than any run that goes on: the trace's arrivals, its prefills one after the other, its bytes over the slowest network (to each rank of a decode
    engine, where all hold the same), and some deadlines. */
 static uint64_t phase_ms(const struct replay *r)
 {
@@ -165,6 +186,8 @@ static uint64_t phase_ms(const struct replay *r)
     uint64_t ms = PHASE_MS + 3 * (uint64_t)r->options.timeout_ms + bytes / (SLOWEST_BYTES_PER_S / 1000);
     if (r->options.speed > 0)
         ms += (uint64_t)((double)span_ms / r->options.speed);
+    for (uint32_t i = 0; i < t->count; i++)
+        ms += prefill_ms(r, i);
     return ms;
 }
 

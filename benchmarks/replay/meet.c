@@ -204,15 +204,29 @@ int meet_gather(struct meet *m, const struct tally_samples *mine, struct tally_s
 
 /* ---- the node ---------------------------------------------------------------------------------------------------- */
 
-int meet_cpu_sharers(struct meet *m)
+static MPI_Comm split_by_node(const struct meet *m, int *size)
 {
     MPI_Comm node;
+    if (MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->rank, MPI_INFO_NULL, &node) != MPI_SUCCESS)
+        give_up(m, "cannot split the ranks by node");
+    MPI_Comm_size(node, size);
+    return node;
+}
+
+bool meet_on_one_machine(struct meet *m)
+{
+    int size;
+    MPI_Comm node = split_by_node(m, &size);
+    MPI_Comm_free(&node);
+    return size == m->size;
+}
+
+int meet_cpu_sharers(struct meet *m)
+{
     MPI_Request request;
     int size, sharers = 0;
     cpu_set_t mine;
-    if (MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->rank, MPI_INFO_NULL, &node) != MPI_SUCCESS)
-        give_up(m, "cannot split the ranks by node");
-    MPI_Comm_size(node, &size);
+    MPI_Comm node = split_by_node(m, &size);
     CPU_ZERO(&mine);
     sched_getaffinity(0, sizeof mine, &mine);
     cpu_set_t *all = calloc((size_t)size, sizeof *all);

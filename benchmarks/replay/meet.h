@@ -7,6 +7,7 @@
 #ifndef REPLAY_MEET_H
 #define REPLAY_MEET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "baton.h"
@@ -50,6 +51,9 @@ void meet_sum_u32(struct meet *m, uint32_t *numbers, size_t count);
 void meet_most(struct meet *m, uint64_t *numbers, size_t count);
 /** All ranks' samples, at rank 0, in *all (malloc). 0, or -1 for want of memory there. */
 int meet_gather(struct meet *m, const struct tally_samples *mine, struct tally_samples *all);
+
+/** Whether all ranks are on one machine, and so have one monotonic clock. */
+bool meet_on_one_machine(struct meet *m);
 
 /** Ranks of this node whose threads may run on exactly the same CPUs as this one's, itself among them. */
 int meet_cpu_sharers(struct meet *m);

@@ -15,6 +15,8 @@
 #include "replay/trace.h"
 
 #define TRACE_FILE_REQUESTS 100 /* of a file, where --requests is not given */
+#define PREFILL_TOKENS_PER_S 20000
+#define CHUNK_TOKENS 512 /* the trace that is made here has some 3000 a request */
 
 enum word {
     WORD_TRACE = 256,
@@ -26,6 +28,9 @@ enum word {
     WORD_LAYOUT,
     WORD_KV,
     WORD_ORDER,
+    WORD_STREAM,
+    WORD_CHUNK_TOKENS,
+    WORD_PREFILL_RATE,
     WORD_HELD,
     WORD_POOL,
     WORD_INFLIGHT,
@@ -51,6 +56,9 @@ static const struct option words[] = {
     {"layout", required_argument, NULL, WORD_LAYOUT},
     {"kv", required_argument, NULL, WORD_KV},
     {"order", required_argument, NULL, WORD_ORDER},
+    {"stream", required_argument, NULL, WORD_STREAM},
+    {"chunk-tokens", required_argument, NULL, WORD_CHUNK_TOKENS},
+    {"prefill-tokens-per-s", required_argument, NULL, WORD_PREFILL_RATE},
     {"held", required_argument, NULL, WORD_HELD},
     {"pool", required_argument, NULL, WORD_POOL},
     {"inflight", required_argument, NULL, WORD_INFLIGHT},
@@ -87,6 +95,15 @@ void options_help(void)
         "choice)\n"
         "  --held FRACTION      of so many requests the decode side has a leading part already, or all (default 0)\n"
         "  --progress thread|caller    who makes Baton's MPI calls (default: a thread, where MPI allows it)\n"
+        "a prefill that takes time\n"
+        "  --stream layers|chunks|both   each request twice: once moved while its prefill goes on, layer by layer, in "
+        "chunks\n"
+        "                       of tokens, or each chunk layer by layer; once when it has ended. Told is the time "
+        "from\n"
+        "                       prefill's end (the last bytes are in place) until all are received, of either, if\n"
+        "                       wanted by then\n"
+        "  --prefill-tokens-per-s N    the pace of each request's prefill (default 20000: assumed, not measured)\n"
+        "  --chunk-tokens N     tokens of a chunk (default 512)\n"
         "the caches (P:D where the prefill and the decode side differ, hnd:nhd say)\n"
         "  --model NAME         llama3-8b (default), llama3-70b, qwen3-32b, deepseek-v3 (one latent), gpt-oss-120b "
         "(sliding\n"
@@ -100,7 +117,9 @@ void options_help(void)
         "  --pool BYTES         each rank's cache, K, M or G behind it (default: at most a quarter of what it moves)\n"
         "what is checked\n"
         "  --require-path shm|rma      fail where a byte took another path\n"
-        "  --sabotage flip|head|stale|short   break one request, to see that it is found (exit status 1)\n"
+        "  --sabotage flip|head|stale|short|late   break one request, to see that it is found (exit status 1); late is "
+        "of\n"
+        "                       --stream: bytes that come into place after it was said that they are\n"
         "  --timeout-ms N       deadline of each request (default 60000)\n"
         "  --seed N             of pattern, block ids and made requests (default 1)\n"
         "  --json FILE          write the results there too\n"
@@ -228,9 +247,10 @@ static const unsigned kv_bits[] = {BATON_LAYOUT_KV_SEPARATE, BATON_LAYOUT_KV_BLO
 static const char *const order_choices[] = {"layer", "block", NULL};
 static const unsigned order_bits[] = {BATON_LAYOUT_LAYER_MAJOR, BATON_LAYOUT_BLOCK_MAJOR};
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
+static const char *const stream_choices[] = {"none", "layers", "chunks", "both", NULL}; /* by baton_offer_flags_t */
 static const char *const mode_choices[] = {"auto", "pull", "push", NULL};
 static const char *const path_choices[] = {"none", "shm", "rma", NULL};
-static const char *const sabotage_choices[] = {"none", "flip", "head", "stale", "short", NULL};
+static const char *const sabotage_choices[] = {"none", "flip", "head", "stale", "short", "late", NULL};
 
 static int read_cache_word(struct options *o, int word, const char *text, struct why *why)
 {
@@ -265,6 +285,15 @@ static int read_word(struct options *o, int word, const char *text, struct why *
     case WORD_REQUESTS:
         o->requests_given = true;
         return read_u32("requests", text, 1, TRACE_REQUESTS_MAX, &o->requests, why);
+    case WORD_STREAM:
+        if (read_choice("stream", text, stream_choices + 1, &choice, why) != 0)
+            return -1;
+        o->stream = choice + 1;
+        return 0;
+    case WORD_CHUNK_TOKENS:
+        return read_u32("chunk-tokens", text, 1, TRACE_TOKENS_MAX, &o->chunk_tokens, why);
+    case WORD_PREFILL_RATE:
+        return read_u32("prefill-tokens-per-s", text, 1, 1000000000, &o->prefill_tokens_per_s, why);
     case WORD_HELD:
         return read_share("held", text, &o->held, why);
     case WORD_POOL:
@@ -311,6 +340,21 @@ static int read_word(struct options *o, int word, const char *text, struct why *
     }
 }
 
+static int finish_stream(struct options *o, struct why *why)
+{
+    if (o->prefill_tokens_per_s > 0 && o->stream == 0)
+        return why_set(why, "--prefill-tokens-per-s is of --stream, which is not given");
+    if (o->chunk_tokens > 0 && (o->stream & BATON_OFFER_CHUNKS) == 0)
+        return why_set(why, "--chunk-tokens is of --stream chunks or both, which is not given");
+    if (o->sabotage == SABOTAGE_LATE && o->stream == 0)
+        return why_set(why, "--sabotage late is of --stream, which is not given");
+    if (o->prefill_tokens_per_s == 0)
+        o->prefill_tokens_per_s = PREFILL_TOKENS_PER_S;
+    if (o->chunk_tokens == 0)
+        o->chunk_tokens = CHUNK_TOKENS;
+    return 0;
+}
+
 /* What only the whole line tells. */
 static int finish(struct options *o, struct why *why)
 {
@@ -329,7 +373,7 @@ static int finish(struct options *o, struct why *why)
     decode->model = prefill->model;
     decode->dtype = prefill->dtype;
     decode->layers = prefill->layers;
-    return 0;
+    return finish_stream(o, why);
 }
 
 int options_read(struct options *o, int argc, char **argv, struct why *why)
@@ -364,6 +408,11 @@ const char *options_sabotage_name(enum sabotage kind)
 const char *options_progress_name(baton_progress_mode_t mode)
 {
     return progress_choices[mode];
+}
+
+const char *options_stream_name(uint32_t stream)
+{
+    return stream_choices[stream];
 }
 
 const char *options_mode_name(baton_mode_t mode)

@@ -14,15 +14,17 @@
 enum side { SIDE_PREFILL = 0, SIDE_DECODE = 1, SIDES = 2 };
 
 /** What is broken on purpose, to show that the check finds it. */
-enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_HEAD, SABOTAGE_STALE, SABOTAGE_SHORT };
+enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_HEAD, SABOTAGE_STALE, SABOTAGE_SHORT, SABOTAGE_LATE };
 
 struct options {
     const char *trace; /* NULL: made here */
     uint32_t requests;
     bool requests_given;         /* then a trace with fewer is an error */
     struct model_cut cut[SIDES]; /* they differ in block_tokens and layout only */
-    double held;                 /* share of the requests of which a leading part is there already */
-    uint64_t pool_bytes;         /* 0: by what is moved */
+    uint32_t stream;             /* an or of baton_offer_flags_t, for every other offer; 0: no prefill is modelled */
+    uint32_t chunk_tokens, prefill_tokens_per_s;
+    double held;         /* share of the requests of which a leading part is there already */
+    uint64_t pool_bytes; /* 0: by what is moved */
     uint32_t inflight;
     double speed; /* 0: as fast as possible */
     bool busy;
@@ -44,6 +46,7 @@ void options_help(void);
 
 const char *options_sabotage_name(enum sabotage kind);
 const char *options_progress_name(baton_progress_mode_t mode);
+const char *options_stream_name(uint32_t stream);
 const char *options_mode_name(baton_mode_t mode);
 const char *options_path_name(baton_path_t path);
 

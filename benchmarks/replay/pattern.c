@@ -101,6 +101,7 @@ struct walk {
     struct model_span (*span)(const struct walk *w, const baton_group_t *group, const baton_table_t *table);
     void (*row)(struct walk *w, unsigned char *row, const struct pattern_place *at);
     uint32_t token_first, token_end; /* for span */
+    struct model_span layers;        /* {0, 0}: all */
     uint32_t as_head;                /* fill_head: whose values */
     unsigned char poison;
     struct pattern_result *result;
@@ -164,6 +165,9 @@ static void walk_rows(struct walk *w)
 {
     const baton_geometry_t *g = w->pattern->geometry;
     for (uint32_t i = 0; i < g->num_tensors; i++) {
+        const uint32_t layer = g->tensors[i].layer;
+        if (w->layers.end > 0 && (layer < w->layers.first || layer >= w->layers.end))
+            continue;
         begin_tensor(w, &g->tensors[i]);
         walk_tokens(w, w->span(w, &w->extent.group, &w->table->group[w->tensor->group]));
     }
@@ -197,8 +201,10 @@ static struct model_span span_all(const struct walk *w, const baton_group_t *gro
 
 static struct model_span span_filled(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
 {
-    const uint32_t end = group->kind == BATON_KIND_STATE ? 1 : w->table->num_tokens;
-    return within(group, table, (struct model_span){0, end});
+    const uint32_t all = w->table->num_tokens;
+    if (group->kind == BATON_KIND_STATE)
+        return within(group, table, (struct model_span){0, w->token_end >= all});
+    return within(group, table, (struct model_span){w->token_first, least(w->token_end, all)});
 }
 
 static struct model_span span_wanted(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
@@ -247,7 +253,19 @@ static void row_to_poison(struct walk *w, unsigned char *row, const struct patte
 
 void pattern_fill(const struct pattern *p, const struct pattern_table *t)
 {
-    struct walk w = {.pattern = p, .table = t, .span = span_filled, .row = row_to_fill};
+    pattern_fill_some(p, t, (struct model_span){0, UINT32_MAX}, (struct model_span){0, t->num_tokens});
+}
+
+void pattern_fill_some(const struct pattern *p, const struct pattern_table *t, struct model_span layers,
+                       struct model_span tokens)
+{
+    struct walk w = {.pattern = p,
+                     .table = t,
+                     .span = span_filled,
+                     .row = row_to_fill,
+                     .token_first = tokens.first,
+                     .token_end = tokens.end,
+                     .layers = layers};
     walk_rows(&w);
 }
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "baton.h"
+#include "model/model.h"
 #include "replay/why.h"
 
 #define PATTERN_POISON_PRODUCER 0xa5
@@ -66,6 +67,13 @@ void *pattern_address(const struct pattern *p, const struct pattern_table *t, co
 
 /** Writes the values of all tokens that the tables have room for. */
 void pattern_fill(const struct pattern *p, const struct pattern_table *t);
+
+/**
+ * The same for some layers and tokens. A state, which is of all tokens together, is written with the request's last;
+ * until then it keeps what it has.
+ */
+void pattern_fill_some(const struct pattern *p, const struct pattern_table *t, struct model_span layers,
+                       struct model_span tokens);
 
 /** The same for one head of one tensor and tokens [token_first, token_end), with the values of head `as`. */
 void pattern_fill_head(const struct pattern *p, const struct pattern_table *t, uint32_t tensor, uint32_t head,

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* prefill: see prefill.h. Blocks are poisoned the moment that the offer's event says they are free. */
+/*
+ * prefill: see prefill.h. Blocks are poisoned the moment that the offer's event says they are free. With --stream each
+ * request is filled step by step as time passes, in the same steps whether it is offered before the first of them, with
+ * a word of each, or after the last.
+ */
 #include "replay/prefill.h"
+
+#include <string.h>
 
 #include "model/model.h"
 #include "replay/clock.h"
@@ -16,18 +22,159 @@ static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_toke
 
 static bool may_begin(struct engine *e, uint32_t request)
 {
-    /* The gate of a broken request needs a block beside the request's own. */
-    return !sabotage_needs_gate(e, request) || engine_has_spare(e, request);
+    /* The gate, whenever it comes, needs a block beside the requests' own. */
+    return e->options->sabotage != SABOTAGE_STALE || engine_has_spare(e, request);
 }
 
-static void fill(struct engine *e, struct slot *s)
+static void fill(struct engine *e, const struct slot *s, const struct stream_step *part)
 {
     const struct pattern_table t = engine_table(e, s);
     const uint64_t start = clock_ns();
-    pattern_fill(&e->pattern, &t);
+    pattern_fill_some(&e->pattern, &t, part->layers, part->tokens);
     e->tally.fill_ns += clock_ns() - start;
-    e->tally.fill_bytes += model_wanted_bytes(e->pattern.geometry, 0, s->num_tokens);
     sabotage_prepared(e, s);
+}
+
+static void fill_all(struct engine *e, const struct slot *s)
+{
+    const struct stream_step all = {.tokens = {0, s->num_tokens}, .layers = {0, UINT32_MAX}};
+    fill(e, s, &all);
+}
+
+static void count_filled(struct engine *e, const struct slot *s)
+{
+    e->tally.fill_bytes += model_wanted_bytes(e->pattern.geometry, 0, s->num_tokens);
+}
+
+/* ---- a prefill that takes time ----------------------------------------------------------------------------------- */
+
+static struct stream stream_of(const struct engine *e, const struct slot *s)
+{
+    const baton_geometry_t *g = e->pattern.geometry;
+    return (struct stream){.flags = e->options->stream,
+                           .num_tokens = s->num_tokens,
+                           .chunk_tokens = e->options->chunk_tokens,
+                           .tokens_per_s = e->options->prefill_tokens_per_s,
+                           .layers = {g->layer_first, g->layer_first + g->layer_count},
+                           .layers_total = g->layers_total};
+}
+
+/* Sets when the next step is due. What is offered at the end waits for the stages behind this one. False: none is left. */
+static bool next_step(const struct engine *e, struct slot *s)
+{
+    const struct stream stream = stream_of(e, s);
+    s->due_ns = 0;
+    if (!stream_next(&stream, &s->step))
+        return false;
+    struct stream_step behind = s->step;
+    const bool waits = !s->streams && !stream_next(&stream, &behind);
+    s->due_ns = s->begin_ns + (waits ? stream_ns(&stream) : stream_step_ns(&stream, &s->step));
+    return true;
+}
+
+static void begin_prefill(const struct engine *e, struct slot *s)
+{
+    const struct stream stream = stream_of(e, s);
+    s->begin_ns = clock_ns();
+    s->step = stream_begin(&stream);
+    next_step(e, s);
+}
+
+/* Blocks of a group's table that hold the first `tokens` tokens. A state has its block with the last of them. */
+static uint32_t blocks_of(const struct engine *e, const struct slot *s, uint32_t group, uint32_t tokens)
+{
+    const baton_group_t *g = &e->share.groups[group];
+    const baton_table_t *t = &s->tables[group];
+    if (tokens == s->num_tokens)
+        return t->num_blocks;
+    if (g->kind == BATON_KIND_STATE || tokens <= t->first_token)
+        return 0;
+    return model_blocks(tokens - t->first_token, g->block_tokens);
+}
+
+/* The next chunk, with the blocks that it is the first to need. */
+static int append(const struct engine *e, const struct slot *s, uint32_t num_tokens)
+{
+    baton_table_t more[BATON_GROUPS_MAX];
+    for (uint32_t g = 0; g < e->num_groups; g++) {
+        const uint32_t given = blocks_of(e, s, g, s->given);
+        more[g] = (baton_table_t){.blocks = s->tables[g].blocks + given,
+                                  .num_blocks = blocks_of(e, s, g, num_tokens) - given};
+    }
+    baton_append_params_t params = {.num_tokens = num_tokens};
+    if (e->num_groups == 1) {
+        params.blocks = more[0].blocks;
+        params.num_blocks = more[0].num_blocks;
+    } else {
+        params.tables = more;
+        params.num_tables = e->num_groups;
+    }
+    return baton_append(e->baton, s->id, &params);
+}
+
+/* Says that the step's bytes are in place. */
+static int tell(const struct engine *e, struct slot *s)
+{
+    const struct stream_step *at = &s->step;
+    if ((e->options->stream & BATON_OFFER_CHUNKS) != 0 && s->given < at->tokens.end) {
+        const int rc = append(e, s, at->tokens.end);
+        if (rc != 0)
+            return rc;
+        s->given = at->tokens.end;
+    }
+    if ((e->options->stream & BATON_OFFER_LAYERS) == 0)
+        return 0;
+    return baton_ready(e->baton, s->id, at->layers.first, at->layers.end - at->layers.first);
+}
+
+static void refused(struct engine *e, struct slot *s, int rc)
+{
+    e->tally.refused++;
+    engine_complain(e, "a part of request %u was refused: %s: %s", s->request, baton_errname(rc), baton_errmsg());
+    baton_cancel(e->baton, s->id);
+    s->due_ns = 0;
+}
+
+/* Of a step whose word finds no room, the same bytes are written once more when it is due again. */
+static void go_on(struct engine *e, struct slot *s)
+{
+    const struct stream stream = stream_of(e, s);
+    struct stream_step behind = s->step;
+    const bool last = !stream_next(&stream, &behind);
+    if (!sabotage_is_late(e, s->request))
+        fill(e, s, &s->step);
+    else if (last)
+        fill_all(e, s);
+    if (last && e->moments[s->request].filled_ns == 0)
+        e->moments[s->request].filled_ns = clock_ns();
+    const int rc = s->streams ? tell(e, s) : 0;
+    if (rc == BATON_EAGAIN) {
+        engine_postpone(e, s);
+    } else if (rc != 0) {
+        refused(e, s, rc);
+    } else if (!next_step(e, s)) {
+        count_filled(e, s);
+        if (s->streams)
+            sabotage_offered(e, s);
+        else
+            s->state = SLOT_HELD;
+    }
+}
+
+/* ---- offers ------------------------------------------------------------------------------------------------------ */
+
+static void prepare(struct engine *e, struct slot *s)
+{
+    if (e->options->stream == 0 || s->gate) {
+        fill_all(e, s);
+        count_filled(e, s);
+        return;
+    }
+    s->streams = stream_hits(e->options->seed, s->request);
+    if (s->streams)
+        return;
+    s->state = SLOT_FILLING;
+    begin_prefill(e, s);
 }
 
 static int offer(struct engine *e, struct slot *s, const char *key)
@@ -38,12 +185,17 @@ static int offer(struct engine *e, struct slot *s, const char *key)
                                    .ttl_ms = e->options->timeout_ms,
                                    .num_consumers = 1,
                                    .consumers = &consumer,
+                                   .flags = s->streams ? e->options->stream : 0,
                                    .user = s};
+    baton_table_t tables[BATON_GROUPS_MAX];
+    memcpy(tables, s->tables, sizeof tables);
+    for (uint32_t g = 0; g < e->num_groups && (params.flags & BATON_OFFER_CHUNKS) != 0; g++)
+        tables[g].num_blocks = 0; /* they come with their chunks */
     if (e->num_groups == 1) {
-        params.blocks = s->tables[0].blocks;
-        params.num_blocks = s->tables[0].num_blocks;
+        params.blocks = tables[0].blocks;
+        params.num_blocks = tables[0].num_blocks;
     } else {
-        params.tables = s->tables;
+        params.tables = tables;
         params.num_tables = e->num_groups;
     }
     return baton_offer(e->baton, &params, NULL, &s->id);
@@ -53,7 +205,10 @@ static void offered(struct engine *e, struct slot *s)
 {
     if (!s->gate)
         e->tally.offers[0]++;
-    sabotage_offered(e, s);
+    if (s->streams)
+        begin_prefill(e, s);
+    else
+        sabotage_offered(e, s);
 }
 
 static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
@@ -68,8 +223,9 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
 
 const struct engine_job prefill_job = {.held = held,
                                        .may_begin = may_begin,
-                                       .prepare = fill,
+                                       .prepare = prepare,
                                        .call = offer,
                                        .accepted = offered,
+                                       .go_on = go_on,
                                        .finish = finish,
                                        .poison = PATTERN_POISON_PRODUCER};

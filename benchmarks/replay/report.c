@@ -16,6 +16,11 @@ static double rate(uint64_t bytes, uint64_t ns)
     return ns == 0 ? 0 : (double)bytes / (double)ns;
 }
 
+double report_ratio(uint64_t part, uint64_t whole)
+{
+    return whole == 0 ? 0 : (double)part / (double)whole;
+}
+
 double report_gb_per_s(const struct result_phase *p)
 {
     return rate(p->tally.payload_bytes, p->wall_ns);
@@ -140,6 +145,21 @@ static void print_side(const struct result *r, enum side side, const char *name)
            options_layout_name(r->options->cut[side].layout, layout), r->options->cut[side].block_tokens);
 }
 
+static void print_stream(const struct result *r)
+{
+    const struct options *o = r->options;
+    if (o->stream == 0)
+        return;
+    printf("stream: each request twice, streamed by %s and offered at its prefill's end; %u tokens/s a request",
+           o->stream == BATON_OFFER_LAYERS   ? "layers"
+           : o->stream == BATON_OFFER_CHUNKS ? "chunks"
+                                             : "chunks in layers",
+           o->prefill_tokens_per_s);
+    if ((o->stream & BATON_OFFER_CHUNKS) != 0)
+        printf(", %u a chunk", o->chunk_tokens);
+    putchar('\n');
+}
+
 static void print_head(const struct result *r)
 {
     const struct options *o = r->options;
@@ -153,6 +173,7 @@ static void print_head(const struct result *r)
            r->trace->count, (unsigned long long)r->tokens, (unsigned long long)r->blocks, o->inflight);
     printf("paths: shm %llu, rma %llu (ordered pairs of ranks, each rank with itself among them)\n",
            (unsigned long long)t->peers[BATON_PATH_SHM], (unsigned long long)t->peers[BATON_PATH_RMA]);
+    print_stream(r);
     if (r->busy_threads > 0)
         printf("busy: %u computing threads beside each rank's own\n", r->busy_threads);
     putchar('\n');
@@ -164,6 +185,33 @@ static void print_times(const struct result *r)
     quantile_rows(r, "want to received", &idle->received, &busy->received);
     quantile_rows(r, "  of it to the match", &idle->waited, &busy->waited);
     quantile_rows(r, "  of it moving", &idle->moved, &busy->moved);
+}
+
+static void write_after(const struct result_phase *p, char *cell)
+{
+    const struct result_quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
+    snprintf(cell, CELL, "%.3f, %.3f", report_ratio(streamed->p50_ns, plain->p50_ns),
+             report_ratio(streamed->p90_ns, plain->p90_ns));
+}
+
+static void write_counted(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%u, %u", p->after_prefill_count[1], p->after_prefill_count[0]);
+}
+
+static void print_after_prefill(const struct result *r)
+{
+    const struct result_phase *idle = &r->phases[0], *busy = &r->phases[1];
+    if (r->options->stream == 0)
+        return;
+    if (idle->after_prefill_count[0] == 0 || idle->after_prefill_count[1] == 0) {
+        puts("  prefill's end to received: not known (ranks on several machines, or all was wanted later)");
+        return;
+    }
+    quantile_rows(r, "prefill's end to received, plain", &idle->after_prefill[0], &busy->after_prefill[0]);
+    quantile_rows(r, "                       streamed", &idle->after_prefill[1], &busy->after_prefill[1]);
+    row(r, "  streamed / plain: p50, p90", write_after);
+    row(r, "  of so many, streamed and plain", write_counted);
 }
 
 void report_print(const struct result *r)
@@ -182,12 +230,18 @@ void report_print(const struct result *r)
     if (r->options->held > 0)
         row(r, "  that held a part, all of it", write_held);
     print_times(r);
+    print_after_prefill(r);
     row(r, "handshakes, time in all", write_handshakes);
     row(r, "calls postponed at a limit", write_postponed);
     row(r, "filled, each prefill rank", write_fill);
     row(r, "checked, each decode rank", write_verify);
     puts("\nWall time runs from the common start to the last event, and includes filling and checking every block.\n"
-         "A want's time to the match includes the wait for its prefill; moving is what follows, up to its event.\n");
+         "A want's time to the match includes the wait for its prefill; moving is what follows, up to its event.");
+    if (r->options->stream != 0)
+        puts("Prefill's end: the last rank has its last bytes in place. Received: so has the last rank that wants "
+             "them;\n"
+             "of what was wanted before prefill's end. What is streamed moves as long as prefill goes on.");
+    putchar('\n');
     printf("verified %u/%u requests, %llu blocks, %llu mismatches\n", r->verified_requests, r->trace->count,
            (unsigned long long)r->verified_blocks, (unsigned long long)r->mismatches);
     fflush(stdout);

@@ -12,6 +12,9 @@ void report_print(const struct result *r);
 /** The same figures as JSON, units in the names, into the file at `path`. 0, or -1 with *why. */
 int report_json(const struct result *r, bool good, const char *path, struct why *why);
 
+/** 0 where there is no whole. */
+double report_ratio(uint64_t part, uint64_t whole);
+
 /** Payload over wall time, in 10^9 bytes a second. */
 double report_gb_per_s(const struct result_phase *p);
 

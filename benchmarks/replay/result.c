@@ -22,14 +22,19 @@ static uint64_t quantile(const uint64_t *sorted, size_t count, unsigned percent)
     return count == 0 ? 0 : sorted[(count * percent + 99) / 100 - 1];
 }
 
+static struct result_quantiles quantiles_of(uint64_t *values, size_t count)
+{
+    qsort(values, count, sizeof *values, by_size);
+    return (struct result_quantiles){quantile(values, count, 50), quantile(values, count, 90),
+                                     quantile(values, count, 99)};
+}
+
 /* Quantiles of one of the three numbers of each sample, the `which`-th. `room` is for the sorting. */
 static struct result_quantiles quantiles(const struct tally_samples *s, size_t which, uint64_t *room)
 {
     for (size_t i = 0; i < s->count; i++)
         room[i] = ((const uint64_t *)&s->at[i])[which];
-    qsort(room, s->count, sizeof *room, by_size);
-    return (struct result_quantiles){quantile(room, s->count, 50), quantile(room, s->count, 90),
-                                     quantile(room, s->count, 99)};
+    return quantiles_of(room, s->count);
 }
 
 static int collect_times(struct result_phase *out, struct engine *e)
@@ -47,6 +52,41 @@ static int collect_times(struct result_phase *out, struct engine *e)
     }
     free(room);
     free(all.at);
+    return room != NULL ? 0 : -1;
+}
+
+/* ---- after prefill ----------------------------------------------------------------------------------------------- */
+
+/*
+ * Rank 0: from the moment that the last prefill rank had its part in place to that at which the last decode rank had
+ * received its own; 0 where that is earlier, since nobody reads from a rank that has what others have too. What was
+ * wanted later, by a decode rank that was busy with checking, tells nothing of this; nor does what moved nothing.
+ */
+static void measure_after_prefill(struct result_phase *out, const struct engine *e, uint64_t *room)
+{
+    for (unsigned streamed = 0; streamed < 2; streamed++) {
+        size_t count = 0;
+        for (uint32_t i = 0; i < e->trace->count; i++) {
+            const struct tally_moments *m = &e->moments[i];
+            if (stream_hits(e->options->seed, i) == streamed && m->wanted_ns != 0 && m->wanted_ns < m->filled_ns)
+                room[count++] = m->received_ns > m->filled_ns ? m->received_ns - m->filled_ns : 0;
+        }
+        out->after_prefill[streamed] = quantiles_of(room, count);
+        out->after_prefill_count[streamed] = (uint32_t)count;
+    }
+}
+
+static int collect_after_prefill(struct result_phase *out, struct engine *e)
+{
+    if (e->options->stream == 0 || !meet_on_one_machine(e->meet))
+        return 0;
+    meet_most(e->meet, (uint64_t *)e->moments, e->trace->count * TALLY_MOMENTS);
+    if (e->meet->rank != 0)
+        return 0;
+    uint64_t *room = malloc(e->trace->count * sizeof *room);
+    if (room != NULL)
+        measure_after_prefill(out, e, room);
+    free(room);
     return room != NULL ? 0 : -1;
 }
 
@@ -97,6 +137,7 @@ int result_collect(struct result_phase *out, struct engine *e, const baton_stats
     collect_tally(out, e, before);
     int rc = collect_verified(out, e);
     rc |= collect_times(out, e);
+    rc |= collect_after_prefill(out, e);
     if (rc != 0)
         why_set(why, "no memory for the results");
     return meet_agree(e->meet, rc, why);

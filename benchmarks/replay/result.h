@@ -20,6 +20,8 @@ struct result_phase {
     uint64_t handshake_ns_max;
     uint64_t samples;
     struct result_quantiles received, waited, moved; /* over all wants of all ranks that were done */
+    struct result_quantiles after_prefill[2]; /* from its end to all received: of requests [1] that were streamed */
+    uint32_t after_prefill_count[2];          /* of those, wanted before it; 0 where the ranks have no common clock */
     uint32_t verified_requests;
     uint8_t *verified; /* by request: every rank of its decode engine found it right */
 };

@@ -2,18 +2,28 @@
 /* sabotage: see sabotage.h. The first rank of the engine breaks its part; with stale every rank does. */
 #include "replay/sabotage.h"
 
+#include <string.h>
+
 #include "model/model.h"
 
 #define TOKENS_BROKEN 4 /* at the most */
 
 bool sabotage_hits(const struct engine *e, uint32_t request)
 {
-    return e->options->sabotage != SABOTAGE_NONE && request == e->trace->count / 2;
+    uint32_t broken = e->trace->count / 2;
+    if (e->options->stream != 0 && !stream_hits(e->options->seed, broken))
+        broken ^= 1;
+    return e->options->sabotage != SABOTAGE_NONE && request == broken;
 }
 
 bool sabotage_needs_gate(const struct engine *e, uint32_t request)
 {
     return e->options->sabotage == SABOTAGE_STALE && sabotage_hits(e, request);
+}
+
+bool sabotage_is_late(const struct engine *e, uint32_t request)
+{
+    return e->options->sabotage == SABOTAGE_LATE && sabotage_hits(e, request);
 }
 
 static uint32_t tokens_before_end(uint32_t num_tokens)
@@ -41,8 +51,9 @@ static void flip(const struct engine *e, const struct pattern_table *t)
                                      .token = wanted.first + (wanted.end - wanted.first) / 2,
                                      .channel = x.head_size / 3,
                                      .part = pattern_part(tensor->name)};
+    const uint32_t flipped = pattern_value(&e->pattern, t->request, &at) ^ 1;
     if (breaks(e, tensor))
-        *(unsigned char *)pattern_address(&e->pattern, t, &at) ^= 1;
+        memcpy(pattern_address(&e->pattern, t, &at), &flipped, x.elem_bytes);
 }
 
 /* With one head a rank, the other head lies at another rank, or nowhere: then this one gets its values. */
@@ -60,6 +71,7 @@ static void swap_heads(const struct engine *e, const struct pattern_table *t)
         pattern_fill_head(&e->pattern, t, 0, other, head, first, t->num_tokens);
 }
 
+/* Done again after each step of a prefill: what is written has been written before, or is not yet filled. */
 void sabotage_prepared(const struct engine *e, const struct slot *s)
 {
     const struct pattern_table t = engine_table(e, s);

@@ -5,6 +5,8 @@
  *   flip   one bit of one element, before the offer
  *   head   two heads of some tokens in each other's place, before the offer
  *   short  the last tokens of the request's blocks left as poison, before the offer
+ *   late   with --stream: nothing is in place before the last step, whatever is said. What is found shows that bytes
+ *          move while prefill goes on
  *   stale  after the offer and before it is read, another request's bytes, as if the blocks had been used again
  *
  * "Before it is read" needs a signal from the prefill ranks to the decode ranks: the gate, an offer of one token under
@@ -15,14 +17,16 @@
 
 #include "replay/engine.h"
 
-/** Whether this request is the one that is broken. */
+/** Whether this request is the one that is broken: with --stream, one that is offered while its prefill goes on. */
 bool sabotage_hits(const struct engine *e, uint32_t request);
+/** Whether its bytes come into place with the last step only. */
+bool sabotage_is_late(const struct engine *e, uint32_t request);
 /** Whether it is, in the way that needs the gate. */
 bool sabotage_needs_gate(const struct engine *e, uint32_t request);
 
-/** Breaks a prefilled request before its offer, where that is asked for. */
+/** Breaks what is filled of a request before it is offered, where that is asked for: of one step after the other, too. */
 void sabotage_prepared(const struct engine *e, const struct slot *s);
-/** The same after its offer. */
+/** The same after the offer of all of it. */
 void sabotage_offered(struct engine *e, const struct slot *s);
 
 #endif

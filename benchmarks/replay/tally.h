@@ -31,6 +31,13 @@ struct tally_sample {
     uint64_t total_ns, wait_ns, move_ns; /* move: total less wait */
 };
 
+/** Of one request, on the clock that all ranks of a machine share; 0: not here. Of several ranks the last one counts. */
+struct tally_moments {
+    uint64_t filled_ns, wanted_ns, received_ns; /* filled: the last of its bytes are in place */
+};
+
+#define TALLY_MOMENTS (sizeof(struct tally_moments) / sizeof(uint64_t))
+
 struct tally_samples {
     size_t count, room;
     struct tally_sample *at;

@@ -186,6 +186,18 @@ int trace_make(uint32_t count, uint64_t seed, struct trace *out, struct why *why
     return 0;
 }
 
+int trace_double(struct trace *trace, struct why *why)
+{
+    struct trace_request *both = malloc(2 * (size_t)trace->count * sizeof *both);
+    if (both == NULL)
+        return why_set(why, "no memory for %u requests twice", trace->count);
+    for (uint32_t i = 0; i < trace->count; i++)
+        both[2 * i] = both[2 * i + 1] = trace->requests[i];
+    free(trace->requests);
+    *trace = (struct trace){.count = 2 * trace->count, .room = 2 * trace->count, .requests = both};
+    return 0;
+}
+
 void trace_fini(struct trace *trace)
 {
     free(trace->requests);

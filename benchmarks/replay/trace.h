@@ -43,6 +43,9 @@ int trace_open(const char *path, uint32_t most, struct trace *out, struct why *w
 /** Makes `count` requests of 100 to 6000 tokens from `seed`; most end in the middle of a block. 0 or -1. */
 int trace_make(uint32_t count, uint64_t seed, struct trace *out, struct why *why);
 
+/** Puts each request there twice, one behind the other. 0, or -1 and nothing changed. */
+int trace_double(struct trace *trace, struct why *why);
+
 void trace_fini(struct trace *trace);
 
 #endif

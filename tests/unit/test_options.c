@@ -121,6 +121,23 @@ static void layers_of_hybrids(void **state)
     assert_int_equal(good("--model nemotron-h-8b --layers 52").cut[SIDE_DECODE].layers, 52);
 }
 
+static void streams(void **state)
+{
+    (void)state;
+    assert_int_equal(good("").stream, 0);
+    assert_int_equal(good("--stream layers").stream, BATON_OFFER_LAYERS);
+    assert_int_equal(good("--stream chunks").stream, BATON_OFFER_CHUNKS);
+    const struct options preset = good("--stream both");
+    assert_int_equal(preset.stream, BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS);
+    assert_int_equal(preset.chunk_tokens, 512);
+    assert_int_equal(preset.prefill_tokens_per_s, 20000);
+    const struct options o = good("--prefill-tokens-per-s 7000 --chunk-tokens 100 --stream chunks --sabotage late");
+    assert_int_equal(o.chunk_tokens, 100);
+    assert_int_equal(o.prefill_tokens_per_s, 7000);
+    assert_int_equal(o.sabotage, SABOTAGE_LATE);
+    assert_string_equal(options_stream_name(o.stream), "chunks");
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -179,9 +196,16 @@ static void bad_words_are_named(void **state)
         {"--speed inf", "--speed"},
         {"--require-path tcp", "--require-path must be one of shm, rma"},
         {"--require-path none", "--require-path"},
-        {"--sabotage none", "--sabotage must be one of flip, head, stale, short"},
+        {"--sabotage none", "--sabotage must be one of flip, head, stale, short, late"},
         {"--timeout-ms 0", "--timeout-ms"},
         {"--seed 18446744073709551616", "--seed"},
+        {"--stream tokens", "--stream must be one of layers, chunks, both"},
+        {"--stream none", "--stream"},
+        {"--stream chunks --chunk-tokens 0", "--chunk-tokens must be"},
+        {"--stream layers --chunk-tokens 512", "--chunk-tokens is of --stream chunks or both"},
+        {"--stream both --prefill-tokens-per-s 0", "--prefill-tokens-per-s must be"},
+        {"--prefill-tokens-per-s 1000", "--prefill-tokens-per-s is of --stream"},
+        {"--sabotage late", "--sabotage late is of --stream"},
         {"--progress auto", "--progress must be one of thread, caller"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -199,6 +223,7 @@ int main(void)
         cmocka_unit_test(presets),
         cmocka_unit_test(every_word),
         cmocka_unit_test(layouts_of_two_sides),
+        cmocka_unit_test(streams),
         cmocka_unit_test(names),
         cmocka_unit_test(bad_words_are_named),
         cmocka_unit_test(block_tokens_of_two_sides),

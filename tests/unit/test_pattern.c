@@ -565,6 +565,33 @@ static void groups_are_filled_from_their_first_block(void **state)
     rig_fini(&r);
 }
 
+/* In whatever steps: the same in the end. Before, no other layer or token is touched, and no state before the last. */
+static void steps_fill_the_same(void **state)
+{
+    (void)state;
+    static const uint32_t ends[] = {0, 7, 22, TOKENS};
+    struct rig whole, steps;
+    mixed_init(&whole, 0);
+    mixed_init(&steps, 0);
+    pattern_fill(&whole.pattern, &whole.table);
+    for (unsigned i = 1; i < 4; i++)
+        for (uint32_t layer = 0; layer < 4; layer++) {
+            struct rig *r = &steps;
+            unsigned char *former = malloc(r->cache.geometry.bytes);
+            assert_non_null(former);
+            memcpy(former, r->memory, r->cache.geometry.bytes);
+            pattern_fill_some(&r->pattern, &r->table, (struct model_span){layer, layer + 1},
+                              (struct model_span){ends[i - 1], ends[i]});
+            const bool is_window = layer == 0, is_state = layer == 1, is_none = layer == 3;
+            const bool changes = is_window ? ends[i] > 20 : is_state ? ends[i] == TOKENS : !is_none;
+            assert_int_equal(memcmp(former, r->memory, r->cache.geometry.bytes) != 0, changes);
+            free(former);
+        }
+    assert_memory_equal(steps.memory, whole.memory, whole.cache.geometry.bytes);
+    rig_fini(&whole);
+    rig_fini(&steps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -584,6 +611,7 @@ int main(void)
         cmocka_unit_test(every_element_of_groups_is_checked),
         cmocka_unit_test(parts_of_a_layer_differ),
         cmocka_unit_test(groups_are_filled_from_their_first_block),
+        cmocka_unit_test(steps_fill_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

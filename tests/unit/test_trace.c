@@ -258,6 +258,21 @@ static void made_requests(void **state)
     trace_fini(&other);
 }
 
+static void each_request_twice(void **state)
+{
+    (void)state;
+    struct why why;
+    struct trace once, twice;
+    assert_int_equal(trace_make(5, 1, &once, &why), 0);
+    assert_int_equal(trace_make(5, 1, &twice, &why), 0);
+    assert_int_equal(trace_double(&twice, &why), 0);
+    assert_int_equal(twice.count, 10);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_memory_equal(&twice.requests[i], &once.requests[i / 2], sizeof *once.requests);
+    trace_fini(&once);
+    trace_fini(&twice);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +288,7 @@ int main(void)
         cmocka_unit_test(longest_prompt_fits_a_line),
         cmocka_unit_test(random_bytes),
         cmocka_unit_test(made_requests),
+        cmocka_unit_test(each_request_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
