@@ -124,7 +124,8 @@ static int tell(const struct engine *e, struct slot *s)
     }
     if ((e->options->stream & BATON_OFFER_LAYERS) == 0)
         return 0;
-    return baton_ready(e->baton, s->id, at->layers.first, at->layers.end - at->layers.first);
+    return baton_ready(e->baton, s->id, at->layers.first, at->layers.end - at->layers.first,
+                       e->options->stream & BATON_OFFER_CHUNKS ? at->tokens.end : 0);
 }
 
 static void refused(struct engine *e, struct slot *s, int rc)

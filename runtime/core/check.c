@@ -234,7 +234,8 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     const struct core_submit *s = offer_granted(core, m->key, peer, m->want);
     int error = s == NULL ? BATON_EGONE : m->tokens > s->num_tokens ? BATON_ETOKENS : 0;
     struct contact *t = error == 0 ? target_of(core, peer, &error) : NULL;
-    if (t != NULL && t->state == CONTACT_REFUSED)
+    bool same_rules = core->c.directory->rows[peer].rules == PLAN_RULES;
+    if (t != NULL && (t->state == CONTACT_REFUSED || !same_rules))
         error = BATON_EGEOMETRY;
     if (error != 0) {
         refuse(core, peer, m->want, error);

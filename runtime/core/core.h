@@ -58,7 +58,7 @@ struct core_submit {
     uint32_t num_seats;                  /* >= 1 */
     uint32_t seats[BATON_CONSUMERS_MAX]; /* engine index, or DIRECTORY_NONE: any */
     bool in_layers;                      /* it, or each chunk of it, begins without any; and then, of CORE_READY: */
-    uint32_t layer_first, layer_count;
+    uint32_t layer_first, layer_count;   /* (num_tokens: of which chunk) */
     bool in_chunks; /* it begins without a token; CORE_APPEND adds tables, up to `room`, and says up to which token */
     uint32_t room[BATON_GROUPS_MAX]; /* block ids that fit in the place of each table */
     /* want */

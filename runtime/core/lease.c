@@ -103,14 +103,9 @@ static void arena_give(struct leases *l, uint64_t offset, uint64_t bytes)
     *at = e;
 }
 
-static uint64_t room_for(const struct plan_tables *tables)
+int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t numbers, struct lease *lease)
 {
-    return (wire_table_bytes(wire_table_numbers(tables)) + 7) & ~UINT64_C(7);
-}
-
-int lease_open(struct leases *l, const struct plan_tables *tables, struct lease *lease)
-{
-    uint64_t bytes = room_for(tables), offset;
+    uint64_t bytes = (wire_table_bytes(numbers) + 7) & ~UINT64_C(7), offset;
     if (l->num_free == 0)
         return BATON_EAGAIN;
     int rc = arena_take(l, bytes, &offset);
@@ -122,17 +117,9 @@ int lease_open(struct leases *l, const struct plan_tables *tables, struct lease 
     return 0;
 }
 
-int lease_rewrite(struct leases *l, const struct plan_tables *tables, struct lease *lease)
+void lease_rewrite(struct leases *l, const struct plan_tables *tables, const struct lease *lease)
 {
-    uint64_t bytes = room_for(tables), offset;
-    int rc = arena_take(l, bytes, &offset);
-    if (rc != 0)
-        return rc;
-    wire_table_encode(lease->slot, lease->generation, tables, l->arena + offset);
-    arena_give(l, lease->table_offset, lease->table_bytes);
-    lease->table_offset = offset;
-    lease->table_bytes = bytes;
-    return 0;
+    wire_table_encode(lease->slot, lease->generation, tables, l->arena + lease->table_offset);
 }
 
 uint64_t lease_end(struct leases *l, const struct lease *lease)

@@ -25,16 +25,13 @@ struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uin
 void leases_destroy(struct leases *l);
 
 /**
- * Takes a slot and room for these tables, and writes them. The caller raises the board to lease->generation.
+ * Takes a slot and room for tables of so many numbers (those of these at least), and writes these. The caller raises the board to lease->generation.
  * BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
  */
-int lease_open(struct leases *l, const struct plan_tables *tables, struct lease *lease);
+int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t numbers, struct lease *lease);
 
-/**
- * Writes other tables in the place of a lease's. Whoever reads the former meanwhile finds those, or what is none of this
- * lease. BATON_EAGAIN: no room for both; nothing has changed.
- */
-int lease_rewrite(struct leases *l, const struct plan_tables *tables, struct lease *lease);
+/** Writes longer tables over a lease's, of as many numbers at most. Who reads meanwhile may find neither. */
+void lease_rewrite(struct leases *l, const struct plan_tables *tables, const struct lease *lease);
 
 /** Ends it and returns the slot's new generation, to which the caller raises the board before anything else. */
 uint64_t lease_end(struct leases *l, const struct lease *lease);

@@ -661,8 +661,8 @@ static void word_waits(struct core *core, struct offer *o, uint32_t peer, const 
                           .ticket_serial = m->ticket_serial};
     struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
     uint64_t keep_ms = core->c.settings->tombstone_ms;
-    if (w != NULL && !w->release && w->want != m->want)
-        return; /* another want of that rank waits */
+    if (w != NULL && w->want != m->want && (!w->release || m->generation != 0))
+        return; /* a word of another want of that rank waits */
     if (w == NULL && m->type != WIRE_RELEASE)
         return;                            /* it was about a former offer of this key */
     if (w != NULL && m->generation != 0) { /* likewise, and what waits is a repetition of that want */
@@ -714,6 +714,15 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
 static size_t ready_bytes(const struct core *core)
 {
     return core->c.geometry->layer_count / 8 + 1;
+}
+
+/* Of its tables, when all chunks are there. */
+static uint32_t numbers_in_the_end(const struct core_submit *s)
+{
+    struct plan_tables all = s->tables;
+    for (uint32_t i = 0; i < all.num; i++)
+        all.table[i].num_blocks = s->room[i];
+    return wire_table_numbers(&all);
 }
 
 static void refuse(struct core *core, struct core_submit *s, int error, const char *detail)
@@ -771,7 +780,7 @@ void offer_submit(struct core *core, struct core_submit *s)
         offer_destroy(core, o); /* a new attempt under an old key */
         o = NULL;
     }
-    int rc = lease_open(core->leases, &s->tables, &lease);
+    int rc = lease_open(core->leases, &s->tables, numbers_in_the_end(s), &lease);
     if (rc != 0) {
         refuse(core, s, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;
@@ -837,8 +846,19 @@ static void live_anew(struct core *core, struct offer *o)
 void offer_ready(struct core *core, const struct core_submit *s)
 {
     struct offer *o = offer_of(core, s->id);
-    if (o == NULL || o->state != OFFER_LIVE || o->reach.done == o->reach.next)
+    if (o == NULL || o->state != OFFER_LIVE)
         return;
+    live_anew(core, o);
+    if (o->submit->in_chunks && s->num_tokens == 0) {
+        snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
+                 "layers were ready, and not said of which chunk");
+        offer_end(core, o, BATON_STATUS_FAILED, BATON_EINVAL);
+        return;
+    }
+    bool newest = s->num_tokens == 0 || s->num_tokens == o->reach.next ||
+                  (s->num_tokens == o->submit->num_tokens && o->reach.next == UINT32_MAX);
+    if (o->reach.done == o->reach.next || !newest)
+        return; /* the chunk is all there */
     uint32_t first = core->c.geometry->layer_first, count = core->c.geometry->layer_count, before = o->reach.layer_end,
              n = before - first;
     for (uint32_t i = 0; i < count; i++)
@@ -849,7 +869,6 @@ void offer_ready(struct core *core, const struct core_submit *s)
     o->reach.layer_end = first + n;
     if (n == count)
         o->reach = (struct reach){o->reach.next, o->reach.next, UINT32_MAX};
-    live_anew(core, o);
     if (n > before - first)
         ready_tell(core, o);
 }
@@ -888,10 +907,8 @@ static int append(struct core *core, struct offer *o, const struct core_submit *
         return BATON_ETOKENS;
     }
     int rc = tables_reach(core, o, s->num_tokens, why);
-    if (rc == 0 && s->num_blocks > 0) {
-        rc = lease_rewrite(core->leases, &o->submit->tables, &o->lease);
-        snprintf(why->text, sizeof why->text, "no room for its block table (BATON_TABLE_BYTES)");
-    }
+    if (rc == 0 && s->num_blocks > 0)
+        lease_rewrite(core->leases, &o->submit->tables, &o->lease);
     return rc;
 }
 

@@ -330,15 +330,17 @@ void want_begin(struct core *core, struct want *want)
         want->legs[i].want = want;
         want->legs[i].contact = want->legs[i].mover.contact = &link->contacts[i];
     }
-    for (uint32_t i = 0; i < want->num_legs && want->submit->mode == BATON_MODE_PUSH; i++)
+    bool both_plan = want->submit->mode == BATON_MODE_PUSH || core->c.settings->checksum;
+    for (uint32_t i = 0; i < want->num_legs && both_plan; i++)
         if (core->c.directory->rows[link->contacts[i].peer].rules != PLAN_RULES) {
             want->unheard = true;
             want_fail(core, want, BATON_STATUS_FAILED, BATON_EGEOMETRY, (int32_t)link->contacts[i].peer,
-                      "its build plans by other rules: pull instead");
+                      "its build plans by other rules: only a pull without hashes can be done");
             return;
         }
     if (want->submit->mode == BATON_MODE_PUSH) {
-        int rc = lease_open(core->leases, &want->submit->tables, &want->lease);
+        int rc =
+            lease_open(core->leases, &want->submit->tables, wire_table_numbers(&want->submit->tables), &want->lease);
         if (rc != 0) {
             want->unheard = true;
             want_fail(core, want, BATON_STATUS_FAILED, rc, -1,

@@ -104,12 +104,11 @@ static int tables_of(const struct baton *b, const uint32_t *blocks, uint32_t num
     uint32_t groups = geometry_num_groups(&b->cache->geometry);
     if (tables != NULL ? blocks != NULL || num_blocks > 0 || num_tables != groups : num_tables > 0)
         return error_set(BATON_EINVAL, "give blocks, or a table for each of the cache's %u groups", groups);
-    *out = (struct plan_tables){.num = 1, .table = {{.blocks = blocks, .num_blocks = num_blocks}}};
+    *out = (struct plan_tables){.num = groups, .table = {{.blocks = blocks, .num_blocks = num_blocks}}};
     if (tables == NULL)
         return groups == 1 || num_blocks == 0
                    ? 0
                    : error_set(BATON_EINVAL, "the cache has %u groups: give a table for each", groups);
-    out->num = groups;
     memcpy(out->table, tables, groups * sizeof *tables);
     return 0;
 }
@@ -257,7 +256,7 @@ static int hand_word(struct baton *b, struct core_submit *s)
 }
 
 static int word_about(struct baton *b, enum core_submit_kind kind, baton_id_t id, uint32_t layer_first,
-                      uint32_t layer_count)
+                      uint32_t layer_count, uint32_t num_tokens)
 {
     struct core_submit *s = record(b, kind, NULL, NULL, NULL, NULL);
     if (s == NULL)
@@ -265,6 +264,7 @@ static int word_about(struct baton *b, enum core_submit_kind kind, baton_id_t id
     s->id = id;
     s->layer_first = layer_first;
     s->layer_count = layer_count;
+    s->num_tokens = num_tokens;
     return hand_word(b, s);
 }
 
@@ -396,6 +396,8 @@ int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *p)
     int rc = append_check(b, offer, p, &tables);
     if (rc == 0)
         rc = room_of(b, &tables, 0, room);
+    if (rc == 0)
+        rc = check_arena(b, &tables, room);
     if (rc != 0)
         return rc;
     stores_first();
@@ -407,7 +409,7 @@ int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *p)
     return hand_word(b, s);
 }
 
-int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count)
+int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count, uint32_t num_tokens)
 {
     int rc = check_state(b);
     if (rc == 0)
@@ -418,7 +420,7 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
         layer_count > b->cache->geometry.layers_total - layer_first)
         return error_set(BATON_EINVAL, "layers must lie within the model's");
     stores_first();
-    return word_about(b, CORE_READY, offer, layer_first, layer_count);
+    return word_about(b, CORE_READY, offer, layer_first, layer_count, num_tokens);
 }
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
@@ -510,7 +512,7 @@ int baton_cancel(baton_t *b, baton_id_t id)
     if (rc != 0)
         return rc;
     rc = check_id(b, id);
-    return rc != 0 ? rc : word_about(b, CORE_CANCEL, id, 0, 0);
+    return rc != 0 ? rc : word_about(b, CORE_CANCEL, id, 0, 0, 0);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */

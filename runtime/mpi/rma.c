@@ -363,6 +363,14 @@ static int take_runs(const struct rma *r, const struct port_leg *leg, struct sie
     return 0;
 }
 
+/* A sieve is used again once its request is complete, which must cover all that goes through it. */
+static uint32_t spans_together(const struct rma *r, bool write)
+{
+    if (write)
+        return r->quirks->put_is_remote ? r->quirks->puts_per_request : 1;
+    return r->quirks->gets_per_request;
+}
+
 /*
  * The next runs by spans, where that is cheaper. The bytes taken; *cursor moves behind them. 0: no sieve, or not
  * cheaper, and nothing was done.
@@ -373,8 +381,7 @@ static int64_t move_spans(struct rma *r, const struct port_leg *leg, struct plan
     struct sieve *s = take_sieve(r);
     if (!s)
         return 0;
-    sieve_begin(s, leg->write, leg->write ? r->quirks->puts_per_request : r->quirks->gets_per_request,
-                r->world->settings.rma_run_bytes);
+    sieve_begin(s, leg->write, spans_together(r, leg->write), r->world->settings.rma_run_bytes);
     int error = take_runs(r, leg, s, cursor, budget);
     if (error || !sieve_is_cheaper(s)) {
         free_sieve(r, s);

@@ -142,8 +142,8 @@ int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
     if (error)
         return error;
     if (q->gets_per_request > 1 && !whole) {
-        log_line(w->log, LOG_WARN, "a request does not cover the gets before it here: each get has its own");
-        q->gets_per_request = 1;
+        log_line(w->log, LOG_WARN, "a request does not cover the gets before it here: each operation has its own");
+        q->gets_per_request = q->puts_per_request = 1;
         q->why = "the self-test found that a request does not cover the gets before it";
     }
     return 0;

@@ -286,7 +286,7 @@ static void moves_layer_by_layer(void)
             uint32_t layer = round == 3 ? LAYERS - 1 - i : i;
             usleep(20000);
             walk_layers(&f, from, tokens, round, true, layer, layer + 1);
-            CHECK_EQ(baton_ready(f.b, o, layer, 1), 0);
+            CHECK_EQ(baton_ready(f.b, o, layer, 1, 0), 0);
         }
         for (int e = 0; e < f.producer + f.consumer; e++) {
             baton_event_t event = next_event(&f);
@@ -297,10 +297,64 @@ static void moves_layer_by_layer(void)
         }
     }
     if (f.producer) { /* of an offer that has ended: nothing comes of it */
-        CHECK_EQ(baton_ready(f.b, o, 0, LAYERS), 0);
-        CHECK_EQ(baton_ready(f.b, o, 0, LAYERS + 1), BATON_EINVAL);
-        CHECK_EQ(baton_ready(f.b, o, 0, 0), BATON_EINVAL);
-        CHECK_EQ(baton_ready(f.b, o + 1000, 0, 1), BATON_EINVAL);
+        CHECK_EQ(baton_ready(f.b, o, 0, LAYERS, 0), 0);
+        CHECK_EQ(baton_ready(f.b, o, 0, LAYERS + 1, 0), BATON_EINVAL);
+        CHECK_EQ(baton_ready(f.b, o, 0, 0, 0), BATON_EINVAL);
+        CHECK_EQ(baton_ready(f.b, o + 1000, 0, 1, 0), BATON_EINVAL);
+    }
+    down(&f);
+}
+
+/* The last layer has a block table of its own; the offer is begun without any, and each chunk brings both. */
+static void moves_groups_chunk_by_chunk(void)
+{
+    struct fixture f;
+    const uint32_t from[2][2] = {{3, 1}, {7, 9}}, to[2][2] = {{BLOCKS - 3, BLOCKS - 1}, {BLOCKS - 8, BLOCKS - 5}},
+                   tokens = BLOCK_TOKENS + 5;
+    const baton_group_t groups[2] = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS},
+                                     {.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}};
+    memset(&f, 0, sizeof f);
+    who(&f);
+    shape(&f, "m");
+    f.geometry.num_groups = 2;
+    f.geometry.groups = groups;
+    f.tensors[LAYERS - 1].group = 1;
+    CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0);
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+    CHECK_EQ(baton_start(f.b), 0);
+    memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    baton_id_t o = 0;
+    baton_offer_params_t p = {.key = "groups", .num_tokens = tokens, .flags = BATON_OFFER_CHUNKS};
+    if (f.producer)
+        CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+    const baton_table_t wanted[2] = {{.blocks = to[0], .num_blocks = 2}, {.blocks = to[1], .num_blocks = 2}};
+    const baton_want_params_t w = {.key = "groups",
+                                   .engine = f.engine,
+                                   .tables = wanted,
+                                   .num_tables = 2,
+                                   .num_tokens = tokens,
+                                   .timeout_ms = 10000,
+                                   .mode = mode};
+    if (f.consumer)
+        CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    for (uint32_t i = 0; f.producer && i < 2; i++) {
+        const baton_table_t more[2] = {{.blocks = &from[0][i], .num_blocks = 1},
+                                       {.blocks = &from[1][i], .num_blocks = 1}};
+        const baton_append_params_t a = {.tables = more, .num_tables = 2, .num_tokens = i == 0 ? BLOCK_TOKENS : tokens};
+        walk_layers(&f, from[0], a.num_tokens, 5, true, 0, LAYERS - 1);
+        walk_layers(&f, from[1], a.num_tokens, 5, true, LAYERS - 1, LAYERS);
+        CHECK_EQ(baton_append(f.b, o, &a), 0);
+        usleep(20000);
+    }
+    for (int e = 0; e < f.producer + f.consumer; e++) {
+        baton_event_t event = next_event(&f);
+        if (!CHECK_EQ(event.status, BATON_STATUS_DONE))
+            fprintf(stderr, "# rank %d: %s\n", harness.rank, event.detail);
+    }
+    if (f.consumer) {
+        CHECK_EQ(walk_layers(&f, to[0], tokens, 5, false, 0, LAYERS - 1), 0);
+        CHECK_EQ(walk_layers(&f, to[1], tokens, 5, false, LAYERS - 1, LAYERS), 0);
     }
     down(&f);
 }
@@ -350,7 +404,7 @@ static void prefill_in_chunks(struct fixture *f, baton_id_t o, const uint32_t *b
         CHECK_EQ(baton_append(f->b, o, &a), 0);
         for (uint32_t layer = 0; in_layers && layer < LAYERS; layer++) {
             walk_layers(f, blocks, ends[i], seed, true, layer, layer + 1);
-            CHECK_EQ(baton_ready(f->b, o, layer, 1), 0);
+            CHECK_EQ(baton_ready(f->b, o, layer, 1, ends[i]), 0);
         }
     }
 }
@@ -1082,6 +1136,7 @@ int main(int argc, char **argv)
         RUN(moves_every_byte);
         RUN(moves_layer_by_layer);
         RUN(moves_chunk_by_chunk);
+        RUN(moves_groups_chunk_by_chunk);
         RUN(zeroes_what_lies_behind);
         RUN(counts_in_larger_blocks);
         RUN(moves_with_the_callers_thread);

@@ -46,6 +46,8 @@ static void test_a_prefill_begins_anew(void **state)
         assert_non_null(e);
         if (world_mode == BATON_MODE_PULL)
             assert_int_equal(e->error, BATON_ESTALE);
+        if (e->status == BATON_STATUS_DONE)
+            assert_int_equal(world_wrong(&w, 1, 5, 8, 1, TOKENS), 0);
         assert_non_null(world_event(&w, 0, b)); /* by its own time at the latest */
         world_fini(&w);
     }
@@ -128,6 +130,35 @@ static void test_wanted_again_before_the_offer_knows(void **state)
     world_fini(&w);
 }
 
+/* A want that needs nothing any more waits as a release for its offer: a late end of a former want leaves it there. */
+static void test_a_late_end_meets_a_release(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PUSH)
+        return; /* what a push writes ends with it */
+    WORLD(w, one_to_one);
+    w.settings.tombstones = 1;
+    w.settings.report_early = 1;
+    w.reports_early = true;
+    world_fill(&w, 0, 5, 0, 1, TOKENS);
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    w.move_ns = 3000 * MS;
+    world_want(&w, 1, "P", "key", 8, 1, TOKENS, 500);
+    world_run(&w, 100 * MS);
+    world_cancel(&w, 0, a);
+    baton_id_t other = world_offer(&w, 0, "other", 4, 1, TOKENS, 60000);
+    world_cancel(&w, 0, other); /* its tombstone takes the place of the first one's */
+    world_run(&w, 1000 * MS);
+    baton_id_t second = world_want(&w, 1, "P", "key", 16, 1, TOKENS, 20000);
+    world_run(&w, 1100 * MS);
+    world_cancel(&w, 1, second);
+    world_run(&w, 1200 * MS);
+    assert_int_equal(w.ranks[0].core->num_waiting, 1);
+    world_run(&w, 5000 * MS); /* the first want's blocks are quiet by now, and that is told */
+    assert_int_equal(w.ranks[0].core->num_waiting, 1);
+    world_fini(&w);
+}
+
 /* A word says that all is written, and names fewer bytes than are wanted. */
 static void test_fewer_bytes_than_wanted(void **state)
 {
@@ -162,16 +193,17 @@ static void test_fewer_bytes_than_wanted(void **state)
 static void test_other_rules(void **state)
 {
     (void)state;
-    for (int who = 0; who < 2; who++) {
+    for (int who = 0; who < 4; who++) {
         struct world_engine engines[] = {one_to_one[0], one_to_one[1]};
-        engines[who].other_rules = true;
+        engines[who % 2].other_rules = true;
         WORLD(w, engines);
+        w.settings.checksum = who / 2;
         world_fill(&w, 0, 5, 0, 1, TOKENS);
         world_poison(&w, 1);
         world_offer(&w, 0, "key", 0, 1, TOKENS, 1000);
         baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 1000);
         world_run(&w, 5000 * MS);
-        if (world_mode == BATON_MODE_PULL) {
+        if (world_mode == BATON_MODE_PULL && who / 2 == 0) {
             DONE(&w, 1, d);
             assert_int_equal(world_wrong(&w, 1, 5, 8, 1, TOKENS), 0);
         } else {
@@ -188,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_an_end_finds_no_offer),
         cmocka_unit_test(test_a_cancel_is_of_the_offer_that_serves),
         cmocka_unit_test(test_wanted_again_before_the_offer_knows),
+        cmocka_unit_test(test_a_late_end_meets_a_release),
         cmocka_unit_test(test_fewer_bytes_than_wanted),
         cmocka_unit_test(test_other_rules),
     };

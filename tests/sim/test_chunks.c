@@ -267,7 +267,7 @@ static void test_chunks_in_layers(void **state)
     world_run(&w, 100 * MS);
     assert_int_equal(w.ranks[1].moves, 0);
     world_fill_layer(&w, 0, 0, 7, 0, 1, 6);
-    world_ready(&w, 0, o, 0, 1);
+    world_ready_of(&w, 0, o, 0, 1, 6);
     world_run(&w, 200 * MS);
     assert_int_equal(world_wrong_layer(&w, 1, 0, 7, 8, 1, 6), 0);
     assert_int_not_equal(world_wrong_layer(&w, 1, 1, 7, 8, 1, 6), 0);
@@ -278,12 +278,62 @@ static void test_chunks_in_layers(void **state)
     for (uint32_t layer = 2; layer-- > 0;) {
         assert_null(world_event(&w, 1, d));
         world_fill_layer(&w, 0, layer, 7, 0, 1, TOKENS);
-        world_ready(&w, 0, o, layer, 1);
+        world_ready_of(&w, 0, o, layer, 1, TOKENS);
         world_run(&w, (500 - layer * 100) * MS);
     }
     DONE(&w, 1, d);
     DONE(&w, 0, o);
     assert_int_equal(world_wrong(&w, 1, 7, 8, 1, TOKENS), 0);
+    world_fini(&w);
+}
+
+/* A word of one chunk's layers comes, or comes again, when the next has begun: it says nothing of that. */
+static void test_a_late_word_of_layers(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    garbage(&w, 0);
+    world_poison(&w, 1);
+    baton_id_t o = world_offer_chunks(&w, 0, "key", TOKENS, true, 5000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
+    world_fill(&w, 0, 7, 0, 1, 6);
+    world_append(&w, 0, o, 0, 2, 6);
+    world_ready_of(&w, 0, o, 0, 2, 6);
+    world_run(&w, 100 * MS);
+    world_append(&w, 0, o, 2, 2, TOKENS);
+    world_ready_of(&w, 0, o, 0, 2, 6);
+    world_run(&w, 200 * MS);
+    assert_null(world_event(&w, 1, d));
+    world_fill(&w, 0, 7, 0, 1, TOKENS);
+    world_ready_of(&w, 0, o, 0, 2, TOKENS);
+    world_run(&w, 300 * MS);
+    DONE(&w, 1, d);
+    DONE(&w, 0, o);
+    assert_int_equal(world_wrong(&w, 1, 7, 8, 1, TOKENS), 0);
+    o = world_offer_chunks(&w, 0, "kez", TOKENS, true, 5000);
+    world_append(&w, 0, o, 0, 2, 6);
+    world_ready(&w, 0, o, 0, 2); /* and of which chunk is not said */
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_EINVAL);
+    world_fini(&w);
+}
+
+/* A cancel is heard soon, however long the prefill has taken before. */
+static void test_a_cancel_is_heard_soon(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    garbage(&w, 0);
+    baton_id_t o = world_offer_chunks(&w, 0, "key", TOKENS, false, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 60000);
+    for (uint32_t t = 1; t < 6; t++) {
+        world_run(&w, t * 2000 * MS);
+        compute(&w, 0, o, t - 1, t, 7);
+    }
+    world_run(&w, 10100 * MS);
+    world_cancel(&w, 0, o);
+    world_run(&w, 30000 * MS);
+    assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
+    assert_true(world_event_ns(&w, 1, d) < (10100 + 2 * w.settings.resend_ms) * MS);
     world_fini(&w);
 }
 
@@ -313,6 +363,7 @@ static void test_what_does_not_fit(void **state)
         world_run(&w, 3000 * MS);
         ENDED(&w, 0, o, BATON_STATUS_FAILED, bad[i].error);
         assert_true(strlen(world_event(&w, 0, o)->detail) > 0);
+        assert_null(strstr(world_event(&w, 0, o)->detail, "rank 1")); /* not by the consumer's reason */
         assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
         world_fini(&w);
     }
@@ -363,6 +414,8 @@ int main(void)
         cmocka_unit_test(test_given_up_between_chunks),
         cmocka_unit_test(test_chunks_that_never_come),
         cmocka_unit_test(test_chunks_in_layers),
+        cmocka_unit_test(test_a_late_word_of_layers),
+        cmocka_unit_test(test_a_cancel_is_heard_soon),
         cmocka_unit_test(test_what_does_not_fit),
         cmocka_unit_test(test_several_ranks),
     };

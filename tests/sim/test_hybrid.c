@@ -140,7 +140,7 @@ static void layers(struct history *h, uint32_t from, uint32_t to)
     for (uint32_t layer = 0; layer < 2; layer++) {
         compute_layer(h, layer, from, to);
         if (h->in_layers)
-            world_ready(&h->w, 0, h->offer, layer, 1);
+            world_ready_of(&h->w, 0, h->offer, layer, 1, h->in_chunks ? to : 0);
         world_run(&h->w, h->w.now + below(3) * MS);
     }
 }

@@ -559,6 +559,8 @@ baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s)
     baton_id_t id = s->id;
     if (w->ranks[rank].hears && (s->kind == CORE_OFFER || s->kind == CORE_WANT))
         s->verdict = calloc(1, sizeof *s->verdict);
+    if (w->reports_early && (s->kind == CORE_OFFER || s->kind == CORE_WANT))
+        s->spare = calloc(1, sizeof *s->spare);
     core_submit(w->ranks[rank].core, w->now, s);
     step(w, &w->ranks[rank], NULL, 0);
     return id;
@@ -618,10 +620,17 @@ void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first,
 
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count)
 {
+    world_ready_of(w, rank, id, layer_first, layer_count, 0);
+}
+
+void world_ready_of(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count,
+                    uint32_t tokens)
+{
     struct core_submit *s = submission(w, CORE_READY, NULL, 0, 0, 0, 0);
     s->id = id;
     s->layer_first = layer_first;
     s->layer_count = layer_count;
+    s->num_tokens = tokens;
     world_submit(w, rank, s);
 }
 

@@ -63,10 +63,11 @@ struct world {
     struct due *held;  /* what waits for a stopped rank */
     uint64_t order;
     uint64_t message_ns, move_ns, board_ns, zero_ns;
-    baton_mode_t mode; /* of the wants submitted */
-    bool zero_tail;    /* likewise */
-    uint64_t chunk;    /* bytes that a move takes at most */
-    uint64_t batch_ns; /* what comes to a rank within this time comes in one step, at the end of it */
+    baton_mode_t mode;  /* of the wants submitted */
+    bool zero_tail;     /* likewise */
+    bool reports_early; /* calls have the record that takes, with the setting */
+    uint64_t chunk;     /* bytes that a move takes at most */
+    uint64_t batch_ns;  /* what comes to a rank within this time comes in one step, at the end of it */
     /** Says how often a message is delivered (1 without a rule). */
     int (*rule)(struct world *w, const struct world_message *m);
     /** Called before each move lands. */
@@ -112,6 +113,9 @@ baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, u
 /** Blocks first, first + 1, ...: so many. `tokens` are in place by now. */
 void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first, uint32_t blocks, uint32_t tokens);
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count);
+/** Of the chunk that ends with so many tokens. */
+void world_ready_of(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count,
+                    uint32_t tokens);
 /** Submits what is made elsewhere; returns its id. */
 baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s);
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id);

@@ -63,11 +63,11 @@ static void test_generations_never_repeat(void **state)
     const struct plan_tables three = {.num = 1, .table = {{.blocks = blocks, .num_blocks = 3}}};
     struct plan_tables out;
     uint32_t *ids;
-    assert_int_equal(lease_open(l, &three, &a), 0);
-    assert_int_equal(lease_open(l, &three, &b), 0);
+    assert_int_equal(lease_open(l, &three, 3, &a), 0);
+    assert_int_equal(lease_open(l, &three, 3, &b), 0);
     assert_true(a.slot != b.slot);
     assert_true(a.generation != b.generation); /* a word that names one is of one lease alone */
-    assert_int_equal(lease_open(l, &three, &c), BATON_EAGAIN);
+    assert_int_equal(lease_open(l, &three, 3, &c), BATON_EAGAIN);
     assert_int_equal(
         wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, &out, &ids), 0);
     assert_int_equal(out.table[0].num_blocks, 3);
@@ -75,12 +75,41 @@ static void test_generations_never_repeat(void **state)
     free(ids);
     uint64_t ended = lease_end(l, &a);
     assert_true(ended > a.generation);
-    assert_int_equal(lease_open(l, &three, &c), 0);
+    assert_int_equal(lease_open(l, &three, 3, &c), 0);
     assert_int_equal(c.slot, a.slot);
     assert_true(c.generation > ended);
     assert_int_equal(
         wire_table_decode((uint8_t *)arena + c.table_offset, c.table_bytes, a.slot, a.generation, &out, &ids),
         BATON_ESTALE); /* under the old number nothing is found */
+    leases_destroy(l);
+}
+
+/* A table that grows stays in its place, whoever else comes and goes; and all room is given back in the end. */
+static void test_a_growing_table(void **state)
+{
+    (void)state;
+    enum { MOST = 2040 };
+    static uint64_t arena[1024];
+    static uint32_t blocks[MOST];
+    struct leases *l = leases_create(2, 100, (uint8_t *)arena, sizeof arena);
+    struct plan_tables t = {.num = 1, .table = {{blocks, 0, 0}}}, out;
+    struct lease a, b;
+    uint32_t *ids;
+    assert_int_equal(lease_open(l, &t, MOST, &a), 0);
+    assert_int_equal(lease_open(l, &t, 1, &b), BATON_EAGAIN);
+    for (uint32_t n = 1; n <= MOST; n++) {
+        blocks[n - 1] = n * 7;
+        t.table[0].num_blocks = n;
+        lease_rewrite(l, &t, &a);
+    }
+    assert_int_equal(
+        wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, &out, &ids), 0);
+    assert_int_equal(out.table[0].num_blocks, MOST);
+    assert_memory_equal(ids, blocks, sizeof blocks);
+    free(ids);
+    lease_end(l, &a);
+    assert_int_equal(lease_open(l, &t, MOST, &a), 0);
+    lease_end(l, &a);
     leases_destroy(l);
 }
 
@@ -98,7 +127,7 @@ static void test_arena(void **state)
     for (int step = 0; step < 20000; step++) {
         if (rand() % 2 && n < SLOTS) {
             struct plan_tables t = {.num = 1, .table = {{blocks, 1 + (uint32_t)rand() % 200, 0}}};
-            int rc = lease_open(l, &t, &open[n]);
+            int rc = lease_open(l, &t, t.table[0].num_blocks, &open[n]);
             full += rc != 0;
             n += rc == 0;
         } else if (n > 0) {
@@ -118,7 +147,7 @@ static void test_arena(void **state)
         lease_end(l, &open[--n]);
     assert_int_equal(leases_live(l), 0);
     struct plan_tables all = {.num = 1, .table = {{blocks, (BYTES - WIRE_TABLE_HEADER) / 4, 0}}};
-    assert_int_equal(lease_open(l, &all, &open[0]), 0);
+    assert_int_equal(lease_open(l, &all, all.table[0].num_blocks, &open[0]), 0);
     assert_int_equal(open[0].table_bytes, BYTES);
     leases_destroy(l);
 }
@@ -128,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timers_like_an_array),
         cmocka_unit_test(test_generations_never_repeat),
+        cmocka_unit_test(test_a_growing_table),
         cmocka_unit_test(test_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

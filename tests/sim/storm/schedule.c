@@ -348,14 +348,17 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
 }
 
 /* Prefill goes on: each layer is computed in its time, some never. The call may have ended in the step of its making. */
-static void draw_layers(struct storm *s, const struct storm_call *c, uint64_t at)
+static void draw_layers(struct storm *s, const struct storm_call *c, uint64_t at, uint32_t tokens)
 {
     const baton_geometry_t *g = &s->ranks[c->rank].geometry;
     for (uint32_t l = 0; l < g->layer_count; l++)
         if (!storm_chance(s, 30))
             storm_later(s, moment(s, at, 1 + storm_below(s, 30000)),
-                        &(struct storm_plan){
-                            .action = STORM_READY, .rank = c->rank, .call = c->number, .layer = g->layer_first + l});
+                        &(struct storm_plan){.action = STORM_READY,
+                                             .rank = c->rank,
+                                             .call = c->number,
+                                             .layer = g->layer_first + l,
+                                             .tokens = tokens});
 }
 
 /* Chunk after chunk, some of which never come. */
@@ -368,7 +371,7 @@ static void draw_chunks(struct storm *s, const struct storm_call *c)
         storm_later(s, at,
                     &(struct storm_plan){.action = STORM_APPEND, .rank = c->rank, .call = c->number, .tokens = tokens});
         if (c->in_layers)
-            draw_layers(s, c, at);
+            draw_layers(s, c, at, tokens);
     }
 }
 
@@ -403,12 +406,14 @@ static void ready(struct storm *s, const struct storm_plan *p)
     if (c->ended || c->quarantined)
         return; /* its blocks are others' by now */
     storm_say(s, "%u: layer %u of %u is ready", c->rank, p->layer, c->number);
-    storm_fill_layer(s, c, p->layer, 0);
+    if (!c->in_chunks || p->tokens == c->begun) /* else a late word */
+        storm_fill_layer(s, c, p->layer, 0);
     struct core_submit *m = calloc(1, sizeof *m);
     m->kind = CORE_READY;
     m->id = c->number;
     m->layer_first = p->layer;
     m->layer_count = 1;
+    m->num_tokens = c->in_chunks ? p->tokens : 0;
     storm_cover_call(&s->ranks[c->rank], c, "ready");
     core_submit(s->ranks[c->rank].core, s->now, m);
     storm_collect(s, &s->ranks[c->rank]);
@@ -449,7 +454,7 @@ static void call(struct storm *s, const struct storm_plan *p)
     if (c->in_chunks)
         draw_chunks(s, c);
     else if (c->in_layers)
-        draw_layers(s, c, s->now);
+        draw_layers(s, c, s->now, 0);
 }
 
 static void cancel(struct storm *s)
