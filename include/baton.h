@@ -399,8 +399,8 @@ typedef struct baton_append_params {
  * move while prefill goes on; with BATON_OFFER_LAYERS too, those before this call are, and baton_ready says which layers
  * of the new ones. A chunk may begin and end within a block. A recurrent state counts as of the last chunk. The offer is
  * whole with its last token, and its time to live begins anew with each call. An offer that has ended takes it without a
- * word. What does not fit (an offer without that flag: EINVAL; no more tokens than before, blocks for
- * fewer than said, more blocks than the offer's tokens need: ETOKENS) ends the offer as FAILED. Any thread; returns in microseconds.
+ * word. What does not fit (an offer without that flag: EINVAL; no more tokens than before, blocks for fewer than said,
+ * more blocks than the offer's tokens need: ETOKENS) ends the offer as FAILED. Any thread; returns in microseconds.
  * Errors: EINVAL (an id never given, tables), EBLOCK, ETOKENS (0), EAGAIN, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *params);
@@ -409,10 +409,10 @@ BATON_API int baton_append(baton_t *b, baton_id_t offer, const baton_append_para
  * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS are in place, so that they
  * move while prefill goes on; those that this rank does not hold are of no account, and saying it twice does no harm. Of
  * an offer in chunks, num_tokens says which one's: as baton_append said it, so that a late word of one chunk is not taken
- * for the next one; else it is 0. Consumers take layers in their order: what is ready before an earlier layer
- * is waits for it. The offer is whole when all are ready; its time to live begins anew with each call. An offer that has
- * ended takes it without a word: it may be DONE before it is whole, where its consumers need no more. A prefill that
- * fails cancels its offer. Any thread; returns in microseconds.
+ * for the next one; else it is 0 (without it, an offer in chunks ends as FAILED, EINVAL). Consumers take layers in their
+ * order: what is ready before an earlier layer is waits for it. The offer is whole when all are ready; its time to live
+ * begins anew with each call. An offer that has ended takes it without a word: it may be DONE before it is whole, where
+ * its consumers need no more. A prefill that fails cancels its offer. Any thread; returns in microseconds.
  * Errors: EINVAL (an id never given, no layers, layers past the model's), EAGAIN, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count,
