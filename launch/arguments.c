@@ -9,21 +9,21 @@
 const char arguments_usage[] =
     "usage: batonrun --prefill ExT --decode ExT [options] [--] PROGRAM [ARGS...]\n"
     "\n"
-    "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world "
-    "under\n"
-    "mpirun, prefill engines first, and tells each rank its role. Engines are called prefill0, ..., decode0, ...\n"
+    "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world\n"
+    "under mpirun, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its role by\n"
+    "variables that baton_role_from_env reads. Hosts are those that mpirun takes: of the Slurm job, say, or of the\n"
+    "file that OMPI_MCA_orte_default_hostfile names (Open MPI 4).\n"
     "\n"
     "  --prefill ExT      prefill engines (0x0: none)\n"
     "  --decode ExT       decode engines (0x0: none)\n"
     "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
-    "  --timeout SECONDS  end all ranks after so long (status 124)\n"
-    "  --survive          the loss of a rank does not end the others (mpirun --enable-recovery)\n"
+    "  --timeout SECONDS  end all ranks after this time (status 124)\n"
+    "  --survive          the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
     "  -n, --dry-run      print the mpirun command and stop\n"
     "  -h, --help         print this\n"
     "\n"
-    "The exit status is 0 only if every rank reported 0, else that of the rank that failed first. Ranks report "
-    "through\n"
-    "a folder in TMPDIR (default /tmp), which the hosts must share where there are several.\n";
+    "The exit status is 0 only if every rank ended with 0, else that of the rank that failed first (128 + N: killed\n"
+    "by signal N). Ranks report through mpirun's standard error: the hosts need no shared folder for that.\n";
 
 /* Digits up to `stop`; moves *text behind it. */
 static bool number(const char **text, char stop, uint32_t *out)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/settings.h"
 #include "copy/copy.h"
@@ -42,8 +43,11 @@ int main(int argc, char **argv)
     struct settings s;
     if (argc > 1) {
         int help = argc == 2 && strcmp(argv[1], "--help") == 0;
-        fprintf(help ? stdout : stderr,
-                "usage: baton-info\nPrints the version, this process' place and every setting.\n");
+        fprintf(
+            help ? stdout : stderr,
+            "usage: baton-info\n\n"
+            "Prints the version, where this process runs, and every setting: its value, whether that is the default\n"
+            "or comes from the environment, its bounds and its meaning. Settings are variables of the environment.\n");
         return help ? 0 : 2;
     }
     printf("baton %s, streaming copies by %s\n", baton_version(), copy_stream_name());
@@ -53,5 +57,14 @@ int main(int argc, char **argv)
         return 1;
     }
     print_settings(&s);
+    printf(
+        "beside these: BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK (a rank's role, "
+        "set by batonrun); BATON_FAULT (faults to inject, see README.md)\n");
+    for (char **entry = environ; *entry != NULL; entry++) {
+        const char *nearest = settings_nearest(*entry);
+        if (nearest != NULL)
+            fprintf(stderr, "baton-info: %.*s is no setting and has no effect; the nearest is %s\n",
+                    (int)strcspn(*entry, "="), *entry, nearest);
+    }
     return 0;
 }

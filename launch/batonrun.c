@@ -12,19 +12,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch/arguments.h"
 #include "launch/child.h"
 #include "launch/rank.h"
+#include "launch/relay.h"
 #include "launch/report.h"
 
 #define STATUS_TIMEOUT 124
 #define STATUS_NOT_FOUND 127
 #define SECOND_NS 1000000000u
 #define GRACE_NS (10 * (uint64_t)SECOND_NS) /* for mpirun to end its ranks, once told */
+#define LINGER_NS (3 * (uint64_t)SECOND_NS) /* for mpirun to end, and again once told, when every rank has */
 #define ORPHAN_NS (2 * (uint64_t)SECOND_NS) /* for shims to see that mpirun is gone: they look once a second */
 
 extern char **environ;
@@ -199,40 +199,40 @@ struct run {
     int signal; /* that asked us to end; 0: none */
 };
 
-/* Until mpirun has ended. It gets one TERM, which ends its ranks, and a KILL where it does not go within the grace. */
-static void watch(const struct child *mpirun, uint32_t timeout_s, struct run *r)
+/*
+ * Until mpirun has ended. It gets one TERM, which ends its ranks, and a KILL where it does not go within the grace. Once
+ * every rank has ended it has no more to do: then it gets both soon.
+ */
+static void watch(const struct child *mpirun, uint32_t timeout_s, struct relay *relay, struct run *r)
 {
     uint64_t deadline = timeout_s > 0 ? child_now_ns() + timeout_s * (uint64_t)SECOND_NS : UINT64_MAX;
+    uint64_t grace = GRACE_NS;
+    bool told = false, done = false;
     while (!child_ended(mpirun, &r->status)) {
         uint64_t now = child_now_ns(), turn = now + 60 * (uint64_t)SECOND_NS;
         int number = child_wait(mpirun, deadline < turn ? deadline : turn);
-        bool told = r->timed_out || r->signal != 0, late = child_now_ns() >= deadline;
+        now = child_now_ns();
+        bool late = now >= deadline;
+        int over = atomic_load_explicit(&relay->over, memory_order_acquire);
+        /* Told by mpirun, which kills them soon; where it was us who said so, they have our grace. */
+        if (!done && !late && (over == REPORT_ENDED || (over == REPORT_TOLD && !told))) {
+            done = true;
+            grace = LINGER_NS;
+            if (deadline > now + LINGER_NS)
+                deadline = now + LINGER_NS;
+        }
         if (number != 0 && number != SIGCHLD && !child_is_ending(number))
             kill(mpirun->pid, number);
         if (told && late) {
             kill(mpirun->pid, SIGKILL);
         } else if (!told && (late || child_is_ending(number))) {
-            r->timed_out = late;
+            told = true;
+            r->timed_out = late && !done;
             r->signal = late ? 0 : number;
             kill(mpirun->pid, SIGTERM);
-            deadline = child_now_ns() + GRACE_NS;
+            deadline = now + grace;
         }
     }
-}
-
-/* Kills this process' children: what mpirun left, adopted by us. False: the kernel does not tell which they are. */
-static bool kill_orphans(void)
-{
-    char path[64];
-    int pid;
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    while (fscanf(file, "%d", &pid) == 1)
-        kill(pid, SIGKILL);
-    fclose(file);
-    return true;
 }
 
 /* Until no child is left: shims end by themselves once mpirun is gone, and whatever else there is gets killed. */
@@ -240,13 +240,10 @@ static void clear_orphans(const struct child *mpirun)
 {
     uint64_t start = child_now_ns();
     for (;;) {
-        pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0)
+        if (child_none_left())
             return;
-        if (pid > 0)
-            continue;
         uint64_t now = child_now_ns();
-        if (now > start + ORPHAN_NS && (now > start + GRACE_NS || !kill_orphans())) {
+        if (now > start + ORPHAN_NS && (now > start + GRACE_NS || !child_signal_all(SIGKILL))) {
             complain(0, "processes of this run are left over");
             return;
         }
@@ -254,35 +251,48 @@ static void clear_orphans(const struct child *mpirun)
     }
 }
 
-static void print_rank(const struct arguments *a, const struct report *r, uint32_t rank)
+/* "rank 3 (decode0 on host7)", as far as it is known. */
+static void name_rank(char name[160], const struct arguments *a, const struct report *r, uint32_t rank)
 {
     char engine[32];
     rank_engine(engine, &a->prefill, &a->decode, rank);
-    if (r->status > 128 && r->status <= 128 + SIGSYS)
-        complain(0, "rank %u (%s) ended with status %d: %s", rank, engine, r->status, strsignal(r->status - 128));
+    if (r->kind == REPORT_NONE)
+        snprintf(name, 160, "rank %u (%s)", rank, engine);
     else
-        complain(0, "rank %u (%s) ended with status %d", rank, engine, r->status);
+        snprintf(name, 160, "rank %u (%s on %s)", rank, engine, r->host);
 }
 
-/* One line each for the ranks that failed by themselves, one for those that were ended, one for the silent. */
+static void print_rank(const struct arguments *a, const struct report *r, uint32_t rank)
+{
+    char name[160];
+    name_rank(name, a, r, rank);
+    if (r->kind == REPORT_NONE)
+        complain(0, "%s never started", name);
+    else if (r->kind == REPORT_HERE)
+        complain(0, "%s is lost: it did not say how it ended", name);
+    else if (r->status > 128 && r->status <= 128 + SIGSYS)
+        complain(0, "%s ended with status %d: %s", name, r->status, strsignal(r->status - 128));
+    else
+        complain(0, "%s ended with status %d", name, r->status);
+}
+
+/* One line each for the ranks that failed by themselves or are lost, one for those that were ended. */
 static void print_failures(const struct arguments *a, const struct report *reports, uint32_t ranks)
 {
-    uint32_t failed = 0, told = 0, missing = 0, first_missing = 0;
+    uint32_t failed = 0, told = 0;
     for (uint32_t i = 0; i < ranks; i++) {
         const struct report *r = &reports[i];
-        if (!r->present && missing++ == 0)
-            first_missing = i;
-        else if (r->present && r->status != 0 && r->told)
+        if (r->kind >= REPORT_TOLD && r->status == 0)
+            continue;
+        if (r->kind >= REPORT_TOLD && r->told)
             told++;
-        else if (r->present && r->status != 0 && failed++ < 8)
+        else if (failed++ < 8)
             print_rank(a, r, i);
     }
     if (failed > 8)
         complain(0, "and %u more ranks failed", failed - 8);
     if (told > 0)
         complain(0, "%u of %u ranks ended because they were told to", told, ranks);
-    if (missing > 0)
-        complain(0, "%u of %u ranks left no report, the first is rank %u", missing, ranks, first_missing);
 }
 
 /* What the reports say, then what ended the run from outside, then mpirun. */
@@ -290,7 +300,7 @@ static int judge(const struct arguments *a, const struct report *reports, uint32
 {
     bool good = true;
     for (uint32_t i = 0; i < ranks; i++)
-        good = good && reports[i].present && reports[i].status == 0;
+        good = good && reports[i].kind >= REPORT_TOLD && reports[i].status == 0;
     if (!good)
         print_failures(a, reports, ranks);
     if (r->timed_out)
@@ -305,23 +315,33 @@ static int judge(const struct arguments *a, const struct report *reports, uint32
     return r->status != 0 ? r->status : 1;
 }
 
-static int run(const struct arguments *a, char **argv, const char *folder, uint32_t ranks)
+static int run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks)
 {
     struct child mpirun;
+    struct relay relay;
     struct run r = {0};
     struct report *reports = calloc(ranks, sizeof *reports);
-    if (reports == NULL)
-        return complain(1, "out of memory");
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what mpirun leaves becomes ours, not init's */
-    int error = child_start(&mpirun, argv, SIGTERM);
+    int error = reports == NULL ? ENOMEM : relay_open(&relay, tag, reports, ranks);
+    if (error != 0) {
+        free(reports);
+        return complain(1, "cannot listen to the ranks: %s", strerror(error));
+    }
+    child_adopt(); /* what mpirun leaves becomes ours, not init's */
+    error = child_start(&mpirun, argv, SIGTERM, relay.ends[1]);
     if (error != 0) {
         free(reports);
         return complain(STATUS_NOT_FOUND, "cannot run mpirun: %s", strerror(error));
     }
-    watch(&mpirun, a->timeout_s, &r);
+    error = relay_start(&relay);
+    if (error != 0) {
+        kill(mpirun.pid, SIGTERM);
+        clear_orphans(&mpirun);
+        free(reports);
+        return complain(1, "cannot listen to the ranks: %s", strerror(error));
+    }
+    watch(&mpirun, a->timeout_s, &relay, &r);
     clear_orphans(&mpirun);
-    for (uint32_t i = 0; i < ranks; i++)
-        reports[i] = report_take(folder, i);
+    relay_finish(&relay);
     int status = judge(a, reports, ranks, &r);
     free(reports);
     return status;
@@ -329,7 +349,7 @@ static int run(const struct arguments *a, char **argv, const char *folder, uint3
 
 static int launch(const struct arguments *a)
 {
-    char folder[PATH_MAX], self[PATH_MAX];
+    char tag[REPORT_TAG_BYTES], self[PATH_MAX];
     uint32_t ranks = side_ranks(&a->prefill) + side_ranks(&a->decode);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
@@ -344,15 +364,10 @@ static int launch(const struct arguments *a)
         return complain(STATUS_NOT_FOUND, "there is no mpirun: install Open MPI (Debian: openmpi-bin)");
     if (!program_exists(a->program[0]))
         return complain(STATUS_NOT_FOUND, "there is no program %s", a->program[0]);
-    snprintf(folder, sizeof folder, "%s/batonrun.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (mkdtemp(folder) == NULL)
-        return complain(1, "cannot make the folder %s for reports: %s", folder, strerror(errno));
-    setenv(RANK_REPORTS, folder, 1);
+    report_tag(tag);
+    setenv(RANK_REPORTS, tag, 1);
     struct command c = command_for(a, ranks, self);
-    int status = run(a, c.argv, folder, ranks);
-    if (rmdir(folder) != 0)
-        complain(0, "cannot remove %s: %s", folder, strerror(errno));
-    return status;
+    return run(a, c.argv, tag, ranks);
 }
 
 int main(int argc, char **argv)

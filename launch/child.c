@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -41,8 +42,10 @@ static void take_signals(sigset_t *taken, sigset_t *before)
 }
 
 /* In the new process. An error goes through the pipe, which a good exec closes. */
-static void become(char **argv, int last_signal, pid_t parent, const sigset_t *mask, int errors)
+static void become(char **argv, int last_signal, pid_t parent, const sigset_t *mask, int errors, int errors_to)
 {
+    if (errors_to >= 0)
+        dup2(errors_to, STDERR_FILENO);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, last_signal);
     if (getppid() != parent) /* it died before the line above */
@@ -54,7 +57,7 @@ static void become(char **argv, int last_signal, pid_t parent, const sigset_t *m
     _exit(127);
 }
 
-int child_start(struct child *c, char **argv, int last_signal)
+int child_start(struct child *c, char **argv, int last_signal, int errors_to)
 {
     int ends[2], error = 0;
     sigset_t before;
@@ -64,7 +67,7 @@ int child_start(struct child *c, char **argv, int last_signal)
     take_signals(&c->taken, &before);
     c->pid = fork();
     if (c->pid == 0)
-        become(argv, last_signal, parent, &before, ends[1]);
+        become(argv, last_signal, parent, &before, ends[1], errors_to);
     if (c->pid < 0)
         error = errno;
     close(ends[1]);
@@ -87,8 +90,37 @@ int child_wait(const struct child *c, uint64_t deadline_ns)
 bool child_ended(const struct child *c, int *status)
 {
     int raw;
-    if (waitpid(c->pid, &raw, WNOHANG) != c->pid)
-        return false;
+    pid_t pid;
+    while ((pid = waitpid(-1, &raw, WNOHANG)) != c->pid)
+        if (pid <= 0)
+            return false;
     *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
     return true;
+}
+
+void child_adopt(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+bool child_signal_all(int number)
+{
+    char path[64];
+    int pid;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    while (fscanf(file, "%d", &pid) == 1)
+        kill(pid, number);
+    fclose(file);
+    return true;
+}
+
+bool child_none_left(void)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        continue;
+    return pid < 0;
 }

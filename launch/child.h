@@ -17,16 +17,25 @@ struct child {
 };
 
 /**
- * Runs argv (found by PATH). It gets `last_signal` when this process dies, however it dies: one thread only, since the
+ * Runs argv (found by PATH), with `errors_to` for its standard error unless that is -1. It gets `last_signal` when this process dies, however it dies: one thread only, since the
  * kernel takes the end of the thread that forked for ours. 0, or an errno: then nothing runs.
  */
-int child_start(struct child *c, char **argv, int last_signal);
+int child_start(struct child *c, char **argv, int last_signal, int errors_to);
 
 /** Waits for a signal, at most until `deadline_ns` (of child_now_ns). Its number, or 0. */
 int child_wait(const struct child *c, uint64_t deadline_ns);
 
-/** True once it has ended; *status is then as a shell gives it: the exit status, or 128 and the signal's number. */
+/** True once it has ended; other children that have ended are forgotten. *status is then as a shell gives it: the exit status, or 128 and the signal's number. */
 bool child_ended(const struct child *c, int *status);
+
+/** From now on, descendants whose own parents end become children of this process. */
+void child_adopt(void);
+
+/** Signals every child that is left. False: the kernel does not tell which they are. */
+bool child_signal_all(int number);
+
+/** True once no child is left; those that have ended are forgotten. */
+bool child_none_left(void);
 
 /** True for the signals that ask a program to end. */
 bool child_is_ending(int number);

@@ -2,7 +2,7 @@
 /* rank: see rank.h. One thread, which mostly sleeps: it must take no CPU from the rank. */
 #include "launch/rank.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +12,9 @@
 
 #include "launch/child.h"
 #include "launch/report.h"
+
+#define HELPERS_GRACE_NS 500000000u /* between TERM and KILL */
+#define HELPERS_GIVE_UP_NS 3000000000u
 
 int complain(int status, const char *format, ...)
 {
@@ -98,15 +101,15 @@ static int find_role(uint32_t rank)
 /* What the shim knows of its rank. */
 struct rank {
     uint32_t number;
-    char folder[PATH_MAX]; /* for reports; empty: none are wanted */
-    bool told;             /* the program was asked to end */
+    char tag[REPORT_TAG_BYTES]; /* of reports; empty: none are wanted */
+    bool told;                  /* the program was asked to end */
 };
 
-static void report(const struct rank *r, int status)
+static void report(const struct rank *r, enum report_kind kind, int status)
 {
-    int error = r->folder[0] != '\0' ? report_write(r->folder, r->number, status, r->told) : 0;
-    if (error != 0)
-        complain(0, "rank %u could not write its report into %s: %s", r->number, r->folder, strerror(error));
+    int error = r->tag[0] != '\0' ? report_send(r->tag, r->number, kind, status, r->told) : 0;
+    if (error != 0 && error != EPIPE) /* mpirun is gone: nobody to tell */
+        complain(0, "rank %u could not send its report: %s", r->number, strerror(error));
 }
 
 /*
@@ -115,11 +118,11 @@ static void report(const struct rank *r, int status)
  */
 static void pass(const struct child *program, struct rank *r, int number)
 {
+    kill(program->pid, number);
     if (child_is_ending(number) && !r->told) {
         r->told = true;
-        report(r, 128 + number);
+        report(r, REPORT_TOLD, 128 + number);
     }
-    kill(program->pid, number);
 }
 
 /*
@@ -142,13 +145,35 @@ static int follow(const struct child *program, struct rank *r)
     return status;
 }
 
+/*
+ * What the program left running (helpers, a model's loaders) goes too: they hold what it held, and mpirun may wait for
+ * them. They are asked first.
+ */
+static void end_helpers(const struct child *program)
+{
+    uint64_t start = child_now_ns();
+    while (!child_none_left() && child_now_ns() < start + HELPERS_GIVE_UP_NS) {
+        int number = child_now_ns() < start + HELPERS_GRACE_NS ? SIGTERM : SIGKILL;
+        if (!child_signal_all(number))
+            kill(-program->pid, number);
+        child_wait(program, child_now_ns() + 1000000000u / 20);
+    }
+}
+
 static int run(char **program, struct rank *r)
 {
     struct child child;
-    int error = child_start(&child, program, SIGKILL);
-    if (error != 0)
-        return complain(127, "cannot run %s: %s", program[0], strerror(error));
-    return follow(&child, r);
+    child_adopt();
+    int error = child_start(&child, program, SIGKILL, -1);
+    if (error != 0) {
+        complain(0, "cannot run %s: %s", program[0], strerror(error));
+        report(r, REPORT_ENDED, 127);
+        return 127;
+    }
+    int status = follow(&child, r);
+    report(r, REPORT_ENDED, status);
+    end_helpers(&child);
+    return status;
 }
 
 int rank_main(char **program)
@@ -158,11 +183,12 @@ int rank_main(char **program)
     if (number < 0)
         return complain(2, "no launcher told this rank its number");
     r.number = (uint32_t)number;
-    snprintf(r.folder, sizeof r.folder, "%s", getenv(RANK_REPORTS) ? getenv(RANK_REPORTS) : "");
+    snprintf(r.tag, sizeof r.tag, "%s", getenv(RANK_REPORTS) ? getenv(RANK_REPORTS) : "");
     unsetenv(RANK_REPORTS); /* not for a batonrun inside the program */
+    report(&r, REPORT_HERE, 0);
     int status = find_role(r.number);
     if (status == 0)
-        status = run(program, &r);
-    report(&r, status);
+        return run(program, &r);
+    report(&r, REPORT_ENDED, status);
     return status;
 }

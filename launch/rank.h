@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rank: the shim by which mpirun starts each rank. It works out who the rank is, runs the program as a child under its
- * role's environment, passes signals on, and reports how the program ended.
+ * role's environment, passes signals on, reports how the program ended, and ends what that left behind.
  */
 #ifndef BATON_LAUNCH_RANK_H
 #define BATON_LAUNCH_RANK_H
@@ -10,7 +10,7 @@
 
 #define RANK_OPTION "--rank"                /* batonrun's first argument where it is the shim */
 #define RANK_LAYOUT "BATON_LAUNCH"          /* both sides as ExTxP, prefill first, a space between */
-#define RANK_REPORTS "BATON_LAUNCH_REPORTS" /* the folder for reports; unset: none are wanted */
+#define RANK_REPORTS "BATON_LAUNCH_REPORTS" /* the tag of reports; unset: none are wanted */
 
 /** Runs the program; returns the status to exit with. */
 int rank_main(char **program);

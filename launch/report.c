@@ -1,67 +1,153 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: see report.h. The folder belongs to this user alone (mkdtemp), so its names need no guard. */
+/* report: see report.h. What comes out of the stream was printed by anyone: a report that does not parse is passed on. */
 #include "launch/report.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PATH_BYTES (PATH_MAX + 32)
+#define END "@\n"
+#define DRAIN_MS 500 /* for what the rank printed to be read */
+#define ROOM_MS 1000 /* for room in the pipe */
 
-static void name(char path[PATH_BYTES], const char *folder, uint32_t rank, const char *suffix)
-{
-    snprintf(path, PATH_BYTES, "%.*s/rank.%" PRIu32 "%s", PATH_MAX, folder, rank, suffix);
-}
-
-static int write_line(const char *path, int status, bool told)
+static uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    FILE *file = fopen(path, "we");
-    if (file == NULL)
-        return errno;
-    int error = fprintf(file, "status %d told %d at %" PRIu64 "\n", status, told, now) < 0 ? errno : 0;
-    if (fclose(file) != 0 && error == 0)
-        error = errno;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void report_tag(char tag[REPORT_TAG_BYTES])
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+        number = now_ns() ^ (uint64_t)getpid() << 40;
+    snprintf(tag, REPORT_TAG_BYTES, "@batonrun:%016" PRIx64 " ", number);
+}
+
+/* ---- the shim's side --------------------------------------------------------------------------------------------- */
+
+static void own_host(char host[REPORT_HOST_BYTES])
+{
+    if (gethostname(host, REPORT_HOST_BYTES - 1) != 0 || host[0] == '\0')
+        snprintf(host, REPORT_HOST_BYTES, "?");
+    host[REPORT_HOST_BYTES - 1] = '\0';
+    for (char *at = host; *at != '\0'; at++)
+        if (*at <= ' ' || *at == '@' || *at == 0x7f)
+            *at = '?';
+}
+
+/* Until mpirun has read what is in the pipe. What is no pipe is not waited for. */
+static void drain(void)
+{
+    int bytes;
+    for (int ms = 0; ms < DRAIN_MS && ioctl(STDERR_FILENO, FIONREAD, &bytes) == 0 && bytes > 0; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+int report_send(const char *tag, uint32_t rank, enum report_kind kind, int status, bool told)
+{
+    char text[REPORT_MAX], host[REPORT_HOST_BYTES];
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    own_host(host);
+    int n = snprintf(text, sizeof text, "%s%" PRIu32 " %d %d %d %" PRIu64 " %s " END, tag, rank, (int)kind, status,
+                     told, now_ns(), host);
+    drain();
+    if (poll(&room, 1, ROOM_MS) != 1)
+        return EAGAIN;
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* mpirun may be gone */
+    ssize_t written = write(STDERR_FILENO, text, (size_t)n);
+    int error = written == n ? 0 : written < 0 ? errno : EIO;
+    signal(SIGPIPE, before);
     return error;
 }
 
-int report_write(const char *folder, uint32_t rank, int status, bool told)
-{
-    char path[PATH_BYTES], part[PATH_BYTES];
-    name(path, folder, rank, "");
-    name(part, folder, rank, ".part");
-    int error = write_line(part, status, told);
-    return error == 0 && rename(part, path) != 0 ? errno : error;
-}
+/* ---- batonrun's side --------------------------------------------------------------------------------------------- */
 
-static void read_line(FILE *file, struct report *r)
+/* Parses what stands between tag and end. */
+static bool take(struct report_stream *s, const char *text)
 {
-    char end = '\0';
-    int told = 0;
-    r->present =
-        fscanf(file, "status %d told %d at %" SCNu64 "%c", &r->status, &told, &r->ended_ns, &end) == 4 && end == '\n';
-    r->told = told != 0;
-}
-
-struct report report_take(const char *folder, uint32_t rank)
-{
-    char path[PATH_BYTES];
     struct report r = {0};
-    name(path, folder, rank, ".part");
-    unlink(path); /* of a shim that was killed as it wrote */
-    name(path, folder, rank, "");
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return r;
-    read_line(file, &r);
-    fclose(file);
-    unlink(path);
-    return r;
+    uint32_t rank;
+    int kind, told, length = 0;
+    if (sscanf(text, "%" SCNu32 " %d %d %d %" SCNu64 " %64s %n", &rank, &kind, &r.status, &told, &r.ended_ns, r.host,
+               &length) != 6 ||
+        length == 0 || strcmp(text + length, END) != 0 || rank >= s->ranks || kind < REPORT_HERE || kind > REPORT_ENDED)
+        return false;
+    r.kind = (enum report_kind)kind;
+    r.told = told != 0;
+    if (r.kind >= s->reports[rank].kind)
+        s->reports[rank] = r;
+    return true;
+}
+
+/* How many bytes at the end of the text may be the beginning of the tag. */
+static size_t beginning(const char *text, size_t length, const char *tag)
+{
+    size_t most = strlen(tag) - 1;
+    for (size_t n = length < most ? length : most; n > 0; n--)
+        if (memcmp(text + length - n, tag, n) == 0)
+            return n;
+    return 0;
+}
+
+/* What is decided of the held bytes goes; what may be a report's beginning stays. */
+static void digest(struct report_stream *s, void (*pass)(void *to, const char *bytes, size_t count), void *to)
+{
+    for (;;) {
+        size_t tag_length = strlen(s->tag), before, gone;
+        char *tag = memmem(s->held, s->length, s->tag, tag_length);
+        before = tag != NULL ? (size_t)(tag - s->held) : s->length - beginning(s->held, s->length, s->tag);
+        if (before > 0)
+            pass(to, s->held, before);
+        s->length -= before;
+        memmove(s->held, s->held + before, s->length);
+        if (tag == NULL)
+            return;
+        size_t reach = s->length < REPORT_MAX ? s->length : REPORT_MAX;
+        char *end = memmem(s->held, reach, END, strlen(END));
+        if (end == NULL && reach < REPORT_MAX)
+            return; /* the rest is to come */
+        char text[REPORT_MAX + 1] = "";
+        gone = end != NULL ? (size_t)(end - s->held) + strlen(END) : 0;
+        if (end != NULL)
+            memcpy(text, s->held + tag_length, gone - tag_length);
+        if (end == NULL || !take(s, text)) {
+            gone = tag_length; /* somebody printed the tag */
+            pass(to, s->held, gone);
+        }
+        s->length -= gone;
+        memmove(s->held, s->held + gone, s->length);
+    }
+}
+
+void report_feed(struct report_stream *s, const char *bytes, size_t count,
+                 void (*pass)(void *to, const char *bytes, size_t count), void *to)
+{
+    while (count > 0) {
+        size_t n = sizeof s->held - s->length; /* never 0: less than a report is held */
+        if (n > count)
+            n = count;
+        memcpy(s->held + s->length, bytes, n);
+        s->length += n;
+        bytes += n;
+        count -= n;
+        digest(s, pass, to);
+    }
+}
+
+void report_flush(struct report_stream *s, void (*pass)(void *to, const char *bytes, size_t count), void *to)
+{
+    if (s->length > 0)
+        pass(to, s->held, s->length);
+    s->length = 0;
 }
 
 int64_t report_culprit(const struct report *reports, uint32_t ranks)
@@ -69,7 +155,8 @@ int64_t report_culprit(const struct report *reports, uint32_t ranks)
     int64_t first = -1;
     for (uint32_t i = 0; i < ranks; i++) {
         const struct report *r = &reports[i];
-        if (r->present && r->status != 0 && !r->told && (first < 0 || r->ended_ns < reports[first].ended_ns))
+        if (r->kind == REPORT_ENDED && r->status != 0 && !r->told &&
+            (first < 0 || r->ended_ns < reports[first].ended_ns))
             first = i;
     }
     return first;

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * relay: a thread that hands on what mpirun writes to its standard error, and takes the ranks' reports out of it. It
+ * wakes the main thread by SIGCHLD when every rank was told to end, and when every rank has ended.
+ */
+#ifndef BATON_LAUNCH_RELAY_H
+#define BATON_LAUNCH_RELAY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "launch/report.h"
+
+struct relay {
+    struct report_stream stream;
+    int ends[2];     /* of the pipe: ours, mpirun's */
+    atomic_int over; /* the least that every rank has said: an enum report_kind */
+    pthread_t thread;
+};
+
+/** 0 or an errno. `tag` and `reports` must outlive it. */
+int relay_open(struct relay *r, const char *tag, struct report *reports, uint32_t ranks);
+
+/** Once mpirun has its end, in the thread that waits for it. 0 or an errno. */
+int relay_start(struct relay *r);
+
+/** After mpirun: reads what is left. The reports are the caller's again. */
+void relay_finish(struct relay *r);
+
+#endif
