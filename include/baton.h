@@ -9,10 +9,11 @@
  *   baton_want    a consumer demands the blocks of that request, into blocks of its own
  *
  * They meet by request key, in either order. Which ranks exchange which bytes follows from the two caches' geometries.
- * Every accepted call ends in exactly one event, read by baton_poll.
+ * baton_poll hands out events. Each accepted call has exactly one terminal event: from then on the blocks are the
+ * caller's again. See THE PROMISE.
  *
  * LIFE OF A CONTEXT. baton_open, baton_cache_create, baton_start are collective over the communicator, in this order;
- * baton_close too. Between start and close every call is local and returns at once.
+ * baton_close too. Between start and close every call is local and never waits for another rank.
  *
  * ERRORS. Functions return 0 (or a count) or a negative BATON_E... number. Outputs are written only on success.
  * baton_strerror names a number; baton_errmsg gives the sentence that belongs to the last error of the calling thread.
@@ -21,8 +22,11 @@
  * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) one thread of Baton's own, the
  * reactor, makes all of Baton's MPI calls after start; baton_offer, baton_want, baton_cancel, baton_poll, baton_pending
  * and baton_stats may then be called by any threads at once. With BATON_PROGRESS_CALLER no thread is made for MPI: one
- * thread calls baton_progress often, and it must be the thread that MPI's own level allows. Per function, "any thread"
- * below means this rule. open, cache_create, start and close are called by one thread, not concurrently with others.
+ * thread lends itself and calls baton_poll or baton_progress often, since blocks move only inside these calls. This is
+ * the thread that called baton_start, until another thread calls baton_progress; MPI's thread level must allow that.
+ * Other threads may call the same functions as above; their baton_poll takes events and moves nothing. "Any thread"
+ * below means this rule. open, cache_create, start and close are called by one thread, while no other thread is inside
+ * Baton.
  *
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
  * relative times are used: no clock is compared between ranks.
@@ -35,6 +39,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #ifndef BATON_NO_MPI
+#ifndef OMPI_SKIP_MPICXX /* the C++ bindings that MPI once had would have to be linked; nothing here uses them */
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 #endif
 
@@ -51,9 +61,9 @@ extern "C" {
 /* ---- version ---------------------------------------------------------------------------------------------------- */
 
 #define BATON_VERSION_MAJOR 0
-#define BATON_VERSION_MINOR 1
+#define BATON_VERSION_MINOR 2
 #define BATON_VERSION_PATCH 0
-#define BATON_VERSION_STRING "0.1.0"
+#define BATON_VERSION_STRING "0.2.0"
 
 /** The version of the library that runs, as "major.minor.patch". Any thread, any time. */
 BATON_API const char *baton_version(void);
@@ -72,7 +82,7 @@ BATON_API const char *baton_version(void);
     X(EGEOMETRY, -8, "the two caches do not match")                                                                    \
     X(EBLOCK, -9, "a block id lies outside the cache")                                                                 \
     X(ETOKENS, -10, "more tokens than the blocks hold or the offer has")                                               \
-    X(EKEY, -11, "a request key must have 1 to 63 bytes")                                                              \
+    X(EKEY, -11, "a request key must have 1 to 255 bytes")                                                             \
     X(EEXIST, -12, "a call with that key is still open on this rank")                                                  \
     X(EGONE, -13, "the offer has ended")                                                                               \
     X(ESTALE, -14, "the lease's generation changed, or could not be read again: the bytes are not those offered")      \
@@ -106,10 +116,38 @@ BATON_API const char *baton_strerror(int error);
 BATON_API const char *baton_errname(int error);
 
 /**
- * What went wrong, and what to do, in one sentence: of the last call of this thread that returned an error. Empty
- * before any. The text stays until this thread's next call that fails.
+ * One sentence about the last call of this thread that returned an error: what went wrong, and what to do. Empty before
+ * the first error. The text stays valid until this thread's next call that fails.
  */
 BATON_API const char *baton_errmsg(void);
+
+/* ---- the log ---------------------------------------------------------------------------------------------------- */
+
+/** The setting BATON_LOG (default 2) is one of these numbers: lines of that level and below are logged; 0: none. */
+typedef enum baton_log_level {
+    BATON_LOG_ERROR = 1,
+    BATON_LOG_WARNING = 2,
+    BATON_LOG_INFO = 3,
+    BATON_LOG_DEBUG = 4
+} baton_log_level_t;
+
+/**
+ * Takes one line of a context's log: the sentence alone, without newline or control characters, at most 1,000 bytes.
+ * The text is valid during the call. `rank` is the world rank, -1 before it is known. Called by whichever thread has
+ * something to say: the one that is inside a call of Baton, the reactor, the watchdog; so it may run in several threads
+ * at once. The reactor waits for it, and with it all transfers: return within microseconds, never block, and call no
+ * function of Baton or MPI.
+ */
+typedef void (*baton_log_fn)(void *user, baton_log_level_t level, int rank, const char *line);
+
+/**
+ * Hands the log to the engine's own logger: lines of contexts that are opened after this go to `callback` instead of to
+ * standard error (NULL: to standard error again). A context keeps the callback that was set when it was opened until
+ * baton_close has returned; after a baton_close that returned BATON_EPEER, until the process ends. Any thread, before
+ * or after MPI_Init, but not while another thread is inside baton_open or this function. At most one line a second is
+ * logged for one cause. The next line of that cause counts those left out.
+ */
+BATON_API void baton_log_set(baton_log_fn callback, void *user);
 
 /* ---- the context ------------------------------------------------------------------------------------------------ */
 
@@ -129,8 +167,8 @@ typedef enum baton_progress_mode {
 #define BATON_ENGINE_RANKS_MAX 1024
 
 /**
- * Who of an engine hears how a request ended for the engine as a whole (BATON_EVENT_VERDICT): nobody, every rank, or the
- * engine's first one. All ranks of the engine must say the same.
+ * Which ranks of an engine hear how a request ended for the engine as a whole (BATON_EVENT_VERDICT): none, all, or the
+ * first one. All ranks of the engine must ask for the same.
  */
 typedef enum baton_verdicts {
     BATON_VERDICTS_NONE = 0,
@@ -151,15 +189,17 @@ typedef struct baton_open_params {
 /**
  * Reads BATON_ENGINE, BATON_ROLE (prefill, decode, both), BATON_TP, BATON_PP, BATON_TP_RANK and BATON_PP_RANK, as
  * batonrun sets them, into *params (progress is left as it is). tp and pp default to 1, their ranks to 0.
- * BATON_ESETTING names a variable that is missing or bad. Any thread, before or after MPI_Init.
+ * Errors: ESETTING: baton_errmsg names the variable that is missing or bad. Any thread, before or after MPI_Init.
  */
 BATON_API int baton_role_from_env(baton_open_params_t *params);
 
 #ifndef BATON_NO_MPI
 /**
- * Opens a context on a duplicate of `comm`. Collective over comm. MPI_COMM_NULL: Baton works on MPI_COMM_WORLD, and
- * where MPI is not yet initialised it does that, and finalises it in baton_close. MPI's error handlers on the
- * caller's objects stay as they are.
+ * Opens a context on a duplicate of `comm`. Collective over comm. MPI_COMM_NULL stands for MPI_COMM_WORLD: if MPI is
+ * not initialised yet, this call initialises it (MPI_THREAD_MULTIPLE) and baton_close finalises it. MPI's error
+ * handlers on the caller's objects stay as they are. If MPI gives less than MPI_THREAD_MULTIPLE, BATON_PROGRESS_AUTO
+ * means BATON_PROGRESS_CALLER; the log says so once. A variable BATON_... that no setting has is warned of, with the
+ * nearest name.
  * Errors: EINVAL, ESETTING, ETHREAD, EMPI, ETIMEDOUT, the same on every rank; ENOMEM on this one alone.
  */
 BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out);
@@ -168,19 +208,26 @@ BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton
 /**
  * Makes everything that was declared: shared memory, windows, the directory of all ranks, the reactor. Collective;
  * each step is agreed upon by all ranks before and after, within BATON_START_MS. After it, baton_cache_base is valid
- * and the verbs may be called. On an error nothing is left but the context: close it.
- * Errors: ESTATE, ESHM, EWINDOW, EGEOMETRY (ranks of one engine contradict each other), ENOMEM, EMPI, ETIMEDOUT, the
- * same on every rank; the rank where it arose is named in baton_errmsg.
+ * and the verbs may be called. After an error only the context is left: close it.
+ * Errors, the same on every rank: ESTATE, ESHM, EWINDOW, EGEOMETRY (ranks of one engine contradict each other: in
+ * model, dtype, a size, a total or block_tokens), ENOMEM, EMPI, ETIMEDOUT. baton_errmsg names the rank where it arose.
  */
 BATON_API int baton_start(baton_t *b);
 
 /**
- * Ends every open transfer (event or none: BATON_ECLOSED), waits until every rank of the world is here and quiet, stops
- * the reactor and frees all. Collective where no peer is lost. Returns within BATON_CLOSE_MS and a few seconds: EPEER
- * where a peer was lost or did not come by then. In that case no window was freed, MPI must not be finalised, and the
- * process should leave by baton_exit. *b is gone whatever is returned. Where a rank dies in the very moment in which
- * windows are freed, MPI cannot be left: then the process ends with status 70, and says which step it was. With
- * BATON_PROGRESS_CALLER, MPI may hold the calling thread for longer.
+ * Closes the context. Collective. Every open transfer ends with BATON_ECLOSED; its event may be lost. Then this waits
+ * until every rank of the world is here and quiet, stops the reactor and frees everything. *b is gone, whatever is
+ * returned.
+ *
+ *   all ranks came                   0
+ *   a rank is lost                   EPEER, within BATON_PEER_MS and 5 s of its loss or of this call, the later of both
+ *   a rank lives but does not come   EPEER, BATON_CLOSE_MS and a few seconds after this call
+ *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor, logged that, and freed no window
+ *
+ * With EPEER, baton_errmsg names the rank, its engine and its host. No window was freed. MPI_Finalize would hang: leave
+ * the process by baton_exit. If a rank dies in the very moment in which windows are freed, MPI cannot be left at all:
+ * the process then ends with status 70 and says at which step. With BATON_PROGRESS_CALLER, MPI may hold the calling
+ * thread for longer.
  */
 BATON_API int baton_close(baton_t *b);
 
@@ -242,7 +289,7 @@ typedef struct baton_group {
     uint32_t num_blocks;    /**< block ids are 0 .. num_blocks - 1 */
     uint32_t window_tokens; /**< BATON_KIND_WINDOW: equal on both sides; else 0 */
     uint32_t blocks_per_id; /**< where an engine counts in larger blocks than its memory has: id i in a table stands for
-                                 the blocks i * n .. i * n + n - 1 described here. 0: 1. Not of a state */
+                                 the blocks i * n .. i * n + n - 1 described here. 0 means 1. Not for a state */
 } baton_group_t;
 
 /** Heads of the model, equal on both sides; and those that this rank holds. Latents have one head. */
@@ -255,7 +302,7 @@ typedef struct baton_split {
  * tensors together has less than 2^32 elements.
  */
 typedef struct baton_geometry {
-    char model[BATON_NAME_MAX];                      /**< the model's id, compared exactly */
+    char model[BATON_NAME_MAX];                      /**< the model's id, not empty, compared exactly */
     char dtype[BATON_DTYPE_MAX];                     /**< "bf16" say, compared exactly */
     uint32_t elem_bytes;                             /**< bytes of one channel's element: 1, 2, 4 or 8 */
     uint32_t planes;                                 /**< 2 (K and V), or 1 where there is one latent */
@@ -320,9 +367,29 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
 
 /* ---- the two verbs ---------------------------------------------------------------------------------------------- */
 
-#define BATON_KEY_MAX 64      /* bytes of a request key, NUL included */
+#define BATON_KEY_MAX 256     /* bytes of a request key, NUL included */
 #define BATON_CONSUMERS_MAX 8 /* seats of an offer */
 #define BATON_ATTACH_MAX 256  /* bytes of the engine's own carried with an offer */
+
+/*
+ * ATTEMPTS. A request that is tried again keeps its key and takes a higher `attempt` (0 where the calls say none).
+ * Offer and want meet where both are equal, in either order, so that nothing left of an earlier attempt is taken for
+ * the next:
+ *
+ *   a want of an attempt that has ended, or of one older than that, fails at once as EGONE (for BATON_TOMBSTONE_MS)
+ *   a want of a newer attempt waits for its offer
+ *
+ * Without attempts (0 on both sides) a key may be used again too. A want that comes after an offer of its key has ended
+ * waits for the next offer, until its own deadline. It fails at once as EGONE if it must have been meant for the offer
+ * that ended:
+ *
+ *   it has a ticket of that offer
+ *   that offer granted it, or granted the former want of its rank
+ *   that offer ended before this rank took its part, and the rank's engine had a seat: by name, or since another of its
+ *     ranks took a part (only the first such want of the rank fails)
+ *
+ * Engines that run a build before 0.2 know attempt 0 only: another one is refused with EKEY.
+ */
 
 /** Names one accepted call: in its event and for baton_cancel. Never 0, never used twice by a context. */
 typedef uint64_t baton_id_t;
@@ -356,12 +423,14 @@ typedef enum baton_offer_flags {
 } baton_offer_flags_t;
 
 typedef struct baton_offer_params {
-    const char *key;        /**< chosen outside, 1..63 bytes, unique within the engine while the offer lives */
+    const char *key;        /**< chosen by the engines, 1..255 bytes, unique within the engine while the offer lives. At
+                                 most 63 bytes if an engine concerned runs a build before 0.2 (else EKEY) */
     const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
     uint32_t num_blocks;
-    uint32_t num_tokens;          /**< of the whole request; at most num_blocks * block_tokens, but in chunks */
-    uint32_t ttl_ms;              /**< the offer expires this long after it is whole, or, if a want that it granted is
-                                       still alive then, at that want's deadline; 0: BATON_TTL_MS */
+    uint32_t num_tokens;          /**< of the whole request; at most num_blocks * block_tokens, except in chunks */
+    uint32_t ttl_ms;              /**< the offer expires this long after its last baton_offer, baton_append or
+                                       baton_ready. If a want that it granted still lives then: at that want's
+                                       deadline. 0: BATON_TTL_MS */
     uint32_t num_consumers;       /**< seats: 0 means 1. Each is one engine */
     const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
     const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
@@ -373,15 +442,17 @@ typedef struct baton_offer_params {
     const baton_table_t
         *tables; /**< one a group, num_tables of them, instead of `blocks`; each reaches to num_tokens */
     uint32_t num_tables;
+    uint32_t attempt; /**< beside the key: see ATTEMPTS */
 } baton_offer_params_t;
 
 /**
  * Offers the blocks of a request. Their bytes must be in place (stores before this call are seen by the consumers; with
  * flags, those before the call of baton_ready or baton_append that names them) and stay so until the offer's event.
  * Returns in microseconds; the array is reusable at return. *ticket and *id may be NULL. Any thread.
- * Ends in one event BATON_EVENT_OFFER: DONE once every rank of every seat acknowledged; EXPIRED; CANCELLED by either
- * side; FAILED (EEXIST: the key's former offer lives; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL;
- * or what made the consumer fail).
+ * Ends in one terminal event BATON_EVENT_OFFER, perhaps after a BATON_EVENT_GIVEN_UP: DONE once every rank of every
+ * seat has acknowledged; EXPIRED; CANCELLED by either side; FAILED (EEXIST: the key's former offer lives, or was given
+ * up and is not quiet yet; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL; or what made the consumer
+ * fail).
  * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ESTALL, ENOSYS (attach), ENOMEM.
  */
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
@@ -395,24 +466,28 @@ typedef struct baton_append_params {
 } baton_append_params_t;
 
 /**
- * Goes on with an offer with BATON_OFFER_CHUNKS: the first num_tokens tokens of the request are in place, so that they
- * move while prefill goes on; with BATON_OFFER_LAYERS too, those before this call are, and baton_ready says which layers
- * of the new ones. A chunk may begin and end within a block. A recurrent state counts as of the last chunk. The offer is
- * whole with its last token, and its time to live begins anew with each call. An offer that has ended takes it without a
- * word. What does not fit (an offer without that flag: EINVAL; no more tokens than before, blocks for fewer than said,
- * more blocks than the offer's tokens need: ETOKENS) ends the offer as FAILED. Any thread; returns in microseconds.
- * Errors: EINVAL (an id never given, tables), EBLOCK, ETOKENS (0), EAGAIN, ESTATE, ESTALL, ENOMEM.
+ * Goes on with an offer with BATON_OFFER_CHUNKS: the first num_tokens tokens of the request are in place and may move
+ * while prefill goes on. With BATON_OFFER_LAYERS too, all layers of the tokens before this call are in place, and
+ * baton_ready says which layers of the new tokens are. A chunk may begin and end within a block. A recurrent state
+ * counts as that of the last chunk. The offer is whole with its last token; each call restarts its time to live.
+ * On an offer that has ended, this does nothing and returns 0.
+ * A call that does not fit ends the offer as FAILED: EINVAL for an offer without that flag; ETOKENS for no more tokens
+ * than before, more than the offer's, fewer blocks than the tokens need, or more blocks than the offer's tokens need.
+ * Any thread; returns in microseconds.
+ * Errors: EINVAL (an id never given, tables), EBLOCK, ETOKENS (0 tokens), EAGAIN, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *params);
 
 /**
- * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS are in place, so that they
- * move while prefill goes on; those that this rank does not hold are of no account, and saying it twice does no harm. Of
- * an offer in chunks, num_tokens says which one's: as baton_append said it, so that a late word of one chunk is not taken
- * for the next one; else it is 0 (without it, an offer in chunks ends as FAILED, EINVAL). Consumers take layers in their
- * order: what is ready before an earlier layer is waits for it. The offer is whole when all are ready; its time to live
- * begins anew with each call. An offer that has ended takes it without a word: it may be DONE before it is whole, where
- * its consumers need no more. A prefill that fails cancels its offer. Any thread; returns in microseconds.
+ * Says that layers [layer_first, layer_first + layer_count) of an offer with BATON_OFFER_LAYERS are in place and may
+ * move while prefill goes on. Layers that this rank does not hold are ignored; saying a layer twice does no harm.
+ * Consumers take layers in their order: a layer waits for all before it. The offer is whole when all layers are ready;
+ * each call restarts its time to live. A prefill that fails cancels its offer.
+ * num_tokens is 0, except on an offer in chunks: there it names the chunk, by the num_tokens of its baton_append, so
+ * that a late call for one chunk is not taken for the next one.
+ * An offer without BATON_OFFER_LAYERS, and an offer in chunks where num_tokens is 0, ends as FAILED, EINVAL.
+ * On an offer that has ended, this does nothing and returns 0: an offer may be DONE before it is whole, if its
+ * consumers need no more. Any thread; returns in microseconds.
  * Errors: EINVAL (an id never given, no layers, layers past the model's), EAGAIN, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count,
@@ -425,8 +500,8 @@ typedef enum baton_mode {
 } baton_mode_t;
 
 typedef enum baton_want_flags {
-    BATON_WANT_ZERO_TAIL = 1 /**< what lies behind num_tokens, to the end of the last block (as large as an id of its
-                                  table stands for), is zero in the end. Not of a state; nor where all tokens are held */
+    BATON_WANT_ZERO_TAIL = 1 /**< when done, the last block (all that its id stands for) is zero behind num_tokens. Not
+                                  for a state, and not where all tokens are held */
 } baton_want_flags_t;
 
 typedef struct baton_want_params {
@@ -434,68 +509,130 @@ typedef struct baton_want_params {
     const char *engine;     /**< the producer's engine */
     const uint32_t *blocks; /**< where tokens go: block i takes tokens [i * block_tokens, (i+1) * block_tokens) */
     uint32_t num_blocks;
-    uint32_t num_tokens; /**< the first num_tokens of the request (of a cache with a state: all that are offered, since
-                               the state is of those); 0: nothing is needed, the producer is released */
-    uint32_t
-        held_tokens; /**< leading tokens that are here already (a prefix that was reused): they are not moved. If that
-                               is all of them, nothing is, and the producer is released */
-    uint32_t timeout_ms; /**< 0: BATON_WANT_MS */
+    uint32_t num_tokens;  /**< the first num_tokens of the request. A cache with a recurrent state takes all tokens that
+                               are offered, since the state is that of the last one. 0: nothing is needed, the producer
+                               is released */
+    uint32_t held_tokens; /**< leading tokens that are here already (a prefix that was reused): they are not moved. At
+                               most num_tokens; if all are held, nothing moves and the producer is released */
+    uint32_t timeout_ms;  /**< the want's deadline, from the call; 0: BATON_WANT_MS */
     baton_mode_t mode;
-    const baton_ticket_t *tickets; /**< at most one per producer rank; ranks without one match by key alone */
+    const baton_ticket_t *tickets; /**< at most one per rank of `engine`; ranks without one match by key alone */
     uint32_t num_tickets;
     uint32_t flags;       /**< an or of baton_want_flags_t */
     void *user;           /**< handed back in the event */
-    const char *base_key; /**< as with an offer. Keys meet exactly: no part of one is ever guessed at */
+    const char *base_key; /**< as with an offer. Keys meet exactly */
     const baton_table_t
         *tables; /**< as with an offer; what lies before held_tokens, or before a window, need have no block */
     uint32_t num_tables;
+    uint32_t attempt; /**< beside the key: see ATTEMPTS */
 } baton_want_params_t;
 
+/*
+ * REASONS. One cause has one reason, whenever it comes:
+ *
+ *   cause                                the wants it concerns    other offers of those wants    the offer
+ *   a producer rank cancels its offer    FAILED, EGONE            FAILED, EGONE                  CANCELLED, ECANCELED
+ *   its time to live passes              FAILED, EGONE            FAILED, EGONE                  EXPIRED, ETIMEDOUT
+ *   a baton_append, baton_ready of it
+ *     does not fit                       FAILED, EGONE            FAILED, EGONE                  FAILED, its reason
+ *   the producer rank closes             FAILED, ECLOSED          FAILED, ECLOSED                FAILED, ECLOSED
+ *   it is lost                           FAILED, EPEER            FAILED, EPEER                  (none)
+ *   a consumer rank cancels its want     CANCELLED, ECANCELED     CANCELLED, ECANCELED
+ *   its deadline passes                  EXPIRED, ETIMEDOUT       FAILED, ETIMEDOUT
+ *   it is lost                           (none)                  FAILED, EPEER
+ *
+ * ESTALE and ECHECKSUM are told only where the bytes may have been wrong: the lease's generation or a hash differs, and
+ * the producer knows no other cause.
+ */
+
 /**
- * Demands a request's blocks. The blocks belong to Baton until the want's event; the arrays are reusable at return.
- * Nothing beyond num_tokens tokens is written, but for zeros where asked for. May come before the offer. Returns in
- * microseconds. Any thread.
- * Ends in one event BATON_EVENT_WANT: DONE (every byte is there and was fenced), EXPIRED (the deadline passed; if bytes
- * were moving, once nothing can write into the blocks any more, however long that takes), CANCELLED, or FAILED with its
- * reason: EGONE, ESTALE, ETOKENS, ESEAT, EGEOMETRY, ESOURCE, EPEER, EMESSAGE, EMPI, EEXIST (the rank's former want of
- * this key from this engine has not had its event), ECHECKSUM, ESTALL (MPI held the reactor for BATON_STALL_MS: the
- * event is quarantined, and a QUIET follows once MPI has returned), EAGAIN (push: no room for its block table now; no
- * producer heard of it, so it may be wanted again).
- * A pull turns to another rank that holds the same, if there is one, when a rank fails as EPEER, ESTALE or EMPI and what
- * was read of it is quiet; not with BATON_CHECKSUM. A push does not: its reason is told.
- * Until it, and after none, bytes may change in the blocks.
- * With push the producer's ranks write: a want that is given up (deadline, cancel, close) ends once each of them has
+ * Demands a request's blocks. The blocks belong to Baton until the want's terminal event; the arrays are reusable at
+ * return. May come before the offer. Returns in microseconds. Any thread.
+ * Nothing beyond num_tokens tokens is written, except zeros where asked for. A block must not stand twice among those
+ * that are written (EINVAL). Blocks of two open wants must not overlap: with BATON_PARANOID=1 the second want ends as
+ * FAILED, EINVAL; without it this is not checked.
+ * Ends in one terminal event BATON_EVENT_WANT, perhaps after a BATON_EVENT_GIVEN_UP: DONE (every byte is there and was
+ * fenced), EXPIRED (the deadline passed), CANCELLED, or FAILED with its reason:
+ *
+ *   EGONE, ECLOSED, EPEER             the offer or its producer ended: see REASONS
+ *   ESTALE, ECHECKSUM                 the bytes that came may be wrong: see REASONS
+ *   ETOKENS, EGEOMETRY, ESOURCE       the want does not fit the offer or the producer's caches; detail says where
+ *   ESEAT                             other engines have all seats of the offer
+ *   EEXIST                            the rank's former want of this key from this engine has had neither its terminal
+ *                                     event nor a GIVEN_UP
+ *   EINVAL                            BATON_PARANOID=1, see above
+ *   EAGAIN                            push: no room for its block table; no producer heard of it: want it again later
+ *   EMESSAGE, EMPI                    a peer sent something malformed; an MPI call failed
+ *   ESTALL                            MPI held the reactor for BATON_STALL_MS
+ *
+ * If a rank fails as EPEER, ESTALE or EMPI, or ends its offer while it is read, a pull turns to another rank that holds
+ * the same bytes, as soon as what was read of the first is quiet; not with BATON_CHECKSUM. A push is not tried again.
+ * With push the producer's ranks write: a want that stops early (deadline, cancel, close) ends once each of them has
  * said that it writes no more. A push takes a lease slot and table room here too (BATON_LEASES, BATON_TABLE_BYTES).
  * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id);
 
 /**
- * Asks that an offer or want ends. Its event comes as ever, as CANCELLED unless it ended otherwise before. An id that
- * has ended is no error. Any thread. Errors: EINVAL (never given), EAGAIN, ESTATE, ESTALL.
+ * Asks that an offer or want ends. Its terminal event still comes: CANCELLED, unless the call ended otherwise before.
+ * On an id that has ended, this does nothing and returns 0. Any thread. Errors: EINVAL (never given), EAGAIN, ESTATE,
+ * ESTALL.
  */
 BATON_API int baton_cancel(baton_t *b, baton_id_t id);
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
 
+/*
+ * THE PROMISE. Each accepted offer and want is answered in time, and its blocks are given back exactly once.
+ *
+ *   - Its terminal event (BATON_EVENT_OFFER or BATON_EVENT_WANT) comes exactly once, and always means that the blocks
+ *     are the caller's again. An engine that handles nothing but terminal events is safe.
+ *   - Where Baton cannot know in time that the blocks are quiet, one BATON_EVENT_GIVEN_UP comes before the terminal
+ *     event. The call has failed, for the reason in `error`; its blocks are still Baton's.
+ *
+ * In time means: within BATON_QUIET_MS after the call's deadline, or after the loss of the peer that it failed with.
+ * The deadline of a want is its timeout_ms after the call. The deadline of an offer is its time to live after its last
+ * baton_offer, baton_append or baton_ready, or the deadline of the last want that it granted, if that is later.
+ * A cancelled call keeps its deadline. Where MPI holds the reactor, a watchdog thread keeps the promise; with
+ * BATON_PROGRESS_CALLER the time runs from when MPI returns to the caller.
+ *
+ *   the call is     the engine                                             next
+ *   open            leaves the blocks alone                                GIVEN_UP or the terminal event
+ *   given up        fails the request or computes it elsewhere and goes    the terminal event, with the same status and
+ *                   on; leaves the blocks alone; may want the key again    error, when the blocks are quiet
+ *                   into other blocks
+ *   ended           owns the blocks                                        nothing
+ *
+ * A call that was given up is never DONE on this side; the other side of the transfer may end as DONE. Blocks are quiet
+ * when nothing of the transfer can write into them or send from them any more. A call is given up when a peer that was
+ * to write here died or fell silent, when an MPI operation on the blocks does not complete, or when MPI does not
+ * return.
+ * A call whose blocks are still not quiet in baton_close has no terminal event. Its blocks must not be used until the
+ * process has ended. After the loss of a rank that may be so for every call that was given up: before it closes, an engine
+ * waits for the answer to each call (GIVEN_UP or the terminal event), not for terminal events after a GIVEN_UP.
+ */
 typedef enum baton_event_type {
     BATON_EVENT_OFFER = 1,
     BATON_EVENT_WANT = 2,
-    BATON_EVENT_QUIET = 3,  /**< the blocks of a call that was reported with `quarantined` are the caller's again */
-    BATON_EVENT_VERDICT = 4 /**< see VERDICTS */
+    BATON_EVENT_GIVEN_UP = 3, /**< see THE PROMISE; `of` says what it is about */
+    BATON_EVENT_VERDICT = 4   /**< see VERDICTS */
 } baton_event_type_t;
 
 /**
- * VERDICTS. In an engine that asked for them, each rank's call of one key and verb takes part in one round, by the
- * rank's identity: a second call of it belongs to the next round. The round ends when every rank that holds a part of
- * the cache has had its event, when one of them is lost, or BATON_VERDICT_MS after the first event; then every rank (or
- * the first alone) gets one BATON_EVENT_VERDICT with the same status, error, peer and detail: DONE if all were done, else
- * the worst of failed, expired, cancelled, with the rank of the engine where it arose as `peer`. If ranks were silent it
- * is FAILED with ETIMEDOUT (or EPEER where one is lost), the first silent rank is `peer`, and `detail` says where it
- * stands, such as in a handshake. `of` says what it is about, `id` and `user` are those of this rank's own call, 0 and
- * NULL where it made none. `quarantined` says that blocks of some rank are in quarantine: their own events release
- * them. A call that ended as EEXIST has no verdict. After one that named a silent rank, use another key for a new
- * attempt, or wait BATON_TOMBSTONE_MS.
+ * VERDICTS. An engine that asked for them hears how each request ended for the engine as a whole. Each rank's call of
+ * one key, attempt and verb takes part in one round; a second such call of the same rank belongs to the next round. The
+ * round ends when every rank that holds a part of the cache has had its event, when one of them is lost, or
+ * BATON_VERDICT_MS after the first event. Then every rank (or the first alone) gets one BATON_EVENT_VERDICT with the
+ * same status, error, peer and detail:
+ *
+ *   all ranks were done    DONE
+ *   some were not          the worst of failed, expired, cancelled; `peer` is the rank of the engine where it arose
+ *   some were silent       FAILED with ETIMEDOUT, or EPEER where one is lost; `peer` is the first silent rank, `detail`
+ *                          says where it stands (in a handshake, say)
+ *
+ * `of` says whether offers or wants are meant. `id` and `user` are those of this rank's own call, 0 and NULL if it made
+ * none. A call that was given up counts as failed from then on. A call that ended as EEXIST has no verdict. After a
+ * verdict that named a silent rank, try again with a higher attempt.
  */
 enum baton_verdict_place { BATON_VERDICT_NONE = 0, BATON_VERDICT_FOLLOWS = 1, BATON_VERDICT_CAME = 2 };
 
@@ -515,24 +652,26 @@ typedef struct baton_event {
     int error; /**< 0 when done, else the reason, BATON_E... */
     baton_id_t id;
     char key[BATON_KEY_MAX];
+    uint32_t attempt; /**< the call's */
     void *user;
-    baton_mode_t mode;    /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
-    uint32_t quarantined; /**< 1: a peer may still touch the blocks; a BATON_EVENT_QUIET of this id follows. Only under
-                               BATON_REPORT_EARLY, and with BATON_ESTALL */
-    int32_t peer;         /**< the world rank that it failed with or at; -1: none */
-    uint32_t num_blocks;  /**< blocks of the call, of all its tables, as its geometry describes them (not ids, where one
-                               stands for several): all of them are concerned */
-    uint64_t bytes;       /**< want: bytes moved */
+    baton_mode_t mode;   /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
+    uint32_t given_up;   /**< of a terminal event: 1 if a BATON_EVENT_GIVEN_UP of this id came before it */
+    int32_t peer;        /**< the world rank that it failed with or at; -1: none */
+    uint32_t num_blocks; /**< blocks of the call, in all its tables, counted as its geometry describes them (where an id
+                               stands for several, each counts) */
+    uint64_t bytes;      /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns;     /**< from the call to this event */
-    uint32_t verdict;      /**< of a call's end: whether its BATON_EVENT_VERDICT comes later, came, or neither */
-    baton_event_type_t of; /**< verdict: BATON_EVENT_OFFER or BATON_EVENT_WANT */
+    uint32_t verdict;      /**< of a GIVEN_UP or terminal event: BATON_VERDICT_FOLLOWS, BATON_VERDICT_CAME or
+                                BATON_VERDICT_NONE: whether the call's BATON_EVENT_VERDICT is still to come */
+    baton_event_type_t of; /**< given up, verdict: BATON_EVENT_OFFER or BATON_EVENT_WANT */
     char detail[128];      /**< what differs or who was silent, in words; empty when done */
 } baton_event_t;
 
 /**
  * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
+ * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL.
  */
 BATON_API int baton_poll(baton_t *b, baton_event_t *events, int max);
@@ -540,12 +679,17 @@ BATON_API int baton_poll(baton_t *b, baton_event_t *events, int max);
 /**
  * A descriptor that polls readable (POLLIN) while events wait, for an engine's own loop. It belongs to the context: do
  * not read it or close it. Any thread, after baton_open. Errors: EINVAL.
+ * With BATON_PROGRESS_CALLER it is readable also when a turn is due, so that a loop of poll(2) and baton_poll goes on:
+ * at once while something is under way that only MPI calls move, else after BATON_SLEEP_US at the latest (BATON_IDLE_US
+ * where there are several nodes); baton_poll then often returns 0. It cannot tell in that mode that a message arrived,
+ * and nothing moves while the thread that lends itself does not call.
  */
 BATON_API int baton_event_fd(const baton_t *b);
 
 /**
- * One turn of the reactor in the calling thread: BATON_PROGRESS_CALLER only. Waits no longer than it works. Returns
- * the number of events that wait, or an error. Errors: ESTATE, EINVAL.
+ * One turn of the reactor in the calling thread: BATON_PROGRESS_CALLER only. Never sleeps. The calling thread lends
+ * itself from now on (see THREADS); while another thread is inside a turn, this makes none. Returns the number of
+ * events that wait, or an error. Errors: ESTATE, EINVAL.
  */
 BATON_API int baton_progress(baton_t *b);
 
@@ -563,9 +707,9 @@ typedef struct baton_pending {
 /** Fills up to `max` entries as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread. */
 BATON_API int baton_pending(baton_t *b, baton_pending_t *out, int max);
 
-/** Of this rank alone, as of the reactor's last look: never older than the last event that was handed out. */
 #define BATON_REASONS 32 /* more than there are error numbers */
 
+/** Counts of this rank alone, as of the reactor's last look: never older than the last event that was handed out. */
 typedef struct baton_stats {
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
@@ -579,12 +723,14 @@ typedef struct baton_stats {
     uint64_t peers_lost, peers_returned; /**< times that a peer fell silent or died, and that one came back */
     uint64_t leases_extended;            /**< times that an offer's time to live passed while a want for it was alive */
     uint64_t verdicts, verdicts_lost; /**< told here; and that found no place, of calls that this rank did not make */
+    uint64_t ends_unanswered;         /**< ends of wants that a producer rank was told, and never acknowledged */
     uint64_t stale;                   /**< legs whose generation had changed at the re-read */
     uint64_t flushes, settled,
         poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */
     uint64_t again;         /**< calls refused with BATON_EAGAIN */
     uint64_t turns, sleeps; /**< the reactor's */
-    uint64_t quarantined;   /**< gauge: calls that have an end, and blocks that a peer may still touch */
+    uint64_t given_up;      /**< BATON_EVENT_GIVEN_UPs told by the reactor */
+    uint64_t quarantined;   /**< gauge: calls that were given up and are not quiet yet */
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */
     uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
     uint64_t reasons

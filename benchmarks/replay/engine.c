@@ -316,6 +316,11 @@ static bool read_event(struct engine *e)
     if (n == 0)
         return false;
     struct slot *s = slot_of(e, &event);
+    if (event.type == BATON_EVENT_GIVEN_UP) { /* the request has failed; its blocks stay out until it ends */
+        engine_complain(e, "request %u was given up: %s: %s", s->request, baton_strerror(event.error), event.detail);
+        check_peer(e, &event);
+        return true;
+    }
     e->job->finish(e, s, &event);
     check_peer(e, &event);
     release(e, s);

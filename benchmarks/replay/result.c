@@ -8,6 +8,9 @@
 
 #include "model/model.h"
 
+#define PAIRS_RANKS_MAX 1024 /* larger worlds do not collect pairs */
+#define PAIRS_NAMED 16u
+
 /* ---- quantiles --------------------------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
@@ -112,6 +115,40 @@ static void collect_tally(struct result_phase *out, struct engine *e, const bato
     out->handshake_ns_max = most[1];
 }
 
+static bool is_prefill(const struct meet *m, const char *engine)
+{
+    for (uint32_t i = 0; i < m->num_engines[SIDE_PREFILL]; i++)
+        if (strcmp(m->engines[SIDE_PREFILL][i].name, engine) == 0)
+            return true;
+    return false;
+}
+
+/* By which path each decode rank reaches each prefill rank. */
+static int collect_pairs(struct result_phase *out, struct engine *e, struct why *why)
+{
+    const struct meet *m = e->meet;
+    const size_t ranks = (size_t)m->size, count = ranks * ranks;
+    baton_peer_stats_t peer;
+    if (e->options->require_path == BATON_PATH_NONE || ranks > PAIRS_RANKS_MAX)
+        return 0;
+    uint32_t *pairs = calloc(count, sizeof *pairs); /* 4 MiB at most */
+    if (pairs == NULL)
+        why_set(why, "no memory for the pairs of %zu ranks", ranks);
+    if (meet_agree(e->meet, pairs == NULL ? -1 : 0, why) != 0) { /* before the sum, for which all must come */
+        free(pairs);
+        return -1;
+    }
+    for (size_t i = 0; i < ranks && m->side == SIDE_DECODE; i++)
+        if (baton_peer_stats(e->baton, (uint32_t)i, &peer) == 0 && is_prefill(m, peer.engine))
+            pairs[(size_t)m->rank * ranks + i] = peer.path;
+    meet_sum_u32(e->meet, pairs, count);
+    if (m->rank == 0)
+        out->pairs = pairs;
+    else
+        free(pairs);
+    return 0;
+}
+
 static int collect_verified(struct result_phase *out, struct engine *e)
 {
     const struct meet *m = e->meet;
@@ -135,7 +172,8 @@ int result_collect(struct result_phase *out, struct engine *e, const baton_stats
     *out = (struct result_phase){.name = e->phase_name};
     meet_barrier(e->meet);
     collect_tally(out, e, before);
-    int rc = collect_verified(out, e);
+    int rc = collect_pairs(out, e, why);
+    rc |= collect_verified(out, e);
     rc |= collect_times(out, e);
     rc |= collect_after_prefill(out, e);
     if (rc != 0)
@@ -174,8 +212,10 @@ void result_finish(struct result *r)
 
 void result_fini(struct result *r)
 {
-    for (uint32_t p = 0; p < r->num_phases; p++)
+    for (uint32_t p = 0; p < r->num_phases; p++) {
+        free(r->phases[p].pairs);
         free(r->phases[p].verified);
+    }
 }
 
 /* ---- judgement --------------------------------------------------------------------------------------------------- */
@@ -186,6 +226,33 @@ static bool refuse(const struct result_phase *p, uint64_t count, const char *wha
         return true;
     fprintf(stderr, "baton-replay: %s run: %llu %s\n", p->name, (unsigned long long)count, what);
     return false;
+}
+
+/* Which pairs go by another path, and how many there are of each. */
+static void print_pairs(const struct result *r, const struct result_phase *p)
+{
+    const baton_path_t required = r->options->require_path;
+    const size_t ranks = (size_t)r->meet->size;
+    uint32_t by_path[BATON_PATHS] = {0}, named = 0, others = 0;
+    for (size_t i = 0; p->pairs != NULL && i < ranks * ranks; i++) {
+        const uint32_t path = p->pairs[i];
+        if (path == BATON_PATH_NONE || path >= BATON_PATHS)
+            continue;
+        by_path[path]++;
+        if (path == (uint32_t)required)
+            continue;
+        others++;
+        if (named++ < PAIRS_NAMED)
+            fprintf(stderr, "baton-replay: --require-path %s: decode rank %zu reaches prefill rank %zu by %s\n",
+                    options_path_name(required), i / ranks, i % ranks, options_path_name((baton_path_t)path));
+    }
+    if (others > PAIRS_NAMED)
+        fprintf(stderr, "baton-replay: and %u more pairs\n", others - PAIRS_NAMED);
+    if (p->pairs != NULL)
+        fprintf(stderr,
+                "baton-replay: of %u pairs of a decode and a prefill rank %u go by shm, %u by rma: ranks of one node "
+                "share memory\n",
+                by_path[BATON_PATH_SHM] + by_path[BATON_PATH_RMA], by_path[BATON_PATH_SHM], by_path[BATON_PATH_RMA]);
 }
 
 static bool path_is_good(const struct result *r, const struct result_phase *p)
@@ -202,6 +269,7 @@ static bool path_is_good(const struct result *r, const struct result_phase *p)
     fprintf(stderr, "baton-replay: %s run: --require-path %s: %llu of %llu bytes moved by %s, %llu by another path\n",
             p->name, name, (unsigned long long)p->tally.path_bytes[required],
             (unsigned long long)p->tally.payload_bytes, name, (unsigned long long)other);
+    print_pairs(r, p);
     return false;
 }
 

@@ -23,6 +23,8 @@ struct result_phase {
     struct result_quantiles after_prefill[2]; /* from its end to all received: of requests [1] that were streamed */
     uint32_t after_prefill_count[2];          /* of those, wanted before it; 0 where the ranks have no common clock */
     uint32_t verified_requests;
+    uint32_t
+        *pairs; /* with --require-path: [decode rank * ranks + prefill rank], a baton_path_t. NULL: not collected */
     uint8_t *verified; /* by request: every rank of its decode engine found it right */
 };
 

@@ -15,12 +15,13 @@
       "split the ranks of each host into this many pretended nodes (0: do not)")                                       \
     X(requests, "BATON_REQUESTS", 4096, 1, 1048576, "offers and wants accepted and not yet polled, each rank")         \
     X(leases, "BATON_LEASES", 4096, 1, 65536, "lease slots: offers alive at one time, each rank")                      \
-    X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "arena for the block tables of live offers")       \
+    X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "block tables of live offers, bytes, each rank")   \
     X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers kept that came before their offer")                  \
     X(tombstones, "BATON_TOMBSTONES", 4096, 1, 1048576, "ended keys remembered; the oldest go first")                  \
     X(tombstone_ms, "BATON_TOMBSTONE_MS", 60000, 1, 86400000, "how long an ended key is remembered, ms")               \
     X(close_ms, "BATON_CLOSE_MS", 60000, 1, 86400000, "how long closing waits for its peers, ms")                      \
-    X(ttl_ms, "BATON_TTL_MS", 120000, 1, 86400000, "an offer's time to live where the call names none, ms")            \
+    X(ttl_ms, "BATON_TTL_MS", 120000, 1, 86400000,                                                                     \
+      "an offer's time to live where the call names none; how long a want's end is repeated, ms")                      \
     X(want_ms, "BATON_WANT_MS", 60000, 1, 86400000, "a want's deadline where the call names none, ms")                 \
     X(handshake_ms, "BATON_HANDSHAKE_MS", 3000, 1, 86400000, "deadline of one round of reading a peer's card, ms")     \
     X(backoff_ms, "BATON_BACKOFF_MS", 50, 1, 60000, "first pause before a retry; doubles up to 40 times it, ms")       \
@@ -29,11 +30,14 @@
     X(peer_ms, "BATON_PEER_MS", 5000, 10, 86400000, "a peer of another node that is silent this long is lost, ms")     \
     X(verdict_ms, "BATON_VERDICT_MS", 60000, 2, 86400000, "how long an engine waits for all ranks' ends, ms")          \
     X(stall_ms, "BATON_STALL_MS", 20000, 10, 86400000, "a turn of the reactor this long means that MPI is stuck, ms")  \
-    X(report_early, "BATON_REPORT_EARLY", 0, 0, 1, "1: report at the deadline even where blocks are not quiet yet")    \
+    X(quiet_ms, "BATON_QUIET_MS", 1000, 1, 86400000,                                                                   \
+      "a call not known to be quiet this long after its deadline is given up, ms")                                     \
     X(checksum, "BATON_CHECKSUM", 0, 0, 1, "1: a want is done only if every block's hash is its producer's")           \
+    X(paranoid, "BATON_PARANOID", 0, 0, 1, "1: a want into blocks of another open want is refused")                    \
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
     X(inflight_bytes, "BATON_INFLIGHT_BYTES", 33554432, 65536, 1099511627776, "bytes in flight, each rank")            \
-    X(leg_bytes, "BATON_LEG_BYTES", 8388608, 4096, 1099511627776, "bytes in flight for one leg")                       \
+    X(peer_bytes, "BATON_PEER_BYTES", 2097152, 4096, 1073741824,                                                       \
+      "bytes in flight with one peer of another node; twice as many are queued for a copy worker")                     \
     X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
     X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
     X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 1048576, 4096, 1073741824, "longest run that one MPI_Rget moves")          \
@@ -41,12 +45,13 @@
     X(rma_put, "BATON_RMA_PUT", 0, 0, 2, "an MPI_Rput's completion is 1: remote, 2: local (0: by the quirks table)")   \
     X(rma_sieve_bytes, "BATON_RMA_SIEVE_BYTES", 10485760, 0, 1073741824,                                               \
       "memory for short runs that are moved together (0: none)")                                                       \
-    X(park_ms, "BATON_PARK_MS", 200, 1, 60000, "a request open this long is tested rarely, ms")                        \
+    X(park_ms, "BATON_PARK_MS", 200, 1, 60000,                                                                         \
+      "a request open this long, and 4 times as long as usual, is tested rarely, ms")                                  \
     X(parked, "BATON_PARKED", 256, 1, 65536, "requests of silent peers kept aside")                                    \
     X(copy_workers, "BATON_COPY_WORKERS", 1, 1, 64, "threads that copy from the peers' shared memory")                 \
     X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
     X(idle_us, "BATON_IDLE_US", 1000, 1, 1000000, "longest sleep of an idle reactor with peers on other nodes, us")    \
-    X(sleep_us, "BATON_SLEEP_US", 2000, 1, 1000000, "the same where every peer shares this node, us")                  \
+    X(sleep_us, "BATON_SLEEP_US", 2000, 1, 1000000, "longest sleep where every peer shares its node, us")              \
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
     X(stats_ms, "BATON_STATS_MS", 20, 1, 60000, "how often the gauges are brought up to date, ms")                     \
@@ -75,6 +80,12 @@ extern const unsigned settings_count;
  * with K, M or G (2^10, 2^20, 2^30) behind it if wanted. BATON_ESETTING and the error sentence name a bad one.
  */
 int settings_read(struct settings *s, char *(*lookup)(const char *variable));
+
+/**
+ * For an entry "NAME=value" of the environment whose name begins with BATON_ and is none that Baton or its programs read:
+ * the nearest that is one. Else NULL.
+ */
+const char *settings_nearest(const char *entry);
 
 /** Parses such a number. 0 or BATON_ESETTING (no sentence set). */
 int settings_number(const char *text, uint64_t *out);

@@ -83,6 +83,16 @@ static void put_hybrid(struct writer *w, const baton_geometry_t *g)
     }
 }
 
+/* What came with version 2. */
+static void put_reserved(struct writer *w, const struct wire_card *c)
+{
+    put32(w, c->features);
+    put64(w, c->index_offset);
+    put32(w, c->index_slots);
+    put64(w, c->words_offset);
+    put32(w, c->words_slots);
+}
+
 int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
 {
     uint32_t most = size < WIRE_CARD_MAX ? size : WIRE_CARD_MAX;
@@ -104,7 +114,9 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
         put_geometry(&w, &c->geometry);
         put_hybrid(&w, &c->geometry);
     }
-    put_next(&w);
+    if (WIRE_VERSION > 1)
+        put_reserved(&w, c);
+    put_next(&w, WIRE_VERSION);
     if (w.bad)
         return BATON_EINVAL;
     uint32_t bytes = (uint32_t)(w.at - out);
@@ -201,15 +213,29 @@ static int get_geometry(struct reader *r, struct wire_card *c)
     return 0;
 }
 
+static int get_reserved(struct reader *r, struct wire_card *c)
+{
+    c->features = get32(r);
+    c->index_offset = get64(r);
+    c->index_slots = get32(r);
+    c->words_offset = get64(r);
+    c->words_slots = get32(r);
+    if (!r->bad)
+        return 0;
+    wire_card_free(c);
+    return BATON_EMESSAGE;
+}
+
 int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
 {
     struct reader r = {.at = in, .end = in + bytes};
     memset(c, 0, sizeof *c);
-    bool head = get16(&r) == CARD_MAGIC && get8(&r) >= 1;
+    bool head = get16(&r) == CARD_MAGIC;
+    uint8_t version = get8(&r);
     get8(&r);
     uint32_t length = get32(&r);
     uint64_t checksum = get64(&r);
-    if (r.bad || !head || length != bytes || length > WIRE_CARD_MAX ||
+    if (r.bad || !head || version < 1 || length != bytes || length > WIRE_CARD_MAX ||
         checksum != XXH3_64bits(in + CARD_HEADER, bytes - CARD_HEADER))
         return BATON_EMESSAGE;
     c->incarnation = get64(&r);
@@ -225,7 +251,8 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
     c->has_geometry = get32(&r);
     if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
         return BATON_EMESSAGE;
-    return c->has_geometry ? get_geometry(&r, c) : 0;
+    int rc = c->has_geometry ? get_geometry(&r, c) : 0;
+    return rc == 0 && version > 1 ? get_reserved(&r, c) : rc;
 }
 
 void wire_card_free(struct wire_card *card)
@@ -280,7 +307,7 @@ void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tab
     put32(&w, slot);
     put64(&w, generation);
     put32(&w, count);
-    put32(&w, WIRE_VERSION - 1); /* no meaning yet */
+    put32(&w, WIRE_VERSION > 2); /* no meaning yet */
     put64(&w, table_checksum(magic, slot, generation, count, out + WIRE_TABLE_HEADER));
 }
 

@@ -19,6 +19,7 @@ struct check {
     uint32_t peer;
     uint64_t want;
     char key[BATON_KEY_MAX];           /* producer */
+    uint32_t attempt;                  /* producer */
     uint64_t serial;                   /* producer: of the offer when it was asked */
     uint32_t num_parts, summed, slice; /* slice: parts that are being hashed; 0: none */
     uint64_t *mine;
@@ -157,11 +158,11 @@ void check_on_event(struct core *core, struct check *c)
     } else if (c->theirs != NULL) {
         compare(core, c);
     } else if (c->summed == c->num_parts) {
-        const struct core_submit *s = offer_granted(core, c->key, c->peer, c->want);
+        const struct core_submit *s = offer_granted(core, c->key, c->attempt, c->peer, c->want);
         if (s != NULL && s->serial == c->serial)
             send_sums(core, c);
         else
-            refuse(core, c->peer, c->want, BATON_EGONE);
+            refuse(core, c->peer, c->want, core->shut ? BATON_ECLOSED : BATON_EGONE);
         check_free(core, c);
     }
 }
@@ -174,6 +175,7 @@ void check_ask(struct core *core, const struct leg *leg)
     struct wire_message m = {
         .type = WIRE_CHECK, .want = leg->want->seq, .tokens = s->num_tokens, .held = s->held_tokens};
     memcpy(m.key, s->key, sizeof m.key);
+    m.attempt = s->attempt;
     core_send(core, leg->contact->peer, &m);
 }
 
@@ -231,8 +233,8 @@ void check_on_sums(struct core *core, struct leg *leg, const struct wire_message
 
 void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m)
 {
-    const struct core_submit *s = offer_granted(core, m->key, peer, m->want);
-    int error = s == NULL ? BATON_EGONE : m->tokens > s->num_tokens ? BATON_ETOKENS : 0;
+    const struct core_submit *s = offer_granted(core, m->key, m->attempt, peer, m->want);
+    int error = s == NULL ? (core->shut ? BATON_ECLOSED : BATON_EGONE) : m->tokens > s->num_tokens ? BATON_ETOKENS : 0;
     struct contact *t = error == 0 ? target_of(core, peer, &error) : NULL;
     bool same_rules = core->c.directory->rows[peer].rules == PLAN_RULES;
     if (t != NULL && (t->state == CONTACT_REFUSED || !same_rules))
@@ -271,6 +273,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     c->want = m->want;
     c->serial = s->serial;
     memcpy(c->key, m->key, sizeof c->key);
+    c->attempt = m->attempt;
 }
 
 void checks_destroy(struct core *core)

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESEND_MOST 16 /* times BATON_RESEND_MS */
+#define RESEND_MOST 16   /* times BATON_RESEND_MS */
+#define NUMBERS_AHEAD 64 /* messages that may be missing before one: those that found no credit in time were dropped */
 
 int core_create(const struct core_config *config, struct core **out)
 {
@@ -15,23 +16,27 @@ int core_create(const struct core_config *config, struct core **out)
     if (core == NULL)
         return BATON_ENOMEM;
     core->c = *config;
+    core->looks_most = LOOKS_A_STEP;
+    core->works_pause_ns = 1;
     core->incarnation = d->rows[config->self].incarnation;
     core->engine = d->engine_of[config->self];
     core->index = d->index_of[config->self];
+    core->leaving.lost = WIRE_NOBODY;
     core->leases =
         leases_create((uint32_t)config->settings->leases, core->incarnation, config->arena, config->arena_bytes);
     core->links = calloc(d->num_engines, sizeof *core->links);
     core->targets = calloc(d->num_engines, sizeof *core->targets);
-    core->reads_me = calloc(d->num_engines, sizeof *core->reads_me);
+    core->readers = calloc(d->num_engines, sizeof *core->readers);
     core->peers = calloc(d->num_ranks, sizeof *core->peers);
     core->sent_to = calloc(d->num_ranks, sizeof *core->sent_to);
     core->waits_of = calloc(d->num_ranks, sizeof *core->waits_of);
     core->seen_from = calloc(d->num_ranks, sizeof *core->seen_from);
+    core->answers = calloc(d->num_ranks, sizeof *core->answers);
     core->unsent_to = calloc(d->num_ranks, sizeof *core->unsent_to);
     core->blocked_at = calloc(d->num_ranks, sizeof *core->blocked_at);
-    if (core->leases == NULL || core->links == NULL || core->targets == NULL || core->reads_me == NULL ||
+    if (core->leases == NULL || core->links == NULL || core->targets == NULL || core->readers == NULL ||
         core->peers == NULL || core->sent_to == NULL || core->seen_from == NULL || core->waits_of == NULL ||
-        core->unsent_to == NULL || core->blocked_at == NULL) {
+        core->answers == NULL || core->unsent_to == NULL || core->blocked_at == NULL) {
         core_destroy(core);
         return BATON_ENOMEM;
     }
@@ -55,6 +60,8 @@ void core_destroy(struct core *core)
         links_destroy(core);
     verdicts_shut(core);
     checks_destroy(core);
+    ends_destroy(core);
+    leave_destroy(core);
     peers_destroy(core);
     struct unsent *u, *next;
     DL_FOREACH_SAFE(core->unsent, u, next)
@@ -66,9 +73,8 @@ void core_destroy(struct core *core)
         core_submit_free(s);
     }
     HASH_CLEAR(hh, core->ops);
-    for (uint32_t i = 0; core->reads_me != NULL && i < core->c.directory->num_engines; i++)
-        free(core->reads_me[i]);
-    free(core->reads_me);
+    readers_free(core);
+    claims_free(core);
     free(core->links);
     free(core->targets);
     free(core->sent_to);
@@ -122,8 +128,15 @@ static void unsent_keep(struct core *core, uint32_t peer, const uint8_t *data, u
 void core_send(struct core *core, uint32_t peer, struct wire_message *m)
 {
     uint8_t data[WIRE_MESSAGE_MAX];
-    if (peer_is_dead(core, peer))
+    m->version = (uint8_t)directory_version(core->c.directory, core->c.self, peer);
+    if (peer_is_dead(core, peer) || wire_type_version(m->type) > m->version)
         return;
+    if (m->version < WIRE_NAMES && (m->attempt != 0 || strlen(m->key) >= WIRE_KEY_1)) {
+        log_line(core->c.log, LOG_WARN,
+                 "%s to rank %u was dropped: its wire version %u has no word for key %s, attempt %u",
+                 wire_type_name(m->type), peer, m->version, m->key, m->attempt);
+        return;
+    }
     m->from = core->incarnation;
     m->to = core->c.directory->rows[peer].incarnation;
     m->number = ++core->sent_to[peer];
@@ -172,6 +185,58 @@ static void unsent_flush(struct core *core)
 
 /* ---- what happened ----------------------------------------------------------------------------------------------- */
 
+void core_refuse(struct core *core, uint32_t peer, const struct wire_message *m, const char *why)
+{
+    core->stats.messages_bad++;
+    log_line(core->c.log, LOG_WARN, "%s from rank %u was refused: %s", wire_type_name(m->type), peer, why);
+}
+
+void core_dispatch(struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    switch (m->type) {
+    case WIRE_BEAT:
+        peer_on_beat(core, peer, m);
+        break;
+    case WIRE_INQUIRY:
+        peer_on_inquiry(core, peer, m);
+        break;
+    case WIRE_WITNESS:
+        peer_on_witness(core, peer, m);
+        break;
+    case WIRE_LEAVE:
+        leave_on_message(core, peer, m);
+        break;
+    case WIRE_WANT:
+        offer_on_want(core, peer, m);
+        break;
+    case WIRE_DONE:
+    case WIRE_CANCEL:
+    case WIRE_RELEASE:
+        offer_on_end(core, peer, m);
+        break;
+    case WIRE_GRANT:
+    case WIRE_NACK:
+    case WIRE_WRITTEN:
+    case WIRE_CLOSED:
+    case WIRE_SUMS:
+    case WIRE_READY:
+        leg_on_message(core, peer, m);
+        break;
+    case WIRE_ENDED:
+        ends_on_answer(core, peer, m);
+        break;
+    case WIRE_CHECK:
+        check_on_ask(core, peer, m);
+        break;
+    case WIRE_REPORT:
+    case WIRE_VERDICT:
+    case WIRE_ASK:
+    case WIRE_STANDING:
+        verdict_on_message(core, peer, m);
+        break;
+    }
+}
+
 static void on_message(struct core *core, const struct port_event *e)
 {
     struct wire_message m;
@@ -188,40 +253,15 @@ static void on_message(struct core *core, const struct port_event *e)
                  rc != 0 ? "malformed" : "of another incarnation");
         return;
     }
-    if ((int32_t)(m.number - core->seen_from[e->peer]) <= 0)
-        return; /* messages keep their order, so it came before */
-    core->seen_from[e->peer] = m.number;
-    peer_heard(core, e->peer);
-    switch (m.type) {
-    case WIRE_BEAT:
-        peer_on_beat(core, e->peer, &m);
-        break;
-    case WIRE_WANT:
-        offer_on_want(core, e->peer, &m);
-        break;
-    case WIRE_DONE:
-    case WIRE_CANCEL:
-    case WIRE_RELEASE:
-        offer_on_end(core, e->peer, &m);
-        break;
-    case WIRE_GRANT:
-    case WIRE_NACK:
-    case WIRE_WRITTEN:
-    case WIRE_CLOSED:
-    case WIRE_SUMS:
-    case WIRE_READY:
-        leg_on_message(core, e->peer, &m);
-        break;
-    case WIRE_CHECK:
-        check_on_ask(core, e->peer, &m);
-        break;
-    case WIRE_REPORT:
-    case WIRE_VERDICT:
-    case WIRE_ASK:
-    case WIRE_STANDING:
-        verdict_on_message(core, e->peer, &m);
-        break;
+    if (!number_take(&core->seen_from[e->peer], m.number, NUMBERS_AHEAD)) { /* what matters is said again */
+        bool came_before = core->seen_from[e->peer].last - m.number < NUMBERS_AHEAD;
+        core->stats.messages_bad += !came_before;
+        return;
     }
+    peer_heard(core, e->peer);
+    bool to_an_offer = m.type == WIRE_WANT || m.type == WIRE_DONE || m.type == WIRE_CANCEL || m.type == WIRE_RELEASE;
+    if (!to_an_offer || !readers_await(core, e))
+        core_dispatch(core, e->peer, &m);
 }
 
 static void on_event(struct core *core, const struct port_event *e)
@@ -247,6 +287,8 @@ static void on_event(struct core *core, const struct port_event *e)
 void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events)
 {
     core->now = now;
+    core->looks = 0;
+    peers_watch(core, now);
     unsent_flush(core);
     for (int i = 0; i < num_events; i++)
         on_event(core, &events[i]);
@@ -258,18 +300,25 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
     tails_run(core);
 }
 
-void core_submit(struct core *core, uint64_t now, struct core_submit *s)
+/* Both verbs begin with a record whose event is empty. */
+static void begin(struct core *core, uint64_t now, struct core_submit *s)
 {
     core->now = now;
+    core->stats.offers += s->kind == CORE_OFFER;
+    core->stats.wants += s->kind == CORE_WANT;
     s->next = NULL;
     s->event = (baton_event_t){.peer = -1};
+    atomic_store_explicit(&s->due_ns, core_submit_due_ns(s), memory_order_relaxed);
+}
+
+void core_submit(struct core *core, uint64_t now, struct core_submit *s)
+{
+    begin(core, now, s);
     switch (s->kind) {
     case CORE_OFFER:
-        core->stats.offers++;
         offer_submit(core, s);
         return;
     case CORE_WANT:
-        core->stats.wants++;
         want_submit(core, s);
         return;
     case CORE_CANCEL:
@@ -286,11 +335,18 @@ void core_submit(struct core *core, uint64_t now, struct core_submit *s)
     core_submit_free(s);
 }
 
-void core_give_up(struct core *core, uint64_t now, baton_id_t id, int error, const char *detail)
+void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t status, int error, const char *detail)
 {
     core->now = now;
-    if (!want_give_up(core, id, error, detail))
-        offer_cancel(core, id, error);
+    if (!want_give_up(core, id, status, error, detail))
+        offer_give_up(core, id, status, error);
+}
+
+void core_decline(struct core *core, uint64_t now, struct core_submit *s, int error, const char *detail)
+{
+    begin(core, now, s);
+    snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
+    core_outcome(core, s, BATON_STATUS_FAILED, error);
 }
 
 uint64_t core_next_ns(const struct core *core)
@@ -300,8 +356,8 @@ uint64_t core_next_ns(const struct core *core)
 
 bool core_is_busy(const struct core *core)
 {
-    return core->inflight > 0 || core->reading > 0 || core->run != NULL || core->num_unsent > 0 ||
-           core->checks != NULL || core->tails != NULL;
+    return budget_held(&core->budget) > 0 || core->reading > 0 || movers_wait(core) || core->num_unsent > 0 ||
+           core->checks != NULL || core->tails != NULL || core->works != NULL;
 }
 
 bool core_is_serving(const struct core *core)
@@ -329,6 +385,7 @@ void core_emit(struct core *core, struct core_submit *s, baton_event_type_t type
     e->error = error;
     e->id = s->id;
     memcpy(e->key, core_submit_name(s), sizeof e->key);
+    e->attempt = s->attempt;
     e->user = s->user;
     e->mode = s->mode;
     e->num_blocks = s->num_blocks;
@@ -341,47 +398,64 @@ void core_emit(struct core *core, struct core_submit *s, baton_event_type_t type
     core->outcomes_last = s;
 }
 
-void core_outcome(struct core *core, struct core_submit *s, baton_status_t status, int error)
+static baton_event_type_t event_type(const struct core_submit *s)
 {
-    core_emit(core, s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, status, error);
-    outcome_count(core, s->event.type, status);
-    if (status != BATON_STATUS_DONE && status != BATON_STATUS_CANCELLED)
-        failure_log(&core->failures, core->c.log, core->now,
-                    &(struct failure){.what = s->event.type == BATON_EVENT_WANT ? "want" : "offer",
-                                      .reason = baton_errname(error),
-                                      .key = s->key,
-                                      .peer = s->event.peer,
-                                      .leg = s->leg,
-                                      .state = s->state,
-                                      .age_ns = s->event.total_ns,
-                                      .detail = s->event.detail});
+    return s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
+}
+
+/* How a call ended is told to log and engine, once: when it was given up, or at its end. */
+static void tell_end(struct core *core, struct core_submit *s)
+{
+    const baton_event_t *e = &s->event;
+    if (e->status != BATON_STATUS_DONE && e->status != BATON_STATUS_CANCELLED)
+        failure_log(core->c.log, &(struct failure){.what = s->kind == CORE_WANT ? "want" : "offer",
+                                                   .reason = baton_errname(e->error),
+                                                   .key = s->key,
+                                                   .peer = e->peer,
+                                                   .leg = s->leg,
+                                                   .state = s->state,
+                                                   .age_ns = e->total_ns,
+                                                   .detail = e->detail});
     verdict_report(core, s);
 }
 
-bool core_outcome_early(struct core *core, struct core_submit *s, baton_status_t status, int error, int32_t peer,
-                        const char *detail)
+void core_outcome(struct core *core, struct core_submit *s, baton_status_t status, int error)
 {
-    struct core_submit *early = s->spare;
-    if (early == NULL)
-        return false;
-    s->spare = NULL;
-    memcpy(early, s, sizeof *early);
-    early->tickets = NULL;
-    s->verdict = NULL;
-    early->event.quarantined = 1;
-    early->event.peer = peer;
-    snprintf(early->event.detail, sizeof early->event.detail, "%s", detail);
-    core->num_quarantined++;
-    core_outcome(core, early, status, error);
-    return true;
+    s->event.given_up = s->given_up;
+    core->num_quarantined -= s->given_up;
+    core_emit(core, s, event_type(s), status, error);
+    outcome_count(core, s->event.type, status);
+    if (!s->given_up)
+        tell_end(core, s);
 }
 
-void core_outcome_quiet(struct core *core, struct core_submit *s)
+uint64_t core_patience_ns(const struct core *core, const struct core_submit *s, int error)
 {
-    core->num_quarantined--;
-    s->event.detail[0] = '\0';
-    s->event.verdict = BATON_VERDICT_CAME; /* as far as this event goes */
-    core_emit(core, s, BATON_EVENT_QUIET, BATON_STATUS_DONE, 0);
+    uint64_t due = atomic_load_explicit(&s->due_ns, memory_order_relaxed), from = core->now;
+    if (error != BATON_EPEER && !core->shut && due > from)
+        from = due;
+    return from + core->c.settings->quiet_ms * NS_PER_MS;
+}
+
+void core_outcome_given_up(struct core *core, struct core_submit *s, baton_status_t status, int error, int32_t peer,
+                           const char *detail)
+{
+    struct core_submit *told = s->spare;
+    if (s->given_up || told == NULL)
+        return;
+    s->spare = NULL;
+    s->given_up = true;
+    memcpy(told, s, sizeof *told);
+    told->tickets = NULL;
+    s->verdict = NULL;
+    told->event.of = event_type(s);
+    told->event.peer = peer;
+    snprintf(told->event.detail, sizeof told->event.detail, "%s", detail);
+    core->num_quarantined++;
+    core->stats.given_up++;
+    core_emit(core, told, BATON_EVENT_GIVEN_UP, status, error);
+    tell_end(core, told);
+    s->event.verdict = told->event.verdict;
 }
 
 bool core_has_outcome(const struct core *core)
@@ -449,6 +523,7 @@ void core_shut(struct core *core, uint64_t now)
     core->shut = true;
     wants_shut(core);
     offers_shut(core);
+    ends_shut(core);
     verdicts_shut(core);
 }
 
@@ -458,9 +533,9 @@ bool core_is_quiet(const struct core *core)
     return core->wants == NULL && core->num_live == 0 && (core->shut || core->num_unsent == 0);
 }
 
-uint32_t core_lost(const struct core *core)
+bool core_is_given_up(const struct core *core)
 {
-    return core->num_lost;
+    return HASH_COUNT(core->wants) + core->num_live == core->num_quarantined;
 }
 
 void core_stats(const struct core *core, baton_stats_t *out)
@@ -478,7 +553,7 @@ int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, in
     int n = 0;
     for (uint32_t e = 0; e < core->c.directory->num_engines && n < max; e++) {
         const struct link *link = core->links[e];
-        if (link == NULL || link->state != LINK_SHAKING)
+        if (link == NULL || link->queued == 0)
             continue;
         baton_pending_t *p = &out[n++];
         *p = (baton_pending_t){.ranks_needed = link->num_contacts,

@@ -9,6 +9,7 @@
 #ifndef BATON_CORE_CORE_H
 #define BATON_CORE_CORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct core_config {
     uint64_t arena_bytes;
     const struct port *port;
     struct logger *log;
+    const char *host; /* this rank's; NULL: not known */
 };
 
 int core_create(const struct core_config *config, struct core **out);
@@ -49,10 +51,12 @@ struct core_submit {
     baton_id_t id;
     uint64_t submitted_ns;     /* when the call was made */
     char key[BATON_KEY_MAX];   /* what offer and want meet by */
+    uint32_t attempt;          /* beside the key */
     char alias[BATON_KEY_MAX]; /* what the caller calls it, where that differs; else empty */
     void *user;
     uint32_t num_tokens, held_tokens; /* held: want */
     uint32_t time_ms;                 /* offer: ttl; want: deadline, from submitted_ns */
+    _Atomic uint64_t due_ns;          /* when its time is over; the core moves it on. Read by any thread */
     /* offer */
     uint64_t serial;                     /* the ticket's */
     uint32_t num_seats;                  /* >= 1 */
@@ -68,8 +72,9 @@ struct core_submit {
     uint32_t num_tickets;
     baton_ticket_t *tickets;     /* malloc'ed, or NULL */
     uint32_t place;              /* the caller's */
-    struct core_submit *spare;   /* where BATON_REPORT_EARLY: a second record, for the event that comes early */
+    struct core_submit *spare;   /* offer, want: a second record, for the event that it is given up */
     struct core_submit *verdict; /* where verdicts are told: a record for the event */
+    bool given_up;               /* it was told so */
     bool refused;                /* it never was a part of its request: its key was in use */
     bool verdict_came;           /* before its end */
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
@@ -90,6 +95,12 @@ void core_submit_tables(struct core_submit *s, const struct plan_tables *tables,
 /** Adds tables to those of s, each to the one of its group. False, and nothing has changed: there is no room for them. */
 bool core_submit_append(struct core_submit *s, const struct plan_tables *more);
 
+/** When its time is over, unless the core moves that on. */
+static inline uint64_t core_submit_due_ns(const struct core_submit *s)
+{
+    return s->submitted_ns + s->time_ms * UINT64_C(1000000);
+}
+
 /** What its caller calls it. */
 static inline const char *core_submit_name(const struct core_submit *s)
 {
@@ -99,8 +110,10 @@ static inline const char *core_submit_name(const struct core_submit *s)
 /** Takes one submission at `now`. */
 void core_submit(struct core *core, uint64_t now, struct core_submit *submit);
 
-/** Ends a call as failed whose end the engine was told already. */
-void core_give_up(struct core *core, uint64_t now, baton_id_t id, int error, const char *detail);
+/** Ends a call that the engine was told is given up, as that said. An id that has ended is ignored. */
+void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t status, int error, const char *detail);
+/** Ends a call instead of beginning it: nobody hears of it but its engine. */
+void core_decline(struct core *core, uint64_t now, struct core_submit *submit, int error, const char *detail);
 
 /* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
@@ -125,9 +138,20 @@ void core_submit_free(struct core_submit *submit);
 void core_shut(struct core *core, uint64_t now);
 /** No offer, want or leg is left, no outcome waits to be decided. */
 bool core_is_quiet(const struct core *core);
+/** Of offers and wants, none is left but those that were given up. */
+bool core_is_given_up(const struct core *core);
 
-/** Peers that are lost now: windows they share cannot be freed. */
-uint32_t core_lost(const struct core *core);
+/** Once all ranks listen: this rank and rank 0 tell each other their hosts, by which the lost are named. */
+void core_greet(struct core *core, uint64_t now);
+/**
+ * This rank closes: from now on it finds out which rank is lost, whatever it had to do with that one. Every rank watches
+ * rank 0 and its own node; rank 0 watches all, and tells them.
+ */
+void core_leave(struct core *core, uint64_t now);
+/** The rank without which the world is closed, the first that was found: windows it shares cannot be freed. -1: none. */
+int64_t core_loss(const struct core *core);
+/** "rank 5 (engine decode1, host n07)" */
+void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size);
 
 /** Fills what the core counts (all but messages, turns, again, paths). */
 void core_stats(const struct core *core, baton_stats_t *out);

@@ -8,10 +8,49 @@
 
 uint32_t directory_find(const struct directory *d, const char *engine)
 {
-    for (uint32_t e = 0; e < d->num_engines; e++)
-        if (strncmp(d->engines[e].name, engine, BATON_ENGINE_NAME_MAX) == 0)
-            return e;
-    return DIRECTORY_NONE;
+    struct directory_engine *found;
+    HASH_FIND(by_name, d->named, engine, strnlen(engine, BATON_ENGINE_NAME_MAX), found);
+    return found != NULL ? found->number : DIRECTORY_NONE;
+}
+
+/* Ranks without a cache, and those of older builds, tell nothing of the model. */
+static int check_model(struct directory *d, struct directory_engine *engine, uint32_t rank, struct plan_why *why)
+{
+    const struct wire_row *row = &d->rows[rank];
+    if (row->model == 0)
+        return 0;
+    if (engine->told == DIRECTORY_NONE)
+        engine->told = rank;
+    const struct wire_row *other = &d->rows[engine->told];
+    if (other->model != row->model) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in model, dtype, a size or a total",
+                 row->engine, engine->told, rank);
+        return BATON_EGEOMETRY;
+    }
+    if (other->block_tokens != row->block_tokens) {
+        snprintf(why->text, sizeof why->text, "engine %s: rank %u says block_tokens %u, rank %u says %u", row->engine,
+                 engine->told, other->block_tokens, rank, row->block_tokens);
+        return BATON_EGEOMETRY;
+    }
+    return 0;
+}
+
+unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t peer)
+{
+    unsigned mine = d->rows[rank].version, theirs = d->rows[peer].version;
+    return mine < theirs ? mine : theirs;
+}
+
+int directory_can_name(const struct directory *d, uint32_t rank, uint32_t engine, const char *key, uint32_t attempt,
+                       struct plan_why *why)
+{
+    const struct directory_engine *e = &d->engines[engine];
+    if ((e->version >= WIRE_NAMES && d->rows[rank].version >= WIRE_NAMES) || (attempt == 0 && strlen(key) < WIRE_KEY_1))
+        return 0;
+    snprintf(why->text, sizeof why->text,
+             "engine %s runs a build of wire version %u: its keys have at most %u bytes, and no attempt but 0", e->name,
+             e->version, WIRE_KEY_1 - 1);
+    return BATON_EKEY;
 }
 
 /* Gives a rank its engine and its place there. */
@@ -34,8 +73,13 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
         memcpy(engine->name, row->engine, sizeof engine->name);
         engine->num_ranks = size;
         engine->number = e;
+        engine->version = row->version;
+        engine->told = DIRECTORY_NONE;
         for (uint32_t i = 0; i < size; i++)
             engine->ranks[i] = DIRECTORY_NONE;
+        HASH_ADD_KEYPTR(by_name, d->named, engine->name, strlen(engine->name), engine);
+        if (engine->by_name.tbl == NULL)
+            return BATON_ENOMEM;
     }
     struct directory_engine *engine = &d->engines[e];
     uint32_t index = (uint32_t)row->pp_rank * row->tp + row->tp_rank;
@@ -60,7 +104,12 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
                  engine->ranks[index], rank, row->tp_rank, row->pp_rank);
         return BATON_EGEOMETRY;
     }
+    int rc = check_model(d, engine, rank, why);
+    if (rc != 0)
+        return rc;
     engine->ranks[index] = rank;
+    if (row->version < engine->version)
+        engine->version = row->version;
     struct plan_member *m = &engine->members[index];
     *m = (struct plan_member){
         .num_boxes = row->num_boxes, .node = row->node, .package = row->package, .numa = row->numa};
@@ -83,6 +132,36 @@ static int check_full(const struct directory *d, struct plan_why *why)
     return 0;
 }
 
+struct place {
+    uint32_t node, rank;
+};
+
+static int by_node(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->node != y->node)
+        return x->node < y->node ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Ranks of one node stand beside each other once they are sorted; the last one leads back to the first. */
+static int join_nodes(struct directory *d)
+{
+    struct place *places = malloc(d->num_ranks * sizeof *places);
+    if (places == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t i = 0; i < d->num_ranks; i++)
+        places[i] = (struct place){d->rows[i].node, i};
+    qsort(places, d->num_ranks, sizeof *places, by_node);
+    for (uint32_t i = 0, first = 0; i < d->num_ranks; i++) {
+        bool last = i + 1 == d->num_ranks || places[i + 1].node != places[i].node;
+        d->next_on_node[places[i].rank] = places[last ? first : i + 1].rank;
+        first = last ? i + 1 : first;
+    }
+    free(places);
+    return 0;
+}
+
 int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory **out, struct plan_why *why)
 {
     struct directory *d = calloc(1, sizeof *d);
@@ -93,8 +172,9 @@ int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory *
     d->rows = calloc(num_ranks, sizeof *d->rows);
     d->engine_of = calloc(num_ranks, sizeof *d->engine_of);
     d->index_of = calloc(num_ranks, sizeof *d->index_of);
+    d->next_on_node = calloc(num_ranks, sizeof *d->next_on_node);
     d->engines = calloc(num_ranks, sizeof *d->engines);
-    int rc = d->rows && d->engine_of && d->index_of && d->engines ? 0 : BATON_ENOMEM;
+    int rc = d->rows && d->engine_of && d->index_of && d->next_on_node && d->engines ? 0 : BATON_ENOMEM;
     for (uint32_t i = 0; rc == 0 && i < num_ranks; i++) {
         rc = wire_row_decode(rows + (size_t)i * WIRE_ROW_BYTES, &d->rows[i]);
         if (rc != 0)
@@ -104,6 +184,8 @@ int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory *
         rc = rank_place(d, i, why);
     if (rc == 0)
         rc = check_full(d, why);
+    if (rc == 0)
+        rc = join_nodes(d);
     if (rc != 0) {
         directory_destroy(d);
         return rc;
@@ -116,6 +198,7 @@ void directory_destroy(struct directory *d)
 {
     if (d == NULL)
         return;
+    HASH_CLEAR(by_name, d->named);
     for (uint32_t e = 0; e < d->num_engines; e++) {
         free(d->engines[e].ranks);
         free(d->engines[e].members);
@@ -124,5 +207,6 @@ void directory_destroy(struct directory *d)
     free(d->rows);
     free(d->engine_of);
     free(d->index_of);
+    free(d->next_on_node);
     free(d);
 }

@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "core/wire.h"
 
 #define DIRECTORY_NONE UINT32_MAX
@@ -15,29 +18,42 @@
 struct directory_engine {
     char name[BATON_ENGINE_NAME_MAX];
     uint32_t number; /* its place among the engines */
+    uint8_t version; /* of the wire format: the oldest that a rank of it speaks */
     uint32_t num_ranks;
     uint32_t *ranks;             /* world ranks, in order of (pp_rank, tp_rank): a rank's place here is its index */
     struct plan_member *members; /* the same order */
+    uint32_t told;               /* the first of its ranks that told of its model; DIRECTORY_NONE: none did */
+    UT_hash_handle by_name;
 };
 
 struct directory {
     uint32_t num_ranks;
-    struct wire_row *rows; /* by rank */
-    uint32_t *engine_of;   /* by rank: engine index */
-    uint32_t *index_of;    /* by rank: index in its engine */
+    struct wire_row *rows;  /* by rank */
+    uint32_t *engine_of;    /* by rank: engine index */
+    uint32_t *index_of;     /* by rank: index in its engine */
+    uint32_t *next_on_node; /* by rank: the next rank of its node, in a ring */
     uint32_t num_engines;
     struct directory_engine *engines; /* in order of their lowest rank */
+    struct directory_engine *named;   /* the same, by name */
 };
 
 /**
- * Decodes and checks rows (num_ranks * WIRE_ROW_BYTES bytes). Ranks of one engine must agree on tp and pp, fill each
- * (pp_rank, tp_rank) exactly once, and number at most BATON_ENGINE_RANKS_MAX.
+ * Decodes and checks rows (num_ranks * WIRE_ROW_BYTES bytes). Ranks of one engine must agree on tp and pp, on the model
+ * and on block_tokens as far as they tell, fill each (pp_rank, tp_rank) exactly once, and number at most
+ * BATON_ENGINE_RANKS_MAX.
  * 0, BATON_EMESSAGE, BATON_EGEOMETRY or BATON_ENOMEM, with *why.
  */
 int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory **out, struct plan_why *why);
 void directory_destroy(struct directory *d);
 
-/** Index of the engine of that name, or DIRECTORY_NONE. */
+/** The wire version that two ranks speak: the older of theirs. */
+unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t peer);
+
+/** Whether that rank can tell that engine's of a request of that key and attempt: 0, or BATON_EKEY with *why. */
+int directory_can_name(const struct directory *d, uint32_t rank, uint32_t engine, const char *key, uint32_t attempt,
+                       struct plan_why *why);
+
+/** Index of the engine of that name, or DIRECTORY_NONE. Takes as long with many engines as with few. */
 uint32_t directory_find(const struct directory *d, const char *engine);
 
 #endif

@@ -2,18 +2,31 @@
 /* envelope: see envelope.h. */
 #include "core/envelope.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "core/bytes.h"
 
 #define MAGIC UINT32_C(0x4c544342) /* "BCTL" */
+#define COUNTS_BYTES 12u           /* magic, number, confirmed; the flags follow */
 #define FLAG_ALONE UINT32_C(1)     /* no message follows, and no credit is taken */
+#define FLAG_HASHED UINT32_C(2)    /* the other 30 bits are a hash: version 1 does not look at them */
+#define FLAGS UINT32_C(3)
 
-void envelope_seal(const struct envelope_counts *c, bool alone, uint8_t out[ENVELOPE_BYTES])
+static uint32_t hash(const uint8_t *packet, uint32_t bytes, uint32_t flags)
 {
-    struct writer w = {out, out + ENVELOPE_BYTES, false};
+    uint64_t of_envelope = XXH3_64bits_withSeed(packet, COUNTS_BYTES, flags & FLAGS);
+    return (uint32_t)XXH3_64bits_withSeed(packet + ENVELOPE_BYTES, bytes, of_envelope) & ~FLAGS;
+}
+
+void envelope_seal(const struct envelope_counts *c, uint8_t *packet, uint32_t bytes)
+{
+    struct writer w = {packet, packet + ENVELOPE_BYTES, false};
+    uint32_t flags = (bytes == 0 ? FLAG_ALONE : 0) | (c->hashed ? FLAG_HASHED : 0);
     put32(&w, MAGIC);
     put32(&w, c->sent);
     put32(&w, c->consumed);
-    put32(&w, alone ? FLAG_ALONE : 0);
+    put32(&w, c->hashed ? flags | hash(packet, bytes, flags) : flags);
 }
 
 void envelope_sent(struct envelope_counts *c, bool alone)
@@ -32,6 +45,10 @@ enum envelope_kind envelope_open(struct envelope_counts *c, const uint8_t *in, u
         *why = "its envelope is malformed";
         return ENVELOPE_REFUSED;
     }
+    if (c->hashed && flags != ((flags & FLAG_ALONE) | FLAG_HASHED | hash(in, bytes - ENVELOPE_BYTES, flags))) {
+        *why = "its hash is not that of its bytes";
+        return ENVELOPE_REFUSED;
+    }
     if (confirmed - c->confirmed > c->sent - c->confirmed)
         *why = "it confirms more messages than were sent";
     else
@@ -39,12 +56,13 @@ enum envelope_kind envelope_open(struct envelope_counts *c, const uint8_t *in, u
     if (alone)
         return ENVELOPE_ALONE;
     uint32_t ahead = sequence - c->consumed;
-    if (ahead >= ENVELOPE_CREDITS) {
+    c->from.last = c->consumed;
+    if (!number_take(&c->from, sequence + 1, ENVELOPE_CREDITS)) {
         *why = "its number is not the next";
         return ENVELOPE_REFUSED;
     }
     if (ahead > 0)
         *why = "messages before it were damaged";
-    c->consumed = sequence + 1;
+    c->consumed = c->from.last;
     return ENVELOPE_MESSAGE;
 }

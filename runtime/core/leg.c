@@ -5,6 +5,7 @@
  *   HANDSHAKE it was taken away from a rank that failed; the card of the one in its place is read
  *   ASKED     WANT was sent; sent again with growing pauses until it is answered
  *   MOVING    pull: granted; the blocks are read (mover.c)
+ *   DOUBTED   pull: what was read may not be what was granted, by the proof. WANT is sent again: the producer says why
  *   AWAITED   push: granted; the producer writes. WANT is still repeated, and answered by how far it is
  *   CHECKING  BATON_CHECKSUM: they are there; their hashes are compared with the producer's (check.c)
  *   FENCED    the bytes in my blocks are those that were offered
@@ -19,10 +20,12 @@
 
 const char *leg_state_name(enum leg_state state)
 {
-    static const char *const names[] = {"handshake", "asked",  "moving",   "awaited",
+    static const char *const names[] = {"handshake", "asked",  "moving",   "doubted", "awaited",
                                         "checking",  "fenced", "stopping", "closed"};
     return names[state];
 }
+
+#define DOUBTS_MOST 2 /* pauses: the first is BATON_RESEND_MS, the second twice that */
 
 static bool is_push(const struct leg *leg)
 {
@@ -57,6 +60,7 @@ static void send_want(struct core *core, struct leg *leg)
     const baton_ticket_t *ticket = want_ticket(leg->want, leg->contact->peer);
     struct wire_message m = {.type = WIRE_WANT,
                              .want = leg->want->seq,
+                             .attempt = s->attempt,
                              .mode = (uint8_t)s->mode,
                              .asks = ++leg->asks,
                              .time_left_ms = want_left_ms(core, leg->want),
@@ -78,11 +82,14 @@ static void send_want(struct core *core, struct leg *leg)
 
 static void send_cancel(struct core *core, struct leg *leg)
 {
-    struct wire_message m = {
-        .type = WIRE_CANCEL, .want = leg->want->seq, .error = leg->want->error, .generation = leg->generation};
+    struct wire_message m = {.type = WIRE_CANCEL,
+                             .want = leg->want->seq,
+                             .attempt = leg->want->submit->attempt,
+                             .error = leg->want->error,
+                             .generation = leg->generation};
     memcpy(m.key, leg->want->submit->key, sizeof m.key);
     core_send(core, leg->contact->peer, &m);
-    leg->ended = true;
+    leg->ended = leg->unsaid = true; /* until CLOSED comes */
 }
 
 static void on_resend(struct core *core, struct timer *t)
@@ -90,6 +97,10 @@ static void on_resend(struct core *core, struct timer *t)
     struct leg *leg = (struct leg *)((char *)t - offsetof(struct leg, resend));
     leg->pause_ns = core_pause_ns(core, leg->pause_ns);
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
+    if (leg->state == LEG_DOUBTED && ++leg->doubts == DOUBTS_MOST) {
+        fail(core, leg, BATON_ESTALE, "the lease's generation is another, and its producer does not say why");
+        return;
+    }
     if (core->unsent_to[leg->contact->peer] > 0) /* the former one has not left yet */
         return;
     if (leg->state == LEG_STOPPING)
@@ -112,6 +123,7 @@ static int ask(struct core *core, struct leg *leg)
     if (rc != 0)
         return rc;
     leg->busy = true;
+    ends_take_back(core, leg->contact->peer, leg->want->seq); /* it was released before it was turned to */
     leg->state = LEG_ASKED;
     send_want(core, leg);
     resend_from_now(core, leg);
@@ -131,6 +143,8 @@ static void outside(struct core *core, struct leg *leg)
     fail(core, leg, BATON_EMESSAGE, "it names tables that lie outside its card");
 }
 
+static const char another_began[] = "the offer that was granted ended, and another of its key began";
+
 /* More of an offer in parts is in place. */
 static void on_more(struct core *core, struct leg *leg, const struct wire_message *m, const struct reach *reach)
 {
@@ -138,7 +152,7 @@ static void on_more(struct core *core, struct leg *leg, const struct wire_messag
     if (!awaits_more(leg))
         return;
     if (m->generation != leg->generation) { /* words keep their order: it is a later one */
-        fail(core, leg, BATON_ESTALE, "the offer that was granted ended, and another of its key began");
+        fail(core, leg, BATON_EGONE, another_began);
         return;
     }
     if (mover_ready(core, &leg->mover, reach, &table) != 0) {
@@ -156,6 +170,13 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED)
         leg->generation = m->generation; /* of the offer that writes by now */
+    if (leg->state == LEG_DOUBTED) {
+        if (m->generation != leg->generation)
+            fail(core, leg, BATON_EGONE, another_began);
+        else if (m->asks == leg->asks)
+            fail(core, leg, BATON_ESTALE, "its generation was another, and its producer grants the same lease again");
+        return;
+    }
     if (leg->state != LEG_ASKED) {
         if (!m->partial || m->generation != leg->generation) /* granted once more, and whole by now; or by another */
             on_more(core, leg, m, &REACH_WHOLE);
@@ -249,14 +270,19 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
 
 static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
 {
-    bool expects = awaits_more(leg) || leg->state == LEG_ASKED || leg->state == LEG_AWAITED ||
-                   (leg->state == LEG_STOPPING && is_push(leg));
+    bool reads = leg->state == LEG_MOVING || leg->state == LEG_DOUBTED; /* the offer ended meanwhile */
+    bool expects =
+        reads || leg->state == LEG_ASKED || leg->state == LEG_AWAITED || (leg->state == LEG_STOPPING && is_push(leg));
     if (m->asks != leg->asks || !expects)
         return;                    /* asked again before, or over */
     if (m->error == BATON_EBUSY) { /* asked again soon: it answers, and room may come at any time */
-        resend_from_now(core, leg);
+        if (leg->state != LEG_MOVING || awaits_more(leg))
+            resend_from_now(core, leg);
         return;
     }
+    leg->unsaid = m->generation != 0; /* an offer refused, and waits for this rank's end like any other */
+    if (m->generation != 0)
+        leg->generation = m->generation;
     if (leg->state == LEG_STOPPING) {
         leg_on_quiet(core, leg);
     } else {
@@ -288,8 +314,10 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
     else if (m->type == WIRE_WRITTEN)
         on_written(core, leg, m);
     else if (leg->state ==
-             LEG_STOPPING) /* CLOSED: quiet; or not known, and by the order of messages it never will be */
+             LEG_STOPPING) { /* CLOSED: quiet; or not known, and by the order of messages it never will be */
+        leg->unsaid = false;
         leg_on_quiet(core, leg);
+    }
 }
 
 /* ---- another rank in the place of one that failed ---------------------------------------------------------------- */
@@ -333,7 +361,7 @@ static void turn(struct core *core, struct leg *leg)
     int rc = leg->error;
     if (leg->busy)
         peer_end(core, leg->contact->peer);
-    leg->busy = leg->ended = false;
+    leg->busy = leg->ended = leg->unsaid = false;
     while ((next = another(core, leg)) != NULL && leave(leg->want, leg)) {
         mover_free(core, &leg->mover);
         leg->mover = (struct mover){.contact = next};
@@ -360,10 +388,11 @@ static void turn(struct core *core, struct leg *leg)
     want_fail(core, leg->want, BATON_STATUS_FAILED, rc, (int32_t)leg->contact->peer, "no other rank is left");
 }
 
-/* Turns to another rank that holds the same. False: there is none, or it would not be safe; nothing has changed. */
+/* Turns to another rank that holds the same. False: there is none, or it would not be safe: the want fails. */
 static bool retry(struct core *core, struct leg *leg, int error)
 {
-    bool can = error == BATON_EPEER || error == BATON_ESTALE || error == BATON_EMPI;
+    bool reads = leg->state == LEG_MOVING || leg->state == LEG_DOUBTED;
+    bool can = error == BATON_EPEER || error == BATON_ESTALE || error == BATON_EMPI || (error == BATON_EGONE && reads);
     if (!can || is_push(leg) || core->c.settings->checksum || leg->want->state != WANT_ACTIVE ||
         leg->state == LEG_FENCED || another(core, leg) == NULL)
         return false;
@@ -371,6 +400,8 @@ static bool retry(struct core *core, struct leg *leg, int error)
     leave_handshake(core, leg);
     leg->error = error;
     bool is_quiet = mover_stop(core, &leg->mover);
+    if (leg->mover.parked == PORT_PARK_NEVER)
+        return false; /* what it began may land at any time: no other rank's bytes are safe from that */
     leg->state = LEG_STOPPING;
     if (is_quiet)
         turn(core, leg);
@@ -398,10 +429,24 @@ void leg_on_spare(struct core *core, struct leg *leg, int error, const char *det
 
 /* ---- the mover --------------------------------------------------------------------------------------------------- */
 
+/* Where it can turn to no other rank: the offer may just have ended, and the word of that be on its way. */
+static void doubt(struct core *core, struct leg *leg)
+{
+    leg->state = LEG_DOUBTED;
+    leg->doubts = 0;
+    send_want(core, leg);
+    resend_from_now(core, leg);
+}
+
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail)
 {
     if (leg->state != LEG_MOVING)
         return;
+    if (error == BATON_ESTALE) {
+        if (!retry(core, leg, error))
+            doubt(core, leg);
+        return;
+    }
     if (error != 0) {
         fail(core, leg, error, detail);
         return;
@@ -430,12 +475,6 @@ void leg_on_quiet(struct core *core, struct leg *leg)
     want_leg_closed(core, leg->want);
 }
 
-/* A process of this node that is gone stores nothing any more. What it sent over a network may still come. */
-static bool can_write_no_more(const struct core *core, const struct leg *leg)
-{
-    return peer_is_dead(core, leg->contact->peer) && core->c.path[leg->contact->peer] == BATON_PATH_SHM;
-}
-
 void leg_stop(struct core *core, struct leg *leg)
 {
     bool written = leg->state == LEG_CHECKING || leg->state == LEG_FENCED;
@@ -444,7 +483,7 @@ void leg_stop(struct core *core, struct leg *leg)
     check_stop(core, leg);
     leave_handshake(core, leg);
     leg->leaves = false;
-    if (writes && can_write_no_more(core, leg)) {
+    if (writes && peer_is_ended(core, leg->contact->peer)) {
         close_leg(core, leg);
     } else if (writes) {
         await(core, leg, LEG_STOPPING);
@@ -453,7 +492,7 @@ void leg_stop(struct core *core, struct leg *leg)
     } else if (mover_stop(core, &leg->mover)) {
         close_leg(core, leg);
     } else {
-        leg->state = LEG_STOPPING;
+        await(core, leg, LEG_STOPPING);
     }
 }
 
@@ -472,8 +511,9 @@ void leg_free(struct core *core, struct leg *leg)
 void leg_lose(struct core *core, struct leg *leg)
 {
     if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED ||
-        leg->state == LEG_CHECKING || leg->state == LEG_HANDSHAKE)
+        leg->state == LEG_CHECKING || leg->state == LEG_HANDSHAKE || leg->state == LEG_DOUBTED)
         fail(core, leg, BATON_EPEER, peer_is_dead(core, leg->contact->peer) ? "it is gone" : "it is silent");
-    else if (leg->state == LEG_STOPPING && is_push(leg) && can_write_no_more(core, leg))
+    else if (leg->state == LEG_STOPPING &&
+             (is_push(leg) ? peer_is_ended(core, leg->contact->peer) : mover_lose(core, &leg->mover)))
         leg_on_quiet(core, leg);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link: handshakes. With a producer engine that is wanted: The cards of just those ranks that serve me are read, all at
- * once; each is decoded, checked and compiled into a plan by itself, and the link is ready when the last one is good. A
+ * link: handshakes. With a producer engine that is wanted: it is found out who serves whom (survey.c), in pieces where
+ * the engines are large. Then the cards of just those ranks that serve me are read, all at once; each is decoded, checked and compiled into a plan by itself, and the link is ready when the last one is good. A
  * card that does not come is tried again after a pause, each peer on its own timers, while wants queue behind it. A
  * cache that cannot match refuses the link for good: cards do not change while their rank lives.
  *
@@ -14,74 +14,6 @@
 #include <string.h>
 
 #define BACKOFF_MOST 40 /* times BATON_BACKOFF_MS */
-
-/* ---- who serves whom --------------------------------------------------------------------------------------------- */
-
-/* Enough for the parts of one consumer whose producers cut heads and layers as engines do. */
-static uint32_t parts_most(uint32_t n)
-{
-    return BATON_SPLITS_MAX * (4 * n + 16);
-}
-
-static int sources_of(const struct directory_engine *consumer, uint32_t index, const struct directory_engine *producer,
-                      struct plan_source **out, struct plan_why *why)
-{
-    uint32_t most = parts_most(producer->num_ranks);
-    struct plan_source *parts = malloc(most * sizeof *parts);
-    if (parts == NULL)
-        return BATON_ENOMEM;
-    /* Engines take turns in their order, those behind the producer's first. */
-    uint32_t behind = consumer->number > producer->number ? producer->number + 1 : 0;
-    int n = plan_sources(&consumer->members[index], index, consumer->number - behind, producer->members,
-                         producer->num_ranks, parts, most, why);
-    if (n < 0) {
-        free(parts);
-        return n;
-    }
-    *out = parts;
-    return n;
-}
-
-/* The parts that rank `index` of the producer serves to rank `me` of the consumer; at most parts_most(producer). */
-static int parts_from(const struct directory_engine *consumer, uint32_t me, const struct directory_engine *producer,
-                      uint32_t index, struct plan_box *out)
-{
-    struct plan_source *parts;
-    struct plan_why why;
-    int count = 0;
-    int n = sources_of(consumer, me, producer, &parts, &why);
-    if (n < 0)
-        return n == BATON_ENOMEM ? n : 0;
-    for (int k = 0; k < n; k++)
-        if (parts[k].member == index)
-            out[count++] = parts[k].box;
-    free(parts);
-    return count;
-}
-
-/* Whether a rank's cache can be filled by that engine, so that a want of it can begin: 1 or 0; or BATON_ENOMEM. */
-static int is_served(const struct directory_engine *consumer, uint32_t index, const struct directory_engine *producer)
-{
-    struct plan_source *parts;
-    struct plan_why why;
-    int n = sources_of(consumer, index, producer, &parts, &why);
-    if (n >= 0)
-        free(parts);
-    return n == BATON_ENOMEM ? n : n > 0;
-}
-
-int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out)
-{
-    const struct directory_engine *c = &core->c.directory->engines[consumer];
-    const struct directory_engine *p = &core->c.directory->engines[producer];
-    for (uint32_t i = 0; i < c->num_ranks; i++) {
-        int served = plan_members_share(&c->members[i], &p->members[index]) ? is_served(c, i, p) : 0;
-        if (served < 0)
-            return served;
-        out[i] = served;
-    }
-    return 0;
-}
 
 /* ---- building a link --------------------------------------------------------------------------------------------- */
 
@@ -130,22 +62,7 @@ static int contacts_from(struct link *link, const struct directory_engine *engin
     return 0;
 }
 
-static int served_from(struct core *core, struct link *link)
-{
-    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
-    link->served = calloc(mine->num_ranks, sizeof *link->served);
-    if (link->served == NULL)
-        return BATON_ENOMEM;
-    for (uint32_t i = 0; i < mine->num_ranks; i++) {
-        int served = is_served(mine, i, &core->c.directory->engines[link->engine]);
-        if (served < 0)
-            return served;
-        link->served[i] = served;
-    }
-    return 0;
-}
-
-/* As link_readers, of my engine and one producer rank. */
+/* Whether the rank of index i of my engine reads from that producer rank, as that one's readers say too. */
 static bool reads(const struct core *core, const struct link *link, uint32_t i, uint32_t producer)
 {
     const struct directory *d = core->c.directory;
@@ -160,125 +77,165 @@ static void readers_from(const struct core *core, struct contact *c)
         c->readers[i / 8] |= (uint8_t)((unsigned)reads(core, c->link, i, d->index_of[c->peer]) << (i % 8));
 }
 
-static bool is_contact(const struct link *link, uint32_t rank)
-{
-    for (uint32_t i = 0; i < link->num_contacts; i++)
-        if (link->contacts[i].peer == rank)
-            return true;
-    return false;
-}
-
 /*
  * The others: ranks that hold a part of what I want, and that I do not read (each waits for my word all the same, so
  * that I can turn to it should another fail); and those that hold nothing for any rank of my engine, which the first of
  * it that has a cache tells that they are not needed.
  */
-static int others_from(struct core *core, struct link *link)
+static void other_from(const struct core *core, struct link *link, uint32_t k)
 {
+    uint32_t ranks = core->c.directory->engines[core->engine].num_ranks;
+    uint32_t rank = core->c.directory->engines[link->engine].ranks[k];
+    bool any = false, met = link->met < link->num_contacts && link->contacts[link->met].peer == rank;
+    for (uint32_t i = 0; i < ranks && !any; i++)
+        any = reads(core, link, i, k);
+    link->met += met;
+    if (!met && reads(core, link, core->index, k))
+        link->spare_ranks[link->num_spare++] = rank;
+    else if (!any && link->tells)
+        link->idle_ranks[link->num_idle++] = rank;
+}
+
+static void link_start(struct core *core, struct link *link);
+
+/* What every rank of the two engines is to every other, one at a time. */
+static enum work_state link_piece(struct core *core, struct work *work)
+{
+    struct link *link = (struct link *)work;
     const struct directory_engine *mine = &core->c.directory->engines[core->engine];
     const struct directory_engine *engine = &core->c.directory->engines[link->engine];
+    if (link->served_to < mine->num_ranks) {
+        int served = survey_served(core, mine, link->served_to, engine);
+        if (served < 0)
+            return WORK_LATER;
+        link->served[link->served_to++] = served;
+        return WORK_MORE;
+    }
+    core->looks += mine->num_ranks / 8 + 1; /* to compare two members is less than to look at one */
+    if (link->readers_to < link->num_contacts) {
+        readers_from(core, &link->contacts[link->readers_to++]);
+        return WORK_MORE;
+    }
+    if (link->others_to < engine->num_ranks) {
+        other_from(core, link, link->others_to++);
+        return WORK_MORE;
+    }
+    link->state = LINK_IDLE;
+    if (link->queue != NULL)
+        link_start(core, link);
+    return WORK_DONE;
+}
+
+static bool is_teller(const struct core *core)
+{
+    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
     uint32_t first = 0;
     while (first < mine->num_ranks && mine->members[first].num_boxes == 0)
         first++;
-    link->spare_ranks = calloc(engine->num_ranks, sizeof *link->spare_ranks);
-    link->idle_ranks = calloc(engine->num_ranks, sizeof *link->idle_ranks);
-    if (link->spare_ranks == NULL || link->idle_ranks == NULL)
-        return BATON_ENOMEM;
-    for (uint32_t k = 0; k < engine->num_ranks; k++) {
-        bool any = false;
-        for (uint32_t i = 0; i < mine->num_ranks && !any; i++)
-            any = reads(core, link, i, k);
-        if (reads(core, link, core->index, k) && !is_contact(link, engine->ranks[k]))
-            link->spare_ranks[link->num_spare++] = engine->ranks[k];
-        else if (!any && core->index == first)
-            link->idle_ranks[link->num_idle++] = engine->ranks[k];
+    return core->index == first;
+}
+
+/* Where nobody holds a part of what is wanted: some rank's card says whether this engine's model is mine at all. */
+static int witness_from(const struct core *core, struct link *link, const struct directory_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->num_ranks; i++) {
+        uint32_t k = (core->index + i) % engine->num_ranks; /* not all of mine ask the same one */
+        if (engine->members[k].num_boxes == 0)
+            continue;
+        int rc = contacts_from(link, engine, &(struct plan_source){.member = k}, 1);
+        if (rc != 0)
+            return rc;
+        link->contacts[0].num_boxes = 0;
+        link->lacks = true;
+        link->state = LINK_IDLE;
+        return 0;
     }
+    return BATON_ESOURCE;
+}
+
+static int link_create(struct core *core, uint32_t engine, struct link **out, struct plan_why *why)
+{
+    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    const struct directory_engine *peer = &core->c.directory->engines[engine];
+    struct plan_source *parts;
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return BATON_ENOMEM;
+    link->engine = engine;
+    link->tells = is_teller(core);
+    link->served = calloc(mine->num_ranks, sizeof *link->served);
+    link->spare_ranks = calloc(peer->num_ranks, sizeof *link->spare_ranks);
+    link->idle_ranks = calloc(peer->num_ranks, sizeof *link->idle_ranks);
+    int rc = link->served != NULL && link->spare_ranks != NULL && link->idle_ranks != NULL ? 0 : BATON_ENOMEM;
+    if (rc == 0) {
+        int n = survey_sources(core, mine, core->index, peer, &parts, why);
+        rc = n < 0 ? n : contacts_from(link, peer, parts, (uint32_t)n);
+        if (n >= 0)
+            free(parts);
+        link->why = *why;
+        if (rc == BATON_ESOURCE)
+            rc = witness_from(core, link, peer);
+    }
+    if (rc != 0) {
+        link_destroy(core, link);
+        return rc;
+    }
+    *out = link;
     return 0;
 }
 
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why)
 {
-    const struct directory *d = core->c.directory;
-    struct plan_source *parts;
-    if (core->links[engine] != NULL)
-        return core->links[engine];
-    struct link *link = calloc(1, sizeof *link);
-    if (link == NULL) {
-        *error = BATON_ENOMEM;
+    struct link *link = core->links[engine];
+    if (link != NULL)
+        return link;
+    *error = link_create(core, engine, &link, why);
+    if (*error != 0)
         return NULL;
-    }
-    link->engine = engine;
-    int n = sources_of(&d->engines[core->engine], core->index, &d->engines[engine], &parts, why);
-    int rc = n < 0 ? n : contacts_from(link, &d->engines[engine], parts, (uint32_t)n);
-    if (rc == 0)
-        rc = served_from(core, link);
-    for (uint32_t i = 0; rc == 0 && i < link->num_contacts; i++)
-        readers_from(core, &link->contacts[i]);
-    if (rc == 0)
-        rc = others_from(core, link);
-    if (n >= 0)
-        free(parts);
-    if (rc != 0) {
-        link_destroy(core, link);
-        *error = rc;
-        return NULL;
-    }
     core->links[engine] = link;
+    if (!link->lacks)
+        work_begin(core, &link->work, link_piece);
     return link;
 }
 
-static int target_contacts(const struct core *core, struct link *link)
+static struct link *targets_create(const struct core *core, uint32_t engine)
 {
-    const struct directory_engine *consumer = &core->c.directory->engines[link->engine];
-    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
-    uint32_t most = parts_most(mine->num_ranks), used = 0, room = 0;
-    link->contacts = calloc(consumer->num_ranks, sizeof *link->contacts);
-    if (link->contacts == NULL)
-        return BATON_ENOMEM;
-    for (uint32_t i = 0; i < consumer->num_ranks; i++) {
-        if (room - used < most) {
-            room = 2 * room + most;
-            struct plan_box *more = realloc(link->boxes, room * sizeof *more);
-            if (more == NULL)
-                return BATON_ENOMEM;
-            link->boxes = more;
-        }
-        int n = parts_from(consumer, i, mine, core->index, link->boxes + used);
-        if (n < 0)
-            return n;
-        if (n > 0)
-            link->contacts[link->num_contacts++] =
-                (struct contact){.link = link, .peer = consumer->ranks[i], .num_boxes = (uint32_t)n};
-        used += (uint32_t)n;
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->engine = engine;
+    link->is_targets = true;
+    link->state = LINK_IDLE;
+    link->num_contacts = core->c.directory->engines[engine].num_ranks;
+    link->contacts = calloc(link->num_contacts, sizeof *link->contacts);
+    if (link->contacts == NULL) {
+        free(link);
+        return NULL;
     }
-    for (uint32_t i = 0, at = 0; i < link->num_contacts; at += link->contacts[i++].num_boxes)
-        link->contacts[i].boxes = &link->boxes[at];
-    return 0;
+    return link;
 }
 
 struct contact *target_of(struct core *core, uint32_t peer, int *error)
 {
-    uint32_t engine = core->c.directory->engine_of[peer];
+    uint32_t engine = core->c.directory->engine_of[peer], i = core->c.directory->index_of[peer];
+    const struct readers *readers = readers_of(core, engine);
     struct link *link = core->targets[engine];
-    if (link == NULL) {
-        link = calloc(1, sizeof *link);
-        *error = BATON_ENOMEM;
-        if (link == NULL)
-            return NULL;
-        link->engine = engine;
-        link->is_targets = true;
-        *error = target_contacts(core, link);
-        if (*error != 0) {
-            link_destroy(core, link);
-            return NULL;
-        }
-        core->targets[engine] = link;
-    }
-    for (uint32_t i = 0; i < link->num_contacts; i++)
-        if (link->contacts[i].peer == peer)
-            return &link->contacts[i];
     *error = BATON_EMESSAGE;
-    return NULL;
+    if (readers == NULL || readers->first[i] == readers->first[i + 1])
+        return NULL;
+    *error = BATON_ENOMEM;
+    if (link == NULL)
+        link = core->targets[engine] = targets_create(core, engine);
+    if (link == NULL)
+        return NULL;
+    struct contact *c = &link->contacts[i];
+    *error = 0;
+    if (c->link == NULL)
+        *c = (struct contact){.link = link,
+                              .peer = peer,
+                              .boxes = &readers->boxes[readers->first[i]],
+                              .num_boxes = readers->first[i + 1] - readers->first[i]};
+    return c;
 }
 
 /* ---- in the place of one that failed ----------------------------------------------------------------------------- */
@@ -312,7 +269,6 @@ struct contact *link_spare(struct core *core, const struct contact *failed, uint
 static void link_start(struct core *core, struct link *link)
 {
     link->state = LINK_SHAKING;
-    link->since_ns = core->now;
     for (uint32_t i = 0; i < link->num_contacts; i++)
         if (link->contacts[i].state == CONTACT_NEEDED)
             contact_read(core, &link->contacts[i]);
@@ -321,7 +277,8 @@ static void link_start(struct core *core, struct link *link)
 void link_queue(struct core *core, struct link *link, struct want *want)
 {
     DL_APPEND(link->queue, want);
-    link->queued++;
+    if (link->queued++ == 0)
+        link->since_ns = core->now;
     if (link->state == LINK_IDLE)
         link_start(core, link);
 }
@@ -468,7 +425,7 @@ static int contact_take(struct core *core, struct contact *c, const uint8_t *dat
     const baton_geometry_t *dst = c->link->is_targets ? &card.geometry : core->c.geometry;
     if (rc == 0)
         rc = geometry_match(src, dst, why);
-    if (rc == 0)
+    if (rc == 0 && c->num_boxes > 0)
         rc = plan_compile(src, dst, c->boxes, c->num_boxes, &c->plan, why);
     if (rc == 0) {
         c->board_offset = card.board_offset;
@@ -521,7 +478,10 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
         return;
     }
     c->link->good++;
-    if (c->link->is_targets)
+    if (c->link->lacks) {
+        why = c->link->why;
+        link_refuse(core, c->link, BATON_ESOURCE, c->peer, why.text);
+    } else if (c->link->is_targets)
         push_on_contact(core, c);
     else if (c->link->good == c->link->num_contacts)
         link_ready(core, c->link);

@@ -17,20 +17,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void run_add(struct core *core, struct mover *m)
-{
-    if (m->runnable)
-        return;
-    m->runnable = true;
-    DL_APPEND(core->run, m);
-}
-
 static void run_remove(struct core *core, struct mover *m)
 {
-    if (!m->runnable)
+    if (m->turn.queue == NULL) /* as of one that never began: its peer may not even be known */
         return;
-    m->runnable = false;
-    DL_DELETE(core->run, m);
+    const struct peer *p = core->peers[m->contact->peer];
+    turns_remove(m->turn.queue == &p->moves ? &core->moves : &core->asks, &m->turn);
+}
+
+/* Questions and bytes wait for different things, so that a generation is read while others' bytes fill the path. */
+static void run_add(struct core *core, struct mover *m)
+{
+    struct peer *p = core->peers[m->contact->peer];
+    bool moves = m->state == MOVER_MOVING;
+    struct turns_queue *queue = moves ? &p->moves : &p->asks;
+    if (m->turn.queue == queue)
+        return;
+    run_remove(core, m);
+    turns_add(moves ? &core->moves : &core->asks, queue, &m->turn);
+}
+
+/* ---- bytes in flight --------------------------------------------------------------------------------------------- */
+
+static void on_look(struct core *core, struct timer *t)
+{
+    uint64_t next = budget_look(&core->budget, core->c.settings, core->now);
+    if (next != UINT64_MAX)
+        timer_arm(&core->timers, t, next, on_look);
+}
+
+static void watch(struct core *core)
+{
+    if (!core->look.armed && core->budget.talking != NULL)
+        timer_arm(&core->timers, &core->look, core->now + core->c.settings->park_ms * NS_PER_MS, on_look);
+}
+
+static void take(struct core *core, struct mover *m, uint64_t bytes)
+{
+    m->taken += bytes;
+    budget_take(&core->budget, &core->peers[m->contact->peer]->share, bytes, core->now);
+    watch(core);
+}
+
+static void land(struct core *core, struct mover *m, uint64_t bytes)
+{
+    budget_land(&core->budget, &core->peers[m->contact->peer]->share, bytes, core->now);
+    watch(core);
 }
 
 /* The owner hears how it ended; with an error the owner stops it. */
@@ -175,7 +207,7 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
         run_add(core, m);
     if (m->state != MOVER_MOVING) /* an answer of the same step in which it was given up */
         return;
-    core->inflight -= e->moved;
+    land(core, m, e->moved);
     if (e->error != 0) {
         tell(core, m, e->error, m->write ? "writing to its blocks failed" : "reading its blocks failed");
         return;
@@ -188,9 +220,29 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
     run_add(core, m);
 }
 
+/* Asks what is under way of a mover that is given up. True: nothing is. */
+static bool is_put_away(struct core *core, struct mover *m)
+{
+    const struct port *port = core->c.port;
+    m->parked = port->park(port->self, m->contact->peer, m->op.tag);
+    return m->parked == PORT_PARK_QUIET;
+}
+
+/*
+ * Whatever is still under way harms nobody. A write to a dead rank: it changes nobody's blocks, and what it sends of mine
+ * nobody reads; but copy workers have their plan until they are done. A read of a rank from which nothing can land here.
+ */
+static bool is_harmless(const struct core *core, const struct mover *m)
+{
+    uint32_t peer = m->contact->peer;
+    if (core->c.path[peer] == BATON_PATH_SHM)
+        return false; /* the workers are soon done, and that is told */
+    return m->write ? peer_is_dead(core, peer) : peer_is_ended(core, peer);
+}
+
 static void quiet(struct core *core, struct mover *m)
 {
-    m->parked = false;
+    m->parked = PORT_PARK_QUIET;
     m->state = MOVER_ENDED;
     run_remove(core, m);
     op_remove(core, &m->op);
@@ -200,10 +252,11 @@ static void quiet(struct core *core, struct mover *m)
         push_on_quiet(core, (struct push *)m);
 }
 
-/* A write that cannot be settled is not known to be quiet: it stays so until close, unless its peer is gone. */
+/* A write that cannot be settled is not known to be quiet, nor one of which something was begun that nobody tells of:
+ * it stays so until close, unless its peer is gone. */
 static void on_drained(struct core *core, struct mover *m, int error)
 {
-    if (error == 0 || peer_is_dead(core, m->contact->peer))
+    if ((error == 0 && is_put_away(core, m)) || is_harmless(core, m))
         quiet(core, m);
 }
 
@@ -227,7 +280,7 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
     enum port_event_kind proof = m->write ? PORT_SETTLED : PORT_BOARD;
     if (e->kind == PORT_MOVED) {
         on_moved(core, m, e);
-    } else if (e->kind == PORT_QUIET && m->parked) {
+    } else if (e->kind == PORT_QUIET && m->parked != PORT_PARK_QUIET) {
         quiet(core, m);
     } else if (m->issued && (e->kind == PORT_CARD || e->kind == proof)) {
         m->issued = false;
@@ -243,27 +296,27 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* What it may have in flight now. 0: *others says whether the limit of the process is the reason. */
-static uint64_t budget_of(const struct core *core, const struct mover *m, bool *others)
+/* What it may move now. Copies on this node wait in a queue that their path bounds. */
+static uint64_t may_move(const struct core *core, const struct mover *m)
 {
     const struct settings *set = core->c.settings;
-    uint64_t mine = m->taken - m->landed;
-    uint64_t own = least(set->chunk_bytes, set->leg_bytes > mine ? set->leg_bytes - mine : 0);
-    uint64_t all = set->inflight_bytes > core->inflight ? set->inflight_bytes - core->inflight : 0;
-    *others = all == 0 && mine == 0;
-    return least(own, all);
+    uint32_t peer = m->contact->peer;
+    uint64_t most = core->c.path[peer] == BATON_PATH_RMA ? set->peer_bytes : UINT64_MAX;
+    uint64_t left = budget_left(&core->budget, set, &core->peers[peer]->share, most);
+    return left < set->chunk_bytes ? left : set->chunk_bytes;
 }
 
-/* What a write to a dead rank may still do there harms nobody; here its requests must have come back. */
+/* Bytes that lie ahead of it and are in place. */
+static uint64_t ahead(const struct mover *m)
+{
+    uint32_t layers = layer_end(m);
+    if (plan_at_end(&m->transfer, &m->cursor))
+        return 0;
+    return layers < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, layers) : UINT64_MAX;
+}
+
 static int64_t ask(struct core *core, struct mover *m)
 {
-    if (m->state == MOVER_DRAINING && peer_is_dead(core, m->contact->peer))
-        return BATON_EPEER;
     const struct port *port = core->c.port;
     const struct contact *c = m->contact;
     if (m->state == MOVER_TABLE)
@@ -274,86 +327,97 @@ static int64_t ask(struct core *core, struct mover *m)
     return port->board(port->self, c->peer, c->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
 }
 
-/* One turn. True: something was taken. */
-static bool advance(struct core *core, struct mover *m)
+/* One turn of one that asks. False: it was refused. */
+static bool turn_to_ask(struct core *core, struct mover *m)
 {
-    const struct port *port = core->c.port;
-    int64_t rc;
     if (m->state == MOVER_WAITING) {
         run_remove(core, m);
         go_on(core, m);
         return true;
     }
-    if (m->state == MOVER_MOVING) {
-        bool others;
-        uint64_t budget = budget_of(core, m, &others);
-        uint32_t layers = layer_end(m);
-        uint64_t ahead = layers < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, layers) : UINT64_MAX;
-        if (ahead == 0 || plan_at_end(&m->transfer, &m->cursor) || (budget == 0 && !others)) {
-            run_remove(core, m); /* its own completions bring it back, or layers that become ready */
-            return false;
-        }
-        budget = least(budget, ahead);
-        if (budget == 0)
-            return false; /* others fill the process' limit: next step */
-        struct port_leg part = {.peer = m->contact->peer,
-                                .write = m->write,
-                                .tag = m->op.tag,
-                                .transfer = &m->transfer,
-                                .cursor = &m->cursor,
-                                .pool_offset = m->contact->pool_offset,
-                                .pool_bytes = m->contact->pool_bytes};
-        rc = port->move(port->self, &part, budget);
-    } else {
-        rc = ask(core, m);
-    }
+    int64_t rc = ask(core, m);
     if (rc == BATON_EAGAIN)
         return false;
     if (rc < 0 && m->state == MOVER_DRAINING) {
         run_remove(core, m);
         on_drained(core, m, (int)rc);
+    } else if (rc < 0) {
+        tell(core, m, (int)rc, "its path refused the operation");
+    } else {
+        m->issued = true;
+        m->asked = m->table;
+        core->reading++;
+        run_remove(core, m);
+    }
+    return true;
+}
+
+/* One turn of one that moves: a chunk at most. False: it was refused. */
+static bool turn_to_move(struct core *core, struct mover *m)
+{
+    const struct port *port = core->c.port;
+    uint64_t most = ahead(m), budget = may_move(core, m);
+    if (most == 0) {
+        run_remove(core, m); /* its own completions bring it back, or layers that become ready */
         return true;
     }
+    if (budget == 0)
+        return false;
+    struct port_leg part = {.peer = m->contact->peer,
+                            .write = m->write,
+                            .tag = m->op.tag,
+                            .transfer = &m->transfer,
+                            .cursor = &m->cursor,
+                            .pool_offset = m->contact->pool_offset,
+                            .pool_bytes = m->contact->pool_bytes};
+    int64_t rc = port->move(port->self, &part, budget < most ? budget : most);
+    if (rc == BATON_EAGAIN)
+        return false;
     if (rc < 0) {
         tell(core, m, (int)rc, "its path refused the operation");
         return true;
     }
-    if (m->state == MOVER_MOVING) {
-        m->taken += (uint64_t)rc;
-        core->inflight += (uint64_t)rc;
-        return true;
-    }
-    m->issued = true;
-    m->asked = m->table;
-    core->reading++;
-    run_remove(core, m);
+    take(core, m, (uint64_t)rc);
+    if (ahead(m) == 0)
+        run_remove(core, m);
     return true;
 }
 
+static struct mover *mover_of(struct turn *t)
+{
+    return t != NULL ? (struct mover *)((char *)t - offsetof(struct mover, turn)) : NULL;
+}
+
+/* Until all that wait were refused: within a step nothing becomes free. */
 void movers_run(struct core *core)
 {
-    bool moved = true;
-    while (moved && core->run != NULL) { /* rounds, until a whole one takes nothing */
-        uint32_t n = 0;
-        struct mover *m;
-        moved = false;
-        DL_COUNT(core->run, m, n);
-        while (n-- > 0 && core->run != NULL) {
-            m = core->run;
-            DL_DELETE(core->run, m);
-            DL_APPEND(core->run, m);
-            moved |= advance(core, m);
-        }
+    struct mover *m;
+    while (core->asks.ready != NULL || core->moves.ready != NULL) {
+        while ((m = mover_of(turns_take(&core->asks))) != NULL)
+            if (!turn_to_ask(core, m))
+                turns_refuse(&core->asks, &m->turn);
+        while ((m = mover_of(turns_take(&core->moves))) != NULL)
+            if (!turn_to_move(core, m))
+                turns_refuse(&core->moves, &m->turn);
     }
+    turns_again(&core->asks);
+    turns_again(&core->moves);
+}
+
+bool movers_wait(const struct core *core)
+{
+    return turns_any(&core->asks) || turns_any(&core->moves);
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
 
-/* What was put may still land: it is settled first. */
+/* What was put may still land: it is settled first. True: nothing was. */
 static bool stop_write(struct core *core, struct mover *m)
 {
-    if (m->taken == 0 || m->state == MOVER_ENDED)
-        return true;
+    if (m->taken == 0) {
+        m->state = MOVER_ENDED;
+        return is_put_away(core, m);
+    }
     bool settling = m->state == MOVER_PROOF && m->issued;
     m->state = MOVER_DRAINING;
     if (m->landed == m->taken && !settling)
@@ -363,35 +427,43 @@ static bool stop_write(struct core *core, struct mover *m)
 
 static bool stop_read(struct core *core, struct mover *m)
 {
-    const struct port *port = core->c.port;
     if (m->issued) { /* table and generation land in the port's own memory */
         m->issued = false;
         core->reading--;
-        port->park(port->self, m->contact->peer, m->op.tag);
     }
-    bool all = m->state != MOVER_MOVING || m->taken == m->landed;
-    m->parked = !all && port->park(port->self, m->contact->peer, m->op.tag) != PORT_PARK_QUIET;
     m->state = MOVER_ENDED;
-    return !m->parked; /* else the blocks are not their owner's again before PORT_QUIET */
+    return is_put_away(core, m); /* else the blocks are not their owner's again before PORT_QUIET */
 }
 
 bool mover_stop(struct core *core, struct mover *m)
 {
-    if (m->parked || m->state == MOVER_DRAINING)
-        return false;
+    if (m->parked != PORT_PARK_QUIET || m->state == MOVER_DRAINING) /* before; its peer may be gone by now */
+        return mover_lose(core, m);
     run_remove(core, m);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
-        core->inflight -= m->taken - m->landed;
-    bool is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);
-    if (is_quiet)
+        budget_drop(&core->budget, &core->peers[m->contact->peer]->share, m->taken - m->landed);
+    bool is_quiet = m->state == MOVER_IDLE || (m->write && m->state == MOVER_ENDED);
+    if (!is_quiet)
+        is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);
+    if (is_quiet || mover_lose(core, m))
         op_remove(core, &m->op); /* what this step still brings of it is counted already */
-    return is_quiet;
+    return m->op.hh.tbl == NULL;
 }
 
-void mover_dead(struct core *core, struct mover *m)
+bool mover_lose(struct core *core, struct mover *m)
 {
-    if (m->state == MOVER_DRAINING && m->landed == m->taken && !m->issued)
-        run_add(core, m); /* it asks, and hears that nobody is there */
+    bool waits = m->parked != PORT_PARK_QUIET || m->state == MOVER_DRAINING;
+    if (!waits || !is_harmless(core, m))
+        return false;
+    is_put_away(core, m); /* nothing is told of it any more */
+    if (m->issued)
+        core->reading--;
+    m->issued = false;
+    m->parked = PORT_PARK_QUIET;
+    m->state = MOVER_ENDED;
+    run_remove(core, m);
+    op_remove(core, &m->op);
+    return true;
 }
 
 void mover_free(struct core *core, struct mover *m)

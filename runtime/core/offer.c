@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offer: the producer's side. An entry exists for each key from the first word of it (an early want or release, or the
+ * offer: the producer's side. An entry exists for each request (key and attempt) from the first word of it (an early want or release, or the
  * offer itself) until its tombstone is forgotten, so that wants and offers may come in either order and what comes too
  * late learns it at once.
  *
@@ -8,7 +8,8 @@
  *   LIVE      offered. It ends when each expected rank of each seat has ended (by identity: a second word of the same
  *             rank changes nothing), by its time to live, or by the caller's cancel
  *   DRAINING  it has an end, and its generation is raised; pushes of it still read its blocks
- *   ENDED     reported; a tombstone
+ *   ENDED     reported; a tombstone, which answers for its attempt and the older ones. Of a request without attempts (0)
+ *             it answers those that were meant for it; others wait here for the next offer
  */
 #include "core/state.h"
 
@@ -18,25 +19,60 @@
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
-static struct offer *offer_find(struct core *core, const char *key)
+static struct request *request_find(const struct core *core, const char *key)
 {
-    struct offer *o;
-    HASH_FIND_STR(core->offers, key, o);
+    struct request *r;
+    HASH_FIND_STR(core->requests, key, r);
+    return r;
+}
+
+struct offer *offer_find(const struct core *core, const char *key, uint32_t attempt)
+{
+    const struct request *r = request_find(core, key);
+    struct offer *o = r != NULL ? r->attempts : NULL;
+    while (o != NULL && o->attempt != attempt)
+        o = o->behind;
     return o;
 }
 
-static struct offer *offer_create(struct core *core, const char *key)
+static struct request *request_create(struct core *core, const char *key)
 {
-    struct offer *o = calloc(1, sizeof *o);
-    if (o == NULL)
+    struct request *r = calloc(1, sizeof *r);
+    if (r == NULL)
         return NULL;
-    memcpy(o->key, key, sizeof o->key);
-    o->worst_peer = -1;
-    HASH_ADD_STR(core->offers, key, o);
-    if (o->hh.tbl == NULL) {
-        free(o);
+    memcpy(r->key, key, sizeof r->key);
+    HASH_ADD_STR(core->requests, key, r);
+    if (r->hh.tbl == NULL) {
+        free(r);
         return NULL;
     }
+    return r;
+}
+
+static void request_leave(struct core *core, struct request *r)
+{
+    if (r->attempts != NULL)
+        return;
+    HASH_DEL(core->requests, r);
+    free(r);
+}
+
+static struct offer *offer_create(struct core *core, const char *key, uint32_t attempt)
+{
+    struct request *r = request_find(core, key);
+    if (r == NULL)
+        r = request_create(core, key);
+    if (r == NULL)
+        return NULL;
+    struct offer *o = calloc(1, sizeof *o);
+    if (o == NULL) {
+        request_leave(core, r);
+        return NULL;
+    }
+    o->request = r;
+    o->attempt = attempt;
+    o->worst_peer = -1;
+    DL_APPEND2(r->attempts, o, before, behind);
     return o;
 }
 
@@ -88,6 +124,33 @@ static void seats_free(struct core *core, struct offer *o)
     o->ready = NULL;
 }
 
+static void formers_free(struct core *core, struct offer *o)
+{
+    core->num_formers -= o->num_formers;
+    free(o->formers);
+    o->formers = NULL;
+    o->num_formers = o->num_untaken = 0;
+}
+
+/* In the list of the live and draining ones, and found by its call's id. False: no memory. */
+static bool live_add(struct core *core, struct offer *o, baton_id_t id)
+{
+    o->id = id;
+    HASH_ADD(by_id, core->called, id, sizeof o->id, o);
+    if (o->by_id.tbl == NULL)
+        return false;
+    DL_APPEND(core->live, o);
+    core->num_live++;
+    return true;
+}
+
+static void live_remove(struct core *core, struct offer *o)
+{
+    HASH_DELETE(by_id, core->called, o);
+    DL_DELETE(core->live, o);
+    core->num_live--;
+}
+
 static void offer_destroy(struct core *core, struct offer *o)
 {
     while (o->waiters != NULL)
@@ -96,18 +159,144 @@ static void offer_destroy(struct core *core, struct offer *o)
         DL_DELETE(core->ended, o);
         core->num_ended--;
     } else if (o->state == OFFER_LIVE || o->state == OFFER_DRAINING) {
-        DL_DELETE(core->live, o);
-        core->num_live--;
+        live_remove(core, o);
     }
     seats_free(core, o);
+    formers_free(core, o);
     timer_stop(&core->timers, &o->timer);
-    HASH_DEL(core->offers, o);
+    DL_DELETE2(o->request->attempts, o, before, behind);
+    request_leave(core, o->request);
     free(o);
+}
+
+/* The entry is one that awaits its offer again. What former wants were is still known. */
+static void offer_revive(struct core *core, struct offer *o)
+{
+    DL_DELETE(core->ended, o);
+    core->num_ended--;
+    timer_stop(&core->timers, &o->timer);
+    o->state = OFFER_AWAITED;
+    o->worst = o->error = 0;
+    o->worst_peer = -1;
+}
+
+/* It is as if it had never been, but for the words that wait here for the next. */
+static void offer_forget(struct core *core, struct offer *o)
+{
+    offer_revive(core, o);
+    formers_free(core, o);
+    if (o->waiters == NULL)
+        offer_destroy(core, o);
 }
 
 static void on_tombstone(struct core *core, struct timer *t)
 {
-    offer_destroy(core, (struct offer *)((char *)t - offsetof(struct offer, timer)));
+    offer_forget(core, (struct offer *)((char *)t - offsetof(struct offer, timer)));
+}
+
+/* ---- tombstones -------------------------------------------------------------------------------------------------- */
+
+/* What is remembered of a rank; with `make`, for want of memory too, NULL: nothing. */
+static struct former *former_of(struct core *core, struct offer *o, uint32_t rank, bool make)
+{
+    for (uint32_t i = 0; i < o->num_formers; i++)
+        if (o->formers[i].rank == rank)
+            return &o->formers[i];
+    struct former *more = make ? realloc(o->formers, (o->num_formers + 1) * sizeof *more) : NULL;
+    if (more == NULL)
+        return NULL;
+    o->formers = more;
+    more[o->num_formers] = (struct former){.rank = rank};
+    core->num_formers++;
+    return &more[o->num_formers++];
+}
+
+/* Whether that want, or a later one of its rank, was one of a former offer of this request. */
+static bool is_former(struct core *core, struct offer *o, uint32_t rank, uint64_t want)
+{
+    const struct former *f = former_of(core, o, rank, false);
+    return f != NULL && want <= f->want;
+}
+
+/* What its seats say of whose wants were meant for it. */
+static void formers_keep(struct core *core, struct offer *o)
+{
+    o->num_untaken = 0;
+    for (uint32_t i = 0; i < o->num_formers; i++)
+        o->formers[i].open = false;
+    for (uint32_t i = 0; i < o->num_seats; i++) {
+        const struct seat *s = &o->seats[i];
+        if (!s->bound && s->engine != DIRECTORY_NONE) {
+            o->untaken[o->num_untaken++] = s->engine;
+            for (uint32_t k = 0; k < o->num_formers; k++)
+                o->formers[k].open |= core->c.directory->engine_of[o->formers[k].rank] == s->engine;
+        }
+        for (uint32_t k = 0; s->bound && k < core->c.directory->engines[s->engine].num_ranks; k++) {
+            const struct reader *r = &s->readers[k];
+            bool open = r->expected && r->state == READER_NONE;
+            struct former *f =
+                open || r->want != 0 ? former_of(core, o, core->c.directory->engines[s->engine].ranks[k], true) : NULL;
+            if (f == NULL)
+                continue;
+            f->open = open;
+            f->want = r->want > f->want ? r->want : f->want;
+        }
+    }
+}
+
+/* Without attempts: whether the want was meant for the offer that ended. It is asked once for each rank's part. */
+static bool was_meant(struct core *core, struct offer *o, uint32_t rank, uint64_t want)
+{
+    struct former *f = former_of(core, o, rank, false);
+    bool untaken = false;
+    for (uint32_t i = 0; i < o->num_untaken; i++)
+        untaken |= o->untaken[i] == core->c.directory->engine_of[rank];
+    if (f != NULL && want <= f->want)
+        return true;
+    if (f != NULL ? !f->open : !untaken)
+        return false;
+    f = former_of(core, o, rank, true);
+    if (f != NULL) {
+        f->open = false;
+        f->want = want;
+    }
+    return true;
+}
+
+/* The tombstone that answers a word about this attempt of the request; NULL: it is about an offer to come. */
+static struct offer *tombstone_of(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    const struct request *r = request_find(core, m->key);
+    struct offer *o = r != NULL ? r->attempts : NULL;
+    for (; o != NULL; o = o->behind) {
+        if (o->state != OFFER_ENDED || o->attempt < m->attempt)
+            continue;
+        if (o->attempt > m->attempt)
+            return o;
+        if (m->ticket_serial != 0) {
+            bool is_later = m->ticket_incarnation == core->incarnation && m->ticket_serial > o->serial;
+            if (!is_later)
+                return o; /* else it names one that is still in this rank's queue */
+        } else if (m->attempt != 0 || was_meant(core, o, rank, m->want)) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+/* The newest attempt that ended answers for the older ones. Tombstones and what they remember are bounded: the oldest go
+ * first. */
+static void tombstones_bound(struct core *core, const struct offer *newest)
+{
+    struct offer *o = newest->request->attempts, *next;
+    for (; o != NULL; o = next) {
+        next = o->behind;
+        if (o->state == OFFER_ENDED && o->attempt < newest->attempt)
+            offer_forget(core, o);
+    }
+    uint64_t most = core->c.settings->tombstones;
+    while (core->ended->next != NULL && (core->num_ended > most || core->num_formers > 4 * most))
+        offer_forget(core, core->ended);
 }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
@@ -118,31 +307,77 @@ static void offer_report(struct core *core, struct offer *o)
     struct core_submit *s = o->submit;
     o->submit = NULL;
     s->event.peer = o->worst_peer;
-    DL_DELETE(core->live, o);
-    core->num_live--;
+    live_remove(core, o);
+    formers_keep(core, o);
     seats_free(core, o);
     o->state = OFFER_ENDED;
     DL_APPEND(core->ended, o);
     core->num_ended++;
     timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * NS_PER_MS, on_tombstone);
-    if (o->reported)
-        core_outcome_quiet(core, s);
-    else
-        core_outcome(core, s, o->status, o->error);
-    while (core->num_ended > core->c.settings->tombstones)
-        offer_destroy(core, core->ended);
+    core_outcome(core, s, o->status, o->error);
+    tombstones_bound(core, o);
+}
+
+/*
+ * What a consumer hears of an offer that ended before it had what it wants, whichever word brings it: that it is gone;
+ * but closing is closing.
+ */
+static int reason_of(int error)
+{
+    return error == BATON_ECLOSED ? error : BATON_EGONE;
+}
+
+static void say_ended(const struct offer *o, char *text, size_t size)
+{
+    snprintf(text, size, "the offer ended: %s", o->error != 0 ? baton_strerror(o->error) : "done");
+}
+
+static void nack(struct core *core, const struct waiter *w, int error, const char *detail)
+{
+    struct wire_message m = {.type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error};
+    snprintf(m.detail, sizeof m.detail, "%s", detail);
+    core_send(core, w->peer, &m);
+}
+
+static void nack_ended(struct core *core, const struct offer *o, const struct waiter *w)
+{
+    char detail[96];
+    say_ended(o, detail, sizeof detail);
+    nack(core, w, reason_of(o->error), detail);
 }
 
 static void stop(struct core *core, struct push *push, int32_t error)
 {
-    push_stop(core, push, error, "the offer ended");
+    char detail[96];
+    say_ended(push->offer, detail, sizeof detail);
+    push_stop(core, push, error, detail);
 }
 
-/* Its time is over and its blocks are not quiet. */
-static void on_due(struct core *core, struct timer *t)
+/* Those that read by themselves: else they would only find that the generation is another. */
+static void tell_readers(struct core *core, const struct offer *o)
 {
-    struct offer *o = (struct offer *)((char *)t - offsetof(struct offer, timer));
-    o->reported = core_outcome_early(core, o->submit, o->status, o->error, o->worst_peer, o->submit->event.detail);
+    for (uint32_t i = 0; i < o->num_seats; i++) {
+        const struct seat *s = &o->seats[i];
+        for (uint32_t k = 0; s->bound && k < core->c.directory->engines[s->engine].num_ranks; k++) {
+            const struct reader *r = &s->readers[k];
+            if (r->state == READER_GRANTED && r->push == NULL)
+                nack_ended(core, o,
+                           &(struct waiter){.peer = core->c.directory->engines[s->engine].ranks[k],
+                                            .want = r->want,
+                                            .asks = r->asks});
+        }
+    }
+}
+
+/* It has ended, and pushes are not known to have stopped reading its blocks. */
+static void given_up(struct core *core, struct offer *o)
+{
+    core_outcome_given_up(core, o->submit, o->status, o->error, o->worst_peer, o->submit->event.detail);
+}
+
+static void on_patience(struct core *core, struct timer *t)
+{
+    given_up(core, (struct offer *)((char *)t - offsetof(struct offer, timer)));
 }
 
 /* The one way out of LIVE: fence, then stop what is written, and report once that is quiet. */
@@ -156,11 +391,12 @@ static void offer_end(struct core *core, struct offer *o, baton_status_t status,
     o->error = error;
     o->state = OFFER_DRAINING;
     o->pushes++; /* so that the last to go does not report before all were told */
-    each_push(core, o, stop, error != 0 ? error : BATON_EGONE);
+    tell_readers(core, o);
+    each_push(core, o, stop, reason_of(error));
     if (--o->pushes == 0)
         offer_report(core, o);
     else
-        timer_arm(&core->timers, &o->timer, o->due_ns > core->now ? o->due_ns : core->now, on_due);
+        timer_arm(&core->timers, &o->timer, core_patience_ns(core, o->submit, error), on_patience);
 }
 
 static baton_status_t status_of(int error)
@@ -175,27 +411,57 @@ static uint64_t wanted_until(const struct core *core, const struct offer *o)
     for (uint32_t i = 0; i < o->num_seats; i++) {
         const struct seat *s = &o->seats[i];
         for (uint32_t k = 0; s->bound && k < core->c.directory->engines[s->engine].num_ranks; k++)
-            if (s->readers[k].state == READER_GRANTED && s->readers[k].until_ns > until)
+            if (s->readers[k].state == READER_GRANTED && !s->readers[k].lost && s->readers[k].until_ns > until)
                 until = s->readers[k].until_ns;
     }
     return until;
 }
 
+static void on_ttl(struct core *core, struct timer *t);
+
+/* Its time is over then. */
+static void offer_until(struct core *core, struct offer *o, uint64_t due_ns)
+{
+    atomic_store_explicit(&o->submit->due_ns, due_ns, memory_order_relaxed);
+    timer_arm(&core->timers, &o->timer, due_ns, on_ttl);
+}
+
+static bool is_whole(const struct offer *o)
+{
+    return o->reach.done == UINT32_MAX;
+}
+
+/* What the caller never said of an offer that is not whole. */
+static void say_awaited(const struct offer *o, char *text, size_t size)
+{
+    char chunk[48] = "";
+    if (is_whole(o))
+        return;
+    if (o->reach.done == o->reach.next) {
+        snprintf(text, size, ", and tokens from %u on were never appended", o->reach.done);
+        return;
+    }
+    if (o->submit->in_chunks)
+        snprintf(chunk, sizeof chunk, " of the tokens from %u on", o->reach.done);
+    snprintf(text, size, ", and layer %u%s was never made ready", o->reach.layer_end, chunk);
+}
+
 static void on_ttl(struct core *core, struct timer *t)
 {
     struct offer *o = (struct offer *)((char *)t - offsetof(struct offer, timer));
+    char awaited[80] = "";
     uint32_t missing = 0;
     uint64_t until = wanted_until(core, o);
     if (until > core->now) { /* a want for it is alive: the lease goes on as long as that may */
         core->stats.leases_extended++;
-        o->due_ns = until;
-        timer_arm(&core->timers, t, until, on_ttl);
+        offer_until(core, o, until);
         return;
     }
     for (uint32_t i = 0; i < o->num_seats; i++)
         missing += o->seats[i].bound ? o->seats[i].open : 1;
+    say_awaited(o, awaited, sizeof awaited);
     snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
-             "its time to live passed; %u consumer rank(s) or seat(s) had not finished", missing);
+             "its time to live passed; %u rank(s) or seat(s) had not finished%s", missing, awaited);
     offer_end(core, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
 }
 
@@ -213,27 +479,12 @@ static void offer_check(struct core *core, struct offer *o)
 
 /* ---- seats ------------------------------------------------------------------------------------------------------- */
 
-static const bool *readers_of(struct core *core, uint32_t engine)
-{
-    if (core->reads_me[engine] == NULL) {
-        bool *reads = calloc(core->c.directory->engines[engine].num_ranks, sizeof *reads);
-        if (reads == NULL)
-            return NULL;
-        if (link_readers(core, engine, core->engine, core->index, reads) != 0) {
-            free(reads);
-            return NULL;
-        }
-        core->reads_me[engine] = reads;
-    }
-    return core->reads_me[engine];
-}
-
 static int seat_bind(struct core *core, struct seat *seat, uint32_t engine)
 {
-    const bool *reads = readers_of(core, engine);
+    const struct readers *readers = readers_of(core, engine);
     uint32_t n = core->c.directory->engines[engine].num_ranks;
-    if (reads == NULL)
-        return BATON_ENOMEM;
+    if (readers == NULL)
+        return BATON_EBUSY; /* it has said nothing yet */
     seat->readers = calloc(n, sizeof *seat->readers);
     if (seat->readers == NULL)
         return BATON_ENOMEM;
@@ -241,8 +492,8 @@ static int seat_bind(struct core *core, struct seat *seat, uint32_t engine)
     seat->engine = engine;
     seat->bound = true;
     for (uint32_t i = 0; i < n; i++) {
-        seat->readers[i].expected = reads[i];
-        seat->open += reads[i];
+        seat->readers[i].expected = readers->reads[i];
+        seat->open += readers->reads[i];
     }
     return 0;
 }
@@ -288,7 +539,13 @@ static void reader_rest(struct core *core, struct offer *o, struct reader *r, ui
 /* What was granted to it by a belated word was not: it may come again, and so may another engine in its place. */
 static void reader_undo(struct core *core, struct offer *o, struct seat *seat, uint32_t peer)
 {
-    reader_rest(core, o, &seat->readers[core->c.directory->index_of[peer]], peer);
+    struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
+    if (r->lost) { /* it is waited for again */
+        r->lost = false;
+        seat->open += r->expected;
+        seat->complete = false;
+    }
+    reader_rest(core, o, r, peer);
     for (uint32_t i = 0; i < core->c.directory->engines[seat->engine].num_ranks; i++)
         if (seat->readers[i].state != READER_NONE)
             return;
@@ -296,14 +553,9 @@ static void reader_undo(struct core *core, struct offer *o, struct seat *seat, u
     *seat = (struct seat){.engine = seat->free ? DIRECTORY_NONE : seat->engine};
 }
 
-static void reader_end(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
+/* Its end is not waited for any more, nor is a second word of it counted. */
+static void reader_settle(struct offer *o, struct seat *seat, const struct reader *r, uint32_t peer, int32_t error)
 {
-    struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
-    if (r->state == READER_ENDED)
-        return; /* identity, not counting */
-    reader_rest(core, o, r, peer);
-    r->state = READER_ENDED;
-    r->error = error;
     if (error != 0 && o->worst == 0) {
         o->worst = error;
         o->worst_peer = (int32_t)peer;
@@ -314,18 +566,27 @@ static void reader_end(struct core *core, struct offer *o, struct seat *seat, ui
         seat->complete = true;
 }
 
-/* ---- the match --------------------------------------------------------------------------------------------------- */
-
-static void nack(struct core *core, const struct waiter *w, int error, const char *detail)
+static void reader_end(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error)
 {
-    struct wire_message m = {.type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error};
-    snprintf(m.detail, sizeof m.detail, "%s", detail);
-    core_send(core, w->peer, &m);
+    struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
+    if (r->state == READER_ENDED)
+        return; /* identity, not counting */
+    reader_rest(core, o, r, peer);
+    r->state = READER_ENDED;
+    r->error = error;
+    if (!r->lost)
+        reader_settle(o, seat, r, peer, error);
 }
 
-static bool is_whole(const struct offer *o)
+/* ---- the match --------------------------------------------------------------------------------------------------- */
+
+/* An offer refuses a want that is about it: it waits for the word of that want's end. */
+static void refuse_want(struct core *core, const struct offer *o, const struct waiter *w, int error, const char *detail)
 {
-    return o->reach.done == UINT32_MAX;
+    struct wire_message m = {
+        .type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error, .generation = o->lease.generation};
+    snprintf(m.detail, sizeof m.detail, "%s", detail);
+    core_send(core, w->peer, &m);
 }
 
 static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, uint64_t want)
@@ -403,7 +664,7 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     if (w->tokens > o->submit->num_tokens || (w->tokens != o->submit->num_tokens && has_state(core->c.geometry))) {
         snprintf(detail, sizeof detail, "%u tokens wanted, %u offered%s", w->tokens, o->submit->num_tokens,
                  w->tokens < o->submit->num_tokens ? ": a state is of all" : "");
-        nack(core, w, BATON_ETOKENS, detail);
+        refuse_want(core, o, w, BATON_ETOKENS, detail);
         return;
     }
     if (!is_whole(o) && w->mode == BATON_MODE_PULL && !w->partial) {
@@ -435,7 +696,7 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     if (r->state == READER_NONE) {
         rc = peer_begin(core, w->peer);
         if (rc != 0) {
-            nack(core, w, rc, "the producer has lost this rank");
+            refuse_want(core, o, w, rc, "the producer has lost this rank");
             return;
         }
         r->state = READER_GRANTED;
@@ -446,11 +707,12 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         rc = push_create(core, o, seat, w, &r->push);
         if (rc != 0) {
             reader_rest(core, o, r, w->peer);
-            nack(core, w, rc, "the push could not be begun");
+            refuse_want(core, o, w, rc, "the push could not be begun");
             return;
         }
     }
     r->want = w->want;
+    r->asks = w->asks;
     r->until_ns = w->until_ns;
     if (o->submit->event.wait_ns == 0)
         o->submit->event.wait_ns = core->now - o->submit->submitted_ns;
@@ -490,6 +752,8 @@ static void release(struct core *core, struct offer *o, uint32_t peer, const str
         return; /* of another attempt */
     if ((r->state == READER_NONE && f->asked) || (r->state == READER_ENDED && f->belated))
         return; /* its WANT came before it, and met another offer of this key */
+    if (r->state == READER_NONE)
+        r->want = f->want;                                   /* so that what is said of it again is known */
     if (r->push != NULL && r->push->state != PUSH_WRITTEN) { /* ends once it is quiet */
         r->push->belated |= f->belated;
         if (f->cancelled)
@@ -523,13 +787,17 @@ void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint
 
 /* ---- early words ------------------------------------------------------------------------------------------------- */
 
-static void on_waiter(struct core *core, struct timer *t)
+static void waiter_leave(struct core *core, struct waiter *w)
 {
-    struct waiter *w = (struct waiter *)((char *)t - offsetof(struct waiter, timer));
     struct offer *o = w->offer;
     waiter_destroy(core, w);
     if (o->state == OFFER_AWAITED && o->waiters == NULL)
         offer_destroy(core, o);
+}
+
+static void on_waiter(struct core *core, struct timer *t)
+{
+    waiter_leave(core, (struct waiter *)((char *)t - offsetof(struct waiter, timer)));
 }
 
 static struct waiter *waiter_of(const struct offer *o, uint32_t peer)
@@ -543,28 +811,27 @@ static struct waiter *waiter_of(const struct offer *o, uint32_t peer)
     return NULL;
 }
 
-/* No rank may take the places of all others. */
-static bool may_wait(const struct core *core, uint32_t peer)
+bool may_wait(const struct core *core, uint32_t peer)
 {
     uint64_t most = core->c.settings->waiting, each = most / 4 > 0 ? most / 4 : 1;
     return core->num_waiting < most && core->waits_of[peer] < each;
 }
 
 /* Keeps a word until the offer comes, in the place of that rank's former one. False: at a limit. */
-static bool wait_for_offer(struct core *core, const struct waiter *word, const char *key, uint64_t keep_ms)
+static bool wait_for_offer(struct core *core, const struct waiter *word, const struct wire_message *m, uint64_t keep_ms)
 {
-    struct offer *o = offer_find(core, key);
+    struct offer *o = offer_find(core, m->key, m->attempt);
     struct waiter *w = o != NULL ? waiter_of(o, word->peer) : NULL;
     if (w == NULL && !may_wait(core, word->peer))
         return false;
     if (o == NULL)
-        o = offer_create(core, key);
+        o = offer_create(core, m->key, m->attempt);
     if (o == NULL)
         return false;
     if (w == NULL) {
         w = calloc(1, sizeof *w);
         if (w == NULL) {
-            if (o->waiters == NULL)
+            if (o->state == OFFER_AWAITED && o->waiters == NULL)
                 offer_destroy(core, o);
             return false;
         }
@@ -585,22 +852,37 @@ static bool wait_for_offer(struct core *core, const struct waiter *word, const c
     return true;
 }
 
-/* Where a ticket names an offer that is still in this rank's queue, the tombstone of the former one goes. */
-static struct offer *without_tombstone(struct core *core, struct offer *o, const struct wire_message *m)
-{
-    if (o == NULL || o->state != OFFER_ENDED || m->ticket_incarnation != core->incarnation ||
-        m->ticket_serial <= o->serial)
-        return o;
-    offer_destroy(core, o);
-    return NULL;
-}
-
-static const struct push *push_of(const struct core *core, const struct offer *o, uint32_t peer)
+static struct reader *reader_at(const struct core *core, const struct offer *o, uint32_t peer)
 {
     for (uint32_t i = 0; i < o->num_seats; i++)
         if (o->seats[i].bound && o->seats[i].engine == core->c.directory->engine_of[peer])
-            return o->seats[i].readers[core->c.directory->index_of[peer]].push;
+            return &o->seats[i].readers[core->c.directory->index_of[peer]];
     return NULL;
+}
+
+static void gone(struct core *core, const struct waiter *w, const struct offer *ended)
+{
+    char detail[96], which[32] = "the offer";
+    if (ended->attempt != 0)
+        snprintf(which, sizeof which, "its attempt %u", ended->attempt);
+    snprintf(detail, sizeof detail, "%s ended: %s", which, ended->error ? baton_strerror(ended->error) : "done");
+    nack(core, w, reason_of(ended->error), detail);
+}
+
+/* Whether that very want was granted the offer, and read by itself when it ended. */
+static bool was_reading(const struct core *core, struct offer *o, const struct waiter *w)
+{
+    const struct seat *seat = seat_bound(o, core->c.directory->engine_of[w->peer]);
+    const struct reader *r = seat != NULL ? &seat->readers[core->c.directory->index_of[w->peer]] : NULL;
+    return r != NULL && r->state == READER_GRANTED && r->push == NULL && r->want == w->want;
+}
+
+/* Whether that very want is being written to: no word but that it is quiet may end it. */
+static bool is_written_to(const struct core *core, const struct offer *o, uint32_t peer, uint64_t want)
+{
+    bool lives = o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING);
+    const struct reader *r = lives ? reader_at(core, o, peer) : NULL;
+    return r != NULL && r->push != NULL && r->push->want == want && r->push->state != PUSH_WRITTEN;
 }
 
 void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m)
@@ -616,42 +898,58 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .mode = m->mode,
                           .until_ns = core->now + m->time_left_ms * NS_PER_MS,
                           .table = {m->slot, m->numbers, m->generation, m->table_offset}};
-    struct offer *o = offer_find(core, m->key);
-    const bool *reads = readers_of(core, core->c.directory->engine_of[peer]);
+    struct offer *o = offer_find(core, m->key, m->attempt);
+    const struct readers *readers = readers_of(core, core->c.directory->engine_of[peer]);
     uint32_t n = core->c.directory->engines[core->c.directory->engine_of[peer]].num_ranks;
 
-    if (core->shut) {
+    if (core->shut && !is_written_to(core, o, peer, m->want)) {
         nack(core, &word, BATON_ECLOSED, "the producer closes");
         return;
     }
-    o = without_tombstone(core, o, m);
-    bool agree = reads != NULL && m->num_readers_bits == n;
+    bool agree = readers != NULL && m->num_readers_bits == n;
     for (uint32_t i = 0; agree && i < n; i++)
-        agree = reads[i] == ((m->readers[i / 8] >> (i % 8)) & 1);
+        agree = readers->reads[i] == ((m->readers[i / 8] >> (i % 8)) & 1);
     if (!agree) {
         core->stats.messages_bad++;
         nack(core, &word, BATON_EMESSAGE, "the readers it names are not those of the directory");
         return;
     }
     if (m->mode == BATON_MODE_PUSH && core->c.directory->rows[peer].rules != PLAN_RULES) {
-        nack(core, &word, BATON_EGEOMETRY, "its build plans by other rules: it may pull");
+        static const char why[] = "its build plans by other rules: it may pull";
+        if (o != NULL && o->state == OFFER_LIVE && ticket_names(core, &word, o->serial))
+            refuse_want(core, o, &word, BATON_EGEOMETRY, why);
+        else
+            nack(core, &word, BATON_EGEOMETRY, why);
         return;
     }
     if (o != NULL && o->state == OFFER_LIVE) {
         match(core, o, &word);
-    } else if (o != NULL && o->state == OFFER_DRAINING) {
-        nack(core, &word, BATON_EBUSY, "the offer is about to end");
-    } else if (o != NULL && o->state == OFFER_ENDED) {
-        char detail[96];
-        snprintf(detail, sizeof detail, "the offer ended: %s", o->error ? baton_strerror(o->error) : "done");
-        nack(core, &word, BATON_EGONE, detail);
-    } else if (!wait_for_offer(core, &word, m->key, m->time_left_ms + core->c.settings->resend_ms)) {
+        return;
+    }
+    if (o != NULL && o->state == OFFER_DRAINING) {
+        if (was_reading(core, o, &word))
+            gone(core, &word, o);
+        else
+            nack(core, &word, BATON_EBUSY, "the offer is about to end");
+        return;
+    }
+    const struct offer *ended = tombstone_of(core, peer, m);
+    if (ended != NULL) {
+        struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
+        gone(core, &word, ended);
+        if (w != NULL && w->want == m->want) /* a newer attempt ended meanwhile */
+            waiter_leave(core, w);
+    } else if (!wait_for_offer(core, &word, m, m->time_left_ms + core->c.settings->resend_ms)) {
         nack(core, &word, BATON_EBUSY, "too many wants wait for their offers");
     }
 }
 
-/* A word about a want that waits here becomes what the offer will find, if it is about that one. */
-static void word_waits(struct core *core, struct offer *o, uint32_t peer, const struct wire_message *m)
+/*
+ * A word about a want that waits here becomes what the offer will find, if it is about that one. A want that no offer
+ * granted, as far as its rank knows (version 2), had not come when its word did: the offer may be to come, too. False:
+ * there is no room for it.
+ */
+static bool word_waits(struct core *core, struct offer *o, uint32_t peer, const struct wire_message *m)
 {
     struct waiter word = {.peer = peer,
                           .release = true,
@@ -661,15 +959,14 @@ static void word_waits(struct core *core, struct offer *o, uint32_t peer, const 
                           .ticket_serial = m->ticket_serial};
     struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
     uint64_t keep_ms = core->c.settings->tombstone_ms;
-    if (w != NULL && w->want != m->want && (!w->release || m->generation != 0))
-        return; /* a word of another want of that rank waits */
-    if (w == NULL && m->type != WIRE_RELEASE)
-        return;                            /* it was about a former offer of this key */
+    bool ungranted = m->type == WIRE_RELEASE || (m->version >= WIRE_ENDS && m->generation == 0);
+    if (w != NULL && w->want != m->want && (!w->release || m->generation != 0 || m->want < w->want))
+        return true; /* a word of another want of that rank waits */
+    if (w == NULL && !ungranted)
+        return true;                       /* it was about a former offer of this key */
     if (w != NULL && m->generation != 0) { /* likewise, and what waits is a repetition of that want */
-        waiter_destroy(core, w);
-        if (o->waiters == NULL)
-            offer_destroy(core, o);
-        return;
+        waiter_leave(core, w);
+        return true;
     }
     if (w != NULL && !w->release) {
         word.ticket_incarnation = w->ticket_incarnation;
@@ -677,34 +974,50 @@ static void word_waits(struct core *core, struct offer *o, uint32_t peer, const 
     }
     if (m->time_left_ms > keep_ms)
         keep_ms = m->time_left_ms;
-    if (!wait_for_offer(core, &word, m->key, keep_ms))
-        log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers",
-                 peer);
+    if (wait_for_offer(core, &word, m, keep_ms))
+        return true;
+    log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers", peer);
+    return false;
+}
+
+/* False: it has to come again, since what an earlier want of that rank was granted has not ended. */
+static bool end_live(struct core *core, struct offer *o, uint32_t peer, const struct wire_message *m)
+{
+    const struct reader *r = reader_at(core, o, peer);
+    bool granted = r != NULL && r->state == READER_GRANTED && r->want == m->want;
+    bool about_it = m->generation == o->lease.generation || (m->version >= WIRE_ENDS && m->generation == 0);
+    struct farewell f = {.want = m->want,
+                         .error = m->error,
+                         .asked = m->type != WIRE_RELEASE && !about_it,
+                         .cancelled = m->type == WIRE_CANCEL,
+                         .belated = m->generation != 0 && m->generation != o->lease.generation};
+    if (!granted && is_former(core, o, peer, m->want))
+        return true;
+    if (!ticket_is(core, m->ticket_incarnation, m->ticket_serial, o->serial))
+        return true;
+    if (r != NULL && r->state == READER_GRANTED && r->want < m->want)
+        return false;
+    release(core, o, peer, &f);
+    return true;
 }
 
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m)
 {
-    struct offer *o = offer_find(core, m->key);
-    bool cancelled = m->type == WIRE_CANCEL, written = false;
-    if (o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING)) {
-        const struct push *push = push_of(core, o, peer);
-        written = push != NULL && push->want == m->want && push->state != PUSH_WRITTEN;
-    }
-    o = without_tombstone(core, o, m);
+    struct offer *o = offer_find(core, m->key, m->attempt);
+    bool known = o != NULL, written = is_written_to(core, o, peer, m->want), heard = true;
     if (o != NULL && o->state == OFFER_LIVE) {
-        struct farewell f = {.want = m->want,
-                             .error = m->error,
-                             .asked = m->type != WIRE_RELEASE,
-                             .cancelled = cancelled,
-                             .belated = m->generation != 0 && m->generation != o->lease.generation};
-        if (ticket_is(core, m->ticket_incarnation, m->ticket_serial, o->serial))
-            release(core, o, peer, &f);
-    } else if (o == NULL || o->state == OFFER_AWAITED) {
-        word_waits(core, o, peer, m);
+        heard = end_live(core, o, peer, m);
+    } else if (o == NULL || o->state != OFFER_DRAINING) {
+        const struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
+        bool waits = w != NULL && w->want == m->want;
+        if (waits || tombstone_of(core, peer, m) == NULL)
+            heard = word_waits(core, o, peer, m);
     }
-    if (cancelled && !written) { /* else its push answers when it is quiet */
+    if (heard && m->version >= WIRE_ENDS)
+        ends_answer(core, peer, m->want);
+    if (m->type == WIRE_CANCEL && !written) { /* else its push answers when it is quiet */
         struct wire_message closed = {
-            .type = WIRE_CLOSED, .want = m->want, .quiet = o != NULL ? WIRE_QUIET : WIRE_NOT_KNOWN};
+            .type = WIRE_CLOSED, .want = m->want, .quiet = known ? WIRE_QUIET : WIRE_NOT_KNOWN};
         core_send(core, peer, &closed);
     }
 }
@@ -739,11 +1052,8 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
     o->num_seats = s->num_seats;
     for (uint32_t i = 0; i < s->num_seats; i++)
         o->seats[i] = (struct seat){.engine = s->seats[i]};
-    DL_APPEND(core->live, o);
-    core->num_live++;
     core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
-    o->due_ns = s->submitted_ns + s->time_ms * NS_PER_MS;
-    timer_arm(&core->timers, &o->timer, o->due_ns, on_ttl);
+    offer_until(core, o, core_submit_due_ns(s));
 
     struct waiter *early = o->waiters, *w;
     o->waiters = NULL;
@@ -758,14 +1068,14 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
         } else if (o->state == OFFER_LIVE)
             match(core, o, w);
         else if (!w->release)
-            nack(core, w, BATON_EGONE, "the offer ended");
+            nack_ended(core, o, w);
         waiter_free(core, w);
     }
 }
 
 void offer_submit(struct core *core, struct core_submit *s)
 {
-    struct offer *o = offer_find(core, s->key);
+    struct offer *o = offer_find(core, s->key, s->attempt);
     struct lease lease;
     if (core->shut) {
         refuse(core, s, BATON_ECLOSED, "");
@@ -776,17 +1086,15 @@ void offer_submit(struct core *core, struct core_submit *s)
         refuse(core, s, BATON_EEXIST, "offer the key again after the event of its former offer");
         return;
     }
-    if (o != NULL && o->state == OFFER_ENDED) {
-        offer_destroy(core, o); /* a new attempt under an old key */
-        o = NULL;
-    }
     int rc = lease_open(core->leases, &s->tables, numbers_in_the_end(s), &lease);
     if (rc != 0) {
         refuse(core, s, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;
     }
     if (o == NULL)
-        o = offer_create(core, s->key);
+        o = offer_create(core, s->key, s->attempt);
+    else if (o->state == OFFER_ENDED)
+        offer_revive(core, o);
     if (o == NULL) {
         lease_end(core->leases, &lease);
         refuse(core, s, BATON_ENOMEM, "");
@@ -794,14 +1102,15 @@ void offer_submit(struct core *core, struct core_submit *s)
     }
     o->lease = lease;
     o->reach = REACH_WHOLE;
-    if (s->in_layers) {
-        o->ready = calloc(ready_bytes(core), 1);
-        if (o->ready == NULL) {
-            lease_end(core->leases, &lease);
-            o->submit = NULL;
-            refuse(core, s, BATON_ENOMEM, "");
-            return; /* the entry stays for those that wait */
-        }
+    o->ready = s->in_layers ? calloc(ready_bytes(core), 1) : NULL;
+    if ((s->in_layers && o->ready == NULL) || !live_add(core, o, s->id)) {
+        lease_end(core->leases, &lease);
+        free(o->ready);
+        o->ready = NULL;
+        refuse(core, s, BATON_ENOMEM, "");
+        if (o->waiters == NULL)
+            offer_destroy(core, o);
+        return; /* else the entry stays for those that wait */
     }
     if (s->in_chunks)
         o->reach = (struct reach){0, 0, UINT32_MAX};
@@ -813,12 +1122,8 @@ void offer_submit(struct core *core, struct core_submit *s)
 static struct offer *offer_of(const struct core *core, baton_id_t id)
 {
     struct offer *o;
-    DL_FOREACH(core->live, o)
-    {
-        if (o->submit->id == id)
-            return o;
-    }
-    return NULL;
+    HASH_FIND(by_id, core->called, &id, sizeof id, o);
+    return o;
 }
 
 /* For each reader that was granted it. */
@@ -839,8 +1144,7 @@ static void ready_tell(struct core *core, struct offer *o)
 /* Its time to live begins anew: the prefill goes on. */
 static void live_anew(struct core *core, struct offer *o)
 {
-    o->due_ns = core->now + o->submit->time_ms * NS_PER_MS;
-    timer_arm(&core->timers, &o->timer, o->due_ns, on_ttl);
+    offer_until(core, o, core->now + o->submit->time_ms * NS_PER_MS);
 }
 
 void offer_ready(struct core *core, const struct core_submit *s)
@@ -849,6 +1153,12 @@ void offer_ready(struct core *core, const struct core_submit *s)
     if (o == NULL || o->state != OFFER_LIVE)
         return;
     live_anew(core, o);
+    if (!o->submit->in_layers) {
+        snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
+                 "layers were said to be ready, and it was not offered in layers");
+        offer_end(core, o, BATON_STATUS_FAILED, BATON_EINVAL);
+        return;
+    }
     if (o->submit->in_chunks && s->num_tokens == 0) {
         snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
                  "layers were ready, and not said of which chunk");
@@ -943,6 +1253,35 @@ bool offer_cancel(struct core *core, baton_id_t id, int error)
     return o != NULL;
 }
 
+void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int error)
+{
+    struct offer *o = offer_of(core, id);
+    if (o != NULL && o->state == OFFER_LIVE)
+        offer_end(core, o, status, error);
+    o = offer_of(core, id);
+    if (o != NULL)
+        given_up(core, o);
+}
+
+/* What it waits for was lost, or this rank closes: it is given up sooner. */
+static void lose_patience(struct core *core, struct offer *o)
+{
+    uint64_t due = core_patience_ns(core, o->submit, BATON_EPEER);
+    if (o->timer.armed && o->timer.due_ns > due)
+        timer_arm(&core->timers, &o->timer, due, on_patience);
+}
+
+/* What is written to a lost rank is not quiet: the offer may end by its loss all the same, and then waits for that. */
+static void reader_lose(struct core *core, struct offer *o, struct seat *seat, uint32_t rank)
+{
+    struct reader *r = seat->bound ? &seat->readers[core->c.directory->index_of[rank]] : NULL;
+    if (o->state != OFFER_LIVE || r == NULL || r->push == NULL || r->lost)
+        return;
+    r->lost = true;
+    reader_settle(o, seat, r, rank, BATON_EPEER);
+    offer_check(core, o);
+}
+
 /* What a lost rank was granted ends, and the offer perhaps by it. */
 static void offer_lose(struct core *core, struct offer *o, struct seat *seat, uint32_t rank)
 {
@@ -950,10 +1289,13 @@ static void offer_lose(struct core *core, struct offer *o, struct seat *seat, ui
     if (r->state != READER_GRANTED)
         return;
     if (r->push != NULL && r->push->state != PUSH_WRITTEN) {
+        if (o->state == OFFER_DRAINING)
+            lose_patience(core, o);
         if (r->push->state != PUSH_STOPPING)
             push_stop(core, r->push, BATON_EPEER, "it was silent"); /* r may be gone */
-        else if (peer_is_dead(core, rank))
-            mover_dead(core, &r->push->mover);
+        else if (mover_lose(core, &r->push->mover))
+            push_on_quiet(core, r->push);
+        reader_lose(core, o, seat, rank);
         return;
     }
     if (o->state == OFFER_LIVE)
@@ -978,35 +1320,40 @@ void offers_shut(struct core *core)
     {
         if (o->state == OFFER_LIVE)
             offer_end(core, o, BATON_STATUS_FAILED, BATON_ECLOSED);
+        else
+            lose_patience(core, o);
     }
-    struct offer *awaited, *after;
-    HASH_ITER(hh, core->offers, awaited, after)
+    struct request *r, *after;
+    HASH_ITER(hh, core->requests, r, after)
     {
-        struct waiter *w;
-        DL_FOREACH(awaited->waiters, w)
-        {
-            if (!w->release)
-                nack(core, w, BATON_ECLOSED, "the producer closes");
+        for (o = r->attempts; o != NULL; o = next) {
+            struct waiter *w;
+            next = o->behind;
+            DL_FOREACH(o->waiters, w)
+            {
+                if (!w->release)
+                    nack(core, w, BATON_ECLOSED, "the producer closes");
+            }
+            if (o->state == OFFER_AWAITED)
+                offer_destroy(core, o); /* r may be gone */
         }
-        if (awaited->state == OFFER_AWAITED)
-            offer_destroy(core, awaited);
     }
 }
 
 void offers_destroy(struct core *core)
 {
-    struct offer *o, *next;
-    HASH_ITER(hh, core->offers, o, next)
-    {
+    while (core->requests != NULL) {
+        struct offer *o = core->requests->attempts;
         struct core_submit *s = o->submit;
         offer_destroy(core, o);
         core_submit_free(s);
     }
 }
 
-const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t peer, uint64_t want)
+const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t attempt, uint32_t peer,
+                                        uint64_t want)
 {
-    struct offer *o = offer_find(core, key);
+    struct offer *o = offer_find(core, key, attempt);
     const struct seat *seat =
         o != NULL && o->state == OFFER_LIVE ? seat_bound(o, core->c.directory->engine_of[peer]) : NULL;
     if (seat == NULL)
@@ -1015,15 +1362,15 @@ const struct core_submit *offer_granted(struct core *core, const char *key, uint
     return r->state == READER_GRANTED && r->want == want ? o->submit : NULL;
 }
 
-struct core_submit *offer_call(struct core *core, const char *key)
+struct core_submit *offer_call(struct core *core, const char *key, uint32_t attempt)
 {
-    struct offer *o = offer_find(core, key);
+    struct offer *o = offer_find(core, key, attempt);
     return o != NULL ? o->submit : NULL;
 }
 
-void offer_standing(struct core *core, const char *key, char *text, size_t size)
+void offer_standing(struct core *core, const char *key, uint32_t attempt, char *text, size_t size)
 {
-    const struct offer *o = offer_find(core, key);
+    const struct offer *o = offer_find(core, key, attempt);
     if (o == NULL || o->submit == NULL) {
         snprintf(text, size, "it has no such offer open");
         return;

@@ -4,9 +4,19 @@
  * BATON_BEAT_MS; any message of it is one. On this node the operating system knows whether its process is gone, and a
  * late beat means slow; elsewhere, silence for BATON_PEER_MS means lost. The transfers of a lost peer end as EPEER and it
  * gets no new ones, until a message shows that it is back, or another BATON_PEER_MS has passed and one may try again.
+ *
+ * OWN PAUSES. A rank that was late itself (stopped, held inside MPI, not called) knows nothing of the others: silence is
+ * counted in time in which this rank looked for messages, of which a pause adds one beat at most; and whoever is due to
+ * be judged just after a pause is asked once more and judged at the next beat.
+ *
+ * NEIGHBOURS. A rank of another node that is silent is asked about at its node, where the operating system knows: one
+ * question a beat, to another of its neighbours each time. Only a rank of that node is believed, only if it says that the
+ * process is dead, and only of the incarnation that this world knows. That it lives gives a silent one no time: a
+ * stopped process lives too.
  */
 #include "core/state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct peer *peer_of(struct core *core, uint32_t rank)
@@ -14,51 +24,175 @@ static struct peer *peer_of(struct core *core, uint32_t rank)
     if (core->peers[rank] == NULL) {
         core->peers[rank] = calloc(1, sizeof *core->peers[rank]);
         if (core->peers[rank] != NULL)
-            core->peers[rank]->rank = rank;
+            core->peers[rank]->rank = core->peers[rank]->neighbour = rank;
     }
     return core->peers[rank];
 }
 
-static void beat(struct core *core, uint32_t rank, bool ask)
+static uint64_t beat_ns(const struct core *core)
+{
+    return core->c.settings->beat_ms * NS_PER_MS;
+}
+
+static uint64_t silence_ns(const struct core *core, const struct peer *p)
+{
+    return core->watched_ns - p->heard_ns;
+}
+
+void peers_watch(struct core *core, uint64_t now)
+{
+    uint64_t gap = now - core->stepped_ns;
+    core->watched_ns += gap < beat_ns(core) ? gap : beat_ns(core);
+    core->stepped_ns = now;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+const char *peer_host(const struct core *core, uint32_t rank)
+{
+    const struct directory *d = core->c.directory;
+    uint32_t at = rank;
+    if (d->rows[rank].node == d->rows[core->c.self].node)
+        return core->c.host;
+    do {
+        if (core->peers[at] != NULL && core->peers[at]->host[0] != '\0')
+            return core->peers[at]->host;
+        at = d->next_on_node[at];
+    } while (at != rank);
+    return NULL;
+}
+
+void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size)
+{
+    const struct wire_row *row = &core->c.directory->rows[rank];
+    const char *host = peer_host(core, rank);
+    if (host != NULL)
+        snprintf(text, size, "rank %u (engine %s, host %s)", rank, row->engine, host);
+    else
+        snprintf(text, size, "rank %u (engine %s, node %u)", rank, row->engine, row->node);
+}
+
+void peer_note_host(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    if (m->host[0] != '\0' && peer_know(core, rank) == 0)
+        memcpy(core->peers[rank]->host, m->host, sizeof m->host);
+}
+
+static void tell_host(const struct core *core, struct wire_message *m)
+{
+    if (core->c.host != NULL)
+        snprintf(m->host, sizeof m->host, "%s", core->c.host);
+}
+
+/* ---- beats ------------------------------------------------------------------------------------------------------- */
+
+void peer_beat(struct core *core, uint32_t rank, bool ask)
 {
     struct wire_message m = {.type = WIRE_BEAT, .ask = ask};
+    tell_host(core, &m);
     if (core->unsent_to[rank] == 0) /* what waits to be sent says as much */
         core_send(core, rank, &m);
 }
 
+void core_greet(struct core *core, uint64_t now)
+{
+    core->now = now;
+    if (core->c.self != 0)
+        peer_beat(core, 0, true);
+}
+
+static void on_burial(struct core *core, struct timer *t);
+
+/* The transfers of a rank that is lost end; those of one that is dead, or ended, have less to wait for. */
 static void lose(struct core *core, struct peer *p, bool dead)
 {
-    bool was = p->lost;
+    bool was = p->lost, was_dead = p->dead;
+    char name[128];
     p->lost = true;
-    p->dead = dead;
+    p->dead |= dead;
+    p->ended |= dead && core->c.port->ended(core->c.port->self, p->rank);
     p->lost_ns = core->now;
+    core_rank_name(core, p->rank, name, sizeof name);
     if (!was) {
-        core->num_lost++;
         core->stats.peers_lost++;
-        log_line(core->c.log, LOG_WARN, dead ? "rank %u is gone" : "rank %u is lost: it has said nothing for %llu ms",
-                 p->rank, (unsigned long long)((core->now - p->heard_ns) / NS_PER_MS));
+        if (p->left)
+            log_line(core->c.log, LOG_INFO, "%s has left", name);
+        else if (dead)
+            log_each(core->c.log, LOG_WARN, "%s is dead", name);
+        else
+            log_each(core->c.log, LOG_WARN, "%s is lost: it has said nothing for %llu ms", name,
+                     (unsigned long long)(silence_ns(core, p) / NS_PER_MS));
+    } else if (dead && !was_dead) {
+        log_line(core->c.log, LOG_INFO, "%s, which was lost, is dead", name);
     }
     wants_lose(core, p->rank);
     offers_lose(core, p->rank);
     verdicts_lose(core, p->rank);
+    if (dead)
+        ends_lose(core, p->rank);
+    leave_on_loss(core, p);
+    if (p->dead && !p->ended && p->business > 0)
+        timer_arm(&core->timers, &p->beat, core->now + core->c.settings->beat_ms * NS_PER_MS, on_burial);
+}
+
+/* Of a dead rank with which there is business: whether the transport says by now that its connection has ended. */
+static void on_burial(struct core *core, struct timer *t)
+{
+    struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, beat));
+    if (core->c.port->ended(core->c.port->self, p->rank))
+        lose(core, p, true);
+    else
+        timer_arm(&core->timers, t, core->now + core->c.settings->beat_ms * NS_PER_MS, on_burial);
+}
+
+/* Whom it makes sense to ask: one that answers, as far as is known. */
+static bool may_answer(const struct core *core, uint32_t rank)
+{
+    const struct peer *p = core->peers[rank];
+    return rank != core->c.self &&
+           (p == NULL || (!p->lost && !p->left && (p->business == 0 || silence_ns(core, p) < 2 * beat_ns(core))));
+}
+
+static void inquire(struct core *core, struct peer *p)
+{
+    const struct directory *d = core->c.directory;
+    struct wire_message m = {
+        .type = WIRE_INQUIRY, .subject = p->rank, .subject_incarnation = d->rows[p->rank].incarnation};
+    uint32_t before = p->neighbour;
+    do
+        p->neighbour = d->next_on_node[p->neighbour];
+    while (p->neighbour != before && (p->neighbour == p->rank || !may_answer(core, p->neighbour)));
+    if (p->neighbour != p->rank && may_answer(core, p->neighbour) && core->unsent_to[p->neighbour] == 0)
+        core_send(core, p->neighbour, &m);
 }
 
 static void on_beat(struct core *core, struct timer *t)
 {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, beat));
-    uint64_t silent = core->now - p->heard_ns;
+    uint64_t silent = silence_ns(core, p);
     if (p->business == 0 || p->dead)
         return;
     enum port_alive alive = core->c.port->alive(core->c.port->self, p->rank);
+    bool late = core->now - t->due_ns > beat_ns(core);
+    p->excused = late && !p->excused;
     if (alive == PORT_DEAD)
         lose(core, p, true);
-    else if (alive == PORT_UNKNOWN && !p->lost && silent >= core->c.settings->peer_ms * NS_PER_MS)
+    else if (alive == PORT_UNKNOWN && !p->lost && !p->excused && silent >= core->c.settings->peer_ms * NS_PER_MS)
         lose(core, p, false);
     if (p->business == 0 || p->dead)
         return;
-    if (silent >= core->c.settings->beat_ms * NS_PER_MS)
-        beat(core, p->rank, true);
-    timer_arm(&core->timers, t, core->now + core->c.settings->beat_ms * NS_PER_MS, on_beat);
+    if (silent >= beat_ns(core)) {
+        peer_beat(core, p->rank, true);
+        if (alive == PORT_UNKNOWN)
+            inquire(core, p);
+    }
+    timer_arm(&core->timers, t, core->now + beat_ns(core), on_beat);
+}
+
+static void listen(struct core *core, struct peer *p)
+{
+    p->heard_ns = core->watched_ns;
+    timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_beat);
 }
 
 int peer_begin(struct core *core, uint32_t rank)
@@ -68,11 +202,8 @@ int peer_begin(struct core *core, uint32_t rank)
         return BATON_ENOMEM;
     if (p->dead || (p->lost && core->now - p->lost_ns < core->c.settings->peer_ms * NS_PER_MS))
         return BATON_EPEER;
-    if (p->business++ == 0 || p->lost) {
-        p->heard_ns = core->now;
-        timer_arm(&core->timers, &p->beat, core->now + core->c.settings->beat_ms * NS_PER_MS, on_beat);
-    }
-    core->num_lost -= p->lost;
+    if (p->business++ == 0 || p->lost)
+        listen(core, p);
     p->lost = false;
     return 0;
 }
@@ -85,10 +216,8 @@ int peer_know(struct core *core, uint32_t rank)
 void peer_hold(struct core *core, uint32_t rank)
 {
     struct peer *p = core->peers[rank];
-    if (p->business++ > 0 || p->dead)
-        return;
-    p->heard_ns = core->now;
-    timer_arm(&core->timers, &p->beat, core->now + core->c.settings->beat_ms * NS_PER_MS, on_beat);
+    if (p->business++ == 0 && !p->dead)
+        listen(core, p);
 }
 
 void peer_end(struct core *core, uint32_t rank)
@@ -103,20 +232,66 @@ void peer_heard(struct core *core, uint32_t rank)
     struct peer *p = core->peers[rank];
     if (p == NULL || p->dead)
         return;
-    p->heard_ns = core->now;
+    p->heard_ns = core->watched_ns;
     if (p->lost) {
+        char name[128];
         p->lost = false;
-        core->num_lost--;
         core->stats.peers_returned++;
-        log_line(core->c.log, LOG_WARN, "rank %u is back", rank);
+        core_rank_name(core, rank, name, sizeof name);
+        log_each(core->c.log, LOG_WARN, "%s is back", name);
     }
 }
 
 void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m)
 {
+    peer_note_host(core, rank, m);
     if (m->ask)
-        beat(core, rank, false);
+        peer_beat(core, rank, false);
 }
+
+/* ---- neighbours -------------------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct core *core, const struct wire_message *m)
+{
+    const struct directory *d = core->c.directory;
+    return m->subject < d->num_ranks && d->rows[m->subject].incarnation == m->subject_incarnation;
+}
+
+void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    const struct wire_row *rows = core->c.directory->rows;
+    struct wire_message answer = {.type = WIRE_WITNESS,
+                                  .subject = m->subject,
+                                  .subject_incarnation = m->subject_incarnation,
+                                  .word = WIRE_UNKNOWN};
+    if (!is_known(core, m) || m->subject == core->c.self || rows[m->subject].node != rows[core->c.self].node) {
+        core_refuse(core, rank, m, "its subject is no neighbour of this rank");
+        return;
+    }
+    enum port_alive alive = core->c.port->alive(core->c.port->self, m->subject);
+    if (alive != PORT_UNKNOWN)
+        answer.word = alive == PORT_DEAD ? WIRE_DEAD : WIRE_ALIVE;
+    tell_host(core, &answer);
+    core_send(core, rank, &answer);
+}
+
+void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    const struct wire_row *rows = core->c.directory->rows;
+    if (!is_known(core, m) || m->subject == core->c.self || m->subject == rank ||
+        rows[m->subject].node != rows[rank].node) {
+        core_refuse(core, rank, m, "it is no neighbour of its subject");
+        return;
+    }
+    struct peer *p = core->peers[m->subject];
+    peer_note_host(core, m->subject, m);
+    if (m->word != WIRE_DEAD || p == NULL || p->dead ||
+        core->c.port->alive(core->c.port->self, m->subject) != PORT_UNKNOWN) /* what this rank sees goes first */
+        return;
+    lose(core, p, true);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 bool peer_is_lost(const struct core *core, uint32_t rank)
 {
@@ -126,6 +301,11 @@ bool peer_is_lost(const struct core *core, uint32_t rank)
 bool peer_is_dead(const struct core *core, uint32_t rank)
 {
     return core->peers[rank] != NULL && core->peers[rank]->dead;
+}
+
+bool peer_is_ended(const struct core *core, uint32_t rank)
+{
+    return core->peers[rank] != NULL && core->peers[rank]->ended;
 }
 
 void peers_destroy(struct core *core)

@@ -11,12 +11,16 @@
 #ifndef BATON_CORE_PORT_H
 #define BATON_CORE_PORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "plan/plan.h"
 
-/** A leg to be advanced. `cursor` moves by what was taken; the transfer must live until the leg is quiet. */
+/**
+ * A leg to be advanced. `cursor` moves by what was taken; the transfer must live until the leg is quiet, or (of a path
+ * whose operations need it no longer once they are issued: rma) until it was parked.
+ */
 struct port_leg {
     uint32_t peer;
     bool write; /* from my cache to the peer's; else from the peer's to mine */
@@ -63,13 +67,23 @@ struct port {
      */
     int (*settle)(void *self, uint32_t peer, uint64_t tag);
 
-    /** Gives up on whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. */
+    /**
+     * Gives up on whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. Asked
+     * whenever something is given up: also what failed, or was refused half-way, may have begun operations.
+     */
     enum port_park (*park)(void *self, uint32_t peer, uint64_t tag);
 
     /** Stores my own slot's generation: release store, full fence, window sync. */
     void (*raise)(void *self, uint32_t slot, uint64_t generation);
 
     enum port_alive (*alive)(void *self, uint32_t peer);
+
+    /**
+     * Asked of a rank that is dead for certain: whether nothing that it sent, or that I asked of it, can land in my
+     * memory any more. By shared memory that is so at once; by a network when the transport itself has reported that
+     * the connection ended. Where it cannot be known, the answer stays false.
+     */
+    bool (*ended)(void *self, uint32_t peer);
 
     /**
      * Hashes parts [first, first + count) of a transfer as they lie in my cache, which is its source or its destination:

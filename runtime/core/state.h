@@ -14,9 +14,12 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "core/budget.h"
 #include "core/core.h"
 #include "core/lease.h"
+#include "core/number.h"
 #include "core/timer.h"
+#include "core/turns.h"
 #include "observe/failure.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -46,9 +49,11 @@ struct reader {
     uint64_t want;     /* the attempt that was granted */
     struct push *push; /* it is written to */
     uint64_t until_ns; /* its want's deadline: until then it keeps the lease alive */
+    uint32_t asks;     /* how often it had asked then */
     int32_t error;     /* once ended: how */
     uint8_t state;     /* enum reader_state */
     bool expected;     /* it takes blocks from me, so its end is waited for */
+    bool lost;         /* its rank was lost: only the quiet of what is written to it is waited for */
 };
 
 struct seat {
@@ -77,14 +82,37 @@ struct waiter {
 
 enum offer_state { OFFER_AWAITED, OFFER_LIVE, OFFER_DRAINING, OFFER_ENDED };
 
-/** All that is known of one request key on this rank, from the first word of it until its tombstone goes. */
-struct offer {
+/**
+ * What a rank wanted of the former offers of a key and attempt: its wants up to this one are over here. Their late
+ * repetitions, and the words of their ends, are no words about the next offer.
+ */
+struct former {
+    uint32_t rank;
+    bool open; /* its part of the last offer was never taken: its next want is meant for that */
+    uint64_t want;
+};
+
+/** A request key, while there is anything of it. */
+struct request {
     char key[BATON_KEY_MAX];
     UT_hash_handle hh;
+    struct offer *attempts;
+};
+
+/** All that is known of one attempt of a request on this rank, from the first word of it until its tombstone goes. */
+struct offer {
+    struct request *request;
+    uint32_t attempt;
+    struct offer *before, *behind; /* among the request's attempts */
     enum offer_state state;
-    struct waiter *waiters; /* AWAITED */
+    struct waiter *waiters; /* AWAITED, ENDED: for the next offer */
+    struct former *formers; /* one a rank at most; of all states */
+    uint32_t num_formers;
+    uint32_t untaken[BATON_CONSUMERS_MAX], num_untaken; /* ENDED: engines whose seats nobody took */
     /* LIVE, DRAINING */
     struct core_submit *submit;
+    baton_id_t id; /* the call's */
+    UT_hash_handle by_id;
     struct lease lease;
     uint32_t num_seats;
     struct seat seats[BATON_CONSUMERS_MAX];
@@ -94,9 +122,7 @@ struct offer {
     uint32_t pushes;    /* of its readers that are written to */
     int32_t worst;      /* the first error a reader ended with */
     int32_t worst_peer;
-    bool reported;             /* DRAINING: early; a QUIET follows */
-    uint64_t due_ns;           /* LIVE, DRAINING: when its time is over */
-    struct timer timer;        /* LIVE, DRAINING: its time; ENDED: tombstone */
+    struct timer timer;        /* LIVE: its time; DRAINING: until it is given up; ENDED: tombstone */
     uint64_t serial;           /* the ticket's */
     baton_status_t status;     /* DRAINING: what it will end as */
     int error;                 /* DRAINING, ENDED */
@@ -105,13 +131,61 @@ struct offer {
 
 /* ---- peers ------------------------------------------------------------------------------------------------------- */
 
-/** A rank with which there was business: legs of wants, and readers of offers. */
+/** A rank with which there was business: legs of wants, and readers of offers; or that is watched in closing. */
 struct peer {
     uint32_t rank, business;
-    bool lost; /* silent for too long, or dead: its transfers were ended */
-    bool dead; /* for certain: it never comes back, and what it wrote by shared memory it wrote */
-    uint64_t heard_ns, lost_ns;
+    bool lost;          /* silent for too long, or dead: its transfers were ended */
+    bool dead;          /* for certain: it never comes back, and needs nothing that was to go there */
+    bool ended;         /* dead, and nothing of it is on its way here any more */
+    bool excused;       /* this rank was late itself: it asks now, and judges at the next beat */
+    bool left;          /* it said that it closes without the others: its end is no loss */
+    uint32_t neighbour; /* of its node: the last one that was asked whether it is dead */
+    uint64_t heard_ns;  /* by core->watched_ns */
+    uint64_t lost_ns;
     struct timer beat;
+    char host[WIRE_HOST_MAX];       /* as it said; empty: not known */
+    struct turns_queue asks, moves; /* its movers that wait */
+    struct share share;             /* what they have in flight */
+};
+
+/** Closing, seen from this rank: see leave.c. */
+struct leaving {
+    bool begun;    /* this rank closes */
+    bool watching; /* over all ranks (rank 0), or over rank 0 and this node */
+    uint32_t lost; /* the rank without which it closes; WIRE_NOBODY: all are there so far */
+    bool is_own;   /* found here, and not told by another */
+    struct timer timer;
+};
+
+/* ---- what is found out in pieces --------------------------------------------------------------------------------- */
+
+#define LOOKS_A_STEP 4096 /* at members of engines: some 0.3 ms */
+
+enum work_state { WORK_MORE, WORK_DONE, WORK_LATER };
+
+/** Takes longer than a step may. One piece of it is done at a time; DONE: that was the last. LATER: no memory now. */
+struct work {
+    enum work_state (*piece)(struct core *core, struct work *work);
+    struct work *prev, *next;
+};
+
+/** A message that waits until the readers of its engine are known. */
+struct word {
+    struct word *prev, *next;
+    uint64_t came_ns;
+    uint32_t peer, bytes;
+    uint8_t data[];
+};
+
+/** Which ranks of a consumer engine read from me, and, if they are written to, what. */
+struct readers {
+    struct work work; /* first */
+    uint32_t engine, known;
+    bool *reads;            /* by index in it; the first `known` of them */
+    uint32_t *first;        /* likewise: its first box; one more than ranks */
+    struct plan_box *boxes; /* of all, in order */
+    uint32_t num_boxes, room;
+    struct word *words;
 };
 
 /* ---- handshakes -------------------------------------------------------------------------------------------------- */
@@ -132,8 +206,8 @@ struct contact {
     uint32_t peer;
     enum contact_state state;
     uint32_t attempts;
-    struct timer timer;     /* deadline of a reading, or pause before the next */
-    struct plan_box *boxes; /* the parts that it serves, or takes; in the link's array */
+    struct timer timer;           /* deadline of a reading, or pause before the next */
+    const struct plan_box *boxes; /* the parts that it serves, in the link's array; or takes, in its engine's readers */
     uint32_t num_boxes;
     bool is_spare;                       /* in the place of a source that failed */
     uint32_t legs;                       /* of a spare: those that wait for its card */
@@ -146,13 +220,18 @@ struct contact {
     struct plan_why why; /* REFUSED */
 };
 
-enum link_state { LINK_IDLE, LINK_SHAKING, LINK_READY, LINK_REFUSED };
+enum link_state { LINK_BUILDING, LINK_IDLE, LINK_SHAKING, LINK_READY, LINK_REFUSED };
 
 /**
  * One peer engine: as its consumer (contacts: the ranks that serve me; wants queue until all are good), or as its
- * producer in a push (contacts: its ranks that take from me, each by itself).
+ * producer in a push (contacts: all its ranks by index, of which those that take from me are wanted, each by itself).
  */
 struct link {
+    struct work work; /* first; BUILDING: finds out what the other ranks of the two engines are to each other */
+    uint32_t served_to, readers_to, others_to, met; /* how far that is; contacts met among the others */
+    bool tells;                                     /* the idle ones */
+    bool lacks; /* a part that is wanted is held by none. Its one contact may tell that the caches do not match at all;
+                   else it is ESOURCE, with `why` */
     uint32_t engine;
     bool is_targets;
     enum link_state state;
@@ -167,7 +246,7 @@ struct link {
     uint32_t num_idle;
     struct want *queue; /* wants behind the handshake, in order */
     uint32_t queued;
-    uint64_t since_ns; /* first of the queue, or start of the handshake */
+    uint64_t since_ns; /* the first of the queue came */
     int error;         /* REFUSED */
     int32_t error_peer;
     struct plan_why why;
@@ -187,8 +266,7 @@ struct mover {
     bool write; /* push: from mine to the peer's */
     enum mover_state state;
     bool issued;                  /* TABLE, PROOF: the question is under way */
-    bool parked;                  /* stopped, waits for PORT_QUIET */
-    bool runnable;                /* in core->run */
+    enum port_park parked;        /* stopped: LATER: it waits for PORT_QUIET; NEVER: for its peer's end, or close */
     struct reach reach;           /* what may move */
     struct peer_table table;      /* the newest that was named */
     struct peer_table asked;      /* TABLE: the one that is read */
@@ -200,7 +278,7 @@ struct mover {
     struct plan_transfer transfer; /* of these tokens */
     struct plan_cursor cursor;
     uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
-    struct mover *prev, *next;     /* in core->run */
+    struct turn turn;              /* in core->asks, or (MOVING) in core->moves */
 };
 
 /* ---- producer's side of a push ----------------------------------------------------------------------------------- */
@@ -228,6 +306,7 @@ enum leg_state {
     LEG_HANDSHAKE,
     LEG_ASKED,
     LEG_MOVING,
+    LEG_DOUBTED,
     LEG_AWAITED,
     LEG_CHECKING,
     LEG_FENCED,
@@ -243,8 +322,10 @@ struct leg {
     enum leg_state state;
     bool busy;           /* counted among the peer's business */
     bool told;           /* the producer knows of the want */
-    bool ended;          /* and needs no word of its end: it said no, or was sent CANCEL */
+    bool ended;          /* and has nothing under way for it: it said no, or was sent CANCEL */
+    bool unsaid;         /* yet its offer must hear of the end */
     uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */
+    uint32_t doubts;     /* DOUBTED: WANTs that were not answered */
     uint32_t asks;       /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
     int error;           /* why its former rank was left */
     bool leaves;         /* STOPPING: for another rank, once it is quiet */
@@ -264,7 +345,7 @@ struct left {
 /** What one rank wants from one engine has one want at a time. */
 struct want_name {
     char key[BATON_KEY_MAX];
-    uint32_t engine;
+    uint32_t attempt, engine;
 };
 
 struct want {
@@ -277,14 +358,14 @@ struct want {
     struct link *link;
     struct leg *legs;
     uint32_t num_legs, fenced, closed;
-    bool reported; /* DRAINING: early; a QUIET follows */
-    bool unheard;  /* it failed here, before any producer heard of it */
+    bool claims;  /* its blocks: claim.c */
+    bool unheard; /* it failed here, before any producer heard of it */
     bool leased;
     struct lease lease; /* push: my block table */
     struct tail *tail;  /* what is zeroed behind its tokens; NULL: nothing, or done */
     struct left *left;  /* ranks that legs were taken away from */
     uint32_t num_left;
-    struct timer deadline;
+    struct timer deadline; /* DRAINING: until it is given up */
     baton_status_t status; /* DRAINING: what it will end as */
     int error;
     int32_t peer;
@@ -311,22 +392,29 @@ struct core {
     bool shut;
 
     struct leases *leases;
-    struct offer *offers;       /* by key */
+    struct request *requests;   /* by key */
     struct offer *live, *ended; /* the latter are tombstones, oldest first */
+    uint32_t num_formers;       /* of all of them */
+    struct offer *called;       /* those in `live`, by their calls' ids */
     uint32_t num_ended, num_waiting, num_live, num_quarantined, serving;
-    bool **reads_me; /* by engine: by index in it, whether that rank reads from me; computed on demand */
+    struct readers **readers; /* by engine; found out on demand */
+    struct work *works;       /* what goes on in pieces, in turn */
+    struct timer works_timer;
+    uint32_t looks, looks_most; /* at members of engines, in this step; and when it is enough */
+    uint64_t works_pause_ns;    /* then; tests stretch it */
 
-    struct link **links, **targets; /* by engine: whom I read from, whom I write to */
-    struct failure_log failures;
-    struct want *wants; /* by seq */
-    struct want *named; /* those that have not been reported, by key and engine */
+    struct link **links, **targets;     /* by engine: whom I read from, whom I write to */
+    uint8_t *claimed[BATON_GROUPS_MAX]; /* BATON_PARANOID: by group, bit i: block i belongs to an open want */
+    struct want *wants;                 /* by seq */
+    struct want *named;                 /* those that have not been reported, by key and engine */
     struct op *ops;
     struct check *checks;
     uint32_t num_checks;
     struct tail *tails;
-    struct plan *own;  /* from my cache to itself, once a tail needed it */
-    struct mover *run; /* those that can advance, in turn */
-    uint64_t inflight;
+    struct plan *own;         /* from my cache to itself, once a tail needed it */
+    struct turns asks, moves; /* of movers: questions to peers, and bytes */
+    struct budget budget;     /* bytes in flight */
+    struct timer look;        /* who of those that hold bytes is silent */
     uint32_t num_legs, num_pushes;
     uint32_t reading;  /* reads of cards, tables, generations under way */
     uint32_t awaiting; /* legs that a peer writes whose path needs my polling */
@@ -334,12 +422,19 @@ struct core {
     struct unsent *unsent;
     uint32_t num_unsent;
     struct peer **peers; /* by rank; NULL: no business with it yet */
-    uint32_t num_lost;
-    uint32_t *waits_of;            /* by rank: its words that wait for their offers */
-    uint32_t *sent_to, *seen_from; /* by rank: the number of the last message */
-    uint32_t *unsent_to;           /* by rank: how many of them */
-    uint64_t *blocked_at;          /* by rank: the last flush in which it took nothing */
+    uint64_t stepped_ns; /* the last step */
+    uint64_t watched_ns; /* time in which this rank looked for messages: of a pause of its own, one beat counts */
+    struct leaving leaving;
+    uint32_t *waits_of;       /* by rank: its words that wait for their offers */
+    uint32_t *sent_to;        /* by rank: the number of the last message */
+    struct number *seen_from; /* by rank: those of its messages */
+    uint32_t *unsent_to;      /* by rank: how many of them */
+    uint64_t *blocked_at;     /* by rank: the last flush in which it took nothing */
     uint64_t flushes;
+
+    struct ending *endings; /* by want: words of ends that were not answered yet; oldest first */
+    uint32_t num_endings;
+    struct answers **answers; /* by rank: those that it is owed; NULL: never any */
 
     struct report *reports; /* by id: my calls that ended and await their verdict */
     struct round *rounds, *rounds_by_name;
@@ -351,19 +446,22 @@ struct core {
 };
 
 /* core.c */
+void core_dispatch(struct core *core, uint32_t peer, const struct wire_message *m); /* a message that is in order */
 void core_send(struct core *core, uint32_t peer, struct wire_message *m);
 /** Ends a submission: its event is filled by the caller but for type, id, key, user, blocks and total_ns. */
 void core_outcome(struct core *core, struct core_submit *submit, baton_status_t status, int error);
-/** The same at its deadline, while its blocks are in quarantine. False: not wanted (BATON_REPORT_EARLY), or no spare. */
-bool core_outcome_early(struct core *core, struct core_submit *submit, baton_status_t status, int error, int32_t peer,
-                        const char *detail);
-/** Ends the quarantine of one that was reported early: its record becomes the BATON_EVENT_QUIET. */
-void core_outcome_quiet(struct core *core, struct core_submit *submit);
+/** Tells that a call has failed, and that its blocks are not known to be quiet. Once; core_outcome follows. */
+void core_outcome_given_up(struct core *core, struct core_submit *submit, baton_status_t status, int error,
+                           int32_t peer, const char *detail);
+/** When a call that failed now is given up, unless it is quiet before: THE PROMISE of baton.h. */
+uint64_t core_patience_ns(const struct core *core, const struct core_submit *submit, int error);
 /** The pause after this one before a word is sent again: twice as long, up to 16 times BATON_RESEND_MS. 0: the first. */
 uint64_t core_pause_ns(const struct core *core, uint64_t pause_ns);
 /** Fills what every event has, and queues the record. */
 void core_emit(struct core *core, struct core_submit *submit, baton_event_type_t type, baton_status_t status,
                int error);
+/** A message that makes no sense, from a rank that should know better: counted, named, dropped. */
+void core_refuse(struct core *core, uint32_t peer, const struct wire_message *m, const char *why);
 int op_add(struct core *core, struct op *op, int kind);
 void op_remove(struct core *core, struct op *op);
 
@@ -376,12 +474,27 @@ bool peer_is_lost(const struct core *core, uint32_t rank);
 void peer_heard(struct core *core, uint32_t rank);
 void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m);
 bool peer_is_dead(const struct core *core, uint32_t rank);
+/** It is dead, and nothing that it sent or was asked for can land here any more. */
+bool peer_is_ended(const struct core *core, uint32_t rank);
+void peers_watch(struct core *core, uint64_t now); /* a step begins */
+void peer_beat(struct core *core, uint32_t rank, bool ask);
+const char *peer_host(const struct core *core, uint32_t rank); /* from it, or another rank of its node; NULL: unknown */
+void peer_note_host(struct core *core, uint32_t rank, const struct wire_message *m);
+void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message *m);
+void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message *m);
 void peers_destroy(struct core *core);
+
+/* leave.c: closing */
+void leave_on_message(struct core *core, uint32_t rank, const struct wire_message *m);
+void leave_on_loss(struct core *core, const struct peer *p);
+void leave_destroy(struct core *core);
 
 /* offer.c: the producer's side */
 void offers_lose(struct core *core, uint32_t rank); /* ends what it takes from here */
 void offer_submit(struct core *core, struct core_submit *s);
 bool offer_cancel(struct core *core, baton_id_t id, int error); /* false: no live offer has that id */
+/** The engine was told that the offer is given up: it is. */
+void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int error);
 void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m);
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m); /* DONE, CANCEL, RELEASE */
 /** A push of it is gone: quiet, and its consumer told. The offer may end by it. */
@@ -392,11 +505,14 @@ void offer_append(struct core *core, const struct core_submit *s);
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
 
-/** The call of the live offer of that key, if that rank's want is granted; NULL: it is not. */
-const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t peer, uint64_t want);
-/** The call of the live offer of that key; NULL: none. And in words, where it stands. */
-struct core_submit *offer_call(struct core *core, const char *key);
-void offer_standing(struct core *core, const char *key, char *text, size_t size);
+/** What is known of a request; NULL: nothing. */
+struct offer *offer_find(const struct core *core, const char *key, uint32_t attempt);
+/** The call of the live offer of that request, if that rank's want is granted; NULL: it is not. */
+const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t attempt, uint32_t peer,
+                                        uint64_t want);
+/** The call of the live offer of that request; NULL: none. And in words, where it stands. */
+struct core_submit *offer_call(struct core *core, const char *key, uint32_t attempt);
+void offer_standing(struct core *core, const char *key, uint32_t attempt, char *text, size_t size);
 
 /* push.c: what an offer writes to its readers */
 int push_create(struct core *core, struct offer *o, struct seat *seat, const struct waiter *w, struct push **out);
@@ -408,6 +524,23 @@ void push_on_moved(struct core *core, struct push *push, int error, const char *
 void push_on_quiet(struct core *core, struct push *push);
 void push_tell(struct core *core, const struct push *push, int32_t error); /* WRITTEN */
 void push_destroy(struct core *core, struct push *push);
+
+/** Whether one more word of that rank may be kept. No rank may take the places of all others. */
+bool may_wait(const struct core *core, uint32_t peer);
+
+/* survey.c: who serves whom */
+void work_begin(struct core *core, struct work *work, enum work_state (*piece)(struct core *core, struct work *work));
+void works_run(struct core *core);
+/** The parts of rank `index` of the consumer and who serves them: malloc'ed; their number, or what plan_sources says. */
+int survey_sources(struct core *core, const struct directory_engine *consumer, uint32_t index,
+                   const struct directory_engine *producer, struct plan_source **out, struct plan_why *why);
+/** Whether a rank's cache can be filled by that engine, so that a want of it can begin: 1 or 0; or BATON_ENOMEM. */
+int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
+                  const struct directory_engine *producer);
+const struct readers *readers_of(const struct core *core, uint32_t engine); /* NULL: not known yet */
+/** The readers of a message's engine are to be known. True: not yet, and the message was kept (or dropped). */
+bool readers_await(struct core *core, const struct port_event *e);
+void readers_free(struct core *core);
 
 /* link.c: handshakes */
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why);
@@ -424,8 +557,6 @@ struct contact *link_spare(struct core *core, const struct contact *failed, uint
 void links_destroy(struct core *core);
 /** Whether a table that a peer names lies within what its card said. */
 bool contact_holds(const struct contact *c, const struct peer_table *table);
-/** Marks which ranks of engine `consumer` hold something of what rank `index` of engine `producer` holds: they end it. */
-int link_readers(const struct core *core, uint32_t consumer, uint32_t producer, uint32_t index, bool *out);
 
 /* mover.c */
 /** Begins. Ends in leg_on_moved or push_on_moved, once, unless it is stopped. */
@@ -434,12 +565,23 @@ int mover_start(struct core *core, struct mover *m, const struct peer_table *tab
                 const struct plan_tables *mine);
 /** More is in place; of a read, these are the peer's tables by now (NULL: as before). 0, or BATON_EMESSAGE. */
 int mover_ready(struct core *core, struct mover *m, const struct reach *reach, const struct peer_table *table);
-/** Gives up. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
+/** Gives up, and asks the port what is under way. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
 bool mover_stop(struct core *core, struct mover *m);
 void mover_on_event(struct core *core, struct mover *m, const struct port_event *e);
-void mover_dead(struct core *core, struct mover *m); /* its peer is: a write that was not settled is quiet */
+/** Its peer is dead, or ended: what was stopped may be quiet by that. True: it is. */
+bool mover_lose(struct core *core, struct mover *m);
 void mover_free(struct core *core, struct mover *m);
 void movers_run(struct core *core);
+bool movers_wait(const struct core *core); /* one would go on if it could */
+
+/* ends.c: the words of wants' ends, and their answers */
+void ends_tell(struct core *core, uint32_t peer, struct wire_message *m); /* DONE, CANCEL, RELEASE: until answered */
+void ends_take_back(struct core *core, uint32_t peer, uint64_t want);     /* it is asked, or has answered */
+void ends_on_answer(struct core *core, uint32_t peer, const struct wire_message *m); /* ENDED */
+void ends_answer(struct core *core, uint32_t peer, uint64_t want);
+void ends_lose(struct core *core, uint32_t rank); /* it is gone for certain */
+void ends_shut(struct core *core);
+void ends_destroy(struct core *core);
 
 /* want.c, leg.c: the consumer's side */
 void want_submit(struct core *core, struct core_submit *s);
@@ -452,15 +594,21 @@ const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer); /* fo
 uint32_t want_left_ms(const struct core *core, const struct want *want);   /* until its deadline; at least 1 */
 bool want_knows(const struct want *want, uint32_t rank);                   /* it has, or had, a leg with that rank */
 bool want_cancel(struct core *core, baton_id_t id);
-/** It was told to the engine that the want has failed: it does, and its name is free. False: there is none. */
-bool want_give_up(struct core *core, baton_id_t id, int error, const char *detail);
+/** The engine was told that the want is given up: it is, and its name is free. False: there is none. */
+bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int error, const char *detail);
 void wants_shut(struct core *core);
 void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
 void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail);
 void wants_destroy(struct core *core);
 
-struct core_submit *want_call(struct core *core, const char *key, uint32_t engine); /* as offer_call */
-void want_standing(struct core *core, const char *key, uint32_t engine, char *text, size_t size);
+struct core_submit *want_call(struct core *core, const char *key, uint32_t attempt,
+                              uint32_t engine); /* as offer_call */
+void want_standing(struct core *core, const char *key, uint32_t attempt, uint32_t engine, char *text, size_t size);
+
+/* claim.c: blocks of open wants, under BATON_PARANOID. 0; EINVAL: one belongs to another, with *why; or ENOMEM */
+int claim_take(struct core *core, const struct core_submit *s, struct plan_why *why);
+void claim_leave(struct core *core, const struct core_submit *s);
+void claims_free(struct core *core);
 
 /* verdict.c: the outcome for the whole engine */
 void verdict_report(struct core *core, struct core_submit *s); /* a call ended; sets its event's `verdict` */

@@ -28,6 +28,7 @@ struct report {
 
 struct round_name {
     char key[BATON_KEY_MAX];
+    uint32_t attempt;
     uint32_t verb;   /* enum core_submit_kind */
     uint32_t engine; /* the producer's, as in the directory */
 };
@@ -42,7 +43,6 @@ struct round {
     struct timer timer;
     baton_status_t status;
     int32_t error, peer; /* the worst that was reported, and by which rank; DONE: 0, -1 */
-    bool quarantined;
     char detail[96];
     uint32_t standing_of; /* index of the missing rank that `standing` is about */
     char standing[96];
@@ -85,9 +85,8 @@ static const char *verb_name(uint32_t verb)
 
 static void emit(struct core *core, struct core_submit *record, const struct wire_message *m)
 {
-    record->event = (baton_event_t){.peer = m->peer,
-                                    .quarantined = m->quarantined,
-                                    .of = m->verb == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT};
+    record->event =
+        (baton_event_t){.peer = m->peer, .of = m->verb == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT};
     snprintf(record->event.detail, sizeof record->event.detail, "%s", m->detail);
     core->stats.verdicts++;
     core_emit(core, record, BATON_EVENT_VERDICT, (baton_status_t)m->status, m->error);
@@ -115,10 +114,12 @@ static void report_end(struct core *core, struct report *r, const struct wire_me
 /* A verdict that names no call of mine: this rank was the silent one. */
 static void told_before_the_end(struct core *core, const struct wire_message *m)
 {
-    struct core_submit *call = m->verb == CORE_OFFER ? offer_call(core, m->key) : want_call(core, m->key, m->engine);
+    struct core_submit *call =
+        m->verb == CORE_OFFER ? offer_call(core, m->key, m->attempt) : want_call(core, m->key, m->attempt, m->engine);
     const struct report *r;
     for (r = core->reports; r != NULL; r = r->hh.next)
-        if (r->message.verb == m->verb && r->message.engine == m->engine && strcmp(r->message.key, m->key) == 0)
+        if (r->message.verb == m->verb && r->message.engine == m->engine && r->message.attempt == m->attempt &&
+            strcmp(r->message.key, m->key) == 0)
             return; /* mine is on its way there: that call's verdict comes by its id */
     struct core_submit *record = call != NULL ? call->verdict : NULL;
     if (call != NULL && record == NULL)
@@ -136,6 +137,7 @@ static void told_before_the_end(struct core *core, const struct wire_message *m)
         verdict_name(record, call);
     } else {
         memcpy(record->key, m->key, sizeof record->key);
+        record->attempt = m->attempt;
         record->submitted_ns = core->now;
     }
     emit(core, record, m);
@@ -172,7 +174,7 @@ static void report_fail(struct core *core, struct report *r, int error, const ch
 
 static struct round_name name_of(const struct wire_message *m)
 {
-    struct round_name name = {.verb = m->verb, .engine = m->engine};
+    struct round_name name = {.attempt = m->attempt, .verb = m->verb, .engine = m->engine};
     memcpy(name.key, m->key, sizeof name.key);
     return name;
 }
@@ -238,12 +240,12 @@ static void tell(struct core *core, const struct round *r, uint32_t index)
     uint32_t rank = my_engine(core)->ranks[index];
     struct wire_message m = {.type = WIRE_VERDICT,
                              .want = r->ids[index],
+                             .attempt = r->name.attempt,
                              .verb = (uint8_t)r->name.verb,
                              .engine = r->name.engine,
                              .status = (uint8_t)r->status,
                              .error = r->error,
-                             .peer = r->peer,
-                             .quarantined = r->quarantined};
+                             .peer = r->peer};
     memcpy(m.key, r->name.key, sizeof m.key);
     memcpy(m.detail, r->detail, sizeof m.detail);
     if (rank == core->c.self)
@@ -288,9 +290,9 @@ static uint32_t first_missing(const struct core *core, const struct round *r)
 static void stand(struct core *core, const struct round_name *name, char *text, size_t size)
 {
     if (name->verb == CORE_OFFER)
-        offer_standing(core, name->key, text, size);
+        offer_standing(core, name->key, name->attempt, text, size);
     else
-        want_standing(core, name->key, name->engine, text, size);
+        want_standing(core, name->key, name->attempt, name->engine, text, size);
 }
 
 static void on_round(struct core *core, struct timer *t)
@@ -312,7 +314,8 @@ static void on_round(struct core *core, struct timer *t)
             stand(core, &r->name, r->standing, sizeof r->standing);
             continue;
         }
-        struct wire_message m = {.type = WIRE_ASK, .verb = (uint8_t)r->name.verb, .engine = r->name.engine};
+        struct wire_message m = {
+            .type = WIRE_ASK, .attempt = r->name.attempt, .verb = (uint8_t)r->name.verb, .engine = r->name.engine};
         memcpy(m.key, r->name.key, sizeof m.key);
         core_send(core, rank, &m);
     }
@@ -420,7 +423,6 @@ static void on_report(struct core *core, uint32_t rank, const struct wire_messag
         r->missing--;
         if (!r->closed && rank != core->c.self)
             peer_end(core, rank);
-        r->quarantined |= !r->closed && m->quarantined;
         if (!r->closed && badness((baton_status_t)m->status) > badness(r->status)) {
             r->status = (baton_status_t)m->status;
             r->error = m->error;
@@ -452,7 +454,7 @@ static void on_standing(struct core *core, uint32_t rank, const struct wire_mess
 
 static void on_ask(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    struct wire_message answer = {.type = WIRE_STANDING, .verb = m->verb, .engine = m->engine};
+    struct wire_message answer = {.type = WIRE_STANDING, .attempt = m->attempt, .verb = m->verb, .engine = m->engine};
     struct round_name name = name_of(m);
     memcpy(answer.key, m->key, sizeof answer.key);
     stand(core, &name, answer.detail, sizeof answer.detail);
@@ -519,6 +521,7 @@ void verdict_name(struct core_submit *record, const struct core_submit *call)
     record->user = call->user;
     record->submitted_ns = call->submitted_ns;
     memcpy(record->key, call->key, sizeof record->key);
+    record->attempt = call->attempt;
     memcpy(record->alias, call->alias, sizeof record->alias);
 }
 
@@ -555,11 +558,11 @@ void verdict_report(struct core *core, struct core_submit *s)
         return;
     struct wire_message m = {.type = WIRE_REPORT,
                              .want = s->id,
+                             .attempt = s->attempt,
                              .verb = (uint8_t)s->kind,
                              .engine = s->kind == CORE_OFFER ? core->engine : s->engine,
                              .status = (uint8_t)e->status,
-                             .error = e->error,
-                             .quarantined = e->quarantined != 0};
+                             .error = e->error};
     memcpy(m.key, s->key, sizeof m.key);
     snprintf(m.detail, sizeof m.detail, "%.95s", e->detail);
     s->verdict = NULL;

@@ -3,7 +3,8 @@
  * want: one demand of this rank's engine, from its submission to its one event. It queues behind the handshake of the
  * producer's engine, then runs a leg to each rank that serves it; it is done when every leg's bytes are there and
  * fenced, and only then does any producer hear DONE, so that both sides end alike. Whatever fails stops all legs first
- * and is reported when nothing can write into the blocks any more.
+ * and ends when nothing can write into the blocks any more. If that takes too long it is given up: the engine is told so,
+ * and the end follows.
  */
 #include "core/state.h"
 
@@ -28,6 +29,8 @@ static void want_destroy(struct core *core, struct want *want)
     free(want->legs);
     free(want->left);
     unname(core, want);
+    if (want->claims)
+        claim_leave(core, want->submit);
     if (want->hh.tbl != NULL)
         HASH_DEL(core->wants, want);
     free(want);
@@ -43,8 +46,8 @@ const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer)
 
 uint32_t want_left_ms(const struct core *core, const struct want *want)
 {
-    uint64_t due = want->submit->submitted_ns + want->submit->time_ms * NS_PER_MS;
-    return due > core->now ? (uint32_t)((due - core->now) / NS_PER_MS) + 1 : 1;
+    uint64_t due = core_submit_due_ns(want->submit);
+    return due > core->now ? (uint32_t)((due - core->now + NS_PER_MS - 1) / NS_PER_MS) : 1;
 }
 
 static void tell(struct core *core, const struct want *want, uint32_t peer, enum wire_type type, uint64_t generation,
@@ -53,13 +56,14 @@ static void tell(struct core *core, const struct want *want, uint32_t peer, enum
     const baton_ticket_t *ticket = want_ticket(want, peer);
     struct wire_message m = {.type = type,
                              .want = want->seq,
+                             .attempt = want->submit->attempt,
                              .error = error,
                              .generation = generation,
                              .time_left_ms = want_left_ms(core, want),
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                              .ticket_serial = ticket != NULL ? ticket->serial : 0};
     memcpy(m.key, want->submit->key, sizeof m.key);
-    core_send(core, peer, &m);
+    ends_tell(core, peer, &m);
 }
 
 static void release(struct core *core, const struct want *want, uint32_t peer, int error)
@@ -72,7 +76,7 @@ static void leg_tell(struct core *core, const struct want *want, const struct le
     uint32_t peer = leg->contact->peer;
     if (!leg->told)
         release(core, want, peer, error);
-    else if (!leg->ended)
+    else if (!leg->ended || leg->unsaid)
         tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, leg->generation, error);
 }
 
@@ -87,11 +91,17 @@ bool want_knows(const struct want *want, uint32_t rank)
     return false;
 }
 
-/* Tells every producer rank that holds a part of it how it ended. Those that never heard of the want get a RELEASE, so
- * that an offer, here or still to come, does not wait for us. */
+/* Tells every producer rank that holds a part of it how it ended (all ranks, before it is known which those are). Those
+ * that never heard of the want get a RELEASE, so that an offer, here or still to come, does not wait for us. */
 static void want_tell(struct core *core, const struct want *want, int error)
 {
     const struct link *link = want->link;
+    if (link->state == LINK_BUILDING) {
+        const struct directory_engine *engine = &core->c.directory->engines[link->engine];
+        for (uint32_t i = 0; i < engine->num_ranks; i++)
+            release(core, want, engine->ranks[i], error);
+        return;
+    }
     for (uint32_t i = 0; i < want->num_legs; i++)
         leg_tell(core, want, &want->legs[i], error);
     for (uint32_t i = 0; i < want->num_left; i++)
@@ -107,7 +117,7 @@ static void want_tell(struct core *core, const struct want *want, int error)
 
 static void idle_tell(struct core *core, const struct want *want, int error)
 {
-    for (uint32_t i = 0; i < want->link->num_idle; i++)
+    for (uint32_t i = 0; want->link->state != LINK_BUILDING && i < want->link->num_idle; i++)
         release(core, want, want->link->idle_ranks[i], error);
 }
 
@@ -125,24 +135,22 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
     if (status == BATON_STATUS_DONE)
         for (uint32_t p = 0; p < BATON_PATHS; p++)
             core->stats.bytes[p] += s->event.path_bytes[p];
-    bool reported = want->reported;
     want_destroy(core, want);
-    if (reported)
-        core_outcome_quiet(core, s);
-    else
-        core_outcome(core, s, status, error);
+    core_outcome(core, s, status, error);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-/* Its deadline has passed and its blocks are not quiet. */
-static void want_report(struct core *core, struct want *want)
+/* It has failed, and its blocks are not known to be quiet. Its name is free: it may be wanted again elsewhere. */
+static void given_up(struct core *core, struct want *want)
 {
-    if (want->reported)
-        return;
-    want->reported = core_outcome_early(core, want->submit, want->status, want->error, want->peer, want->detail);
-    if (want->reported)
-        unname(core, want);
+    unname(core, want);
+    core_outcome_given_up(core, want->submit, want->status, want->error, want->peer, want->detail);
+}
+
+static void on_patience(struct core *core, struct timer *t)
+{
+    given_up(core, (struct want *)((char *)t - offsetof(struct want, deadline)));
 }
 
 /* For the log: where the want stood, and the leg with the rank that it failed at. */
@@ -184,8 +192,8 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
     tail_stop(core, want);
     if (is_quiet(want))
         want_end(core, want, want->status, want->error);
-    else if (!want->deadline.armed)
-        want_report(core, want);
+    else
+        timer_arm(&core->timers, &want->deadline, core_patience_ns(core, want->submit, error), on_patience);
 }
 
 void want_leg_closed(struct core *core, struct want *want)
@@ -213,10 +221,6 @@ static void on_deadline(struct core *core, struct timer *t)
     struct want *want = (struct want *)((char *)t - offsetof(struct want, deadline));
     int32_t peer = -1;
     const char *detail = "its deadline passed while its bytes moved";
-    if (want->state == WANT_DRAINING) {
-        want_report(core, want);
-        return;
-    }
     if (want->state == WANT_QUEUED) {
         detail = "its deadline passed before the producer's engine gave all its cards";
         for (uint32_t i = 0; i < want->link->num_contacts; i++)
@@ -242,14 +246,17 @@ bool want_cancel(struct core *core, baton_id_t id)
     return true;
 }
 
-bool want_give_up(struct core *core, baton_id_t id, int error, const char *detail)
+bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int error, const char *detail)
 {
     struct want *want;
     HASH_FIND(hh, core->wants, &id, sizeof id, want);
     if (want == NULL)
         return false;
     unname(core, want);
-    want_fail(core, want, BATON_STATUS_FAILED, error, -1, detail);
+    want_fail(core, want, status, error, -1, detail);
+    HASH_FIND(hh, core->wants, &id, sizeof id, want);
+    if (want != NULL)
+        given_up(core, want);
     return true;
 }
 
@@ -266,6 +273,14 @@ void wants_on_spare(struct core *core, const struct contact *spare, int error, c
     }
 }
 
+/* What it waits for was lost, or this rank closes: it is given up sooner. */
+static void lose_patience(struct core *core, struct want *want)
+{
+    uint64_t due = core_patience_ns(core, want->submit, BATON_EPEER);
+    if (want->deadline.armed && want->deadline.due_ns > due)
+        timer_arm(&core->timers, &want->deadline, due, on_patience);
+}
+
 static struct leg *leg_with(struct want *want, uint32_t rank)
 {
     for (uint32_t i = 0; i < want->num_legs; i++)
@@ -280,8 +295,11 @@ void wants_lose(struct core *core, uint32_t rank)
     HASH_ITER(hh, core->wants, want, next)
     {
         struct leg *leg = leg_with(want, rank);
-        if (leg != NULL)
-            leg_lose(core, leg);
+        if (leg == NULL)
+            continue;
+        if (want->state == WANT_DRAINING && leg->state == LEG_STOPPING)
+            lose_patience(core, want);
+        leg_lose(core, leg); /* the want may end by it */
     }
 }
 
@@ -290,7 +308,10 @@ void wants_shut(struct core *core)
     struct want *want, *next;
     HASH_ITER(hh, core->wants, want, next)
     {
-        want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
+        if (want->state == WANT_DRAINING)
+            lose_patience(core, want);
+        else
+            want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
     }
 }
 
@@ -370,9 +391,9 @@ void want_begin(struct core *core, struct want *want)
     }
 }
 
-static struct want *want_named(const struct core *core, const char *key, uint32_t engine)
+static struct want *want_named(const struct core *core, const char *key, uint32_t attempt, uint32_t engine)
 {
-    struct want_name name = {.engine = engine};
+    struct want_name name = {.attempt = attempt, .engine = engine};
     struct want *want;
     memcpy(name.key, key, sizeof name.key);
     HASH_FIND(by_name, core->named, &name, sizeof name, want);
@@ -388,6 +409,7 @@ static struct want *want_create(struct core *core, struct core_submit *s)
     want->submit = s;
     want->peer = -1;
     want->name.engine = s->engine;
+    want->name.attempt = s->attempt;
     memcpy(want->name.key, s->key, sizeof want->name.key);
     HASH_ADD(hh, core->wants, seq, sizeof want->seq, want);
     HASH_ADD(by_name, core->named, name, sizeof want->name, want);
@@ -402,7 +424,7 @@ void want_submit(struct core *core, struct core_submit *s)
 {
     struct plan_why why = {{0}};
     int error = 0;
-    struct want *want = want_named(core, s->key, s->engine);
+    struct want *want = want_named(core, s->key, s->attempt, s->engine);
     if (want != NULL) {
         s->refused = true;
         snprintf(s->event.detail, sizeof s->event.detail, "want the key again after the event of its former want");
@@ -418,14 +440,24 @@ void want_submit(struct core *core, struct core_submit *s)
         want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
         return;
     }
+    error = directory_can_name(core->c.directory, core->c.self, s->engine, s->key, s->attempt, &why);
+    if (error == 0 && core->c.settings->paranoid)
+        error = claim_take(core, s, &why);
+    if (error != 0) {
+        want_fail(core, want, BATON_STATUS_FAILED, error, -1, why.text);
+        return;
+    }
+    want->claims = core->c.settings->paranoid;
     struct link *link = link_of(core, s->engine, &error, &why);
     if (link == NULL) {
         want_fail(core, want, BATON_STATUS_FAILED, error, -1, why.text);
         return;
     }
     want->link = link;
-    timer_arm(&core->timers, &want->deadline, s->submitted_ns + s->time_ms * NS_PER_MS, on_deadline);
-    if (s->held_tokens >= s->num_tokens) { /* nothing is needed: the producers are told, and that is all */
+    want->unheard = link->lacks; /* nobody waits for it */
+    timer_arm(&core->timers, &want->deadline, core_submit_due_ns(s), on_deadline);
+    bool needs_nothing = s->held_tokens >= s->num_tokens && !link->lacks;
+    if (needs_nothing) { /* the producers are told, and that is all */
         idle_tell(core, want, 0);
         want_end(core, want, BATON_STATUS_DONE, 0);
     } else if (link->state == LINK_READY) {
@@ -438,15 +470,15 @@ void want_submit(struct core *core, struct core_submit *s)
     }
 }
 
-struct core_submit *want_call(struct core *core, const char *key, uint32_t engine)
+struct core_submit *want_call(struct core *core, const char *key, uint32_t attempt, uint32_t engine)
 {
-    const struct want *want = want_named(core, key, engine);
+    const struct want *want = want_named(core, key, attempt, engine);
     return want != NULL ? want->submit : NULL;
 }
 
-void want_standing(struct core *core, const char *key, uint32_t engine, char *text, size_t size)
+void want_standing(struct core *core, const char *key, uint32_t attempt, uint32_t engine, char *text, size_t size)
 {
-    const struct want *want = want_named(core, key, engine);
+    const struct want *want = want_named(core, key, attempt, engine);
     if (want == NULL) {
         snprintf(text, size, "it has no such want open");
     } else if (want->state == WANT_QUEUED) {

@@ -19,9 +19,9 @@
 
 const char *wire_type_name(enum wire_type type)
 {
-    static const char *const names[] = {"?",      "WANT",     "GRANT",   "NACK", "DONE",   "CANCEL",
-                                        "CLOSED", "RELEASE",  "WRITTEN", "BEAT", "REPORT", "VERDICT",
-                                        "ASK",    "STANDING", "CHECK",   "SUMS", "READY"};
+    static const char *const names[] = {"?",       "WANT",    "GRANT", "NACK",    "DONE",    "CANCEL", "CLOSED",
+                                        "RELEASE", "WRITTEN", "BEAT",  "REPORT",  "VERDICT", "ASK",    "STANDING",
+                                        "CHECK",   "SUMS",    "READY", "INQUIRY", "WITNESS", "LEAVE",  "ENDED"};
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
@@ -32,7 +32,7 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     memset(out, 0, WIRE_ROW_BYTES);
     struct writer w = {.at = out, .end = out + WIRE_ROW_BYTES};
     put16(&w, ROW_MAGIC);
-    put8(&w, WIRE_VERSION);
+    put8(&w, row->version > 0 ? row->version : WIRE_VERSION);
     put8(&w, row->role);
     put_text(&w, row->engine, BATON_ENGINE_NAME_MAX);
     put16(&w, row->tp);
@@ -56,7 +56,10 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
         put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_count : 0);
     }
     put8(&w, row->rules);
-    put_next(&w);
+    put32(&w, row->model);
+    put32(&w, row->block_tokens);
+    put32(&w, row->features);
+    put_next(&w, WIRE_VERSION);
     struct writer tail = {.at = out + WIRE_ROW_BYTES - 8, .end = out + WIRE_ROW_BYTES};
     put64(&tail, XXH3_64bits(out, WIRE_ROW_BYTES - 8));
 }
@@ -77,8 +80,9 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     struct reader r = {.at = in, .end = in + WIRE_ROW_BYTES};
     struct reader tail = {.at = in + WIRE_ROW_BYTES - 8, .end = in + WIRE_ROW_BYTES};
     memset(row, 0, sizeof *row);
-    if (get16(&r) != ROW_MAGIC || get8(&r) < 1 || get64(&tail) != XXH3_64bits(in, WIRE_ROW_BYTES - 8))
+    if (get16(&r) != ROW_MAGIC || get64(&tail) != XXH3_64bits(in, WIRE_ROW_BYTES - 8))
         return BATON_EMESSAGE;
+    row->version = get8(&r);
     row->role = get8(&r);
     get_text(&r, row->engine, BATON_ENGINE_NAME_MAX);
     row->tp = get16(&r);
@@ -108,12 +112,15 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
             return BATON_EMESSAGE;
     }
     row->rules = get8(&r);
+    row->model = get32(&r);
+    row->block_tokens = get32(&r);
+    row->features = row->version > 1 ? get32(&r) : 0;
     if (row->num_boxes == 0) /* of a build that knows one split only, or of a rank without a cache */
         row->num_boxes = row->box[0].layer_count > 0 && row->box[0].head_count > 0;
-    if (r.bad || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL || row->role > BATON_ROLE_BOTH ||
-        row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp || row->pp_rank >= row->pp || row->incarnation == 0 ||
-        row->card_bytes > WIRE_CARD_MAX || row->verdicts > BATON_VERDICTS_LEADER ||
-        !range_is_good(row->box[0].layer_first, row->box[0].layer_count) ||
+    if (r.bad || row->version < 1 || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL ||
+        row->role > BATON_ROLE_BOTH || row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp ||
+        row->pp_rank >= row->pp || row->incarnation == 0 || row->card_bytes > WIRE_CARD_MAX ||
+        row->verdicts > BATON_VERDICTS_LEADER || !range_is_good(row->box[0].layer_first, row->box[0].layer_count) ||
         !range_is_good(row->box[0].head_first, row->box[0].head_count))
         return BATON_EMESSAGE;
     return 0;
@@ -121,13 +128,32 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static void put_body(struct writer *w, const struct wire_message *m)
+static void put_key(struct writer *w, const struct wire_message *m, unsigned version)
+{
+    if (version == 1) {
+        put_text(w, m->key, WIRE_KEY_1);
+        return;
+    }
+    uint8_t length = (uint8_t)strnlen(m->key, BATON_KEY_MAX - 1);
+    put8(w, length);
+    put_bytes(w, m->key, length);
+    put32(w, m->attempt);
+}
+
+static void put_sums(struct writer *w, const struct wire_message *m)
+{
+    put32(w, m->num_sums);
+    for (uint32_t i = 0; i < m->num_sums; i++)
+        put64(w, m->sums_out[i]);
+}
+
+static void put_body(struct writer *w, const struct wire_message *m, unsigned version)
 {
     uint32_t bytes = (m->num_readers_bits + 7) / 8;
     put64(w, m->want);
     switch (m->type) {
     case WIRE_WANT:
-        put_text(w, m->key, BATON_KEY_MAX);
+        put_key(w, m, version);
         put8(w, m->mode);
         put32(w, m->asks);
         put32(w, m->time_left_ms);
@@ -153,6 +179,10 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put64(w, m->generation);
         put64(w, m->table_offset);
         put8(w, m->partial);
+        if (version > 1) {
+            put16(w, (uint16_t)m->num_attach);
+            put_bytes(w, m->attach, m->num_attach);
+        }
         break;
     case WIRE_READY:
         put64(w, m->generation);
@@ -166,15 +196,17 @@ static void put_body(struct writer *w, const struct wire_message *m)
         put32(w, m->asks);
         put32(w, (uint32_t)m->error);
         put_text(w, m->detail, sizeof m->detail);
+        if (version > 1)
+            put64(w, m->generation);
         break;
     case WIRE_DONE:
     case WIRE_CANCEL:
-        put_text(w, m->key, BATON_KEY_MAX);
+        put_key(w, m, version);
         put32(w, (uint32_t)m->error);
         put64(w, m->generation);
         break;
     case WIRE_RELEASE:
-        put_text(w, m->key, BATON_KEY_MAX);
+        put_key(w, m, version);
         put32(w, (uint32_t)m->error);
         put32(w, m->time_left_ms);
         put64(w, m->ticket_incarnation);
@@ -192,12 +224,23 @@ static void put_body(struct writer *w, const struct wire_message *m)
         break;
     case WIRE_BEAT:
         put8(w, m->ask);
+        put_text(w, m->host, WIRE_HOST_MAX);
+        break;
+    case WIRE_INQUIRY:
+    case WIRE_WITNESS:
+    case WIRE_LEAVE:
+        put32(w, m->subject);
+        put64(w, m->subject_incarnation);
+        if (m->type == WIRE_WITNESS)
+            put8(w, m->word);
+        if (m->type != WIRE_INQUIRY)
+            put_text(w, m->host, WIRE_HOST_MAX);
         break;
     case WIRE_REPORT:
     case WIRE_VERDICT:
     case WIRE_ASK:
     case WIRE_STANDING:
-        put_text(w, m->key, BATON_KEY_MAX);
+        put_key(w, m, version);
         put8(w, m->verb);
         put32(w, m->engine);
         if (m->type == WIRE_REPORT || m->type == WIRE_VERDICT) {
@@ -212,36 +255,71 @@ static void put_body(struct writer *w, const struct wire_message *m)
             put8(w, m->ask);
         break;
     case WIRE_CHECK:
-        put_text(w, m->key, BATON_KEY_MAX);
+        put_key(w, m, version);
         put32(w, m->tokens);
         put32(w, m->held);
         break;
     case WIRE_SUMS:
         put32(w, (uint32_t)m->error);
         put32(w, m->first);
-        put32(w, m->num_sums);
-        for (uint32_t i = 0; i < m->num_sums; i++)
-            put64(w, m->sums_out[i]);
+        put_sums(w, m);
+        break;
+    case WIRE_ENDED:
+        put_sums(w, m);
         break;
     }
 }
 
 uint32_t wire_encode(const struct wire_message *m, uint8_t *out)
 {
+    uint8_t version = m->version > 0 && m->version < WIRE_VERSION ? m->version : WIRE_VERSION;
     struct writer w = {.at = out + 4, .end = out + WIRE_MESSAGE_MAX};
     put32(&w, 0); /* the length, below */
     put64(&w, m->from);
     put64(&w, m->to);
     put32(&w, m->number);
-    put_body(&w, m);
-    put_next(&w);
+    put_body(&w, m, version);
+    put_next(&w, version);
     uint32_t bytes = (uint32_t)(w.at - out);
     struct writer head = {.at = out, .end = out + 8};
     put16(&head, MESSAGE_MAGIC);
-    put8(&head, WIRE_VERSION);
+    put8(&head, version);
     put8(&head, (uint8_t)m->type);
     put32(&head, bytes);
     return bytes;
+}
+
+/* A field that came within version 1: 0 where an older build of that version does not send it. */
+static uint64_t get_later(struct reader *r, const struct wire_message *m, unsigned n)
+{
+    return m->version > 1 ? get_number(r, n) : get_if_sent(r, n);
+}
+
+static void get_key(struct reader *r, struct wire_message *m)
+{
+    if (m->version == 1) {
+        get_text(r, m->key, WIRE_KEY_1);
+        return;
+    }
+    uint8_t length = get8(r);
+    get_bytes(r, m->key, length);
+    m->key[length] = '\0';
+    r->bad |= memchr(m->key, '\0', length) != NULL;
+    m->attempt = get32(r);
+}
+
+static void get_sums(struct reader *r, struct wire_message *m)
+{
+    m->num_sums = get32(r);
+    m->sums_in = r->at;
+    r->bad |= m->num_sums > WIRE_SUMS_MOST || (size_t)(r->end - r->at) < m->num_sums * sizeof(uint64_t);
+}
+
+static void get_attach(struct reader *r, struct wire_message *m)
+{
+    m->num_attach = get16(r);
+    m->attach = r->at;
+    r->bad |= m->num_attach > BATON_ATTACH_MAX || (size_t)(r->end - r->at) < m->num_attach;
 }
 
 static bool want_is_good(const struct wire_message *m)
@@ -253,7 +331,7 @@ static bool want_is_good(const struct wire_message *m)
 static bool get_verdict(struct reader *r, struct wire_message *m)
 {
     bool ends = m->type == WIRE_REPORT || m->type == WIRE_VERDICT;
-    get_text(r, m->key, BATON_KEY_MAX);
+    get_key(r, m);
     m->verb = get8(r);
     m->engine = get32(r);
     if (ends) {
@@ -276,7 +354,7 @@ static bool get_body(struct reader *r, struct wire_message *m)
     m->want = get64(r);
     switch (m->type) {
     case WIRE_WANT:
-        get_text(r, m->key, BATON_KEY_MAX);
+        get_key(r, m);
         m->mode = get8(r);
         m->asks = get32(r);
         m->time_left_ms = get32(r);
@@ -294,9 +372,9 @@ static bool get_body(struct reader *r, struct wire_message *m)
             m->numbers = get32(r);
             m->generation = get64(r);
             m->table_offset = get64(r);
-            m->held = (uint32_t)get_if_sent(r, 4);
+            m->held = (uint32_t)get_later(r, m, 4);
         }
-        m->partial = get_if_sent(r, 1) != 0;
+        m->partial = get_later(r, m, 1) != 0;
         return m->mode != BATON_MODE_PUSH || (m->generation != 0 && m->numbers > 0 && m->held < m->tokens);
     case WIRE_GRANT:
         m->asks = get32(r);
@@ -305,7 +383,9 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->offered_tokens = get32(r);
         m->generation = get64(r);
         m->table_offset = get64(r);
-        m->partial = get_if_sent(r, 1) != 0;
+        m->partial = get_later(r, m, 1) != 0;
+        if (m->version > 1)
+            get_attach(r, m);
         return m->generation != 0 && (m->numbers > 0 || m->partial) && m->offered_tokens > 0;
     case WIRE_READY:
         m->generation = get64(r);
@@ -319,9 +399,10 @@ static bool get_body(struct reader *r, struct wire_message *m)
         m->asks = get32(r);
         m->error = (int32_t)get32(r);
         get_text(r, m->detail, sizeof m->detail);
+        m->generation = m->version > 1 ? get64(r) : 0;
         return m->error < 0;
     case WIRE_RELEASE:
-        get_text(r, m->key, BATON_KEY_MAX);
+        get_key(r, m);
         m->error = (int32_t)get32(r);
         m->time_left_ms = get32(r);
         m->ticket_incarnation = get64(r);
@@ -329,19 +410,31 @@ static bool get_body(struct reader *r, struct wire_message *m)
         return m->key[0] != '\0' && m->error <= 0;
     case WIRE_DONE:
     case WIRE_CANCEL:
-        get_text(r, m->key, BATON_KEY_MAX);
+        get_key(r, m);
         m->error = (int32_t)get32(r);
-        m->generation = get_if_sent(r, 8);
+        m->generation = get_later(r, m, 8);
         return m->key[0] != '\0' && (m->type == WIRE_DONE ? m->error <= 0 : m->error < 0);
     case WIRE_BEAT:
         m->ask = get8(r);
+        if (m->version > 1 || r->at != r->end) /* builds before 0.2 do not send it */
+            get_text(r, m->host, WIRE_HOST_MAX);
         return m->ask <= 1;
+    case WIRE_INQUIRY:
+    case WIRE_WITNESS:
+    case WIRE_LEAVE:
+        m->subject = get32(r);
+        m->subject_incarnation = get64(r);
+        m->word = m->type == WIRE_WITNESS ? get8(r) : 0;
+        if (m->type != WIRE_INQUIRY)
+            get_text(r, m->host, WIRE_HOST_MAX);
+        return (m->subject_incarnation == 0) == (m->type == WIRE_LEAVE && m->subject == WIRE_NOBODY) &&
+               (m->type != WIRE_WITNESS || (m->word >= WIRE_ALIVE && m->word <= WIRE_UNKNOWN));
     case WIRE_WRITTEN:
         m->asks = get32(r);
         m->error = (int32_t)get32(r);
         m->bytes = get64(r);
         get_text(r, m->detail, sizeof m->detail);
-        m->generation = get_if_sent(r, 8);
+        m->generation = get_later(r, m, 8);
         return m->error <= 0;
     case WIRE_CLOSED:
         m->quiet = get8(r);
@@ -352,17 +445,18 @@ static bool get_body(struct reader *r, struct wire_message *m)
     case WIRE_STANDING:
         return get_verdict(r, m);
     case WIRE_CHECK:
-        get_text(r, m->key, BATON_KEY_MAX);
+        get_key(r, m);
         m->tokens = get32(r);
-        m->held = (uint32_t)get_if_sent(r, 4);
+        m->held = (uint32_t)get_later(r, m, 4);
         return m->key[0] != '\0' && m->held < m->tokens;
     case WIRE_SUMS:
         m->error = (int32_t)get32(r);
         m->first = get32(r);
-        m->num_sums = get32(r);
-        m->sums_in = r->at;
-        return m->error <= 0 && m->num_sums <= WIRE_SUMS_MOST && (m->error != 0) == (m->num_sums == 0) && !r->bad &&
-               (size_t)(r->end - r->at) >= m->num_sums * sizeof(uint64_t);
+        get_sums(r, m);
+        return m->error <= 0 && (m->error != 0) == (m->num_sums == 0);
+    case WIRE_ENDED:
+        get_sums(r, m);
+        return m->num_sums > 0;
     }
     return false;
 }
@@ -375,11 +469,12 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     unsigned version = get8(&r), type = get8(&r);
     uint32_t length = get32(&r);
     if (r.bad || !head || version < 1 || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX ||
-        type < WIRE_WANT)
+        type < WIRE_WANT || (version == 1 && type > WIRE_TYPE_LAST_1))
         return BATON_EMESSAGE;
     if (type > WIRE_TYPE_LAST)
         return version > WIRE_VERSION ? BATON_ENOSYS : BATON_EMESSAGE;
     m->type = (enum wire_type)type;
+    m->version = (uint8_t)version;
     m->from = get64(&r);
     m->to = get64(&r);
     m->number = get32(&r);

@@ -3,7 +3,9 @@
  * wire: what ranks send and publish, as bytes. Encoding and decoding only; every field that arrives is checked here or
  * by the caller named beside it, and a bad one is BATON_EMESSAGE, never an assert.
  *
- * All numbers are little-endian. Every message, card and row begins with a magic and a format version, and all but the
+ * All numbers are little-endian. What is published for whoever reads it (cards, rows, tables) is written once; a message is
+ * written in the older version of its two sides.
+ * Every message, card and row begins with a magic and a format version, and all but the
  * row, whose size is fixed, with a length, so that a build one version older or newer skips what it does not know:
  * decoders accept any version >= 1 whose known fields are there, and ignore what follows them. A field that was added to
  * a version later stands last, and is 0 where it is not sent.
@@ -16,12 +18,21 @@
 
 #include "plan/plan.h"
 
-/* A build with BATON_WIRE_NEXT plays the version that comes after, for tests: it says so, and adds to all that it sends. */
-#ifdef BATON_WIRE_NEXT
-#define WIRE_VERSION 2
-#else
+/*
+ * Two ranks speak the older of their versions, which the directory rows say. For tests, a build with BATON_WIRE_FIRST plays
+ * version 1, and one with BATON_WIRE_NEXT the version that comes after: it says so, and adds to all that it publishes.
+ */
+#if defined BATON_WIRE_NEXT
+#define WIRE_VERSION 3
+#elif defined BATON_WIRE_FIRST
 #define WIRE_VERSION 1
+#else
+#define WIRE_VERSION 2
 #endif
+#define WIRE_HASHES 2          /* the version from which on envelopes carry hashes, */
+#define WIRE_NAMES 2           /* requests have keys longer than WIRE_KEY_1 - 1 bytes, and attempts, */
+#define WIRE_KEY_1 64u         /* (the field of a key in version 1, NUL included) */
+#define WIRE_ENDS 2            /* and the word of a want's end is answered */
 #define WIRE_MESSAGE_MAX 2032u /* the control channel adds its 16-byte envelope: 2 KiB in all */
 #define WIRE_ROW_BYTES 128u
 #define WIRE_CARD_MAX 65536u
@@ -31,6 +42,7 @@
 
 /** What every rank knows of every other. */
 struct wire_row {
+    uint8_t version; /* that its build speaks; encoding: 0 is WIRE_VERSION */
     char engine[BATON_ENGINE_NAME_MAX];
     uint8_t role; /* baton_role_t */
     uint16_t tp, pp, tp_rank, pp_rank;
@@ -41,7 +53,9 @@ struct wire_row {
     uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
     uint8_t verdicts;                      /* baton_verdicts_t */
     uint8_t rules;                         /* PLAN_RULES of its build; 0: of before they were told */
+    uint32_t features;                     /* reserved: 0 */
     uint32_t num_boxes;                    /* 0: no cache */
+    uint32_t model, block_tokens;          /* geometry_model, and of its first group; 0: no cache, or not told */
     struct plan_box box[BATON_SPLITS_MAX]; /* layers and heads held, by split; of one cache the layers are the same */
 };
 
@@ -59,6 +73,10 @@ struct wire_card {
     uint32_t board_slots;
     uint64_t arena_offset, arena_bytes;
     uint64_t pool_offset, pool_bytes;
+    /* reserved, 0 in this version: what its build can do; where its offers' index and its readers' words lie */
+    uint32_t features;
+    uint64_t index_offset, words_offset;
+    uint32_t index_slots, words_slots;
     uint32_t has_geometry;
     baton_geometry_t geometry; /* decoded: its tensors are malloc'ed, groups and splits are the following */
     baton_group_t groups[BATON_GROUPS_MAX];
@@ -117,22 +135,40 @@ enum wire_type {
     WIRE_STANDING = 13, /* the answer, in words */
     WIRE_CHECK = 14,    /* what are the hashes of what this want takes from you? */
     WIRE_SUMS = 15,     /* the answer, in parts */
-    WIRE_READY = 16     /* of an offer that is not whole: what of it is in place */
+    WIRE_READY = 16,    /* of an offer that is not whole: what of it is in place */
+    /* about a third rank, the subject */
+    WIRE_INQUIRY = 17, /* to a rank of the subject's node: is it dead? */
+    WIRE_WITNESS = 18, /* the answer */
+    WIRE_LEAVE = 19,   /* I am closing; and where a subject is named: without the others, since that rank is lost */
+    WIRE_ENDED = 20    /* the answer to DONE, CANCEL and RELEASE: these wants' ends are known */
 };
 
-#define WIRE_TYPE_LAST WIRE_READY
-#define WIRE_SUMS_MOST 192u /* hashes a message */
+#define WIRE_TYPE_LAST WIRE_ENDED
+#define WIRE_TYPE_LAST_1 WIRE_READY /* of version 1 */
+
+/** The first version that knows a type: a peer of an older one is not sent it. */
+static inline unsigned wire_type_version(enum wire_type type)
+{
+    return type <= WIRE_TYPE_LAST_1 ? 1 : 2;
+}
+
+#define WIRE_NOBODY UINT32_MAX /* as a LEAVE's subject */
+#define WIRE_HOST_MAX 64       /* bytes of a host's name, NUL included */
+#define WIRE_SUMS_MOST 192u    /* hashes a message, or wants an ENDED */
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
+enum wire_word { WIRE_ALIVE = 1, WIRE_DEAD = 2, WIRE_UNKNOWN = 3 };
 
 /** One message of any type. Unused fields are 0 and not sent. */
 struct wire_message {
     enum wire_type type;
-    uint64_t from;           /* sender's incarnation */
-    uint64_t to;             /* the receiver's, as the sender knows it */
-    uint32_t number;         /* of this message among the sender's to this receiver: one that came before is dropped */
-    uint64_t want;           /* all but RELEASE and BEAT: the want's sequence number at its consumer */
+    uint8_t version; /* that it is, or shall be, written in; encoding: 0, or later than this build's, is WIRE_VERSION */
+    uint64_t from;   /* sender's incarnation */
+    uint64_t to;     /* the receiver's, as the sender knows it */
+    uint32_t number; /* of this message among the sender's to this receiver: one that came before is dropped */
+    uint64_t want;   /* all but RELEASE and BEAT: the want's sequence number at its consumer */
     char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE REPORT VERDICT ASK STANDING CHECK */
+    uint32_t attempt;        /* beside the key. Version 1: 0, and keys are shorter than WIRE_KEY_1 */
     /* WANT */
     uint8_t mode;  /* baton_mode_t, not AUTO */
     uint32_t asks; /* how often this want has asked; GRANT, NACK, WRITTEN: the asking that was seen last */
@@ -144,9 +180,12 @@ struct wire_message {
     /* GRANT: the producer's lease; WANT in push mode: the consumer's */
     uint32_t slot, numbers; /* of its tables */
     uint64_t
-        generation; /* READY, WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent) */
+        generation; /* READY, WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent).
+                       NACK (version 2): of the offer that refused; 0: none did */
     uint64_t table_offset;   /* in the arena */
     uint32_t offered_tokens; /* GRANT */
+    uint32_t num_attach;     /* GRANT: bytes of the engine's own, reserved: 0 in this version */
+    const uint8_t *attach;   /* decoded: lies in the message's bytes */
     bool partial;            /* GRANT: not all is in place, READY says what is. WANT: its sender understands that */
     /* READY: all of tokens [0, done) is in place, and of tokens [done, next) the layers below layer_end. UINT32_MAX: to the
      * end. The lease's tables by now: numbers, table_offset */
@@ -158,14 +197,20 @@ struct wire_message {
     uint8_t quiet;   /* CLOSED: enum wire_quiet */
     uint8_t ask;     /* BEAT: 1: to be answered; 0: the answer. REPORT: 1: sent again */
     /* REPORT, VERDICT, ASK, STANDING: key, and */
-    uint8_t verb;                /* enum core_submit_kind: an offer's or a want's */
-    uint32_t engine;             /* the producer's, by its place in the directory */
-    uint8_t status, quarantined; /* REPORT, VERDICT: baton_status_t; error and detail too, detail in STANDING as well */
-    int32_t peer;                /* VERDICT: the rank to name; -1: none */
-    /* CHECK: key, tokens, held. SUMS: error, or the hashes of the parts (plan_part) first, first + 1, ... */
+    uint8_t verb;        /* enum core_submit_kind: an offer's or a want's */
+    uint32_t engine;     /* the producer's, by its place in the directory */
+    uint8_t status;      /* REPORT, VERDICT: baton_status_t; error and detail too, detail in STANDING as well */
+    uint8_t quarantined; /* REPORT, VERDICT: told by builds before 0.2; not used */
+    int32_t peer;        /* VERDICT: the rank to name; -1: none */
+    /* CHECK: key, tokens, held. SUMS: error, or the hashes of the parts (plan_part) first, first + 1, ... ENDED: wants */
     uint32_t first, num_sums;
     const uint64_t *sums_out; /* encoding: num_sums of them */
     const uint8_t *sums_in;   /* decoded: see wire_sum; lies in the message's bytes */
+    /* INQUIRY, WITNESS, LEAVE */
+    uint32_t subject;             /* a rank; LEAVE: or WIRE_NOBODY */
+    uint64_t subject_incarnation; /* 0 with WIRE_NOBODY alone */
+    uint8_t word;                 /* WITNESS: enum wire_word */
+    char host[WIRE_HOST_MAX]; /* WITNESS, LEAVE: the subject's host; BEAT: the sender's; empty: not known, not sent */
 };
 
 /** Returns the length, <= WIRE_MESSAGE_MAX; out has that size. The message is trusted (our own). */
@@ -178,7 +223,7 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out);
  */
 int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *out);
 
-/** The i-th hash of a decoded SUMS, i < num_sums, while the message's bytes are there. */
+/** The i-th hash of a decoded SUMS, or want of an ENDED, i < num_sums, while the message's bytes are there. */
 uint64_t wire_sum(const struct wire_message *m, uint32_t i);
 
 const char *wire_type_name(enum wire_type type);

@@ -28,7 +28,7 @@ static void unreserve(_Atomic uint32_t *count, uint32_t n)
     atomic_fetch_sub_explicit(count, n, memory_order_relaxed);
 }
 
-/* A call has the places of its end, of the quiet that may follow it, and of its verdict where this rank hears those. */
+/* A call has the places of its end, of a GIVEN_UP before that, and of its verdict where this rank hears those. */
 static uint32_t places(const struct baton *b)
 {
     return b->hears ? 3 : 2;
@@ -52,8 +52,8 @@ static void unreserve_event(struct baton *b, const baton_event_t *e)
         unreserve(&b->strange_verdicts, 1);
         return;
     }
-    if (e->type != BATON_EVENT_VERDICT) {
-        n += e->type != BATON_EVENT_QUIET && !e->quarantined;
+    if (e->type == BATON_EVENT_OFFER || e->type == BATON_EVENT_WANT) {
+        n += !e->given_up;
         n += b->hears && e->verdict == BATON_VERDICT_NONE;
     }
     unreserve(&b->open_events, n);
@@ -93,6 +93,21 @@ static int check_keys(const char *key, const char *base_key)
     if (!key_is_good(key) || (base_key != NULL && !key_is_good(base_key)))
         return error_set(BATON_EKEY, "a request key must have 1 to %d bytes", BATON_KEY_MAX - 1);
     return 0;
+}
+
+/* Whether the other engine's ranks can be told of the request, and this engine's, where verdicts are. */
+static int check_name(const struct baton *b, uint32_t engine, const char *key, const char *base_key, uint32_t attempt)
+{
+    const char *meets = base_key != NULL ? base_key : key;
+    const struct directory *d = b->directory;
+    uint32_t rank = fabric_rank(b->fabric);
+    struct plan_why why;
+    int rc = 0;
+    if (b->who.verdicts != BATON_VERDICTS_NONE)
+        rc = directory_can_name(d, rank, d->engine_of[rank], meets, attempt, &why);
+    if (rc == 0 && engine != DIRECTORY_NONE)
+        rc = directory_can_name(d, rank, engine, meets, attempt, &why);
+    return rc == 0 ? 0 : error_set(rc, "%s", why.text);
 }
 
 /* A call's tables, whichever way they were given. */
@@ -153,6 +168,21 @@ static int check_tables(const struct baton *b, const struct plan_tables *tables,
     return 0;
 }
 
+/* No block is written twice by one want. */
+static int check_once(const struct baton *b, const struct plan_tables *tables, uint32_t held, uint32_t num_tokens)
+{
+    for (uint32_t i = 0; i < tables->num; i++) {
+        baton_group_t group = group_of(&b->cache->geometry, i);
+        uint32_t first, end;
+        struct plan_why why;
+        plan_wanted(&group, held, num_tokens, &first, &end);
+        int rc = plan_table_once(&group, &tables->table[i], first, end, &why);
+        if (rc != 0)
+            return error_set(rc, "group %u: %s", i, why.text);
+    }
+    return 0;
+}
+
 /* How many ids each table will have: `tokens` 0, those that it has; else at least as many as that many tokens take. */
 static int room_of(const struct baton *b, const struct plan_tables *tables, uint32_t tokens,
                    uint32_t room[BATON_GROUPS_MAX])
@@ -199,13 +229,13 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
     }
     struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *s->blocks);
     bool ends = kind == CORE_OFFER || kind == CORE_WANT; /* in an event */
-    bool spare = b->settings.report_early && ends, verdict = b->hears && ends;
+    bool verdict = b->hears && ends;
     if (s == NULL)
         return NULL;
     memset(s, 0, sizeof *s);
-    s->spare = spare ? malloc(sizeof *s->spare) : NULL;
+    s->spare = ends ? malloc(sizeof *s->spare) : NULL;
     s->verdict = verdict ? calloc(1, sizeof *s->verdict) : NULL;
-    if ((spare && s->spare == NULL) || (verdict && s->verdict == NULL)) {
+    if ((ends && s->spare == NULL) || (verdict && s->verdict == NULL)) {
         core_submit_free(s);
         return NULL;
     }
@@ -227,6 +257,7 @@ static struct core_submit *record(const struct baton *b, enum core_submit_kind k
 static bool hand_over(struct baton *b, struct core_submit *s)
 {
     s->submitted_ns = clock_now_ns();
+    atomic_store_explicit(&s->due_ns, core_submit_due_ns(s), memory_order_relaxed);
     bool ends = s->kind == CORE_OFFER || s->kind == CORE_WANT;
     if (!(ends ? calls_submit(b->calls, s, b->submits) : ring_push(b->submits, s)))
         return false;
@@ -284,6 +315,9 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
         s->seats[i] = directory_find(b->directory, p->consumers[i]);
         if (s->seats[i] == DIRECTORY_NONE)
             return error_set(BATON_EENGINE, "no engine is called %.31s", p->consumers[i]);
+        int rc = check_name(b, s->seats[i], p->key, p->base_key, p->attempt);
+        if (rc != 0)
+            return rc;
         for (uint32_t k = 0; k < i; k++)
             if (s->seats[k] == s->seats[i])
                 return error_set(BATON_EINVAL, "engine %.31s is named twice", p->consumers[i]);
@@ -305,6 +339,8 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
         p->num_consumers > BATON_CONSUMERS_MAX)
         return error_set(BATON_EINVAL, "flags must be known, consumers at most %d", BATON_CONSUMERS_MAX);
     rc = check_keys(p->key, p->base_key);
+    if (rc == 0)
+        rc = check_name(b, DIRECTORY_NONE, p->key, p->base_key, p->attempt);
     if (rc != 0)
         return rc;
     if (p->num_tokens == 0)
@@ -348,6 +384,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
         goto unreserve;
     }
     s->id = s->serial = id_new(b);
+    s->attempt = p->attempt;
     s->user = p->user;
     s->num_tokens = p->num_tokens;
     s->time_ms = p->ttl_ms ? p->ttl_ms : (uint32_t)b->settings.ttl_ms;
@@ -425,6 +462,23 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
 
+static int check_tickets(const struct baton *b, const baton_want_params_t *p, uint32_t engine)
+{
+    const struct directory *d = b->directory;
+    uint8_t met[BATON_ENGINE_RANKS_MAX / 8] = {0};
+    for (uint32_t i = 0; i < p->num_tickets; i++) {
+        uint32_t rank = p->tickets[i].rank;
+        if (rank >= d->num_ranks || d->engine_of[rank] != engine)
+            return error_set(BATON_EINVAL, "tickets[%u] is of rank %u, which is not of engine %.31s", i, rank,
+                             p->engine);
+        uint32_t index = d->index_of[rank];
+        if (met[index / 8] >> (index % 8) & 1)
+            return error_set(BATON_EINVAL, "tickets[%u] is the second one of rank %u", i, rank);
+        met[index / 8] |= (uint8_t)(1u << (index % 8));
+    }
+    return 0;
+}
+
 static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine, struct plan_tables *tables,
                       uint32_t room[BATON_GROUPS_MAX])
 {
@@ -439,12 +493,20 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
+    if (p->held_tokens > p->num_tokens)
+        return error_set(BATON_ETOKENS, "%u tokens are held, and %u are wanted", p->held_tokens, p->num_tokens);
     *engine = directory_find(b->directory, p->engine);
     if (*engine == DIRECTORY_NONE)
         return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
-    rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
+    rc = check_name(b, *engine, p->key, p->base_key, p->attempt);
+    if (rc == 0)
+        rc = check_tickets(b, p, *engine);
+    if (rc == 0)
+        rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
+    if (rc == 0)
+        rc = check_once(b, tables, p->held_tokens, p->num_tokens);
     if (rc == 0)
         rc = room_of(b, tables, 0, room);
     return rc != 0 || p->mode != BATON_MODE_PUSH ? rc : check_arena(b, tables, room);
@@ -482,6 +544,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     if (rc != 0)
         goto unreserve;
     s->id = id_new(b);
+    s->attempt = p->attempt;
     s->user = p->user;
     s->mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
     s->engine = engine;
@@ -519,7 +582,9 @@ int baton_cancel(baton_t *b, baton_id_t id)
 
 int baton_event_fd(const baton_t *b)
 {
-    return b != NULL ? b->event_fd : error_set(BATON_EINVAL, "b must not be NULL");
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "b must not be NULL");
+    return b->lent.wake_fd >= 0 ? b->lent.wake_fd : b->event_fd;
 }
 
 int baton_poll(baton_t *b, baton_event_t *events, int max)
@@ -529,6 +594,8 @@ int baton_poll(baton_t *b, baton_event_t *events, int max)
     int n = 0;
     if (b == NULL || (events == NULL && max > 0) || max < 0)
         return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
+    if (b->state == CONTEXT_STARTED && lend_is_mine(b))
+        lend_turn(b);
     /* Cleared before the ring is read: whatever is pushed after this makes it readable again. */
     ssize_t cleared = read(b->event_fd, &count, sizeof count);
     (void)cleared;
@@ -554,7 +621,7 @@ int baton_progress(baton_t *b)
         return rc;
     if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
         return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
-    reactor_turn(b);
+    lend_turn(b);
     return (int)atomic_load_explicit(&b->waiting, memory_order_relaxed);
 }
 

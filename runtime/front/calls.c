@@ -7,17 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an end needs to say. The record itself belongs to the core meanwhile. */
+/* What a GIVEN_UP needs to say. The record itself belongs to the core meanwhile, but for due_ns. */
 struct call {
-    bool open, told, given_up; /* told: its end; given_up: the core was told so */
-    bool hears;                /* a verdict on it will be told */
+    bool open, given_up, passed_on; /* given up: it was told so; passed on: the core was told to end it */
+    bool hears;                     /* a verdict on it will be told */
     enum core_submit_kind kind;
     baton_mode_t mode;
     baton_id_t id;
     char key[BATON_KEY_MAX];
+    uint32_t attempt;
     void *user;
     uint32_t num_blocks;
     uint64_t submitted_ns;
+    const _Atomic uint64_t *due_ns; /* in the record, which lives as long as the call is open */
+    baton_status_t status;          /* given up: as what */
+    int error;
 };
 
 struct calls {
@@ -68,9 +72,11 @@ static void enter(struct calls *c, struct core_submit *s)
                           .kind = s->kind,
                           .mode = s->mode,
                           .id = s->id,
+                          .attempt = s->attempt,
                           .user = s->user,
                           .num_blocks = s->num_blocks,
-                          .submitted_ns = s->submitted_ns};
+                          .submitted_ns = s->submitted_ns,
+                          .due_ns = &s->due_ns};
     memcpy(call->key, core_submit_name(s), sizeof call->key);
 }
 
@@ -86,18 +92,27 @@ bool calls_submit(struct calls *c, struct core_submit *s, struct ring *ring)
     return given;
 }
 
-uint32_t calls_told(struct calls *c, baton_id_t *ids, uint32_t max)
+uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&c->lock);
     for (uint32_t i = 0; i < c->most && n < max; i++) {
-        if (!c->call[i].open || !c->call[i].told || c->call[i].given_up)
+        struct call *call = &c->call[i];
+        if (!call->open || !call->given_up || call->passed_on)
             continue;
-        c->call[i].given_up = true;
-        ids[n++] = c->call[i].id;
+        call->passed_on = true;
+        ends[n++] = (struct calls_end){call->id, call->status, call->error};
     }
     pthread_mutex_unlock(&c->lock);
     return n;
+}
+
+bool calls_is_given_up(struct calls *c, uint32_t place)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is = c->call[place].given_up;
+    pthread_mutex_unlock(&c->lock);
+    return is;
 }
 
 bool calls_pass(struct calls *c, struct core_submit *s)
@@ -105,15 +120,18 @@ bool calls_pass(struct calls *c, struct core_submit *s)
     bool pass = true;
     pthread_mutex_lock(&c->lock);
     struct call *call = &c->call[s->place];
-    if (s->event.quarantined) {
-        pass = !call->told;
-        call->told = true;
+    if (s->event.type == BATON_EVENT_GIVEN_UP) {
+        pass = !call->given_up;
+        call->given_up = call->passed_on = true;
+        if (pass) {
+            call->status = s->event.status;
+            call->error = s->event.error;
+        }
     } else {
-        if (call->told && s->event.type != BATON_EVENT_QUIET) {
-            s->event.type = BATON_EVENT_QUIET;
-            s->event.status = BATON_STATUS_DONE;
-            s->event.error = 0;
-            s->event.detail[0] = '\0';
+        if (call->given_up) {
+            s->event.given_up = 1;
+            s->event.status = call->status;
+            s->event.error = call->error;
         }
         leave(c, s->place);
     }
@@ -121,40 +139,47 @@ bool calls_pass(struct calls *c, struct core_submit *s)
     return pass;
 }
 
-static struct core_submit *end_of(const struct call *call, uint64_t now, int error, const char *detail)
+static struct core_submit *event_of(const struct call *call, uint64_t now, const struct calls_reason *why)
 {
     struct core_submit *s = calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;
     s->kind = call->kind;
-    s->event = (baton_event_t){.type = call->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT,
-                               .status = BATON_STATUS_FAILED,
-                               .error = error,
+    s->event = (baton_event_t){.type = BATON_EVENT_GIVEN_UP,
+                               .of = call->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT,
+                               .status = why->status,
+                               .error = why->error,
                                .id = call->id,
+                               .attempt = call->attempt,
                                .user = call->user,
                                .mode = call->mode,
-                               .quarantined = 1,
                                .verdict = call->hears ? BATON_VERDICT_FOLLOWS : BATON_VERDICT_NONE,
                                .peer = -1,
                                .num_blocks = call->num_blocks,
                                .total_ns = now > call->submitted_ns ? now - call->submitted_ns : 0};
     memcpy(s->event.key, call->key, sizeof s->event.key);
-    snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
+    snprintf(s->event.detail, sizeof s->event.detail, "%s", why->detail);
     return s;
 }
 
-uint32_t calls_abandon(struct calls *c, uint64_t now, int error, const char *detail, struct core_submit **ends)
+uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason *why, calls_tell_fn tell, void *arg)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&c->lock);
     for (uint32_t i = 0; i < c->most; i++) {
         struct call *call = &c->call[i];
-        struct core_submit *s = call->open && !call->told ? end_of(call, now, error, detail) : NULL;
+        bool is =
+            call->open && !call->given_up && atomic_load_explicit(call->due_ns, memory_order_relaxed) <= why->due_ns;
+        struct core_submit *s = is ? event_of(call, now, why) : NULL;
         if (s == NULL)
             continue;
-        call->told = true;
-        s->next = *ends;
-        *ends = s;
+        if (!tell(arg, s)) {
+            core_submit_free(s);
+            continue;
+        }
+        call->given_up = true;
+        call->status = why->status;
+        call->error = why->error;
         n++;
     }
     pthread_mutex_unlock(&c->lock);

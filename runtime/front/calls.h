@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * calls: the calls that were accepted and have not ended, known outside of the protocol core too: so that when the
- * reactor is stuck inside MPI, another thread can end them. A short lock; a fixed number of places.
+ * reactor is stuck inside MPI, another thread can tell that they are given up. A short lock; a fixed number of places.
  */
 #ifndef BATON_FRONT_CALLS_H
 #define BATON_FRONT_CALLS_H
@@ -24,19 +24,40 @@ void calls_destroy(struct calls *c);
  */
 bool calls_submit(struct calls *c, struct core_submit *s, struct ring *ring);
 
-/** The ids of calls that were ended by calls_abandon and are open in the core still: each is given once. */
-uint32_t calls_told(struct calls *c, baton_id_t *ids, uint32_t max);
+struct calls_end {
+    baton_id_t id;
+    baton_status_t status;
+    int error;
+};
 
 /**
- * An event of a call is about to be handed out. True: it goes out as it is, or as it was changed: an end that was told
- * already by calls_abandon becomes the BATON_EVENT_QUIET that follows it. False: it was told already, drop the record.
+ * The calls that calls_give_up told of, and that the core has not been told to end yet: each is given once. A call whose
+ * record is still in the ring is not in the core: calls_is_given_up says so when the record is taken.
+ */
+uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max);
+bool calls_is_given_up(struct calls *c, uint32_t place);
+
+/**
+ * An event of a call is about to be handed out. True: it goes out as it is, or as it was changed: a terminal event after
+ * calls_give_up says what that said. False: it is a GIVEN_UP that was told already; drop the record.
  */
 bool calls_pass(struct calls *c, struct core_submit *s);
 
+/** Why calls are given up: of all, or of those whose time was over at due_ns. */
+struct calls_reason {
+    uint64_t due_ns; /* UINT64_MAX: of all */
+    baton_status_t status;
+    int error;
+    const char *detail;
+};
+
+/** Takes a record, under the lock: must not wait. False: it cannot be told of now, and stays the caller's. */
+typedef bool (*calls_tell_fn)(void *arg, struct core_submit *s);
+
 /**
- * Makes an end for each call that has none: new records with quarantined events, put before *ends, the caller's. Returns
- * how many there were. Any thread.
+ * Makes a BATON_EVENT_GIVEN_UP for each call that has none, in a new record, and tells of it; a call that cannot be told
+ * of is not given up. Told under the lock, so that no terminal event can overtake it. Returns how many. Any thread.
  */
-uint32_t calls_abandon(struct calls *c, uint64_t now, int error, const char *detail, struct core_submit **ends);
+uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason *why, calls_tell_fn tell, void *arg);
 
 #endif

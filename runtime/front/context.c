@@ -52,9 +52,26 @@ static uint64_t incarnation_new(uint32_t rank)
     return (ns ^ ((uint64_t)rank << 48)) | UINT64_C(1) << 63; /* never 0 */
 }
 
+/*
+ * Where the lines of contexts that are still to be opened go: a context takes it over as it is made, so that no thread
+ * of Baton's ever reads it.
+ */
+static struct {
+    baton_log_fn sink;
+    void *user;
+} log_default;
+
+void baton_log_set(baton_log_fn callback, void *user)
+{
+    log_default.sink = callback;
+    log_default.user = user;
+}
+
 static void context_free(struct baton *b)
 {
     struct core_submit *s;
+    log_settle(&b->log, 1);
+    log_limits_destroy(b->log.limits);
     while (b->submits != NULL && (s = ring_pop(b->submits)) != NULL)
         core_submit_free(s);
     while (b->events != NULL && (s = ring_pop(b->events)) != NULL)
@@ -64,13 +81,13 @@ static void context_free(struct baton *b)
     ring_destroy(b->events);
     if (b->event_fd >= 0)
         close(b->event_fd);
+    lend_fini(b);
     if (b->cache != NULL)
         free((void *)b->cache->geometry.tensors);
     free(b->cache);
     directory_destroy(b->directory);
     pthread_mutex_destroy(&b->snapshot_lock);
     sem_destroy(&b->go);
-    sem_destroy(&b->rest);
     calls_destroy(b->calls);
     for (uint32_t i = 0; b->reasons_of != NULL && i < b->num_ranks; i++)
         free(b->reasons_of[i]);
@@ -85,7 +102,12 @@ static struct baton *context_create(const baton_open_params_t *params, const str
         return NULL;
     b->who = *params;
     b->settings = *settings;
-    b->log = (struct logger){.level = (enum log_level)settings->log_level, .rank = -1};
+    b->loss = -1;
+    b->log = (struct logger){.level = (enum log_level)settings->log_level,
+                             .rank = -1,
+                             .sink = log_default.sink,
+                             .sink_user = log_default.user,
+                             .limits = log_limits_create()};
     pthread_mutex_init(&b->snapshot_lock, NULL);
     sem_init(&b->go, 0, 0);
     b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
@@ -94,13 +116,30 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     b->num_events = (b->hears ? 3 : 2) * (uint32_t)settings->requests;
     b->events = ring_create(b->num_events + (b->hears ? settings->requests : 0));
     b->calls = calls_create(b->num_events); /* a call whose early end was taken counts one event, and is still open */
-    sem_init(&b->rest, 0, 0);
+    latch_init(&b->ended);
+    latch_init(&b->rest);
     b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (b->submits == NULL || b->events == NULL || b->calls == NULL || b->event_fd < 0) {
+    b->lent.wake_fd = b->lent.timer_fd = -1;
+    bool lent = params->progress == BATON_PROGRESS_THREAD || lend_init(b); /* AUTO: what MPI gives is not known yet */
+    if (b->log.limits == NULL || b->submits == NULL || b->events == NULL || b->calls == NULL || b->event_fd < 0 ||
+        !lent) {
         context_free(b);
         return NULL;
     }
     return b;
+}
+
+/* Once an engine: its ranks have one environment, as a rule. */
+static void warn_of_misspelt(const struct baton *b)
+{
+    if (b->who.tp_rank != 0 || b->who.pp_rank != 0)
+        return;
+    for (char **entry = environ; *entry != NULL; entry++) {
+        const char *nearest = settings_nearest(*entry);
+        if (nearest != NULL)
+            log_each(&b->log, LOG_WARN, "%.*s in the environment is no setting and has no effect; the nearest is %s",
+                     (int)strcspn(*entry, "="), *entry, nearest);
+    }
 }
 
 int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
@@ -129,8 +168,11 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
         return rc;
     }
     b->log.rank = (int)fabric_rank(b->fabric);
+    if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
+        lend_fini(b);
     b->incarnation = incarnation_new(fabric_rank(b->fabric));
     topo_find(NULL, &b->place);
+    warn_of_misspelt(b);
     *out = b;
     return 0;
 }
@@ -151,6 +193,8 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memor
     int rc = geometry_check(geometry, &geometry->bytes, 1, &why);
     if (rc != 0)
         return error_set(rc, "geometry: %s", why.text);
+    if (geometry->model[0] == '\0')
+        return error_set(BATON_EINVAL, "geometry: model must not be empty");
     struct baton_cache *cache = calloc(1, sizeof *cache);
     baton_tensor_t *tensors = malloc(geometry->num_tensors * sizeof *tensors);
     if (cache == NULL || tensors == NULL) {
@@ -249,8 +293,11 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .verdicts = (uint8_t)b->who.verdicts,
                            .rules = PLAN_RULES};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
-    if (b->cache != NULL)
+    if (b->cache != NULL) {
         row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
+        row.model = geometry_model(&b->cache->geometry);
+        row.block_tokens = b->cache->geometry.block_tokens;
+    }
     wire_row_encode(&row, out);
 }
 
@@ -272,6 +319,9 @@ static int directory_build(struct baton *b, const struct layout *l)
             error_set(rc, "%s", why.text);
         rc = fabric_agree(b->fabric, "directory", rc);
     }
+    for (uint32_t i = 0; rc == 0 && i < fabric_size(b->fabric); i++)
+        if (directory_version(b->directory, fabric_rank(b->fabric), i) >= WIRE_HASHES)
+            fabric_hash(b->fabric, i);
     free(rows);
     return rc;
 }
@@ -299,9 +349,16 @@ static int core_build(struct baton *b, const struct layout *l)
                                  .arena = fabric_segment(b->fabric) + l->arena,
                                  .arena_bytes = b->settings.table_bytes,
                                  .port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths),
-                                 .log = &b->log};
+                                 .log = &b->log,
+                                 .host = b->place.host};
     rc = core_create(&config, &b->core);
     return rc == 0 ? 0 : error_set(rc, "no memory for the protocol's tables");
+}
+
+static int listen(struct baton *b)
+{
+    int rc = reactor_start(b);
+    return rc == 0 ? fabric_on_finalize(b->fabric, reactor_abandon, b) : rc;
 }
 
 int baton_start(baton_t *b)
@@ -323,7 +380,7 @@ int baton_start(baton_t *b)
     if (rc == 0)
         rc = fabric_agree(b->fabric, "watchdog", stall_watch_start(b));
     if (rc == 0)
-        rc = fabric_agree(b->fabric, "reactor", reactor_start(b)); /* every rank listens before anyone speaks */
+        rc = fabric_agree(b->fabric, "reactor", listen(b)); /* every rank listens before anyone speaks */
     if (rc != 0) {
         if (local == 0)
             b->state = CONTEXT_FAILED;
@@ -332,6 +389,10 @@ int baton_start(baton_t *b)
     if (b->cache != NULL)
         b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
     b->state = CONTEXT_STARTED;
+    if (!b->threaded) {
+        core_greet(b->core, clock_now_ns());
+        lend_start(b);
+    }
     sem_post(&b->go);
     return 0;
 }
@@ -342,12 +403,18 @@ int baton_close(baton_t *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "b must not be NULL");
+    char why[sizeof b->close_why];
+    if (b->state == CONTEXT_LEFT)
+        return error_set(BATON_ESTATE, "MPI was finalised before: call baton_close first");
+    if (fabric_on_finalize(b->fabric, NULL, NULL) != 0)
+        log_line(&b->log, LOG_WARN, "%s", baton_errmsg());
     int rc = reactor_stop(b);
     stall_watch_stop(b);
-    if (rc != 0) { /* the thread is inside MPI and uses all of this: leave it, the process is to end */
-        fabric_close(b->fabric, 1);
-        return error_set(BATON_EPEER, "transfers did not come to rest; leave the process by baton_exit");
-    }
+    pthread_mutex_lock(&b->snapshot_lock);
+    memcpy(why, b->close_why, sizeof why);
+    pthread_mutex_unlock(&b->snapshot_lock);
+    if (rc != 0) /* the thread is inside MPI and uses all of this: leave it, the process is to end */
+        return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
     uint64_t now = clock_now_ns();
     bool lost = b->lost; /* as wind_up settled it, so that no rank is left alone in what follows */
     if (b->close_until != 0)
@@ -355,7 +422,10 @@ int baton_close(baton_t *b)
     paths_destroy(b->paths);
     core_destroy(b->core);
     faults_destroy(b->faults);
-    rc = fabric_close(b->fabric, lost); /* agrees first: no rank frees what another may still read */
+    if (lost)
+        rc = fabric_leave_open(b->fabric, why[0] != '\0' ? why : "the control channel failed");
+    else
+        rc = fabric_close(b->fabric); /* agrees first: no rank frees what another may still read */
     context_free(b);
     return rc;
 }

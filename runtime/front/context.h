@@ -15,6 +15,7 @@
 
 #include "baton.h"
 
+#include "base/latch.h"
 #include "base/ring.h"
 #include "base/settings.h"
 #include "core/core.h"
@@ -33,9 +34,19 @@ struct baton_cache {
     void *base; /* after start */
 };
 
-enum context_state { CONTEXT_OPEN, CONTEXT_STARTED, CONTEXT_FAILED };
+enum context_state { CONTEXT_OPEN, CONTEXT_STARTED, CONTEXT_FAILED, CONTEXT_LEFT /* by MPI_Finalize */ };
 
 #define SNAPSHOT_PENDING 64
+#define WHY_BYTES 256
+
+/* Progress by the caller's thread. */
+struct lent {
+    int wake_fd, timer_fd;     /* -1: none. What baton_event_fd gives, and the timer in it */
+    _Atomic(pthread_t) thread; /* whose calls of baton_poll make turns */
+    atomic_bool busy;          /* a turn is under way */
+    bool is_due;               /* the timer ran out, or will at once */
+    uint64_t idle_since;       /* 0: the last turn had something to do */
+};
 
 struct baton {
     struct settings settings;
@@ -60,6 +71,7 @@ struct baton {
                             as many of calls that other ranks made */
     _Atomic uint32_t strange_verdicts;
     int event_fd;
+    struct lent lent;
     _Atomic uint32_t open_events; /* places of events, of calls accepted and not yet polled */
     _Atomic uint32_t open_leases; /* offers and pushed wants accepted and not yet ended: each may need a lease */
     _Atomic uint32_t waiting;     /* events in the ring */
@@ -67,19 +79,23 @@ struct baton {
 
     /* the reactor */
     pthread_t thread;
-    bool threaded; /* the thread runs */
-    sem_t go;      /* posted once: every rank is ready, or the thread is to stop */
-    _Atomic bool stop;
-    bool shut;                        /* everything is being ended */
-    uint64_t close_until, census_due; /* while shut */
-    bool restless;                    /* it gave up before all was quiet */
-    bool lost;                        /* a rank, or the control channel: no collective may follow */
-    _Atomic uint64_t turn_ns;         /* when the turn under way began; 0: none */
-    pthread_t watchdog;               /* makes no MPI call: it ends the open calls when a turn does not end */
+    bool threaded;                 /* the thread runs */
+    struct latch ended;            /* it is at its end */
+    sem_t go;                      /* posted once: every rank is ready, or the thread is to stop */
+    _Atomic bool stop, abandon;    /* abandon: MPI is being finalised, nothing may be called any more */
+    bool shut;                     /* everything is being ended */
+    uint64_t close_until, loss_ns; /* while shut; loss_ns: when a loss was first known */
+    bool leave_failed;             /* MPI did, towards rank 0 */
+    int64_t loss;                  /* the rank without which it closes; -1: none */
+    char close_why[WHY_BYTES];     /* under snapshot_lock: why windows cannot be freed; empty: they can */
+    bool waits_for_quiet;          /* of calls that were given up, and nothing else */
+    bool restless;                 /* it gave up before all was quiet */
+    bool lost;                     /* a rank, or the control channel: no collective may follow */
+    _Atomic uint64_t turn_ns;      /* when the turn under way began; 0: none */
+    pthread_t watchdog;            /* makes no MPI call: it gives calls up when a turn does not end */
     bool watched;
-    sem_t rest;                        /* posted to end it */
-    _Atomic bool stalled, told;        /* told: it ended calls that the reactor has not given up yet */
-    struct failure_log stall_failures; /* the watchdog's */
+    struct latch rest;          /* opened to end it */
+    _Atomic bool stalled, told; /* told: it gave up calls that the reactor has not ended yet */
     uint64_t turns, sleeps, verdicts_lost, snapshot_due;
     bool snapshot_stale;
     struct core_submit *held;    /* an ended call whose event found no place yet */
@@ -105,17 +121,35 @@ int reactor_start(struct baton *b);
  */
 int reactor_stop(struct baton *b);
 
+/** MPI_Finalize was called while the context is open (`arg`): stops the reactor where it stands. */
+void reactor_abandon(void *arg);
+
 /** Makes and ends the watchdog. */
 int stall_watch_start(struct baton *b);
 void stall_watch_stop(struct baton *b);
 
-/** Counts an event that is about to be handed out, by its reason. Any thread. */
-void reactor_count(struct baton *b, const baton_event_t *e);
+/** Hands a record to the pollers and counts its event by its reason. False: no place now. Never waits. Any thread. */
+bool reactor_tell(struct baton *b, struct core_submit *s);
 
-/** Hands an ended call's record to the pollers. False: no place now. Any thread. */
-bool reactor_publish(struct baton *b, struct core_submit *s);
+/** After an idle turn, where nothing has happened since `idle_since`: how long to sleep now; 0: not at all. */
+uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since);
 
 /** One turn. True: something happened. The reactor's, or in caller mode the caller's. */
 bool reactor_turn(struct baton *b);
+
+/* lend.c */
+
+/** Makes the descriptors. False: the system gives none. */
+bool lend_init(struct baton *b);
+void lend_fini(struct baton *b);
+
+/** baton_start's last step: the calling thread is the one that lends itself. */
+void lend_start(struct baton *b);
+
+/** True in the thread that lends itself; nowhere where the reactor has its own. Any thread, after baton_start. */
+bool lend_is_mine(const struct baton *b);
+
+/** One turn in the calling thread, which lends itself from now on; none while another thread is in one. */
+void lend_turn(struct baton *b);
 
 #endif

@@ -360,6 +360,12 @@ static int fault_sum(void *self, const struct plan_transfer *transfer, bool sour
     return f->under.sum(f->under.self, transfer, source, first, count, out, tag);
 }
 
+static bool fault_ended(void *self, uint32_t peer)
+{
+    struct faults *f = self;
+    return f->under.ended(f->under.self, peer);
+}
+
 static int fault_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct faults *f = self;
@@ -447,6 +453,7 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
                             .park = fault_park,
                             .raise = fault_raise,
                             .alive = fault_alive,
+                            .ended = fault_ended,
                             .sum = fault_sum,
                             .zero = fault_zero};
     int rc = parse_all(f, text, rank);

@@ -16,6 +16,10 @@
 
 #include "copy/copy.h"
 
+#ifndef SYS_pidfd_open /* headers of before Linux 5.3; an older kernel says that it knows no such call */
+#define SYS_pidfd_open 434
+#endif
+
 enum { PIDFD_UNOPENED = -2, PIDFD_GONE = -3, PIDFD_UNKNOWN = -4 };
 
 #define JOBS_MOST 256 /* copies handed over and not yet collected */
@@ -42,6 +46,8 @@ struct paths {
     _Atomic uint64_t *board; /* mine */
     struct copy_pool *pool;  /* NULL: no peer by shm */
     struct copying *copying;
+    uint64_t queued,
+        queued_most; /* bytes that copy workers have or that wait for them: who comes next waits for these */
     struct answer *answers, *told; /* told: handed out, freed at the next progress */
     int *pidfd;                    /* by rank: its process; PIDFD_UNOPENED, PIDFD_GONE or PIDFD_UNKNOWN */
     uint32_t self;
@@ -131,6 +137,8 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
     uint8_t *segment = fabric_mapped(p->fabric, leg->peer, &size);
     if (offset > size || leg->pool_bytes > size - offset) /* the plan's runs lie within pool_bytes */
         return BATON_EMESSAGE;
+    if (p->queued >= p->queued_most)
+        return BATON_EAGAIN;
     if (p->pools[leg->peer] == NULL) /* workers read it: written once */
         p->pools[leg->peer] = (char *)segment + offset;
 
@@ -161,6 +169,7 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
         return BATON_EAGAIN;
     }
     c->jobs++;
+    p->queued += job.bytes;
     *leg->cursor = behind;
     return (int64_t)job.bytes;
 }
@@ -230,6 +239,13 @@ static enum port_alive port_alive(void *self, uint32_t peer)
     return PORT_DEAD;
 }
 
+/* What a process of this node stored by shared memory it stored before it was gone. */
+static bool port_ended(void *self, uint32_t peer)
+{
+    const struct paths *p = self;
+    return p->path[peer] == BATON_PATH_SHM || fabric_ended(p->fabric, peer);
+}
+
 static int port_sum(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
                     uint64_t *out, uint64_t tag)
 {
@@ -271,10 +287,13 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
                             .park = port_park,
                             .raise = port_raise,
                             .alive = port_alive,
+                            .ended = port_ended,
                             .sum = port_sum,
                             .zero = port_zero};
     p->board = (void *)(fabric_segment(fabric) + board_offset);
     p->self = fabric_rank(fabric);
+    /* Twice: a want waits for the queue once; elsewhere its table, its bytes and its generation wait one after another. */
+    p->queued_most = 2 * settings->peer_bytes * settings->copy_workers;
     p->path = calloc(size, sizeof *p->path);
     p->pools = calloc(size, sizeof *p->pools);
     p->pidfd = malloc(size * sizeof *p->pidfd);
@@ -343,6 +362,7 @@ static bool collect_copy(struct paths *p, struct port_event *event)
             return true;
         }
         bool parked = c->parked, last = --c->jobs == 0;
+        p->queued -= bytes;
         if (last) {
             HASH_DEL(p->copying, c);
             free(c);
@@ -366,8 +386,5 @@ int paths_progress(struct paths *p, struct port_event *events, int max)
         DL_APPEND(p->told, a);
         events[n++] = a->event;
     }
-    int more = fabric_progress(p->fabric, events + n, max - n);
-    if (more < 0) /* it will say so again: first what is in hand */
-        return n > 0 ? n : more;
-    return n + more;
+    return n + fabric_progress(p->fabric, events + n, max - n);
 }

@@ -22,18 +22,25 @@ static int number(const char *variable, uint32_t preset, uint32_t least, uint32_
     return 0;
 }
 
+static int not_set(const char *variable)
+{
+    return error_set(BATON_ESETTING, "%s is not set: start the ranks by batonrun, which sets it, or set it yourself",
+                     variable);
+}
+
 static int role(baton_role_t *out)
 {
     static const char *const names[] = {
         [BATON_ROLE_PREFILL] = "prefill", [BATON_ROLE_DECODE] = "decode", [BATON_ROLE_BOTH] = "both"};
     const char *text = getenv("BATON_ROLE");
-    for (int i = BATON_ROLE_PREFILL; text != NULL && i <= BATON_ROLE_BOTH; i++)
+    if (text == NULL)
+        return not_set("BATON_ROLE");
+    for (int i = BATON_ROLE_PREFILL; i <= BATON_ROLE_BOTH; i++)
         if (strcmp(text, names[i]) == 0) {
             *out = (baton_role_t)i;
             return 0;
         }
-    return error_set(BATON_ESETTING, "BATON_ROLE must be prefill, decode or both, not %.64s: start ranks by batonrun",
-                     text != NULL ? text : "unset");
+    return error_set(BATON_ESETTING, "BATON_ROLE=%.64s is none of prefill, decode, both", text);
 }
 
 int baton_role_from_env(baton_open_params_t *params)
@@ -42,8 +49,10 @@ int baton_role_from_env(baton_open_params_t *params)
     if (params == NULL)
         return error_set(BATON_EINVAL, "params must not be NULL");
     baton_open_params_t p = {.progress = params->progress};
-    if (engine == NULL || engine[0] == '\0' || strlen(engine) >= sizeof p.engine)
-        return error_set(BATON_ESETTING, "BATON_ENGINE must be a name of 1 to %d bytes: start ranks by batonrun",
+    if (engine == NULL)
+        return not_set("BATON_ENGINE");
+    if (engine[0] == '\0' || strlen(engine) >= sizeof p.engine)
+        return error_set(BATON_ESETTING, "BATON_ENGINE=%.64s is not a name of 1 to %d bytes", engine,
                          BATON_ENGINE_NAME_MAX - 1);
     memcpy(p.engine, engine, strlen(engine));
     int rc = role(&p.role);

@@ -1,71 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stall: a watchdog thread that makes no MPI call and looks whether the reactor's turns end. MPI cannot be interrupted:
- * where a turn lasts longer than BATON_STALL_MS (an operation on a dead rank that never returns, say), every open call
- * is ended here, its blocks in quarantine, and what the engine calls is refused until the turn ends after all.
+ * stall: a watchdog thread that makes no MPI call and looks whether the reactor's turns end. MPI cannot be interrupted.
+ * While a turn lasts, calls are given up here when their time is over; where it lasts longer than BATON_STALL_MS (an
+ * operation on a dead rank that never returns, say), all of them are, and what the engine calls is refused until the turn
+ * ends after all.
  */
 #include "front/context.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <time.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "observe/failure.h"
 
-/* After the calls' lock was let go: a log that blocks must hold up nobody. */
-static void tell(struct baton *b, struct core_submit *s)
+/* What was told, to be logged after the calls' lock was let go: a log that blocks must hold up nobody. */
+struct told {
+    struct baton *b;
+    struct core_submit *lines;
+};
+
+static bool tell(void *arg, struct core_submit *s)
 {
-    reactor_count(b, &s->event);
-    failure_log(&b->stall_failures, &b->log, clock_now_ns(),
-                &(struct failure){.what = s->kind == CORE_OFFER ? "offer" : "want",
-                                  .reason = baton_errname(s->event.error),
-                                  .key = s->event.key,
-                                  .peer = s->event.peer,
-                                  .age_ns = s->event.total_ns,
-                                  .detail = s->event.detail});
-    while (!reactor_publish(b, s)) /* each call has its places; a poller that was interrupted may still keep a cell */
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    struct told *t = arg;
+    struct core_submit *line = malloc(sizeof *line);
+    if (line == NULL)
+        return false;
+    memcpy(line, s, sizeof *line);
+    if (!reactor_tell(t->b, s)) { /* each call has its places; a poller that was interrupted may still keep a cell */
+        free(line);
+        return false;
+    }
+    line->next = t->lines;
+    t->lines = line;
+    return true;
 }
 
-static void look(struct baton *b)
+/* Gives up calls, and tells of it. Returns how many. */
+static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason *why)
+{
+    struct told told = {.b = b};
+    struct core_submit *s;
+    uint32_t n = calls_give_up(b->calls, now, why, tell, &told);
+    if (n > 0) {
+        atomic_store_explicit(&b->told, true, memory_order_release); /* the reactor ends them when it goes on */
+        log_line(&b->log, LOG_ERROR, "%s: %u calls are given up", why->detail, n);
+    }
+    while ((s = told.lines) != NULL) {
+        told.lines = s->next;
+        failure_log(&b->log, &(struct failure){.what = s->kind == CORE_OFFER ? "offer" : "want",
+                                               .reason = baton_errname(s->event.error),
+                                               .key = s->event.key,
+                                               .peer = s->event.peer,
+                                               .age_ns = s->event.total_ns,
+                                               .detail = s->event.detail});
+        free(s);
+    }
+    return n;
+}
+
+static void look(struct baton *b, uint64_t pause)
 {
     uint64_t began = atomic_load_explicit(&b->turn_ns, memory_order_acquire), now = clock_now_ns();
-    bool is = began != 0 && now - began > b->settings.stall_ms * CLOCK_NS_PER_MS;
+    uint64_t inside = began != 0 && now > began ? now - began : 0;
+    bool is = inside > b->settings.stall_ms * CLOCK_NS_PER_MS;
     bool was = atomic_exchange_explicit(&b->stalled, is, memory_order_relaxed);
     char detail[96];
-    if (!is)
+    if (inside <= pause) /* it keeps the promise itself */
         return;
     snprintf(detail, sizeof detail, "the reactor has been inside MPI for %llu ms",
-             (unsigned long long)((now - began) / CLOCK_NS_PER_MS));
-    struct core_submit *ends = NULL, *s;
-    uint32_t n = calls_abandon(b->calls, now, BATON_ESTALL, detail, &ends); /* at each look: one may have slipped in */
-    if (n > 0)
-        atomic_store_explicit(&b->told, true, memory_order_release); /* the reactor gives them up when it goes on */
-    if (n > 0 || !was)
-        log_line(&b->log, LOG_ERROR, "%s: %u open calls end, their blocks in quarantine", detail, n);
-    while ((s = ends) != NULL) {
-        ends = s->next;
-        tell(b, s);
-    }
+             (unsigned long long)(inside / CLOCK_NS_PER_MS));
+    give_up(b, now,
+            &(struct calls_reason){clock_before(now, b->settings.quiet_ms * CLOCK_NS_PER_MS), BATON_STATUS_EXPIRED,
+                                   BATON_ETIMEDOUT, detail});
+    if (!is)
+        return;
+    uint32_t n = give_up(b, now, &(struct calls_reason){UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, detail});
+    if (n == 0 && !was)
+        log_line(&b->log, LOG_ERROR, "%s", detail);
 }
 
 static void *stall_main(void *arg)
 {
     struct baton *b = arg;
-    uint64_t pause = b->settings.stall_ms * CLOCK_NS_PER_MS / 4;
+    uint64_t quiet_ms = b->settings.quiet_ms, stall_ms = b->settings.stall_ms;
+    uint64_t pause = (quiet_ms < stall_ms ? quiet_ms : stall_ms) * CLOCK_NS_PER_MS / 4;
     for (;;) {
-        uint64_t before = clock_now_ns(), due = before + pause;
-        struct timespec until = {.tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000)};
-        int rc;
-        while ((rc = sem_clockwait(&b->rest, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR)
-            continue;
-        if (rc == 0)
+        uint64_t before = clock_now_ns();
+        if (latch_wait(&b->rest, before + pause))
             return NULL;
+        log_settle(&b->log, 0);
         if (clock_now_ns() - before < 2 * pause) /* else the whole process stood still, and the reactor with it */
-            look(b);
+            look(b, pause);
     }
 }
 
@@ -81,7 +109,7 @@ void stall_watch_stop(struct baton *b)
 {
     if (!b->watched)
         return;
-    sem_post(&b->rest);
+    latch_open(&b->rest);
     pthread_join(b->watchdog, NULL);
     b->watched = false;
 }

@@ -167,6 +167,11 @@ struct bell *fabric_bell(const struct fabric *f)
 
 /* ---- the reactor's ----------------------------------------------------------------------------------------------- */
 
+void fabric_hash(struct fabric *f, uint32_t peer)
+{
+    control_hash(&f->control, peer);
+}
+
 int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes)
 {
     return control_send(&f->control, peer, message, bytes);
@@ -197,6 +202,11 @@ enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag)
     return rma_park(&f->rma, peer, tag);
 }
 
+bool fabric_ended(struct fabric *f, uint32_t peer)
+{
+    return rma_ended(&f->rma, peer);
+}
+
 void fabric_sync(struct fabric *f)
 {
     windows_sync(&f->windows);
@@ -220,19 +230,17 @@ struct fabric_counts fabric_counts(const struct fabric *f)
 int fabric_progress(struct fabric *f, struct port_event *events, int max)
 {
     rma_release(&f->rma);
-    int error = control_release(&f->control);
-    if (error)
-        return error;
+    control_release(&f->control);
     bool messages_first = f->turn++ & 1;
-    int first = messages_first ? control_progress(&f->control, events, max) : rma_progress(&f->rma, events, max);
-    if (first < 0)
-        return first;
-    events += first;
-    max -= first;
-    int second = messages_first ? rma_progress(&f->rma, events, max) : control_progress(&f->control, events, max);
-    if (second < 0) /* said again by the next call: first what is in hand */
-        return first > 0 ? first : second;
-    return first + second;
+    int n = messages_first ? control_progress(&f->control, events, max) : rma_progress(&f->rma, events, max);
+    events += n;
+    max -= n;
+    return n + (messages_first ? rma_progress(&f->rma, events, max) : control_progress(&f->control, events, max));
+}
+
+bool fabric_failed(const struct fabric *f)
+{
+    return f->control.failed || f->rma.failed;
 }
 
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
@@ -249,9 +257,7 @@ static int drain_rma(struct fabric *f)
     for (unsigned polls = 0; rma_open_ops(&f->rma) > 0; polls++) {
         struct port_event dropped[64];
         rma_release(&f->rma);
-        int n = rma_progress(&f->rma, dropped, 64);
-        if (n < 0)
-            return n;
+        rma_progress(&f->rma, dropped, 64);
         if (clock_now_ns() > deadline)
             return error_set(BATON_EPEER, "%" PRIu32 " one-sided reads were still open at closing",
                              rma_open_ops(&f->rma));
@@ -273,13 +279,18 @@ static int quiesce(struct fabric *f)
     return world_agree(&f->world, "close: messages", f->is_started ? control_drain(&f->control) : 0);
 }
 
-/* MPI may still use any of the fabric's memory: nothing is freed. */
-static int leave(const struct fabric *f, const char *reason)
+/* MPI may still use any of the fabric's memory. */
+int fabric_leave_open(struct fabric *f, const char *why)
 {
-    char why[WORLD_SENTENCE_BYTES];
-    snprintf(why, sizeof why, "%s", reason); /* it may be the sentence that is replaced */
-    log_line(f->world.log, LOG_INFO, "closing without freeing windows: %s", why);
-    return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", why);
+    char sentence[WORLD_SENTENCE_BYTES];
+    snprintf(sentence, sizeof sentence, "%s", why); /* it may be the sentence that is replaced */
+    log_line(f->world.log, LOG_INFO, "closing without freeing windows: %s", sentence);
+    return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", sentence);
+}
+
+int fabric_on_finalize(struct fabric *f, void (*hook)(void *arg), void *arg)
+{
+    return world_on_finalize(&f->world, hook, arg);
 }
 
 void fabric_hurry(struct fabric *f, uint64_t left_ms)
@@ -289,12 +300,10 @@ void fabric_hurry(struct fabric *f, uint64_t left_ms)
         f->world.settings.start_ms = limit_ms;
 }
 
-int fabric_close(struct fabric *f, int lost)
+int fabric_close(struct fabric *f)
 {
-    if (lost)
-        return leave(f, "a peer is lost");
     if (quiesce(f) != 0)
-        return leave(f, baton_errmsg());
+        return fabric_leave_open(f, baton_errmsg());
     if (f->is_started) {
         rma_fini(&f->rma);
         control_close(&f->control);
@@ -354,9 +363,9 @@ static void describe_quirks(const struct fabric *f, struct page *p)
           q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
     print(p,
           "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
-          " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu32 " may be parked\n",
+          " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu64 " may be parked\n",
           f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
-          f->rma.max_sieves, f->rma.max_parked);
+          f->rma.max_sieves, f->world.settings.parked);
 }
 
 int fabric_describe(const struct fabric *f, char *text, size_t size)
@@ -370,7 +379,7 @@ int fabric_describe(const struct fabric *f, char *text, size_t size)
         return p.length;
     describe_windows(f, &p);
     describe_quirks(f, &p);
-    print(&p, "control: %d receives, %d send slots, %d a peer, %u credits\n", CONTROL_RECEIVES, CONTROL_SENDS,
-          CONTROL_PEER_SENDS, ENVELOPE_CREDITS);
+    print(&p, "control: %d receives, %d send slots and one a rank, at most %d a peer, %u credits\n", CONTROL_RECEIVES,
+          CONTROL_SENDS, CONTROL_PEER_SENDS, ENVELOPE_CREDITS);
     return p.length;
 }

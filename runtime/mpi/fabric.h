@@ -79,6 +79,9 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
 /** Runs the self-test that settles the quirks of the rma path (collective, agreed; nothing to do on one node). */
 int fabric_selftest(struct fabric *f);
 
+/** The peer's control messages carry hashes, and those to it shall. Before the first message with it; no call: none do. */
+void fabric_hash(struct fabric *f, uint32_t peer);
+
 /* ---- the reactor's ---- */
 
 /** One control message (at most WIRE_MESSAGE_MAX bytes), copied. 0, BATON_EAGAIN (send slots or credits), BATON_EPEER. */
@@ -93,6 +96,13 @@ int64_t fabric_move(struct fabric *f, const struct port_leg *leg, uint64_t budge
 /** port.settle over rma: at once where a put's request is remote completion, else by a flush to a peer that answers. */
 int fabric_settle(struct fabric *f, uint32_t peer, uint64_t tag);
 enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag);
+/**
+ * Whether the transport itself said that the connection to this rank has ended: one of our one-sided requests to it
+ * completed in error (a call that was refused does not count). Of peers of other nodes. Ask it only of a rank that is dead
+ * for certain: each BATON_PARK_MS it may send a probe, for the next time it is asked. It stays false where the peer was
+ * poisoned by a refused call, and over osc/rdma, which a dead process may hold for ever.
+ */
+bool fabric_ended(struct fabric *f, uint32_t peer);
 /** MPI_Win_sync on the windows of my segment and a full fence, after a store into it. */
 void fabric_sync(struct fabric *f);
 
@@ -109,25 +119,33 @@ struct fabric_counts fabric_counts(const struct fabric *f);
 
 /**
  * Tests sends, receives and requests; never blocks. Fills up to `max` events; what their data points to stays until the
- * next call. Returns their number, or BATON_EMPI when the control channel itself failed.
+ * next call. Returns their number. A failed control channel holds up nothing that moves one-sided.
  */
 int fabric_progress(struct fabric *f, struct port_event *events, int max);
+
+/** Whether the control channel, or the testing of one-sided requests, failed as a whole: logged when it did. */
+bool fabric_failed(const struct fabric *f);
 
 /**
  * A barrier of all ranks that does not block: 0 when every rank has called it, BATON_EAGAIN before. Call it until then,
  * making progress between. With `late` it gives up: BATON_ETIMEDOUT, and rank 0 names those that did not come. After any
- * other error than BATON_EAGAIN only fabric_close with `lost` may follow.
+ * other error than BATON_EAGAIN only fabric_leave_open may follow.
  */
 int fabric_leave(struct fabric *f, bool late);
+
+/**
+ * `hook` is called by MPI_Finalize, on its thread and before it ends anything, where it comes before fabric_close: after it
+ * nothing of the fabric may be used. NULL takes it back. Local.
+ */
+int fabric_on_finalize(struct fabric *f, void (*hook)(void *arg), void *arg);
 
 /** Bounds each collective step from now on, those of fabric_close: what is left of a deadline, but a second at least. */
 void fabric_hurry(struct fabric *f, uint64_t left_ms);
 
-/**
- * Frees windows (overlay, then shared) and communicators, finalises MPI where fabric_open initialised it. With `lost`
- * (a peer is lost, or the reactor could not be stopped) frees no window and returns BATON_EPEER. Collective otherwise.
- */
-int fabric_close(struct fabric *f, int lost);
+/** Frees windows (overlay, then shared) and communicators, finalises MPI where fabric_open initialised it. Collective. */
+int fabric_close(struct fabric *f);
+/** Where that cannot be done (`why`: a rank is lost, the reactor could not be stopped): frees nothing. BATON_EPEER. */
+int fabric_leave_open(struct fabric *f, const char *why);
 
 /** What was built: windows, components, quirks, node, in lines of text; as snprintf. Any thread. */
 int fabric_describe(const struct fabric *f, char *text, size_t size);

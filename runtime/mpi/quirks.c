@@ -15,8 +15,9 @@ struct row {
     int from, below;      /* versions, from <= v < below */
     const char *window;   /* how the overlay's name begins; NULL: any */
     uint32_t per_request; /* gets, or puts */
-    bool put_is_remote;
+    bool put_is_remote, holds_on_dead;
     uint64_t flush_within;
+    uint32_t requests_within;
     const char *why;
 };
 
@@ -28,19 +29,22 @@ static const struct row rows[] = {
      * Requests may be lost where another thread progresses MPI at the wrong moment (open-mpi/ompi#6941 and the unset
      * external_req): rma.c settles those by a flush.
      */
-    {"Open MPI", VERSION(4, 0, 0), VERSION(5, 0, 0), "ucx", 64, true, 1000000,
+    {"Open MPI", VERSION(4, 0, 0), VERSION(5, 0, 0), "ucx", 64, true, false, 1000000, 0,
      "a request is a fenced remote atomic: it completes the gets and puts before it"},
     /*
-     * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192), above every bound of settings.h.
+     * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192): fewer of silent peers are parked.
      * How its requests relate to earlier gets depends on the worker pool, so each get has its own.
      */
-    {"Open MPI", VERSION(5, 0, 0), VERSION(6, 0, 0), "ucx", 1, false, 0,
+    {"Open MPI", VERSION(5, 0, 0), VERSION(6, 0, 0), "ucx", 1, false, false, 0, 254,
      "requests are limited to 254 (ompi#14192); each get has its own"},
-    /* osc/rdma tracks each request by itself; under lock_all, flushes wait for every target's operations. */
-    {"Open MPI", VERSION(4, 0, 0), VERSION(6, 0, 0), "rdma", 1, false, 0, "each request is tracked by itself"},
+    /*
+     * osc/rdma tracks each request by itself; under lock_all, flushes wait for every target's operations. With
+     * cross-memory attach it retries an operation on a dead process for ever, inside the call.
+     */
+    {"Open MPI", VERSION(4, 0, 0), VERSION(6, 0, 0), "rdma", 1, false, true, 0, 0, "each request is tracked by itself"},
     /* ch4 of MPICH: a request stands for one operation; the noncontiguous MPI_Rget of mpich#7896 is never used. */
-    {"MPICH", 0, VERSION(99, 0, 0), NULL, 1, false, 0, "a request stands for one operation"},
-    {NULL, 0, 0, NULL, 1, false, 0, "not known: as the standard says"},
+    {"MPICH", 0, VERSION(99, 0, 0), NULL, 1, false, false, 0, 0, "a request stands for one operation"},
+    {NULL, 0, 0, NULL, 1, false, false, 0, 0, "not known: as the standard says"},
 };
 
 /* The first number with dots in the text: "Open MPI v4.1.4, package: …", "MPICH Version:      4.0.2". */
@@ -72,10 +76,19 @@ void quirks_choose(struct quirks *q, const char *library, const char *window_nam
              library);
     q->gets_per_request = q->puts_per_request = row->per_request;
     q->put_is_remote = row->put_is_remote;
+    q->holds_on_dead = row->holds_on_dead;
     q->flush_within = row->flush_within;
+    q->requests_within = row->requests_within;
     q->why = row->why;
     q->is_forced = forced_gets != 0;
     if (q->is_forced)
         q->gets_per_request = q->puts_per_request =
             forced_gets < QUIRKS_RUNS_MAX ? (uint32_t)forced_gets : QUIRKS_RUNS_MAX;
+}
+
+bool quirks_flush_due(const struct quirks *q, uint64_t of_peer, uint64_t of_all, uint64_t num_peers)
+{
+    if (!q->flush_within || of_peer == 0)
+        return false;
+    return of_peer >= q->flush_within / 8 || (of_all >= q->flush_within / 4 && 2 * of_peer * num_peers >= of_all);
 }

@@ -80,11 +80,32 @@ static int poison(struct rma *r, uint32_t rank, const char *call, int rc)
     struct rma_peer *p = r->peers[rank];
     if (!p->is_poisoned) {
         r->poisonings++;
-        log_line(r->world->log, LOG_WARN, "%s to rank %" PRIu32 " failed (MPI error %d): nothing more is read from it",
+        log_each(r->world->log, LOG_WARN, "%s to rank %" PRIu32 " failed (MPI error %d): nothing more is read from it",
                  call, rank, rc);
     }
     p->is_poisoned = true;
     return BATON_EPEER;
+}
+
+static bool is_stray(const struct rma_peer *p, uint64_t tag)
+{
+    if (p->num_strays > RMA_STRAYS)
+        return true;
+    for (uint32_t i = 0; i < p->num_strays; i++)
+        if (p->strays[i] == tag)
+            return true;
+    return false;
+}
+
+/* Of this batch a part may be under way that no request tells of. A sieve that was read into keeps it from the blocks. */
+static void keep_stray(struct rma *r, const struct rma_op *op)
+{
+    struct rma_peer *p = r->peers[op->peer];
+    if ((op->sieve && !op->sieve->write) || is_stray(p, op->tag))
+        return;
+    if (p->num_strays < RMA_STRAYS)
+        p->strays[p->num_strays] = op->tag;
+    p->num_strays += p->num_strays <= RMA_STRAYS;
 }
 
 /* ---- flushes ----------------------------------------------------------------------------------------------------- */
@@ -92,8 +113,7 @@ static int poison(struct rma *r, uint32_t rank, const char *call, int rc)
 /* Some components flush by themselves, blocking, after so many operations: time to do it well before. */
 static bool is_flush_due(const struct rma *r, const struct rma_peer *p)
 {
-    uint64_t within = r->quirks->flush_within;
-    return within && (p->unflushed >= within / 8 || (r->unflushed >= within / 2 && p->unflushed >= within / 256));
+    return quirks_flush_due(r->quirks, p->unflushed, r->unflushed, r->num_unflushed);
 }
 
 /* Only for a peer that has just answered: a flush to a stopped one never returns. */
@@ -105,12 +125,14 @@ static int flush(struct rma *r, uint32_t rank)
         return poison(r, rank, "MPI_Win_flush", rc);
     r->flushes++;
     r->unflushed -= p->unflushed;
+    r->num_unflushed -= p->unflushed > 0;
     p->unflushed = 0;
     return 0;
 }
 
 static void count_operations(struct rma *r, struct rma_peer *p, uint32_t n)
 {
+    r->num_unflushed += p->unflushed == 0;
     p->unflushed += n;
     r->unflushed += n;
 }
@@ -120,6 +142,31 @@ static void count_operations(struct rma *r, struct rma_peer *p, uint32_t n)
 static bool is_within(uint64_t offset, uint64_t bytes, uint64_t limit)
 {
     return bytes <= limit && offset <= limit - bytes;
+}
+
+static uint32_t less(uint32_t a, uint32_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/*
+ * Requests of data, or reads, that one peer may have open: as many as it leaves to others, and fewer, the fewer places
+ * are left to park them in, should it fall silent. One at least.
+ */
+static uint32_t most_of_one(const struct rma *r, bool data)
+{
+    const struct settings *s = &r->world->settings;
+    uint32_t most = (uint32_t)s->rma_peer_requests, parked = r->many_parked;
+    uint32_t left = data ? less((uint32_t)s->rma_requests, r->active_data) : RMA_READS - r->active_reads;
+    uint32_t share = (most * less(parked, r->num_parked) + parked - 1) / parked;
+    most = share < left ? share : left;
+    return most > 0 ? most : 1;
+}
+
+/* MPI bears no more open requests, of whomever. */
+static bool is_full(const struct rma *r)
+{
+    return r->quirks->requests_within && rma_open_ops(r) >= r->quirks->requests_within;
 }
 
 /* 0, or why no operation may go to this peer now. */
@@ -133,13 +180,13 @@ static int admit(struct rma *r, uint32_t rank, bool data)
         return BATON_EPEER;
     if ((data ? r->active_data : r->active_reads) >= (data ? s->rma_requests : RMA_READS))
         return BATON_EAGAIN;
-    if ((data ? p->data : p->reads) >= s->rma_peer_requests || r->num_active >= RMA_ACTIVE_MAX)
+    if ((data ? p->data : p->reads) >= most_of_one(r, data) || r->num_active >= RMA_ACTIVE_MAX)
         return BATON_EAGAIN;
-    if (p->is_overdue && r->num_parked == r->max_parked)
+    if (p->is_overdue) /* what is open shows when it is back; else a probe does */
         return BATON_EAGAIN;
     if (p->data + p->reads > 0 && is_flush_due(r, p)) /* let it drain; the last one's completion flushes */
         return BATON_EAGAIN;
-    return r->free_ops ? 0 : BATON_EAGAIN;
+    return r->free_ops && !is_full(r) ? 0 : BATON_EAGAIN;
 }
 
 static void activate(struct rma *r, struct rma_op *op, MPI_Request request)
@@ -186,22 +233,23 @@ static int check_read(const struct rma *r, uint32_t peer, uint64_t offset, uint6
  * A peer that is mapped here is read by load: no request, done at once. The fence before orders these loads after
  * those by which the caller learned that it may read; the one after, before whatever it does with them.
  */
-static void read_mapped(struct rma *r, struct rma_op *op, void *to, uint64_t offset)
+static void read_mapped(struct rma *r, struct rma_op *op, uint64_t offset)
 {
     const uint8_t *from = r->windows->parts[op->peer].mapped + offset;
     atomic_thread_fence(memory_order_seq_cst);
     if (op->kind == RMA_WORD && offset % sizeof(uint64_t) == 0)
-        op->word = atomic_load_explicit((const _Atomic uint64_t *)(const void *)from, memory_order_acquire);
+        *(uint64_t *)(void *)op->landing =
+            atomic_load_explicit((const _Atomic uint64_t *)(const void *)from, memory_order_acquire);
     else
-        memcpy(to, from, op->bytes);
+        memcpy(op->landing, from, op->bytes);
     atomic_thread_fence(memory_order_seq_cst);
     push_done(r, op);
 }
 
-static int get_whole(struct rma *r, struct rma_op *op, void *to, uint64_t offset)
+static int get_whole(struct rma *r, struct rma_op *op, uint64_t offset)
 {
     MPI_Request request;
-    int rc = MPI_Rget(to, (int)op->bytes, MPI_BYTE, (int)op->peer, (MPI_Aint)offset, (int)op->bytes, MPI_BYTE,
+    int rc = MPI_Rget(op->landing, (int)op->bytes, MPI_BYTE, (int)op->peer, (MPI_Aint)offset, (int)op->bytes, MPI_BYTE,
                       r->windows->overlay, &request);
     if (rc != MPI_SUCCESS)
         return poison(r, op->peer, "MPI_Rget", rc);
@@ -210,12 +258,24 @@ static int get_whole(struct rma *r, struct rma_op *op, void *to, uint64_t offset
     return 0;
 }
 
-static int read_into(struct rma *r, struct rma_op *op, void *to, uint64_t offset)
+/* A new op that reads so much of the peer's segment. */
+static int read_piece(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
-    if (!r->windows->parts[op->peer].mapped)
-        return get_whole(r, op, to, offset);
-    read_mapped(r, op, to, offset);
-    return 0;
+    int error = BATON_ENOMEM;
+    struct rma_op *op = take_op(r, kind, peer, tag);
+    if (!op)
+        return BATON_EAGAIN;
+    op->bytes = bytes;
+    op->landing = calloc(1, bytes);
+    if (op->landing && r->windows->parts[peer].mapped) {
+        read_mapped(r, op, offset);
+        return 0;
+    }
+    if (op->landing)
+        error = get_whole(r, op, offset);
+    if (error)
+        free_op(r, op);
+    return error;
 }
 
 int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
@@ -223,15 +283,7 @@ int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint
     int error = check_read(r, peer, offset, bytes);
     if (error == 0)
         error = admit(r, peer, false);
-    if (error)
-        return error;
-    struct rma_op *op = take_op(r, RMA_CARD, peer, tag);
-    op->bytes = bytes;
-    op->landing = malloc(bytes);
-    error = op->landing ? read_into(r, op, op->landing, offset) : BATON_ENOMEM;
-    if (error)
-        free_op(r, op);
-    return error;
+    return error ? error : read_piece(r, RMA_CARD, peer, offset, bytes, tag);
 }
 
 int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
@@ -239,14 +291,7 @@ int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
     int error = check_read(r, peer, offset, sizeof(uint64_t));
     if (error == 0)
         error = admit(r, peer, false);
-    if (error)
-        return error;
-    struct rma_op *op = take_op(r, RMA_WORD, peer, tag);
-    op->bytes = sizeof(uint64_t);
-    error = read_into(r, op, &op->word, offset);
-    if (error)
-        free_op(r, op);
-    return error;
+    return error ? error : read_piece(r, RMA_WORD, peer, offset, sizeof(uint64_t), tag);
 }
 
 /* ---- moving runs ------------------------------------------------------------------------------------------------- */
@@ -302,9 +347,9 @@ static int issue_pieces(struct rma *r, struct rma_op *op, const struct port_leg 
     for (uint32_t i = 0; i < n; i++) {
         int rc = issue_piece(r, leg, &pieces[i], i + 1 < n ? NULL : &request);
         if (rc != MPI_SUCCESS) {
-            struct rma_peer *p = r->peers[op->peer];
-            p->has_stray = i > 0; /* those before may still be under way, and no request will tell */
-            p->stray = op->tag;
+            op->runs = i;
+            if (i > 0) /* else nothing was begun */
+                keep_stray(r, op);
             return poison(r, op->peer, leg->write ? "a put" : "a get", rc);
         }
     }
@@ -398,7 +443,9 @@ static int64_t move_spans(struct rma *r, const struct port_leg *leg, struct plan
     op->bytes = s->wanted;
     op->sieve = s;
     error = issue_pieces(r, op, leg, pieces, s->num_spans);
-    if (error) { /* the sieve is never used again: a stray operation may still be about it */
+    if (error) { /* where something was begun, the sieve is never used again */
+        if (op->runs == 0)
+            free_sieve(r, s);
         free_op(r, op);
         return error;
     }
@@ -472,7 +519,7 @@ enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag)
         forget(r->parked_op[i], peer, tag);
     for (struct rma_op *op = r->done_head; op; op = op->next)
         forget(op, peer, tag);
-    if (r->peers[peer]->has_stray && r->peers[peer]->stray == tag)
+    if (is_stray(r->peers[peer], tag))
         return PORT_PARK_NEVER;
     return count_open(r, peer, tag) > 0 ? PORT_PARK_LATER : PORT_PARK_QUIET;
 }
@@ -480,8 +527,7 @@ enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag)
 /* Whether this completed operation is the one after which its tag is quiet: that is said once. */
 static bool is_last(const struct rma *r, const struct rma_op *op)
 {
-    const struct rma_peer *p = r->peers[op->peer];
-    if (count_open(r, op->peer, op->tag) > 0 || (p->has_stray && p->stray == op->tag))
+    if (count_open(r, op->peer, op->tag) > 0 || is_stray(r->peers[op->peer], op->tag))
         return false;
     for (const struct rma_op *done = r->done_head; done; done = done->next)
         if (done->ends_tag && done->tag == op->tag && done->peer == op->peer)
@@ -504,13 +550,14 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         p->reads--;
     if (rc != MPI_SUCCESS) {
         poison(r, op->peer, "a request", rc);
-        if (op->runs > 1) {
-            p->has_stray = true;
-            p->stray = op->tag;
-        }
+        p->has_ended = true;
+        if (is_data(op))
+            keep_stray(r, op);
+        op->landing = NULL; /* left to MPI */
     }
     op->error = p->is_poisoned ? BATON_EPEER : 0;
     if (!p->is_poisoned) {
+        patience_learn(&p->patience, now - op->issued_ns);
         p->is_overdue = false;
         p->proof_ns = op->issued_ns > p->proof_ns ? op->issued_ns : p->proof_ns;
         p->proof_at_ns = now;
@@ -543,18 +590,23 @@ static void compact_active(struct rma *r)
     r->num_active = kept;
 }
 
-static int test_active(struct rma *r, uint64_t now)
+static void test_active(struct rma *r, uint64_t now)
 {
     int n = 0, index[RMA_ACTIVE_MAX];
     MPI_Status status[RMA_ACTIVE_MAX];
     struct rma_op *completed[RMA_ACTIVE_MAX];
     if (r->num_active == 0)
-        return 0;
+        return;
     int rc = MPI_Testsome((int)r->num_active, r->active, &n, index, status);
-    if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS)
-        return world_mpi_error(BATON_EMPI, "testing the gets", rc);
+    if (rc != MPI_SUCCESS && world_error_class(rc) != MPI_ERR_IN_STATUS) {
+        world_mpi_error(BATON_EMPI, "testing one-sided requests", rc);
+        if (!r->failed)
+            log_line(r->world->log, LOG_ERROR, "%s", baton_errmsg());
+        r->failed = true;
+        return;
+    }
     if (n == MPI_UNDEFINED || n == 0)
-        return 0;
+        return;
     for (int i = 0; i < n; i++) {
         completed[i] = r->active_op[index[i]];
         r->active_op[index[i]] = NULL;
@@ -562,21 +614,20 @@ static int test_active(struct rma *r, uint64_t now)
     }
     compact_active(r); /* first, so that what is counted as open is */
     for (int i = 0; i < n; i++)
-        complete(r, completed[i], rc == MPI_ERR_IN_STATUS ? status[i].MPI_ERROR : MPI_SUCCESS, now);
-    return 0;
+        complete(r, completed[i], rc == MPI_SUCCESS ? MPI_SUCCESS : status[i].MPI_ERROR, now);
 }
 
 /* ---- parking ----------------------------------------------------------------------------------------------------- */
 
 static void park_overdue(struct rma *r, uint64_t now)
 {
-    uint64_t limit = r->world->settings.park_ms * CLOCK_NS_PER_MS;
+    const struct settings *s = &r->world->settings;
     if (r->num_active == 0 || now < r->next_look_ns)
         return;
-    r->next_look_ns = now + limit / 4;
+    r->next_look_ns = now + s->park_ms * CLOCK_NS_PER_MS / 4;
     for (uint32_t i = 0; i < r->num_active; i++) {
         struct rma_op *op = r->active_op[i];
-        if (now <= op->issued_ns || now - op->issued_ns <= limit)
+        if (now <= op->issued_ns || now - op->issued_ns <= patience_ns(&r->peers[op->peer]->patience, s))
             continue;
         r->peers[op->peer]->is_overdue = true;
         if (r->num_parked == r->max_parked)
@@ -601,7 +652,7 @@ static bool is_lost(const struct rma *r, const struct rma_op *op, uint64_t now)
 {
     const struct rma_peer *p = r->peers[op->peer];
     return !p->is_poisoned && now - p->proof_at_ns < FRESH_NS &&
-           p->proof_ns > op->issued_ns + r->world->settings.park_ms * CLOCK_NS_PER_MS;
+           p->proof_ns > op->issued_ns + patience_ns(&p->patience, &r->world->settings);
 }
 
 /* One probe at a time and one in park_ms, so a silent peer costs one more request and no more. */
@@ -609,29 +660,36 @@ static void probe(struct rma *r, uint32_t rank, uint64_t now)
 {
     struct rma_peer *p = r->peers[rank];
     bool is_early = now < p->probed_ns + r->world->settings.park_ms * CLOCK_NS_PER_MS;
-    if (p->is_probed || p->is_poisoned || is_early || r->active_reads >= RMA_READS)
+    if (p->is_probed || p->is_poisoned || is_early || is_full(r) || r->active_reads >= RMA_READS)
         return;
-    struct rma_op *op = take_op(r, RMA_PROBE, rank, 0);
-    if (!op)
+    if (read_piece(r, RMA_PROBE, rank, WINDOWS_PATTERN_OFFSET, sizeof(uint64_t), 0) != 0)
         return;
-    op->bytes = sizeof op->word;
-    if (get_whole(r, op, &op->word, WINDOWS_PATTERN_OFFSET) != 0) {
-        free_op(r, op);
-        return;
-    }
     p->is_probed = true;
     p->probed_ns = now;
+}
+
+/*
+ * Whether the transport said by itself that the connection has ended: a request completed in error. A call that is
+ * refused says less: what was begun before it may still be under way. The probe is for the next time that this is asked.
+ */
+bool rma_ended(struct rma *r, uint32_t rank)
+{
+    struct rma_peer *p =
+        rank < (uint32_t)r->world->size && r->windows->overlay != MPI_WIN_NULL ? peer_of(r, rank) : NULL;
+    if (p && !p->has_ended && !r->quirks->holds_on_dead)
+        probe(r, rank, clock_now_ns());
+    return p && p->has_ended;
 }
 
 /*
  * One parked request a turn. A lost completion is settled by a flush, after which the bytes are there; its request may
  * stay open, and since MPI does not let RMA requests be freed, it is left to MPI.
  */
-static int test_parked(struct rma *r, uint64_t now)
+static void test_parked(struct rma *r, uint64_t now)
 {
     int done = 0;
     if (r->num_parked == 0)
-        return 0;
+        return;
     uint32_t i = r->next_parked++ % r->num_parked;
     struct rma_op *op = r->parked_op[i];
     int rc = MPI_Test(&r->parked[i], &done, MPI_STATUS_IGNORE);
@@ -639,7 +697,7 @@ static int test_parked(struct rma *r, uint64_t now)
         probe(r, op->peer, now);
     if (rc == MPI_SUCCESS && !done && is_lost(r, op, now)) {
         if (flush(r, op->peer) != 0)
-            return 0;
+            return;
         rc = MPI_Test(&r->parked[i], &done, MPI_STATUS_IGNORE);
         if (rc == MPI_SUCCESS && !done) {
             r->settled++;
@@ -649,10 +707,9 @@ static int test_parked(struct rma *r, uint64_t now)
         }
     }
     if (rc == MPI_SUCCESS && !done)
-        return 0;
+        return;
     unpark(r, i);
     complete(r, op, rc, now);
-    return 0;
 }
 
 /* ---- settling what was put ---------------------------------------------------------------------------------------- */
@@ -694,7 +751,8 @@ static struct port_event event_of(const struct rma_op *op)
         break;
     case RMA_WORD:
         e.kind = PORT_BOARD;
-        e.generation = op->error ? 0 : op->word;
+        if (!op->error)
+            memcpy(&e.generation, op->landing, sizeof e.generation);
         break;
     case RMA_DATA:
         e.kind = PORT_MOVED;
@@ -748,11 +806,8 @@ int rma_progress(struct rma *r, struct port_event *events, int max)
 {
     if (rma_open_ops(r) > 0) {
         uint64_t now = clock_now_ns();
-        int error = test_active(r, now);
-        if (error == 0)
-            error = test_parked(r, now);
-        if (error)
-            return error;
+        test_active(r, now);
+        test_parked(r, now);
         park_overdue(r, now);
     }
     return hand_out(r, events, max);
@@ -760,14 +815,25 @@ int rma_progress(struct rma *r, struct port_event *events, int max)
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
+/* settings.parked, or what a limit of MPI's on open requests leaves beside all the active ones. */
+static uint32_t most_parked(const struct settings *s, const struct quirks *q)
+{
+    uint64_t most = s->parked, active = s->rma_requests + RMA_READS;
+    if (q->requests_within && most > q->requests_within - active)
+        most = q->requests_within - active;
+    return (uint32_t)most;
+}
+
 int rma_init(struct rma *r, struct world *w, const struct windows *v, const struct quirks *q)
 {
-    size_t pool = RMA_ACTIVE_MAX + (size_t)w->settings.parked;
+    size_t parked = (size_t)w->settings.parked + RMA_ACTIVE_MAX + RMA_LEAST * (size_t)w->size;
+    size_t pool = RMA_ACTIVE_MAX + parked;
     r->world = w;
     r->windows = v;
     r->quirks = q;
     r->done_tail = &r->done_head;
-    r->max_parked = (uint32_t)w->settings.parked;
+    r->max_parked = (uint32_t)parked;
+    r->many_parked = most_parked(&w->settings, q);
     r->peers = calloc((size_t)w->size, sizeof(struct rma_peer *));
     r->ops = calloc(pool, sizeof *r->ops);
     r->parked = calloc(r->max_parked, sizeof(MPI_Request));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * selftest: reads the pattern in the peers' first pages in the ways that rma.c will read data, and looks at every
- * byte. The thread that starts runs it. All ranks are in it at the same time and only ever test and agree, so each
- * drives the progress that the others' reads need.
+ * selftest: moves patterns in the ways that rma.c will move data, and looks at every byte. The thread that starts runs it.
+ * All ranks are in it at the same time and only ever test and agree, so each drives the progress that the others need;
+ * the flushes at its end run under a watchdog.
  */
 #include "mpi/selftest.h"
 
@@ -13,14 +13,113 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-enum { PEERS = 3, ROUNDS = 3, POISON = 0xa5 };
+enum { TAG_PUT = 3 }; /* beside those of world.c */
+enum { PEERS = 3, ROUNDS = 3, PUT_ROUNDS = 4 };
 
-/* The last get is the shortest: were it alone what the request waits for, it would be there first. */
+#define LONG_BYTES (UINT64_C(1) << 20)
+#define LONG_PIECES 3u
+#define ROOM_BYTES ((LONG_PIECES - 1) * LONG_BYTES + 4096) /* of each pool */
+
+/* The last piece is the shortest: were it alone what the request waits for, it would be there first. */
 #define LAST_BYTES 8u
 
-struct landing {
-    uint8_t at[QUIRKS_RUNS_MAX][WINDOWS_PATTERN_BYTES];
+/* The pieces of one request, at the peer. */
+struct shape {
+    uint64_t offset, step; /* of the first in its segment, and from each to the next */
+    uint32_t pieces, bytes, last_bytes;
 };
+
+/* The first bytes of a rank's pool. */
+struct room {
+    uint64_t offset, bytes;
+};
+
+struct trial {
+    struct world *w;
+    const struct windows *v;
+    struct room *rooms;         /* by rank */
+    uint8_t *landing, *source;  /* ROOM_BYTES each: read into; put from */
+    uint32_t told[PUT_ROUNDS];  /* pieces of the put whose request is complete; 0: none was made */
+    uint32_t heard[PUT_ROUNDS]; /* the same, by the rank that puts into my room */
+};
+
+static void trial_free(struct trial *t)
+{
+    if (!t)
+        return;
+    free(t->rooms);
+    free(t->landing);
+    free(t->source);
+    free(t);
+}
+
+static struct trial *trial_new(struct world *w, const struct windows *v)
+{
+    struct trial *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->w = w;
+    t->v = v;
+    t->rooms = calloc((size_t)w->size, sizeof *t->rooms);
+    t->landing = malloc(ROOM_BYTES);
+    t->source = malloc(ROOM_BYTES);
+    if (t->rooms && t->landing && t->source)
+        return t;
+    trial_free(t);
+    return NULL;
+}
+
+static uint64_t deadline_of(const struct world *w)
+{
+    return clock_now_ns() + w->settings.start_ms * CLOCK_NS_PER_MS / 2; /* the agreement needs the rest */
+}
+
+static bool is_far(const struct world *w, uint32_t rank)
+{
+    return w->node_of[rank] != w->node_of[w->rank];
+}
+
+/* ---- patterns ---------------------------------------------------------------------------------------------------- */
+
+/* A wrong byte that could be right by chance would hide what is looked for: the poison is the pattern's inverse. */
+static void lay(uint8_t *at, uint32_t rank, uint32_t from, uint64_t bytes, bool poison)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        at[i] = windows_pattern(rank, from + i) ^ (poison ? 0xff : 0);
+}
+
+static bool is_there(const uint8_t *at, uint32_t rank, uint32_t from, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        if (at[i] != windows_pattern(rank, from + i))
+            return false;
+    return true;
+}
+
+static uint32_t bytes_of(const struct shape *s, uint32_t piece)
+{
+    return piece + 1 < s->pieces ? s->bytes : s->last_bytes;
+}
+
+/* So many pieces within `bytes` from `offset` on; of none where they do not fit. */
+static struct shape fit(uint64_t offset, uint64_t bytes, uint32_t pieces)
+{
+    uint64_t each = pieces < 2 ? bytes : bytes > LAST_BYTES ? (bytes - LAST_BYTES) / (pieces - 1) : 0;
+    if (each > LONG_BYTES)
+        each = LONG_BYTES;
+    if (each < LAST_BYTES || pieces == 0)
+        return (struct shape){0};
+    return (struct shape){offset, each, pieces, (uint32_t)each, pieces < 2 ? (uint32_t)each : LAST_BYTES};
+}
+
+/* ---- gets -------------------------------------------------------------------------------------------------------- */
+
+/* The pattern in the peer's first page, again and again. */
+static struct shape shape_short(uint32_t pieces)
+{
+    uint32_t bytes = WINDOWS_PATTERN_BYTES;
+    return (struct shape){WINDOWS_PATTERN_OFFSET, 0, pieces, bytes, LAST_BYTES};
+}
 
 /* The peers to try: the first on other nodes, beginning half a world away, so that no rank serves all. */
 static int choose_peers(const struct world *w, uint32_t peers[PEERS])
@@ -28,47 +127,30 @@ static int choose_peers(const struct world *w, uint32_t peers[PEERS])
     int n = 0;
     for (int i = 0; i < w->size && n < PEERS; i++) {
         uint32_t r = (uint32_t)((w->rank + w->size / 2 + i) % w->size);
-        if (w->node_of[r] != w->node_of[w->rank])
+        if (is_far(w, r))
             peers[n++] = r;
     }
     return n;
 }
 
-/* A wrong byte that could be right by chance would hide what is looked for: the poison is the pattern's inverse. */
-static void poison(struct landing *l, uint32_t peer)
+/* All but the last by MPI_Get, that one by MPI_Rget, whose request is *request. */
+static int get(const struct trial *t, uint32_t peer, const struct shape *s, MPI_Request *request)
 {
-    for (uint32_t g = 0; g < QUIRKS_RUNS_MAX; g++)
-        for (uint32_t i = 0; i < WINDOWS_PATTERN_BYTES; i++)
-            l->at[g][i] = (uint8_t)~windows_pattern(peer, i);
-}
-
-static bool is_whole(const struct landing *l, uint32_t peer, uint32_t gets)
-{
-    for (uint32_t g = 0; g < gets; g++) {
-        uint32_t bytes = g + 1 < gets ? WINDOWS_PATTERN_BYTES : LAST_BYTES;
-        for (uint32_t i = 0; i < bytes; i++)
-            if (l->at[g][i] != windows_pattern(peer, i))
-                return false;
+    int rc = MPI_SUCCESS;
+    for (uint32_t g = 0; g < s->pieces && rc == MPI_SUCCESS; g++) {
+        int n = (int)bytes_of(s, g);
+        uint8_t *to = t->landing + (uint64_t)g * s->bytes;
+        MPI_Aint at = (MPI_Aint)(s->offset + g * s->step);
+        rc = g + 1 < s->pieces ? MPI_Get(to, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay)
+                               : MPI_Rget(to, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay, request);
     }
-    return true;
-}
-
-/* `gets` - 1 MPI_Get and one MPI_Rget; *request is the latter's. */
-static int issue(const struct windows *v, struct landing *l, uint32_t peer, uint32_t gets, MPI_Request *request)
-{
-    int whole = WINDOWS_PATTERN_BYTES, last = LAST_BYTES, rc = MPI_SUCCESS;
-    for (uint32_t g = 0; g + 1 < gets && rc == MPI_SUCCESS; g++)
-        rc = MPI_Get(l->at[g], whole, MPI_BYTE, (int)peer, WINDOWS_PATTERN_OFFSET, whole, MPI_BYTE, v->overlay);
-    if (rc == MPI_SUCCESS)
-        rc = MPI_Rget(l->at[gets - 1], last, MPI_BYTE, (int)peer, WINDOWS_PATTERN_OFFSET, last, MPI_BYTE, v->overlay,
-                      request);
     return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "a get of the self-test", rc);
 }
 
 /* Waits for the request alone. BATON_ETIMEDOUT leaves it open: the landing must stay. */
 static int await(const struct world *w, uint32_t peer, MPI_Request *request)
 {
-    uint64_t deadline = clock_now_ns() + w->settings.start_ms * CLOCK_NS_PER_MS / 2; /* the agreement needs the rest */
+    uint64_t deadline = deadline_of(w);
     for (unsigned polls = 0;; polls++) {
         int done = 0;
         int rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
@@ -83,68 +165,250 @@ static int await(const struct world *w, uint32_t peer, MPI_Request *request)
 }
 
 /* *whole becomes false where the request was complete before all its bytes were there. */
-static int try_gets(const struct world *w, const struct windows *v, struct landing *l, uint32_t gets, bool *whole)
+static int try_get(const struct trial *t, uint32_t peer, const struct shape *s, bool *whole)
 {
-    uint32_t peers[PEERS];
-    int n = choose_peers(w, peers), error = 0;
-    for (int i = 0; i < n * ROUNDS && error == 0; i++) {
-        uint32_t peer = peers[i % n];
-        MPI_Request request;
-        poison(l, peer);
-        error = issue(v, l, peer, gets, &request);
-        if (error == 0)
-            error = await(w, peer, &request);
-        if (error)
-            break;
-        windows_sync(v);
-        bool all = is_whole(l, peer, gets);
-        *whole = *whole && all;
-        int rc = all ? MPI_SUCCESS : MPI_Win_flush((int)peer, v->overlay); /* before the landing is used again */
-        if (rc != MPI_SUCCESS)
-            error = world_mpi_error(BATON_EMPI, "MPI_Win_flush", rc);
-    }
+    MPI_Request request;
+    bool all = true;
+    for (uint32_t g = 0; g < s->pieces; g++)
+        lay(t->landing + (uint64_t)g * s->bytes, peer, (uint32_t)(g * s->step), bytes_of(s, g), true);
+    int error = get(t, peer, s, &request);
+    if (error == 0)
+        error = await(t->w, peer, &request);
+    if (error)
+        return error;
+    windows_sync(t->v);
+    for (uint32_t g = 0; g < s->pieces && all; g++)
+        all = is_there(t->landing + (uint64_t)g * s->bytes, peer, (uint32_t)(g * s->step), bytes_of(s, g));
+    *whole = *whole && all;
+    int rc = all ? MPI_SUCCESS : MPI_Win_flush((int)peer, t->v->overlay); /* before the landing is used again */
+    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "MPI_Win_flush", rc);
+}
+
+/* Short and long gets, so many a request. */
+static int try_gets(const struct trial *t, uint32_t gets, bool *whole)
+{
+    uint32_t peers[PEERS], several = gets < LONG_PIECES ? gets : LONG_PIECES;
+    int n = choose_peers(t->w, peers), error = 0;
+    struct shape s = shape_short(gets);
+    for (int i = 0; i < n * ROUNDS && error == 0; i++)
+        error = try_get(t, peers[i % n], &s, whole);
+    if (n > 0)
+        s = fit(t->rooms[peers[0]].offset, t->rooms[peers[0]].bytes, several);
+    if (n > 0 && error == 0 && s.pieces > 0)
+        error = try_get(t, peers[0], &s, whole);
     return error;
 }
 
-static int try_single(const struct world *w, const struct windows *v, struct landing *l)
+static int try_single(const struct trial *t)
 {
     bool whole = true;
-    int error = try_gets(w, v, l, 1, &whole);
+    int error = try_gets(t, 1, &whole);
     if (error == 0 && !whole)
         error = error_set(BATON_EMPI,
                           "an MPI_Rget on window '%s' completed without its bytes: choose another "
                           "one-sided component (OMPI_MCA_osc)",
-                          v->overlay_name);
+                          t->v->overlay_name);
     return error;
+}
+
+/* Each rank finds out; *whole only where all did. */
+static int test_gets(const struct trial *t, const struct quirks *q, bool *whole)
+{
+    bool mine = true;
+    int error = world_agree(t->w, "self-test of a single get", try_single(t));
+    if (error)
+        return error;
+    int local = q->gets_per_request > 1 ? try_gets(t, q->gets_per_request, &mine) : 0;
+    error = world_agree(t->w, "self-test of several gets", local);
+    return error ? error : world_unanimous(t->w, "several gets a request", mine, whole);
+}
+
+/* ---- puts -------------------------------------------------------------------------------------------------------- */
+
+/*
+ * In each round all ranks put as far around the ring: so each knows who puts into its room, and no two do. Half a world
+ * away are other nodes most often; one step, on some rank of each node.
+ */
+static uint32_t rank_beside(const struct world *w, int round, int sign)
+{
+    int distance = round < PUT_ROUNDS / 2 ? w->size / 2 : 1;
+    return (uint32_t)((w->rank + w->size + sign * distance) % w->size);
+}
+
+/* A room has a part for each round. */
+static struct shape shape_put(const struct room *room, int round, uint32_t pieces)
+{
+    uint64_t part = room->bytes / PUT_ROUNDS;
+    return fit(room->offset + (uint64_t)round * part, part, pieces);
+}
+
+/* As many as data will have a request, in one round; few and long ones in the other. */
+static uint32_t pieces_put(const struct quirks *q, int round)
+{
+    return round % 2 == 0 || q->puts_per_request < 2 ? q->puts_per_request : 2;
+}
+
+static void poison_room(const struct trial *t)
+{
+    const struct room *mine = &t->rooms[t->w->rank];
+    uint64_t part = mine->bytes / PUT_ROUNDS;
+    for (int round = 0; round < PUT_ROUNDS; round++)
+        lay(t->v->segment + mine->offset + (uint64_t)round * part, rank_beside(t->w, round, -1), 0, part, true);
+    windows_sync(t->v);
+}
+
+static int put(const struct trial *t, uint32_t peer, const struct shape *s, MPI_Request *request)
+{
+    int rc = MPI_SUCCESS;
+    for (uint32_t g = 0; g < s->pieces && rc == MPI_SUCCESS; g++) {
+        int n = (int)bytes_of(s, g);
+        const uint8_t *from = t->source + g * s->step;
+        MPI_Aint at = (MPI_Aint)(s->offset + g * s->step);
+        rc = g + 1 < s->pieces ? MPI_Put(from, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay)
+                               : MPI_Rput(from, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay, request);
+    }
+    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "a put of the self-test", rc);
+}
+
+/* Whether all that this rank says to have put is there. */
+static bool came_whole(const struct trial *t, uint32_t from, int round)
+{
+    struct shape s = shape_put(&t->rooms[t->w->rank], round, t->heard[round]);
+    bool all = true;
+    windows_sync(t->v);
+    for (uint32_t g = 0; g < s.pieces && all; g++)
+        all = is_there(t->v->segment + s.offset + g * s.step, from, (uint32_t)(g * s.step), bytes_of(&s, g));
+    return all;
+}
+
+static int test(MPI_Request *request, int *done)
+{
+    int rc = MPI_Test(request, done, MPI_STATUS_IGNORE);
+    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "a request of the self-test", rc);
+}
+
+/*
+ * Puts, and says so as soon as the request is complete: even where nothing was put, since the other waits for it. Looks
+ * at what is put here as soon as that was said. After an error requests may be open: the trial must stay.
+ */
+static int try_put(struct trial *t, const struct quirks *q, int round, bool *whole)
+{
+    uint32_t to = rank_beside(t->w, round, 1), from = rank_beside(t->w, round, -1);
+    struct shape s = shape_put(&t->rooms[to], round, q->put_is_remote ? pieces_put(q, round) : 0);
+    MPI_Request request = MPI_REQUEST_NULL, telling = MPI_REQUEST_NULL, hearing = MPI_REQUEST_NULL;
+    bool is_told = !is_far(t->w, to), is_heard = !is_far(t->w, from);
+    uint64_t deadline = deadline_of(t->w);
+    int error = 0, rc = MPI_SUCCESS;
+    if (!is_heard)
+        rc = MPI_Irecv(&t->heard[round], 1, MPI_UINT32_T, (int)from, TAG_PUT, t->w->comm, &hearing);
+    if (!is_told)
+        error = put(t, to, &s, &request);
+    for (unsigned polls = 0; rc == MPI_SUCCESS; polls++) {
+        int is_done = 0, is_sent = 0, has_come = 0;
+        if (error == 0)
+            error = test(&request, &is_done);
+        if (!is_told && (is_done || error)) {
+            t->told[round] = error ? 0 : s.pieces;
+            rc = MPI_Isend(&t->told[round], 1, MPI_UINT32_T, (int)to, TAG_PUT, t->w->comm, &telling);
+            is_told = true;
+        }
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Test(&telling, &is_sent, MPI_STATUS_IGNORE);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Test(&hearing, &has_come, MPI_STATUS_IGNORE);
+        if (rc == MPI_SUCCESS && has_come && !is_heard) {
+            is_heard = true;
+            *whole = came_whole(t, from, round) && *whole;
+        }
+        if (is_told && is_sent && is_heard)
+            return error;
+        if (clock_now_ns() > deadline)
+            return error_set(BATON_ETIMEDOUT,
+                             "a one-sided write to rank %" PRIu32 " or from %" PRIu32 " did not complete", to, from);
+        world_pause(polls);
+    }
+    return world_mpi_error(BATON_EMPI, "a message of the self-test", rc);
+}
+
+static int flush_all(const struct trial *t)
+{
+    struct watchdog dog;
+    world_watch(t->w, &dog, "complete the self-test's puts");
+    int rc = MPI_Win_flush_all(t->v->overlay);
+    watchdog_stop(&dog);
+    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "MPI_Win_flush_all", rc);
+}
+
+/* As test_gets. Afterwards nothing is on its way into any room. */
+static int test_puts(struct trial *t, const struct quirks *q, bool *whole)
+{
+    bool mine = true;
+    int local = 0;
+    poison_room(t); /* nobody reads it any more: all agreed after they had */
+    int error = world_agree(t->w, "memory to put into", 0);
+    if (error)
+        return error;
+    for (int round = 0; round < PUT_ROUNDS && local == 0; round++)
+        local = try_put(t, q, round, &mine);
+    error = world_agree(t->w, "self-test of puts", local);
+    if (error == 0)
+        error = world_agree(t->w, "complete the self-test's puts", flush_all(t));
+    return error ? error : world_unanimous(t->w, "remote completion of puts", mine, whole);
+}
+
+/* ---- the whole of it --------------------------------------------------------------------------------------------- */
+
+/* Every rank's room, with its pattern. */
+static int prepare(struct trial *t)
+{
+    uint64_t bytes = t->v->pool_bytes < ROOM_BYTES ? t->v->pool_bytes : ROOM_BYTES;
+    struct room mine = {t->v->pool_offset, bytes};
+    lay(t->v->segment + mine.offset, (uint32_t)t->w->rank, 0, bytes, false);
+    lay(t->source, (uint32_t)t->w->rank, 0, ROOM_BYTES / PUT_ROUNDS, false);
+    windows_sync(t->v);
+    int error = world_allgather(t->w, "rooms of the self-test", &mine, sizeof mine, t->rooms);
+    return t->w->lost ? error : world_agree(t->w, "rooms of the self-test", error);
+}
+
+static void take_back(const struct world *w, struct quirks *q, bool gets, bool puts)
+{
+    enum log_level level = w->rank == 0 ? LOG_WARN : LOG_DEBUG; /* it is so on all ranks: one says it */
+    if (q->gets_per_request > 1 && !gets) {
+        q->gets_per_request = q->puts_per_request = 1;
+        q->put_is_remote = false; /* it is the same promise, of puts */
+        q->why = "the self-test found that a request does not cover the gets before it";
+        log_each(w->log, level, "%s: each operation has its own", q->why);
+    }
+    if (q->put_is_remote && !puts) {
+        q->put_is_remote = false;
+        q->why = "the self-test found that a put's request does not imply remote completion";
+        log_each(w->log, level, "%s: pushes are completed by flushes", q->why);
+    }
 }
 
 int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
 {
+    bool gets = false, puts = false;
     if (v->overlay == MPI_WIN_NULL)
         return 0;
-    struct landing *l = malloc(sizeof *l);
-    int local = l ? 0 : error_set(BATON_ENOMEM, "no memory for the self-test");
-    int error = world_agree(w, "memory for the self-test", local);
+    struct trial *t = trial_new(w, v);
+    int error =
+        world_agree(w, "memory for the self-test", t ? 0 : error_set(BATON_ENOMEM, "no memory for the self-test"));
     if (error) {
-        free(l);
+        if (!w->lost)
+            trial_free(t);
         return error;
     }
-    error = world_agree(w, "self-test of a single get", try_single(w, v, l));
-    bool whole = true;
-    if (error == 0) {
-        local = q->gets_per_request > 1 ? try_gets(w, v, l, q->gets_per_request, &whole) : 0;
-        error = world_agree(w, "self-test of several gets", local);
-    }
+    error = prepare(t);
+    if (error == 0)
+        error = test_gets(t, q, &gets);
+    if (error == 0)
+        error = test_puts(t, q, &puts);
     if (error)
-        return error; /* a read may still be open: the landing is left to MPI */
-    free(l);
-    error = world_unanimous(w, "several gets a request", whole, &whole);
-    if (error)
-        return error;
-    if (q->gets_per_request > 1 && !whole) {
-        log_line(w->log, LOG_WARN, "a request does not cover the gets before it here: each operation has its own");
-        q->gets_per_request = q->puts_per_request = 1;
-        q->why = "the self-test found that a request does not cover the gets before it";
-    }
+        return error; /* requests may be open: what they move is left to MPI */
+    memset(v->segment + v->pool_offset, 0, t->rooms[w->rank].bytes);
+    windows_sync(v);
+    trial_free(t);
+    take_back(w, q, gets, puts);
     return 0;
 }

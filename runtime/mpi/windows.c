@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -109,11 +110,32 @@ static int check_room(const struct windows *v, struct world *w, uint64_t limit)
 
 /* ---- the shared window ------------------------------------------------------------------------------------------- */
 
-static int lock_all(MPI_Win win, const char *which)
+/* Two windows over the same bytes, and loads and stores beside MPI, are sound in the unified memory model only. */
+static int check_model(MPI_Win win, const char *which)
 {
+    int *model = NULL, there = 0;
+    int rc = MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &there);
+    if (rc != MPI_SUCCESS)
+        return world_mpi_error(BATON_EWINDOW, "MPI_Win_get_attr(MPI_WIN_MODEL)", rc);
+    if (there && *model == MPI_WIN_UNIFIED)
+        return 0;
+    return error_set(BATON_EWINDOW,
+                     "%s has not the unified memory model (MPI_WIN_MODEL), which Baton needs: choose another one-sided "
+                     "component (OMPI_MCA_osc)",
+                     which);
+}
+
+/*
+ * Errors of RMA requests are raised on their window in Open MPI (its request carries the window: osc/ucx, osc/rdma), so the
+ * window's handler is all that is set. Other implementations may raise them on MPI_COMM_SELF, which is the caller's.
+ */
+static int make_ready(MPI_Win win, const char *which)
+{
+    char call[64];
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    snprintf(call, sizeof call, "MPI_Win_lock_all on %s", which);
     int rc = MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
-    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EWINDOW, which, rc);
+    return rc == MPI_SUCCESS ? check_model(win, which) : world_mpi_error(BATON_EWINDOW, call, rc);
 }
 
 /* Freeing is collective: a window that is missing on some ranks can never be freed by the others. */
@@ -148,7 +170,7 @@ static int create_shared(struct windows *v, struct world *w)
         v->shared = MPI_WIN_NULL;
         local = world_mpi_error(BATON_EWINDOW, "MPI_Win_allocate_shared (is the osc component sm excluded?)", rc);
     } else {
-        local = lock_all(v->shared, "MPI_Win_lock_all on the shared window");
+        local = make_ready(v->shared, "the shared window");
         v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
     }
     return agree_on_window(w, "create the shared window", local, &v->shared);
@@ -293,7 +315,7 @@ static int create_overlay(struct windows *v, struct world *w)
                           "openmpi-mca-params.conf excludes ucx",
                           rc);
     } else {
-        local = lock_all(v->overlay, "MPI_Win_lock_all on the window over all nodes");
+        local = make_ready(v->overlay, "the window over all nodes");
     }
     return agree_on_window(w, "create the window over all nodes", local, &v->overlay);
 }

@@ -30,6 +30,12 @@ int world_mpi_error(int error, const char *call, int rc)
     return error_set(error, "%s failed: %.120s", call, text);
 }
 
+int world_error_class(int rc)
+{
+    int class = MPI_ERR_OTHER;
+    return MPI_Error_class(rc, &class) == MPI_SUCCESS ? class : MPI_ERR_OTHER;
+}
+
 void world_pause(unsigned polls)
 {
     if (polls < 200) {
@@ -314,6 +320,39 @@ int world_unanimous(struct world *w, const char *step, bool mine, bool *all)
     return error;
 }
 
+/* ---- MPI_Finalize ------------------------------------------------------------------------------------------------ */
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else, when MPI still works. */
+static int on_delete(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct world *w = value;
+    (void)comm, (void)key, (void)extra;
+    if (w->on_finalize)
+        w->on_finalize(w->on_finalize_arg);
+    return MPI_SUCCESS;
+}
+
+int world_on_finalize(struct world *w, void (*hook)(void *arg), void *arg)
+{
+    bool was = w->on_finalize != NULL;
+    int rc = MPI_SUCCESS;
+    w->on_finalize = NULL; /* so that what follows does not call it */
+    if (was && !hook) {
+        rc = MPI_Comm_delete_attr(MPI_COMM_SELF, w->finalize_key);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Comm_free_keyval(&w->finalize_key);
+    } else if (!was && hook) {
+        rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &w->finalize_key, NULL);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Comm_set_attr(MPI_COMM_SELF, w->finalize_key, w);
+    }
+    if (rc != MPI_SUCCESS)
+        return world_mpi_error(BATON_EMPI, "an attribute of MPI_COMM_SELF", rc);
+    w->on_finalize = hook;
+    w->on_finalize_arg = arg;
+    return 0;
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static const char *level_name(int level)
@@ -411,6 +450,11 @@ static int resolve_mode(struct world *w, baton_progress_mode_t asked)
         return error;
     bool threads = w->least_out[0] >= MPI_THREAD_MULTIPLE && w->least_out[1] != WISH_CALLER;
     w->mode = asked != BATON_PROGRESS_AUTO ? asked : threads ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
+    if (w->rank == 0 && asked == BATON_PROGRESS_AUTO && w->least_out[0] < MPI_THREAD_MULTIPLE)
+        log_each(w->log, LOG_WARN,
+                 "MPI gives %s, not MPI_THREAD_MULTIPLE: blocks move only inside baton_poll and baton_progress. Call "
+                 "MPI_Init_thread, or open with BATON_PROGRESS_CALLER if that is what you want",
+                 level_name(w->least_out[0]));
     return 0;
 }
 

@@ -45,6 +45,9 @@ struct world {
     int level; /* the thread level of this process */
     baton_progress_mode_t mode;
     bool owns_mpi, lost, is_leaving;
+    int finalize_key; /* of the attribute of MPI_COMM_SELF by which MPI_Finalize calls the hook */
+    void (*on_finalize)(void *arg);
+    void *on_finalize_arg;
 
     /* The step under way. These are MPI's until the step's requests are complete. */
     uint32_t step, agreements;
@@ -85,6 +88,9 @@ int world_finish(struct world *w, const char *step, int rc, MPI_Request *request
  */
 int world_leave(struct world *w, bool late);
 
+/** See fabric_on_finalize. */
+int world_on_finalize(struct world *w, void (*hook)(void *arg), void *arg);
+
 /** MPI_Iallgather of `bytes` bytes a rank, as one step. */
 int world_allgather(struct world *w, const char *step, const void *in, int bytes, void *out);
 
@@ -93,6 +99,9 @@ void world_watch(const struct world *w, struct watchdog *d, const char *step);
 
 /** Sets the sentence "<call> failed: <what MPI says>" and returns `error`. */
 int world_mpi_error(int error, const char *call, int rc);
+
+/** The class of an error that a call returned: what the standard has names for. */
+int world_error_class(int rc);
 
 /** Lets others run between two polls: yields at first, sleeps up to 1 ms after many. */
 void world_pause(unsigned polls);

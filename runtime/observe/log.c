@@ -1,20 +1,60 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log: builds the whole line aside and hands it to the system in one write, so that lines of many threads and ranks
- * that share a terminal or a pipe do not mix. Any thread; no lock, no allocation, errno stays as it was.
+ * log: builds the whole line aside and hands it over at once, so that lines of many threads and ranks that share a
+ * terminal or a pipe do not mix. Any thread; errno stays as it was. The lock of the limits is held for a look at a table,
+ * never while a line is written: a log that blocks holds up nobody but who speaks.
  *
  * Texts may carry names that came from a peer: what could break or forge a line is blanked out.
  */
 #include "observe/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define LINE_MAX_BYTES 1024 /* newline included; below PIPE_BUF, up to which a write to a pipe is atomic */
+#define CAUSES 64           /* more than the places that speak; beyond them the last one is shared */
+#define COUNT_BYTES 48      /* of the words about lines left out */
+
+struct cause {
+    const void *name;    /* NULL: free */
+    uint64_t written_ns; /* its last line */
+    uint32_t more;       /* left out since */
+    enum log_level level;
+    char last[256]; /* of those, the last one's text, as far as it fits */
+};
+
+struct log_limits {
+    pthread_mutex_t lock;
+    struct cause causes[CAUSES];
+};
+
+struct log_limits *log_limits_create(void)
+{
+    struct log_limits *limits = calloc(1, sizeof *limits);
+    if (limits != NULL)
+        pthread_mutex_init(&limits->lock, NULL);
+    return limits;
+}
+
+void log_limits_destroy(struct log_limits *limits)
+{
+    if (limits == NULL)
+        return;
+    pthread_mutex_destroy(&limits->lock);
+    free(limits);
+}
+
+/* ---- a line ------------------------------------------------------------------------------------------------------ */
 
 static const char *level_name(enum log_level level)
 {
@@ -58,24 +98,141 @@ static void write_line(const char *line, size_t length)
     } while (written < 0 && errno == EINTR);
 }
 
-void log_line(const struct logger *l, enum log_level level, const char *format, ...)
+/* "in the last second" where that is so. */
+static void print_count(char text[COUNT_BYTES], uint32_t more, uint64_t over_ns)
+{
+    text[0] = '\0';
+    if (more > 0 && over_ns < 2 * CLOCK_NS_PER_S)
+        snprintf(text, COUNT_BYTES, " (%" PRIu32 " more in the last second)", more);
+    else if (more > 0)
+        snprintf(text, COUNT_BYTES, " (%" PRIu32 " more in the last %" PRIu64 " s)", more, over_ns / CLOCK_NS_PER_S);
+}
+
+/* Formats into text[size]; a text that is cut ends in dots. */
+static void print_text(char *text, size_t size, const char *format, va_list args)
+{
+    const int length = vsnprintf(text, size, format, args);
+    if (length < 0)
+        text[0] = '\0';
+    else if ((size_t)length >= size)
+        memcpy(text + size - 4, "...", 4);
+    blank_control(text, strlen(text));
+}
+
+/* The head, the text, and the words about lines left out, for which there is always room. */
+static void hand_over(const struct logger *l, enum log_level level, const char *count, const char *format, va_list args)
+{
+    char line[LINE_MAX_BYTES]; /* the newline takes the place of the last NUL */
+    const size_t head = (size_t)print_head(line, sizeof line, l, level), tail = strlen(count);
+    print_text(line + head, sizeof line - head - tail, format, args);
+    size_t length = strlen(line);
+    memcpy(line + length, count, tail + 1);
+    length += tail;
+    if (l->sink != NULL) {
+        l->sink(l->sink_user, (baton_log_level_t)level, l->rank, line + head);
+        return;
+    }
+    line[length++] = '\n';
+    write_line(line, length);
+}
+
+static void hand_over_text(const struct logger *l, enum log_level level, const char *count, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    hand_over(l, level, count, format, args);
+    va_end(args);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static struct cause *cause_of(struct log_limits *limits, const void *name)
+{
+    unsigned i = 0;
+    while (i < CAUSES - 1 && limits->causes[i].name != NULL && limits->causes[i].name != name)
+        i++;
+    limits->causes[i].name = name;
+    return &limits->causes[i];
+}
+
+/* True: write it, with what is in `count` behind it. Else it was counted. */
+static bool may_write(const struct logger *l, const void *name, enum log_level level, char count[COUNT_BYTES],
+                      const char *format, va_list args)
+{
+    count[0] = '\0';
+    if (l->limits == NULL || name == NULL || level >= LOG_DEBUG)
+        return true;
+    uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&l->limits->lock);
+    struct cause *c = cause_of(l->limits, name);
+    bool may = c->written_ns == 0 || now - c->written_ns >= CLOCK_NS_PER_S;
+    if (may) {
+        print_count(count, c->more, now - c->written_ns);
+        c->written_ns = now;
+        c->more = 0;
+    } else {
+        c->more++;
+        c->level = level;
+        print_text(c->last, sizeof c->last, format, args);
+    }
+    pthread_mutex_unlock(&l->limits->lock);
+    return may;
+}
+
+static void speak(const struct logger *l, const void *cause, enum log_level level, const char *format, va_list args)
 {
     if (level == LOG_NONE || level > l->level)
         return;
     const int saved = errno;
-    char line[LINE_MAX_BYTES]; /* the newline takes the place of the last NUL */
-    const size_t head = (size_t)print_head(line, sizeof line, l, level);
+    char count[COUNT_BYTES];
+    va_list again;
+    va_copy(again, args);
+    if (may_write(l, cause, level, count, format, args))
+        hand_over(l, level, count, format, again);
+    va_end(again);
+    errno = saved;
+}
+
+void log_line(const struct logger *l, enum log_level level, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    const int text = vsnprintf(line + head, sizeof line - head, format, args);
+    speak(l, format, level, format, args);
     va_end(args);
-    if (text < 0)
-        line[head] = '\0';
-    size_t length = strlen(line);
-    blank_control(line, length);
-    if (text > 0 && head + (size_t)text > length)
-        memcpy(line + length - 3, "...", 3);
-    line[length++] = '\n';
-    write_line(line, length);
-    errno = saved;
+}
+
+void log_line_of(const struct logger *l, const void *cause, enum log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    speak(l, cause, level, format, args);
+    va_end(args);
+}
+
+void log_each(const struct logger *l, enum log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    speak(l, NULL, level, format, args);
+    va_end(args);
+}
+
+void log_settle(const struct logger *l, int all)
+{
+    for (unsigned i = 0; l->limits != NULL && i < CAUSES; i++) {
+        struct cause *c = &l->limits->causes[i], owed = {0};
+        char count[COUNT_BYTES] = "";
+        uint64_t now = clock_now_ns();
+        pthread_mutex_lock(&l->limits->lock);
+        if (c->more > 0 && (all || now - c->written_ns >= CLOCK_NS_PER_S)) {
+            owed = *c;
+            if (c->more > 1)
+                print_count(count, c->more - 1, now - c->written_ns);
+            c->written_ns = now;
+            c->more = 0;
+        }
+        pthread_mutex_unlock(&l->limits->lock);
+        if (owed.more > 0)
+            hand_over_text(l, owed.level, count, "%s", owed.last);
+    }
 }

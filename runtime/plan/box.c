@@ -2,7 +2,8 @@
 /*
  * box: intersections, and which rank serves which part. Split by split, the consumer's box is cut along every boundary
  * of a member's box into a grid of cells that each member holds whole or not at all; each cell goes to one member; equal
- * neighbours are joined to rectangles again.
+ * neighbours are joined to rectangles again. The work grows with the cells that each member holds, not with members
+ * times cells.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,14 +64,20 @@ uint32_t plan_boxes(const baton_geometry_t *g, struct plan_box out[BATON_SPLITS_
 
 struct candidate {
     uint32_t member, distance;
-    struct plan_box box; /* its part of mine */
+    struct plan_box box;                       /* its part of mine */
+    uint32_t layer, layer_end, head, head_end; /* the same in cells */
+};
+
+/* Of one cell: of those that hold it, how near the nearest are, and how many; and the one that serves it. */
+struct cell {
+    uint32_t least, ties, owner;
 };
 
 struct grid {
     uint32_t split;
     uint32_t num_layers, num_heads; /* cells in each direction */
     uint32_t *layer, *head;         /* boundaries: one more than cells */
-    uint32_t *owner;                /* candidate by cell, layers outer */
+    struct cell *cell;              /* layers outer */
 };
 
 #define NOBODY UINT32_MAX
@@ -125,21 +132,38 @@ static int grid_init(struct grid *g, const struct plan_box *mine, const struct c
                  PLAN_CELLS_MAX);
         return BATON_EGEOMETRY;
     }
-    g->owner = malloc((size_t)g->num_layers * g->num_heads * sizeof *g->owner);
-    return g->owner != NULL ? 0 : BATON_ENOMEM;
+    uint32_t cells = g->num_layers * g->num_heads;
+    g->cell = malloc(cells * sizeof *g->cell);
+    for (uint32_t i = 0; g->cell != NULL && i < cells; i++)
+        g->cell[i] = (struct cell){.least = UINT32_MAX, .owner = NOBODY};
+    return g->cell != NULL ? 0 : BATON_ENOMEM;
 }
 
 static void grid_fini(struct grid *g)
 {
     free(g->layer);
     free(g->head);
-    free(g->owner);
+    free(g->cell);
 }
 
-static bool holds(const struct plan_box *b, uint32_t layer, uint32_t head)
+/* The place of a boundary that is among those of the grid. */
+static uint32_t place_of(const uint32_t *boundary, uint32_t n, uint32_t value)
 {
-    return layer >= b->layer_first && layer - b->layer_first < b->layer_count && head >= b->head_first &&
-           head - b->head_first < b->head_count;
+    const uint32_t *at = bsearch(&value, boundary, n, sizeof *boundary, compare);
+    return (uint32_t)(at - boundary);
+}
+
+static void place(const struct grid *g, struct candidate *c)
+{
+    c->layer = place_of(g->layer, g->num_layers + 1, c->box.layer_first);
+    c->layer_end = place_of(g->layer, g->num_layers + 1, c->box.layer_first + c->box.layer_count);
+    c->head = place_of(g->head, g->num_heads + 1, c->box.head_first);
+    c->head_end = place_of(g->head, g->num_heads + 1, c->box.head_first + c->box.head_count);
+}
+
+static struct cell *cell_at(const struct grid *g, uint32_t layer, uint32_t head)
+{
+    return &g->cell[(size_t)layer * g->num_heads + head];
 }
 
 /* Which consumer of all it is, as far as turns go. */
@@ -147,45 +171,58 @@ struct turn {
     uint32_t index, engine;
 };
 
-/* The nearest holder; among equals the one whose turn it is. */
-static uint32_t choose(const struct candidate *c, uint32_t n, uint32_t layer, uint32_t head, const struct turn *of)
+/* Which of so many equals has its turn. */
+static uint32_t turn_among(const struct turn *of, uint32_t ties)
 {
-    uint32_t least = UINT32_MAX, ties = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!holds(&c[i].box, layer, head))
-            continue;
-        if (c[i].distance < least) {
-            least = c[i].distance;
-            ties = 0;
-        }
-        ties += c[i].distance == least;
-    }
-    if (ties == 0)
-        return NOBODY;
     uint64_t turn = (uint64_t)of->index + of->engine;
     for (uint32_t rest = of->index / ties; ties > 1 && rest > 0;
          rest /= ties) /* ranks a multiple apart want the same */
         turn += rest;
-    turn %= ties;
+    return (uint32_t)(turn % ties);
+}
+
+/* Gives each cell to its nearest holder; among equals, to the one whose turn it is. False: there is none for *nobody. */
+static bool give_out(const struct grid *g, const struct candidate *c, uint32_t n, const struct turn *of,
+                     uint32_t *nobody)
+{
+    uint32_t cells = g->num_layers * g->num_heads;
     for (uint32_t i = 0; i < n; i++)
-        if (c[i].distance == least && holds(&c[i].box, layer, head) && turn-- == 0)
-            return i;
-    return NOBODY;
+        for (uint32_t l = c[i].layer; l < c[i].layer_end; l++)
+            for (uint32_t h = c[i].head; h < c[i].head_end; h++) {
+                struct cell *cell = cell_at(g, l, h);
+                if (c[i].distance < cell->least)
+                    *cell = (struct cell){.least = c[i].distance, .owner = NOBODY};
+                cell->ties += c[i].distance == cell->least;
+            }
+    for (*nobody = 0; *nobody < cells; ++*nobody) {
+        struct cell *cell = &g->cell[*nobody];
+        if (cell->ties == 0)
+            return false;
+        cell->ties = turn_among(of, cell->ties) + 1; /* from here on: how many are met until it is the turn's */
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t l = c[i].layer; l < c[i].layer_end; l++)
+            for (uint32_t h = c[i].head; h < c[i].head_end; h++) {
+                struct cell *cell = cell_at(g, l, h);
+                if (c[i].distance == cell->least && cell->ties > 0 && --cell->ties == 0)
+                    cell->owner = i;
+            }
+    return true;
 }
 
 /* Takes the largest rectangle of `who` that begins at this cell: along heads first, then along layers. */
 static struct plan_box take(struct grid *g, uint32_t who, uint32_t l, uint32_t h)
 {
     uint32_t h_end = h, l_end = l;
-    while (h_end < g->num_heads && g->owner[(size_t)l * g->num_heads + h_end] == who)
+    while (h_end < g->num_heads && cell_at(g, l, h_end)->owner == who)
         h_end++;
     for (bool whole = true; whole;) {
         for (uint32_t k = h; k < h_end; k++)
-            g->owner[(size_t)l_end * g->num_heads + k] = NOBODY;
+            cell_at(g, l_end, k)->owner = NOBODY;
         l_end++;
         whole = l_end < g->num_layers;
         for (uint32_t k = h; whole && k < h_end; k++)
-            whole = g->owner[(size_t)l_end * g->num_heads + k] == who;
+            whole = cell_at(g, l_end, k)->owner == who;
     }
     return (struct plan_box){.layer_first = g->layer[l],
                              .layer_count = g->layer[l_end] - g->layer[l],
@@ -199,9 +236,9 @@ static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct
                    uint32_t max, struct plan_why *why)
 {
     for (uint32_t who = 0; who < n; who++)
-        for (uint32_t l = 0; l < g->num_layers; l++)
-            for (uint32_t h = 0; h < g->num_heads; h++) {
-                if (g->owner[(size_t)l * g->num_heads + h] != who)
+        for (uint32_t l = c[who].layer; l < c[who].layer_end; l++)
+            for (uint32_t h = c[who].head; h < c[who].head_end; h++) {
+                if (cell_at(g, l, h)->owner != who)
                     continue;
                 if (count == max) {
                     snprintf(why->text, sizeof why->text, "the producers cut it into more than %u parts", max);
@@ -225,16 +262,14 @@ static int serve(const struct plan_member *me, const struct plan_box *box, const
             c[num++].distance = distance(me, &members[i]);
         }
     int rc = grid_init(&g, box, c, num, why);
-    for (uint32_t l = 0; rc == 0 && l < g.num_layers; l++)
-        for (uint32_t h = 0; rc == 0 && h < g.num_heads; h++) {
-            uint32_t who = choose(c, num, g.layer[l], g.head[h], turn);
-            g.owner[(size_t)l * g.num_heads + h] = who;
-            if (who == NOBODY) {
-                snprintf(why->text, sizeof why->text, "no rank holds layer %u, head %u of split %u", g.layer[l],
-                         g.head[h], box->split);
-                rc = BATON_ESOURCE;
-            }
-        }
+    for (uint32_t i = 0; rc == 0 && i < num; i++)
+        place(&g, &c[i]);
+    uint32_t nobody;
+    if (rc == 0 && !give_out(&g, c, num, turn, &nobody)) {
+        snprintf(why->text, sizeof why->text, "no rank holds layer %u, head %u of split %u",
+                 g.layer[nobody / g.num_heads], g.head[nobody % g.num_heads], box->split);
+        rc = BATON_ESOURCE;
+    }
     if (rc == 0)
         rc = collect(&g, c, num, out, count, max, why);
     grid_fini(&g);

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -262,6 +263,34 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
     return 0;
 }
 
+/* FNV-1a: a few fields, once a cache. */
+static uint32_t mix(uint32_t hash, const void *data, size_t bytes)
+{
+    const uint8_t *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * 16777619u;
+    return hash;
+}
+
+static uint32_t mix_number(uint32_t hash, uint32_t value)
+{
+    const uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16), (uint8_t)(value >> 24)};
+    return mix(hash, bytes, sizeof bytes);
+}
+
+uint32_t geometry_model(const baton_geometry_t *g)
+{
+    const uint32_t numbers[] = {g->elem_bytes,  g->planes,       g->head_size,
+                                g->heads_total, g->layers_total, geometry_num_splits(g)};
+    uint32_t hash = mix(2166136261u, g->model, strlen(g->model) + 1);
+    hash = mix(hash, g->dtype, strlen(g->dtype) + 1);
+    for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        hash = mix_number(hash, numbers[i]);
+    for (uint32_t i = 1; i < geometry_num_splits(g); i++)
+        hash = mix_number(hash, g->splits[i].heads_total);
+    return hash != 0 ? hash : 1;
+}
+
 /* ---- a request's tokens ------------------------------------------------------------------------------------------ */
 
 void plan_wanted(const baton_group_t *group, uint32_t held, uint32_t tokens, uint32_t *first, uint32_t *end)
@@ -307,6 +336,56 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
         if (table->blocks[i] >= group->num_blocks)
             return table_errs(why, i, table, group);
     return 0;
+}
+
+#define SLOTS_AT_HAND 4096 /* 16 KiB of stack: for 2,048 blocks */
+
+/* Puts blocks [i, end) into an empty table of 2^bits slots. Returns the place of the first that is there already, or end. */
+static uint32_t first_again(const uint32_t *blocks, uint32_t i, uint32_t end, uint32_t *slots, unsigned bits)
+{
+    for (; i < end; i++) {
+        uint32_t at = blocks[i] * 2654435769u >> (32 - bits);
+        for (; slots[at] != 0; at = (at + 1) & ((1u << bits) - 1))
+            if (slots[at] == blocks[i] + 1)
+                return i;
+        slots[at] = blocks[i] + 1; /* an id is below num_blocks: this is not 0 */
+    }
+    return end;
+}
+
+int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
+                    struct plan_why *why)
+{
+    uint32_t few[SLOTS_AT_HAND];
+    if (first >= end)
+        return 0;
+    const uint32_t *blocks = table->blocks;
+    uint32_t from = (first - table->first_token) / group->block_tokens, i = from + 1;
+    uint32_t behind = (end - table->first_token - 1) / group->block_tokens + 1;
+    while (i < behind && blocks[i] > blocks[i - 1])
+        i++;
+    if (i >= behind)
+        return 0; /* rising, as a fresh pool gives them */
+    unsigned bits = 6;
+    while (bits < 31 && (1u << bits) < 2 * (uint64_t)(behind - from))
+        bits++;
+    uint32_t *slots = (1u << bits) <= SLOTS_AT_HAND ? few : calloc((size_t)1 << bits, sizeof *slots);
+    if (slots == NULL) {
+        snprintf(why->text, sizeof why->text, "no memory to look at %u blocks", behind - from);
+        return BATON_ENOMEM;
+    }
+    if (slots == few)
+        memset(few, 0, (sizeof *few) << bits);
+    uint32_t again = first_again(blocks, from, behind, slots, bits);
+    if (slots != few)
+        free(slots);
+    if (again == behind)
+        return 0;
+    for (i = from; blocks[i] != blocks[again];)
+        i++;
+    snprintf(why->text, sizeof why->text, "block %u stands twice, at %u and at %u: both would be written",
+             blocks[again], i, again);
+    return BATON_EINVAL;
 }
 
 /* ---- the usual layouts ------------------------------------------------------------------------------------------- */

@@ -36,6 +36,9 @@ int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint
  */
 int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct plan_why *why);
 
+/** A number that caches have in common wherever geometry_match lets them exchange entries. Never 0. */
+uint32_t geometry_model(const baton_geometry_t *g);
+
 /* Groups and splits, also of a geometry that lists none. Indices are the caller's to keep below the number. */
 uint32_t geometry_num_groups(const baton_geometry_t *g);
 baton_group_t geometry_group(const baton_geometry_t *g, uint32_t group);
@@ -63,6 +66,13 @@ void plan_wanted(const baton_group_t *group, uint32_t held, uint32_t tokens, uin
  */
 int plan_table_check(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
                      struct plan_why *why);
+
+/**
+ * Whether those blocks differ from each other. 0; BATON_EINVAL with the block and the two places that name it in *why;
+ * or BATON_ENOMEM. The table has passed plan_table_check. Some 3 us for 1,024 blocks in any order.
+ */
+int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
+                    struct plan_why *why);
 
 /* ---- box.c: who serves what -------------------------------------------------------------------------------------- */
 

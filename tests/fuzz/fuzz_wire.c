@@ -18,6 +18,7 @@ static void message(const uint8_t *data, uint32_t size)
     a.sums_out = sums;
     uint32_t n = wire_encode(&a, bytes);
     MUST(n <= WIRE_MESSAGE_MAX);
+    MUST(a.num_attach <= BATON_ATTACH_MAX && (a.version > 1 || (a.attempt == 0 && strlen(a.key) < WIRE_KEY_1)));
     MUST(wire_decode(bytes, n, &b) == 0);
     b.from = a.from;
     MUST(a.type == b.type && a.want == b.want && a.number == b.number && a.asks == b.asks && a.error == b.error);
@@ -25,7 +26,8 @@ static void message(const uint8_t *data, uint32_t size)
     MUST(memcmp(a.readers, b.readers, sizeof a.readers) == 0 && strcmp(a.key, b.key) == 0);
     MUST(strcmp(a.detail, b.detail) == 0 && a.error <= 0);
     MUST(a.verb == b.verb && a.engine == b.engine && a.status == b.status && a.peer == b.peer && a.ask == b.ask);
-    MUST(a.first == b.first && a.num_sums == b.num_sums);
+    MUST(a.first == b.first && a.num_sums == b.num_sums && a.attempt == b.attempt && a.num_attach == b.num_attach);
+    MUST(a.num_attach == 0 || memcmp(a.attach, b.attach, a.num_attach) == 0);
     for (uint32_t i = 0; i < b.num_sums; i++)
         MUST(wire_sum(&b, i) == sums[i]);
     MUST(strcmp(wire_type_name(a.type), "?") != 0);
@@ -58,9 +60,11 @@ static void envelopes(const uint8_t *data, uint32_t size)
     struct envelope_counts peer = {.sent = c.consumed, .confirmed = 7, .consumed = c.confirmed};
     uint8_t out[ENVELOPE_BYTES];
     bool owed = envelope_is_owed(&c);
-    envelope_seal(&c, true, out);
+    envelope_seal(&c, out, 0);
     envelope_sent(&c, true);
     MUST(envelope_open(&peer, out, sizeof out, &why) == ENVELOPE_ALONE && !envelope_is_owed(&c));
+    struct envelope_counts strict = {.hashed = true};
+    MUST(envelope_open(&strict, data, size, &why) == ENVELOPE_REFUSED || data[12] & 2);
     MUST(envelope_has_credit(&peer) || owed);
 }
 

@@ -29,6 +29,10 @@ static void messages(void)
     for (int t = WIRE_WANT; t <= WIRE_TYPE_LAST; t++)
         for (int push = 0; push < 2; push++) {
             struct wire_message m = {.type = (enum wire_type)t,
+                                     .version = push ? 2 : 1,
+                                     .attempt = push ? 3 : 0,
+                                     .attach = (const uint8_t *)"own",
+                                     .num_attach = push ? 3 : 0,
                                      .from = 5,
                                      .to = 6,
                                      .want = 7,
@@ -50,7 +54,7 @@ static void messages(void)
                                      .verb = 1,
                                      .status = BATON_STATUS_DONE,
                                      .peer = -1,
-                                     .num_sums = t == WIRE_SUMS ? 2 : 0,
+                                     .num_sums = t == WIRE_SUMS || t == WIRE_ENDED ? 2 : 0,
                                      .sums_out = sums,
                                      .ask = 1};
             uint32_t n = wire_encode(&m, out);
@@ -70,11 +74,11 @@ static void rows_and_envelopes(void)
                            .card_bytes = 100};
     struct envelope_counts c = {.sent = 7, .consumed = 2};
     wire_row_encode(&row, out);
-    save("wire", 40, "\1", 1, out, sizeof out);
-    envelope_seal(&c, false, sealed);
-    save("wire", 41, "\2", 1, sealed, sizeof sealed);
-    envelope_seal(&c, true, sealed);
-    save("wire", 42, "\2", 1, sealed, ENVELOPE_BYTES);
+    save("wire", 50, "\1", 1, out, sizeof out);
+    envelope_seal(&c, sealed, 1);
+    save("wire", 51, "\2", 1, sealed, sizeof sealed);
+    envelope_seal(&c, sealed, 0);
+    save("wire", 52, "\2", 1, sealed, ENVELOPE_BYTES);
 }
 
 static void cards(void)

@@ -559,7 +559,7 @@ static void refuses_bad_calls(void)
 {
     struct fixture f;
     uint32_t good[2] = {1, 2}, outside[2] = {1, BLOCKS};
-    char long_key[80];
+    char long_key[BATON_KEY_MAX + 1];
     up(&f, "m", BATON_PROGRESS_THREAD);
     memset(long_key, 'k', sizeof long_key);
     long_key[sizeof long_key - 1] = '\0';
@@ -601,6 +601,23 @@ static void refuses_bad_calls(void)
         CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
         free((void *)bad.blocks);
     }
+    bad = w;
+    bad.blocks = (const uint32_t[]){2, 2};
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "block 2 stands twice");
+    bad = w;
+    bad.held_tokens = 33;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ETOKENS);
+    CHECK_HAS(baton_errmsg(), "33 tokens are held, and 32 are wanted");
+    baton_ticket_t tickets[2] = {{.rank = 0, .serial = 1}, {.rank = 0, .serial = 2}};
+    bad = w;
+    bad.tickets = tickets;
+    bad.num_tickets = 2;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "tickets[1] is the second one of rank 0");
+    tickets[1].rank = harness.size > 1 ? (uint32_t)harness.size - 1 : 7; /* of the other engine, or of none */
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "which is not of engine p");
     o.blocks = outside;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EBLOCK);
     o.blocks = good;
@@ -626,10 +643,11 @@ static void reasons_are_counted(struct fixture *f)
     baton_stats_t s;
     uint64_t of_peers = 0, of_all = 0;
     CHECK_EQ(baton_stats(f->b, &s), 0);
-    CHECK_EQ(s.reasons[-BATON_ETIMEDOUT], (f->producer ? 2 : 0) + (f->consumer ? 1 : 0));
+    bool alone = harness.size == 1;
+    CHECK_EQ(s.reasons[-BATON_ETIMEDOUT], (f->producer ? 1 : 0) + alone + (f->consumer ? 1 : 0));
     CHECK_EQ(s.reasons[-BATON_EEXIST], f->producer ? 1 : 0);
     CHECK_EQ(s.reasons[-BATON_EGONE], f->consumer ? 1 : 0);
-    CHECK_EQ(s.reasons[-BATON_ETOKENS], f->consumer && !f->producer ? 1 : 0);
+    CHECK_EQ(s.reasons[-BATON_ETOKENS], alone ? 0 : 1); /* the want's, or that of the offer that it ended */
     for (int r = 0; r < harness.size; r++) {
         baton_peer_stats_t p;
         CHECK_EQ(baton_peer_stats(f->b, (uint32_t)r, &p), 0);
@@ -637,7 +655,7 @@ static void reasons_are_counted(struct fixture *f)
         of_peers += p.reasons[-BATON_EGONE] + p.reasons[-BATON_ETOKENS];
         of_all += p.failures;
     }
-    CHECK_EQ(of_peers, (f->consumer ? 1 : 0) + (f->consumer && !f->producer ? 1 : 0));
+    CHECK_EQ(of_peers, (f->consumer ? 1 : 0) + (alone ? 0 : 1));
     CHECK(of_all >= of_peers);
     baton_peer_stats_t none;
     CHECK_EQ(baton_peer_stats(f->b, (uint32_t)harness.size, &none), BATON_EINVAL);
@@ -649,7 +667,16 @@ static void every_call_has_its_end(void)
     uint32_t blocks[2] = {1, 2};
     up(&f, "m", BATON_PROGRESS_THREAD);
     if (f.producer) { /* nobody wants these */
-        baton_id_t a = offer(&f, "expires", blocks, 20, 50);
+        const char *consumer = harness.size == 1 ? "p" : "d";
+        baton_offer_params_t named = {.key = "expires",
+                                      .blocks = blocks,
+                                      .num_blocks = 2,
+                                      .num_tokens = 20,
+                                      .ttl_ms = 50,
+                                      .num_consumers = 1,
+                                      .consumers = &consumer};
+        baton_id_t a;
+        CHECK_EQ(baton_offer(f.b, &named, NULL, &a), 0);
         ends(&f, a, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
         a = offer(&f, "cancelled", blocks, 20, 60000);
         baton_id_t b = offer(&f, "cancelled", blocks, 20, 60000);
@@ -679,8 +706,9 @@ static void every_call_has_its_end(void)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (f.producer) {
-        baton_id_t o = offer(&f, "short", blocks, 20, 2000);
-        ends(&f, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        bool alone = harness.size == 1;
+        baton_id_t o = offer(&f, "short", blocks, 20, alone ? 500 : 60000);
+        ends(&f, o, alone ? BATON_STATUS_EXPIRED : BATON_STATUS_FAILED, alone ? BATON_ETIMEDOUT : BATON_ETOKENS);
     } else {
         ends(&f, want(&f, "short", blocks, 21, 10000), BATON_STATUS_FAILED, BATON_ETOKENS);
     }
@@ -714,7 +742,9 @@ static void meets_by_a_base_key(void)
     if (f.consumer) {
         CHECK_EQ(baton_want(f.b, &w, &id), 0);
         expected++;
-        w.base_key = "0123456789012345678901234567890123456789012345678901234567890123";
+        char long_key[BATON_KEY_MAX + 1] = {0};
+        memset(long_key, 'k', BATON_KEY_MAX);
+        w.base_key = long_key;
         CHECK_EQ(baton_want(f.b, &w, &id), BATON_EKEY);
     }
     while (expected-- > 0) {
@@ -850,7 +880,7 @@ static void closes_with_calls_open(void)
     CHECK(now_ms() - began < 5000);
 }
 
-/* One reactor stands still: its calls are told within BATON_STALL_MS and a little, and it goes on afterwards. */
+/* One reactor stands still: its calls are given up within BATON_STALL_MS and a little; they end when it goes on. */
 static void a_stalled_reactor_is_told(void)
 {
     struct fixture f;
@@ -861,33 +891,31 @@ static void a_stalled_reactor_is_told(void)
     unsetenv("BATON_STALL_MS");
     unsetenv("BATON_FAULT");
     bool stalls = harness.rank == 0, served_by_it = f.consumer && f.me.tp_rank == 0 && !stalls;
-    double began = now_ms(), quiet_ms = 0;
-    int expected = 0, quiet = 0, told = 0;
+    double began = now_ms(), ended_ms = 0;
+    int expected = 0, told = 0;
     if (f.producer)
         walk(&f, from, 20, 1, true);
     if (f.producer)
         expected += offer(&f, "k", from, 20, 10000) != 0;
     if (f.consumer)
         expected += want(&f, "k", to, 20, 10000) != 0;
-    for (int i = 0; i < expected + quiet; i++) {
+    for (int i = 0; i < expected + told; i++) {
         baton_event_t e = next_event(&f);
-        if (e.type == BATON_EVENT_QUIET || !stalls) {
-            CHECK(e.status == BATON_STATUS_DONE ||
+        if (e.type == BATON_EVENT_GIVEN_UP) {
+            CHECK_HAS(e.detail, "inside MPI");
+            CHECK(now_ms() - began < 1000);
+            told++;
+        } else {
+            CHECK(stalls || e.status == BATON_STATUS_DONE ||
                   served_by_it); /* whose offer has failed, perhaps before it was done */
             served_by_it &= e.status != BATON_STATUS_DONE;
-            CHECK(!e.quarantined);
-            quiet_ms = now_ms() - began;
-            continue;
+            CHECK_EQ(e.given_up, stalls);
+            ended_ms = now_ms() - began;
         }
-        CHECK_EQ(e.error, BATON_ESTALL);
-        CHECK(e.quarantined);
-        CHECK_HAS(e.detail, "inside MPI");
-        CHECK(now_ms() - began < 1000);
-        quiet++;
-        told++;
+        CHECK(!stalls || e.error == BATON_ESTALL);
     }
     CHECK_EQ(told, stalls ? expected : 0);
-    CHECK(quiet_ms < 3000); /* given up when the reactor goes on, not at the deadline of 10 s */
+    CHECK(ended_ms < 3000); /* when the reactor goes on, not at the deadline of 10 s */
     if (stalls) {           /* and the key is free */
         baton_id_t again = f.producer ? offer(&f, "k", from, 20, 30) : want(&f, "k", to, 20, 30);
         baton_event_t e = next_event(&f);
@@ -912,12 +940,12 @@ static void a_stalled_reactor_takes_nothing(void)
     unsetenv("BATON_FAULT");
     if (f.consumer) {
         baton_id_t w = want(&f, "k", from, 20, 400), id;
-        ends(&f, w, BATON_STATUS_FAILED, BATON_ESTALL);
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.type, BATON_EVENT_GIVEN_UP);
+        CHECK_EQ(e.id, w);
         CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ESTALL);
         CHECK_HAS(baton_errmsg(), "BATON_STALL_MS");
-        baton_event_t e = next_event(&f);
-        CHECK_EQ(e.type, BATON_EVENT_QUIET);
-        CHECK_EQ(e.id, w);
+        ends(&f, w, BATON_STATUS_FAILED, BATON_ESTALL);
         int rc;
         for (double until = now_ms() + 1000; (rc = baton_offer(f.b, &o, NULL, &id)) != 0 && now_ms() < until;)
             usleep(1000); /* the watchdog looks four times in BATON_STALL_MS */
@@ -927,8 +955,67 @@ static void a_stalled_reactor_takes_nothing(void)
     down(&f);
 }
 
-/* Calls that were told are open until they are quiet: those made meanwhile find places of their own. */
-static void told_calls_keep_their_places(void)
+/* A call that was made while the reactor stood still, just before the watchdog looked, is in no core yet. */
+static void a_call_made_just_before_the_look(void)
+{
+    struct fixture f;
+    uint32_t block = 1, other = 2;
+    setenv("BATON_STALL_MS", "300", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+1200", 1);
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    unsetenv("BATON_STALL_MS");
+    unsetenv("BATON_FAULT");
+    if (f.consumer) {
+        double began = now_ms();
+        want(&f, "first", &block, 1, 10000);
+        usleep(60000); /* it stands still by now, and that is not known yet */
+        want(&f, "second", &other, 1, 10000);
+        for (int i = 0; i < 4; i++) {
+            baton_event_t e = next_event(&f);
+            CHECK_EQ(e.type, i < 2 ? BATON_EVENT_GIVEN_UP : BATON_EVENT_WANT);
+            CHECK_EQ(e.error, BATON_ESTALL);
+        }
+        CHECK(now_ms() - began < 3000); /* not at their deadlines */
+        baton_id_t again = want(&f, "second", &other, 1, 100);
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.id, again);
+        CHECK_EQ(e.error, BATON_ETIMEDOUT); /* and not BATON_EEXIST */
+    }
+    MPI_Barrier(MPI_COMM_WORLD); /* who closes earlier ends the wants */
+    down(&f);
+}
+
+/* The deadline of a call passes while the reactor is inside MPI: it is answered in time all the same. */
+static void a_deadline_while_the_reactor_stands_still(void)
+{
+    struct fixture f;
+    uint32_t block = 1;
+    setenv("BATON_QUIET_MS", "300", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+2500", 1);
+    up(&f, "m", BATON_PROGRESS_THREAD);
+    unsetenv("BATON_QUIET_MS");
+    unsetenv("BATON_FAULT");
+    if (f.consumer) {
+        double began = now_ms();
+        baton_id_t early = want(&f, "early", &block, 1, 400), late = want(&f, "late", &block, 1, 20000);
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.type, BATON_EVENT_GIVEN_UP);
+        CHECK_EQ(e.id, early);
+        CHECK_EQ(e.status, BATON_STATUS_EXPIRED);
+        CHECK_EQ(e.error, BATON_ETIMEDOUT);
+        CHECK(now_ms() - began >= 700);
+        CHECK(now_ms() - began < 700 + 500);
+        ends(&f, early, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT); /* once the reactor goes on */
+        CHECK(now_ms() - began > 2000);
+        CHECK_EQ(baton_cancel(f.b, late), 0);
+        ends(&f, late, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    down(&f);
+}
+
+/* Calls that were given up are open until they end: those made meanwhile find places of their own. */
+static void calls_given_up_keep_their_places(void)
 {
     enum { REQUESTS = 8 };
     struct fixture f;
@@ -942,26 +1029,27 @@ static void told_calls_keep_their_places(void)
     unsetenv("BATON_FAULT");
     unsetenv("BATON_REQUESTS");
     for (int i = 0; f.consumer && i < REQUESTS; i++) {
-        char key[8];
+        char key[16];
         snprintf(key, sizeof key, "%d", i);
         want(&f, key, &block, 1, 2000);
     }
     for (int i = 0; f.consumer && i < REQUESTS; i++)
         CHECK_EQ(next_event(&f).error, BATON_ESTALL);
     for (double until = now_ms() + 1200; f.consumer && more < REQUESTS / 2 && now_ms() < until; usleep(1000)) {
-        char key[8];
+        char key[16];
         snprintf(key, sizeof key, "+%d", more);
         baton_want_params_t w = {.key = key, .engine = f.engine, .blocks = &block, .num_blocks = 1, .num_tokens = 1};
         w.timeout_ms = 100;
         more += baton_want(f.b, &w, NULL) == 0;
     }
     CHECK_EQ(more, f.consumer ? REQUESTS / 2 : 0);
-    for (int i = 0, quiet = 0; f.consumer && i < REQUESTS + more; i++) {
+    for (int i = 0, ended = 0; f.consumer && i < REQUESTS + more; i++) {
         baton_event_t e = next_event(&f);
-        quiet += e.type == BATON_EVENT_QUIET;
-        CHECK_EQ(e.type == BATON_EVENT_QUIET, e.key[0] != '+');
+        ended += e.given_up;
+        CHECK_EQ(e.type, BATON_EVENT_WANT);
+        CHECK_EQ(e.given_up, e.key[0] != '+');
         if (i == REQUESTS + more - 1)
-            CHECK_EQ(quiet, REQUESTS);
+            CHECK_EQ(ended, REQUESTS);
     }
     MPI_Barrier(MPI_COMM_WORLD); /* who closes earlier ends the wants */
     down(&f);
@@ -1028,6 +1116,44 @@ static void ranks_that_contradict_fail_together(void)
         failed("open");
     CHECK_EQ(baton_start(f.b), BATON_EGEOMETRY);
     CHECK_HAS(baton_errmsg(), "both say tp_rank 0");
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+/* One engine's ranks hold one cache between them: of one model, in blocks of one size. */
+static void caches_of_one_engine_must_agree(void)
+{
+    struct fixture f;
+    for (int other_model = 0; other_model < 2; other_model++) {
+        memset(&f, 0, sizeof f);
+        who(&f);
+        if (f.me.tp == 1 && harness.size < 4) {
+            SKIP("every engine has one rank");
+            return;
+        }
+        shape(&f, other_model && f.me.tp_rank == 1 ? "n" : "m");
+        if (!other_model && f.me.tp_rank == 1) {
+            f.geometry.block_tokens *= 2;
+            CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, 0), 0);
+        }
+        if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
+            failed("open");
+        CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+        CHECK_EQ(baton_start(f.b), BATON_EGEOMETRY);
+        CHECK_HAS(baton_errmsg(), other_model ? "differ in model" : "block_tokens");
+        CHECK_EQ(baton_close(f.b), 0);
+    }
+}
+
+static void a_model_has_a_name(void)
+{
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    who(&f);
+    shape(&f, "");
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
+        failed("open");
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "model must not be empty");
     CHECK_EQ(baton_close(f.b), 0);
 }
 
@@ -1152,10 +1278,14 @@ int main(int argc, char **argv)
     RUN(refuses_bad_calls);
     RUN(verdicts_must_agree);
     RUN(a_stalled_reactor_takes_nothing);
-    RUN(told_calls_keep_their_places);
+    RUN(a_call_made_just_before_the_look);
+    RUN(a_deadline_while_the_reactor_stands_still);
+    RUN(calls_given_up_keep_their_places);
     RUN(full_is_told);
     RUN(caches_that_differ_are_named);
     RUN(ranks_that_contradict_fail_together);
+    RUN(caches_of_one_engine_must_agree);
+    RUN(a_model_has_a_name);
     RUN(too_large_a_pool_fails_together);
     RUN(a_step_that_fails_on_one_rank_fails_on_all);
     RUN(segments_belong_to_this_user_alone);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_threads: an MPI that gives less than MPI_THREAD_MULTIPLE, and roles read from the environment. */
+/*
+ * test_threads: an MPI that gives less than MPI_THREAD_MULTIPLE (plain MPI_Init), what is logged there, and roles read from
+ * the environment.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "baton.h"
 #include "harness.h"
@@ -31,13 +39,13 @@ static void refuses_a_thread_asked_for_by_one_rank(void)
     CHECK_EQ(baton_open(MPI_COMM_WORLD, &p, &b), BATON_ETHREAD); /* on every rank the same */
 }
 
-static void works_by_the_callers_thread(void)
+/* A context of one block each, and who lends the thread says so or does not. NULL: it could not be opened. */
+static baton_t *up(baton_progress_mode_t mode, unsigned char **base)
 {
-    baton_open_params_t p = me(BATON_PROGRESS_AUTO);
-    baton_event_t e = {0};
+    baton_open_params_t p = me(mode);
     baton_t *b;
     if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &p, &b), 0))
-        return;
+        return NULL;
     baton_geometry_t g = {.model = "m",
                           .dtype = "u8",
                           .elem_bytes = 1,
@@ -52,12 +60,17 @@ static void works_by_the_callers_thread(void)
                           .layer_count = 1};
     baton_tensor_t tensor;
     baton_cache_t *cache;
-    const uint32_t from = 1, to = 2;
     CHECK_EQ(baton_geometry_layout(&g, &tensor, 0), 0);
     CHECK_EQ(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), 0);
     CHECK_EQ(baton_start(b), 0);
-    unsigned char *base = baton_cache_base(cache);
-    memset(base + 1024, 1 + harness.rank, 1024);
+    *base = baton_cache_base(cache);
+    memset(*base + 1024, 1 + harness.rank, 1024);
+    return b;
+}
+
+static void offer_and_want(baton_t *b)
+{
+    const uint32_t from = 1, to = 2;
     CHECK_EQ(baton_offer(b, &(baton_offer_params_t){.key = "k", .blocks = &from, .num_blocks = 1, .num_tokens = 16},
                          NULL, NULL),
              0);
@@ -65,6 +78,24 @@ static void works_by_the_callers_thread(void)
                  b, &(baton_want_params_t){.key = "k", .engine = "e", .blocks = &to, .num_blocks = 1, .num_tokens = 16},
                  NULL),
              0);
+}
+
+static void check_and_close(baton_t *b, const unsigned char *base)
+{
+    CHECK_EQ(base[2048], 1 + harness.rank);
+    CHECK_EQ(base[2048 + 1023], 1 + harness.rank);
+    CHECK_EQ(base[2048 + 1024], 0);
+    CHECK_EQ(baton_close(b), 0);
+}
+
+static void works_by_progress(void)
+{
+    unsigned char *base;
+    baton_t *b = up(BATON_PROGRESS_CALLER, &base);
+    baton_event_t e = {0};
+    if (b == NULL)
+        return;
+    offer_and_want(b);
     for (int ended = 0, turns = 0; ended < 2 && turns < 100000000; turns++) {
         CHECK(baton_progress(b) >= 0);
         if (baton_poll(b, &e, 1) == 1) {
@@ -72,10 +103,127 @@ static void works_by_the_callers_thread(void)
             ended++;
         }
     }
-    CHECK_EQ(base[2048], 1 + harness.rank);
-    CHECK_EQ(base[2048 + 1023], 1 + harness.rank);
-    CHECK_EQ(base[2048 + 1024], 0);
+    check_and_close(b, base);
+}
+
+/* The README's loop: it sleeps on the descriptor for as long as that likes. It never does here for 10 s. */
+static baton_event_t next_event(baton_t *b)
+{
+    struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN};
+    baton_event_t e = {0};
+    while (baton_poll(b, &e, 1) == 0)
+        if (!CHECK_EQ(poll(&fd, 1, 10000), 1))
+            break;
+    return e;
+}
+
+static void works_by_the_readmes_loop(void)
+{
+    unsigned char *base;
+    baton_t *b = up(BATON_PROGRESS_AUTO, &base);
+    if (b == NULL)
+        return;
+    offer_and_want(b);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(next_event(b).status, BATON_STATUS_DONE);
+    check_and_close(b, base);
+}
+
+/* Nothing is under way: the descriptor rests between turns, and wakes often enough to answer others. */
+static void an_idle_loop_sleeps(void)
+{
+    unsigned char *base;
+    baton_t *b = up(BATON_PROGRESS_AUTO, &base);
+    baton_event_t e;
+    int wakes = 0;
+    if (b == NULL)
+        return;
+    struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN};
+    double until = MPI_Wtime() + 0.5;
+    while (MPI_Wtime() < until) {
+        CHECK_EQ(baton_poll(b, &e, 1), 0);
+        wakes += poll(&fd, 1, 200) == 1;
+    }
+    CHECK(wakes >= 20);   /* 250 at 2 ms; a busy machine has fewer */
+    CHECK(wakes <= 5000); /* a spinning loop has 100,000 */
     CHECK_EQ(baton_close(b), 0);
+}
+
+struct poller {
+    baton_t *b;
+    atomic_bool stop;
+    int events;
+};
+
+static void *take_events(void *arg)
+{
+    struct poller *p = arg;
+    baton_event_t e;
+    while (!atomic_load(&p->stop)) {
+        p->events += baton_poll(p->b, &e, 1) > 0;
+        usleep(1000);
+    }
+    return NULL;
+}
+
+/* MPI allows one thread only: nothing moves for another one that polls. */
+static void another_thread_moves_nothing(void)
+{
+    unsigned char *base;
+    baton_t *b = up(BATON_PROGRESS_AUTO, &base);
+    struct poller p = {.b = b};
+    pthread_t thread;
+    if (b == NULL)
+        return;
+    offer_and_want(b);
+    if (CHECK_EQ(pthread_create(&thread, NULL, take_events, &p), 0)) {
+        usleep(200000);
+        atomic_store(&p.stop, true);
+        pthread_join(thread, NULL);
+    }
+    CHECK_EQ(p.events, 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(next_event(b).status, BATON_STATUS_DONE);
+    check_and_close(b, base);
+}
+
+/* ---- what is logged ---------------------------------------------------------------------------------------------- */
+
+struct heard {
+    int fallbacks, misspelt, others, rank;
+};
+
+static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    struct heard *h = user;
+    h->rank = rank;
+    h->fallbacks += level == BATON_LOG_WARNING && strstr(line, "MPI_THREAD_MULTIPLE") != NULL;
+    h->misspelt += level == BATON_LOG_WARNING && strstr(line, "BATON_REQEST") && strstr(line, "BATON_REQUESTS");
+    h->others += strstr(line, "MPI_THREAD_MULTIPLE") == NULL && strstr(line, "BATON_REQEST") == NULL;
+}
+
+/* At the default level: the fallback once in the world, a misspelt setting once an engine; to the engine's logger. */
+static void says_what_it_fell_back_to(void)
+{
+    unsigned char *base;
+    struct heard h = {.rank = -1}, quiet = {.rank = -1};
+    setenv("BATON_REQEST", "5", 1);
+    baton_log_set(hear, &h);
+    baton_t *b = up(BATON_PROGRESS_AUTO, &base);
+    baton_log_set(NULL, NULL);
+    unsetenv("BATON_REQEST");
+    CHECK_EQ(h.fallbacks, harness.rank == 0);
+    CHECK_EQ(h.misspelt, harness.rank == 0);
+    CHECK_EQ(h.rank, harness.rank == 0 ? 0 : -1);
+    CHECK_EQ(h.others, 0);
+    if (b != NULL)
+        CHECK_EQ(baton_close(b), 0);
+    baton_log_set(hear, &quiet); /* who asks for the mode is not warned */
+    b = up(BATON_PROGRESS_CALLER, &base);
+    baton_log_set(NULL, NULL);
+    CHECK_EQ(quiet.fallbacks + quiet.misspelt + quiet.others, 0);
+    if (b != NULL)
+        CHECK_EQ(baton_close(b), 0);
 }
 
 static void reads_its_role(void)
@@ -84,10 +232,13 @@ static void reads_its_role(void)
     unsetenv("BATON_ENGINE");
     unsetenv("BATON_ROLE");
     CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
-    CHECK_HAS(baton_errmsg(), "BATON_ENGINE");
+    CHECK_HAS(baton_errmsg(), "BATON_ENGINE is not set");
     setenv("BATON_ENGINE", "decode3", 1);
     CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
-    CHECK_HAS(baton_errmsg(), "BATON_ROLE");
+    CHECK_HAS(baton_errmsg(), "BATON_ROLE is not set");
+    setenv("BATON_ROLE", "both-ways", 1);
+    CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
+    CHECK_HAS(baton_errmsg(), "BATON_ROLE=both-ways is none");
     setenv("BATON_ROLE", "decode", 1);
     CHECK_EQ(baton_role_from_env(&p), 0);
     CHECK_EQ(p.tp, 1);
@@ -109,13 +260,16 @@ static void reads_its_role(void)
 
 int main(int argc, char **argv)
 {
-    int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &harness.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &harness.size);
     RUN(refuses_a_thread_without_support);
     RUN(refuses_a_thread_asked_for_by_one_rank);
-    RUN(works_by_the_callers_thread);
+    RUN(works_by_progress);
+    RUN(works_by_the_readmes_loop);
+    RUN(an_idle_loop_sleeps);
+    RUN(another_thread_moves_nothing);
+    RUN(says_what_it_fell_back_to);
     RUN(reads_its_role);
     return harness_end();
 }

@@ -45,7 +45,7 @@ static void test_a_prefill_begins_anew(void **state)
         const baton_event_t *e = world_event(&w, 1, d);
         assert_non_null(e);
         if (world_mode == BATON_MODE_PULL)
-            assert_int_equal(e->error, BATON_ESTALE);
+            assert_int_equal(e->error, BATON_EGONE);
         if (e->status == BATON_STATUS_DONE)
             assert_int_equal(world_wrong(&w, 1, 5, 8, 1, TOKENS), 0);
         assert_non_null(world_event(&w, 0, b)); /* by its own time at the latest */
@@ -79,6 +79,45 @@ static void test_an_end_finds_no_offer(void **state)
     DONE(&w, 1, second);
     DONE(&w, 0, b);
     assert_int_equal(world_wrong(&w, 1, 5, 8, 1, TOKENS), 0);
+    world_fini(&w);
+}
+
+/* A want that a former offer gave all it needed asks once more, and the next offer grants that: its end is no end of
+ * what it was granted there. */
+static void test_an_end_of_what_another_gave(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PUSH)
+        return;
+    WORLD(w, one_to_one);
+    world_poison(&w, 1);
+    world_fill(&w, 0, 5, 16, 1, TOKENS);
+    w.settings.resend_ms = 50;
+    w.zero_tail = w.ranks[1].refuses_zero = true; /* so it is not over with its last byte */
+    baton_id_t a = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t first = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
+    world_run(&w, 20 * MS);
+    uint32_t asked = w.sent[WIRE_WANT];
+    w.message_ns = 20 * MS;
+    while (w.sent[WIRE_WANT] == asked && w.now < 1000 * MS)
+        world_run(&w, w.now + MS);
+    w.message_ns = MS / 10;
+    world_ready(&w, 0, a, 0, 2);
+    world_run(&w, w.now + 4 * MS);
+    world_cancel(&w, 0, a);
+    baton_id_t b = world_offer(&w, 0, "key", 16, 1, TOKENS, 60000);
+    world_run(&w, w.now + 40 * MS);
+    assert_null(world_event(&w, 1, first));
+    assert_int_equal(w.ranks[0].core->live->seats[0].bound, 1); /* b granted it */
+    w.ranks[1].refuses_zero = w.zero_tail = false;
+    world_run(&w, w.now + 500 * MS);
+    DONE(&w, 1, first);
+    assert_null(world_event(&w, 0, b));
+    baton_id_t second = world_want(&w, 1, "P", "key", 16, 1, TOKENS, 5000);
+    world_run(&w, w.now + 500 * MS);
+    DONE(&w, 1, second);
+    DONE(&w, 0, b);
+    assert_int_equal(world_wrong(&w, 1, 5, 16, 1, TOKENS), 0);
     world_fini(&w);
 }
 
@@ -138,8 +177,7 @@ static void test_a_late_end_meets_a_release(void **state)
         return; /* what a push writes ends with it */
     WORLD(w, one_to_one);
     w.settings.tombstones = 1;
-    w.settings.report_early = 1;
-    w.reports_early = true;
+    w.settings.quiet_ms = 100;
     world_fill(&w, 0, 5, 0, 1, TOKENS);
     baton_id_t a = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
     w.move_ns = 3000 * MS;
@@ -218,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_prefill_begins_anew),
         cmocka_unit_test(test_an_end_finds_no_offer),
+        cmocka_unit_test(test_an_end_of_what_another_gave),
         cmocka_unit_test(test_a_cancel_is_of_the_offer_that_serves),
         cmocka_unit_test(test_wanted_again_before_the_offer_knows),
         cmocka_unit_test(test_a_late_end_meets_a_release),

@@ -220,9 +220,64 @@ static void test_an_older_build_waits(void **state)
     world_fini(&w);
 }
 
+/* A mistake that would otherwise be found by nobody: the blocks were read already. */
+static void test_layers_of_an_offer_without_them(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 5000);
+    world_ready(&w, 0, o, 0, 1);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_EINVAL);
+    assert_string_equal(world_event(&w, 0, o)->detail,
+                        "layers were said to be ready, and it was not offered in layers");
+    o = world_offer_chunks(&w, 0, "chunks", 8, false, 5000);
+    world_ready_of(&w, 0, o, 0, 1, 4);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_EINVAL);
+    world_fini(&w);
+}
+
+/* The event of an offer whose prefill stopped midway says where. */
+static void test_the_layer_that_never_came_is_named(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t none = world_offer_layers(&w, 0, "none", 0, 1, 8, 50);
+    baton_id_t gap = world_offer_layers(&w, 0, "gap", 2, 1, 8, 50);
+    world_ready(&w, 0, gap, 0, 1);
+    baton_id_t behind = world_offer_layers(&w, 0, "behind", 4, 1, 8, 50);
+    world_ready(&w, 0, behind, 1, 1);
+    baton_id_t whole = world_offer_layers(&w, 0, "whole", 6, 1, 8, 50);
+    world_ready(&w, 0, whole, 0, 2);
+    baton_id_t chunks = world_offer_chunks(&w, 0, "chunks", 8, false, 50);
+    world_append(&w, 0, chunks, 0, 1, 4);
+    baton_id_t both = world_offer_chunks(&w, 0, "both", 8, true, 50);
+    world_append(&w, 0, both, 0, 1, 4);
+    world_append(&w, 0, both, 1, 1, 8);
+    world_ready_of(&w, 0, both, 0, 1, 8);
+    world_run(&w, 500 * MS);
+    const struct {
+        baton_id_t id;
+        const char *says;
+    } offers[] = {{none, "layer 0 was never made ready"},
+                  {gap, "layer 1 was never made ready"},
+                  {behind, "layer 0 was never made ready"},
+                  {whole, "1 rank(s) or seat(s) had not finished"},
+                  {chunks, "tokens from 4 on were never appended"},
+                  {both, "layer 1 of the tokens from 4 on was never made ready"}};
+    for (unsigned i = 0; i < sizeof offers / sizeof offers[0]; i++) {
+        ENDED(&w, 0, offers[i].id, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        const char *detail = world_event(&w, 0, offers[i].id)->detail;
+        assert_non_null(strstr(detail, offers[i].says));
+        assert_string_equal(strstr(detail, offers[i].says), offers[i].says); /* and nothing behind it */
+    }
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_layer_that_never_came_is_named),
+        cmocka_unit_test(test_layers_of_an_offer_without_them),
         cmocka_unit_test(test_a_layer_moves_when_it_is_ready),
         cmocka_unit_test(test_any_order),
         cmocka_unit_test(test_layers_of_one_block),

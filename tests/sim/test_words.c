@@ -73,7 +73,7 @@ static void test_an_old_end_meets_a_bound_seat(void **state)
     static const struct world_engine engines[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
                                                   {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32}};
     WORLD(w, engines);
-    w.settings.chunk_bytes = w.settings.leg_bytes = w.chunk = 64;
+    w.settings.chunk_bytes = w.settings.peer_bytes = w.chunk = 64;
     w.move_ns = MS;
     world_offer(&w, 0, "warm", 0, 1, 8, 1000);
     for (uint32_t i = 1; i <= 2; i++)
@@ -358,9 +358,40 @@ static void test_closing_answers_those_that_wait(void **state)
     world_fini(&w);
 }
 
+/* Under BATON_PARANOID a block belongs to one open want at a time, from its call until its event. */
+static void test_two_wants_into_one_block(void **state)
+{
+    (void)state;
+    for (uint64_t paranoid = 0; paranoid < 2; paranoid++) {
+        WORLD(w, one_to_one);
+        w.settings.paranoid = paranoid;
+        baton_id_t first = world_want(&w, 1, "P", "a", 0, 1, 8, 50);          /* blocks 0 and 1 */
+        baton_id_t beside = world_want(&w, 1, "P", "b", 2, 1, 8, 50);         /* 2 and 3 */
+        baton_id_t into = world_want(&w, 1, "P", "c", 5, UINT32_MAX, 20, 50); /* 5, 4, 3, 2, 1 */
+        if (paranoid) {
+            ENDED(&w, 1, into, BATON_STATUS_FAILED, BATON_EINVAL);
+            assert_string_equal(world_event(&w, 1, into)->detail,
+                                "group 0: block 3 belongs to another open want of this rank");
+        } else {
+            assert_null(world_event(&w, 1, into));
+        }
+        baton_id_t free_yet = world_want(&w, 1, "P", "d", 4, 1, 8, 50); /* 4 and 5: what was refused took none */
+        world_run(&w, 2000 * MS);
+        ENDED(&w, 1, first, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        ENDED(&w, 1, beside, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        ENDED(&w, 1, free_yet, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        into = world_want(&w, 1, "P", "c", 5, UINT32_MAX, 20, 50); /* all have had their events */
+        world_run(&w, 3000 * MS);
+        if (paranoid)
+            ENDED(&w, 1, into, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        world_fini(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_wants_into_one_block),
         cmocka_unit_test(test_an_old_end_meets_the_next_offer),
         cmocka_unit_test(test_an_old_end_meets_a_bound_seat),
         cmocka_unit_test(test_a_repeated_want_meets_the_next_offer),

@@ -11,6 +11,7 @@
 #include "copy/copy.h"
 
 #define POISON 0xa5
+#define WORLD_NODES 1000 /* those that engines share are numbered from here */
 #define ARENA_BYTES 65536
 #define BATCH 64
 #define SEGMENT_BOARD 4096
@@ -68,8 +69,15 @@ static int fake_send(void *self, uint32_t peer, const void *message, uint32_t by
     assert_int_equal(wire_decode(message, bytes, &m.m), 0);
     w->sent[m.m.type]++;
     int times = w->rule != NULL ? w->rule(w, &m) : 1;
-    while (times-- > 0)
-        memcpy(later(w, DUE_MESSAGE, w->message_ns, r->rank, peer, 0, bytes)->data, message, bytes);
+    while (times-- > 0) {
+        struct due *d = later(w, DUE_MESSAGE, w->message_ns, r->rank, peer, 0, ENVELOPE_BYTES + bytes);
+        struct envelope_counts *c = &w->counts[r->rank * w->num_ranks + peer];
+        memcpy(d->data + ENVELOPE_BYTES, message, bytes);
+        envelope_seal(c, d->data, bytes);
+        envelope_sent(c, false);
+        if (w->damage != NULL)
+            w->damage(w, &m, d->data, d->bytes);
+    }
     return 0;
 }
 
@@ -89,10 +97,24 @@ static int fake_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return 0;
 }
 
+static uint32_t under_way(const struct world *w, uint32_t from, uint32_t to)
+{
+    const struct due *lists[] = {w->queue, w->held}, *d;
+    uint32_t n = 0;
+    for (unsigned i = 0; i < 2; i++)
+        DL_FOREACH(lists[i], d)
+        {
+            n += d->kind == DUE_MOVE && d->from == from && d->to == to;
+        }
+    return n;
+}
+
 static int64_t fake_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     struct world_rank *r = self;
     struct world *w = r->world;
+    if (w->slots > 0 && under_way(w, leg->peer, r->rank) >= w->slots)
+        return BATON_EAGAIN;
     struct due *d = later(w, DUE_MOVE, w->move_ns + w->ranks[leg->peer].move_extra_ns, leg->peer, r->rank, leg->tag, 0);
     d->transfer = leg->transfer;
     d->write = leg->write;
@@ -154,8 +176,28 @@ static int fake_zero(void *self, const struct plan_transfer *transfer, uint64_t 
 
 static enum port_alive fake_alive(void *self, uint32_t peer)
 {
-    (void)self, (void)peer;
-    return PORT_UNKNOWN;
+    struct world_rank *r = self;
+    const struct wire_row *rows = r->world->directory->rows;
+    if (rows[r->rank].node != rows[peer].node)
+        return PORT_UNKNOWN;
+    return r->world->ranks[peer].is_dead ? PORT_DEAD : PORT_ALIVE;
+}
+
+/* The transport reports it at once. */
+static bool fake_ended(void *self, uint32_t peer)
+{
+    const struct world_rank *r = self;
+    return r->world->ranks[peer].is_dead;
+}
+
+uint8_t *world_address(struct world *w, uint32_t rank, uint64_t at)
+{
+    struct world_rank *r = &w->ranks[rank];
+    if (at >= SEGMENT_POOL)
+        return r->pool + (at - SEGMENT_POOL);
+    if (at >= SEGMENT_CARD)
+        return r->card + (at - SEGMENT_CARD);
+    return at >= SEGMENT_ARENA ? r->arena + (at - SEGMENT_ARENA) : (uint8_t *)r->board + (at - SEGMENT_BOARD);
 }
 
 /* ---- what happens ------------------------------------------------------------------------------------------------ */
@@ -203,13 +245,24 @@ static bool others_parked(const struct world *w, const struct due *d)
     return false;
 }
 
+/* 1: a message; 0: its envelope was refused. */
+static int message_from(struct world *w, const struct due *d, struct port_event *e)
+{
+    const char *why;
+    bool good = envelope_open(&w->counts[d->to * w->num_ranks + d->from], d->data, d->bytes, &why) == ENVELOPE_MESSAGE;
+    e->kind = PORT_MESSAGE;
+    e->data = d->data + ENVELOPE_BYTES;
+    e->bytes = d->bytes - ENVELOPE_BYTES;
+    w->refused += !good;
+    return good;
+}
+
 static int event_from(struct world *w, struct due *d, struct port_event *e)
 {
     *e = (struct port_event){.peer = d->from, .tag = d->tag, .data = d->data, .bytes = d->bytes};
     switch (d->kind) {
     case DUE_MESSAGE:
-        e->kind = PORT_MESSAGE;
-        return 1;
+        return message_from(w, d, e);
     case DUE_READ:
         read_segment(&w->ranks[d->from], d);
         e->kind = PORT_CARD;
@@ -384,6 +437,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     uint32_t heads = e->heads_total > e->tp ? e->heads_total / e->tp : 1, head_first = tp_rank * e->heads_total / e->tp;
     r->world = w;
     r->rank = rank;
+    snprintf(r->host, sizeof r->host, "host%u", e->node > 0 ? e->node : 100 + rank);
     r->port = (struct port){.self = r,
                             .send = fake_send,
                             .card = fake_card,
@@ -393,6 +447,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                             .park = fake_park,
                             .raise = fake_raise,
                             .alive = fake_alive,
+                            .ended = fake_ended,
                             .sum = fake_sum,
                             .zero = fake_zero};
     r->geometry = (baton_geometry_t){.dtype = "u8",
@@ -427,12 +482,13 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                              .geometry = r->geometry};
     r->card_bytes = wire_card_encode(&card, r->card, sizeof r->card);
     assert_true(r->card_bytes > 0);
-    struct wire_row row = {.role = BATON_ROLE_BOTH,
+    struct wire_row row = {.version = e->version,
+                           .role = BATON_ROLE_BOTH,
                            .tp = (uint16_t)e->tp,
                            .pp = (uint16_t)(size_of(e) / e->tp),
                            .tp_rank = (uint16_t)tp_rank,
                            .pp_rank = (uint16_t)(index / e->tp),
-                           .node = rank,
+                           .node = e->node > 0 ? WORLD_NODES + e->node : rank,
                            .box = {{layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads, 0}},
                            .incarnation = 1000 + rank,
                            .card_offset = SEGMENT_CARD,
@@ -477,6 +533,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
         w->num_ranks += size_of(&engines[e]);
     w->ranks = calloc(w->num_ranks, sizeof *w->ranks);
     w->path = calloc(w->num_ranks, sizeof *w->path);
+    w->counts = calloc((size_t)w->num_ranks * w->num_ranks, sizeof *w->counts);
     uint8_t *rows = malloc((size_t)w->num_ranks * WIRE_ROW_BYTES);
     uint32_t rank = 0;
     for (uint32_t e = 0; e < num_engines; e++)
@@ -486,6 +543,8 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
         }
     assert_int_equal(directory_create(rows, w->num_ranks, &w->directory, &why), 0);
     free(rows);
+    for (uint32_t i = 0; i < w->num_ranks * w->num_ranks; i++)
+        w->counts[i].hashed = directory_version(w->directory, i / w->num_ranks, i % w->num_ranks) >= WIRE_HASHES;
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
         struct core_config config = {.settings = &w->settings,
@@ -496,13 +555,28 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
                                      .arena = r->arena,
                                      .arena_bytes = ARENA_BYTES,
                                      .port = &r->port,
-                                     .log = &w->log};
+                                     .log = &w->log,
+                                     .host = r->host};
         assert_int_equal(core_create(&config, &r->core), 0);
+    }
+}
+
+/* What a dead rank was to take part in does not happen any more. */
+static void drop_dead(struct world *w)
+{
+    struct due *d, *next;
+    DL_FOREACH_SAFE(w->held, d, next)
+    {
+        if (!w->ranks[d->from].is_dead && !w->ranks[d->to].is_dead)
+            continue;
+        DL_DELETE(w->held, d);
+        free(d);
     }
 }
 
 void world_fini(struct world *w)
 {
+    drop_dead(w);
     for (uint32_t i = 0; i < w->num_ranks; i++)
         core_shut(w->ranks[i].core, w->now);
     for (uint32_t i = 0; i < w->num_ranks; i++)
@@ -523,6 +597,7 @@ void world_fini(struct world *w)
     }
     directory_destroy(w->directory);
     free(w->path);
+    free(w->counts);
     free(w->ranks);
 }
 
@@ -542,9 +617,10 @@ static struct core_submit *submission(struct world *w, enum core_submit_kind kin
     s->time_ms = time_ms;
     s->num_tokens = tokens;
     s->mode = w->mode;
+    s->attempt = w->attempt;
     s->zero_tail = w->zero_tail;
     s->num_seats = 1;
-    s->seats[0] = DIRECTORY_NONE;
+    s->seats[0] = w->seat != NULL ? directory_find(w->directory, w->seat) : DIRECTORY_NONE;
     if (key != NULL)
         snprintf(s->key, sizeof s->key, "%s", key);
     for (uint32_t i = 0; i < blocks; i++)
@@ -559,7 +635,7 @@ baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s)
     baton_id_t id = s->id;
     if (w->ranks[rank].hears && (s->kind == CORE_OFFER || s->kind == CORE_WANT))
         s->verdict = calloc(1, sizeof *s->verdict);
-    if (w->reports_early && (s->kind == CORE_OFFER || s->kind == CORE_WANT))
+    if (s->kind == CORE_OFFER || s->kind == CORE_WANT)
         s->spare = calloc(1, sizeof *s->spare);
     core_submit(w->ranks[rank].core, w->now, s);
     step(w, &w->ranks[rank], NULL, 0);
@@ -641,20 +717,31 @@ void world_cancel(struct world *w, uint32_t rank, baton_id_t id)
     world_submit(w, rank, s);
 }
 
-static int event_index(struct world *w, uint32_t rank, baton_id_t id)
+static int event_index(struct world *w, uint32_t rank, baton_id_t id, bool given_up)
 {
     int found = -1;
-    for (int i = 0; i < w->ranks[rank].num_events; i++)
-        if (w->ranks[rank].events[i].id == id && w->ranks[rank].events[i].type != BATON_EVENT_VERDICT) {
-            assert_int_equal(found, -1); /* exactly one end */
-            found = i;
-        }
+    for (int i = 0; i < w->ranks[rank].num_events; i++) {
+        baton_event_type_t type = w->ranks[rank].events[i].type;
+        if (w->ranks[rank].events[i].id != id || type == BATON_EVENT_VERDICT ||
+            (type == BATON_EVENT_GIVEN_UP) != given_up)
+            continue;
+        assert_int_equal(found, -1); /* exactly one end */
+        found = i;
+    }
     return found;
 }
 
 const baton_event_t *world_event(struct world *w, uint32_t rank, baton_id_t id)
 {
-    int i = event_index(w, rank, id);
+    int i = event_index(w, rank, id, false);
+    return i < 0 ? NULL : &w->ranks[rank].events[i];
+}
+
+const baton_event_t *world_given_up(struct world *w, uint32_t rank, baton_id_t id)
+{
+    int i = event_index(w, rank, id, true), end = event_index(w, rank, id, false);
+    assert_true(end < 0 || i < end);
+    assert_int_equal(end >= 0 && w->ranks[rank].events[end].given_up, end >= 0 && i >= 0);
     return i < 0 ? NULL : &w->ranks[rank].events[i];
 }
 
@@ -673,7 +760,7 @@ const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id
 
 uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id)
 {
-    int i = event_index(w, rank, id);
+    int i = event_index(w, rank, id, false);
     assert_true(i >= 0);
     return w->ranks[rank].event_at[i];
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/core.h"
+#include "core/envelope.h"
 
 #define MS UINT64_C(1000000)
 #define WORLD_TENSORS 4
@@ -31,8 +32,9 @@ struct world_rank {
     uint8_t *pool, *arena, card[WIRE_CARD_MAX];
     uint64_t *board;
     int card_bytes;
+    char host[16];
     bool bare;              /* has no cache */
-    bool is_dead;           /* to others: it need not come to rest in the end */
+    bool is_dead;           /* to others: it need not come to rest in the end; its neighbours know */
     bool stopped;           /* answers nothing, takes nothing */
     bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
@@ -63,13 +65,19 @@ struct world {
     struct due *held;  /* what waits for a stopped rank */
     uint64_t order;
     uint64_t message_ns, move_ns, board_ns, zero_ns;
-    baton_mode_t mode;  /* of the wants submitted */
-    bool zero_tail;     /* likewise */
-    bool reports_early; /* calls have the record that takes, with the setting */
-    uint64_t chunk;     /* bytes that a move takes at most */
-    uint64_t batch_ns;  /* what comes to a rank within this time comes in one step, at the end of it */
+    baton_mode_t mode; /* of the wants submitted */
+    bool zero_tail;    /* likewise */
+    uint64_t chunk;    /* bytes that a move takes at most */
+    uint32_t slots;    /* moves that are under way between two ranks at most; 0: any number */
+    uint64_t batch_ns; /* what comes to a rank within this time comes in one step, at the end of it */
+    uint32_t attempt;  /* of the offers and wants submitted */
+    const char *seat;  /* the engine that the offers submitted are for; NULL: any */
     /** Says how often a message is delivered (1 without a rule). */
     int (*rule)(struct world *w, const struct world_message *m);
+    /** Changes a message on its way, its envelope included. */
+    void (*damage)(struct world *w, const struct world_message *m, uint8_t *packet, uint32_t bytes);
+    struct envelope_counts *counts; /* of rank a with rank b: [a * num_ranks + b] */
+    uint32_t refused;               /* messages whose envelope was */
     /** Called before each move lands. */
     void (*on_move)(struct world *w, uint32_t from, uint32_t to);
     void *user;
@@ -84,6 +92,8 @@ struct world_engine {
     bool one_layer_each; /* two stages, of one layer each */
     bool one_tensor;     /* its second layer has no tensor */
     bool other_rules;    /* its build plans by other rules */
+    uint8_t version;     /* of the wire format that its build speaks; 0: this build's */
+    uint32_t node;       /* all of its ranks are there; 0: each on a node of its own */
     uint32_t
         window_block; /* not 0: a hybrid: layer 0 has full attention, layer 1 a window, in blocks of so many tokens,
                               and a state */
@@ -96,6 +106,9 @@ void world_fini(struct world *w);
 
 /** Lets time pass until `until_ns`. */
 void world_run(struct world *w, uint64_t until_ns);
+
+/** Where offset `at` of a rank's segment lies, as its card and its row tell of it. */
+uint8_t *world_address(struct world *w, uint32_t rank, uint64_t at);
 
 /** Submits; blocks are first, first + step, …; ids count up from 1 per call. */
 baton_id_t world_offer(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t step, uint32_t tokens,
@@ -120,8 +133,10 @@ void world_ready_of(struct world *w, uint32_t rank, baton_id_t id, uint32_t laye
 baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s);
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
 
-/** The one event of that id at that rank; NULL: none yet. Fails the test if there are two. */
+/** The one terminal event of that id at that rank; NULL: none yet. Fails the test if there are two. */
 const baton_event_t *world_event(struct world *w, uint32_t rank, baton_id_t id);
+/** Its GIVEN_UP; NULL: none yet. Fails the test if there are two, or one after the terminal event. */
+const baton_event_t *world_given_up(struct world *w, uint32_t rank, baton_id_t id);
 /** The one verdict with that id at that rank, or (id 0) the first one without a call of it; NULL: none yet. */
 const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id);
 uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls known outside of the core: each ends once, whoever tells it, and its place comes back. */
+/* Calls known outside of the core: each is given up at most once, whoever tells it, ends once, and its place comes back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "front/calls.h"
 
 #define NOW UINT64_C(5000)
@@ -23,31 +24,27 @@ static struct core_submit call(enum core_submit_kind kind, baton_id_t id)
                             .mode = kind == CORE_WANT ? BATON_MODE_PUSH : BATON_MODE_AUTO,
                             .user = (void *)(uintptr_t)(id * 16),
                             .submitted_ns = NOW - 1000,
+                            .due_ns = NOW - 500,
                             .num_blocks = (uint32_t)id + 3};
     memset(s.key, 'k', sizeof s.key - 1);
     s.key[0] = (char)('a' + id % 26);
     return s;
 }
 
-static void end(struct core_submit *s, baton_event_type_t type, baton_status_t status, int error, bool quarantined)
+static void end(struct core_submit *s, baton_event_type_t type, baton_status_t status, int error)
 {
-    s->event = (baton_event_t){.type = type, .status = status, .error = error, .id = s->id, .quarantined = quarantined};
+    s->event = (baton_event_t){.type = type, .status = status, .error = error, .id = s->id};
     strcpy(s->event.detail, "as the core says");
 }
 
 static void end_well(struct core_submit *s)
 {
-    end(s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, BATON_STATUS_DONE, 0, false);
+    end(s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, BATON_STATUS_DONE, 0);
 }
 
-static void end_early(struct core_submit *s)
+static void give_up(struct core_submit *s)
 {
-    end(s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, true);
-}
-
-static void end_quiet(struct core_submit *s)
-{
-    end(s, BATON_EVENT_QUIET, BATON_STATUS_DONE, 0, false);
+    end(s, BATON_EVENT_GIVEN_UP, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
 }
 
 struct given {
@@ -55,23 +52,26 @@ struct given {
     baton_event_t events[8];
 };
 
-static uint32_t abandon_as(struct calls *c, struct given *g, const char *detail)
+static bool keep(void *arg, struct core_submit *s)
 {
-    struct core_submit *ends = NULL, *s;
+    struct given *g = arg;
+    g->events[g->n++ % 8] = s->event;
+    core_submit_free(s);
+    return true;
+}
+
+static uint32_t abandon_as(struct calls *c, struct given *g, uint64_t due_ns, const char *detail)
+{
+    struct calls_reason why = {due_ns, BATON_STATUS_FAILED, BATON_ESTALL, detail};
     *g = (struct given){0};
-    uint32_t n = calls_abandon(c, NOW, BATON_ESTALL, detail, &ends);
-    while ((s = ends) != NULL) {
-        ends = s->next;
-        g->events[g->n++ % 8] = s->event;
-        core_submit_free(s);
-    }
+    uint32_t n = calls_give_up(c, NOW, &why, keep, g);
     assert_int_equal(n, g->n);
     return n;
 }
 
 static uint32_t abandon(struct calls *c, struct given *g)
 {
-    return abandon_as(c, g, "stuck");
+    return abandon_as(c, g, UINT64_MAX, "stuck");
 }
 
 static void enter(struct calls *c, struct core_submit *s)
@@ -92,12 +92,13 @@ static void refused(struct calls *c, struct core_submit *s)
     ring_destroy(ring);
 }
 
-static void assert_quiet(const struct core_submit *s)
+/* It ends as its GIVEN_UP said. */
+static void assert_as_told(const struct core_submit *s, baton_status_t status, int error)
 {
-    assert_int_equal(s->event.type, BATON_EVENT_QUIET);
-    assert_int_equal(s->event.status, BATON_STATUS_DONE);
-    assert_int_equal(s->event.error, 0);
-    assert_int_equal(s->event.quarantined, 0);
+    assert_int_equal(s->event.type, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
+    assert_int_equal(s->event.status, status);
+    assert_int_equal(s->event.error, error);
+    assert_int_equal(s->event.given_up, 1);
     assert_int_equal(s->event.id, s->id);
 }
 
@@ -171,13 +172,13 @@ static void test_abandon_tells_each_open_call_once(void **state)
         const baton_event_t *e = &g.events[i];
         const struct core_submit *s = e->id == 2 ? &offer : &want;
         assert_int_equal(e->id, s->id);
-        assert_int_equal(e->type, s == &offer ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
+        assert_int_equal(e->type, BATON_EVENT_GIVEN_UP);
+        assert_int_equal(e->of, s == &offer ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
         assert_int_equal(e->status, BATON_STATUS_FAILED);
         assert_int_equal(e->error, BATON_ESTALL);
         assert_string_equal(e->key, s->key);
         assert_ptr_equal(e->user, s->user);
         assert_int_equal(e->mode, s->mode);
-        assert_int_equal(e->quarantined, 1);
         assert_int_equal(e->peer, -1);
         assert_int_equal(e->num_blocks, s->num_blocks);
         assert_int_equal(e->total_ns, 1000);
@@ -192,7 +193,7 @@ static void test_abandon_tells_each_open_call_once(void **state)
     calls_destroy(c);
 }
 
-static void test_an_abandoned_calls_own_end_becomes_quiet(void **state)
+static void test_an_abandoned_call_ends_as_it_was_told(void **state)
 {
     (void)state;
     struct calls *c = calls_create(2);
@@ -201,48 +202,109 @@ static void test_an_abandoned_calls_own_end_becomes_quiet(void **state)
         struct core_submit s = call(id % 2 ? CORE_OFFER : CORE_WANT, id);
         enter(c, &s);
         assert_int_equal(abandon(c, &g), 1);
-        end(&s, BATON_EVENT_WANT, id % 3 ? BATON_STATUS_DONE : BATON_STATUS_CANCELLED, id % 3 ? 0 : BATON_EPEER, false);
+        end_well(&s);
+        if (id % 3 == 0) {
+            s.event.status = BATON_STATUS_CANCELLED;
+            s.event.error = BATON_EPEER;
+        }
         assert_true(calls_pass(c, &s));
-        assert_quiet(&s);
-        assert_string_equal(s.event.detail, "");
+        assert_as_told(&s, BATON_STATUS_FAILED, BATON_ESTALL);
         assert_int_equal(abandon(c, &g), 0);
     }
     struct core_submit fresh = call(CORE_WANT, 100); /* nothing of a former call sticks to the place */
     enter(c, &fresh);
+    assert_false(calls_is_given_up(c, fresh.place));
     end_well(&fresh);
     assert_true(calls_pass(c, &fresh));
     assert_int_equal(fresh.event.type, BATON_EVENT_WANT);
+    assert_int_equal(fresh.event.status, BATON_STATUS_DONE);
+    assert_int_equal(fresh.event.given_up, 0);
     calls_destroy(c);
 }
 
-static void test_early_ends(void **state)
+static void test_the_core_gives_up_too(void **state)
 {
     (void)state;
     struct calls *c = calls_create(1);
     struct given g;
-    for (int told = 0; told < 2; told++) {
+    for (int round = 0; round < 2; round++) {
         struct core_submit s = call(CORE_WANT, 7);
         enter(c, &s);
         assert_int_equal(abandon(c, &g), 1);
-        end_early(&s); /* told already: dropped, and the call is still open */
+        give_up(&s); /* told already: dropped, and the call is still open */
         assert_false(calls_pass(c, &s));
         assert_int_equal(abandon(c, &g), 0);
-        end_quiet(&s);
+        end_well(&s);
         assert_true(calls_pass(c, &s));
-        assert_quiet(&s);
+        assert_as_told(&s, BATON_STATUS_FAILED, BATON_ESTALL);
 
         s = call(CORE_WANT, 8);
         enter(c, &s);
-        end_early(&s); /* not told: goes out; then there is nothing to abandon */
+        give_up(&s); /* not told: goes out; then there is nothing to abandon */
         assert_true(calls_pass(c, &s));
         assert_int_equal(s.event.status, BATON_STATUS_EXPIRED);
         assert_int_equal(s.event.error, BATON_ETIMEDOUT);
         assert_int_equal(abandon(c, &g), 0);
-        end_quiet(&s);
-        baton_event_t before = s.event;
+        assert_int_equal(calls_given_up(c, &(struct calls_end){0}, 1), 0); /* the core knows */
+        end(&s, BATON_EVENT_WANT, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
         assert_true(calls_pass(c, &s));
-        assert_memory_equal(&s.event, &before, sizeof before);
+        assert_as_told(&s, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     }
+    calls_destroy(c);
+}
+
+/* Only what is overdue; the core may move a call's time on. */
+static void test_only_calls_whose_time_is_over(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(3);
+    struct core_submit early = call(CORE_WANT, 1), late = call(CORE_WANT, 2), moved = call(CORE_OFFER, 3);
+    struct given g;
+    late.due_ns = NOW + 1;
+    enter(c, &early);
+    enter(c, &late);
+    enter(c, &moved);
+    moved.due_ns = NOW + 2;
+    assert_int_equal(abandon_as(c, &g, NOW - 501, "stuck"), 0);
+    assert_int_equal(abandon_as(c, &g, NOW, "stuck"), 1);
+    assert_int_equal(g.events[0].id, 1);
+    assert_int_equal(abandon_as(c, &g, NOW + 1, "stuck"), 1);
+    assert_int_equal(g.events[0].id, 2);
+    assert_int_equal(abandon(c, &g), 1);
+    assert_int_equal(g.events[0].id, 3);
+    calls_destroy(c);
+}
+
+static bool refuse(void *arg, struct core_submit *s)
+{
+    (void)arg, (void)s;
+    return false;
+}
+
+/* No place to tell it now: it is not given up, until it can be told. */
+static void test_what_cannot_be_told_is_not_given_up(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(1);
+    struct core_submit s = call(CORE_WANT, 1);
+    struct calls_reason why = {UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
+    struct given g;
+    enter(c, &s);
+    assert_int_equal(calls_give_up(c, NOW, &why, refuse, NULL), 0);
+    assert_false(calls_is_given_up(c, s.place));
+    assert_int_equal(abandon(c, &g), 1);
+    calls_destroy(c);
+}
+
+/* A system that is younger than the time that is allowed. */
+static void test_nothing_is_overdue_before_the_clock_began(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(1);
+    struct core_submit s = call(CORE_WANT, 1);
+    struct given g;
+    enter(c, &s);
+    assert_int_equal(abandon_as(c, &g, clock_before(NOW, 2 * NOW), "stuck"), 0);
     calls_destroy(c);
 }
 
@@ -270,7 +332,7 @@ static void test_long_details_are_cut(void **state)
     memset(detail, 'x', sizeof detail - 1);
     detail[sizeof detail - 1] = '\0';
     enter(c, &s);
-    assert_int_equal(abandon_as(c, &g, detail), 1);
+    assert_int_equal(abandon_as(c, &g, UINT64_MAX, detail), 1);
     assert_int_equal(strlen(g.events[0].detail), sizeof g.events[0].detail - 1);
     calls_destroy(c);
 }
@@ -282,21 +344,26 @@ enum { ROUNDS = 20000, AT_ONCE = 8, IDS = ROUNDS * AT_ONCE };
 struct race {
     struct calls *calls;
     _Atomic bool over;
-    uint8_t abandoned[IDS];                     /* the watchdog's */
-    uint8_t ended[IDS], early[IDS], quiet[IDS]; /* the reactor's */
+    uint8_t abandoned[IDS];                        /* the watchdog's */
+    uint8_t ended[IDS], given_up[IDS], after[IDS]; /* the reactor's; after: ends of what was given up */
+    unsigned overtaken;                            /* of those, before that was told */
 };
+
+static bool note(void *arg, struct core_submit *s)
+{
+    struct race *r = arg;
+    sched_yield(); /* the reactor has time to end the call meanwhile */
+    r->abandoned[s->event.id]++;
+    core_submit_free(s);
+    return true;
+}
 
 static void *watch(void *arg)
 {
     struct race *r = arg;
+    struct calls_reason why = {UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
     while (!r->over) {
-        struct core_submit *ends = NULL, *s;
-        calls_abandon(r->calls, NOW, BATON_ESTALL, "stuck", &ends);
-        while ((s = ends) != NULL) {
-            ends = s->next;
-            r->abandoned[s->event.id]++;
-            core_submit_free(s);
-        }
+        calls_give_up(r->calls, NOW, &why, note, r);
         sched_yield();
     }
     return NULL;
@@ -306,8 +373,9 @@ static void pass(struct race *r, struct core_submit *s)
 {
     if (!calls_pass(r->calls, s))
         return;
-    uint8_t *count = s->event.type == BATON_EVENT_QUIET ? r->quiet : s->event.quarantined ? r->early : r->ended;
+    uint8_t *count = s->event.type == BATON_EVENT_GIVEN_UP ? r->given_up : s->event.given_up ? r->after : r->ended;
     count[s->id]++;
+    r->overtaken += count == r->after && r->abandoned[s->id] + r->given_up[s->id] == 0;
 }
 
 static void test_each_call_ends_once_under_a_race(void **state)
@@ -328,12 +396,10 @@ static void test_each_call_ends_once_under_a_race(void **state)
         for (unsigned i = 0; i < AT_ONCE; i++) {
             bool early = (round + i) % 2;
             if (early) {
-                end_early(&s[i]);
+                give_up(&s[i]);
                 pass(r, &s[i]);
-                end_quiet(&s[i]);
-            } else {
-                end_well(&s[i]);
             }
+            end_well(&s[i]);
             pass(r, &s[i]);
         }
     }
@@ -341,39 +407,44 @@ static void test_each_call_ends_once_under_a_race(void **state)
     pthread_join(watchdog, NULL);
     unsigned abandoned = 0, ended = 0, early = 0;
     for (unsigned id = 0; id < IDS; id++) {
-        assert_int_equal(r->abandoned[id] + r->ended[id] + r->early[id], 1);
-        assert_int_equal(r->quiet[id], r->abandoned[id] + r->early[id]);
+        assert_int_equal(r->abandoned[id] + r->ended[id] + r->given_up[id], 1);
+        assert_int_equal(r->after[id], r->abandoned[id] + r->given_up[id]);
         abandoned += r->abandoned[id];
         ended += r->ended[id];
-        early += r->early[id];
+        early += r->given_up[id];
     }
     assert_true(abandoned > 0 && ended > 0 && early > 0);
+    assert_int_equal(r->overtaken, 0);
     calls_destroy(r->calls);
     free(r);
 }
 
-/* What was ended is named once, so that the core gives it up; what has left since is not. */
-static void test_told_calls_are_named_once(void **state)
+/* What was given up is named once, so that the core ends it; what has left since is not. */
+static void test_calls_given_up_are_named_once(void **state)
 {
     (void)state;
     struct calls *c = calls_create(4);
     struct core_submit s[3];
     struct given g;
-    baton_id_t ids[4];
+    struct calls_end ends[4];
     for (unsigned i = 0; i < 3; i++) {
         s[i] = call(CORE_WANT, 10 + i);
         enter(c, &s[i]);
     }
-    assert_int_equal(calls_told(c, ids, 4), 0);
+    assert_int_equal(calls_given_up(c, ends, 4), 0);
     assert_int_equal(abandon(c, &g), 3);
+    assert_true(calls_is_given_up(c, s[0].place));
     end_well(&s[1]);
     assert_true(calls_pass(c, &s[1]));
-    assert_quiet(&s[1]);
-    assert_int_equal(calls_told(c, ids, 1), 1);
-    assert_int_equal(ids[0], 10);
-    assert_int_equal(calls_told(c, ids, 4), 1);
-    assert_int_equal(ids[0], 12);
-    assert_int_equal(calls_told(c, ids, 4), 0);
+    assert_as_told(&s[1], BATON_STATUS_FAILED, BATON_ESTALL);
+    assert_int_equal(calls_given_up(c, ends, 1), 1);
+    assert_int_equal(ends[0].id, 10);
+    assert_int_equal(ends[0].status, BATON_STATUS_FAILED);
+    assert_int_equal(ends[0].error, BATON_ESTALL);
+    assert_int_equal(calls_given_up(c, ends, 4), 1);
+    assert_int_equal(ends[0].id, 12);
+    assert_int_equal(calls_given_up(c, ends, 4), 0);
+    assert_true(calls_is_given_up(c, s[0].place)); /* its record may still be in the ring */
     calls_destroy(c);
 }
 
@@ -383,11 +454,14 @@ int main(void)
         cmocka_unit_test(test_plain_ends_pass_as_they_are),
         cmocka_unit_test(test_places_are_never_shared_and_all_come_back),
         cmocka_unit_test(test_abandon_tells_each_open_call_once),
-        cmocka_unit_test(test_an_abandoned_calls_own_end_becomes_quiet),
-        cmocka_unit_test(test_early_ends),
+        cmocka_unit_test(test_an_abandoned_call_ends_as_it_was_told),
+        cmocka_unit_test(test_the_core_gives_up_too),
+        cmocka_unit_test(test_only_calls_whose_time_is_over),
+        cmocka_unit_test(test_what_cannot_be_told_is_not_given_up),
+        cmocka_unit_test(test_nothing_is_overdue_before_the_clock_began),
         cmocka_unit_test(test_calls_younger_than_the_look),
         cmocka_unit_test(test_long_details_are_cut),
-        cmocka_unit_test(test_told_calls_are_named_once),
+        cmocka_unit_test(test_calls_given_up_are_named_once),
         cmocka_unit_test(test_each_call_ends_once_under_a_race),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

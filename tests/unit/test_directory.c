@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "core/directory.h"
@@ -349,9 +350,102 @@ static void a_sentence_fits_with_the_longest_name_and_numbers(void **state)
     refused(BATON_EGEOMETRY, name, "rank 0 ", "rank 1 ", "tp 1024", NULL);
 }
 
+/* Two ranks speak the older version; an engine can be told what all of its ranks understand. */
+static void the_older_version_is_spoken(void **state)
+{
+    (void)state;
+    struct plan_why why = {{0}};
+    char key[BATON_KEY_MAX] = {0};
+    clear();
+    add_engine("new", 1, 1);
+    add_engine("mixed", 2, 1);
+    world[2].version = 1;
+    struct directory *d = created();
+    assert_int_equal(directory_version(d, 0, 1), WIRE_VERSION);
+    assert_int_equal(directory_version(d, 0, 2), 1);
+    assert_int_equal(directory_version(d, 2, 1), 1);
+    memset(key, 'k', WIRE_KEY_1 - 1);
+    assert_int_equal(directory_can_name(d, 0, 1, key, 0, &why), 0);
+    assert_int_equal(directory_can_name(d, 0, 1, key, 1, &why), BATON_EKEY);
+    assert_non_null(strstr(why.text, "mixed"));
+    key[WIRE_KEY_1 - 1] = 'k';
+    assert_int_equal(directory_can_name(d, 0, 1, key, 0, &why), BATON_EKEY);
+    memset(key, 'k', sizeof key - 1);
+    assert_int_equal(directory_can_name(d, 0, 0, key, UINT32_MAX, &why), 0);
+    assert_int_equal(directory_can_name(d, 2, 0, key, 0, &why), BATON_EKEY); /* by a rank of version 1 */
+    directory_destroy(d);
+}
+
+/* Two ranks of one engine cannot hold one cache of two models between them. Who has none, or is older, says nothing. */
+static void caches_of_one_engine_that_differ(void **state)
+{
+    (void)state;
+    clear();
+    add_engine("prefill", 4, 1);
+    add_engine("decode", 2, 1);
+    for (uint32_t i = 1; i < 4; i++) {
+        world[i].model = 77;
+        world[i].block_tokens = 16;
+    }
+    world[4].model = world[5].model = 78; /* engines differ as they like, and find out when they meet */
+    world[4].block_tokens = world[5].block_tokens = 32;
+    directory_destroy(created());
+    world[3].model = 79;
+    refused(BATON_EGEOMETRY, "engine prefill", "ranks 1 and 3", "model", NULL);
+    world[3].model = 77;
+    world[2].block_tokens = 32;
+    refused(BATON_EGEOMETRY, "engine prefill", "rank 1 ", "block_tokens 16", "rank 2 ", "32", NULL);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The quickest of several rounds of 1,000 look-ups among so many engines, in ns each. */
+static double find_ns(uint32_t engines)
+{
+    uint8_t *rows = malloc((size_t)engines * WIRE_ROW_BYTES);
+    struct directory *d;
+    struct plan_why why;
+    double least = 1e9;
+    assert_non_null(rows);
+    for (uint32_t i = 0; i < engines; i++) {
+        struct wire_row row = {.role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .incarnation = i + 1};
+        snprintf(row.engine, sizeof row.engine, "engine%u", i);
+        wire_row_encode(&row, rows + (size_t)i * WIRE_ROW_BYTES);
+    }
+    assert_int_equal(directory_create(rows, engines, &d, &why), 0);
+    for (int round = 0; round < 20; round++) {
+        double before = seconds();
+        for (uint32_t i = 0; i < 1000; i++) {
+            uint32_t e = i * 2654435761u % engines;
+            assert_true(directory_find(d, d->engines[e].name) == e);
+        }
+        double took = (seconds() - before) * 1e6;
+        least = took < least ? took : least;
+    }
+    directory_destroy(d);
+    free(rows);
+    return least;
+}
+
+/* With a walk over all engines it took 400 times as long. */
+static void names_are_found_among_many(void **state)
+{
+    (void)state;
+    double few = find_ns(10), many = find_ns(10000);
+    print_message("a name among 10 engines: %.0f ns, among 10,000: %.0f ns\n", few, many);
+    assert_true(many < 10 * few + 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_found_among_many),
+        cmocka_unit_test(caches_of_one_engine_that_differ),
         cmocka_unit_test(one_rank_is_a_world),
         cmocka_unit_test(engines_come_in_order_of_their_lowest_rank),
         cmocka_unit_test(ranks_of_engines_may_interleave_and_come_in_any_order),
@@ -367,6 +461,7 @@ int main(void)
         cmocka_unit_test(every_place_must_have_a_rank),
         cmocka_unit_test(an_engine_past_the_limit_is_refused),
         cmocka_unit_test(a_later_rank_cannot_enlarge_its_engine),
+        cmocka_unit_test(the_older_version_is_spoken),
         cmocka_unit_test(a_damaged_row_names_its_rank),
         cmocka_unit_test(a_sentence_fits_with_the_longest_name_and_numbers),
     };

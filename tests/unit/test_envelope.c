@@ -16,8 +16,8 @@ struct sent {
 
 static struct sent next(struct envelope_counts *c)
 {
-    struct sent s = {{0}};
-    envelope_seal(c, false, s.bytes);
+    struct sent s = {{[ENVELOPE_BYTES] = 0x5c}};
+    envelope_seal(c, s.bytes, 1);
     envelope_sent(c, false);
     return s;
 }
@@ -32,7 +32,7 @@ static void confirm(struct envelope_counts *from, struct envelope_counts *to)
 {
     uint8_t alone[ENVELOPE_BYTES];
     const char *why;
-    envelope_seal(from, true, alone);
+    envelope_seal(from, alone, 0);
     envelope_sent(from, true);
     assert_int_equal(envelope_open(to, alone, sizeof alone, &why), ENVELOPE_ALONE);
     assert_null(why);
@@ -115,9 +115,69 @@ static void test_lengths(void **state)
     for (uint32_t n = 0; n <= ENVELOPE_BYTES; n++) /* none of them holds a message */
         assert_int_equal(envelope_open(&b, s.bytes, n, &why), ENVELOPE_REFUSED);
     uint8_t alone[ENVELOPE_BYTES + 1] = {0};
-    envelope_seal(&a, true, alone);
+    envelope_seal(&a, alone, 0);
     assert_int_equal(envelope_open(&b, alone, sizeof alone, &why), ENVELOPE_REFUSED);
     assert_int_equal(b.consumed, 0);
+}
+
+/* What is damaged is refused, whichever bit it is; the pair goes on, and the credit comes back. */
+static void test_every_bit_is_hashed(void **state)
+{
+    (void)state;
+    for (unsigned alone = 0; alone < 2; alone++) {
+        uint32_t bytes = ENVELOPE_BYTES + !alone;
+        for (uint32_t bit = 0; bit < 8 * bytes; bit++) {
+            struct envelope_counts a = {.hashed = true, .sent = 7, .confirmed = 5, .consumed = 3, .returned = 3},
+                                   b = {.hashed = true, .sent = 5, .confirmed = 2, .consumed = 7, .returned = 7};
+            struct sent s = {{[ENVELOPE_BYTES] = 0x5c}};
+            const char *why;
+            envelope_seal(&a, s.bytes, !alone);
+            envelope_sent(&a, alone);
+            s.bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+            assert_int_equal(envelope_open(&b, s.bytes, bytes, &why), ENVELOPE_REFUSED);
+            assert_non_null(why);
+            assert_true(b.consumed == 7 && b.confirmed == 2);
+            s = next(&a);
+            assert_int_equal(take(&b, &s), ENVELOPE_MESSAGE);
+            assert_true(b.consumed == a.sent && b.confirmed == 3);
+        }
+    }
+}
+
+/* Version 1 takes an envelope with a hash: it does not look at those bits. And none is asked of it. */
+static void test_no_hash_is_asked_of_version_1(void **state)
+{
+    (void)state;
+    struct envelope_counts a = {.hashed = true}, b = {0};
+    struct sent s = next(&a);
+    assert_int_equal(take(&b, &s), ENVELOPE_MESSAGE);
+    struct envelope_counts c = {0}, d = {.hashed = true};
+    s = next(&c);
+    assert_int_equal(s.bytes[12], 0);
+    assert_int_equal(take(&d, &s), ENVELOPE_REFUSED);
+    d.hashed = false;
+    assert_int_equal(take(&d, &s), ENVELOPE_MESSAGE);
+}
+
+/* Without a hash, a damaged number is taken for a jump, or refused: the messages after it are heard again soon. */
+static void test_damaged_numbers_heal(void **state)
+{
+    (void)state;
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        struct envelope_counts a = {.sent = 100, .confirmed = 100}, b = {.consumed = 100, .returned = 100};
+        struct sent s = next(&a);
+        unsigned lost = 0;
+        s.bytes[4 + bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        take(&b, &s);
+        for (unsigned i = 0; i < 8; i++) {
+            s = next(&a);
+            lost += take(&b, &s) != ENVELOPE_MESSAGE;
+        }
+        assert_true(lost <= 1);
+        assert_int_equal(b.consumed, a.sent);
+        confirm(&b, &a);
+        assert_int_equal(a.confirmed, a.sent);
+    }
 }
 
 int main(void)
@@ -128,6 +188,9 @@ int main(void)
         cmocka_unit_test(test_repeated_or_far_numbers_change_nothing),
         cmocka_unit_test(test_false_confirmations_give_no_credit),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_every_bit_is_hashed),
+        cmocka_unit_test(test_no_hash_is_asked_of_version_1),
+        cmocka_unit_test(test_damaged_numbers_heal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failure: the form of its lines, what quotes become, and how many are written. */
+/* failure: the form of its lines, what quotes become, and that a flood of one reason is counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -14,17 +15,16 @@
 
 static char text[65536];
 
-/* Logs `count` failures at `now` and catches what is written to standard error. */
-static const char *caught(struct failure_log *f, enum log_level level, uint64_t now, const struct failure *what,
-                          unsigned count)
+/* Logs `count` failures and catches what is written to standard error. */
+static const char *caught(struct log_limits *limits, enum log_level level, const struct failure *what, unsigned count)
 {
-    struct logger l = {.level = level, .rank = 3};
+    struct logger l = {.level = level, .rank = 3, .limits = limits};
     FILE *file = tmpfile();
     int kept = dup(STDERR_FILENO);
     assert_non_null(file);
     dup2(fileno(file), STDERR_FILENO);
     for (unsigned i = 0; i < count; i++)
-        failure_log(f, &l, now, what);
+        failure_log(&l, what);
     dup2(kept, STDERR_FILENO);
     close(kept);
     rewind(file);
@@ -53,40 +53,41 @@ static const struct failure a_want = {.what = "want",
 static void test_line(void **state)
 {
     (void)state;
-    struct failure_log f = {0};
-    assert_string_equal(caught(&f, LOG_WARN, 1, &a_want, 1),
+    assert_string_equal(caught(NULL, LOG_WARN, &a_want, 1),
                         "baton[3] warning: failure what=want reason=BATON_EPEER key=\"req-7\" peer=5 leg=moving "
                         "state=active age_ms=12.3 detail=\"it is gone\"\n");
     struct failure bare = {.what = "offer", .reason = "BATON_ESTALL", .peer = -1};
-    assert_string_equal(caught(&f, LOG_WARN, 1, &bare, 1),
+    assert_string_equal(caught(NULL, LOG_WARN, &bare, 1),
                         "baton[3] warning: failure what=offer reason=BATON_ESTALL key=\"\" peer=-1 leg=- state=- "
                         "age_ms=0.0 detail=\"\"\n");
-    assert_string_equal(caught(&f, LOG_ERROR, 1, &bare, 1), "");
+    assert_string_equal(caught(NULL, LOG_ERROR, &bare, 1), "");
 }
 
 static void test_texts_cannot_forge_fields(void **state)
 {
     (void)state;
-    struct failure_log f = {0};
     struct failure forged = a_want;
     forged.key = "a\" peer=9 \\\"";
     forged.detail = "x\nbaton[0] error: y\"";
-    const char *line = caught(&f, LOG_WARN, 1, &forged, 1);
+    const char *line = caught(NULL, LOG_WARN, &forged, 1);
     assert_non_null(strstr(line, "key=\"a' peer=9 ''\" peer=5"));
     assert_non_null(strstr(line, "detail=\"x baton[0] error: y'\"\n"));
     assert_int_equal(lines(line), 1);
 }
 
-static void test_a_flood_is_counted(void **state)
+static void test_a_flood_is_counted_by_reason(void **state)
 {
     (void)state;
-    struct failure_log f = {0};
-    uint64_t second = 1000000000;
-    assert_int_equal(lines(caught(&f, LOG_WARN, 5 * second, &a_want, 1000)), FAILURE_LINES_A_SECOND);
-    assert_string_equal(caught(&f, LOG_WARN, 6 * second - 1, &a_want, 7), "");
-    const char *line = caught(&f, LOG_WARN, 6 * second, &a_want, 1);
-    assert_non_null(strstr(line, "detail=\"it is gone\" unlogged=987\n"));
-    assert_null(strstr(caught(&f, LOG_WARN, 6 * second, &a_want, 1), "unlogged"));
+    struct log_limits *limits = log_limits_create();
+    struct failure other = a_want;
+    other.reason = "BATON_ESTALL";
+    assert_int_equal(lines(caught(limits, LOG_WARN, &a_want, 1000)), 1);
+    assert_int_equal(lines(caught(limits, LOG_WARN, &other, 1000)), 1);
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 50000000}, NULL);
+    assert_non_null(
+        strstr(caught(limits, LOG_WARN, &a_want, 1), "detail=\"it is gone\" (999 more in the last second)\n"));
+    assert_string_equal(caught(limits, LOG_WARN, &a_want, 1), "");
+    log_limits_destroy(limits);
 }
 
 int main(void)
@@ -94,7 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_line),
         cmocka_unit_test(test_texts_cannot_forge_fields),
-        cmocka_unit_test(test_a_flood_is_counted),
+        cmocka_unit_test(test_a_flood_is_counted_by_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,12 @@ static enum port_alive port_alive(void *self, uint32_t peer)
     return peer == 1 ? PORT_DEAD : PORT_ALIVE;
 }
 
+static bool port_ended(void *self, uint32_t peer)
+{
+    (void)self;
+    return peer == 1;
+}
+
 static const struct port under = {.send = port_send,
                                   .card = port_card,
                                   .board = port_board,
@@ -77,7 +83,8 @@ static const struct port under = {.send = port_send,
                                   .settle = port_settle,
                                   .park = port_park,
                                   .raise = port_raise,
-                                  .alive = port_alive};
+                                  .alive = port_alive,
+                                  .ended = port_ended};
 
 static struct faults *make(const char *text)
 {
@@ -130,6 +137,8 @@ static void test_what_the_port_says_is_handed_on(void **state)
     assert_int_equal(do_one(f, DO_SETTLE), 14);
     assert_int_equal(p->park(p->self, 1, 2), PORT_PARK_NEVER);
     assert_int_equal(p->alive(p->self, 1), PORT_DEAD);
+    assert_true(p->ended(p->self, 1));
+    assert_false(p->ended(p->self, 0));
     p->raise(p->self, 5, 6);
     assert_int_equal(raised, 506);
     faults_destroy(f);

@@ -13,8 +13,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "observe/log.h"
@@ -162,6 +164,173 @@ static void errno_stays_and_failure_is_silent(void **state)
     assert_int_equal(after, EDOM);
 }
 
+/* ---- one line a cause and second --------------------------------------------------------------------------------- */
+
+static void wait_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+static void say(const struct logger *l, int number)
+{
+    log_line(l, LOG_WARN, "CANCEL to rank %d", number);
+}
+
+static void a_cause_has_one_line_a_second(void **state)
+{
+    (void)state;
+    struct logger l = {.level = LOG_DEBUG, .rank = 1, .limits = log_limits_create()};
+    static const char *const lines[] = {"baton[1] warning: CANCEL to rank 0\n",
+                                        "baton[1] warning: another place\n",
+                                        "baton[1] warning: each\n",
+                                        "baton[1] warning: each\n",
+                                        "baton[1] debug: all\n",
+                                        "baton[1] debug: all\n",
+                                        "baton[1] warning: CANCEL to rank 99 (37 more in the last second)\n"};
+    char text[256];
+    assert_non_null(l.limits);
+    for (int i = 0; i < 38; i++)
+        say(&l, i);
+    log_line(&l, LOG_WARN, "another place");
+    for (int i = 0; i < 2; i++)
+        log_each(&l, LOG_WARN, "each");
+    for (int i = 0; i < 2; i++)
+        log_line(&l, LOG_DEBUG, "all");
+    wait_ms(1050);
+    say(&l, 99);
+    say(&l, 100);
+    restore();
+    for (unsigned i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_true(next_packet(text, sizeof text));
+        assert_string_equal(text, lines[i]);
+    }
+    assert_false(next_packet(text, sizeof text));
+    log_limits_destroy(l.limits);
+}
+
+static void causes_may_be_named(void **state)
+{
+    (void)state;
+    static const char one[] = "one", other[] = "other";
+    struct logger l = {.level = LOG_WARN, .rank = 1, .limits = log_limits_create()};
+    char text[256];
+    int lines = 0;
+    for (int i = 0; i < 10; i++) {
+        log_line_of(&l, one, LOG_WARN, "%s", one);
+        log_line_of(&l, other, LOG_WARN, "%s", other);
+    }
+    while (next_packet(text, sizeof text))
+        lines++;
+    restore();
+    assert_int_equal(lines, 2);
+    log_limits_destroy(l.limits);
+}
+
+/* More causes than there is room for: nothing is lost but that some of them share a second. */
+static void more_causes_than_places_are_bounded(void **state)
+{
+    (void)state;
+    static const char causes[200];
+    struct logger l = {.level = LOG_WARN, .rank = 1, .limits = log_limits_create()};
+    char text[256];
+    int lines = 0, told = 0;
+    for (int i = 0; i < 200; i++)
+        log_line_of(&l, &causes[i], LOG_WARN, "cause %d", i);
+    while (next_packet(text, sizeof text))
+        lines++;
+    log_settle(&l, 1);
+    while (next_packet(text, sizeof text)) {
+        int more = 0;
+        sscanf(strchr(text, '('), "(%d more", &more);
+        told += 1 + more;
+    }
+    restore();
+    assert_in_range(lines, 63, 199);
+    assert_int_equal(lines + told, 200);
+    log_limits_destroy(l.limits);
+}
+
+static void what_was_left_out_is_told_in_the_end(void **state)
+{
+    (void)state;
+    struct logger l = {.level = LOG_WARN, .rank = 1, .limits = log_limits_create()};
+    char text[256];
+    for (int i = 0; i < 5; i++)
+        say(&l, i);
+    log_settle(&l, 0); /* not yet a second */
+    assert_true(next_packet(text, sizeof text));
+    const bool early = next_packet(text, sizeof text);
+    wait_ms(1050);
+    log_settle(&l, 0);
+    log_settle(&l, 1); /* it was told */
+    say(&l, 6);        /* the line that told counts as its cause's */
+    log_settle(&l, 1);
+    restore();
+    assert_false(early);
+    assert_true(next_packet(text, sizeof text));
+    assert_string_equal(text, "baton[1] warning: CANCEL to rank 4 (3 more in the last second)\n");
+    expect_only("baton[1] warning: CANCEL to rank 6\n");
+    log_limits_destroy(l.limits);
+}
+
+static void a_long_line_keeps_its_count(void **state)
+{
+    (void)state;
+    struct logger l = {.level = LOG_WARN, .rank = 1, .limits = log_limits_create()};
+    char text[3000], line[4096];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    for (int i = 0; i < 3; i++) {
+        if (i == 2)
+            wait_ms(1050);
+        log_line_of(&l, &l, LOG_WARN, "%s", text);
+    }
+    restore();
+    assert_true(next_packet(line, sizeof line));
+    assert_true(next_packet(line, sizeof line));
+    assert_int_equal(strlen(line), 1024);
+    assert_non_null(strstr(line, "x... (1 more in the last second)\n"));
+    log_limits_destroy(l.limits);
+}
+
+/* ---- the engine's own logger ------------------------------------------------------------------------------------- */
+
+struct heard {
+    int lines, rank;
+    baton_log_level_t level;
+    char text[2048];
+};
+
+static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    struct heard *h = user;
+    h->lines++;
+    h->level = level;
+    h->rank = rank;
+    snprintf(h->text, sizeof h->text, "%s", line);
+    errno = EDOM;
+}
+
+static void a_sink_takes_the_sentence_alone(void **state)
+{
+    (void)state;
+    struct heard h = {0};
+    const struct logger l = {.level = LOG_INFO, .rank = 7, .sink = hear, .sink_user = &h};
+    char text[256];
+    errno = 0;
+    log_line(&l, LOG_INFO, "peer %d\nis late", 3);
+    log_line(&l, LOG_DEBUG, "not this");
+    const int after = errno;
+    const bool written = next_packet(text, sizeof text);
+    restore();
+    assert_false(written);
+    assert_int_equal(after, 0);
+    assert_int_equal(h.lines, 1);
+    assert_int_equal(h.level, BATON_LOG_INFO);
+    assert_int_equal(h.rank, 7);
+    assert_string_equal(h.text, "peer 3 is late");
+}
+
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 #define THREADS 4
@@ -229,6 +398,12 @@ int main(void)
         LOG_TEST(text_cannot_break_the_line),
         LOG_TEST(long_text_is_cut_and_says_so),
         LOG_TEST(errno_stays_and_failure_is_silent),
+        LOG_TEST(a_cause_has_one_line_a_second),
+        LOG_TEST(causes_may_be_named),
+        LOG_TEST(more_causes_than_places_are_bounded),
+        LOG_TEST(what_was_left_out_is_told_in_the_end),
+        LOG_TEST(a_long_line_keeps_its_count),
+        LOG_TEST(a_sink_takes_the_sentence_alone),
         LOG_TEST(lines_of_threads_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "with_bytes.h"
+
 #include "plan/plan.h"
 
 #define LAYERS 2
@@ -233,8 +235,10 @@ static void test_hostile_groups_and_splits(void **state)
         listed_init(&one, 1, 0);                                                                                       \
         listed_init(&two, 2, 1);                                                                                       \
         assert_int_equal(geometry_match(&one.c.g, &two.c.g, &reason), 0);                                              \
+        assert_int_equal(geometry_model(&one.c.g), geometry_model(&two.c.g));                                          \
         __VA_ARGS__;                                                                                                   \
         assert_int_equal(geometry_match(&one.c.g, &two.c.g, &reason), BATON_EGEOMETRY);                                \
+        assert_int_not_equal(geometry_model(&one.c.g), geometry_model(&two.c.g));                                      \
         assert_string_equal(reason.text, text_);                                                                       \
     } while (0)
 
@@ -246,6 +250,7 @@ static void test_match_names_the_field(void **state)
     cache_init(&a, 1, 0, 0);
     cache_init_blocks(&b, 2, 1, BATON_LAYOUT_NHD, 32);
     assert_int_equal(geometry_match(&a.g, &b.g, &why), 0);
+    assert_int_equal(geometry_model(&a.g), geometry_model(&b.g));
     DIFFERS("model differs: \"m\" and \"n\"", strcpy(two.c.g.model, "n"));
     DIFFERS("dtype differs: \"bf16\" and \"fp8\"", strcpy(two.c.g.dtype, "fp8"));
     DIFFERS("elem_bytes differs: 2 and 1", two.c.g.elem_bytes = 1);
@@ -934,9 +939,62 @@ static void test_cost_against_512_ranks(void **state)
     assert_true(all < 0.5);
 }
 
+/* ---- no block twice ---------------------------------------------------------------------------------------------- */
+
+static void test_a_block_that_stands_twice(void **state)
+{
+    (void)state;
+    const baton_group_t full = {.block_tokens = 4, .num_blocks = 100};
+    const baton_group_t one = {.kind = BATON_KIND_STATE, .block_tokens = 1, .num_blocks = 100};
+    const uint32_t blocks[] = {7, 7, 3, 9, 3, 99};
+    const baton_table_t t = {.blocks = blocks, .num_blocks = 6},
+                        later = {.blocks = blocks, .num_blocks = 6, .first_token = 8};
+    struct plan_why why = {{0}};
+    assert_int_equal(plan_table_once(&full, &t, 0, 4, &why), 0);
+    assert_int_equal(plan_table_once(&full, &t, 0, 5, &why), BATON_EINVAL);
+    assert_string_equal(why.text, "block 7 stands twice, at 0 and at 1: both would be written");
+    assert_int_equal(plan_table_once(&full, &t, 4, 16, &why), 0); /* what is held may stand where it likes */
+    assert_int_equal(plan_table_once(&full, &t, 3, 16, &why), BATON_EINVAL);
+    assert_int_equal(plan_table_once(&full, &t, 4, 24, &why), BATON_EINVAL);
+    assert_string_equal(why.text, "block 3 stands twice, at 2 and at 4: both would be written");
+    assert_int_equal(plan_table_once(&full, &later, 12, 24, &why), 0); /* places 1 to 3 */
+    assert_int_equal(plan_table_once(&full, &later, 8, 16, &why), BATON_EINVAL);
+    assert_int_equal(plan_table_once(&full, &t, 0, 0, &why), 0);
+    assert_int_equal(plan_table_once(&one, &t, 0, 1, &why), 0);
+}
+
+static void test_any_blocks_that_stand_twice(void **state)
+{
+    (void)state;
+    static uint32_t blocks[5000];
+    uint64_t seed = 5;
+    for (int round = 0; round < 400; round++) {
+        uint32_t n = 1 + (uint32_t)(bytes_random(&seed) % (round % 8 == 0 ? 5000 : 60));
+        uint32_t pool = n * (1 + (uint32_t)(bytes_random(&seed) % 40)), step = 1u << bytes_random(&seed) % 8;
+        const baton_group_t group = {.block_tokens = 1, .num_blocks = UINT32_MAX};
+        const baton_table_t t = {.blocks = blocks, .num_blocks = n};
+        struct plan_why why;
+        uint32_t twice = 0;
+        for (uint32_t i = 0; i < n; i++)
+            blocks[i] = round % 3 == 0 ? i * step : UINT32_MAX - 1 - (uint32_t)(bytes_random(&seed) % pool) * step;
+        if (round % 3 == 0) /* in any order */
+            for (uint32_t i = n - 1; i > 0; i--) {
+                uint32_t k = (uint32_t)(bytes_random(&seed) % (i + 1)), block = blocks[i];
+                blocks[i] = blocks[k];
+                blocks[k] = block;
+            }
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = 0; k < i; k++)
+                twice += blocks[i] == blocks[k];
+        assert_int_equal(plan_table_once(&group, &t, 0, n, &why), twice > 0 ? BATON_EINVAL : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_block_that_stands_twice),
+        cmocka_unit_test(test_any_blocks_that_stand_twice),
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_layout_refuses),
         cmocka_unit_test(test_hostile_geometries),

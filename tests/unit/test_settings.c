@@ -227,6 +227,88 @@ static void long_value_leaves_room_for_the_rest(void **state)
     assert_null(strstr(baton_errmsg(), "..."));
 }
 
+/* ---- misspelt names ---------------------------------------------------------------------------------------------- */
+
+static void known_names_are_not_misspelt(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"BATON_ENGINE=a",
+                                         "BATON_ROLE=prefill",
+                                         "BATON_TP=2",
+                                         "BATON_PP_RANK=0",
+                                         "BATON_FAULT=",
+                                         "BATON_TERMINAL=1",
+                                         "BATON_LAUNCH=x",
+                                         "PATH=/bin",
+                                         "BATO_REQUESTS=1",
+                                         "baton_requests=1",
+                                         "",
+                                         "=",
+                                         "BATON=BATON_REQ=1"};
+    char entry[128];
+    for (unsigned i = 0; i < settings_count; i++) {
+        snprintf(entry, sizeof entry, "%s=1", settings_table[i].variable);
+        assert_null(settings_nearest(entry));
+        assert_null(settings_nearest(settings_table[i].variable));
+    }
+    for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_null(settings_nearest(others[i]));
+}
+
+static void misspelt_names_find_the_nearest(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"BATON_REQUEST=5", "BATON_REQUESTS"},
+        {"BATON_REQEUSTS=5", "BATON_REQUESTS"},
+        {"BATON_CHEKSUM=1", "BATON_CHECKSUM"},
+        {"BATON_INFLIGTH_BYTES=1M", "BATON_INFLIGHT_BYTES"},
+        {"BATON_FAKENODES=2", "BATON_FAKE_NODES"},
+        {"BATON_FAKE_NODE=2", "BATON_FAKE_NODES"},
+        {"BATON_ENGIN=a", "BATON_ENGINE"},
+        {"BATON_TPRANK=1", "BATON_TP_RANK"},
+        {"BATON_LOGS", "BATON_LOG"},
+        {"BATON_PER_MS=BATON_PEER_MS", "BATON_PEER_MS"},
+        {"BATON_STALLMS=100000000000", "BATON_STALL_MS"},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_non_null(settings_nearest(cases[i][0]));
+        assert_string_equal(settings_nearest(cases[i][0]), cases[i][1]);
+    }
+}
+
+/* A strange letter put in, or in place of another one: of every name, it is found. */
+static void every_slip_of_every_name_is_found(void **state)
+{
+    (void)state;
+    for (unsigned row = 0; row < settings_count; row++) {
+        const char *name = settings_table[row].variable;
+        const size_t length = strlen(name);
+        char slip[128];
+        for (size_t at = 6; at < length; at++) {
+            snprintf(slip, sizeof slip, "%.*sQ%s=1", (int)at, name, name + at);
+            assert_string_equal(settings_nearest(slip), name);
+            snprintf(slip, sizeof slip, "%s=1", name);
+            slip[at] = 'q';
+            assert_string_equal(settings_nearest(slip), name);
+        }
+    }
+}
+
+static void names_of_any_length_are_taken(void **state)
+{
+    (void)state;
+    char name[4096];
+    memset(name, 'A', sizeof name);
+    memcpy(name, "BATON_", 6);
+    name[sizeof name - 1] = '\0';
+    assert_non_null(settings_nearest(name));
+    name[70] = '=';
+    assert_non_null(settings_nearest(name));
+    assert_non_null(settings_nearest("BATON_"));
+    assert_non_null(settings_nearest("BATON_="));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +322,10 @@ int main(void)
         cmocka_unit_test(bad_values_are_named),
         cmocka_unit_test(values_out_of_range_are_named),
         cmocka_unit_test(long_value_leaves_room_for_the_rest),
+        cmocka_unit_test(known_names_are_not_misspelt),
+        cmocka_unit_test(misspelt_names_find_the_nearest),
+        cmocka_unit_test(every_slip_of_every_name_is_found),
+        cmocka_unit_test(names_of_any_length_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

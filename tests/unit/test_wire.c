@@ -31,6 +31,7 @@ static void fill_text(char *text, size_t size, char c)
 }
 
 /** A message of each type with every field at its least or its greatest allowed value. */
+static const uint8_t attach[BATON_ATTACH_MAX + 1] = {0xa1, [BATON_ATTACH_MAX - 1] = 0xa2};
 static const uint64_t sums[WIRE_SUMS_MOST] = {UINT64_C(0x8182838485868788), UINT64_C(0x9192939495969798), 3};
 
 /** Its last field, a lease's generation, came later: older builds do not send it. */
@@ -42,14 +43,20 @@ static bool ends_in_a_generation(enum wire_type type)
 /** Bytes of the field that came later; of a WANT, in push mode. */
 static uint32_t later_bytes(enum wire_type type)
 {
-    return ends_in_a_generation(type) ? 8 : type == WIRE_CHECK ? 4 : type == WIRE_WANT ? 5 : type == WIRE_GRANT ? 1 : 0;
+    return ends_in_a_generation(type) ? 8
+           : type == WIRE_CHECK       ? 4
+           : type == WIRE_WANT        ? 5
+           : type == WIRE_GRANT       ? 1
+           : type == WIRE_BEAT        ? WIRE_HOST_MAX
+                                      : 0;
 }
 
-static struct wire_message specimen(enum wire_type type, enum extreme x)
+static struct wire_message specimen_of(enum wire_type type, enum extreme x, unsigned version)
 {
     struct wire_message m;
     memset(&m, 0, sizeof m);
     m.type = type;
+    m.version = (uint8_t)version;
     m.from = x == MOST ? UINT64_MAX : 1;
     m.to = x == MOST ? UINT64_MAX - 1 : 1;
     m.number = x == MOST ? UINT32_MAX : 0;
@@ -59,7 +66,8 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
     m.want = type == WIRE_RELEASE || x == LEAST ? type == WIRE_REPORT : UINT64_MAX;
     if (type == WIRE_WANT || type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE ||
         (type >= WIRE_REPORT && type <= WIRE_CHECK)) {
-        fill_text(m.key, x == MOST ? sizeof m.key : 2, 'k');
+        fill_text(m.key, x == LEAST ? 2 : version == 1 ? WIRE_KEY_1 : sizeof m.key, 'k');
+        m.attempt = x == MOST && version > 1 ? UINT32_MAX : 0;
     }
     if (ends_in_a_generation(type))
         m.generation = x == MOST ? UINT64_MAX : 0;
@@ -87,8 +95,11 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         m.numbers = m.offered_tokens = x == MOST ? UINT32_MAX : 1;
         m.generation = x == MOST ? UINT64_MAX : 1;
         m.table_offset = x == MOST ? UINT64_MAX : 0;
+        m.num_attach = x == MOST && version > 1 ? BATON_ATTACH_MAX : 0;
+        m.attach = attach;
         break;
     case WIRE_NACK:
+        m.generation = x == MOST && version > 1 ? UINT64_MAX : 0;
         m.error = x == MOST ? -1 : INT32_MIN;
         if (x == MOST) {
             fill_text(m.detail, sizeof m.detail, 'd');
@@ -117,6 +128,19 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         break;
     case WIRE_BEAT:
         m.ask = x == MOST;
+        fill_text(m.host, x == MOST ? sizeof m.host : 1, 'h');
+        break;
+    case WIRE_INQUIRY:
+    case WIRE_LEAVE:
+        m.subject = x == MOST ? UINT32_MAX : 0;
+        m.subject_incarnation = x == LEAST ? 1 : type == WIRE_LEAVE ? 0 : UINT64_MAX;
+        fill_text(m.host, x == MOST && type == WIRE_LEAVE ? sizeof m.host : 1, 'h');
+        break;
+    case WIRE_WITNESS:
+        m.subject = x == MOST ? UINT32_MAX : 0;
+        m.subject_incarnation = x == MOST ? UINT64_MAX : 1;
+        m.word = x == MOST ? WIRE_UNKNOWN : WIRE_ALIVE;
+        fill_text(m.host, x == MOST ? sizeof m.host : 1, 'h');
         break;
     case WIRE_REPORT:
     case WIRE_VERDICT:
@@ -143,8 +167,22 @@ static struct wire_message specimen(enum wire_type type, enum extreme x)
         m.num_sums = x == MOST ? WIRE_SUMS_MOST : 0;
         m.sums_out = sums;
         break;
+    case WIRE_ENDED:
+        m.num_sums = x == MOST ? WIRE_SUMS_MOST : 1;
+        m.sums_out = sums;
+        break;
     }
     return m;
+}
+
+static struct wire_message specimen(enum wire_type type, enum extreme x)
+{
+    return specimen_of(type, x, 2);
+}
+
+static enum wire_type last_of(unsigned version)
+{
+    return version == 1 ? WIRE_TYPE_LAST_1 : WIRE_TYPE_LAST;
 }
 
 static void assert_same(const struct wire_message *a, const struct wire_message *b)
@@ -153,6 +191,9 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_true(a->from == b->from && a->to == b->to && a->want == b->want);
     assert_true(a->number == b->number && a->asks == b->asks);
     assert_string_equal(a->key, b->key);
+    assert_true(a->attempt == b->attempt && a->version == b->version && a->num_attach == b->num_attach);
+    if (a->num_attach > 0)
+        assert_memory_equal(a->attach, b->attach, a->num_attach);
     assert_int_equal(a->mode, b->mode);
     assert_true(a->time_left_ms == b->time_left_ms && a->tokens == b->tokens);
     assert_true(a->ticket_incarnation == b->ticket_incarnation && a->ticket_serial == b->ticket_serial);
@@ -170,6 +211,8 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
     assert_true(a->verb == b->verb && a->engine == b->engine && a->status == b->status &&
                 a->quarantined == b->quarantined && a->peer == b->peer);
     assert_true(a->first == b->first && a->num_sums == b->num_sums);
+    assert_true(a->subject == b->subject && a->subject_incarnation == b->subject_incarnation && a->word == b->word);
+    assert_string_equal(a->host, b->host);
 }
 
 static void assert_readers_in_range(const struct wire_message *m)
@@ -203,9 +246,16 @@ static void assert_in_documented_range(const struct wire_message *m)
     if (m->type == WIRE_CLOSED) {
         assert_in_range(m->quiet, WIRE_QUIET, WIRE_NOT_KNOWN);
     }
+    assert_non_null(memchr(m->host, '\0', sizeof m->host));
+    if (m->type == WIRE_WITNESS) {
+        assert_in_range(m->word, WIRE_ALIVE, WIRE_UNKNOWN);
+    }
+    if (m->type >= WIRE_INQUIRY && m->type <= WIRE_LEAVE) {
+        assert_int_equal(m->subject_incarnation == 0, m->type == WIRE_LEAVE && m->subject == WIRE_NOBODY);
+    }
 }
 
-/** Decodes from a copy of exactly that length. */
+/** Decodes from a copy of exactly that length; what lies in its bytes is gone. */
 static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_message *m)
 {
     uint8_t *copy = bytes_copy(in, bytes);
@@ -219,38 +269,39 @@ static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_message *
 static void every_message_comes_back(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
-        for (enum extreme x = LEAST; x <= MOST; x++) {
-            struct wire_message sent = specimen(type, x), got;
-            uint8_t bytes[WIRE_MESSAGE_MAX];
-            uint32_t n = wire_encode(&sent, bytes);
-            assert_in_range(n, 1, WIRE_MESSAGE_MAX);
-            memset(&got, 0xa5, sizeof got);
-            assert_int_equal(decode_exact(bytes, n, &got), 0);
-            assert_same(&sent, &got);
-            assert_in_documented_range(&got);
-        }
-    }
+    for (unsigned version = 1; version <= 2; version++)
+        for (enum wire_type type = WIRE_WANT; type <= last_of(version); type++)
+            for (enum extreme x = LEAST; x <= MOST; x++) {
+                struct wire_message sent = specimen_of(type, x, version), got;
+                uint8_t bytes[WIRE_MESSAGE_MAX];
+                uint32_t n = wire_encode(&sent, bytes);
+                assert_in_range(n, 1, WIRE_MESSAGE_MAX);
+                memset(&got, 0xa5, sizeof got);
+                assert_int_equal(wire_decode(bytes, n, &got), 0);
+                assert_same(&sent, &got);
+                assert_in_documented_range(&got);
+            }
 }
 
 static void a_truncated_message_is_refused(void **state)
 {
     (void)state;
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
-        struct wire_message m = specimen(type, MOST), got;
-        uint8_t bytes[WIRE_MESSAGE_MAX];
-        uint32_t n = wire_encode(&m, bytes);
-        for (uint32_t cut = 0; cut < n; cut++) {
-            assert_int_equal(decode_exact(bytes, cut, &got), BATON_EMESSAGE);
-            uint8_t *short_one = bytes_copy(bytes, n); /* and one that says itself how short it is */
-            bytes_store(short_one + LENGTH_AT, cut, 4);
-            bool is_older =
-                later_bytes(type) > 0 && (cut == n - later_bytes(type) || (type == WIRE_WANT && cut == n - 1));
-            assert_int_equal(decode_exact(short_one, cut, &got), is_older ? 0 : BATON_EMESSAGE);
-            assert_true(!is_older || !got.partial);
-            free(short_one);
+    for (unsigned version = 1; version <= 2; version++)
+        for (enum wire_type type = WIRE_WANT; type <= last_of(version); type++) {
+            struct wire_message m = specimen_of(type, MOST, version), got;
+            uint8_t bytes[WIRE_MESSAGE_MAX];
+            uint32_t n = wire_encode(&m, bytes);
+            for (uint32_t cut = 0; cut < n; cut++) {
+                assert_int_equal(decode_exact(bytes, cut, &got), BATON_EMESSAGE);
+                uint8_t *short_one = bytes_copy(bytes, n); /* and one that says itself how short it is */
+                bytes_store(short_one + LENGTH_AT, cut, 4);
+                bool is_older = version == 1 && later_bytes(type) > 0 &&
+                                (cut == n - later_bytes(type) || (type == WIRE_WANT && cut == n - 1));
+                assert_int_equal(decode_exact(short_one, cut, &got), is_older ? 0 : BATON_EMESSAGE);
+                assert_true(!is_older || !got.partial);
+                free(short_one);
+            }
         }
-    }
 }
 
 static void a_corrupted_message_is_refused_or_in_range(void **state)
@@ -324,7 +375,8 @@ static void a_longer_message_of_a_newer_version_is_understood(void **state)
         bytes[VERSION_AT] = 255;
         for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++) {
             bytes_store(bytes + LENGTH_AT, longer[i], 4);
-            assert_int_equal(decode_exact(bytes, longer[i], &got), 0);
+            assert_int_equal(wire_decode(bytes, longer[i], &got), 0);
+            sent.version = 255;
             assert_same(&sent, &got);
         }
         bytes_store(bytes + LENGTH_AT, WIRE_MESSAGE_MAX + 1, 4);
@@ -449,6 +501,12 @@ static void each_rule_of_the_other_messages_is_enforced(void **state)
         m.key[0] = '\0';
         refused(&m);
     }
+    m = specimen(WIRE_ENDED, LEAST);
+    m.num_sums = 0;
+    refused(&m);
+    m = specimen(WIRE_GRANT, MOST);
+    m.num_attach = BATON_ATTACH_MAX + 1;
+    refused(&m);
     m = specimen(WIRE_DONE, LEAST);
     m.error = 1;
     refused(&m);
@@ -460,12 +518,16 @@ static void each_rule_of_the_other_messages_is_enforced(void **state)
 static void a_text_that_does_not_end_is_refused(void **state)
 {
     (void)state;
-    struct wire_message m = specimen(WIRE_CANCEL, MOST), got;
+    struct wire_message m = specimen_of(WIRE_CANCEL, MOST, 1), got;
     uint8_t bytes[WIRE_MESSAGE_MAX];
     uint32_t n = wire_encode(&m, bytes);
-    bytes[BODY_AT + BATON_KEY_MAX - 1] = 'k';
+    bytes[BODY_AT + WIRE_KEY_1 - 1] = 'k';
     assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
-    m = specimen(WIRE_NACK, MOST);
+    m = specimen(WIRE_CANCEL, MOST);
+    n = wire_encode(&m, bytes);
+    bytes[BODY_AT + 7] = 0; /* and of a key with its length, one that ends before */
+    assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
+    m = specimen_of(WIRE_NACK, MOST, 1);
     n = wire_encode(&m, bytes);
     bytes[n - 1] = 'd';
     assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
@@ -541,6 +603,8 @@ static struct wire_message recognisable(enum wire_type type)
     m.bytes = type == WIRE_WRITTEN ? UINT64_C(0x8182838485868788) : 0;
     m.quiet = type == WIRE_CLOSED ? WIRE_NOT_KNOWN : 0;
     m.ask = type == WIRE_BEAT;
+    if (type == WIRE_BEAT)
+        strcpy(m.host, "n07");
     if (type == WIRE_CHECK) {
         m.tokens = 0x41424344;
         m.held = 0x11121314;
@@ -613,8 +677,10 @@ static void version_1_messages_stay_as_they_are(void **state)
                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                          "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
                          "00000000 00000000 00000000 00000000 00000000 b8b7b6b5 b4b3b2b1",
-        [WIRE_BEAT] = "424d0109 25000000 08070605 04030201 18171615 14131211 94939291 28272625 "
-                      "24232221 01",
+        [WIRE_BEAT] = "424d0109 65000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+                      "24232221 016e3037 00000000 00000000 00000000 00000000 00000000 00000000 "
+                      "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                      "00000000 00",
         [WIRE_REPORT] = "424d010a d4000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                         "24232221 7265712d 37000000 00000000 00000000 00000000 00000000 00000000 "
                         "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
@@ -650,9 +716,10 @@ static void version_1_messages_stay_as_they_are(void **state)
                        "24232221 68676665 64636261 74737211 74737221 74737231 74737241 78777675 "
                        "74737251",
     };
-    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++) {
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST_1; type++) {
         struct wire_message m = recognisable(type);
         uint8_t bytes[WIRE_MESSAGE_MAX];
+        m.version = 1;
         uint32_t n = wire_encode(&m, bytes);
         bytes_assert_hex(bytes, n, frozen[type]);
     }
@@ -672,6 +739,9 @@ static struct wire_row row_specimen(enum extreme x)
     row.node = row.package = row.numa = most;
     row.num_boxes = x == MOST ? BATON_SPLITS_MAX : 0;
     row.rules = x == MOST ? UINT8_MAX : 0;
+    row.model = x == MOST ? UINT32_MAX : 0;
+    row.block_tokens = x == MOST ? UINT32_MAX - 1 : 0;
+    row.features = most;
     row.box[0] = (struct plan_box){most / 2, most / 2, most - 1 + (x == LEAST), x == MOST, 0};
     for (uint32_t i = 1; i < row.num_boxes; i++)
         row.box[i] = (struct plan_box){most / 2, most / 2, UINT16_MAX, UINT16_MAX, i};
@@ -689,6 +759,8 @@ static void assert_same_row(const struct wire_row *a, const struct wire_row *b)
     assert_true(a->node == b->node && a->package == b->package && a->numa == b->numa);
     assert_int_equal(a->num_boxes, b->num_boxes);
     assert_int_equal(a->rules, b->rules);
+    assert_int_equal(a->model, b->model);
+    assert_int_equal(a->block_tokens, b->block_tokens);
     assert_memory_equal(a->box, b->box, sizeof a->box);
     assert_true(a->incarnation == b->incarnation && a->card_offset == b->card_offset);
     assert_int_equal(a->card_bytes, b->card_bytes);
@@ -795,7 +867,7 @@ static void a_sealed_row_of_another_kind_is_refused(void **state)
     seal_row(bytes);
     assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
     memcpy(bytes, good, sizeof bytes);
-    bytes[VERSION_AT] = 2; /* a later version, with something in the spare bytes */
+    bytes[VERSION_AT] = WIRE_VERSION + 1; /* a later version, with something in the spare bytes */
     bytes[ROW_SUM_AT - 1] = 7;
     seal_row(bytes);
     assert_int_equal(wire_row_decode(bytes, &got), 0);
@@ -836,7 +908,8 @@ static void random_rows_are_refused_or_in_range(void **state)
 static void the_version_1_row_stays_as_it_is(void **state)
 {
     (void)state;
-    struct wire_row row = {.engine = "decode-0",
+    struct wire_row row = {.version = 1,
+                           .engine = "decode-0",
                            .role = BATON_ROLE_DECODE,
                            .tp = 0x0102,
                            .pp = 0x0304,
@@ -858,9 +931,22 @@ static void the_version_1_row_stays_as_it_is(void **state)
                      "00000000 00000000 00000000 00000000 00000000 00000000 e2f6a8dc d0fc5946");
 }
 
+/* A message of version 1 has no type that came later, and no word of version 2 is longer than a message may be. */
+static void version_1_has_no_later_types(void **state)
+{
+    (void)state;
+    struct wire_message m = specimen(WIRE_ENDED, MOST), got;
+    uint8_t bytes[WIRE_MESSAGE_MAX];
+    uint32_t n = wire_encode(&m, bytes);
+    assert_int_equal(wire_decode(bytes, n, &got), 0);
+    bytes[VERSION_AT] = 1;
+    assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(version_1_has_no_later_types),
         cmocka_unit_test(every_message_comes_back),
         cmocka_unit_test(a_truncated_message_is_refused),
         cmocka_unit_test(a_corrupted_message_is_refused_or_in_range),

@@ -37,16 +37,17 @@ static const char *offer_name(const struct offer *o)
 
 static const char *leg_name(const struct leg *leg)
 {
-    static const char *const pull[] = {"leg handshake", "leg asked",  "leg moving",   "?",
-                                       "leg checking",  "leg fenced", "leg stopping", "leg closed"};
-    static const char *const push[] = {"?",
-                                       "push leg asked",
-                                       "?",
-                                       "push leg awaited",
-                                       "push leg checking",
-                                       "push leg fenced",
-                                       "push leg stopping",
-                                       "push leg closed"};
+    static const char *const pull[LEG_CLOSED + 1] = {"leg handshake", "leg asked",  "leg moving",   "leg doubted", "?",
+                                                     "leg checking",  "leg fenced", "leg stopping", "leg closed"};
+    static const char *const push[LEG_CLOSED + 1] = {"?",
+                                                     "push leg asked",
+                                                     "?",
+                                                     "?",
+                                                     "push leg awaited",
+                                                     "push leg checking",
+                                                     "push leg fenced",
+                                                     "push leg stopping",
+                                                     "push leg closed"};
     if (leg == NULL)
         return "leg gone";
     return leg->want->submit->mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
@@ -75,8 +76,7 @@ static void cover_producer(const struct core *core, uint32_t peer, const struct 
     static const char *const pushes[] = {"push card", "push writing", "push written", "push stopping"};
     const char *mode = m->mode == BATON_MODE_PUSH ? "WANT push" : "WANT pull";
     const char *event = m->type == WIRE_WANT ? mode : wire_type_name(m->type);
-    struct offer *o;
-    HASH_FIND_STR(core->offers, m->key, o);
+    const struct offer *o = offer_find(core, m->key, m->attempt);
     count(offer_name(o), event);
     const struct reader *r = o != NULL && o->state == OFFER_LIVE ? reader_of(core, o, peer) : NULL;
     if (r != NULL)
@@ -123,6 +123,8 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
               : p->business > 0 ? "peer busy"
                                 : "peer idle",
               m.ask ? "beat" : "beat back");
+    } else if (m.type >= WIRE_INQUIRY) {
+        count("neighbour", wire_type_name(m.type));
     } else if (m.type == WIRE_CHECK) {
         cover_producer(r->core, e->peer, &m);
     } else if (m.type >= WIRE_REPORT && m.type <= WIRE_STANDING) {
@@ -138,7 +140,6 @@ static const char *call_state(const struct core *core, const struct storm_call *
 {
     uint64_t id = c->number;
     struct want *want;
-    struct offer *o;
     char key[8];
     if (c->is_want) {
         HASH_FIND(hh, core->wants, &id, sizeof id, want);
@@ -148,8 +149,7 @@ static const char *call_state(const struct core *core, const struct storm_call *
                                             : "want draining";
     }
     snprintf(key, sizeof key, "k%u", c->key);
-    HASH_FIND_STR(core->offers, key, o);
-    return offer_name(o);
+    return offer_name(offer_find(core, key, c->attempt));
 }
 
 void storm_cover_call(struct storm_rank *r, const struct storm_call *c, const char *what)
@@ -161,8 +161,9 @@ void storm_cover_end(const struct storm_call *c)
 {
     static const char *const ends[] = {"?", "done", "failed", "expired", "cancelled"};
     char text[24];
-    snprintf(text, sizeof text, "%s%s", ends[c->status], c->quarantined ? ", quarantined" : "");
-    count(c->is_want ? (c->mode == BATON_MODE_PUSH ? "push want ends" : "pull want ends") : "offer ends", text);
+    snprintf(text, sizeof text, "%s%s", ends[c->status],
+             c->given_up ? (c->ended ? ", was given up" : ", given up") : "");
+    count(c->is_want ? (c->mode == BATON_MODE_PUSH ? "push want" : "pull want") : "offer", text);
 }
 
 void storm_cover_rank(const struct storm_rank *r)

@@ -131,7 +131,7 @@ void storm_check_write(struct storm *s, struct storm_rank *r, uint64_t offset)
 {
     uint32_t block = r->block_of[offset / 4], owner = r->owner[block];
     const struct storm_call *c = owner != 0 ? &s->calls[owner - 1] : NULL;
-    if (c == NULL || !c->is_want || (c->ended && !c->quarantined))
+    if (c == NULL || !c->is_want || c->ended)
         storm_fail(s, "rank %u: block %u is written to, and it is %s", r->rank, block,
                    c == NULL     ? "free"
                    : !c->is_want ? "an offer's"
@@ -159,7 +159,8 @@ static void is_right(struct storm *s, struct storm_call *c, uint8_t *at, uint32_
     if (o == NULL || o->is_want || (found & 0xffff) != place(layer, plane, head, token, channel))
         storm_fail(s, "want %u is done with 0x%08x at layer %u, plane %u, head %u, token %u, channel %u", c->number,
                    found, layer, plane, head, token, channel);
-    else if (o->key != c->key || o->engine != c->engine || (o->ended && o->ended_ns < c->submitted_ns))
+    else if (o->key != c->key || o->attempt != c->attempt || o->engine != c->engine ||
+             (o->answered_ns != 0 && o->answered_ns < c->submitted_ns))
         storm_fail(s, "want %u of key k%u is done with the bytes of offer %u of key k%u", c->number, c->key, number,
                    o->key);
     else if (source[o->rank] != 0 && source[o->rank] != number)
@@ -168,14 +169,32 @@ static void is_right(struct storm *s, struct storm_call *c, uint8_t *at, uint32_
         source[o->rank] = number;
 }
 
-static bool takes_from(struct storm *s, uint32_t consumer_rank, uint32_t producer_rank)
+static bool holds(const struct storm *s, uint32_t rank, uint32_t layer, uint32_t head)
 {
-    bool reads[BATON_ENGINE_RANKS_MAX];
+    const baton_geometry_t *g = &s->ranks[rank].geometry;
+    return g->num_tensors > 0 && layer >= g->layer_first && layer < g->layer_first + g->layer_count &&
+           head >= g->head_first && head < g->head_first + g->head_count;
+}
+
+/*
+ * Whether a consumer rank ends what a producer rank offers: it holds something of what that one holds, and its engine
+ * can give it all it holds. Found entry by entry from the caches alone: the planner and the links have no part in it.
+ */
+static bool takes_from(const struct storm *s, uint32_t consumer_rank, uint32_t producer_rank)
+{
+    const baton_geometry_t *g = &s->ranks[consumer_rank].geometry;
     const struct directory *d = s->directory;
-    if (link_readers(s->ranks[producer_rank].core, d->engine_of[consumer_rank], d->engine_of[producer_rank],
-                     d->index_of[producer_rank], reads) != 0)
-        return false;
-    return reads[d->index_of[consumer_rank]];
+    bool any = false;
+    for (uint32_t layer = g->layer_first; g->num_tensors > 0 && layer < g->layer_first + g->layer_count; layer++)
+        for (uint32_t head = g->head_first; head < g->head_first + g->head_count; head++) {
+            bool is_there = false;
+            for (uint32_t k = 0; k < s->num_ranks; k++)
+                is_there |= d->engine_of[k] == d->engine_of[producer_rank] && holds(s, k, layer, head);
+            if (!is_there)
+                return false;
+            any |= holds(s, producer_rank, layer, head);
+        }
+    return any;
 }
 
 /* Whether that rank has a want that ended well with this very offer's bytes, or needed none of them. */
@@ -183,8 +202,8 @@ static bool was_served(const struct storm *s, const struct storm_call *o, uint32
 {
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
-        if (c->is_want && c->rank == rank && c->key == o->key && c->engine == o->engine && c->ended &&
-            c->status == BATON_STATUS_DONE &&
+        if (c->is_want && c->rank == rank && c->key == o->key && c->attempt == o->attempt && c->engine == o->engine &&
+            c->ended && c->status == BATON_STATUS_DONE &&
             (c->tokens <= c->held || c->from[o->rank] == o->number || c->from[o->rank] == 0))
             return true;
     }
@@ -210,13 +229,93 @@ static void check_offer_done(struct storm *s, const struct storm_call *o)
         storm_fail(s, "offer %u is done, and no engine was served in full", o->number);
 }
 
+/* As long as it takes to say an end three times more, each word held up. */
+#define UNHEARD_MS(s) (20 * (s)->settings.resend_ms + 20 * (s)->slow_ns / STORM_MS + 50)
+
+/* Whether that rank's wants for this offer came while it lived and were over long ago, so that it was told. */
+static bool has_told(const struct storm *s, const struct storm_call *o, uint32_t rank)
+{
+    bool told = false;
+    if (s->ranks[rank].core->stats.ends_unanswered > 0)
+        return false; /* it had no room for all the words that it owed */
+    for (uint32_t i = 0; i < s->num_calls; i++) {
+        const struct storm_call *c = &s->calls[i];
+        if (!c->is_want || c->rank != rank || c->key != o->key || c->attempt != o->attempt || c->engine != o->engine)
+            continue;
+        if (!c->ended || c->ended_ns + UNHEARD_MS(s) * STORM_MS > s->now)
+            return false;
+        told |= c->submitted_ns >= o->submitted_ns && (c->status != BATON_STATUS_FAILED || c->error == BATON_ETOKENS ||
+                                                       c->error == BATON_EGONE || c->error == BATON_ECANCELED);
+    }
+    return told;
+}
+
+/* Where only words of ends are lost, no offer lives to its time that every rank of the one engine that wanted it left. */
+static void check_not_pinned(struct storm *s, const struct storm_call *o)
+{
+    const struct directory *d = s->directory;
+    uint32_t engine = DIRECTORY_NONE, takers = 0, told = 0;
+    if (!s->deafened || o->seats != 1)
+        return;
+    for (uint32_t i = 0; i < s->num_calls; i++) {
+        const struct storm_call *c = &s->calls[i];
+        if (!c->is_want || c->key != o->key || c->attempt != o->attempt || c->engine != o->engine)
+            continue;
+        if (engine != DIRECTORY_NONE && d->engine_of[c->rank] != engine)
+            return;
+        engine = d->engine_of[c->rank];
+    }
+    if (engine == DIRECTORY_NONE || (o->seat != DIRECTORY_NONE && o->seat != engine))
+        return;
+    for (uint32_t i = 0; i < d->engines[engine].num_ranks; i++)
+        if (takes_from(s, d->engines[engine].ranks[i], o->rank)) {
+            takers++;
+            told += has_told(s, o, d->engines[engine].ranks[i]);
+        }
+    if (takers > 0 && told == takers)
+        storm_fail(s, "offer %u of rank %u lived to its time, and all that wanted it had left", o->number, o->rank);
+}
+
+/* The time of an offer begins anew with each word of it, and is as long as that of a want that it may have granted. */
+static uint64_t due_of(const struct storm *s, const struct storm_call *c)
+{
+    uint64_t due = c->last_word_ns + c->time_ns,
+             on_its_way = 4 * s->slow_ns + 2 * STORM_MS; /* it may wait for credits */
+    for (uint32_t i = 0; i < s->num_calls && !c->is_want; i++) {
+        const struct storm_call *w = &s->calls[i];
+        uint64_t until = w->submitted_ns + w->time_ns + on_its_way;
+        if (w->is_want && w->key == c->key && w->attempt == c->attempt && w->engine == c->engine &&
+            w->submitted_ns < due && until > due)
+            due = until;
+    }
+    return due;
+}
+
+/* Every call is answered in time, by a rank that was there all the time; words to it may have had to wait. */
 static void check_time(struct storm *s, const struct storm_call *c)
 {
-    uint64_t late = s->now - c->submitted_ns;
-    uint64_t grace = 3 * s->slow_ns + 20 * STORM_MS; /* the words of a push's end, and what was under way */
-    if (s->calm && c->is_want && late > c->time_ns + grace)
-        storm_fail(s, "want %u ended %llu us after its deadline", c->number,
-                   (unsigned long long)((late - c->time_ns) / STORM_US));
+    bool waited = s->tangled || s->loss > 0;
+    for (uint32_t i = 0; i < s->num_ranks; i++)
+        waited |= s->ranks[i].was_stopped;
+    uint64_t due = due_of(s, c) + s->settings.quiet_ms * STORM_MS;
+    due += s->deafened ? UNHEARD_MS(s) * STORM_MS : 0;
+    if (s->ranks[c->rank].was_stopped || (!c->is_want && waited))
+        return;
+    if (s->now > due)
+        storm_fail(s, "%s %u is answered %llu us late", c->is_want ? "want" : "offer", c->number,
+                   (unsigned long long)((s->now - due) / STORM_US));
+}
+
+/* An offer is gone for a want only where one of its attempt, or a later one, was there. */
+static void check_gone(struct storm *s, const struct storm_call *c)
+{
+    for (uint32_t i = 0; i < s->num_calls; i++) {
+        const struct storm_call *o = &s->calls[i];
+        if (!o->is_want && o->key == c->key && o->engine == c->engine && o->attempt >= c->attempt)
+            return;
+    }
+    storm_fail(s, "want %u of key k%u, attempt %u: gone, and no offer of that attempt, or a later one, ever was",
+               c->number, c->key, c->attempt);
 }
 
 /* ---- verdicts ---------------------------------------------------------------------------------------------------- */
@@ -234,7 +333,8 @@ static bool has_ended(const struct storm *s, uint32_t rank, const char *key, boo
         const struct storm_call *c = &s->calls[i];
         char name[8];
         snprintf(name, sizeof name, "k%u", c->key);
-        if (c->rank == rank && c->is_want == is_want && c->ended && c->status == status && strcmp(name, key) == 0)
+        if (c->rank == rank && c->is_want == is_want && c->answered_ns != 0 && c->status == status &&
+            strcmp(name, key) == 0)
             return true;
     }
     return false;
@@ -279,26 +379,34 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     }
     struct storm_call *c = &s->calls[e->id - 1];
     storm_say(s, "%u event %d of %u: status %d error %d%s %s", r->rank, e->type, c->number, e->status, e->error,
-              e->quarantined ? " quarantined" : "", e->detail);
-    if (e->type == BATON_EVENT_QUIET) {
-        if (!c->quarantined)
-            storm_fail(s, "call %u: quiet, and it was not in quarantine", c->number);
-        c->quarantined = false;
+              e->given_up ? " given up before" : "", e->detail);
+    bool gives_up = e->type == BATON_EVENT_GIVEN_UP;
+    if (c->ended || (gives_up && c->given_up))
+        storm_fail(s, "call %u ended, or was given up, twice", c->number);
+    if (((gives_up ? e->of : e->type) == BATON_EVENT_WANT) != c->is_want)
+        storm_fail(s, "call %u: an event of the wrong type", c->number);
+    if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (gives_up && e->error == 0))
+        storm_fail(s, "call %u: status %d with error %d", c->number, e->status, e->error);
+    if (e->given_up != c->given_up || (c->given_up && (e->status != c->status || e->error != c->error)))
+        storm_fail(s, "call %u: it ends as %d, error %d, and was given up as %d, error %d", c->number, e->status,
+                   e->error, c->status, c->error);
+    if (c->given_up) { /* its blocks are the engine's again */
+        c->ended = true;
+        storm_cover_end(c);
         give_back(s, c);
         return;
     }
-    if (c->ended)
-        storm_fail(s, "call %u ended twice", c->number);
-    if ((e->type == BATON_EVENT_WANT) != c->is_want)
-        storm_fail(s, "call %u: an event of the wrong type", c->number);
-    if ((e->status == BATON_STATUS_DONE) != (e->error == 0))
-        storm_fail(s, "call %u: status %d with error %d", c->number, e->status, e->error);
-    c->ended = true;
-    c->quarantined = e->quarantined != 0;
+    if (e->attempt != c->attempt)
+        storm_fail(s, "call %u: an event of attempt %u", c->number, e->attempt);
+    c->ended = !gives_up;
+    c->ended_ns = s->now;
+    c->given_up = gives_up;
     c->status = e->status;
     c->error = e->error;
-    c->ended_ns = s->now;
+    c->answered_ns = s->now;
     storm_cover_end(c);
+    if (c->is_want && c->error == BATON_EINVAL)
+        storm_fail(s, "want %u is refused, and nothing is wrong with it: %s", c->number, e->detail);
     check_time(s, c);
     memset(source, 0, sizeof source);
     if (c->is_want && c->status == BATON_STATUS_DONE && c->tokens > c->held) {
@@ -308,9 +416,13 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     }
     if (!c->is_want && c->status == BATON_STATUS_DONE)
         check_offer_done(s, c);
+    if (c->is_want && c->error == BATON_EGONE)
+        check_gone(s, c);
+    if (!c->is_want && c->status == BATON_STATUS_EXPIRED)
+        check_not_pinned(s, c);
     if (storm_chance(s, s->tangled ? 800 : 150))
         storm_again(s, c);
-    if (!c->quarantined)
+    if (c->ended)
         give_back(s, c);
 }
 
@@ -324,17 +436,48 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
         leases_live(core->leases) > set->leases)
         storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: past a limit", r->rank, core->num_waiting,
                    core->num_ended, leases_live(core->leases));
+    if (core->num_endings > 2 * set->requests)
+        storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, core->num_endings);
     if (core->num_unsent > 4 * set->requests)
         storm_fail(s, "rank %u: %u messages wait for credits", r->rank, core->num_unsent);
-    if (core->inflight > set->inflight_bytes + 1536) /* a block is taken whole */
-        storm_fail(s, "rank %u: %llu bytes in flight", r->rank, (unsigned long long)core->inflight);
+    if (budget_held(&core->budget) > set->inflight_bytes + set->inflight_bytes / 4 + 1536) /* a block is taken whole */
+        storm_fail(s, "rank %u: %llu bytes in flight", r->rank, (unsigned long long)budget_held(&core->budget));
+}
+
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A rank that was stopped judges nobody for it: lost is only who is stopped or gone, or was until just now. Where beats
+ * get lost, or take as long as the silence that is allowed, nothing can be said.
+ */
+void storm_check_losses(struct storm *s, struct storm_rank *r)
+{
+    const struct settings *set = &s->settings;
+    uint64_t answer_ns = 4 * s->slow_ns + (4 * set->beat_ms + 2) * STORM_MS;
+    if (r->core->stats.peers_lost == r->losses)
+        return;
+    r->losses = r->core->stats.peers_lost;
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        const struct peer *p = r->core->peers[i];
+        const struct storm_rank *other = &s->ranks[i];
+        if (p == NULL || !p->lost || p->lost_ns != s->now)
+            continue;
+        if (p->dead && other->fate != STORM_CRASHED)
+            storm_fail(s, "rank %u takes rank %u for dead, and it is not", r->rank, i);
+        if (other->fate == STORM_RUNS && s->loss == 0 && answer_ns < set->peer_ms * STORM_MS &&
+            (other->resumed_ns == 0 || s->now > other->resumed_ns + answer_ns))
+            storm_fail(s, "rank %u gives up rank %u, which has answered all the time", r->rank, i);
+    }
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* What touches memory of a rank that crashed elsewhere may never be told: those wait for close. */
+/* What touches memory of a rank that crashed elsewhere may never be told, nor what went astray: those wait for close. */
 static bool may_be_open(const struct storm *s, const struct storm_call *c)
 {
+    for (uint32_t i = 0; i < s->num_ranks; i++)
+        if (s->ranks[i].has_stray > 0)
+            return true;
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         bool other = s->directory->engine_of[i] == c->engine || !c->is_want;
         if (other && s->ranks[i].fate == STORM_CRASHED && s->path[c->rank * s->num_ranks + i] == BATON_PATH_RMA)
@@ -347,14 +490,14 @@ void storm_check_end(struct storm *s)
 {
     for (uint32_t i = 0; i < s->num_calls && !s->failed; i++) {
         const struct storm_call *c = &s->calls[i];
-        if (s->ranks[c->rank].fate == STORM_CRASHED || may_be_open(s, c))
+        if (s->ranks[c->rank].fate == STORM_CRASHED)
             continue;
-        if (!c->ended)
+        if (c->answered_ns == 0)
+            storm_fail(s, "%s %u of rank %u is never answered", c->is_want ? "want" : "offer", c->number, c->rank);
+        if (!c->ended && !may_be_open(s, c))
             storm_fail(s, "%s %u of rank %u never ended", c->is_want ? "want" : "offer", c->number, c->rank);
-        if (c->quarantined)
-            storm_fail(s, "call %u of rank %u stays in quarantine", c->number, c->rank);
-        bool owed = storm_hears(s, c->rank) && c->ended && c->error != BATON_EEXIST;
-        if (s->ranks[c->rank].fate == STORM_RUNS && c->verdicts != owed)
+        bool owed = storm_hears(s, c->rank) && c->error != BATON_EEXIST;
+        if (s->ranks[c->rank].fate == STORM_RUNS && !s->ranks[c->rank].closes && c->verdicts != owed)
             storm_fail(s, "call %u of rank %u has %u verdicts", c->number, c->rank, c->verdicts);
     }
     for (uint32_t i = 0; i < s->num_ranks && !s->failed; i++) {
@@ -364,10 +507,13 @@ void storm_check_end(struct storm *s)
             continue;
         bool open = false;
         for (uint32_t k = 0; k < s->num_calls; k++)
-            open |= s->calls[k].rank == i && (!s->calls[k].ended || s->calls[k].quarantined);
+            open |= s->calls[k].rank == i && !s->calls[k].ended;
         const struct core *core = r->core;
+        bool has_room = !s->tries && s->settings.waiting / 4 >= STORM_KEYS_MAX; /* for words that wait for offers */
+        if (s->calm && has_room && core->endings != NULL)
+            storm_fail(s, "rank %u: the ends of %u wants are never answered", i, core->num_endings);
         if (!open && (core->num_live > 0 || core->wants != NULL || core->num_legs > 0 || core->num_pushes > 0 ||
-                      core->inflight > 0 || core->run != NULL || core->serving > 0 || core->awaiting > 0 ||
+                      budget_held(&core->budget) > 0 || movers_wait(core) || core->serving > 0 || core->awaiting > 0 ||
                       leases_live(core->leases) > 0))
             storm_fail(s, "rank %u has no open call and yet %u offers, %u legs, %u pushes, %u leases", i,
                        core->num_live, core->num_legs, core->num_pushes, leases_live(core->leases));

@@ -13,12 +13,25 @@
 
 #define CREDITS 6
 
-enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_LANDING, DUE_SETTLE, DUE_SUM, DUE_ZERO, DUE_PLAN };
+enum due_kind {
+    DUE_MESSAGE,
+    DUE_READ,
+    DUE_BOARD,
+    DUE_MOVE,
+    DUE_LANDING,
+    DUE_STRAY,
+    DUE_SETTLE,
+    DUE_SUM,
+    DUE_ZERO,
+    DUE_PLAN
+};
 
 struct storm_due {
     uint64_t at, touch, order; /* told at; the memory is touched at (MOVE, READ, BOARD) */
+    uint64_t issued;           /* MOVE */
     enum due_kind kind;
     bool touched, parked, write;
+    bool aside;    /* MOVE: its slot is free again, since it was open for too long */
     bool captures; /* a put whose completion is local: it takes the bytes, and they land later by a due of their own */
     uint32_t from, to; /* the rank asked; the rank that is told */
     int error;
@@ -130,6 +143,27 @@ void storm_later(struct storm *s, uint64_t at, const struct storm_plan *plan)
 
 /* ---- the port ---------------------------------------------------------------------------------------------------- */
 
+static void flip_bits(struct storm *s, struct storm_due *d)
+{
+    for (uint64_t n = 1 + draw(s, d->from, d->to, 4); n > 0; n--) {
+        uint64_t bit = draw(s, d->from, d->to, 8 * d->bytes);
+        d->data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    }
+}
+
+/* The words of a want's end to one rank: the first none, one or two of them; and some answers. */
+static bool is_lost_end(struct storm *s, uint32_t from, uint32_t to, const struct wire_message *m)
+{
+    if (!s->deafened || s->now >= s->horizon)
+        return false;
+    if (m->type == WIRE_ENDED)
+        return draw(s, from, to, 10) < 3;
+    if ((m->type != WIRE_DONE && m->type != WIRE_CANCEL && m->type != WIRE_RELEASE) || m->want > s->num_calls)
+        return false;
+    uint8_t *told = &s->calls[m->want - 1].told[to];
+    return (*told)++ < storm_hash(s->seed ^ storm_hash(m->want * STORM_RANKS_MAX + to)) % 3;
+}
+
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
     struct storm_rank *r = self;
@@ -144,12 +178,16 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
               (unsigned long long)m.want, m.key, m.error);
     uint64_t luck = draw(s, r->rank, peer, 1000);
     uint32_t loss = s->now < s->horizon ? s->loss : 0; /* past all deadlines what is repeated comes through */
-    int times = luck < loss ? 0 : luck < loss + s->twice ? 2 : 1;
+    int times = luck < loss || is_lost_end(s, r->rank, peer, &m) ? 0 : luck < loss + s->twice ? 2 : 1;
     while (times-- > 0) {
-        struct storm_due *d = due(s, DUE_MESSAGE, r->rank, peer, 0, bytes);
+        struct storm_due *d = due(s, DUE_MESSAGE, r->rank, peer, 0, ENVELOPE_BYTES + bytes);
         uint64_t at = s->now + 10 * STORM_US + draw(s, r->rank, peer, s->slow_ns);
         d->at = p->last_ns = at > p->last_ns ? at : p->last_ns;
-        memcpy(d->data, message, bytes);
+        memcpy(d->data + ENVELOPE_BYTES, message, bytes);
+        envelope_seal(&p->counts, d->data, bytes);
+        envelope_sent(&p->counts, false);
+        if (s->now < s->horizon && p->counts.hashed && draw(s, r->rank, peer, 1000) < s->damaged)
+            flip_bits(s, d);
         p->under_way++;
         push(s, d);
     }
@@ -201,18 +239,89 @@ static void take_runs(struct storm_due *d, const struct plan_transfer *t, struct
     }
 }
 
+static struct storm_pair *pair_of(struct storm *s, uint32_t rank, uint32_t peer)
+{
+    return &s->pairs[rank * s->num_ranks + peer];
+}
+
+static void free_slot(struct storm *s, const struct storm_due *d)
+{
+    if (d->aside)
+        return;
+    pair_of(s, d->to, d->from)->moving--;
+    s->ranks[d->to].moving[shares_node(s, d->to, d->from)]--;
+}
+
+/* What was open for too long leaves its slot to others. */
+static void put_aside(struct storm *s, uint32_t rank)
+{
+    for (uint32_t i = 0; i < s->num_due; i++) {
+        struct storm_due *d = s->heap[i];
+        if (d->kind != DUE_MOVE || d->to != rank || d->aside || shares_node(s, rank, d->from) ||
+            s->now - d->issued < s->settings.park_ms * STORM_MS)
+            continue;
+        free_slot(s, d);
+        d->aside = true;
+        pair_of(s, rank, d->from)->overdue = true;
+    }
+}
+
+/* The operation fails, at once or later; its bytes are moved at some time all the same, and nobody will tell. */
+static int64_t go_astray(struct storm_rank *r, struct storm_due *d, const struct port_leg *leg)
+{
+    struct storm *s = r->storm;
+    uint64_t bytes = d->bytes;
+    if (r->has_stray < STORM_STRAYS_MAX)
+        r->stray[r->has_stray++] = d->tag;
+    struct storm_due *stray = due(s, DUE_STRAY, d->from, d->to, d->tag, 0);
+    stray->at = s->now + draw(s, r->rank, leg->peer, 40 * STORM_MS);
+    stray->write = d->write;
+    stray->runs = d->runs;
+    stray->num_runs = d->num_runs;
+    d->runs = NULL;
+    d->num_runs = 0;
+    push(s, stray);
+    if (draw(s, r->rank, leg->peer, 2) == 0) { /* as one of several that were begun */
+        d->error = BATON_EMPI;
+        return (int64_t)bytes;
+    }
+    d->parked = true; /* the call was refused half-way: no completion comes */
+    return BATON_EMPI;
+}
+
+bool storm_has_room(struct storm *s, uint32_t rank, uint32_t peer)
+{
+    const struct storm_pair *p = pair_of(s, rank, peer);
+    put_aside(s, rank);
+    if (shares_node(s, rank, peer))
+        return s->ranks[rank].moving[1] < s->slots;
+    return s->ranks[rank].moving[0] < s->slots && p->moving < s->peer_slots && !p->overdue;
+}
+
 static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
-    if (draw(s, r->rank, leg->peer, 10) == 0)
+    struct storm_pair *p = pair_of(s, r->rank, leg->peer);
+    if (!storm_has_room(s, r->rank, leg->peer))
         return BATON_EAGAIN;
+    if (draw(s, r->rank, leg->peer, 10) == 0) {
+        p->refused_step = r->steps;
+        return BATON_EAGAIN;
+    }
+    storm_check_turn(r, leg, budget);
+    storm_note_begin(r, leg->peer);
     struct plan_cursor from = *leg->cursor;
-    uint64_t bytes = plan_skip(leg->transfer, leg->cursor, budget);
+    uint64_t bytes = plan_skip(leg->transfer, leg->cursor, budget < s->slot_bytes ? budget : s->slot_bytes);
     struct storm_due *d = operation(r, DUE_MOVE, leg->peer, leg->tag, 0, bytes, 2 * STORM_MS);
+    d->issued = s->now;
+    p->moving++;
+    r->moving[shares_node(s, r->rank, leg->peer)]++;
     d->write = leg->write;
     take_runs(d, leg->transfer, from);
     d->captures = leg->write && s->local_puts && !shares_node(s, r->rank, leg->peer);
+    if (draw(s, r->rank, leg->peer, 1000) < s->strays && !shares_node(s, r->rank, leg->peer))
+        return go_astray(r, d, leg);
     return (int64_t)bytes;
 }
 
@@ -230,6 +339,15 @@ static int port_settle(void *self, uint32_t peer, uint64_t tag)
     return 0;
 }
 
+/* Some operation of that tag failed, and what it began cannot be known. */
+static bool went_astray(const struct storm_rank *r, uint64_t tag)
+{
+    for (uint32_t i = 0; i < r->has_stray && i < STORM_STRAYS_MAX; i++)
+        if (r->stray[i] == tag)
+            return true;
+    return false;
+}
+
 /* Whatever of it is under way touches memory until it is done, and no call can stop it. */
 static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
 {
@@ -240,13 +358,13 @@ static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
     for (uint32_t i = 0; i < s->num_due; i++) {
         struct storm_due *d = s->heap[i];
         if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_LANDING ||
-            d->kind == DUE_SUM || d->kind == DUE_ZERO || d->kind == DUE_PLAN)
+            d->kind == DUE_STRAY || d->kind == DUE_SUM || d->kind == DUE_ZERO || d->kind == DUE_PLAN)
             continue;
         d->parked = true;
         if (d->kind == DUE_MOVE)
             answer = PORT_PARK_LATER;
     }
-    return answer;
+    return went_astray(r, tag) ? PORT_PARK_NEVER : answer;
 }
 
 static void port_raise(void *self, uint32_t slot, uint64_t generation)
@@ -261,9 +379,24 @@ static void port_raise(void *self, uint32_t slot, uint64_t generation)
 static enum port_alive port_alive(void *self, uint32_t peer)
 {
     struct storm_rank *r = self;
-    if (!shares_node(r->storm, r->rank, peer))
+    if (!shares_node(r->storm, r->rank, peer) && !r->storm->pidfds)
         return PORT_UNKNOWN;
     return r->storm->ranks[peer].fate == STORM_CRASHED ? PORT_DEAD : PORT_ALIVE;
+}
+
+static bool port_ended(void *self, uint32_t peer)
+{
+    struct storm_rank *r = self;
+    const struct storm *s = r->storm;
+    if (shares_node(s, r->rank, peer))
+        return true;
+    for (uint32_t i = 0; i < s->num_due; i++) { /* of what is on its way between the two, in either direction */
+        const struct storm_due *d = s->heap[i];
+        bool moves = d->kind == DUE_MOVE || d->kind == DUE_LANDING || d->kind == DUE_STRAY;
+        if (moves && ((d->from == peer && d->to == r->rank) || (d->from == r->rank && d->to == peer)))
+            return false;
+    }
+    return s->death == STORM_DEATH_ERROR;
 }
 
 /* Of what lies there now; told later. */
@@ -303,6 +436,7 @@ void storm_port(struct storm_rank *r)
                             .park = port_park,
                             .raise = port_raise,
                             .alive = port_alive,
+                            .ended = port_ended,
                             .sum = port_sum,
                             .zero = port_zero};
 }
@@ -354,7 +488,7 @@ static void fly(struct storm *s, const struct storm_due *d, const struct plan_ru
     push(s, f);
 }
 
-static void touch_move(struct storm *s, struct storm_due *d)
+static void touch_move(struct storm *s, const struct storm_due *d)
 {
     struct storm_rank *src = &s->ranks[d->write ? d->to : d->from], *dst = &s->ranks[d->write ? d->from : d->to];
     for (uint32_t i = 0; i < d->num_runs && !s->failed; i++) {
@@ -400,12 +534,16 @@ static bool others_parked(const struct storm *s, const struct storm_due *d)
 
 static bool event_of(struct storm *s, const struct storm_due *d, struct port_event *e)
 {
+    const char *why;
     *e = (struct port_event){
         .peer = d->from, .tag = d->tag, .data = d->data, .bytes = (uint32_t)d->bytes, .error = d->error};
     switch (d->kind) {
     case DUE_MESSAGE:
         e->kind = PORT_MESSAGE;
-        return true;
+        e->data = d->data + ENVELOPE_BYTES;
+        e->bytes = (uint32_t)(d->bytes - ENVELOPE_BYTES);
+        return envelope_open(&s->pairs[d->to * s->num_ranks + d->from].counts, d->data, (uint32_t)d->bytes, &why) ==
+               ENVELOPE_MESSAGE;
     case DUE_READ:
         e->kind = PORT_CARD;
         return !d->parked;
@@ -422,7 +560,7 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
         e->runs = 1;
         if (d->parked)
             e->error = 0;
-        return !d->parked || !others_parked(s, d);
+        return !d->parked || (!others_parked(s, d) && !went_astray(&s->ranks[d->to], d->tag));
     case DUE_ZERO:
         zeros_land(s, d);
         e->kind = PORT_WORKED;
@@ -431,6 +569,7 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
         e->kind = PORT_WORKED;
         return true;
     case DUE_LANDING:
+    case DUE_STRAY:
     case DUE_PLAN:
         break;
     }
@@ -445,11 +584,14 @@ void storm_collect(struct storm *s, struct storm_rank *r)
         core_submit_free(out);
     }
     storm_check_limits(s, r);
+    storm_check_losses(s, r);
 }
 
 static void step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n)
 {
+    r->steps++;
     core_step(r->core, s->now, e, n);
+    storm_check_idle(r);
     storm_collect(s, r);
 }
 
@@ -461,7 +603,7 @@ static bool is_stopped(const struct storm *s, uint32_t rank)
 /* Whether it has to wait: for the rank that is told, or for one that must take part. */
 static bool waits(const struct storm *s, const struct storm_due *d)
 {
-    if (d->kind == DUE_PLAN || d->kind == DUE_LANDING)
+    if (d->kind == DUE_PLAN || d->kind == DUE_LANDING || d->kind == DUE_STRAY)
         return false;
     if (is_stopped(s, d->to) && d->touched)
         return true; /* a told rank takes nothing in; memory may be touched meanwhile */
@@ -477,6 +619,14 @@ static bool is_never_told(const struct storm *s, const struct storm_due *d)
         return true;
     return d->kind != DUE_MESSAGE && s->death == STORM_DEATH_SILENT && s->ranks[d->from].fate == STORM_CRASHED &&
            !shares_node(s, d->from, d->to);
+}
+
+/* Its slot is free, and its peer has shown that it answers. */
+static void come(struct storm *s, const struct storm_due *d)
+{
+    free_slot(s, d);
+    pair_of(s, d->to, d->from)->overdue = false;
+    storm_note_come(&s->ranks[d->to], d->from, d->tag);
 }
 
 static void deliver(struct storm *s)
@@ -506,9 +656,16 @@ static void deliver(struct storm *s)
     } else if (d->kind == DUE_LANDING) {
         storm_check_write(s, &s->ranks[d->from], d->offset);
         memcpy(s->ranks[d->from].pool + d->offset, d->data, d->bytes);
-    } else if (!is_never_told(s, d) && event_of(s, d, &e)) {
-        storm_cover(&s->ranks[d->to], &e);
-        step(s, &s->ranks[d->to], &e, 1);
+    } else if (d->kind == DUE_STRAY) {
+        if (s->ranks[d->from].fate != STORM_CRASHED && s->ranks[d->to].fate != STORM_CRASHED)
+            touch_move(s, d);
+    } else if (!is_never_told(s, d)) {
+        if (d->kind == DUE_MOVE)
+            come(s, d);
+        if (event_of(s, d, &e)) {
+            storm_cover(&s->ranks[d->to], &e);
+            step(s, &s->ranks[d->to], &e, 1);
+        }
     }
     due_free(d);
 }

@@ -8,12 +8,14 @@
 
 #define ARENA_BYTES 8192u
 #define ACTIONS_MS 120u
+#define LONG_MS 3000u /* an offer's time to live that no end should need */
 
 /* ---- the world --------------------------------------------------------------------------------------------------- */
 
 struct engine {
     uint32_t tp, pp, heads_total, layout, block_tokens, num_blocks, planes, head_size;
     bool bare; /* its first stage has no cache */
+    uint8_t version;
     uint32_t verdicts;
 };
 
@@ -44,24 +46,35 @@ static void draw_settings(struct storm *s)
     set->verdict_ms = between(s, 10, 80);
     set->requests = 16;
     set->chunk_bytes = between(s, 32, 512);
-    set->leg_bytes = between(s, 64, 1024);
-    set->inflight_bytes = between(s, 64, 512);
-    set->report_early = storm_below(s, 2);
+    set->peer_bytes = between(s, 64, 1024);
+    set->inflight_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
+    set->park_ms = between(s, 1, 20);
+    set->quiet_ms = between(s, 1, 30);
     set->checksum = storm_chance(s, s->tangled ? 400 : 250);
+    set->paranoid = s->seed % 3 == 0; /* wants never share blocks here */
 }
 
 static void draw_character(struct storm *s)
 {
     s->tangled = storm_chance(s, 600);
     s->num_keys = s->tangled ? 1 : 1 + storm_below(s, STORM_KEYS_MAX);
+    s->tries = storm_chance(s, 300);
     s->calm = storm_chance(s, 300);
+    s->deafened = s->calm && storm_chance(s, 500);
     s->passive = storm_chance(s, 500);
     s->local_puts = storm_chance(s, 500);
     s->death = (enum storm_death)storm_below(s, 3);
     s->loss = s->calm || storm_chance(s, s->tangled ? 300 : 600) ? 0 : 1 + storm_below(s, s->tangled ? 250 : 80);
     s->twice = storm_chance(s, 500) ? 0 : storm_below(s, 200);
+    s->damaged = s->calm || storm_chance(s, 600) ? 0 : storm_below(s, 80);
     s->bad_cards = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, s->tangled ? 800 : 300);
     s->spoilt = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, 20);
+    s->strays = s->calm || storm_chance(s, 700) ? 0 : 1 + storm_below(s, 60);
+    s->pidfds = storm_chance(s, 300);
+    s->crowded = storm_chance(s, 250);
+    s->slots = 1 + storm_below(s, s->crowded ? 4 : 16);
+    s->peer_slots = 1 + storm_below(s, s->slots);
+    s->slot_bytes = 32 + storm_below(s, 480);
     s->slow_ns = (20 + storm_below(s, s->calm ? 500 : s->tangled ? 12000 : 4000)) * STORM_US;
 }
 
@@ -110,7 +123,8 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                              .geometry = r->geometry};
     int n = wire_card_encode(&card, r->card, sizeof r->card);
     r->card_bytes = n > 0 ? (uint32_t)n : 0;
-    struct wire_row row = {.role = BATON_ROLE_BOTH,
+    struct wire_row row = {.version = e->version,
+                           .role = BATON_ROLE_BOTH,
                            .tp = (uint16_t)e->tp,
                            .pp = (uint16_t)e->pp,
                            .tp_rank = (uint16_t)tp_rank,
@@ -154,6 +168,7 @@ void storm_build(struct storm *s)
         if ((e->layout & 6) == 6)
             e->layout &= ~4u;
         e->verdicts = storm_below(s, 3);
+        e->version = !s->tries && !s->deafened && storm_chance(s, 150) ? 1 : WIRE_VERSION;
         e->bare = e->pp == 2 && storm_chance(s, 100);
         s->num_ranks += e->tp * e->pp;
     }
@@ -173,6 +188,8 @@ void storm_build(struct storm *s)
         storm_fail(s, "no directory: %s", why.text);
         return;
     }
+    for (uint32_t i = 0; i < s->num_ranks * s->num_ranks; i++)
+        s->pairs[i].counts.hashed = directory_version(s->directory, i / s->num_ranks, i % s->num_ranks) >= WIRE_HASHES;
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         struct storm_rank *r = &s->ranks[i];
         struct core_config config = {.settings = &s->settings,
@@ -186,6 +203,10 @@ void storm_build(struct storm *s)
                                      .log = &s->log};
         if (core_create(&config, &r->core) != 0)
             storm_fail(s, "no core");
+        else if (s->seed % 4 == 0) { /* as among engines of a thousand ranks: who serves whom is found out bit by bit */
+            r->core->looks_most = 1;
+            r->core->works_pause_ns = STORM_MS / 8;
+        }
     }
 }
 
@@ -226,16 +247,18 @@ static const struct directory_engine *engine_at(const struct storm *s, uint32_t 
 static void draw_request(struct storm *s)
 {
     uint32_t producer = storm_below(s, s->num_engines), seats = 1 + (s->num_engines > 2 ? storm_below(s, 2) : 0);
-    uint32_t tokens = 1 + storm_below(s, 8), spread = storm_chance(s, 500) ? 1000 : 30000;
-    uint64_t at = moment(s, 0, ACTIONS_MS * 1000 / 2);
+    uint32_t tokens = 1 + storm_below(s, 8), spread = s->crowded || storm_chance(s, 500) ? 1000 : 30000;
+    uint64_t at = moment(s, 0, s->crowded ? 2000 : ACTIONS_MS * 1000 / 2);
     bool named = storm_chance(s, 300);
     struct storm_plan offer = {.action = STORM_OFFER,
                                .key = storm_below(s, s->num_keys),
+                               .attempt = s->tries ? storm_below(s, 3) : 0,
                                .tokens = tokens,
-                               .time_ms = 5 + storm_below(s, 100),
+                               .time_ms = s->deafened ? LONG_MS : 5 + storm_below(s, 100),
                                .seats = seats};
     struct storm_plan want = {.action = STORM_WANT,
                               .key = offer.key,
+                              .attempt = offer.attempt,
                               .tokens = tokens,
                               .engine = producer,
                               .time_ms = 5 + storm_below(s, 100),
@@ -269,8 +292,9 @@ void storm_again(struct storm *s, const struct storm_call *former)
     struct storm_plan again = {.action = former->is_want ? STORM_WANT : STORM_OFFER,
                                .rank = former->rank,
                                .key = former->key,
+                               .attempt = former->attempt + (s->tries && storm_chance(s, 800)),
                                .tokens = former->tokens,
-                               .time_ms = 5 + storm_below(s, 100),
+                               .time_ms = s->deafened && !former->is_want ? LONG_MS : 5 + storm_below(s, 100),
                                .engine = former->engine,
                                .mode = storm_chance(s, 500) ? BATON_MODE_PUSH : BATON_MODE_PULL,
                                .seats = 1,
@@ -283,9 +307,9 @@ void storm_again(struct storm *s, const struct storm_call *former)
 
 void storm_schedule(struct storm *s)
 {
-    uint32_t requests = 2 + storm_below(s, 6), cancels = s->tangled             ? storm_below(s, 48)
-                                                         : storm_chance(s, 600) ? storm_below(s, 16)
-                                                                                : 0;
+    uint32_t requests = 2 + storm_below(s, s->crowded ? 12 : 6), cancels = s->tangled             ? storm_below(s, 48)
+                                                                           : storm_chance(s, 600) ? storm_below(s, 16)
+                                                                                                  : 0;
     for (uint32_t i = 0; i < requests; i++)
         draw_request(s);
     for (uint32_t i = 0; i < cancels; i++)
@@ -302,6 +326,18 @@ void storm_schedule(struct storm *s)
     for (uint32_t i = 0; i < crashes; i++)
         storm_later(s, moment(s, 0, ACTIONS_MS * 1000),
                     &(struct storm_plan){.action = STORM_CRASH, .rank = storm_below(s, s->num_ranks)});
+    if (s->seed % 5 == 0 && !s->deafened) { /* they close in the midst of it, each in its time */
+        uint64_t at = moment(s, 0, ACTIONS_MS * 1000);
+        for (uint32_t i = 0; i < s->num_ranks; i++)
+            storm_later(s, moment(s, at, 30000), &(struct storm_plan){.action = STORM_CLOSE, .rank = i});
+    }
+    uint32_t lies = storm_chance(s, 600) ? 0 : 1 + storm_below(s, 4);
+    for (uint32_t i = 0; i < lies; i++)
+        storm_later(s, moment(s, 0, ACTIONS_MS * 1000),
+                    &(struct storm_plan){.action = STORM_LIE,
+                                         .rank = storm_below(s, s->num_ranks),
+                                         .to = storm_below(s, s->num_ranks),
+                                         .subject = storm_below(s, s->num_ranks)});
 }
 
 /* ---- actions ----------------------------------------------------------------------------------------------------- */
@@ -324,6 +360,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     m->kind = c->is_want ? CORE_WANT : CORE_OFFER;
     m->id = m->serial = c->number;
     m->submitted_ns = s->now;
+    m->attempt = c->attempt;
     m->num_tokens = c->tokens;
     m->held_tokens = c->held;
     m->zero_tail = c->zero_tail;
@@ -339,8 +376,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->given, 0}}}, NULL);
     if (storm_hears(s, c->rank))
         m->verdict = calloc(1, sizeof *m->verdict);
-    if (s->settings.report_early)
-        m->spare = calloc(1, sizeof *m->spare);
+    m->spare = calloc(1, sizeof *m->spare);
     uint64_t end = s->now + p->time_ms * STORM_MS;
     s->horizon = end > s->horizon ? end : s->horizon;
     core_submit(r->core, s->now, m);
@@ -380,8 +416,9 @@ static void append(struct storm *s, const struct storm_plan *p)
     struct storm_call *c = &s->calls[p->call - 1];
     uint32_t block_tokens = s->ranks[c->rank].geometry.block_tokens,
              blocks = storm_chance(s, 200) ? c->num_blocks : (p->tokens + block_tokens - 1) / block_tokens;
-    if (c->ended || c->quarantined || p->tokens <= c->begun)
+    if (c->answered_ns != 0 || p->tokens <= c->begun)
         return;
+    c->last_word_ns = s->now;
     storm_say(s, "%u: %u tokens of %u are there", c->rank, p->tokens, c->number);
     if (c->in_layers)
         storm_fill(s, c, 0); /* the chunk before is */
@@ -403,8 +440,9 @@ static void append(struct storm *s, const struct storm_plan *p)
 static void ready(struct storm *s, const struct storm_plan *p)
 {
     struct storm_call *c = &s->calls[p->call - 1];
-    if (c->ended || c->quarantined)
-        return; /* its blocks are others' by now */
+    if (c->answered_ns != 0)
+        return; /* its blocks are others' by now, or may be read no more */
+    c->last_word_ns = s->now;
     storm_say(s, "%u: layer %u of %u is ready", c->rank, p->layer, c->number);
     if (!c->in_chunks || p->tokens == c->begun) /* else a late word */
         storm_fill_layer(s, c, p->layer, 0);
@@ -428,6 +466,7 @@ static void call(struct storm *s, const struct storm_plan *p)
     struct storm_call *c = call_new(s);
     c->rank = p->rank;
     c->key = p->key;
+    c->attempt = p->attempt;
     c->tokens = p->tokens;
     c->held = p->held;
     c->num_blocks = (p->tokens + block_tokens - 1) / block_tokens;
@@ -435,13 +474,16 @@ static void call(struct storm *s, const struct storm_plan *p)
     c->mode = c->is_want ? p->mode : BATON_MODE_AUTO;
     c->engine = c->is_want ? p->engine : s->directory->engine_of[p->rank];
     c->time_ns = p->time_ms * STORM_MS;
+    c->seats = p->seats;
+    c->seat = p->seat[0];
+    c->last_word_ns = s->now;
     storm_take_blocks(s, c);
     if (c->num_blocks > 0 && c->blocks == NULL) { /* the engine has no room: it does not call */
         s->num_calls--;
         return;
     }
-    storm_say(s, "%u %s %u key k%u tokens %u for %u ms%s", c->rank, c->is_want ? "wants" : "offers", c->number, c->key,
-              c->tokens, p->time_ms, c->mode == BATON_MODE_PUSH ? " push" : "");
+    storm_say(s, "%u %s %u key k%u.%u tokens %u for %u ms%s", c->rank, c->is_want ? "wants" : "offers", c->number,
+              c->key, c->attempt, c->tokens, p->time_ms, c->mode == BATON_MODE_PUSH ? " push" : "");
     c->zero_tail = c->is_want && storm_chance(s, 400);
     c->in_layers = !c->is_want && storm_chance(s, 250);
     c->in_chunks = !c->is_want && storm_chance(s, 250);
@@ -463,7 +505,7 @@ static void cancel(struct storm *s)
         return;
     uint32_t recent = s->num_calls < 6 ? s->num_calls : 6;
     struct storm_call *c = &s->calls[s->num_calls - 1 - storm_below(s, recent)];
-    if (c->ended || s->ranks[c->rank].fate != STORM_RUNS)
+    if (c->answered_ns != 0 || s->ranks[c->rank].fate != STORM_RUNS || s->ranks[c->rank].closes)
         return;
     storm_say(s, "%u cancels %u", c->rank, c->number);
     struct core_submit *m = calloc(1, sizeof *m);
@@ -475,10 +517,24 @@ static void cancel(struct storm *s)
     storm_collect(s, &s->ranks[c->rank]);
 }
 
+/* Says of a rank that it is dead: one that cannot know, or a neighbour of a former life of it. */
+static void lie(struct storm *s, const struct storm_plan *p)
+{
+    const struct wire_row *rows = s->directory->rows;
+    struct wire_message m = {.type = WIRE_WITNESS,
+                             .subject = p->subject,
+                             .subject_incarnation = rows[p->subject].incarnation,
+                             .word = WIRE_DEAD};
+    if (rows[p->rank].node == rows[p->subject].node)
+        m.subject_incarnation++;
+    if (p->rank != p->to)
+        core_send(s->ranks[p->rank].core, p->to, &m);
+}
+
 void storm_act(struct storm *s, const struct storm_plan *p)
 {
     struct storm_rank *r = &s->ranks[p->rank];
-    bool runs = r->fate == STORM_RUNS;
+    bool runs = r->fate == STORM_RUNS && !r->closes;
     switch (p->action) {
     case STORM_OFFER:
     case STORM_WANT:
@@ -497,15 +553,29 @@ void storm_act(struct storm *s, const struct storm_plan *p)
             append(s, p);
         break;
     case STORM_STOP:
-        if (runs && (int32_t)p->rank != s->untouched) {
+        if (r->fate == STORM_RUNS && (int32_t)p->rank != s->untouched) {
             storm_say(s, "%u stops", p->rank);
             r->fate = STORM_STOPPED;
+            r->was_stopped = true;
         }
         break;
     case STORM_RESUME:
         if (r->fate == STORM_STOPPED) {
             storm_say(s, "%u goes on", p->rank);
+            r->resumed_ns = s->now;
             r->fate = STORM_RUNS;
+        }
+        break;
+    case STORM_LIE:
+        if (runs)
+            lie(s, p);
+        break;
+    case STORM_CLOSE:
+        if (runs) {
+            storm_say(s, "%u closes", p->rank);
+            r->closes = true;
+            core_shut(r->core, s->now);
+            storm_collect(s, r);
         }
         break;
     case STORM_CRASH:

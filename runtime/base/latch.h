@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * latch: opens once and stays open; threads wait for that with a deadline. A bell under it, since the C library's own
+ * waits by the monotonic clock (sem_clockwait, pthread_clockjoin_np) are younger than the systems that are supported.
+ */
+#ifndef BATON_BASE_LATCH_H
+#define BATON_BASE_LATCH_H
+
+#include <stdbool.h>
+
+#include "base/bell.h"
+
+struct latch {
+    struct bell bell;
+    atomic_bool is_open;
+};
+
+static inline void latch_init(struct latch *l)
+{
+    bell_init(&l->bell);
+    atomic_init(&l->is_open, false);
+}
+
+/** What the caller stored before is seen by whoever finds the latch open. Any thread. */
+void latch_open(struct latch *l);
+
+/** True once it is open; false when the clock of clock_now_ns passed `until_ns`. Any thread. */
+bool latch_wait(struct latch *l, uint64_t until_ns);
+
+#endif

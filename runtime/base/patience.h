@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * patience: how long a peer may take before it counts as silent: four times what its operations usually take, but at
+ * least BATON_PARK_MS and at most BATON_PEER_MS. So a peer at the end of a long or narrow line is not taken for one that
+ * was stopped.
+ */
+#ifndef BATON_BASE_PATIENCE_H
+#define BATON_BASE_PATIENCE_H
+
+#include "base/clock.h"
+#include "base/settings.h"
+
+/** Zeroed before. */
+struct patience {
+    uint64_t usual_ns; /* smoothed; 0: nothing is known yet */
+};
+
+static inline void patience_learn(struct patience *p, uint64_t took_ns)
+{
+    p->usual_ns = p->usual_ns == 0 ? took_ns : p->usual_ns - p->usual_ns / 8 + took_ns / 8;
+}
+
+static inline uint64_t patience_ns(const struct patience *p, const struct settings *set)
+{
+    uint64_t least = set->park_ms * CLOCK_NS_PER_MS, most = set->peer_ms * CLOCK_NS_PER_MS, ns = 4 * p->usual_ns;
+    if (ns > most)
+        ns = most;
+    return ns > least ? ns : least;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * budget: how many bytes may be in flight with a peer, so that no peer takes from another.
+ *
+ *   A peer holds at most as much as it leaves free of BATON_INFLIGHT_BYTES (the threshold of Choudhury and Hahne's shared
+ *   buffers): with n peers that take all they may, each holds one part of n + 1, and who comes next finds room at once.
+ *   A peer that holds bytes of which none came for longer than the patience with it (patience.h) is silent. It gets
+ *   nothing more before some come. What silent peers hold is counted apart, up to a quarter of the limit; only what is
+ *   more counts against the others.
+ *
+ *   What bytes usually take is learnt of one sample at a time, as TCP does: all that is held at one moment, until as much
+ *   came.
+ *
+ * So at most the limit and a quarter of it are in flight. A unit that is taken whole may exceed its budget.
+ */
+#ifndef BATON_CORE_BUDGET_H
+#define BATON_CORE_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/patience.h"
+#include "base/settings.h"
+
+/** What one peer holds; zeroed before. */
+struct share {
+    uint64_t held;
+    bool silent;
+    uint64_t sign_ns; /* when it last showed that it moves, or began to hold */
+    struct patience patience;
+    uint64_t sample_ns,
+        sample; /* when the sample was taken, and bytes that are still to come of it (0: there is none) */
+    struct share *prev, *next; /* in budget->talking */
+};
+
+/** All of them; zeroed before. */
+struct budget {
+    uint64_t held;         /* by those that talk */
+    uint64_t silent;       /* by those that do not */
+    struct share *talking; /* that hold bytes */
+};
+
+static inline uint64_t budget_held(const struct budget *b)
+{
+    return b->held + b->silent;
+}
+
+/** Bytes that this peer may take now, of at most `most` that it may hold. */
+uint64_t budget_left(const struct budget *b, const struct settings *set, const struct share *share, uint64_t most);
+
+void budget_take(struct budget *b, struct share *share, uint64_t bytes, uint64_t now);
+/** They came: the peer moves. */
+void budget_land(struct budget *b, struct share *share, uint64_t bytes, uint64_t now);
+/** They were given up, which says nothing of the peer. */
+void budget_drop(struct budget *b, struct share *share, uint64_t bytes);
+
+/** Finds who is silent by now. When to look again; UINT64_MAX: when bytes are taken. */
+uint64_t budget_look(struct budget *b, const struct settings *set, uint64_t now);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * claim: which of my blocks belong to open wants. Kept under BATON_PARANOID only: it costs the reactor a look at each
+ * block of each want, twice, and one bit a block.
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The places [*from, *behind) of a table whose blocks the want writes: of ids that stand for several blocks, of all. */
+static void places(const struct core_submit *s, const baton_group_t *group, uint32_t table, uint32_t *from,
+                   uint32_t *behind)
+{
+    const baton_table_t *t = &s->tables.table[table];
+    uint32_t first, end, n = group->blocks_per_id > 0 ? group->blocks_per_id : 1;
+    plan_wanted(group, s->held_tokens, s->num_tokens, &first, &end);
+    *from = *behind = 0;
+    if (first >= end)
+        return;
+    *from = (first - t->first_token) / group->block_tokens;
+    *behind = ((end - 1 - t->first_token) / group->block_tokens / n + 1) * n;
+}
+
+static void set(struct core *core, const struct core_submit *s, uint32_t table, uint32_t from, uint32_t behind, bool is)
+{
+    for (uint32_t i = from; i < behind; i++) {
+        uint32_t block = s->tables.table[table].blocks[i];
+        uint8_t bit = (uint8_t)(1u << (block % 8));
+        core->claimed[table][block / 8] = (uint8_t)((core->claimed[table][block / 8] & ~bit) | (is ? bit : 0));
+    }
+}
+
+/* The first place whose block belongs to another want, or `behind`. */
+static uint32_t first_taken(const struct core *core, const struct core_submit *s, uint32_t table, uint32_t from,
+                            uint32_t behind)
+{
+    const uint32_t *blocks = s->tables.table[table].blocks;
+    while (from < behind && !(core->claimed[table][blocks[from] / 8] >> (blocks[from] % 8) & 1))
+        from++;
+    return from;
+}
+
+int claim_take(struct core *core, const struct core_submit *s, struct plan_why *why)
+{
+    for (uint32_t i = 0; i < s->tables.num; i++) {
+        baton_group_t group = geometry_group(core->c.geometry, i);
+        uint32_t from, behind;
+        places(s, &group, i, &from, &behind);
+        if (core->claimed[i] == NULL)
+            core->claimed[i] = calloc(group.num_blocks / 8 + 1, 1);
+        if (core->claimed[i] == NULL)
+            return BATON_ENOMEM;
+        uint32_t taken = first_taken(core, s, i, from, behind);
+        if (taken < behind) {
+            snprintf(why->text, sizeof why->text, "group %u: block %u belongs to another open want of this rank", i,
+                     s->tables.table[i].blocks[taken]);
+            return BATON_EINVAL;
+        }
+    }
+    for (uint32_t i = 0; i < s->tables.num; i++) {
+        baton_group_t group = geometry_group(core->c.geometry, i);
+        uint32_t from, behind;
+        places(s, &group, i, &from, &behind);
+        set(core, s, i, from, behind, true);
+    }
+    return 0;
+}
+
+void claim_leave(struct core *core, const struct core_submit *s)
+{
+    for (uint32_t i = 0; i < s->tables.num; i++) {
+        baton_group_t group = geometry_group(core->c.geometry, i);
+        uint32_t from, behind;
+        places(s, &group, i, &from, &behind);
+        set(core, s, i, from, behind, false);
+    }
+}
+
+void claims_free(struct core *core)
+{
+    for (uint32_t i = 0; i < BATON_GROUPS_MAX; i++)
+        free(core->claimed[i]);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ends: the words of a want's end (DONE, CANCEL, RELEASE), which let go of the producers' blocks.
+ *
+ *   consumer   says each with growing pauses until that producer rank answers, for BATON_TTL_MS at most. The want itself
+ *              is over meanwhile, and nothing waits for an answer: neither its event nor closing. A rank that is owed
+ *              the word counts as business, so that its loss is noticed; one that is gone for certain is owed none. Of
+ *              at most twice BATON_REQUESTS wants words are owed: then the oldest want's are given up, and its offers
+ *              end by their time to live.
+ *   producer   answers in lists (ENDED), since nobody waits for them: when one is full, or a quarter of BATON_RESEND_MS
+ *              after its first
+ *
+ * Ranks of version 1 do not answer: they are told once.
+ */
+#include "core/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWERS_MOST 64
+
+/* What one producer rank is owed. */
+struct end {
+    uint32_t peer;
+    enum wire_type type;
+    int32_t error;
+    uint64_t generation, ticket_incarnation, ticket_serial;
+};
+
+/* All that is owed about one want. */
+struct ending {
+    uint64_t want;
+    UT_hash_handle hh;
+    char key[BATON_KEY_MAX];
+    uint32_t attempt;
+    uint64_t deadline_ns, until_ns, pause_ns; /* the want's deadline; when the rest is given up */
+    struct timer timer;
+    struct end *ends;
+    uint32_t num;
+};
+
+struct answers {
+    uint32_t peer, num;
+    uint64_t wants[ANSWERS_MOST];
+    struct timer timer;
+};
+
+/* ---- the consumer's side ----------------------------------------------------------------------------------------- */
+
+static struct ending *ending_of(const struct core *core, uint64_t want)
+{
+    struct ending *e;
+    HASH_FIND(hh, core->endings, &want, sizeof want, e);
+    return e;
+}
+
+static void end_remove(struct core *core, struct ending *e, uint32_t i)
+{
+    peer_end(core, e->ends[i].peer);
+    e->ends[i] = e->ends[--e->num];
+}
+
+static void ending_free(struct core *core, struct ending *e)
+{
+    while (e->num > 0)
+        end_remove(core, e, e->num - 1);
+    timer_stop(&core->timers, &e->timer);
+    HASH_DEL(core->endings, e);
+    core->num_endings--;
+    free(e->ends);
+    free(e);
+}
+
+static void ending_give_up(struct core *core, struct ending *e)
+{
+    core->stats.ends_unanswered += e->num;
+    log_line(core->c.log, LOG_INFO, "the end of want %s was not answered by rank %u and %u others", e->key,
+             e->ends[0].peer, e->num - 1);
+    ending_free(core, e);
+}
+
+static void remove_of(struct core *core, struct ending *e, uint32_t peer)
+{
+    for (uint32_t i = e->num; i > 0; i--)
+        if (e->ends[i - 1].peer == peer)
+            end_remove(core, e, i - 1);
+    if (e->num == 0)
+        ending_free(core, e);
+}
+
+static void say(struct core *core, const struct ending *e, const struct end *end)
+{
+    uint64_t left = e->deadline_ns > core->now ? (e->deadline_ns - core->now) / NS_PER_MS : 0;
+    struct wire_message m = {.type = end->type,
+                             .want = e->want,
+                             .attempt = e->attempt,
+                             .error = end->error,
+                             .generation = end->generation,
+                             .time_left_ms = (uint32_t)left + 1,
+                             .ticket_incarnation = end->ticket_incarnation,
+                             .ticket_serial = end->ticket_serial};
+    memcpy(m.key, e->key, sizeof m.key);
+    core_send(core, end->peer, &m);
+}
+
+static void on_pause(struct core *core, struct timer *t)
+{
+    struct ending *e = (struct ending *)((char *)t - offsetof(struct ending, timer));
+    if (core->now >= e->until_ns) {
+        ending_give_up(core, e);
+        return;
+    }
+    e->pause_ns = core_pause_ns(core, e->pause_ns);
+    uint64_t due = core->now + e->pause_ns;
+    timer_arm(&core->timers, t, due < e->until_ns ? due : e->until_ns, on_pause);
+    for (uint32_t i = 0; i < e->num; i++)
+        if (core->unsent_to[e->ends[i].peer] == 0) /* else the former one has not left yet */
+            say(core, e, &e->ends[i]);
+}
+
+static struct ending *ending_create(struct core *core, const struct wire_message *m)
+{
+    if (core->num_endings >= 2 * core->c.settings->requests)
+        ending_give_up(core, core->endings); /* uthash keeps the order in which they were added */
+    struct ending *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return NULL;
+    e->want = m->want;
+    HASH_ADD(hh, core->endings, want, sizeof e->want, e);
+    if (e->hh.tbl == NULL) {
+        free(e);
+        return NULL;
+    }
+    core->num_endings++;
+    memcpy(e->key, m->key, sizeof e->key);
+    e->attempt = m->attempt;
+    e->deadline_ns = core->now + m->time_left_ms * NS_PER_MS;
+    return e;
+}
+
+/* In the place of what the rank was owed before. */
+static bool end_owe(struct core *core, struct ending *e, uint32_t peer, const struct wire_message *m)
+{
+    uint32_t i = 0;
+    while (i < e->num && e->ends[i].peer != peer)
+        i++;
+    if (i == e->num) {
+        struct end *more = peer_know(core, peer) == 0 ? realloc(e->ends, (e->num + 1) * sizeof *more) : NULL;
+        if (more == NULL)
+            return false;
+        e->ends = more;
+        e->num++;
+        peer_hold(core, peer);
+    }
+    e->ends[i] = (struct end){peer, m->type, m->error, m->generation, m->ticket_incarnation, m->ticket_serial};
+    return true;
+}
+
+void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
+{
+    core_send(core, peer, m);
+    if (m->version < WIRE_ENDS || peer_is_dead(core, peer))
+        return;
+    struct ending *e = ending_of(core, m->want);
+    if (e == NULL)
+        e = ending_create(core, m);
+    if (e == NULL || !end_owe(core, e, peer, m)) {
+        core->stats.ends_unanswered++; /* it was told once */
+        if (e != NULL && e->num == 0)
+            ending_free(core, e);
+        return;
+    }
+    e->until_ns = core->now + core->c.settings->ttl_ms * NS_PER_MS;
+    e->pause_ns = core_pause_ns(core, 0);
+    timer_arm(&core->timers, &e->timer, core->now + e->pause_ns, on_pause);
+}
+
+void ends_take_back(struct core *core, uint32_t peer, uint64_t want)
+{
+    struct ending *e = ending_of(core, want);
+    if (e != NULL)
+        remove_of(core, e, peer);
+}
+
+void ends_on_answer(struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    for (uint32_t i = 0; i < m->num_sums; i++)
+        ends_take_back(core, peer, wire_sum(m, i));
+}
+
+void ends_lose(struct core *core, uint32_t rank)
+{
+    struct ending *e, *next;
+    HASH_ITER(hh, core->endings, e, next)
+    {
+        remove_of(core, e, rank);
+    }
+}
+
+/* ---- the producer's side ----------------------------------------------------------------------------------------- */
+
+static void answers_send(struct core *core, struct answers *a)
+{
+    struct wire_message m = {.type = WIRE_ENDED, .num_sums = a->num, .sums_out = a->wants};
+    timer_stop(&core->timers, &a->timer);
+    if (a->num > 0)
+        core_send(core, a->peer, &m);
+    a->num = 0;
+}
+
+static void on_answers(struct core *core, struct timer *t)
+{
+    answers_send(core, (struct answers *)((char *)t - offsetof(struct answers, timer)));
+}
+
+void ends_answer(struct core *core, uint32_t peer, uint64_t want)
+{
+    struct answers *a = core->answers[peer];
+    if (a == NULL) {
+        a = core->answers[peer] = calloc(1, sizeof *a);
+        if (a == NULL)
+            return; /* it is said again, and answered then */
+        a->peer = peer;
+    }
+    a->wants[a->num++] = want;
+    if (a->num == ANSWERS_MOST || core->shut)
+        answers_send(core, a);
+    else if (a->num == 1)
+        timer_arm(&core->timers, &a->timer, core->now + core->c.settings->resend_ms * NS_PER_MS / 4, on_answers);
+}
+
+void ends_shut(struct core *core)
+{
+    for (uint32_t i = 0; i < core->c.directory->num_ranks; i++)
+        if (core->answers[i] != NULL)
+            answers_send(core, core->answers[i]);
+}
+
+void ends_destroy(struct core *core)
+{
+    while (core->endings != NULL)
+        ending_free(core, core->endings);
+    for (uint32_t i = 0; core->answers != NULL && i < core->c.directory->num_ranks; i++) {
+        if (core->answers[i] != NULL)
+            timer_stop(&core->timers, &core->answers[i]->timer);
+        free(core->answers[i]);
+    }
+    free(core->answers);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * leave: closing, seen from the protocol. Windows can be freed only by all ranks together, so whoever closes must learn
+ * that one is lost, whatever it had to do with that one, and all must name the same one.
+ *
+ * Who closes says so to rank 0 (LEAVE, once a beat), and watches rank 0 and the ranks of its node, by beats and by the
+ * operating system. Rank 0 watches every rank as soon as one closes. The first loss that a closing rank finds or hears of
+ * settles it: it closes without the others, and says so (LEAVE with that rank as its subject) to rank 0 and to its node;
+ * rank 0 says it to all. Who hears of it and does not close yet keeps it in mind. A rank that said so may be gone at any
+ * time, and is not lost by it: what was found of it before its word came gives way to that word.
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+
+static void tell(struct core *core, uint32_t rank)
+{
+    uint32_t lost = core->leaving.lost;
+    struct wire_message m = {.type = WIRE_LEAVE, .subject = lost};
+    const char *host = lost != WIRE_NOBODY ? peer_host(core, lost) : NULL;
+    if (lost != WIRE_NOBODY)
+        m.subject_incarnation = core->c.directory->rows[lost].incarnation;
+    if (host != NULL)
+        snprintf(m.host, sizeof m.host, "%s", host);
+    if (rank != core->c.self && core->unsent_to[rank] == 0)
+        core_send(core, rank, &m);
+}
+
+static void tell_others(struct core *core)
+{
+    const struct directory *d = core->c.directory;
+    if (core->c.self == 0) {
+        for (uint32_t i = 1; i < d->num_ranks; i++)
+            tell(core, i);
+        return;
+    }
+    tell(core, 0);
+    for (uint32_t i = d->next_on_node[core->c.self]; i != core->c.self; i = d->next_on_node[i])
+        if (i != 0)
+            tell(core, i);
+}
+
+static void settle(struct core *core, uint32_t lost, bool is_own)
+{
+    struct leaving *l = &core->leaving;
+    bool first = l->lost == WIRE_NOBODY;
+    l->lost = lost;
+    l->is_own = is_own;
+    if (first && (l->begun || core->c.self == 0))
+        tell_others(core);
+}
+
+static void watch(struct core *core, uint32_t rank)
+{
+    if (peer_know(core, rank) == 0) /* else its own node, or rank 0, will say */
+        peer_hold(core, rank);
+}
+
+/* Where the operating system does not know of a neighbour, rank 0 has an eye on it. */
+static void watch_node(struct core *core)
+{
+    const struct directory *d = core->c.directory;
+    const struct port *port = core->c.port;
+    for (uint32_t i = d->next_on_node[core->c.self]; i != core->c.self; i = d->next_on_node[i])
+        if (i != 0 && port->alive(port->self, i) != PORT_UNKNOWN)
+            watch(core, i);
+}
+
+static void begin_watch(struct core *core)
+{
+    struct leaving *l = &core->leaving;
+    if (l->watching)
+        return;
+    l->watching = true;
+    if (core->c.self != 0) {
+        watch(core, 0);
+        watch_node(core);
+    }
+    for (uint32_t i = 1; core->c.self == 0 && i < core->c.directory->num_ranks; i++)
+        watch(core, i);
+    for (uint32_t i = 0; i < core->c.directory->num_ranks && l->lost == WIRE_NOBODY; i++)
+        if (core->peers[i] != NULL && core->peers[i]->lost)
+            settle(core, i, true);
+}
+
+static void on_timer(struct core *core, struct timer *t)
+{
+    tell(core, 0);
+    timer_arm(&core->timers, t, core->now + core->c.settings->beat_ms * NS_PER_MS, on_timer);
+}
+
+void core_leave(struct core *core, uint64_t now)
+{
+    struct leaving *l = &core->leaving;
+    core->now = now;
+    l->begun = true;
+    if (l->lost != WIRE_NOBODY)
+        tell_others(core);
+    begin_watch(core);
+    if (core->c.self != 0)
+        on_timer(core, &l->timer);
+}
+
+int64_t core_loss(const struct core *core)
+{
+    return core->leaving.begun && core->leaving.lost != WIRE_NOBODY ? (int64_t)core->leaving.lost : -1;
+}
+
+void leave_on_loss(struct core *core, const struct peer *p)
+{
+    if (core->leaving.watching && core->leaving.lost == WIRE_NOBODY && !p->left)
+        settle(core, p->rank, true);
+}
+
+/* One that closes without the others. */
+static void on_gone(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    struct leaving *l = &core->leaving;
+    if (peer_know(core, rank) == 0)
+        core->peers[rank]->left = true;
+    if (m->subject != core->c.self)
+        peer_note_host(core, m->subject, m);
+    if (l->lost == WIRE_NOBODY || (l->lost == rank && l->is_own))
+        settle(core, m->subject, false);
+}
+
+void leave_on_message(struct core *core, uint32_t rank, const struct wire_message *m)
+{
+    const struct directory *d = core->c.directory;
+    bool is_alone = m->subject != WIRE_NOBODY;
+    if (is_alone && (m->subject >= d->num_ranks || m->subject == rank ||
+                     d->rows[m->subject].incarnation != m->subject_incarnation)) {
+        core_refuse(core, rank, m, "its subject is no rank that it could have lost");
+        return;
+    }
+    if (is_alone)
+        on_gone(core, rank, m);
+    if (core->c.self != 0)
+        return;
+    begin_watch(core);
+    if (core->leaving.lost != WIRE_NOBODY)
+        tell(core, rank);
+    else
+        peer_beat(core, rank, false);
+}
+
+void leave_destroy(struct core *core)
+{
+    timer_stop(&core->timers, &core->leaving.timer);
+}

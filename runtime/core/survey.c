@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * survey: who serves whom between two engines. For one rank it is a matter of microseconds; for each of a large engine's
+ * ranks it takes long, so it is found out in pieces, some in each step, and what hangs on it waits meanwhile: wants
+ * behind their link (link.c), and here the words of consumers until it is known which of their engine's ranks read from
+ * me.
+ */
+#include "core/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pieces of work ---------------------------------------------------------------------------------------------- */
+
+static void on_works(struct core *core, struct timer *t)
+{
+    (void)t;
+    works_run(core);
+}
+
+void works_run(struct core *core)
+{
+    enum work_state state = WORK_MORE;
+    while (core->works != NULL && core->looks < core->looks_most && state != WORK_LATER) {
+        struct work *w = core->works;
+        DL_DELETE(core->works, w);
+        state = w->piece(core, w);
+        if (state != WORK_DONE)
+            DL_APPEND(core->works, w); /* in turn, so that small ones do not wait for large ones */
+    }
+    if (core->works != NULL)
+        timer_arm(&core->timers, &core->works_timer, core->now + core->works_pause_ns, on_works);
+}
+
+void work_begin(struct core *core, struct work *w, enum work_state (*piece)(struct core *core, struct work *work))
+{
+    w->piece = piece;
+    DL_APPEND(core->works, w);
+    works_run(core);
+}
+
+/* ---- one rank ---------------------------------------------------------------------------------------------------- */
+
+/* Enough for the parts of one consumer whose producers cut heads and layers as engines do. */
+static uint32_t parts_most(uint32_t n)
+{
+    return BATON_SPLITS_MAX * (4 * n + 16);
+}
+
+int survey_sources(struct core *core, const struct directory_engine *consumer, uint32_t index,
+                   const struct directory_engine *producer, struct plan_source **out, struct plan_why *why)
+{
+    uint32_t most = parts_most(producer->num_ranks);
+    struct plan_source *parts = malloc(most * sizeof *parts);
+    if (parts == NULL)
+        return BATON_ENOMEM;
+    /* Engines take turns in their order, those behind the producer's first. */
+    uint32_t behind = consumer->number > producer->number ? producer->number + 1 : 0;
+    int n = plan_sources(&consumer->members[index], index, consumer->number - behind, producer->members,
+                         producer->num_ranks, parts, most, why);
+    core->looks += producer->num_ranks;
+    if (n < 0) {
+        free(parts);
+        return n;
+    }
+    *out = parts;
+    return n;
+}
+
+int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
+                  const struct directory_engine *producer)
+{
+    struct plan_source *parts;
+    struct plan_why why;
+    int n = survey_sources(core, consumer, index, producer, &parts, &why);
+    if (n >= 0)
+        free(parts);
+    return n == BATON_ENOMEM ? n : n > 0;
+}
+
+/* ---- my readers -------------------------------------------------------------------------------------------------- */
+
+static void words_free(struct core *core, struct readers *r)
+{
+    struct word *w, *next;
+    DL_FOREACH_SAFE(r->words, w, next)
+    {
+        core->num_waiting--;
+        core->waits_of[w->peer]--;
+        free(w);
+    }
+    r->words = NULL;
+}
+
+static void readers_destroy(struct core *core, struct readers *r)
+{
+    words_free(core, r);
+    free(r->reads);
+    free(r->first);
+    free(r->boxes);
+    free(r);
+}
+
+void readers_free(struct core *core)
+{
+    for (uint32_t e = 0; core->readers != NULL && e < core->c.directory->num_engines; e++)
+        if (core->readers[e] != NULL)
+            readers_destroy(core, core->readers[e]);
+    free(core->readers);
+}
+
+static bool box_add(struct readers *r, const struct plan_box *box)
+{
+    if (r->num_boxes == r->room) {
+        uint32_t room = 2 * r->room + 16;
+        struct plan_box *more = realloc(r->boxes, room * sizeof *more);
+        if (more == NULL)
+            return false;
+        r->boxes = more;
+        r->room = room;
+    }
+    r->boxes[r->num_boxes++] = *box;
+    return true;
+}
+
+/* One rank of the consumer's engine: whether it reads from me, and if it were written to, what. */
+static bool look_at(struct core *core, struct readers *r, uint32_t i)
+{
+    const struct directory_engine *consumer = &core->c.directory->engines[r->engine];
+    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    struct plan_source *parts;
+    struct plan_why why;
+    bool is_room = true;
+    r->num_boxes = r->first[i];
+    core->looks++;
+    if (plan_members_share(&consumer->members[i], &mine->members[core->index])) {
+        int n = survey_sources(core, consumer, i, mine, &parts, &why);
+        if (n == BATON_ENOMEM)
+            return false;
+        for (int k = 0; is_room && k < n; k++)
+            if (parts[k].member == core->index)
+                is_room = box_add(r, &parts[k].box);
+        if (n >= 0)
+            free(parts);
+        r->reads[i] = n > 0;
+    }
+    r->first[i + 1] = r->num_boxes;
+    return is_room;
+}
+
+static enum work_state readers_piece(struct core *core, struct work *work)
+{
+    struct readers *r = (struct readers *)work;
+    if (!look_at(core, r, r->known))
+        return WORK_LATER;
+    if (++r->known < core->c.directory->engines[r->engine].num_ranks)
+        return WORK_MORE;
+    struct word *words = r->words, *w;
+    r->words = NULL;
+    while ((w = words) != NULL) {
+        struct wire_message m;
+        DL_DELETE(words, w);
+        core->num_waiting--;
+        core->waits_of[w->peer]--;
+        if (wire_decode(w->data, w->bytes, &m) == 0) {
+            uint64_t waited_ms = (core->now - w->came_ns + NS_PER_MS - 1) / NS_PER_MS;
+            if (m.time_left_ms > 0)
+                m.time_left_ms = m.time_left_ms > waited_ms ? m.time_left_ms - (uint32_t)waited_ms : 1;
+            core_dispatch(core, w->peer, &m);
+        }
+        free(w);
+    }
+    return WORK_DONE;
+}
+
+static struct readers *readers_create(struct core *core, uint32_t engine)
+{
+    uint32_t n = core->c.directory->engines[engine].num_ranks;
+    struct readers *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    r->engine = engine;
+    r->reads = calloc(n, sizeof *r->reads);
+    r->first = calloc(n + 1, sizeof *r->first);
+    if (r->reads == NULL || r->first == NULL) {
+        readers_destroy(core, r);
+        return NULL;
+    }
+    core->readers[engine] = r;
+    work_begin(core, &r->work, readers_piece);
+    return r;
+}
+
+const struct readers *readers_of(const struct core *core, uint32_t engine)
+{
+    const struct readers *r = core->readers[engine];
+    return r != NULL && r->known == core->c.directory->engines[engine].num_ranks ? r : NULL;
+}
+
+bool readers_await(struct core *core, const struct port_event *e)
+{
+    uint32_t engine = core->c.directory->engine_of[e->peer];
+    struct readers *r = core->readers[engine] != NULL ? core->readers[engine] : readers_create(core, engine);
+    if (readers_of(core, engine) != NULL)
+        return false;
+    struct word *w = r != NULL && may_wait(core, e->peer) ? malloc(sizeof *w + e->bytes) : NULL;
+    if (w == NULL) {
+        log_line(core->c.log, LOG_WARN, "a word of rank %u was dropped: too many wait until its engine is known",
+                 e->peer);
+        return true;
+    }
+    w->peer = e->peer;
+    w->bytes = e->bytes;
+    w->came_ns = core->now;
+    memcpy(w->data, e->data, e->bytes);
+    DL_APPEND(r->words, w);
+    core->num_waiting++;
+    core->waits_of[w->peer]++;
+    return true;
+}

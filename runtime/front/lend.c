@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lend: progress by the caller's thread (BATON_PROGRESS_CALLER), inside baton_poll and baton_progress. An engine's loop
+ * that sleeps on baton_event_fd must be woken for turns too: the descriptor is an epoll set of the events' own and of a
+ * timer, which runs out when the reactor thread would have ended its sleep.
+ */
+#include "front/context.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static bool add(int set, int fd)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    return fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+bool lend_init(struct baton *b)
+{
+    struct lent *l = &b->lent;
+    l->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    l->wake_fd = epoll_create1(EPOLL_CLOEXEC);
+    return l->wake_fd >= 0 && add(l->wake_fd, l->timer_fd) && add(l->wake_fd, b->event_fd);
+}
+
+void lend_fini(struct baton *b)
+{
+    struct lent *l = &b->lent;
+    if (l->timer_fd >= 0)
+        close(l->timer_fd);
+    if (l->wake_fd >= 0)
+        close(l->wake_fd);
+    l->timer_fd = l->wake_fd = -1;
+}
+
+/* The timer runs out after so long; 0: at once, and stays so until it is set again. */
+static void wake_in(struct lent *l, uint64_t ns)
+{
+    if (ns == 0 && l->is_due)
+        return;
+    l->is_due = ns == 0;
+    ns += ns == 0; /* 0 would stop it */
+    const struct itimerspec in = {
+        .it_value = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)}};
+    timerfd_settime(l->timer_fd, 0, &in, NULL);
+}
+
+void lend_start(struct baton *b)
+{
+    atomic_store_explicit(&b->lent.thread, pthread_self(), memory_order_relaxed);
+    wake_in(&b->lent, 0);
+}
+
+bool lend_is_mine(const struct baton *b)
+{
+    return fabric_mode(b->fabric) == BATON_PROGRESS_CALLER &&
+           pthread_equal(atomic_load_explicit(&b->lent.thread, memory_order_relaxed), pthread_self());
+}
+
+void lend_turn(struct baton *b)
+{
+    struct lent *l = &b->lent;
+    /* acquire, and release below: the next turn sees all of this one, whichever thread lends itself to it. */
+    if (atomic_exchange_explicit(&l->busy, true, memory_order_acquire))
+        return; /* another thread is at it */
+    atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
+    bool active = reactor_turn(b);
+    if (active)
+        l->idle_since = 0;
+    else if (l->idle_since == 0)
+        l->idle_since = clock_now_ns();
+    wake_in(l, active ? 0 : reactor_rest_ns(b, l->idle_since));
+    atomic_store_explicit(&l->busy, false, memory_order_release);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fair: nobody is passed by others more often than its turn allows, no peer takes more than its share, silent peers take
+ * nothing from others, and nobody waits for what is free. Found from what the port sees and from what the movers still
+ * have to move, without a look at how the core orders them.
+ */
+#include "storm.h"
+
+static struct storm_pair *pair_of(const struct storm_rank *r, uint32_t peer)
+{
+    return &r->storm->pairs[r->rank * r->storm->num_ranks + peer];
+}
+
+/* Whether it has bytes that could move now. */
+static bool could_move(const struct mover *m)
+{
+    if (m->state != MOVER_MOVING || plan_at_end(&m->transfer, &m->cursor))
+        return false;
+    uint32_t layers = m->reach.done >= m->end ? UINT32_MAX : m->reach.layer_end;
+    return layers == UINT32_MAX || plan_ahead(&m->transfer, &m->cursor, layers) > 0;
+}
+
+/* The movers that move and are not at their end: of some no byte may be in place yet, but each has its place. */
+static void each_moving(struct storm_rank *r, void (*visit)(struct storm_rank *r, const struct mover *m, void *arg),
+                        void *arg)
+{
+    for (struct op *op = r->core->ops; op != NULL; op = op->hh.next) {
+        const struct mover *m = op->kind == OP_LEG || op->kind == OP_PUSH ? (const struct mover *)op : NULL;
+        if (m != NULL && m->state == MOVER_MOVING && !plan_at_end(&m->transfer, &m->cursor))
+            visit(r, m, arg);
+    }
+}
+
+/* The movers that could move: calls for each. */
+static void each_waiting(struct storm_rank *r, void (*visit)(struct storm_rank *r, const struct mover *m, void *arg),
+                         void *arg)
+{
+    for (struct op *op = r->core->ops; op != NULL; op = op->hh.next)
+        if ((op->kind == OP_LEG || op->kind == OP_PUSH) && could_move((const struct mover *)op))
+            visit(r, (const struct mover *)op, arg);
+}
+
+/* ---- shares ------------------------------------------------------------------------------------------------------ */
+
+/* Bytes under way with each peer, but for those of transfers that were given up. */
+struct shares {
+    uint64_t held[STORM_RANKS_MAX];
+    bool silent[STORM_RANKS_MAX];
+    uint64_t free; /* of the limit: what is neither held by the talking, nor by the silent beyond a quarter of it */
+};
+
+static const struct mover *mover_of(const struct op *op)
+{
+    bool moves = op != NULL && (op->kind == OP_LEG || op->kind == OP_PUSH);
+    return moves && ((const struct mover *)op)->state == MOVER_MOVING ? (const struct mover *)op : NULL;
+}
+
+/* No bytes came for longer than the patience with it. */
+static bool is_silent(const struct storm_rank *r, uint32_t peer)
+{
+    const struct storm *s = r->storm;
+    return s->now - pair_of(r, peer)->sign_ns >= patience_ns(&r->core->peers[peer]->share.patience, &s->settings);
+}
+
+static void shares_of(const struct storm_rank *r, struct shares *out)
+{
+    const struct storm *s = r->storm;
+    uint64_t talking = 0, silent = 0, limit = s->settings.inflight_bytes;
+    *out = (struct shares){.free = 0};
+    for (const struct op *op = r->core->ops; op != NULL; op = op->hh.next)
+        if (mover_of(op) != NULL)
+            out->held[mover_of(op)->contact->peer] += mover_of(op)->taken - mover_of(op)->landed;
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        out->silent[i] = out->held[i] > 0 && is_silent(r, i);
+        *(out->silent[i] ? &silent : &talking) += out->held[i];
+    }
+    talking += silent > limit / 4 ? silent - limit / 4 : 0;
+    out->free = limit > talking ? limit - talking : 0;
+}
+
+void storm_note_begin(struct storm_rank *r, uint32_t peer)
+{
+    struct shares shares;
+    shares_of(r, &shares);
+    if (shares.held[peer] == 0)
+        pair_of(r, peer)->sign_ns = r->storm->now;
+}
+
+void storm_note_come(struct storm_rank *r, uint32_t peer, uint64_t tag)
+{
+    struct op *op;
+    HASH_FIND(hh, r->core->ops, &tag, sizeof tag, op);
+    if (mover_of(op) != NULL)
+        pair_of(r, peer)->sign_ns = r->storm->now;
+}
+
+static void check_share(struct storm_rank *r, const struct shares *shares, uint32_t peer, uint64_t budget)
+{
+    struct storm *s = r->storm;
+    bool far = s->path[r->rank * s->num_ranks + peer] == BATON_PATH_RMA;
+    uint64_t held = shares->held[peer];
+    if (shares->silent[peer])
+        storm_fail(s, "rank %u asks more of rank %u, which is silent", r->rank, peer);
+    if (held + 2 * budget > shares->free + 1)
+        storm_fail(s, "rank %u: rank %u holds %llu bytes and may take %llu of %llu: more than half", r->rank, peer,
+                   (unsigned long long)held, (unsigned long long)budget, (unsigned long long)shares->free);
+    if (far && held + budget > s->settings.peer_bytes)
+        storm_fail(s, "rank %u: rank %u holds %llu bytes and may take %llu: past the limit of a peer", r->rank, peer,
+                   (unsigned long long)held, (unsigned long long)budget);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+static struct storm_wait *wait_of(struct storm_rank *r, uint64_t tag)
+{
+    for (uint32_t i = 0; i < r->num_waits; i++)
+        if (r->waits[i].tag == tag)
+            return &r->waits[i];
+    if (r->num_waits == STORM_WAITS_MAX)
+        return NULL;
+    r->waits[r->num_waits] = (struct storm_wait){.tag = tag};
+    return &r->waits[r->num_waits++];
+}
+
+static bool still_waits(const struct storm_rank *r, uint64_t tag)
+{
+    struct op *op;
+    HASH_FIND(hh, r->core->ops, &tag, sizeof tag, op);
+    return op != NULL && (op->kind == OP_LEG || op->kind == OP_PUSH) && could_move((const struct mover *)op);
+}
+
+/* Forgets those that wait no more. */
+static void forget(struct storm_rank *r)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->num_waits; i++)
+        if (still_waits(r, r->waits[i].tag))
+            r->waits[kept++] = r->waits[i];
+    r->num_waits = kept;
+}
+
+struct count {
+    const struct port_leg *leg;
+    struct shares shares;
+    uint32_t of_peer[STORM_RANKS_MAX]; /* movers that could move */
+    uint64_t oldest[STORM_RANKS_MAX];  /* by tag: of those the first that began */
+    uint32_t places[STORM_RANKS_MAX];  /* movers that move */
+    uint32_t peers;
+};
+
+static void count(struct storm_rank *r, const struct mover *m, void *arg)
+{
+    struct count *c = arg;
+    (void)r;
+    uint32_t peer = m->contact->peer;
+    if (c->of_peer[peer]++ == 0)
+        c->oldest[peer] = m->op.tag;
+}
+
+static void count_place(struct storm_rank *r, const struct mover *m, void *arg)
+{
+    struct count *c = arg;
+    (void)r;
+    c->peers += c->places[m->contact->peer]++ == 0;
+}
+
+static void pass_mover(struct storm_rank *r, const struct mover *m, void *arg)
+{
+    const struct count *c = arg;
+    uint32_t peer = m->contact->peer;
+    struct storm_wait *w = peer == c->leg->peer ? wait_of(r, m->op.tag) : NULL;
+    if (w == NULL)
+        return;
+    w->most = c->places[peer] > w->most ? c->places[peer] : w->most;
+    w->passed = m->op.tag == c->leg->tag ? 0 : w->passed + 1;
+    if (w->passed >= w->most)
+        storm_fail(r->storm, "rank %u: of %u transfers with rank %u one waits while others had %u turns", r->rank,
+                   w->most, peer, w->passed);
+}
+
+/* One that holds nothing, and for which there was room: then a turn of another was not its peer's fault. Whose transfers
+ * all ended waits anew with the next. */
+static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c)
+{
+    struct storm *s = r->storm;
+    struct storm_pair *p = pair_of(r, peer);
+    bool none = c->of_peer[peer] == 0 || peer == c->leg->peer;
+    if (none || !still_waits(r, p->waiting)) {
+        p->passed = p->most = 0;
+        p->waiting = c->oldest[peer];
+    }
+    if (none)
+        return;
+    p->most = c->peers > p->most ? c->peers : p->most;
+    if (c->shares.held[peer] > 0 || p->refused_step == r->steps || !storm_has_room(s, r->rank, peer))
+        return;
+    if (++p->passed >= p->most)
+        storm_fail(s, "rank %u: of %u peers rank %u waits while others had %u turns", r->rank, p->most, peer,
+                   p->passed);
+}
+
+void storm_check_turn(struct storm_rank *r, const struct port_leg *leg, uint64_t budget)
+{
+    struct count c = {.leg = leg};
+    shares_of(r, &c.shares);
+    check_share(r, &c.shares, leg->peer, budget);
+    each_waiting(r, count, &c);
+    each_moving(r, count_place, &c);
+    each_waiting(r, pass_mover, &c);
+    for (uint32_t i = 0; i < r->storm->num_ranks; i++)
+        pass_peer(r, i, &c);
+}
+
+/* ---- nobody waits for what is free ------------------------------------------------------------------------------- */
+
+static void could_have_moved(struct storm_rank *r, const struct mover *m, void *arg)
+{
+    const struct shares *shares = arg;
+    uint32_t peer = m->contact->peer;
+    const struct storm_pair *p = pair_of(r, peer);
+    if (shares->held[peer] == 0 && p->refused_step != r->steps && shares->free > 0 &&
+        storm_has_room(r->storm, r->rank, peer))
+        storm_fail(r->storm, "rank %u: a transfer with rank %u waits, and %llu bytes are free", r->rank, peer,
+                   (unsigned long long)shares->free);
+}
+
+void storm_check_idle(struct storm_rank *r)
+{
+    struct shares shares;
+    shares_of(r, &shares);
+    each_waiting(r, could_have_moved, &shares);
+    forget(r);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_bounds: what a call costs the reactor does not grow with what else is there: other offers, other engines, the
+ * ranks of a large engine. One core alone, whose peers never answer but where a test speaks for them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "core/state.h"
+
+#define MS UINT64_C(1000000)
+
+struct lone {
+    struct settings settings;
+    struct logger log;
+    struct directory *directory;
+    struct core *core;
+    struct port port;
+    baton_geometry_t geometry;
+    baton_tensor_t tensor;
+    baton_path_t *path;
+    uint8_t *arena;
+    uint64_t now;
+    uint32_t cards; /* asked for */
+    uint32_t sent[WIRE_TYPE_LAST + 1];
+    uint32_t numbers[2048]; /* by rank: of the last message from it */
+};
+
+static char *no_environment(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+static int drop_message(void *self, uint32_t peer, const void *message, uint32_t bytes)
+{
+    struct wire_message m;
+    (void)peer;
+    assert_int_equal(wire_decode(message, bytes, &m), 0);
+    ((struct lone *)self)->sent[m.type]++;
+    return 0;
+}
+
+static int never_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    (void)peer, (void)offset, (void)bytes, (void)tag;
+    ((struct lone *)self)->cards++;
+    return 0;
+}
+
+static void no_raise(void *self, uint32_t slot, uint64_t generation)
+{
+    (void)self, (void)slot, (void)generation;
+}
+
+static enum port_alive unknown(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return PORT_UNKNOWN;
+}
+
+/* The first rank of the rows, which has the whole of a small cache. */
+static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_ranks)
+{
+    struct plan_why why;
+    uint8_t *encoded = malloc((size_t)num_ranks * WIRE_ROW_BYTES);
+    memset(l, 0, sizeof *l);
+    assert_non_null(encoded);
+    for (uint32_t i = 0; i < num_ranks; i++)
+        wire_row_encode(&rows[i], encoded + (size_t)i * WIRE_ROW_BYTES);
+    assert_int_equal(directory_create(encoded, num_ranks, &l->directory, &why), 0);
+    free(encoded);
+    assert_int_equal(settings_read(&l->settings, no_environment), 0);
+    l->settings.leases = 8192;
+    l->now = MS;
+    l->path = calloc(num_ranks, sizeof *l->path);
+    l->arena = calloc(1, 1 << 20);
+    l->geometry = (baton_geometry_t){.model = "model",
+                                     .dtype = "u8",
+                                     .elem_bytes = 1,
+                                     .planes = 1,
+                                     .block_tokens = 4,
+                                     .head_size = 8,
+                                     .num_blocks = 4,
+                                     .heads_total = 1,
+                                     .head_count = 1,
+                                     .layers_total = 1,
+                                     .layer_count = 1};
+    assert_int_equal(baton_geometry_layout(&l->geometry, &l->tensor, 0), 0);
+    l->port = (struct port){.self = l, .send = drop_message, .card = never_card, .raise = no_raise, .alive = unknown};
+    struct core_config config = {.settings = &l->settings,
+                                 .directory = l->directory,
+                                 .geometry = &l->geometry,
+                                 .path = l->path,
+                                 .arena = l->arena,
+                                 .arena_bytes = 1 << 20,
+                                 .port = &l->port,
+                                 .log = &l->log};
+    assert_int_equal(core_create(&config, &l->core), 0);
+}
+
+static void lone_fini(struct lone *l)
+{
+    struct core_submit *s;
+    core_shut(l->core, l->now);
+    while ((s = core_take(l->core)) != NULL)
+        core_submit_free(s);
+    core_destroy(l->core);
+    directory_destroy(l->directory);
+    free(l->path);
+    free(l->arena);
+}
+
+static struct core_submit *call(struct lone *l, enum core_submit_kind kind, baton_id_t id, const char *key)
+{
+    static const uint32_t block = 1;
+    struct core_submit *s = calloc(1, sizeof *s + sizeof s->blocks[0]);
+    assert_non_null(s);
+    s->kind = kind;
+    s->id = s->serial = id;
+    s->submitted_ns = l->now;
+    s->time_ms = 60000;
+    s->num_tokens = 4;
+    s->mode = BATON_MODE_PULL;
+    s->num_seats = 1;
+    s->seats[0] = DIRECTORY_NONE;
+    s->layer_count = 1;
+    snprintf(s->key, sizeof s->key, "%s", key);
+    core_submit_tables(s, &(struct plan_tables){.num = 1, .table = {{&block, 1, 0}}}, NULL);
+    return s;
+}
+
+/* Of this thread on a core: what others do to the machine is not counted. */
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The quickest of several rounds of 1,000 words about offers [1, have], in ns a word. */
+static double word_ns(struct lone *l, uint32_t have)
+{
+    double least = 1e9;
+    for (int round = 0; round < 20; round++) {
+        double before = seconds();
+        for (uint32_t i = 0; i < 1000; i++)
+            core_submit(l->core, l->now, call(l, CORE_READY, i * 2654435761u % have + 1, ""));
+        double took = (seconds() - before) * 1e6;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+/* With a walk over all offers it took 40 times as long. */
+static void words_find_their_offer_among_many(void **state)
+{
+    (void)state;
+    struct wire_row row = {
+        .engine = "P", .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .incarnation = 1, .box = {{0, 1, 0, 1, 0}}};
+    struct lone l;
+    uint32_t have = 0;
+    double few = 0, many = 0;
+    lone_init(&l, &row, 1);
+    for (uint32_t until = 16; until <= 4096; until *= 256) {
+        while (have < until) {
+            char key[16];
+            snprintf(key, sizeof key, "k%u", have++);
+            struct core_submit *s = call(&l, CORE_OFFER, have, key);
+            s->in_layers = true;
+            core_submit(l.core, l.now, s);
+        }
+        *(until == 16 ? &few : &many) = word_ns(&l, have);
+    }
+    print_message("a word about one of 16 offers: %.0f ns, of 4,096: %.0f ns\n", few, many);
+    assert_true(many < 10 * few + 1000);
+    lone_fini(&l);
+}
+
+/* ---- the first contact of large engines -------------------------------------------------------------------------- */
+
+#define LARGE 1024
+
+enum shape { LATENT, HEADS, STAGES };
+
+/* Engine C, of which rank 0 is mine, and engine P, both of 1,024 ranks. */
+static void large_init(struct lone *l, enum shape shape)
+{
+    struct wire_row *rows = calloc(2 * LARGE, sizeof *rows);
+    assert_non_null(rows);
+    for (uint32_t i = 0; i < 2 * LARGE; i++) {
+        struct wire_row *r = &rows[i];
+        bool p = i >= LARGE;
+        uint32_t k = i % LARGE;
+        uint16_t tp = p && shape == STAGES ? 16 : LARGE, pp = (uint16_t)(LARGE / tp);
+        *r = (struct wire_row){.role = BATON_ROLE_BOTH,
+                               .tp = tp,
+                               .pp = pp,
+                               .tp_rank = (uint16_t)(k % tp),
+                               .pp_rank = (uint16_t)(k / tp),
+                               .node = i / 8,
+                               .incarnation = i + 1,
+                               .rules = PLAN_RULES};
+        snprintf(r->engine, sizeof r->engine, "%s", p ? "P" : "C");
+        if (shape == HEADS) /* each held by 8 ranks */
+            r->box[0] = (struct plan_box){0, 64, k / 8, 1, 0};
+        else if (p && shape == STAGES)
+            r->box[0] = (struct plan_box){k / tp, 1, 0, 1, 0};
+        else
+            r->box[0] = (struct plan_box){0, 64, 0, 1, 0};
+    }
+    lone_init(l, rows, 2 * LARGE);
+    free(rows);
+}
+
+struct core_turns {
+    uint32_t steps, most_looks;
+    double longest, sum;
+};
+
+/* Times one step, or one submission of s. */
+static void turn(struct lone *l, struct core_turns *t, struct core_submit *s, const struct port_event *e)
+{
+    double before = seconds();
+    l->now += 1000;
+    if (s != NULL)
+        core_submit(l->core, l->now, s);
+    else
+        core_step(l->core, l->now, e, e != NULL);
+    double took = (seconds() - before) * 1e3;
+    t->steps++;
+    t->sum += took;
+    t->longest = took > t->longest ? took : t->longest;
+    t->most_looks = l->core->looks > t->most_looks ? l->core->looks : t->most_looks;
+}
+
+static void check_turns(const char *what, enum shape shape, const struct core_turns *t)
+{
+    static const char *const names[] = {"one latent", "128 heads", "64 stages"};
+    print_message("%s, %s: %.1f ms in %u turns, the longest %.2f ms\n", what, names[shape], t->sum, t->steps,
+                  t->longest);
+    assert_true(t->steps > 1);
+    assert_true(t->most_looks < LOOKS_A_STEP + LARGE + LARGE / 8 + 2); /* it may begin one piece too many */
+}
+
+static struct core_submit *want(struct lone *l, baton_id_t id)
+{
+    struct core_submit *s = call(l, CORE_WANT, id, id == 1 ? "k" : "other");
+    s->engine = 1;
+    return s;
+}
+
+/* It took 547 ms in one turn. Wants queue meanwhile, and are shown to. */
+static void a_large_engine_is_met_in_short_turns(void **state)
+{
+    (void)state;
+    for (enum shape shape = LATENT; shape <= STAGES; shape++) {
+        struct lone l;
+        struct core_turns t = {0};
+        baton_pending_t pending[2];
+        large_init(&l, shape);
+        turn(&l, &t, want(&l, 1), NULL);
+        turn(&l, &t, want(&l, 2), NULL);
+        assert_int_equal(l.cards, 0);
+        assert_true(core_is_busy(l.core));
+        assert_int_equal(core_pending(l.core, l.now, pending, 2), 1);
+        assert_int_equal(pending[0].wants, 2);
+        while (l.core->works != NULL) {
+            assert_true(core_next_ns(l.core) <= l.now + 1000); /* nobody sleeps over it */
+            turn(&l, &t, NULL, NULL);
+        }
+        check_turns("wanted", shape, &t);
+        assert_int_equal(l.cards, l.core->links[1]->num_contacts);
+        assert_int_equal(l.core->links[1]->state, LINK_SHAKING);
+        lone_fini(&l);
+    }
+}
+
+/* Of whom it is not known yet whom it would have asked, tells all. */
+static void a_want_ends_before_it_is_known_who_serves(void **state)
+{
+    (void)state;
+    struct lone l;
+    struct core_turns t = {0};
+    large_init(&l, LATENT);
+    turn(&l, &t, want(&l, 1), NULL);
+    turn(&l, &t, call(&l, CORE_CANCEL, 1, ""), NULL);
+    struct core_submit *s = core_take(l.core);
+    assert_non_null(s);
+    assert_int_equal(s->event.error, BATON_ECANCELED);
+    core_submit_free(s);
+    assert_int_equal(l.sent[WIRE_RELEASE], LARGE);
+    s = want(&l, 2); /* of which all is here already */
+    s->held_tokens = s->num_tokens;
+    turn(&l, &t, s, NULL);
+    s = core_take(l.core);
+    assert_non_null(s);
+    assert_int_equal(s->event.status, BATON_STATUS_DONE);
+    core_submit_free(s);
+    assert_int_equal(l.sent[WIRE_RELEASE], 2 * LARGE);
+    lone_fini(&l);
+}
+
+/* A word of rank LARGE + k. */
+static void say(struct lone *l, struct core_turns *t, uint32_t k, struct wire_message *m)
+{
+    uint8_t data[WIRE_MESSAGE_MAX];
+    m->from = LARGE + k + 1;
+    m->to = 1;
+    m->number = ++l->numbers[LARGE + k];
+    snprintf(m->key, sizeof m->key, "k");
+    uint32_t bytes = wire_encode(m, data);
+    turn(l, t, NULL, &(struct port_event){.kind = PORT_MESSAGE, .peer = LARGE + k, .data = data, .bytes = bytes});
+}
+
+/* The words of consumers wait until it is known who of their engine reads here; then they count as if they came now. */
+static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
+{
+    (void)state;
+    for (enum shape shape = LATENT; shape <= STAGES; shape++) {
+        struct lone l;
+        struct core_turns t = {0};
+        large_init(&l, shape);
+        core_submit(l.core, l.now, call(&l, CORE_OFFER, 1, "k"));
+        struct wire_message asks = {.type = WIRE_WANT,
+                                    .want = 7,
+                                    .mode = BATON_MODE_PULL,
+                                    .asks = 1,
+                                    .time_left_ms = 60000,
+                                    .tokens = 4,
+                                    .partial = true,
+                                    .num_readers_bits = LARGE};
+        for (uint32_t i = 0; i < LARGE; i++) { /* of my heads, 8; of my latent, all; of my layers, all that hold one */
+            bool reads = shape != HEADS || i < 8;
+            asks.readers[i / 8] |= (uint8_t)(reads << (i % 8));
+        }
+        say(&l, &t, 0, &asks);
+        struct wire_message needs_none = {.type = WIRE_RELEASE, .time_left_ms = 60000};
+        say(&l, &t, 1, &needs_none);
+        uint32_t early = l.sent[WIRE_GRANT];
+        while (l.core->works != NULL)
+            turn(&l, &t, NULL, NULL);
+        if (shape != HEADS) { /* there are 8 to look at, and that is done at once */
+            assert_int_equal(early, 0);
+            check_turns("read from", shape, &t);
+        }
+        assert_int_equal(l.sent[WIRE_GRANT], 1);
+        assert_int_equal(l.sent[WIRE_NACK], 0);
+        assert_int_equal(l.core->num_waiting, 0);
+        const struct readers *readers = readers_of(l.core, 1);
+        assert_non_null(readers);
+        for (uint32_t i = 0; i < LARGE; i++)
+            assert_int_equal(readers->reads[i], asks.readers[i / 8] >> (i % 8) & 1);
+        struct wire_message done = {.type = WIRE_DONE, .want = 7};
+        say(&l, &t, 0, &done);
+        assert_int_equal(l.core->live->seats[0].open, shape == HEADS ? 6 : LARGE - 2); /* it was released by rank 1 */
+        lone_fini(&l);
+    }
+}
+
+/* No more words wait than words may wait for their offers; what goes with a core that ends is freed. */
+static void few_words_wait_for_what_is_found_out(void **state)
+{
+    (void)state;
+    struct lone l;
+    struct core_turns t = {0};
+    large_init(&l, STAGES);
+    l.settings.waiting = 8;
+    for (uint32_t i = 0; i < 40; i++) {
+        struct wire_message m = {.type = WIRE_RELEASE, .time_left_ms = 60000};
+        say(&l, &t, i / 4, &m);
+        assert_true(l.core->num_waiting <= 8);
+        if (l.core->works == NULL)
+            break;
+    }
+    assert_int_equal(l.core->num_waiting, 8);
+    assert_int_equal(l.core->waits_of[LARGE], 2);
+    lone_fini(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_find_their_offer_among_many),
+        cmocka_unit_test(a_large_engine_is_met_in_short_turns),
+        cmocka_unit_test(a_want_ends_before_it_is_known_who_serves),
+        cmocka_unit_test(a_large_engine_wants_and_is_met_in_short_turns),
+        cmocka_unit_test(few_words_wait_for_what_is_found_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

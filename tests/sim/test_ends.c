@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The word of a want's end reaches each rank whose offer it touched, whatever is lost, and is answered. */
+#include "with_world.h"
+
+#include "core/state.h"
+
+#define TOKENS 8
+
+static const struct world_engine one_to_one[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+                                                 {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
+static const struct world_engine two_to_one[] = {{.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
+                                                 {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
+static const struct world_engine replicas[] = {{.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 8},
+                                               {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 8}};
+
+struct losses {
+    uint32_t types, left; /* a bit a type; so many are lost */
+};
+
+static int loses(struct world *w, const struct world_message *m)
+{
+    struct losses *l = w->user;
+    if ((l->types >> m->m.type & 1) == 0 || l->left == 0)
+        return 1;
+    l->left--;
+    return 0;
+}
+
+#define ENDS (1u << WIRE_DONE | 1u << WIRE_CANCEL | 1u << WIRE_RELEASE)
+#define ANSWER (1u << WIRE_ENDED)
+
+static void nothing_is_owed(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->num_ranks; i++) {
+        baton_stats_t stats;
+        core_stats(w->ranks[i].core, &stats);
+        assert_null(w->ranks[i].core->endings);
+        assert_int_equal(stats.ends_unanswered, 0);
+    }
+}
+
+/* The last words, or their answers, are lost some times: the offer ends soon all the same, long before its time. */
+static void test_lost_ends_are_said_again(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t tokens, held;
+        bool cancel;
+        int error; /* of the offer */
+    } cases[] = {{TOKENS, 0, false, 0},
+                 {TOKENS, TOKENS, false, 0},
+                 {TOKENS, 0, true, BATON_ECANCELED},
+                 {TOKENS + 1, 0, false, BATON_ETOKENS}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (uint32_t lost = 0; lost < 6; lost++) {
+            WORLD(w, one_to_one);
+            struct losses l = {lost < 3 ? ENDS : ANSWER, 1 + lost % 3};
+            w.rule = loses;
+            w.user = &l;
+            baton_id_t o = cases[i].cancel ? world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000)
+                                           : world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+            uint32_t tokens = cases[i].held > 0 ? 0 : cases[i].tokens; /* it holds all that it wants: none */
+            baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, tokens, 50000);
+            world_run(&w, 200 * MS);
+            if (cases[i].cancel)
+                world_cancel(&w, 1, d);
+            world_run(&w, 8000 * MS);
+            assert_non_null(world_event(&w, 1, d));
+            const baton_event_t *e = world_event(&w, 0, o);
+            assert_non_null(e);
+            assert_int_equal(e->error, cases[i].error);
+            nothing_is_owed(&w);
+            world_fini(&w);
+        }
+}
+
+/* The want's own event does not wait for any answer, and neither does closing. */
+static void test_nothing_waits_for_an_answer(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    struct losses l = {ANSWER, UINT32_MAX};
+    w.rule = loses;
+    w.user = &l;
+    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
+    world_run(&w, 100 * MS);
+    DONE(&w, 1, d);
+    assert_non_null(w.ranks[1].core->endings);
+    assert_true(core_is_quiet(w.ranks[1].core));
+    core_shut(w.ranks[1].core, w.now);
+    assert_true(core_is_quiet(w.ranks[1].core));
+    world_fini(&w);
+}
+
+/* One producer rank refuses: the want is over, and each of them lets its blocks go. */
+static void test_a_refused_want_pins_no_blocks(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) {
+        WORLD(w, two_to_one);
+        baton_id_t o[2];
+        for (uint32_t i = 0; i < 2; i++)
+            o[i] = world_offer(&w, i, "key", 0, 1, i == first ? TOKENS : TOKENS + 4, 60000);
+        baton_id_t d = world_want(&w, 2, "P", "key", 8, 1, TOKENS + 4, 50000);
+        world_run(&w, 3000 * MS);
+        ENDED(&w, 2, d, BATON_STATUS_FAILED, BATON_ETOKENS);
+        for (uint32_t i = 0; i < 2; i++)
+            ENDED(&w, i, o[i], BATON_STATUS_FAILED, BATON_ETOKENS);
+        nothing_is_owed(&w);
+        world_fini(&w);
+    }
+}
+
+static int no_wants(struct world *w, const struct world_message *m)
+{
+    (void)w;
+    return m->m.type != WIRE_WANT;
+}
+
+/* No WANT ever came through: its end does, and the offer need not wait, whichever was first. */
+static void test_the_end_of_a_want_that_never_came(void **state)
+{
+    (void)state;
+    for (int offer_first = 0; offer_first < 2; offer_first++) {
+        WORLD(w, one_to_one);
+        w.rule = no_wants;
+        baton_id_t o = offer_first ? world_offer(&w, 0, "key", 0, 1, TOKENS, 60000) : 0;
+        baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 1000);
+        world_run(&w, 2000 * MS);
+        ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        if (!offer_first)
+            o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+        world_run(&w, 3000 * MS);
+        ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETIMEDOUT);
+        nothing_is_owed(&w);
+        world_fini(&w);
+    }
+}
+
+/* A replica that nobody reads is released once; the word of it comes through, too. */
+static void test_an_idle_replica_is_released(void **state)
+{
+    (void)state;
+    WORLD(w, replicas);
+    struct losses l = {1u << WIRE_RELEASE, 2};
+    w.rule = loses;
+    w.user = &l;
+    baton_id_t o[2];
+    for (uint32_t i = 0; i < 2; i++)
+        o[i] = world_offer(&w, i, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, TOKENS, 50000);
+    world_run(&w, 5000 * MS);
+    DONE(&w, 2, d);
+    for (uint32_t i = 0; i < 2; i++)
+        DONE(&w, i, o[i]);
+    nothing_is_owed(&w);
+    world_fini(&w);
+}
+
+/* A late repetition of an end that was heard is no word about the next offer of the key. */
+static void test_a_repeated_end_meets_the_next_offer(void **state)
+{
+    (void)state;
+    for (uint32_t held = 0; held < 2; held++) {
+        WORLD(w, one_to_one);
+        struct losses l = {ANSWER, 3};
+        w.rule = loses;
+        w.user = &l;
+        world_fill(&w, 0, 5, 0, 1, TOKENS);
+        baton_id_t a = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+        baton_id_t first = world_want(&w, 1, "P", "key", 8, 1, held ? 0 : TOKENS, 50000);
+        world_run(&w, 100 * MS);
+        DONE(&w, 1, first);
+        DONE(&w, 0, a);
+        baton_id_t b = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+        world_run(&w, 10000 * MS);
+        assert_int_equal(l.left, 0);
+        assert_null(world_event(&w, 0, b));
+        nothing_is_owed(&w);
+        DONE_AFTER(&w, 1, world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000), 12000 * MS);
+        DONE(&w, 0, b);
+        world_fini(&w);
+    }
+}
+
+/* A producer that was stopped hears of the end when it goes on; one that never does is given up in the end. */
+static void test_a_stopped_producer(void **state)
+{
+    (void)state;
+    for (int goes_on = 0; goes_on < 2; goes_on++) {
+        WORLD(w, one_to_one);
+        w.settings.ttl_ms = 30000;
+        baton_stats_t stats;
+        baton_id_t o = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 600000);
+        w.mode = BATON_MODE_PULL;
+        baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 1000);
+        world_run(&w, 100 * MS);
+        w.ranks[0].stopped = true;
+        world_run(&w, 9000 * MS);
+        assert_non_null(world_event(&w, 1, d));
+        assert_non_null(w.ranks[1].core->endings);
+        if (goes_on) {
+            w.ranks[0].stopped = false;
+            world_run(&w, 25000 * MS);
+            assert_non_null(world_event(&w, 0, o));
+            nothing_is_owed(&w);
+        }
+        world_run(&w, 60000 * MS);
+        assert_null(w.ranks[1].core->endings);
+        core_stats(w.ranks[1].core, &stats);
+        assert_int_equal(stats.ends_unanswered, !goes_on);
+        world_fini(&w);
+    }
+}
+
+/* Of many wants without an answer the oldest are given up; the room is bounded. */
+static void test_what_is_owed_is_bounded(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    struct losses l = {ANSWER, UINT32_MAX};
+    baton_stats_t stats;
+    w.settings.requests = 4;
+    w.rule = loses;
+    w.user = &l;
+    for (uint32_t i = 0; i < 30; i++) {
+        char key[8] = {'k', (char)('a' + i), 0};
+        world_offer(&w, 0, key, 0, 1, TOKENS, 60000);
+        DONE_AFTER(&w, 1, world_want(&w, 1, "P", key, 8, 1, TOKENS, 5000), w.now + 50 * MS);
+        assert_in_range(w.ranks[1].core->num_endings, 1, 8);
+    }
+    core_stats(w.ranks[1].core, &stats);
+    assert_int_equal(stats.ends_unanswered, 22);
+    world_fini(&w);
+}
+
+/* Answers come in lists: many ends cost few messages. */
+static void test_answers_are_gathered(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    for (uint32_t i = 0; i < 50; i++) {
+        char key[8] = {'k', (char)('a' + i), 0};
+        world_offer(&w, 0, key, 0, 1, TOKENS, 60000);
+        world_want(&w, 1, "P", key, 8, 1, TOKENS, 5000);
+        if (i % 10 == 9)
+            world_run(&w, w.now + 20 * MS);
+    }
+    world_run(&w, w.now + 1000 * MS);
+    nothing_is_owed(&w);
+    assert_in_range(w.sent[WIRE_ENDED], 1, 2);
+    assert_int_equal(w.sent[WIRE_DONE], 50); /* none was said twice */
+    world_fini(&w);
+}
+
+/* With a rank of version 1 each end is said once, and nothing is owed. */
+static void test_version_1_is_told_once(void **state)
+{
+    (void)state;
+    for (unsigned old = 0; old < 2; old++) {
+        struct world_engine engines[] = {one_to_one[0], one_to_one[1]};
+        engines[old].version = 1;
+        WORLD(w, engines);
+        baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+        DONE_AFTER(&w, 1, world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000), 3000 * MS);
+        DONE(&w, 0, o);
+        assert_int_equal(w.sent[WIRE_DONE], 1);
+        assert_int_equal(w.sent[WIRE_ENDED], 0);
+        nothing_is_owed(&w);
+        world_fini(&w);
+    }
+}
+
+/* An end that finds no room to wait for its offer is not answered: it is said again until there is some. */
+static void test_an_end_without_room_is_not_answered(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.settings.waiting = 1;
+    w.settings.tombstone_ms = 2000;
+    w.settings.resend_ms = 20;
+    world_want(&w, 1, "P", "other", 0, 1, TOKENS, 100); /* takes the place, and then its end does, for a while */
+    world_run(&w, 50 * MS);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 0, 100);
+    world_run(&w, 300 * MS);
+    DONE(&w, 1, d);
+    assert_int_equal(w.ranks[0].core->num_waiting, 1);
+    assert_non_null(w.ranks[1].core->endings);
+    world_run(&w, 2800 * MS);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 4000 * MS);
+    DONE(&w, 0, o);
+    nothing_is_owed(&w);
+    world_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lost_ends_are_said_again),
+        cmocka_unit_test(test_nothing_waits_for_an_answer),
+        cmocka_unit_test(test_a_refused_want_pins_no_blocks),
+        cmocka_unit_test(test_the_end_of_a_want_that_never_came),
+        cmocka_unit_test(test_an_idle_replica_is_released),
+        cmocka_unit_test(test_a_repeated_end_meets_the_next_offer),
+        cmocka_unit_test(test_a_stopped_producer),
+        cmocka_unit_test(test_what_is_owed_is_bounded),
+        cmocka_unit_test(test_answers_are_gathered),
+        cmocka_unit_test(test_version_1_is_told_once),
+        cmocka_unit_test(test_an_end_without_room_is_not_answered),
+    };
+    return WORLD_BOTH_MODES(tests);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The promise: each call is answered in time, and its terminal event comes once its blocks are quiet, never before. */
+#include "with_world.h"
+
+#include "core/state.h"
+
+#define TOKENS 32
+#define QUIET_MS 300
+#define PEER_MS 1000
+
+static const struct world_engine one_to_one[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+                                                 {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
+
+static void patient(struct world *w)
+{
+    w->settings.quiet_ms = QUIET_MS;
+    w->settings.peer_ms = PEER_MS;
+    world_fill(w, 0, 5, 0, 1, TOKENS);
+    world_poison(w, w->num_ranks - 1);
+}
+
+/* Its bytes are under way for long, in many pieces. */
+static void slow(struct world *w)
+{
+    patient(w);
+    w->move_ns = 200 * MS;
+    w->settings.chunk_bytes = 64;
+}
+
+static uint64_t given_up_ns(struct world *w, uint32_t rank, baton_id_t id)
+{
+    const baton_event_t *e = world_given_up(w, rank, id);
+    return e != NULL ? w->ranks[rank].event_at[e - w->ranks[rank].events] : 0;
+}
+
+/* It was given up between the two times, for that reason, and has no terminal event. */
+static void assert_given_up(struct world *w, uint32_t rank, baton_id_t id, int error, uint64_t from, uint64_t to)
+{
+    const baton_event_t *e = world_given_up(w, rank, id);
+    assert_non_null(e);
+    assert_int_equal(e->error, error);
+    assert_int_not_equal(e->status, BATON_STATUS_DONE);
+    assert_in_range(given_up_ns(w, rank, id), from, to);
+    assert_null(world_event(w, rank, id));
+}
+
+/* It ended as its GIVEN_UP said. */
+static void assert_ended_so(struct world *w, uint32_t rank, baton_id_t id)
+{
+    const baton_event_t *told = world_given_up(w, rank, id), *e = world_event(w, rank, id);
+    assert_true(told != NULL && e != NULL);
+    assert_int_equal(e->given_up, 1);
+    assert_int_equal(e->status, told->status);
+    assert_int_equal(e->error, told->error);
+}
+
+/* A producer falls silent while bytes move; much later it goes on. */
+static void test_a_silent_producer(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    slow(&w);
+    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    w.ranks[0].stopped = true;
+    world_run(&w, 20000 * MS);
+    uint64_t lost = PEER_MS * MS + w.settings.beat_ms * MS + 30 * MS;
+    assert_given_up(&w, 1, d, BATON_EPEER, QUIET_MS * MS, lost + QUIET_MS * MS);
+    baton_stats_t stats;
+    core_stats(w.ranks[1].core, &stats);
+    assert_int_equal(stats.given_up, 1);
+    assert_int_equal(stats.quarantined, 1);
+    assert_true(core_is_given_up(w.ranks[1].core));
+    w.ranks[0].stopped = false;
+    world_run(&w, 40000 * MS);
+    assert_ended_so(&w, 1, d);
+    core_stats(w.ranks[1].core, &stats);
+    assert_int_equal(stats.quarantined, 0);
+    world_fini(&w);
+}
+
+/* The deadline comes before the loss: the answer comes in time all the same. */
+static void test_a_deadline_while_bytes_move(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    slow(&w);
+    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 500);
+    world_run(&w, 30 * MS);
+    w.ranks[0].stopped = true;
+    world_run(&w, (501 + QUIET_MS) * MS - 1); /* the world begins at 1 ms */
+    assert_null(world_given_up(&w, 1, d));
+    world_run(&w, (501 + QUIET_MS) * MS);
+    assert_given_up(&w, 1, d, BATON_ETIMEDOUT, 0, UINT64_MAX);
+    baton_id_t again = world_want(&w, 1, "P", "key", 16, 1, TOKENS, 500); /* its name is free */
+    w.ranks[0].stopped = false;
+    world_run(&w, 4000 * MS);
+    assert_ended_so(&w, 1, d);
+    assert_non_null(world_event(&w, 1, again));
+    assert_int_not_equal(world_event(&w, 1, again)->error, BATON_EEXIST);
+    world_fini(&w);
+}
+
+/* Quiet in time: nothing is given up. */
+static void test_what_is_quiet_in_time_is_not_given_up(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    slow(&w);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 100);
+    world_run(&w, 5000 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    assert_int_equal(world_event(&w, 1, d)->given_up, 0);
+    assert_non_null(world_event(&w, 0, o));
+    assert_null(world_given_up(&w, 0, o));
+    world_fini(&w);
+}
+
+/* What is written to a consumer that fell silent is still read from the offer's blocks. */
+static void test_a_silent_consumer(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PULL)
+        return; /* it reads under a generation, which ends with the offer */
+    WORLD(w, one_to_one);
+    slow(&w);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    w.ranks[1].stopped = true;
+    world_run(&w, 80000 * MS);
+    uint64_t lost = PEER_MS * MS + w.settings.beat_ms * MS + 30 * MS;
+    assert_given_up(&w, 0, o, BATON_EPEER, QUIET_MS * MS, lost + QUIET_MS * MS); /* not at its time to live */
+    w.ranks[1].stopped = false;
+    world_run(&w, 90000 * MS);
+    assert_ended_so(&w, 0, o);
+    world_fini(&w);
+}
+
+/* ---- what the port cannot account for ---------------------------------------------------------------------------- */
+
+static const struct world_engine replicas[] = {{.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 32},
+                                               {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 64}};
+
+static struct {
+    struct port real;
+    uint32_t fails; /* moves that are refused from now on */
+    uint64_t astray;
+} shim;
+
+static int64_t move_fails(void *self, const struct port_leg *leg, uint64_t budget)
+{
+    if (shim.fails == 0)
+        return shim.real.move(self, leg, budget);
+    shim.fails--;
+    shim.astray = leg->tag;
+    return BATON_EMPI;
+}
+
+static enum port_park never(void *self, uint32_t peer, uint64_t tag)
+{
+    enum port_park answer = shim.real.park(self, peer, tag);
+    return tag == shim.astray ? PORT_PARK_NEVER : answer;
+}
+
+/* One of several operations that a move began may still land: no replica's bytes would be safe from it. */
+static void test_no_replica_after_a_stray(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PUSH)
+        return;
+    for (uint32_t before = 0; before < 2; before++) {
+        WORLD(w, replicas);
+        patient(&w);
+        world_fill(&w, 1, 5, 0, 1, TOKENS);
+        w.settings.chunk_bytes = 64;
+        shim.real = w.ranks[2].port;
+        shim.fails = 1;
+        w.ranks[2].port.move = move_fails;
+        w.ranks[2].port.park = never;
+        world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+        world_offer(&w, 1, "key", 0, 1, TOKENS, 60000);
+        baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, TOKENS, 1000);
+        world_run(&w, 30000 * MS);
+        assert_given_up(&w, 2, d, BATON_EMPI, 0, (1001 + QUIET_MS) * MS);
+        baton_stats_t stats;
+        core_stats(w.ranks[2].core, &stats);
+        assert_int_equal(stats.retries, 0);
+        baton_id_t again = world_want(&w, 2, "P", "key", 32, 1, TOKENS, 1000);
+        world_run(&w, 32000 * MS);
+        if (world_event(&w, 2, again)->status == BATON_STATUS_DONE)
+            assert_int_equal(world_wrong(&w, 2, 5, 32, 1, TOKENS), 0);
+        assert_null(world_event(&w, 2, d));
+        w.ranks[2].is_dead = true; /* it does not come to rest: that is for close to say */
+        world_fini(&w);
+    }
+}
+
+/* ---- the dead ---------------------------------------------------------------------------------------------------- */
+
+static enum port_alive alive_answer;
+static bool ended_answer;
+
+static enum port_alive alive(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return alive_answer;
+}
+
+static bool ended(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return ended_answer;
+}
+
+/* A producer that writes dies. Its bytes may still be on their way, until the transport says that they are not. */
+static void test_death_is_not_the_end_of_its_bytes(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    slow(&w);
+    alive_answer = PORT_ALIVE;
+    ended_answer = false;
+    w.ranks[1].port.alive = alive;
+    w.ranks[1].port.ended = ended;
+    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    w.ranks[0].stopped = w.ranks[0].is_dead = true;
+    alive_answer = PORT_DEAD;
+    world_run(&w, 10000 * MS);
+    assert_given_up(&w, 1, d, BATON_EPEER, 0, (30 + QUIET_MS + 2 * 500) * MS);
+    ended_answer = true;
+    world_run(&w, 11000 * MS);
+    assert_ended_so(&w, 1, d);
+    world_fini(&w);
+}
+
+static bool is_mute;
+
+static int mute(struct world *w, const struct world_message *m)
+{
+    (void)w;
+    return is_mute && m->from == 0 ? 0 : 1;
+}
+
+static enum port_park never_any(void *self, uint32_t peer, uint64_t tag)
+{
+    shim.real.park(self, peer, tag);
+    return PORT_PARK_NEVER;
+}
+
+static enum port_alive first_alive(void *self, uint32_t peer)
+{
+    (void)self;
+    return peer == 0 ? alive_answer : PORT_ALIVE;
+}
+
+/* What was read is in doubt, and something of it may still land: with the end of its peer's connection that is over, and
+ * it is read from another. */
+static void test_the_end_of_one_in_doubt(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PUSH)
+        return;
+    WORLD(w, replicas);
+    patient(&w);
+    world_fill(&w, 1, 5, 0, 1, TOKENS);
+    w.settings.resend_ms = 4000;
+    w.settings.peer_ms = 60000;
+    w.move_ns = 100 * MS;
+    w.rule = mute;
+    is_mute = false;
+    alive_answer = PORT_ALIVE;
+    ended_answer = true;
+    shim.real = w.ranks[2].port;
+    w.ranks[2].port.park = never_any;
+    w.ranks[2].port.alive = first_alive;
+    w.ranks[2].port.ended = ended;
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    world_offer(&w, 1, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    is_mute = true;
+    world_cancel(&w, 0, o);
+    world_run(&w, 3000 * MS);
+    assert_null(world_event(&w, 2, d));
+    alive_answer = PORT_DEAD;
+    w.ranks[0].stopped = w.ranks[0].is_dead = true;
+    world_run(&w, 9000 * MS);
+    DONE(&w, 2, d);
+    assert_int_equal(world_wrong(&w, 2, 5, 0, 1, TOKENS), 0);
+    world_fini(&w);
+}
+
+/* What a dead consumer would have received harms nobody: the offer ends at once. */
+static void test_a_dead_consumer_frees_what_is_sent(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PULL)
+        return;
+    WORLD(w, one_to_one);
+    slow(&w);
+    alive_answer = PORT_ALIVE;
+    ended_answer = false;
+    w.ranks[0].port.alive = alive;
+    w.ranks[0].port.ended = ended;
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    w.ranks[1].stopped = w.ranks[1].is_dead = true;
+    alive_answer = PORT_DEAD;
+    world_run(&w, 2000 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_EPEER);
+    assert_null(world_given_up(&w, 0, o));
+    world_fini(&w);
+}
+
+/* ---- engines ----------------------------------------------------------------------------------------------------- */
+
+/* For the engine, what was given up has failed. */
+static void test_a_verdict_counts_it_as_failed(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {
+        {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
+        {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32, .verdicts = BATON_VERDICTS_ALL}};
+    WORLD(w, engines);
+    slow(&w);
+    for (uint32_t i = 0; i < 2; i++)
+        world_offer(&w, i, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d[2];
+    for (uint32_t i = 0; i < 2; i++)
+        d[i] = world_want(&w, 2 + i, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    w.ranks[1].stopped = true;
+    world_run(&w, 10000 * MS);
+    DONE(&w, 2, d[0]);
+    assert_given_up(&w, 3, d[1], BATON_EPEER, 0, UINT64_MAX);
+    for (uint32_t i = 0; i < 2; i++) {
+        const baton_event_t *v = world_verdict(&w, 2 + i, d[i]);
+        assert_non_null(v);
+        assert_int_equal(v->status, BATON_STATUS_FAILED);
+        assert_int_equal(v->peer, 3);
+    }
+    w.ranks[1].stopped = false;
+    world_run(&w, 20000 * MS);
+    assert_ended_so(&w, 3, d[1]);
+    world_fini(&w);
+}
+
+/* The watchdog told it: the core ends it as that said, and its name is free at once. */
+static void test_given_up_from_outside(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    slow(&w);
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    core_give_up(w.ranks[1].core, w.now, d, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
+    core_give_up(w.ranks[0].core, w.now, o, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
+    core_give_up(w.ranks[0].core, w.now, o, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"); /* no harm */
+    world_run(&w, 2000 * MS);
+    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ESTALL);
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ESTALL);
+    world_given_up(&w, 0, o);
+    world_given_up(&w, 1, d);
+    world_fini(&w);
+}
+
+/* ---- closing ----------------------------------------------------------------------------------------------------- */
+
+static baton_id_t written;
+
+static void is_open(struct world *w, uint32_t from, uint32_t to)
+{
+    (void)from, (void)to;
+    assert_null(world_event(w, 1, written));
+}
+
+/* A producer closes while it writes: its consumer, which asks meanwhile, ends no sooner than the last byte came. */
+static void test_a_producer_closes_while_it_writes(void **state)
+{
+    (void)state;
+    if (world_mode == BATON_MODE_PULL)
+        return;
+    WORLD(w, one_to_one);
+    patient(&w);
+    w.move_ns = 900 * MS;
+    w.settings.chunk_bytes = 64;
+    w.settings.resend_ms = 50;
+    w.on_move = is_open;
+    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    written = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    core_shut(w.ranks[0].core, w.now);
+    world_run(&w, 800 * MS);
+    assert_null(world_event(&w, 1, written));
+    world_run(&w, 5000 * MS);
+    ENDED(&w, 1, written, BATON_STATUS_FAILED, BATON_ECLOSED);
+    world_fini(&w);
+}
+
+/* Closing, a rank gives up what failed before no later than what fails now, however far its deadline is. */
+static void test_closing_waits_for_no_deadline(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    patient(&w);
+    w.move_ns = 5000 * MS;
+    w.settings.chunk_bytes = 64;
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
+    world_run(&w, 30 * MS);
+    world_cancel(&w, 1, d);
+    world_cancel(&w, 0, o);
+    world_run(&w, 100 * MS);
+    for (uint32_t i = 0; i < 2; i++)
+        core_shut(w.ranks[i].core, w.now);
+    world_run(&w, (100 + QUIET_MS) * MS);
+    assert_given_up(&w, 1, d, BATON_ECANCELED, 100 * MS, (100 + QUIET_MS) * MS);
+    if (world_mode == BATON_MODE_PUSH)
+        assert_given_up(&w, 0, o, BATON_ECANCELED, 100 * MS, (100 + QUIET_MS) * MS);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(core_is_given_up(w.ranks[i].core));
+    world_run(&w, 10000 * MS);
+    world_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_silent_producer),
+        cmocka_unit_test(test_a_deadline_while_bytes_move),
+        cmocka_unit_test(test_what_is_quiet_in_time_is_not_given_up),
+        cmocka_unit_test(test_a_silent_consumer),
+        cmocka_unit_test(test_no_replica_after_a_stray),
+        cmocka_unit_test(test_death_is_not_the_end_of_its_bytes),
+        cmocka_unit_test(test_the_end_of_one_in_doubt),
+        cmocka_unit_test(test_a_dead_consumer_frees_what_is_sent),
+        cmocka_unit_test(test_a_verdict_counts_it_as_failed),
+        cmocka_unit_test(test_given_up_from_outside),
+        cmocka_unit_test(test_a_producer_closes_while_it_writes),
+        cmocka_unit_test(test_closing_waits_for_no_deadline),
+    };
+    return WORLD_BOTH_MODES(tests);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* quirks: which row, and when a peer is to be flushed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "mpi/quirks.h"
+
+/* Each batch goes to the next peer that `choose` names. What is not flushed in the end stays below MPI's own limit. */
+static uint64_t most_unflushed(uint32_t peers, uint32_t (*choose)(uint32_t step, uint32_t peers), uint64_t *flushes)
+{
+    struct quirks q;
+    uint64_t *of = calloc(peers, sizeof *of), all = 0, most = 0, used = 0;
+    quirks_choose(&q, "Open MPI v4.1.4", "ucx window 3", 0);
+    assert_non_null(of);
+    assert_int_equal(q.flush_within, 1000000);
+    *flushes = 0;
+    for (uint32_t step = 0; step < 400000; step++) {
+        uint32_t at = choose(step, peers);
+        used += of[at] == 0;
+        of[at] += 65;
+        all += 65;
+        most = all > most ? all : most;
+        if (quirks_flush_due(&q, of[at], all, used)) {
+            all -= of[at];
+            of[at] = 0;
+            used--;
+            ++*flushes;
+        }
+    }
+    free(of);
+    return most;
+}
+
+static uint32_t evenly(uint32_t step, uint32_t peers)
+{
+    return step % peers;
+}
+
+static uint32_t at_random(uint32_t step, uint32_t peers)
+{
+    uint64_t x = (step + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)((x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 33) % peers;
+}
+
+/* Half of the peers fill up first, and are never used again. */
+static uint32_t one_half_then_the_other(uint32_t step, uint32_t peers)
+{
+    return step < 8000 ? step % (peers / 2) : peers / 2 + step % (peers - peers / 2);
+}
+
+static void test_flushes_keep_any_number_of_peers_below_the_limit(void **state)
+{
+    (void)state;
+    static uint32_t (*const ways[])(uint32_t, uint32_t) = {evenly, at_random, one_half_then_the_other};
+    for (uint32_t peers = 2; peers <= 10000; peers = peers * 3 / 2 + 1)
+        for (int i = 0; i < 3; i++) {
+            uint64_t flushes;
+            assert_true(most_unflushed(peers, ways[i], &flushes) < 800000);
+            assert_true(flushes > 0);
+        }
+}
+
+static void test_no_flush_where_no_limit_is_known(void **state)
+{
+    (void)state;
+    struct quirks q;
+    quirks_choose(&q, "MPICH Version:      4.0.2", "", 0);
+    assert_false(quirks_flush_due(&q, UINT64_MAX / 4, UINT64_MAX / 2, 2));
+}
+
+static void test_a_limit_on_requests(void **state)
+{
+    (void)state;
+    struct quirks q;
+    quirks_choose(&q, "Open MPI v5.0.7", "ucx window 3", 0);
+    assert_int_equal(q.requests_within, 254);
+    quirks_choose(&q, "Open MPI v4.1.4", "ucx window 3", 0);
+    assert_int_equal(q.requests_within, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flushes_keep_any_number_of_peers_below_the_limit),
+        cmocka_unit_test(test_no_flush_where_no_limit_is_known),
+        cmocka_unit_test(test_a_limit_on_requests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* turns: who goes next, and that nobody is passed by more than its turn allows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/turns.h"
+
+#define PEERS 4
+#define EACH 3
+
+static void test_queues_and_those_in_them_take_turns(void **state)
+{
+    (void)state;
+    struct turns t = {0};
+    struct turns_queue queue[2] = {{0}};
+    struct turn a[2] = {{0}}, b = {0};
+    turns_add(&t, &queue[0], &a[0]);
+    turns_add(&t, &queue[0], &a[1]);
+    turns_add(&t, &queue[1], &b);
+    turns_add(&t, &queue[0], &a[0]); /* it waits already, and keeps its place */
+    struct turn *wanted[] = {&a[0], &b, &a[1], &b, &a[0]};
+    for (unsigned i = 0; i < 5; i++)
+        assert_ptr_equal(turns_take(&t), wanted[i]);
+    turns_remove(&t, &b);
+    turns_remove(&t, &b);
+    assert_ptr_equal(turns_take(&t), &a[1]);
+    turns_remove(&t, &a[0]);
+    turns_remove(&t, &a[1]);
+    assert_null(turns_take(&t));
+    assert_false(turns_any(&t));
+}
+
+static void test_the_refused_come_first(void **state)
+{
+    (void)state;
+    struct turns t = {0};
+    struct turns_queue queue[3] = {{0}};
+    struct turn a[2] = {{0}}, b = {0}, c = {0};
+    turns_add(&t, &queue[0], &a[0]);
+    turns_add(&t, &queue[0], &a[1]);
+    turns_add(&t, &queue[1], &b);
+    assert_ptr_equal(turns_take(&t), &a[0]); /* takes the last that is free */
+    assert_ptr_equal(turns_take(&t), &b);
+    turns_refuse(&t, &b);
+    assert_ptr_equal(turns_take(&t), &a[1]);
+    turns_refuse(&t, &a[1]);
+    assert_null(turns_take(&t)); /* a[0] is of the queue that was refused */
+    turns_add(&t, &queue[2], &c);
+    assert_true(turns_any(&t));
+    turns_again(&t);
+    assert_ptr_equal(turns_take(&t), &b);
+    assert_ptr_equal(turns_take(&t), &a[1]);
+    assert_ptr_equal(turns_take(&t), &c);
+    assert_ptr_equal(turns_take(&t), &b);
+}
+
+static void test_the_refused_may_leave(void **state)
+{
+    (void)state;
+    struct turns t = {0};
+    struct turns_queue queue[2] = {{0}};
+    struct turn a = {0}, b = {0};
+    turns_add(&t, &queue[0], &a);
+    turns_add(&t, &queue[1], &b);
+    turns_refuse(&t, turns_take(&t));
+    turns_remove(&t, &a);
+    turns_add(&t, &queue[0], &a); /* anew: it was not refused */
+    assert_ptr_equal(turns_take(&t), &b);
+    assert_ptr_equal(turns_take(&t), &a);
+    turns_refuse(&t, &a);
+    turns_add(&t, &queue[1], &a); /* to another queue of the round */
+    assert_ptr_equal(turns_take(&t), &b);
+    assert_ptr_equal(turns_take(&t), &a);
+    turns_again(&t);
+    turns_remove(&t, &a);
+    turns_remove(&t, &b);
+    assert_false(turns_any(&t));
+}
+
+/* Any number may be taken before the rest is refused: nobody waits for more than one of each queue a place. */
+static void test_nobody_is_passed_more_often_than_its_turn_allows(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 200; seed++) {
+        struct turns t = {0};
+        struct turns_queue queue[PEERS] = {{0}};
+        struct turn turn[PEERS][EACH] = {{{0}}};
+        uint32_t waited[PEERS][EACH] = {{0}};
+        srand(seed);
+        for (unsigned p = 0; p < PEERS; p++)
+            for (unsigned i = 0; i < EACH; i++)
+                turns_add(&t, &queue[p], &turn[p][i]);
+        for (unsigned step = 0; step < 100; step++) {
+            unsigned room = (unsigned)rand() % 4;
+            struct turn *one;
+            while ((one = turns_take(&t)) != NULL) {
+                if (room == 0) {
+                    turns_refuse(&t, one);
+                    continue;
+                }
+                room--;
+                for (unsigned p = 0; p < PEERS; p++)
+                    for (unsigned i = 0; i < EACH; i++) {
+                        waited[p][i] = &turn[p][i] == one ? 0 : waited[p][i] + 1;
+                        assert_true(waited[p][i] < PEERS * EACH);
+                    }
+            }
+            turns_again(&t);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_queues_and_those_in_them_take_turns),
+        cmocka_unit_test(test_the_refused_come_first),
+        cmocka_unit_test(test_the_refused_may_leave),
+        cmocka_unit_test(test_nobody_is_passed_more_often_than_its_turn_allows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
