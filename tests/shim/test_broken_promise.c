@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_broken_promise: start finds out where MPI breaks a promise of the quirks table. Over osc/ucx, whose requests are said to
+ * cover the gets before them and the remote side of puts; the shim makes them complete early.
+ */
+#include "../mpi/with_fabric.h"
+#include "shim.h"
+
+#define LATE (30 * CLOCK_NS_PER_MS)
+#define LONG_BYTES 100000 /* longer than any of the short ones */
+
+static unsigned lines;
+
+static void count(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level, (void)rank, (void)line;
+    lines++;
+}
+
+/* What a started fabric says of itself; it has told of `sum` broken promises, of all ranks together. */
+static void starts(char *text, size_t size, unsigned sum)
+{
+    unsigned all = 0;
+    lines = 0;
+    logger.level = LOG_WARN;
+    logger.sink = count;
+    struct fabric *f = started();
+    logger.sink = NULL;
+    logger.level = (enum log_level)settings.log_level;
+    fabric_describe(f, text, size);
+    for (uint64_t i = 0; i < POOL_BYTES; i++)
+        if (!CHECK_EQ(pool_of(f)[i], 0))
+            break;
+    PMPI_Allreduce(&lines, &all, 1, MPI_UNSIGNED, MPI_SUM, MPI_COMM_WORLD);
+    CHECK_EQ(all, sum);
+    shim_break_promise(false, false, 0, 0);
+    closed(f);
+    CHECK_EQ(shim_late(), 0);
+}
+
+static void kept(void)
+{
+    char text[4096];
+    starts(text, sizeof text, 0);
+    CHECK_HAS(text, "64 gets or 64 puts a request");
+    CHECK_HAS(text, "put completion is remote");
+}
+
+static void puts_break(int least_bytes)
+{
+    char text[4096];
+    shim_break_promise(false, true, least_bytes, LATE);
+    starts(text, sizeof text, 1);
+    CHECK_HAS(text, "64 gets");
+    CHECK_HAS(text, "put completion is local");
+    CHECK_HAS(text, "self-test");
+}
+
+static void puts_complete_early(void)
+{
+    puts_break(0);
+}
+
+static void long_puts_complete_early(void)
+{
+    puts_break(LONG_BYTES);
+}
+
+/* Asked for by BATON_RMA_PUT, it is tested all the same. */
+static void a_forced_promise_is_tested(void)
+{
+    struct settings before = settings;
+    settings.rma_put = 1;
+    puts_break(0);
+    settings = before;
+}
+
+static void gets_break(int least_bytes)
+{
+    char text[4096];
+    shim_break_promise(true, false, least_bytes, LATE);
+    starts(text, sizeof text, 1);
+    CHECK_HAS(text, "1 gets or 1 puts a request");
+    CHECK_HAS(text, "put completion is local");
+    CHECK_HAS(text, "self-test");
+}
+
+static void gets_complete_early(void)
+{
+    gets_break(0);
+}
+
+static void long_gets_complete_early(void)
+{
+    gets_break(LONG_BYTES);
+}
+
+static void separate_memory_is_refused(void)
+{
+    struct fabric *f = opened();
+    shim_separate_model(true);
+    CHECK_EQ(fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL), BATON_EWINDOW);
+    CHECK_HAS(baton_errmsg(), "MPI_WIN_MODEL");
+    shim_separate_model(false);
+    CHECK_EQ(fabric_close(f), 0);
+}
+
+int main(int argc, char **argv)
+{
+    fabric_tests_begin(&argc, &argv);
+    RUN(kept);
+    RUN(puts_complete_early);
+    RUN(long_puts_complete_early);
+    RUN(a_forced_promise_is_tested);
+    RUN(gets_complete_early);
+    RUN(long_gets_complete_early);
+    RUN(separate_memory_is_refused);
+    return harness_end();
+}

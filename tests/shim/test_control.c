@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_control: the message channels of two ranks over an MPI in this process that refuses sends and receives, does them
+ * late or lets them fail. What is sent comes once and in order, or is said to be lost. The clock is the test's own: it
+ * moves by each turn, however long that takes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "fake_mpi.h"
+#include "mpi/control.h"
+#include "mpi/rma.h"
+#include "shim.h"
+
+#define RANKS 64 /* two of them are there */
+#define PEER_MS 400
+#define LATE (40 * CLOCK_NS_PER_MS)
+
+struct end {
+    struct world world;
+    struct windows windows;
+    struct windows_part parts[RANKS];
+    struct control control;
+    uint32_t got[4096], num_got;
+};
+
+/* In the place of the C library's: of the channels, the shim and the test. */
+static uint64_t now_ns = CLOCK_NS_PER_S;
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    (void)id;
+    *t = (struct timespec){(time_t)(now_ns / CLOCK_NS_PER_S), (long)(now_ns % CLOCK_NS_PER_S)};
+    return 0;
+}
+
+static struct logger logger = {.level = LOG_ERROR};
+static struct end ends[2];
+
+static char *preset(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(ends, 0, sizeof ends);
+    shim_set(NULL);
+    shim_clock = NULL;
+    for (int i = 0; i < 2; i++) {
+        struct end *e = &ends[i];
+        assert_int_equal(settings_read(&e->world.settings, preset), 0);
+        e->world.settings.peer_ms = PEER_MS;
+        e->world.rank = i;
+        e->world.size = RANKS;
+        e->world.log = &logger;
+        e->windows.parts = e->parts;
+        assert_int_equal(control_begin(&e->control, &e->world, &e->windows, fake_comm(i)), 0);
+    }
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    shim_set(NULL);
+    for (int i = 0; i < 2; i++)
+        control_end(&ends[i].control);
+    fake_reset();
+    return 0;
+}
+
+static int say(int from, uint32_t number)
+{
+    return control_send(&ends[from].control, (uint32_t)!from, &number, sizeof number);
+}
+
+static void turn(int at)
+{
+    struct port_event events[8];
+    struct end *e = &ends[at];
+    now_ns += 50 * CLOCK_NS_PER_US;
+    control_release(&e->control);
+    int n = control_progress(&e->control, events, 8);
+    assert_true(n >= 0);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(events[i].kind, PORT_MESSAGE);
+        assert_int_equal(events[i].peer, !at);
+        assert_int_equal(events[i].bytes, 4);
+        memcpy(&e->got[e->num_got++], events[i].data, 4);
+    }
+}
+
+static void turns(uint64_t ms)
+{
+    uint64_t until = clock_now_ns() + ms * CLOCK_NS_PER_MS;
+    do {
+        turn(0);
+        turn(1);
+    } while (clock_now_ns() < until);
+}
+
+/* Numbers first .. first + n - 1 go from rank 0 to rank 1 as fast as they are taken; for so long at most. */
+static void send_all(uint32_t first, uint32_t n, uint64_t ms)
+{
+    uint64_t until = clock_now_ns() + ms * CLOCK_NS_PER_MS;
+    for (uint32_t i = 0; i < n && clock_now_ns() < until;) {
+        int rc = say(0, first + i);
+        assert_true(rc == 0 || rc == BATON_EAGAIN);
+        i += rc == 0;
+        turn(0);
+        turn(1);
+    }
+}
+
+static void all_came_in_order(uint32_t n)
+{
+    for (int i = 0; i < 200 && ends[1].num_got < n; i++)
+        turns(5);
+    assert_int_equal(ends[1].num_got, n);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(ends[1].got[i], i);
+}
+
+static void rule(enum shim_call call, enum shim_fault fault, uint32_t nth, uint32_t times)
+{
+    shim_set(&(struct shim_rule){.call = call, .fault = fault, .nth = nth, .times = times, .late_ns = LATE});
+}
+
+/* ---- sends ------------------------------------------------------------------------------------------------------- */
+
+/* Each of the first 20 sends is refused, late, lost with an error, or arrives with one: all come, in order, once. */
+static void test_one_send_goes_wrong(void **state)
+{
+    static const enum shim_fault faults[] = {SHIM_FAIL, SHIM_LATE, SHIM_SWAP};
+    for (int f = 0; f < 3; f++)
+        for (uint32_t nth = 1; nth <= 20; nth++) {
+            rule(SHIM_ISEND, faults[f], nth, 1);
+            send_all(0, 60, 2000);
+            all_came_in_order(60);
+            assert_int_equal(shim_met(), 1);
+            assert_false(ends[0].control.failed || ends[1].control.failed);
+            end(state);
+            begin(state);
+        }
+}
+
+/* Lost with an error while others are under way behind it: those that came are in order, and the pair goes on. */
+static void test_a_send_is_lost_among_others(void **state)
+{
+    for (uint32_t nth = 1; nth <= 20; nth++) {
+        rule(SHIM_ISEND, SHIM_BREAK, nth, 1);
+        send_all(0, 60, 2000);
+        turns(100);
+        assert_int_equal(shim_met(), 1);
+        assert_true(ends[1].num_got >= 59);
+        for (uint32_t i = 1; i < ends[1].num_got; i++)
+            assert_true(ends[1].got[i] > ends[1].got[i - 1]);
+        assert_int_equal(ends[1].got[ends[1].num_got - 1], 59);
+        end(state);
+        begin(state);
+    }
+}
+
+/* Alone on its way, it is sent again: nothing is lost. */
+static void test_a_lone_send_fails(void **state)
+{
+    (void)state;
+    rule(SHIM_ISEND, SHIM_BREAK, 1, 3);
+    assert_int_equal(say(0, 0), 0);
+    turns(150);
+    assert_int_equal(shim_met(), 3);
+    shim_set(NULL);
+    send_all(1, 5, 1000);
+    all_came_in_order(6);
+}
+
+/* Several refusals in a row, for less than the peer's time: nothing new overtakes what waits. */
+static void test_sends_fail_for_a_while(void **state)
+{
+    (void)state;
+    rule(SHIM_ISEND, SHIM_FAIL, 3, 5);
+    send_all(0, 30, 2000);
+    all_came_in_order(30);
+    assert_int_equal(shim_met(), 5);
+}
+
+static void test_lost_after_its_time_and_back_by_a_send(void **state)
+{
+    (void)state;
+    send_all(0, 3, 1000);
+    rule(SHIM_ISEND, SHIM_FAIL, 1, 1000000);
+    assert_int_equal(say(0, 77), 0); /* it waits */
+    assert_int_equal(say(0, 78), BATON_EAGAIN);
+    turns(PEER_MS / 2);
+    assert_int_equal(say(0, 78), BATON_EAGAIN);
+    turns(PEER_MS);
+    assert_int_equal(say(0, 78), BATON_EPEER);
+    assert_false(control_busy(&ends[0].control));
+    for (int i = 0; i < 100; i++) { /* many times lost costs no credit */
+        assert_int_equal(say(0, 78), BATON_EPEER);
+        turns(2);
+    }
+    assert_int_equal(ends[1].num_got, 3);
+    shim_set(NULL);
+    uint64_t until = clock_now_ns() + 2 * PEER_MS * CLOCK_NS_PER_MS;
+    int rc = BATON_EPEER;
+    while ((rc = say(0, 3)) == BATON_EPEER && clock_now_ns() < until)
+        turns(1);
+    assert_int_equal(rc, 0);
+    send_all(4, 60, 1000);
+    all_came_in_order(64);
+}
+
+static void test_back_by_a_message_of_its_own(void **state)
+{
+    (void)state;
+    rule(SHIM_ISEND, SHIM_FAIL, 1, 1000000);
+    assert_int_equal(say(0, 77), 0);
+    turns(2 * PEER_MS);
+    assert_int_equal(say(0, 78), BATON_EPEER);
+    shim_set(NULL);
+    assert_int_equal(say(1, 1), 0);
+    turns(5);
+    assert_int_equal(ends[0].num_got, 1);
+    send_all(0, 40, 1000);
+    all_came_in_order(40);
+}
+
+/* Lost again and again, with messages that wait each time: there are credits left in the end. */
+static void test_lost_many_times(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < 2; i++)
+            ends[i].world.settings.peer_ms = 20;
+        rule(SHIM_ISEND, round % 2 ? SHIM_BREAK : SHIM_FAIL, 1, 1000000);
+        for (int i = 0; i < 8; i++)
+            say(0, 77);
+        turns(80);
+        assert_int_equal(say(0, 77), BATON_EPEER);
+        shim_set(NULL);
+        assert_int_equal(say(1, 1), 0);
+        turns(20);
+    }
+    for (int i = 0; i < 2; i++)
+        ends[i].world.settings.peer_ms = PEER_MS;
+    turns(60);
+    ends[1].num_got = 0; /* some that were reported as failed */
+    send_all(0, 60, 2000);
+    all_came_in_order(60);
+}
+
+/* A message that MPI took and then reported as failed keeps its memory until the rank is back. */
+static void test_memory_that_may_still_be_read(void **state)
+{
+    (void)state;
+    rule(SHIM_ISEND, SHIM_BREAK, 1, 1000000);
+    assert_int_equal(say(0, 77), 0);
+    turns(2 * PEER_MS);
+    assert_int_equal(say(0, 78), BATON_EPEER);
+    const struct control_slot *held = ends[0].control.peers[1]->held;
+    assert_non_null(held);
+    for (const struct control_slot *s = ends[0].control.free_slots; s; s = s->next)
+        assert_ptr_not_equal(s, held);
+    shim_set(NULL);
+    assert_int_equal(say(1, 1), 0);
+    turns(50);
+    assert_int_equal(say(0, 79), 0);
+    turns(5);
+    assert_null(ends[0].control.peers[1]->held);
+}
+
+static unsigned slots_made(int at)
+{
+    unsigned n = 0;
+    for (const struct control_slot *s = ends[at].control.slots; s; s = s->next_made)
+        n++;
+    return n;
+}
+
+/* As long as a rank is lost, and every attempt fails after MPI took it: the memory that MPI may still read is bounded. */
+static void test_a_lost_rank_takes_no_more_memory(void **state)
+{
+    (void)state;
+    send_all(0, 3, 1000);
+    rule(SHIM_ISEND, SHIM_BREAK, 1, 1000000);
+    assert_int_equal(say(0, 77), 0);
+    turns(2 * PEER_MS);
+    assert_int_equal(say(0, 78), BATON_EPEER);
+    unsigned made = slots_made(0);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(say(0, 78), BATON_EPEER);
+        turns(PEER_MS / 8 + 1);
+    }
+    assert_true(shim_met() > 100);
+    assert_true(slots_made(0) <= made + 1);
+    shim_set(NULL);
+    while (say(0, 3) == BATON_EPEER)
+        turns(1);
+    send_all(4, 60, 1000);
+    all_came_in_order(64);
+}
+
+/* The same where all that is owed is a word that messages were consumed. */
+static void test_what_is_owed_takes_no_more_memory(void **state)
+{
+    (void)state;
+    rule(SHIM_ISEND, SHIM_BREAK, ENVELOPE_CONFIRM + 1, 1000000);
+    for (uint32_t i = 0; i < ENVELOPE_CONFIRM; i++) {
+        assert_int_equal(say(1, i), 0);
+        turn(0);
+    }
+    turns(100 * PEER_MS);
+    assert_true(shim_met() > 100);
+    assert_true(slots_made(0) <= 2);
+    shim_set(NULL);
+    turns(PEER_MS);
+    for (uint32_t i = 0; i < 4 * ENVELOPE_CREDITS; i++) {
+        assert_int_equal(say(1, i), 0);
+        turns(1);
+    }
+    assert_int_equal(ends[0].num_got, ENVELOPE_CONFIRM + 4 * ENVELOPE_CREDITS);
+}
+
+/* Many silent ranks, to each as many messages as it may have: whoever is spoken to next has a slot all the same. */
+static void test_silent_ranks_keep_no_slot_of_others(void **state)
+{
+    uint32_t word = 0, rank = 2;
+    (void)state;
+    shim_set(&(struct shim_rule){
+        .call = SHIM_ISEND, .fault = SHIM_LATE, .nth = 1, .times = 1000000, .late_ns = 60 * CLOCK_NS_PER_S});
+    for (unsigned n = 0; n < 32 * CONTROL_PEER_SENDS; rank++)
+        while (n < 32 * CONTROL_PEER_SENDS && control_send(&ends[0].control, rank, &word, sizeof word) == 0)
+            n++;
+    assert_int_equal(shim_late(), 32 * CONTROL_PEER_SENDS);
+    shim_set(NULL);
+    for (; rank < RANKS; rank++)
+        assert_int_equal(control_send(&ends[0].control, rank, &word, sizeof word), 0);
+    send_all(0, 60, 1000);
+    all_came_in_order(60);
+    assert_int_equal(control_send(&ends[0].control, 2, &word, sizeof word), BATON_EAGAIN);
+    now_ns += 60 * CLOCK_NS_PER_S;
+    turns(10);
+    assert_int_equal(ends[0].control.num_sending, 0);
+    assert_int_equal(ends[0].control.num_taken, 0);
+}
+
+/* ---- receives ---------------------------------------------------------------------------------------------------- */
+
+/* A receive that is refused or late, each of the first 20 that are posted again. */
+static void test_one_receive_goes_wrong(void **state)
+{
+    static const enum shim_fault faults[] = {SHIM_FAIL, SHIM_LATE};
+    for (int f = 0; f < 2; f++)
+        for (uint32_t nth = 1; nth <= 20; nth++) {
+            rule(SHIM_IRECV, faults[f], nth, 1);
+            send_all(0, 200, 3000);
+            all_came_in_order(200);
+            assert_int_equal(shim_met(), 1);
+            end(state);
+            begin(state);
+        }
+}
+
+/* A message that came to nothing is a damaged one: it is counted, and those behind it come. */
+static void test_a_receive_fails(void **state)
+{
+    (void)state;
+    rule(SHIM_IRECV, SHIM_BREAK, 5, 1);
+    send_all(0, 200, 3000);
+    for (int i = 0; i < 200 && ends[1].num_got < 199; i++)
+        turns(5);
+    assert_int_equal(ends[1].num_got, 199);
+    assert_int_equal(ends[1].got[198], 199);
+    assert_true(ends[1].control.bad >= 1);
+    assert_false(ends[1].control.failed);
+}
+
+/* None can be posted: the channel fails after the peer's time, and says so by its sends. */
+static void test_no_receive_can_be_posted(void **state)
+{
+    (void)state;
+    logger.level = LOG_NONE;
+    rule(SHIM_IRECV, SHIM_FAIL, 1, 1000000);
+    send_all(0, 60, 200);
+    turns(2 * PEER_MS);
+    assert_true(ends[1].control.failed);
+    assert_int_equal(say(1, 0), BATON_EPEER);
+    assert_false(control_busy(&ends[1].control));
+    logger.level = LOG_ERROR;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_one_send_goes_wrong, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_send_is_lost_among_others, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_lone_send_fails, begin, end),
+        cmocka_unit_test_setup_teardown(test_sends_fail_for_a_while, begin, end),
+        cmocka_unit_test_setup_teardown(test_lost_after_its_time_and_back_by_a_send, begin, end),
+        cmocka_unit_test_setup_teardown(test_back_by_a_message_of_its_own, begin, end),
+        cmocka_unit_test_setup_teardown(test_lost_many_times, begin, end),
+        cmocka_unit_test_setup_teardown(test_memory_that_may_still_be_read, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_lost_rank_takes_no_more_memory, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_is_owed_takes_no_more_memory, begin, end),
+        cmocka_unit_test_setup_teardown(test_silent_ranks_keep_no_slot_of_others, begin, end),
+        cmocka_unit_test_setup_teardown(test_one_receive_goes_wrong, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_receive_fails, begin, end),
+        cmocka_unit_test_setup_teardown(test_no_receive_can_be_posted, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

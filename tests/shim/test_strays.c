@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_strays: the rma path over an MPI in this process that refuses calls, does them late and lets requests fail.
+ * Whatever may still be under way keeps its tag from ever being told as quiet; nothing else does.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "fake_mpi.h"
+#include "mpi/rma.h"
+#include "shim.h"
+#include "with_rma.h"
+
+#define MS UINT64_C(1000000)
+#define BLOCKS 24u
+#define TOKENS 16u
+#define PEER 1u
+#define RUN_BYTES 16384u /* of a block of one layer and plane, whole */
+#define LATE (50 * MS)
+
+static uint64_t now;
+static uint8_t *pools[2];
+static uint64_t pool_bytes;
+
+static uint64_t virtual_now(void)
+{
+    return now;
+}
+
+static uint8_t *address(int rank, MPI_Aint at, int bytes)
+{
+    assert_in_range(rank, 0, 1);
+    assert_true(at >= 0 && (uint64_t)at + (uint64_t)bytes <= pool_bytes);
+    return pools[rank] + at;
+}
+
+static char *preset(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+/* One rank's path to the other, and a leg of all blocks: to where they lie there. */
+struct scene {
+    struct settings settings;
+    struct quirks quirks;
+    baton_geometry_t src, dst;
+    baton_tensor_t src_tensors[2], dst_tensors[2];
+    struct plan *plan;
+    struct plan_transfer transfer;
+    struct plan_cursor cursor;
+    struct port_leg leg;
+    struct with_rma *owner;
+    struct rma *rma;
+};
+
+static void geometry(baton_geometry_t *g, baton_tensor_t *tensors, unsigned layout, uint32_t head_size)
+{
+    *g = (baton_geometry_t){.model = "m",
+                            .dtype = "u8",
+                            .elem_bytes = 1,
+                            .planes = 2,
+                            .block_tokens = TOKENS,
+                            .head_size = head_size,
+                            .num_blocks = BLOCKS,
+                            .heads_total = 8,
+                            .head_count = 8,
+                            .layers_total = 1,
+                            .layer_count = 1};
+    assert_int_equal(baton_geometry_layout(g, tensors, layout), 0);
+}
+
+static struct scene *scene_create(bool write, bool sieved)
+{
+    static const uint32_t ids[] = {1, 4, 7, 10, 13, 16, 19, 22}; /* far enough apart for spans of their own */
+    struct plan_box box = {0, 1, 0, 8, 0};
+    struct plan_why why;
+    struct scene *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    assert_int_equal(settings_read(&s->settings, preset), 0);
+    quirks_choose(&s->quirks, "Open MPI v4.1.4", "ucx window 3", 0);
+    s->settings.park_ms = 60000;
+    s->settings.rma_peer_requests = 128;
+    s->settings.rma_requests = 128;
+    geometry(&s->src, s->src_tensors, sieved ? BATON_LAYOUT_HND : BATON_LAYOUT_NHD, sieved ? 16 : 128);
+    geometry(&s->dst, s->dst_tensors, BATON_LAYOUT_NHD, sieved ? 16 : 128);
+    pool_bytes = s->src.bytes;
+    for (int i = 0; i < 2; i++) {
+        pools[i] = malloc(pool_bytes);
+        memset(pools[i], i == 0 ? 0xee : 0x11, pool_bytes);
+    }
+    assert_int_equal(plan_compile(&s->src, &s->dst, &box, 1, &s->plan, &why), 0);
+    const struct plan_tables tables = {.num = 1, .table = {{ids, 8, 0}}};
+    assert_int_equal(plan_transfer_init(&s->transfer, s->plan, 0, 8 * TOKENS, &tables, &tables, &why), 0);
+    s->leg = (struct port_leg){PEER, write, 1, &s->transfer, &s->cursor, 0, pool_bytes};
+    s->owner = with_rma_create(&s->settings, &s->quirks, 0, 2, pools[0], pool_bytes);
+    s->rma = with_rma_of(s->owner);
+    fake_address = address;
+    shim_clock = virtual_now;
+    now = 1000 * MS;
+    return s;
+}
+
+static void pass(uint64_t ns)
+{
+    now += ns;
+    shim_progress();
+}
+
+static void scene_destroy(struct scene *s)
+{
+    shim_set(NULL);
+    for (int i = 0; i < 4; i++)
+        pass(LATE);
+    assert_int_equal(shim_late(), 0);
+    with_rma_destroy(s->owner);
+    plan_destroy(s->plan);
+    free(pools[0]);
+    free(pools[1]);
+    fake_reset();
+    free(s);
+}
+
+static void rule(enum shim_call call, enum shim_fault fault, uint32_t nth)
+{
+    shim_set(&(struct shim_rule){.call = call, .fault = fault, .nth = nth, .late_ns = LATE});
+}
+
+/* So many runs, as one batch. */
+static int64_t move(struct scene *s, uint64_t tag, uint32_t runs)
+{
+    s->leg.tag = tag;
+    return rma_move(s->rma, &s->leg, runs * RUN_BYTES);
+}
+
+/* All that comes until nothing does: how many MOVED and QUIET of that tag. */
+struct came {
+    uint32_t moved, failed, quiet;
+};
+
+static struct came progress(struct scene *s, uint64_t tag)
+{
+    struct came c = {0};
+    struct port_event e[64];
+    for (int turn = 0; turn < 4; turn++) {
+        rma_release(s->rma);
+        int n = rma_progress(s->rma, e, 64);
+        assert_true(n >= 0);
+        for (int i = 0; i < n; i++) {
+            if (e[i].tag != tag)
+                continue;
+            c.moved += e[i].kind == PORT_MOVED;
+            c.failed += e[i].kind == PORT_MOVED && e[i].error != 0;
+            c.quiet += e[i].kind == PORT_QUIET;
+        }
+    }
+    return c;
+}
+
+#define NEVER(s, tag) assert_int_equal(rma_park((s)->rma, PEER, tag), PORT_PARK_NEVER)
+#define QUIET(s, tag) assert_int_equal(rma_park((s)->rma, PEER, tag), PORT_PARK_QUIET)
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+/* The third of several gets is refused, and nothing is taken: the first two are still to come. */
+static void refused_in_the_middle(bool write)
+{
+    struct scene *s = scene_create(write, false);
+    rule(write ? SHIM_PUT : SHIM_GET, SHIM_FAIL, 3);
+    assert_int_equal(move(s, 7, 6), BATON_EPEER);
+    assert_int_equal(s->cursor.unit_done, 0);
+    assert_int_equal(shim_late(), 1);
+    QUIET(s, 8);
+    NEVER(s, 7);
+    NEVER(s, 7);
+    assert_int_equal(move(s, 9, 1), BATON_EPEER);
+    uint8_t *to = pools[write ? 1 : 0], before = write ? 0x11 : 0xee, after = write ? 0xee : 0x11;
+    assert_null(memchr(to, after, pool_bytes));
+    pass(2 * LATE);
+    assert_non_null(memchr(to, after, pool_bytes)); /* that is why */
+    assert_non_null(memchr(to, before, pool_bytes));
+    NEVER(s, 7);
+    assert_int_equal(progress(s, 7).quiet, 0);
+    scene_destroy(s);
+}
+
+static void test_gets_refused_in_the_middle(void **state)
+{
+    (void)state;
+    refused_in_the_middle(false);
+}
+
+static void test_puts_refused_in_the_middle(void **state)
+{
+    (void)state;
+    refused_in_the_middle(true);
+}
+
+/* The last one, which was to have the request. */
+static void test_the_request_is_refused(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    rule(SHIM_RGET, SHIM_FAIL, 1);
+    assert_int_equal(move(s, 7, 6), BATON_EPEER);
+    NEVER(s, 7);
+    scene_destroy(s);
+}
+
+static void test_refused_at_once_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    for (uint32_t runs = 1; runs <= 6; runs += 5) {
+        struct scene *s = scene_create(false, false);
+        rule(runs == 1 ? SHIM_RGET : SHIM_GET, SHIM_FAIL, 1);
+        assert_int_equal(move(s, 7, runs), BATON_EPEER);
+        assert_int_equal(shim_met(), 1);
+        assert_int_equal(shim_late(), 0);
+        QUIET(s, 7);
+        assert_false(rma_ended(s->rma, PEER)); /* a refusal says nothing of the connection */
+        scene_destroy(s);
+    }
+}
+
+/* The first batch went out, the second is refused in its middle. */
+static void test_refused_after_a_part_was_taken(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    rule(SHIM_GET, SHIM_FAIL, 7);
+    assert_int_equal(move(s, 7, 4), 4 * RUN_BYTES);
+    int64_t more = move(s, 7, 8);
+    assert_int_equal(more, BATON_EPEER);
+    NEVER(s, 7);
+    assert_int_equal(progress(s, 7).quiet, 0); /* the first batch's request is complete by now */
+    assert_int_equal(rma_open_ops(s->rma), 0);
+    NEVER(s, 7);
+    scene_destroy(s);
+}
+
+static void test_a_request_fails(void **state)
+{
+    (void)state;
+    for (uint32_t runs = 1; runs <= 6; runs += 5) {
+        struct scene *s = scene_create(false, false);
+        rule(SHIM_RGET, SHIM_BREAK, 1);
+        assert_int_equal(move(s, 7, runs), runs * RUN_BYTES);
+        pass(LATE / 8);
+        struct came c = progress(s, 7);
+        assert_int_equal(c.failed, 1);
+        assert_true(rma_ended(s->rma, PEER));
+        NEVER(s, 7);
+        scene_destroy(s);
+    }
+}
+
+/* Each of several batches under way fails: none is forgotten for a later one. */
+static void several_requests_fail(uint32_t n)
+{
+    struct scene *s = scene_create(false, false);
+    shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_BREAK, .nth = 1, .times = n, .late_ns = LATE});
+    for (uint32_t i = 0; i < n; i++) {
+        s->cursor = (struct plan_cursor){0};
+        assert_int_equal(move(s, 100 + i, 2), 2 * RUN_BYTES);
+    }
+    pass(LATE / 8);
+    progress(s, 0);
+    assert_int_equal(rma_open_ops(s->rma), 0);
+    for (uint32_t i = 0; i < n; i++)
+        NEVER(s, 100 + i);
+    if (n <= RMA_STRAYS)
+        QUIET(s, 99);
+    else
+        NEVER(s, 99); /* more than can be told apart */
+    scene_destroy(s);
+}
+
+static void test_two_batches_fail(void **state)
+{
+    (void)state;
+    several_requests_fail(2);
+}
+
+static void test_as_many_fail_as_are_kept(void **state)
+{
+    (void)state;
+    several_requests_fail(RMA_STRAYS);
+}
+
+static void test_more_fail_than_are_kept(void **state)
+{
+    (void)state;
+    several_requests_fail(RMA_STRAYS + 3);
+}
+
+/* Given up while under way; then its request fails: nothing says that it is quiet. */
+static void test_given_up_before_it_fails(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    rule(SHIM_RGET, SHIM_BREAK, 1);
+    assert_int_equal(move(s, 7, 6), 6 * RUN_BYTES);
+    assert_int_equal(rma_park(s->rma, PEER, 7), PORT_PARK_LATER);
+    pass(LATE / 8);
+    assert_int_equal(progress(s, 7).quiet, 0);
+    NEVER(s, 7);
+    scene_destroy(s);
+}
+
+/* ---- slow peers -------------------------------------------------------------------------------------------------- */
+
+/* One whose requests always take longer than BATON_PARK_MS is overdue until that is known, and then no more, unless one
+ * takes four times as long. The path reads the real clock. */
+static void test_a_slow_peer_is_not_overdue(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    const struct settings *set = &s->rma->world->settings;
+    struct port_event e[4];
+    s->rma->world->settings.park_ms = 10;
+    shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_LATE, .nth = 1, .times = 100, .late_ns = LATE});
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t begin = clock_now_ns();
+        assert_int_equal(move(s, 7, 2), 2 * RUN_BYTES);
+        const struct rma_peer *p = s->rma->peers[PEER];
+        uint64_t patience = patience_ns(&p->patience, set);
+        nanosleep(&(struct timespec){.tv_nsec = 40 * MS}, NULL);
+        assert_int_equal(rma_progress(s->rma, e, 4), 0);
+        if (clock_now_ns() - begin < patience) /* else this machine is slow itself */
+            assert_false(p->is_overdue);
+        if (i == 0)
+            assert_true(p->is_overdue);
+        pass(LATE);
+        assert_int_equal(progress(s, 7).moved, 1);
+        assert_false(p->is_overdue);
+        assert_in_range(patience_ns(&p->patience, set), 4 * 40 * MS, 5000 * MS);
+    }
+    uint64_t begin = clock_now_ns(), patience = patience_ns(&s->rma->peers[PEER]->patience, set);
+    assert_int_equal(move(s, 8, 2), 2 * RUN_BYTES);
+    while (clock_now_ns() - begin < patience + 10 * MS)
+        nanosleep(&(struct timespec){.tv_nsec = 10 * MS}, NULL);
+    assert_int_equal(rma_progress(s->rma, e, 4), 0);
+    assert_true(s->rma->peers[PEER]->is_overdue);
+    assert_int_equal(move(s, 8, 2), BATON_EAGAIN);
+    scene_destroy(s);
+}
+
+/* ---- sieves ------------------------------------------------------------------------------------------------------ */
+
+/* What comes late comes into a sieve that nobody uses any more: no block of mine is touched. */
+static void test_a_sieve_keeps_strays_from_the_blocks(void **state)
+{
+    (void)state;
+    static const enum shim_fault faults[] = {SHIM_FAIL, SHIM_BREAK};
+    for (int i = 0; i < 2; i++) {
+        struct scene *s = scene_create(false, true);
+        rule(i == 0 ? SHIM_GET : SHIM_RGET, faults[i], i == 0 ? 2 : 1);
+        s->leg.tag = 7;
+        int64_t taken = rma_move(s->rma, &s->leg, s->transfer.bytes);
+        assert_int_equal(shim_met(), 1);
+        assert_true(i == 0 ? taken == BATON_EPEER : taken > 0);
+        pass(LATE / 8);
+        progress(s, 7);
+        assert_true(s->rma->num_sieves > 0);
+        assert_null(s->rma->free_sieves); /* never used again */
+        QUIET(s, 7);
+        assert_int_equal(shim_late(), 1);
+        memset(pools[0], 0x77, pool_bytes);
+        pass(2 * LATE);
+        for (uint64_t at = 0; at < pool_bytes; at++)
+            assert_int_equal(pools[0][at], 0x77);
+        scene_destroy(s);
+    }
+}
+
+/* Refused at once: nothing is about to come into the sieve. A packed put may still land at the peer. */
+static void test_sieves_of_what_never_began_and_of_puts(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, true);
+    rule(SHIM_GET, SHIM_FAIL, 1);
+    s->leg.tag = 7;
+    assert_int_equal(rma_move(s->rma, &s->leg, s->transfer.bytes), BATON_EPEER);
+    assert_non_null(s->rma->free_sieves);
+    QUIET(s, 7);
+    scene_destroy(s);
+
+    s = scene_create(true, true);
+    rule(SHIM_RPUT, SHIM_BREAK, 1);
+    s->leg.tag = 7;
+    assert_true(rma_move(s->rma, &s->leg, s->transfer.bytes) > 0);
+    pass(LATE / 8);
+    progress(s, 7);
+    NEVER(s, 7);
+    assert_null(s->rma->free_sieves);
+    scene_destroy(s);
+}
+
+/* ---- whether the connection has ended ---------------------------------------------------------------------------- */
+
+static void test_a_probe_tells_the_end(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    rule(SHIM_RGET, SHIM_BREAK, 1);
+    assert_false(rma_ended(s->rma, PEER));
+    assert_int_equal(shim_calls(SHIM_RGET), 1);
+    assert_false(rma_ended(s->rma, PEER)); /* one probe at a time */
+    assert_int_equal(shim_calls(SHIM_RGET), 1);
+    pass(LATE / 8);
+    progress(s, 0);
+    assert_true(rma_ended(s->rma, PEER));
+    assert_true(rma_ended(s->rma, PEER));
+    assert_int_equal(shim_calls(SHIM_RGET), 1);
+    assert_false(rma_ended(s->rma, 2)); /* no such rank */
+    scene_destroy(s);
+}
+
+static void test_no_probe_where_it_may_hold(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    quirks_choose(&s->quirks, "Open MPI v4.1.4", "rdma window 3", 0);
+    shim_set(NULL);
+    assert_false(rma_ended(s->rma, PEER));
+    assert_int_equal(shim_calls(SHIM_RGET), 0);
+    scene_destroy(s);
+}
+
+static void test_no_probe_to_the_poisoned(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    rule(SHIM_GET, SHIM_FAIL, 1);
+    assert_int_equal(move(s, 7, 6), BATON_EPEER);
+    assert_false(rma_ended(s->rma, PEER));
+    assert_int_equal(shim_calls(SHIM_RGET), 0);
+    scene_destroy(s);
+}
+
+/* Open requests, those of silent peers included, stay below what MPI bears. */
+static void test_bounds_all_open_requests(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    with_rma_destroy(s->owner);
+    quirks_choose(&s->quirks, "Open MPI v5.0.7", "ucx window 3", 0);
+    s->owner = with_rma_create(&s->settings, &s->quirks, 0, 2, pools[0], pool_bytes);
+    s->rma = with_rma_of(s->owner);
+    assert_int_equal(s->rma->many_parked, 254 - 128 - RMA_READS);
+    scene_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gets_refused_in_the_middle),
+        cmocka_unit_test(test_puts_refused_in_the_middle),
+        cmocka_unit_test(test_the_request_is_refused),
+        cmocka_unit_test(test_refused_at_once_leaves_nothing_behind),
+        cmocka_unit_test(test_refused_after_a_part_was_taken),
+        cmocka_unit_test(test_a_request_fails),
+        cmocka_unit_test(test_two_batches_fail),
+        cmocka_unit_test(test_as_many_fail_as_are_kept),
+        cmocka_unit_test(test_more_fail_than_are_kept),
+        cmocka_unit_test(test_given_up_before_it_fails),
+        cmocka_unit_test(test_a_slow_peer_is_not_overdue),
+        cmocka_unit_test(test_a_sieve_keeps_strays_from_the_blocks),
+        cmocka_unit_test(test_sieves_of_what_never_began_and_of_puts),
+        cmocka_unit_test(test_a_probe_tells_the_end),
+        cmocka_unit_test(test_no_probe_where_it_may_hold),
+        cmocka_unit_test(test_no_probe_to_the_poisoned),
+        cmocka_unit_test(test_bounds_all_open_requests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

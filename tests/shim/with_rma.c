@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* with_rma: see with_rma.h. */
+#include "with_rma.h"
+
+#include <stdlib.h>
+
+#include "fake_mpi.h"
+#include "mpi/rma.h"
+
+struct with_rma {
+    struct logger log;
+    struct world world;
+    struct windows windows;
+    struct rma rma;
+};
+
+struct with_rma *with_rma_create(const struct settings *settings, const struct quirks *quirks, uint32_t rank,
+                                 uint32_t ranks, uint8_t *pool, uint64_t pool_bytes)
+{
+    struct with_rma *w = calloc(1, sizeof *w);
+    if (!w)
+        abort();
+    w->world.settings = *settings;
+    w->log.level = LOG_ERROR;
+    w->world.log = &w->log;
+    w->world.rank = (int)rank;
+    w->world.size = (int)ranks;
+    w->windows.shared = MPI_WIN_NULL;
+    w->windows.overlay = fake_window();
+    w->windows.segment = pool;
+    w->windows.pool_bytes = pool_bytes;
+    w->windows.parts = calloc(ranks, sizeof *w->windows.parts);
+    if (!w->windows.parts || rma_init(&w->rma, &w->world, &w->windows, quirks) != 0)
+        abort();
+    for (uint32_t i = 0; i < ranks; i++)
+        w->windows.parts[i].bytes = UINT64_C(1) << 32;
+    return w;
+}
+
+void with_rma_destroy(struct with_rma *w)
+{
+    rma_fini(&w->rma);
+    free(w->windows.parts);
+    free(w);
+}
+
+struct rma *with_rma_of(struct with_rma *w)
+{
+    return &w->rma;
+}
+
+static int port_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    return rma_read(&((struct with_rma *)self)->rma, peer, offset, bytes, tag);
+}
+
+static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    return rma_read_word(&((struct with_rma *)self)->rma, peer, offset, tag);
+}
+
+static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
+{
+    return rma_move(&((struct with_rma *)self)->rma, leg, budget);
+}
+
+static int port_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    return rma_settle(&((struct with_rma *)self)->rma, peer, tag);
+}
+
+static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
+{
+    return rma_park(&((struct with_rma *)self)->rma, peer, tag);
+}
+
+static bool port_ended(void *self, uint32_t peer)
+{
+    return rma_ended(&((struct with_rma *)self)->rma, peer);
+}
+
+void with_rma_port(struct with_rma *w, struct port *port)
+{
+    port->self = w;
+    port->card = port_card;
+    port->board = port_board;
+    port->move = port_move;
+    port->settle = port_settle;
+    port->park = port_park;
+    port->ended = port_ended;
+}
+
+int with_rma_progress(struct with_rma *w, struct port_event *events, int max)
+{
+    rma_release(&w->rma);
+    return rma_progress(&w->rma, events, max);
+}

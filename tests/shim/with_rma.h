@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* with_rma: the rma path of one rank over the fake MPI, without a fabric around it. */
+#ifndef BATON_TESTS_WITH_RMA_H
+#define BATON_TESTS_WITH_RMA_H
+
+#include "base/settings.h"
+#include "core/port.h"
+#include "mpi/quirks.h"
+
+struct with_rma;
+
+/** `quirks` and `pool` must live as long. The other ranks' segments are where fake_address says. */
+struct with_rma *with_rma_create(const struct settings *settings, const struct quirks *quirks, uint32_t rank,
+                                 uint32_t ranks, uint8_t *pool, uint64_t pool_bytes);
+/** What is still open in MPI is dropped. */
+void with_rma_destroy(struct with_rma *w);
+struct rma *with_rma_of(struct with_rma *w);
+
+/** Its port: card, board, move, settle, park and ended; `self` is the with_rma. */
+void with_rma_port(struct with_rma *w, struct port *port);
+/** See fabric_progress. */
+int with_rma_progress(struct with_rma *w, struct port_event *events, int max);
+
+#endif
