@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job: an engine that forgets baton_close. MPI_Finalize stops the reactor, says so and returns; what is called then is
+ * refused. With "close" it closes, and nothing is said. With "open": while a want is under way. With "both" it forgets two
+ * contexts; with "one" it closes the second, and one that it never started.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "baton.h"
+
+static baton_t *second, *unstarted;
+
+static void need(int rc, const char *what)
+{
+    if (rc >= 0)
+        return;
+    fprintf(stderr, "%s: %s: %s\n", what, baton_errname(rc), baton_errmsg());
+    _exit(3);
+}
+
+static void open_more(const baton_open_params_t *me, bool is_one)
+{
+    need(baton_open(MPI_COMM_WORLD, me, &second), "baton_open of the second");
+    need(baton_start(second), "baton_start of the second");
+    if (!is_one)
+        return;
+    need(baton_open(MPI_COMM_WORLD, me, &unstarted), "baton_open of the third");
+    need(baton_close(second), "baton_close of the second");
+    need(baton_close(unstarted), "baton_close of the third");
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "forget";
+    int level, rank;
+    uint32_t block = 1;
+    baton_t *b;
+    baton_cache_t *cache;
+    baton_tensor_t tensor;
+    baton_event_t e;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    baton_open_params_t me = {.role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
+    snprintf(me.engine, sizeof me.engine, "e%d", rank);
+    baton_geometry_t g = {.model = "m",
+                          .dtype = "bf16",
+                          .elem_bytes = 2,
+                          .planes = 1,
+                          .block_tokens = 16,
+                          .head_size = 128,
+                          .num_blocks = 4,
+                          .heads_total = 1,
+                          .head_count = 1,
+                          .layers_total = 1,
+                          .layer_count = 1};
+    need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");
+    need(baton_geometry_layout(&g, &tensor, 0), "baton_geometry_layout");
+    need(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "baton_cache_create");
+    need(baton_start(b), "baton_start");
+    if (strcmp(how, "both") == 0 || strcmp(how, "one") == 0)
+        open_more(&me, strcmp(how, "one") == 0);
+    const baton_offer_params_t offer = {
+        .key = "k", .blocks = &block, .num_blocks = 1, .num_tokens = 16, .ttl_ms = 20000};
+    const baton_want_params_t want = {.key = strcmp(how, "open") == 0 ? "another" : "k",
+                                      .engine = "e0",
+                                      .blocks = &block,
+                                      .num_blocks = 1,
+                                      .num_tokens = 16,
+                                      .timeout_ms = 20000};
+    if (rank == 0)
+        need(baton_offer(b, &offer, NULL, NULL), "baton_offer");
+    if (rank == 1)
+        need(baton_want(b, &want, NULL), "baton_want");
+    if (rank < 2 && strcmp(how, "open") != 0)
+        while (baton_poll(b, &e, 1) == 0)
+            usleep(100);
+    if (strcmp(how, "close") == 0)
+        need(baton_close(b), "baton_close");
+    MPI_Finalize();
+    if (strcmp(how, "close") != 0 &&
+        (baton_offer(b, &offer, NULL, NULL) != BATON_ESTATE || baton_close(b) != BATON_ESTATE))
+        return 4;
+    if (strcmp(how, "both") == 0 && baton_close(second) != BATON_ESTATE)
+        return 5;
+    printf("rank %d left\n", rank);
+    return 0;
+}
