@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * job: an engine in whose world one rank is killed or stopped (by BATON_FAULT in that rank). Every prefill rank offers
- * to every decode rank, which wants each request and looks at every byte of it. Blocks are overwritten the moment that
- * their event says they are free, and looked at again when they are taken next.
+ * to every decode rank, which wants each request and looks at every byte of it. The first requests come at once, the
+ * others at a steady pace, so that survivors go on with each other while their calls with the victim wait.
  *
- *   job VICTIM pull|push REQUESTS full|contained|released
+ *   job VICTIM pull|push REQUESTS full|contained killed|stopped|continued ENDED_MS
  *
- * Each surviving rank prints one line to stdout, and its exit status is 0 only if every call ended in time, no accepted
- * byte was wrong, nothing was written into free blocks, and, where the promise is "full", what touches no victim was
- * all done. Where it is "contained", MPI may be stuck in an operation on the victim: then it is enough that all is told.
+ * Each call is open, given up or ended, as baton.h has it. Blocks are left alone until the terminal event, overwritten
+ * at it, and looked at again when they are taken next, before close, and after it.
+ *
+ * When every call is answered, a stopped victim is killed, or continued: then its own calls are looked at too. Calls that
+ * were given up must end within ENDED_MS of the victim's death, or of its being continued (0: at close at the latest).
+ *
+ * Each rank prints one line to stdout, and its exit status is 0 only if all this holds: every call was answered in time,
+ * no accepted byte was wrong, nothing was written into free blocks, what touches no victim is all done and none of it
+ * was given up, and close returned in time. Where the promise is "contained", MPI may be stuck in an operation on the
+ * victim: then it is enough that all is answered in time, and that the survivors leave.
  */
 #include <mpi.h>
 #include <poll.h>
@@ -28,13 +35,17 @@
 #define BLOCKS_A_REQUEST ((TOKENS + BLOCK_TOKENS - 1) / BLOCK_TOKENS)
 #define SLOTS 4u /* requests under way with one peer */
 #define PEERS_MAX 16
-#define WANT_MS 900u
-#define TTL_MS 900u
-#define LATE_MS 1000.0
+#define PACE_MS 400.0  /* between two requests with one peer, after the first SLOTS */
+#define CALL_MS 4000.0 /* each call asks for so long */
+#define TOLERANCE_MS 500.0
+#define GAP_MS 1000.0 /* a rank that did not run for so long was stopped */
+#define CANARY_MS 300.0
 #define FREE_BYTE 0xa5
 
+enum state { FREE_SLOT, OPEN, GIVEN_UP };
+
 struct slot {
-    bool busy, quarantined;
+    enum state state;
     uint32_t request, peer; /* peer: the index of the other side's engine */
     uint32_t blocks[BLOCKS_A_REQUEST];
     baton_id_t id;
@@ -44,6 +55,7 @@ struct slot {
 static struct {
     baton_t *baton;
     baton_cache_t *cache;
+    uint8_t *base; /* of the cache; still there after a close that met a loss */
     baton_geometry_t geometry;
     baton_tensor_t tensors[LAYERS];
     baton_open_params_t me;
@@ -51,9 +63,11 @@ static struct {
     baton_mode_t mode;
     uint32_t peers, requests; /* engines of the other side; requests with each */
     struct slot slots[PEERS_MAX * SLOTS];
-    uint32_t next[PEERS_MAX], open;
-    uint32_t done, failed, expired, wrong, late, lost_good;
-    bool releases;           /* what the victim held must be released: its process is gone, and that is known here */
+    uint32_t next[PEERS_MAX], open, held; /* held: given up, and not ended */
+    uint32_t done, failed, expired, given_up, wrong, late, lost_good;
+    bool broken[PEERS_MAX];                          /* a call with that peer failed: nothing more is asked of it */
+    double started_ms, seen_ms, resumed_ms, held_ms; /* resumed: this rank was stopped until then; 0: never */
+    double quiet_ms, peer_ms, ended_ms;
     bool contained, stalled; /* what is promised; the reactor is stuck: nothing new can begin */
 } job;
 
@@ -84,6 +98,13 @@ static int rank_of(uint32_t peer)
     return produces() ? producers + (int)peer : (int)peer;
 }
 
+/* A setting as the library reads it: its default, or the environment's. */
+static double setting_ms(const char *variable, double preset)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? atof(text) : preset;
+}
+
 static bool touches_victim(uint32_t peer)
 {
     return job.rank == job.victim || rank_of(peer) == job.victim;
@@ -109,9 +130,8 @@ static uint32_t walk(const struct slot *s, enum what what)
         for (uint32_t p = 0; p < 2; p++)
             for (uint32_t t = 0; t < BLOCKS_A_REQUEST * BLOCK_TOKENS; t++) {
                 const baton_tensor_t *x = &job.tensors[l];
-                uint8_t *at = (uint8_t *)baton_cache_base(job.cache) + x->offset +
-                              (int64_t)s->blocks[t / BLOCK_TOKENS] * x->stride.block + p * x->stride.plane +
-                              t % BLOCK_TOKENS * x->stride.token;
+                uint8_t *at = job.base + x->offset + (int64_t)s->blocks[t / BLOCK_TOKENS] * x->stride.block +
+                              p * x->stride.plane + t % BLOCK_TOKENS * x->stride.token;
                 for (uint32_t i = 0; i < token_bytes; i++) {
                     uint8_t right = produces() ? pattern(mine, other, s->request, l * 2 + p, t, i)
                                                : pattern(other, mine, s->request, l * 2 + p, t, i);
@@ -130,19 +150,30 @@ static uint32_t walk(const struct slot *s, enum what what)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
+static void look_for_canary(struct slot *s)
+{
+    uint32_t bad = s->state == FREE_SLOT ? walk(s, CHECK_FREE) : 0;
+    if (bad == 0)
+        return;
+    fprintf(stderr, "rank %d: %u bytes were written into free blocks\n", job.rank, bad);
+    job.wrong++;
+    walk(s, FREE);
+}
+
+static void look_for_canaries(void)
+{
+    for (uint32_t i = 0; i < job.peers * SLOTS; i++)
+        look_for_canary(&job.slots[i]);
+}
+
 static void begin(struct slot *s)
 {
     char key[BATON_KEY_MAX], engine[BATON_ENGINE_NAME_MAX];
     uint32_t p = produces() ? (uint32_t)job.rank : s->peer, d = produces() ? s->peer : (uint32_t)job.rank - job.peers;
-    uint32_t before = walk(s, CHECK_FREE);
     int rc;
-    if (before > 0) {
-        fprintf(stderr, "rank %d: %u bytes were written into free blocks\n", job.rank, before);
-        job.wrong++;
-        walk(s, FREE);
-    }
+    look_for_canary(s);
     s->request = job.next[s->peer]++;
-    s->busy = true;
+    s->state = OPEN;
     s->began_ms = now_ms();
     snprintf(key, sizeof key, "r%u.p%u.d%u", s->request, p, d);
     snprintf(engine, sizeof engine, "prefill%u", p);
@@ -153,7 +184,7 @@ static void begin(struct slot *s)
                                                  .blocks = s->blocks,
                                                  .num_blocks = BLOCKS_A_REQUEST,
                                                  .num_tokens = TOKENS,
-                                                 .ttl_ms = TTL_MS,
+                                                 .ttl_ms = (uint32_t)CALL_MS,
                                                  .user = s},
                          NULL, &s->id);
     } else {
@@ -163,13 +194,14 @@ static void begin(struct slot *s)
                                                .blocks = s->blocks,
                                                .num_blocks = BLOCKS_A_REQUEST,
                                                .num_tokens = TOKENS,
-                                               .timeout_ms = WANT_MS,
+                                               .timeout_ms = (uint32_t)CALL_MS,
                                                .mode = job.mode,
                                                .user = s},
                         &s->id);
     }
     if (rc == BATON_ESTALL && job.contained) {
-        s->busy = false;
+        s->state = FREE_SLOT;
+        walk(s, FREE);
         job.stalled = true;
         return;
     }
@@ -177,85 +209,122 @@ static void begin(struct slot *s)
     job.open++;
 }
 
-static void ended(struct slot *s, const baton_event_t *e)
+/* The first event of a call: was it in time, and does it say what it must? */
+static void answered(struct slot *s, const baton_event_t *e)
 {
-    double took = now_ms() - s->began_ms;
-    bool good = e->status == BATON_STATUS_DONE;
-    if (good && !produces()) {
-        uint32_t bad = walk(s, CHECK);
-        if (bad > 0)
-            fprintf(stderr, "rank %d: %u bytes of %s are wrong, and it is done\n", job.rank, bad, e->key);
-        job.wrong += bad > 0;
-    }
-    job.done += good;
-    job.failed += e->status == BATON_STATUS_FAILED || e->status == BATON_STATUS_CANCELLED;
-    job.expired += e->status == BATON_STATUS_EXPIRED;
-    if (took > (produces() ? 2 * TTL_MS : WANT_MS) + LATE_MS) {
-        fprintf(stderr, "rank %d: %s ended after %.0f ms\n", job.rank, e->key, took);
+    /* An offer's deadline is that of the last want that it granted, which may have come as its own passed. A rank that
+     * was stopped could not answer before it ran again. */
+    double limit = s->began_ms + (produces() ? 2 * CALL_MS : CALL_MS);
+    if (limit < job.resumed_ms)
+        limit = job.resumed_ms;
+    limit += job.quiet_ms + TOLERANCE_MS;
+    if (now_ms() > limit) {
+        fprintf(stderr, "rank %d: %s was answered after %.0f ms, %.0f too late: %s\n", job.rank, e->key,
+                now_ms() - s->began_ms, now_ms() - limit, e->detail);
         job.late++;
     }
+    job.open--;
+    job.done += e->status == BATON_STATUS_DONE;
+    job.failed += e->status == BATON_STATUS_FAILED || e->status == BATON_STATUS_CANCELLED;
+    job.expired += e->status == BATON_STATUS_EXPIRED;
+    job.broken[s->peer] |= e->status != BATON_STATUS_DONE;
     job.stalled |= e->error == BATON_ESTALL;
-    if (!good && !touches_victim(s->peer) && !job.contained) {
+    if (e->status != BATON_STATUS_DONE && !touches_victim(s->peer) && !job.contained) {
         fprintf(stderr, "rank %d: %s with rank %d ended as %s: %s\n", job.rank, e->key, rank_of(s->peer),
                 baton_errname(e->error), e->detail);
         job.lost_good++;
     }
-    s->quarantined = e->quarantined != 0;
 }
 
 static void take(const baton_event_t *e)
 {
     struct slot *s = e->user;
-    if (e->type != BATON_EVENT_QUIET) {
-        ended(s, e);
-        job.open--;
+    bool gives_up = e->type == BATON_EVENT_GIVEN_UP;
+    if (s->state == FREE_SLOT || (s->state == GIVEN_UP) != (e->given_up != 0 && !gives_up) || s->id != e->id ||
+        (s->state == GIVEN_UP && e->status == BATON_STATUS_DONE)) {
+        fprintf(stderr, "rank %d: an event of %s out of turn\n", job.rank, e->key);
+        job.wrong++;
+        return;
     }
-    if (e->type != BATON_EVENT_QUIET && s->quarantined)
+    if (s->state == OPEN)
+        answered(s, e);
+    else
+        job.held--;
+    if (gives_up) {
+        s->state = GIVEN_UP;
+        job.held++;
+        job.given_up++;
         return; /* its blocks are not ours again: another slot's turn */
-    s->busy = s->quarantined = false;
+    }
+    if (e->status == BATON_STATUS_DONE && !produces()) {
+        uint32_t bad = walk(s, CHECK);
+        if (bad > 0)
+            fprintf(stderr, "rank %d: %u bytes of %s are wrong, and it is done\n", job.rank, bad, e->key);
+        job.wrong += bad > 0;
+    }
+    s->state = FREE_SLOT;
     walk(s, FREE);
+}
+
+/* The victim learns by the clock that it was stopped. */
+static void notice_a_stop(void)
+{
+    double now = now_ms();
+    if (job.rank == job.victim && now > job.seen_ms + GAP_MS)
+        job.resumed_ms = now;
+    job.seen_ms = now;
+}
+
+/* Waits up to `ms` for events, and takes them. */
+static void turn(int ms)
+{
+    struct pollfd fd = {.fd = baton_event_fd(job.baton), .events = POLLIN};
+    baton_event_t events[16];
+    poll(&fd, 1, ms);
+    notice_a_stop();
+    int n = baton_poll(job.baton, events, 16);
+    for (int i = 0; i < n; i++)
+        take(&events[i]);
+    notice_a_stop();
 }
 
 static bool more(void)
 {
     bool left = false;
-    for (uint32_t i = 0; i < job.peers * SLOTS && !job.stalled; i++) {
+    for (uint32_t i = 0; i < job.peers * SLOTS && !job.stalled && job.resumed_ms == 0; i++) {
         struct slot *s = &job.slots[i];
-        if (!s->busy && job.next[s->peer] < job.requests)
+        uint32_t next = job.next[s->peer];
+        if (job.broken[s->peer] || next >= job.requests)
+            continue;
+        left = true;
+        if (s->state == FREE_SLOT && (next < SLOTS || now_ms() > job.started_ms + (next - SLOTS + 1) * PACE_MS))
             begin(s);
-        left |= job.next[s->peer] < job.requests && !s->quarantined;
     }
     return left || job.open > 0;
 }
 
 static void run(void)
 {
-    struct pollfd fd = {.fd = baton_event_fd(job.baton), .events = POLLIN};
-    while (more()) {
-        baton_event_t events[16];
-        poll(&fd, 1, 50);
-        int n = baton_poll(job.baton, events, 16);
-        for (int i = 0; i < n; i++)
-            take(&events[i]);
-    }
+    job.started_ms = job.seen_ms = now_ms();
+    while (more())
+        turn(20);
 }
 
-/* Blocks in quarantine whose peer is known to be gone come back within a while. */
-static uint32_t left_in_quarantine(void)
+/* Something happened at `cause` that makes what was given up quiet: how long does it take to end? */
+static void wait_for_the_held(double cause)
 {
-    struct pollfd fd = {.fd = baton_event_fd(job.baton), .events = POLLIN};
-    uint32_t held = 1;
-    for (double until = now_ms() + 2000; held > 0 && now_ms() < until;) {
-        baton_event_t events[16];
-        poll(&fd, 1, 20);
-        int n = baton_poll(job.baton, events, 16);
-        for (int i = 0; i < n; i++)
-            take(&events[i]);
-        held = 0;
-        for (uint32_t i = 0; i < job.peers * SLOTS; i++)
-            held += job.slots[i].quarantined;
+    double bound = job.ended_ms > 0 ? job.ended_ms : job.peer_ms;
+    while (job.held > 0 && now_ms() < cause + bound)
+        turn(20);
+    job.held_ms = job.given_up > 0 ? now_ms() - cause : 0;
+    if (job.held > 0 && job.ended_ms > 0) {
+        fprintf(stderr, "rank %d: %u calls that were given up did not end within %.0f ms\n", job.rank, job.held,
+                job.ended_ms);
+        job.late += job.held;
     }
-    return held;
+    for (double until = now_ms() + CANARY_MS; now_ms() < until;)
+        turn(20);
+    look_for_canaries();
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -278,7 +347,8 @@ static void open_all(void)
     check(baton_open(MPI_COMM_WORLD, &job.me, &job.baton), "open");
     check(baton_cache_create(job.baton, &job.geometry, BATON_MEMORY_HOST, &job.cache), "cache");
     check(baton_start(job.baton), "start");
-    memset(baton_cache_base(job.cache), FREE_BYTE, job.geometry.bytes);
+    job.base = baton_cache_base(job.cache);
+    memset(job.base, FREE_BYTE, job.geometry.bytes);
     for (uint32_t i = 0; i < job.peers * SLOTS; i++) {
         job.slots[i].peer = i / SLOTS;
         for (uint32_t b = 0; b < BLOCKS_A_REQUEST; b++)
@@ -286,31 +356,36 @@ static void open_all(void)
     }
 }
 
-/* Survivors meet by plain messages, so that none that is done counts as silent; then a stopped victim is ended. */
-static void meet(int victim_pid)
+/* Survivors meet by plain messages when their calls are answered; then the leader deals with the victim, and says when. */
+static double meet(int victim_pid, const char *fault)
 {
     int leader = job.victim == 0 ? 1 : 0, token = 0;
+    double when;
     if (job.rank != leader) {
         MPI_Send(&token, 1, MPI_INT, leader, 77, MPI_COMM_WORLD);
-        MPI_Recv(&token, 1, MPI_INT, leader, 78, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        return;
+        MPI_Recv(&when, 1, MPI_DOUBLE, leader, 78, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return when;
     }
     for (int r = 0; r < job.size; r++)
         if (r != leader && r != job.victim)
             MPI_Recv(&token, 1, MPI_INT, r, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    kill(victim_pid, SIGKILL);
+    when = now_ms();
+    kill(victim_pid, strcmp(fault, "continued") == 0 ? SIGCONT : SIGKILL);
     for (int r = 0; r < job.size; r++)
         if (r != leader && r != job.victim)
-            MPI_Send(&token, 1, MPI_INT, r, 78, MPI_COMM_WORLD);
+            MPI_Send(&when, 1, MPI_DOUBLE, r, 78, MPI_COMM_WORLD);
+    return when;
 }
 
 int main(int argc, char **argv)
 {
     int level, pids[2 * PEERS_MAX], pid = (int)getpid();
-    if (argc != 5)
+    if (argc != 7)
         return 2;
     job.contained = strcmp(argv[4], "contained") == 0;
-    job.releases = strcmp(argv[4], "released") == 0;
+    job.ended_ms = atof(argv[6]);
+    job.quiet_ms = setting_ms("BATON_QUIET_MS", 1000);
+    job.peer_ms = setting_ms("BATON_PEER_MS", 5000);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.size);
@@ -322,23 +397,28 @@ int main(int argc, char **argv)
     check(baton_role_from_env(&job.me), "role");
     open_all();
     run();
-    if (job.rank == job.victim) { /* the fault did not come: nothing was tried */
+    if (job.rank == job.victim && job.resumed_ms == 0) { /* the fault did not come: nothing was tried */
         fprintf(stderr, "rank %d: the victim came to its end\n", job.rank);
         baton_exit(4);
     }
-    uint32_t held = job.releases ? left_in_quarantine() : 0;
-    if (held > 0)
-        fprintf(stderr, "rank %d: %u slots stay in quarantine\n", job.rank, held);
-    job.lost_good += held;
-    baton_stats_t stats;
-    baton_stats(job.baton, &stats);
-    printf("rank %d: %u done, %u failed, %u expired; %u wrong, %u late, %u lost without need; %u lost peers%s\n",
-           job.rank, job.done, job.failed, job.expired, job.wrong, job.late, job.lost_good, (unsigned)stats.peers_lost,
-           job.stalled ? "; stuck" : "");
-    fflush(stdout);
-    meet(pids[job.victim]);
+    wait_for_the_held(job.rank == job.victim ? job.resumed_ms : meet(pids[job.victim], argv[5]));
+
+    uint32_t held = job.held;
+    double before = now_ms(), close_ms;
     int closed = baton_close(job.baton);
-    if (closed != BATON_EPEER && closed != 0)
-        fprintf(stderr, "rank %d: close: %s\n", job.rank, baton_errmsg());
-    baton_exit(job.wrong > 0 || job.late > 0 || job.lost_good > 0 || closed != BATON_EPEER);
+    close_ms = now_ms() - before;
+    if (closed == BATON_EPEER) /* no window is freed then, so that the blocks are still there */
+        look_for_canaries();
+    bool slow = close_ms > job.peer_ms + 5000 && !job.contained, badly = closed != BATON_EPEER && closed != 0;
+    if (slow || badly)
+        fprintf(stderr, "rank %d: close after %.0f ms: %s\n", job.rank, close_ms, badly ? baton_errmsg() : "slow");
+    printf("rank %d: %u done, %u failed, %u expired, %u given up; %u wrong, %u late, %u lost without need, %s close; "
+           "ended %.0f ms later but for %u, closed in %.0f ms%s\n",
+           job.rank, job.done, job.failed, job.expired, job.given_up, job.wrong, job.late, job.lost_good,
+           slow    ? "slow"
+           : badly ? "bad"
+                   : "good",
+           job.held_ms, held, close_ms, job.stalled ? "; stuck" : "");
+    fflush(stdout);
+    baton_exit(job.wrong > 0 || job.late > 0 || job.lost_good > 0 || slow || badly);
 }

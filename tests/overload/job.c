@@ -232,7 +232,7 @@ static void take(const baton_event_t *e)
     char key[BATON_KEY_MAX];
     job.events++;
     snprintf(key, sizeof key, "number%u", s->number);
-    if (s->state != SLOT_OPEN || s->id != e->id || e->quarantined != 0 || strcmp(key, e->key) != 0 ||
+    if (s->state != SLOT_OPEN || s->id != e->id || e->given_up != 0 || strcmp(key, e->key) != 0 ||
         e->type != (produces() ? BATON_EVENT_OFFER : BATON_EVENT_WANT)) {
         fprintf(stderr, "rank %d: an event of %s that is of no open call\n", job.rank, e->key);
         job.astray++;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * close: ranks that have nothing to do with each other, of which one is killed; the others close. Each says how long that
+ * took, counted from the death where it came first, and why no window was freed.
+ *
+ *   close VICTIM before|during|left
+ *
+ *   before  it is dead when they close
+ *   during  they wait for it in baton_close when it dies
+ *   left    one rank closes and leaves at once, the others follow some time later: they must not name that one
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "baton.h"
+
+#define LIVES_MS 500
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void sleep_until(double ms)
+{
+    while (now_ms() < ms)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void check(int rc, const char *what)
+{
+    if (rc == 0)
+        return;
+    fprintf(stderr, "%s: %s\n", what, baton_errmsg());
+    exit(3);
+}
+
+int main(int argc, char **argv)
+{
+    int rank, size, level;
+    baton_t *b;
+    baton_open_params_t me = {0};
+    if (argc != 3)
+        return 2;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    check(baton_role_from_env(&me), "role");
+    check(baton_open(MPI_COMM_WORLD, &me, &b), "open");
+    check(baton_start(b), "start");
+    MPI_Barrier(MPI_COMM_WORLD);
+    double death = now_ms() + LIVES_MS, begin = death;
+    int victim = atoi(argv[1]), first = (victim + 1) % size;
+    if (rank == victim) {
+        sleep_until(death);
+        raise(SIGKILL);
+    }
+    if (strcmp(argv[2], "during") == 0)
+        begin = death - LIVES_MS / 2;
+    else if (strcmp(argv[2], "before") == 0 || rank == first)
+        begin = death + 200;
+    else
+        begin = death + 6000;
+    sleep_until(begin);
+    int rc = baton_close(b);
+    printf("rank %d: %s after %.0f ms: %s\n", rank, baton_errname(rc), now_ms() - (begin > death ? begin : death),
+           baton_errmsg());
+    baton_exit(rc != BATON_EPEER);
+}
