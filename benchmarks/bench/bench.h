@@ -41,5 +41,6 @@ void submit_run(struct bench *b);
 void memory_run(struct bench *b);
 void handshake_run(struct bench *b);
 void shapes_run(struct bench *b);
+void fairness_run(struct bench *b);
 
 #endif

@@ -81,6 +81,9 @@ static void run(struct bench *b)
     case OP_SHAPES:
         shapes_run(b);
         break;
+    case OP_FAIRNESS:
+        fairness_run(b);
+        break;
     }
     if (report_close(&b->report) != 0)
         b->status = 1;

@@ -12,9 +12,9 @@
 
 #include "base/settings.h"
 
-static const char *const op_names[] = {"pull", "push", "submit", "memory", "handshake", "shapes"};
-static const char *const busy_names[] = {"pull+busy",   "push+busy",      "submit+busy",
-                                         "memory+busy", "handshake+busy", "shapes+busy"};
+static const char *const op_names[] = {"pull", "push", "submit", "memory", "handshake", "shapes", "fairness"};
+static const char *const busy_names[] = {"pull+busy",      "push+busy",   "submit+busy",  "memory+busy",
+                                         "handshake+busy", "shapes+busy", "fairness+busy"};
 
 enum word {
     WORD_BLOCK = 256,
@@ -28,6 +28,8 @@ enum word {
     WORD_WANT_MS,
     WORD_STOP_ENGINE,
     WORD_STOP_SECONDS,
+    WORD_LOAD,
+    WORD_STOP_ENGINES,
     WORD_BUSY,
     WORD_PIN,
     WORD_CSV,
@@ -48,6 +50,8 @@ static const struct option words[] = {
     {"want-ms", required_argument, NULL, WORD_WANT_MS},
     {"stop-engine", required_argument, NULL, WORD_STOP_ENGINE},
     {"stop-seconds", required_argument, NULL, WORD_STOP_SECONDS},
+    {"load", required_argument, NULL, WORD_LOAD},
+    {"stop-engines", required_argument, NULL, WORD_STOP_ENGINES},
     {"busy", no_argument, NULL, WORD_BUSY},
     {"pin", no_argument, NULL, WORD_PIN},
     {"csv", no_argument, NULL, WORD_CSV},
@@ -59,39 +63,47 @@ static const struct option words[] = {
 
 void options_help(void)
 {
-    puts("usage: baton-bench OPERATION [OPTION...]        under batonrun, as program of every rank\n"
-         "\n"
-         "operations\n"
-         "  pull        bandwidth and latency of a transfer, beside the limit of its path\n"
-         "  push        the same where the producer writes\n"
-         "  submit      what baton_want costs its caller\n"
-         "  memory      private memory of each rank, for caches of several sizes\n"
-         "  handshake   time to the first block from each prefill engine, all wanted at once, and to the next\n"
-         "  shapes      caches that are cut or laid out differently, beside ones that are not (up to 9 ranks: prefill "
-         "8x1)\n"
-         "\n"
-         "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)\n"
-         "  --block LIST        bytes of a block, multiples of 32 (pull: 4K,64K,1M; submit: 4K; memory: 512)\n"
-         "  --batch LIST        blocks of a transfer (pull: 1,64,1024; submit: 1024; memory: 256)\n"
-         "  --blocks LIST       memory: blocks of a cache (1000,100000)\n"
-         "  --pool BYTES        cache a side (the most of 256M, 4 times the L3 cache, twice the largest batch; shapes: "
-         "the\n"
-         "                      consumer's, the most of 128M and 4 times the L3 cache)\n"
-         "  --iters N           measured transfers a row (by size)\n"
-         "  --transfers N       memory: transfers before the measurement (64)\n"
-         "  --seconds S         time a row may take, where --iters is not given (3)\n"
-         "  --seed N            of the scattered block ids (1)\n"
-         "  --want-ms MS        handshake: deadline of a want (5000)\n"
-         "  --stop-engine NAME  handshake: this engine's ranks stop themselves before they are wanted\n"
-         "  --stop-seconds S    handshake: and are continued after so long (15)\n"
-         "  --busy              a computing thread in every rank while measuring\n"
-         "  --pin               the caller on the first allowed CPU, the reactor on the last\n"
-         "  --csv               comma-separated rows on standard output, the conditions on standard error\n"
-         "  --table             aligned rows below the conditions (the default)\n"
-         "  --json FILE         rows and conditions, also to FILE\n"
-         "  --help              this\n"
-         "\n"
-         "GB/s are 10^9 bytes a second. Status: 0; 1 wrong data, a missed deadline or a failure; 2 usage.");
+    puts(
+        "usage: baton-bench OPERATION [OPTION...]        under batonrun, as program of every rank\n"
+        "\n"
+        "operations\n"
+        "  pull        bandwidth and latency of a transfer, beside the limit of its path\n"
+        "  push        the same where the producer writes\n"
+        "  submit      what baton_want costs its caller\n"
+        "  memory      private memory of each rank, for caches of several sizes\n"
+        "  handshake   time to the first block from each prefill engine, all wanted at once, and to the next\n"
+        "  shapes      caches that are cut or laid out differently, beside ones that are not (up to 9 ranks: prefill "
+        "8x1)\n"
+        "  fairness    a small want behind big ones of its peer, of all other prefill engines, and of both, beside the "
+        "same\n"
+        "              alone (prefill 5x1)\n"
+        "\n"
+        "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)\n"
+        "  --block LIST        bytes of a block, multiples of 32 (pull: 4K,64K,1M; submit, fairness: 4K; memory: 512)\n"
+        "  --batch LIST        blocks of a transfer (pull: 1,64,1024; fairness: 1,64; submit: 1024; memory: 256)\n"
+        "  --blocks LIST       memory: blocks of a cache (1000,100000)\n"
+        "  --pool BYTES        cache of a side (the largest of 256M, 4 times the L3 cache, twice the largest batch;\n"
+        "                      shapes: the consumer's, the larger of 128M and 4 times the L3 cache; fairness: a\n"
+        "                      producer's, 64M)\n"
+        "  --iters N           measured transfers a row (by size)\n"
+        "  --transfers N       memory: transfers before the measurement (64)\n"
+        "  --seconds S         time a row may take, where --iters is not given (3)\n"
+        "  --seed N            of the scattered block ids (1)\n"
+        "  --want-ms MS        handshake: deadline of a want (5000)\n"
+        "  --stop-engine NAME  handshake: this engine's ranks stop themselves before they are wanted\n"
+        "  --stop-seconds S    handshake: and are continued after so long (15)\n"
+        "  --load BYTES        fairness: bytes of big wants from each engine; two are open at a time, half a pool each "
+        "(1G)\n"
+        "  --stop-engines N    fairness: stop N engines with bytes under way, and measure small wants from the\n"
+        "                      others; on one host (0)\n"
+        "  --busy              a computing thread in every rank while measuring\n"
+        "  --pin               pin the caller to the first allowed CPU, the reactor to the last\n"
+        "  --csv               comma-separated rows on standard output, the conditions on standard error\n"
+        "  --table             aligned rows below the conditions (the default)\n"
+        "  --json FILE         rows and conditions, also to FILE\n"
+        "  --help              print this\n"
+        "\n"
+        "GB/s are 10^9 bytes a second. Exit status: 0; 1 wrong data, a missed deadline or a failure; 2 bad options.");
 }
 
 const char *options_op_name(const struct options *o)
@@ -178,6 +190,10 @@ static void preset(struct options *o)
         preset_list(&o->block, 1, submit_block);
         preset_list(&o->batch, 1, submit_batch);
         break;
+    case OP_FAIRNESS:
+        preset_list(&o->block, 1, submit_block);
+        preset_list(&o->batch, 2, pull_batch);
+        break;
     case OP_MEMORY:
     case OP_HANDSHAKE:
     case OP_SHAPES:
@@ -234,6 +250,16 @@ static int read_word(struct options *o, int word, const char *text)
         return 0;
     case WORD_STOP_SECONDS:
         return read_seconds("--stop-seconds", text, &o->stop_seconds);
+    case WORD_LOAD:
+        return read_number("--load", text, 1, &o->load);
+    case WORD_STOP_ENGINES: {
+        uint64_t n;
+        int rc = read_number("--stop-engines", text, 1, &n);
+        if (rc == 0 && n > 65536)
+            return refuse("--stop-engines", text);
+        o->stop_engines = rc == 0 ? (uint32_t)n : 0;
+        return rc;
+    }
     case WORD_BUSY:
         o->busy = true;
         return 0;
@@ -256,7 +282,8 @@ static int read_word(struct options *o, int word, const char *text)
 
 int options_read(struct options *o, int argc, char **argv)
 {
-    *o = (struct options){.seed = 1, .seconds = 3, .transfers = 64, .want_ms = 5000, .stop_seconds = 15};
+    *o = (struct options){
+        .seed = 1, .seconds = 3, .transfers = 64, .want_ms = 5000, .stop_seconds = 15, .load = UINT64_C(1) << 30};
     int word;
     while ((word = getopt_long(argc, argv, "", words, NULL)) != -1) {
         int rc = read_word(o, word, optarg);
@@ -266,7 +293,7 @@ int options_read(struct options *o, int argc, char **argv)
     if (o->help)
         return 0;
     if (optind == argc)
-        return refuse("no operation given", "pull, push, submit, memory, handshake or shapes");
+        return refuse("no operation given", "pull, push, submit, memory, handshake, shapes or fairness");
     int rc = read_op(argv[optind], o);
     if (rc != 0)
         return rc;

@@ -10,7 +10,7 @@
 
 #define OPTIONS_LIST_MAX 32
 
-enum bench_op { OP_PULL, OP_PUSH, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE, OP_SHAPES };
+enum bench_op { OP_PULL, OP_PUSH, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE, OP_SHAPES, OP_FAIRNESS };
 
 /** Numbers given as "4K,64K,1M". */
 struct number_list {
@@ -31,6 +31,8 @@ struct options {
     uint64_t want_ms;        /* handshake: deadline of a want */
     double stop_seconds;     /* handshake: how long the stopped engine stays so */
     const char *stop_engine; /* handshake: NULL: none is stopped */
+    uint64_t load;           /* fairness: bytes of big wants of an engine */
+    uint32_t stop_engines;   /* fairness: so many are stopped */
     bool busy, pin, csv, help;
     const char *json; /* NULL: no file */
 };
