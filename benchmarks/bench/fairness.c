@@ -392,7 +392,9 @@ static void print(struct run *run, enum behind behind, uint32_t batch, uint32_t 
     double alone_90 = (double)samples_quantile(alone, 0.9), us_90 = (double)samples_quantile(behind_it, 0.9);
     double big_bytes = (double)run->big * (double)run->block_bytes;
     double ns_a_byte = (double)samples_quantile(&s[2], 0.5) / big_bytes;
-    double ahead = 2 * (double)run->settings.peer_bytes + competing * (double)run->settings.chunk_bytes;
+    const struct settings *set = &run->settings;
+    double in_flight = (double)(run->path == BATON_PATH_SHM ? set->copy_bytes * set->copy_workers : set->rma_bytes);
+    double ahead = in_flight + competing * (double)set->chunk_bytes;
     double bound = behind == STOPPED ? 2 * alone_90 : 3 * alone_90 + ahead * ns_a_byte;
     report_cell(&row, "%s", options_op_name(o));
     report_cell(&row, "%s", run->path == BATON_PATH_SHM ? "shm" : "rma");
@@ -519,7 +521,8 @@ void fairness_run(struct bench *b)
                 &b->report, "microseconds from the call of baton_want to its event; bound: %s",
                 o->stop_engines > 0
                     ? "2 x alone p90"
-                    : "3 x alone p90, and the time of twice BATON_PEER_BYTES and of one BATON_CHUNK_BYTES a big want");
+                    : "3 x alone p90, and the time of all that may be in flight over the path (BATON_RMA_BYTES, "
+                      "BATON_COPY_BYTES a worker) and of one BATON_CHUNK_BYTES a big want");
         }
         if (bench_is_consumer(b))
             run_consumer(&run);

@@ -35,12 +35,13 @@
     X(checksum, "BATON_CHECKSUM", 0, 0, 1, "1: a want is done only if every block's hash is its producer's")           \
     X(paranoid, "BATON_PARANOID", 0, 0, 1, "1: a want into blocks of another open want is refused")                    \
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
-    X(inflight_bytes, "BATON_INFLIGHT_BYTES", 33554432, 65536, 1099511627776, "bytes in flight, each rank")            \
-    X(peer_bytes, "BATON_PEER_BYTES", 2097152, 4096, 1073741824,                                                       \
-      "bytes in flight with one peer of another node; twice as many are queued for a copy worker")                     \
+    X(rma_bytes, "BATON_RMA_BYTES", 2097152, 8192, 1099511627776,                                                      \
+      "bytes in flight with peers of other nodes, each rank; one alone gets half of it")                               \
+    X(copy_bytes, "BATON_COPY_BYTES", 4194304, 8192, 1099511627776,                                                    \
+      "bytes queued for each copy worker; one peer alone gets half of it")                                             \
     X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
     X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
-    X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 1048576, 4096, 1073741824, "longest run that one MPI_Rget moves")          \
+    X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 262144, 4096, 1073741824, "longest run that one MPI_Rget moves")          \
     X(rma_gets, "BATON_RMA_GETS_PER_REQUEST", 0, 0, 64, "gets that one request completes (0: by the quirks table)")    \
     X(rma_put, "BATON_RMA_PUT", 0, 0, 2, "an MPI_Rput's completion is 1: remote, 2: local (0: by the quirks table)")   \
     X(rma_sieve_bytes, "BATON_RMA_SIEVE_BYTES", 10485760, 0, 1073741824,                                               \

@@ -16,18 +16,17 @@ static uint64_t less(uint64_t a, uint64_t b)
 }
 
 /* Of the limit, what nobody holds. */
-static uint64_t left_free(const struct budget *b, const struct settings *set)
+static uint64_t left_free(const struct budget *b, uint64_t limit)
 {
-    uint64_t apart = set->inflight_bytes / 4;
-    return less(set->inflight_bytes, b->held + less(b->silent, apart));
+    uint64_t apart = limit / 4;
+    return less(limit, b->held + less(b->silent, apart));
 }
 
-uint64_t budget_left(const struct budget *b, const struct settings *set, const struct share *share, uint64_t most)
+uint64_t budget_left(const struct budget *b, uint64_t limit, const struct share *share)
 {
     if (share->silent) /* nothing more */
         return 0;
-    uint64_t half = (less(left_free(b, set), share->held) + 1) / 2; /* it holds no more than it leaves */
-    return least(half, less(most, share->held));
+    return (less(left_free(b, limit), share->held) + 1) / 2; /* it holds no more than it leaves */
 }
 
 static void talks(struct budget *b, struct share *share, uint64_t now)

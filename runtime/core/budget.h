@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * budget: how many bytes may be in flight with a peer, so that no peer takes from another.
+ * budget: how many bytes may be in flight with a peer, so that no peer takes from another. Each path has its own.
  *
- *   A peer holds at most as much as it leaves free of BATON_INFLIGHT_BYTES (the threshold of Choudhury and Hahne's shared
+ *   A peer holds at most as much as it leaves free of the limit (the threshold of Choudhury and Hahne's shared
  *   buffers): with n peers that take all they may, each holds one part of n + 1, and who comes next finds room at once.
  *   A peer that holds bytes of which none came for longer than the patience with it (patience.h) is silent. It gets
  *   nothing more before some come. What silent peers hold is counted apart, up to a quarter of the limit; only what is
@@ -33,7 +33,7 @@ struct share {
     struct share *prev, *next; /* in budget->talking */
 };
 
-/** All of them; zeroed before. */
+/** All of one path; zeroed before. */
 struct budget {
     uint64_t held;         /* by those that talk */
     uint64_t silent;       /* by those that do not */
@@ -45,8 +45,8 @@ static inline uint64_t budget_held(const struct budget *b)
     return b->held + b->silent;
 }
 
-/** Bytes that this peer may take now, of at most `most` that it may hold. */
-uint64_t budget_left(const struct budget *b, const struct settings *set, const struct share *share, uint64_t most);
+/** Bytes that this peer may take now, of a limit on all that is held. */
+uint64_t budget_left(const struct budget *b, uint64_t limit, const struct share *share);
 
 void budget_take(struct budget *b, struct share *share, uint64_t bytes, uint64_t now);
 /** They came: the peer moves. */

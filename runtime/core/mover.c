@@ -39,29 +39,38 @@ static void run_add(struct core *core, struct mover *m)
 
 /* ---- bytes in flight --------------------------------------------------------------------------------------------- */
 
+static struct budget *budget_of(struct core *core, uint32_t peer)
+{
+    return core->c.path[peer] == BATON_PATH_RMA ? &core->rma : &core->copies;
+}
+
 static void on_look(struct core *core, struct timer *t)
 {
-    uint64_t next = budget_look(&core->budget, core->c.settings, core->now);
+    uint64_t copies = budget_look(&core->copies, core->c.settings, core->now);
+    uint64_t rma = budget_look(&core->rma, core->c.settings, core->now);
+    uint64_t next = copies < rma ? copies : rma;
     if (next != UINT64_MAX)
         timer_arm(&core->timers, t, next, on_look);
 }
 
 static void watch(struct core *core)
 {
-    if (!core->look.armed && core->budget.talking != NULL)
+    if (!core->look.armed && (core->copies.talking != NULL || core->rma.talking != NULL))
         timer_arm(&core->timers, &core->look, core->now + core->c.settings->park_ms * NS_PER_MS, on_look);
 }
 
 static void take(struct core *core, struct mover *m, uint64_t bytes)
 {
+    uint32_t peer = m->contact->peer;
     m->taken += bytes;
-    budget_take(&core->budget, &core->peers[m->contact->peer]->share, bytes, core->now);
+    budget_take(budget_of(core, peer), &core->peers[peer]->share, bytes, core->now);
     watch(core);
 }
 
 static void land(struct core *core, struct mover *m, uint64_t bytes)
 {
-    budget_land(&core->budget, &core->peers[m->contact->peer]->share, bytes, core->now);
+    uint32_t peer = m->contact->peer;
+    budget_land(budget_of(core, peer), &core->peers[peer]->share, bytes, core->now);
     watch(core);
 }
 
@@ -296,13 +305,14 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-/* What it may move now. Copies on this node wait in a queue that their path bounds. */
-static uint64_t may_move(const struct core *core, const struct mover *m)
+/* What it may move now. */
+static uint64_t may_move(struct core *core, const struct mover *m)
 {
     const struct settings *set = core->c.settings;
     uint32_t peer = m->contact->peer;
-    uint64_t most = core->c.path[peer] == BATON_PATH_RMA ? set->peer_bytes : UINT64_MAX;
-    uint64_t left = budget_left(&core->budget, set, &core->peers[peer]->share, most);
+    bool far = core->c.path[peer] == BATON_PATH_RMA;
+    uint64_t limit = far ? set->rma_bytes : set->copy_bytes * set->copy_workers;
+    uint64_t left = budget_left(budget_of(core, peer), limit, &core->peers[peer]->share);
     return left < set->chunk_bytes ? left : set->chunk_bytes;
 }
 
@@ -441,7 +451,7 @@ bool mover_stop(struct core *core, struct mover *m)
         return mover_lose(core, m);
     run_remove(core, m);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
-        budget_drop(&core->budget, &core->peers[m->contact->peer]->share, m->taken - m->landed);
+        budget_drop(budget_of(core, m->contact->peer), &core->peers[m->contact->peer]->share, m->taken - m->landed);
     bool is_quiet = m->state == MOVER_IDLE || (m->write && m->state == MOVER_ENDED);
     if (!is_quiet)
         is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);

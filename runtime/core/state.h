@@ -413,8 +413,8 @@ struct core {
     struct tail *tails;
     struct plan *own;         /* from my cache to itself, once a tail needed it */
     struct turns asks, moves; /* of movers: questions to peers, and bytes */
-    struct budget budget;     /* bytes in flight */
-    struct timer look;        /* who of those that hold bytes is silent */
+    struct budget copies, rma; /* bytes in flight, by path */
+    struct timer look;         /* who of those that hold bytes is silent */
     uint32_t num_legs, num_pushes;
     uint32_t reading;  /* reads of cards, tables, generations under way */
     uint32_t awaiting; /* legs that a peer writes whose path needs my polling */

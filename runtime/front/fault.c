@@ -317,14 +317,12 @@ static void spoil(struct faults *f, uint64_t tag)
 static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     struct faults *f = self;
-    unsigned done = strike(f, MOVE, ANY_TYPE, NULL);
-    bool spoil = (done & 1u << CORRUPT) && !leg->write;
-    struct plan_cursor at = spoil ? *leg->cursor : (struct plan_cursor){0};
+    struct plan_cursor at = *leg->cursor;
     struct plan_run run;
     int64_t taken = f->under.move(f->under.self, leg, budget);
-    if (taken > 0 && spoil && plan_next(leg->transfer, &at, &run, 1, 1) == 1) {
+    unsigned done = taken > 0 ? strike(f, MOVE, ANY_TYPE, NULL) : 0;
+    if ((done & 1u << CORRUPT) && !leg->write && plan_next(leg->transfer, &at, &run, 1, 1) == 1)
         spoil_later(f, leg->tag, run.dst);
-    }
     return taken;
 }
 

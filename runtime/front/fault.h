@@ -14,7 +14,8 @@
  * drop and corrupt are for messages (send, take), double and delay for those sent; corrupt also for card and table, of
  * what was read, and for move: one byte of what a pull reads, once all has landed, in `pool`, mine. A delayed message
  * holds back those behind it to the same peer. stall holds the reactor, stop and kill raise SIGSTOP and SIGKILL in this
- * process. A message that waits for credit is one event however often it is tried.
+ * process. A message that waits for credit is one event however often it is tried; a move is one once the port has taken
+ * something of it.
  */
 #ifndef BATON_FRONT_FAULT_H
 #define BATON_FRONT_FAULT_H

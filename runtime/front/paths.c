@@ -46,8 +46,6 @@ struct paths {
     _Atomic uint64_t *board; /* mine */
     struct copy_pool *pool;  /* NULL: no peer by shm */
     struct copying *copying;
-    uint64_t queued,
-        queued_most; /* bytes that copy workers have or that wait for them: who comes next waits for these */
     struct answer *answers, *told; /* told: handed out, freed at the next progress */
     int *pidfd;                    /* by rank: its process; PIDFD_UNOPENED, PIDFD_GONE or PIDFD_UNKNOWN */
     uint32_t self;
@@ -137,8 +135,6 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
     uint8_t *segment = fabric_mapped(p->fabric, leg->peer, &size);
     if (offset > size || leg->pool_bytes > size - offset) /* the plan's runs lie within pool_bytes */
         return BATON_EMESSAGE;
-    if (p->queued >= p->queued_most)
-        return BATON_EAGAIN;
     if (p->pools[leg->peer] == NULL) /* workers read it: written once */
         p->pools[leg->peer] = (char *)segment + offset;
 
@@ -169,7 +165,6 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
         return BATON_EAGAIN;
     }
     c->jobs++;
-    p->queued += job.bytes;
     *leg->cursor = behind;
     return (int64_t)job.bytes;
 }
@@ -292,8 +287,6 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
                             .zero = port_zero};
     p->board = (void *)(fabric_segment(fabric) + board_offset);
     p->self = fabric_rank(fabric);
-    /* Twice: a want waits for the queue once; elsewhere its table, its bytes and its generation wait one after another. */
-    p->queued_most = 2 * settings->peer_bytes * settings->copy_workers;
     p->path = calloc(size, sizeof *p->path);
     p->pools = calloc(size, sizeof *p->pools);
     p->pidfd = malloc(size * sizeof *p->pidfd);
@@ -362,7 +355,6 @@ static bool collect_copy(struct paths *p, struct port_event *event)
             return true;
         }
         bool parked = c->parked, last = --c->jobs == 0;
-        p->queued -= bytes;
         if (last) {
             HASH_DEL(p->copying, c);
             free(c);

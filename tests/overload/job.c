@@ -36,7 +36,7 @@
 
 static const char *const limits[][2] = {
     {"BATON_REQUESTS", "64"},    {"BATON_LEASES", "32"},       {"BATON_WAITING", "32"},
-    {"BATON_TOMBSTONES", "256"}, {"BATON_TABLE_BYTES", "64K"}, {"BATON_INFLIGHT_BYTES", "1M"},
+    {"BATON_TOMBSTONES", "256"}, {"BATON_TABLE_BYTES", "64K"}, {"BATON_RMA_BYTES", "1M"}, {"BATON_COPY_BYTES", "1M"},
     {"BATON_RESEND_MS", "100"},
 };
 

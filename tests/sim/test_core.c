@@ -704,7 +704,7 @@ static void test_reused_slot_is_not_the_same_lease(void **state)
 static void nothing_is_under_way(struct world *w)
 {
     for (uint32_t i = 0; i < w->num_ranks; i++) {
-        assert_int_equal(w->ranks[i].core->budget.held, 0);
+        assert_int_equal(w->ranks[i].core->rma.held, 0);
         assert_int_equal(w->ranks[i].core->reading, 0);
         assert_int_equal(w->ranks[i].core->num_legs, 0);
         assert_false(movers_wait(w->ranks[i].core));

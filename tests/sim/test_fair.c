@@ -15,7 +15,7 @@ static void slow_moves(struct world *w)
 {
     w->settings.chunk_bytes = w->chunk = 64;
     w->settings.peer_ms = 60000;
-    w->settings.inflight_bytes = 1024;
+    w->settings.rma_bytes = 1024;
     w->move_ns = MS;
 }
 
@@ -77,12 +77,12 @@ static void test_a_stopped_engine_holds_up_nobody(void **state)
     assert_true(took(&w, "Q", "first") <= 2 * alone);
     world_run(&w, w.now + w.settings.park_ms * MS);
     if (world_mode == BATON_MODE_PULL) /* a stopped producer does not push */
-        assert_true(w.ranks[2].core->budget.silent > 0);
-    assert_int_equal(w.ranks[2].core->budget.held, 0);
+        assert_true(w.ranks[2].core->rma.silent > 0);
+    assert_int_equal(w.ranks[2].core->rma.held, 0);
     assert_true(took(&w, "Q", "second") <= alone + MS / 10);
     w.ranks[0].stopped = false;
     DONE_AFTER(&w, 2, big, w.now + 300 * MS);
-    assert_int_equal(budget_held(&w.ranks[2].core->budget), 0);
+    assert_int_equal(budget_held(&w.ranks[2].core->rma), 0);
     world_fini(&w);
 }
 
@@ -115,7 +115,7 @@ static void test_a_slow_engine_is_not_silent(void **state)
     WORLD(w, three);
     slow_moves(&w);
     warm(&w);
-    uint64_t line = 300 * MS, share = w.settings.inflight_bytes / 2;
+    uint64_t line = 300 * MS, share = w.settings.rma_bytes / 2;
     w.ranks[0].move_extra_ns = w.ranks[2].move_extra_ns = line;
     DONE_AFTER(&w, 2, begin_big(&w, 0, "P", "first"), w.now + 20000 * MS); /* by then this is known */
     world_offer(&w, 0, "slow", 20, 1, BIG, 60000);
@@ -124,21 +124,21 @@ static void test_a_slow_engine_is_not_silent(void **state)
     uint64_t begin = w.now, turns = (BIG * 128 + share - 1) / share;
     while (world_event(&w, 2, id) == NULL && w.now < begin + 60000 * MS) {
         world_run(&w, w.now + MS);
-        assert_int_equal(core->budget.silent, 0);
+        assert_int_equal(core->rma.silent, 0);
     }
     DONE(&w, 2, id);
     assert_true(w.now - begin <= (turns + 4) * (line + 10 * MS));
     world_offer(&w, 0, "stopped", 20, 1, BIG, 60000);
     world_want(&w, 2, "P", "stopped", 20, 1, BIG, 60000);
     world_run(&w, w.now + 100 * MS);
-    assert_true(budget_held(&core->budget) > 0);
+    assert_true(budget_held(&core->rma) > 0);
     w.ranks[world_mode == BATON_MODE_PULL ? 0 : 2].stopped = true;
     world_run(&w, w.now + 6 * line);
-    assert_true(core->budget.silent > 0);
-    assert_int_equal(core->budget.held, 0);
+    assert_true(core->rma.silent > 0);
+    assert_int_equal(core->rma.held, 0);
     w.ranks[world_mode == BATON_MODE_PULL ? 0 : 2].stopped = false;
     world_run(&w, w.now + 60000 * MS);
-    assert_int_equal(budget_held(&core->budget), 0);
+    assert_int_equal(budget_held(&core->rma), 0);
     world_fini(&w);
 }
 

@@ -32,7 +32,8 @@ static uint32_t who_is_asked(const struct world *w)
 
 static void slowly(struct world *w)
 {
-    w->settings.chunk_bytes = w->settings.peer_bytes = w->chunk = 64;
+    w->settings.chunk_bytes = w->chunk = 64;
+    w->settings.rma_bytes = 128;
     w->move_ns = MS;
 }
 
@@ -196,7 +197,7 @@ static void test_cancel_while_turning(void **state)
         assert_non_null(world_event(&w, 3, d));
         for (uint32_t i = 0; i < 3; i++)
             assert_non_null(world_event(&w, i, o[i]));
-        assert_int_equal(w.ranks[3].core->budget.held, 0);
+        assert_int_equal(w.ranks[3].core->rma.held, 0);
         assert_int_equal(w.ranks[3].core->num_legs, 0);
         world_fini(&w);
     }

@@ -73,7 +73,8 @@ static void test_an_old_end_meets_a_bound_seat(void **state)
     static const struct world_engine engines[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
                                                   {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32}};
     WORLD(w, engines);
-    w.settings.chunk_bytes = w.settings.peer_bytes = w.chunk = 64;
+    w.settings.chunk_bytes = w.chunk = 64;
+    w.settings.rma_bytes = 128;
     w.move_ns = MS;
     world_offer(&w, 0, "warm", 0, 1, 8, 1000);
     for (uint32_t i = 1; i <= 2; i++)

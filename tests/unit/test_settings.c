@@ -262,7 +262,7 @@ static void misspelt_names_find_the_nearest(void **state)
         {"BATON_REQUEST=5", "BATON_REQUESTS"},
         {"BATON_REQEUSTS=5", "BATON_REQUESTS"},
         {"BATON_CHEKSUM=1", "BATON_CHECKSUM"},
-        {"BATON_INFLIGTH_BYTES=1M", "BATON_INFLIGHT_BYTES"},
+        {"BATON_COPI_BYTES=1M", "BATON_COPY_BYTES"},
         {"BATON_FAKENODES=2", "BATON_FAKE_NODES"},
         {"BATON_FAKE_NODE=2", "BATON_FAKE_NODES"},
         {"BATON_ENGIN=a", "BATON_ENGINE"},

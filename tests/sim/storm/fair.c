@@ -46,8 +46,14 @@ static void each_waiting(struct storm_rank *r, void (*visit)(struct storm_rank *
 struct shares {
     uint64_t held[STORM_RANKS_MAX];
     bool silent[STORM_RANKS_MAX];
-    uint64_t free; /* of the limit: what is neither held by the talking, nor by the silent beyond a quarter of it */
+    /* By peer, of its path's limit: what is neither held by the talking, nor by the silent beyond a quarter of it. */
+    uint64_t free[STORM_RANKS_MAX];
 };
+
+static baton_path_t path_of(const struct storm_rank *r, uint32_t peer)
+{
+    return r->storm->path[r->rank * r->storm->num_ranks + peer];
+}
 
 static const struct mover *mover_of(const struct op *op)
 {
@@ -62,20 +68,29 @@ static bool is_silent(const struct storm_rank *r, uint32_t peer)
     return s->now - pair_of(r, peer)->sign_ns >= patience_ns(&r->core->peers[peer]->share.patience, &s->settings);
 }
 
+static uint64_t free_of(const struct storm_rank *r, const struct shares *shares, baton_path_t path)
+{
+    const struct storm *s = r->storm;
+    uint64_t talking = 0, silent = 0, limit = storm_limit(s, path);
+    for (uint32_t i = 0; i < s->num_ranks; i++)
+        if (path_of(r, i) == path)
+            *(shares->silent[i] ? &silent : &talking) += shares->held[i];
+    talking += silent > limit / 4 ? silent - limit / 4 : 0;
+    return limit > talking ? limit - talking : 0;
+}
+
 static void shares_of(const struct storm_rank *r, struct shares *out)
 {
     const struct storm *s = r->storm;
-    uint64_t talking = 0, silent = 0, limit = s->settings.inflight_bytes;
-    *out = (struct shares){.free = 0};
+    *out = (struct shares){.free = {0}};
     for (const struct op *op = r->core->ops; op != NULL; op = op->hh.next)
         if (mover_of(op) != NULL)
             out->held[mover_of(op)->contact->peer] += mover_of(op)->taken - mover_of(op)->landed;
-    for (uint32_t i = 0; i < s->num_ranks; i++) {
+    for (uint32_t i = 0; i < s->num_ranks; i++)
         out->silent[i] = out->held[i] > 0 && is_silent(r, i);
-        *(out->silent[i] ? &silent : &talking) += out->held[i];
-    }
-    talking += silent > limit / 4 ? silent - limit / 4 : 0;
-    out->free = limit > talking ? limit - talking : 0;
+    uint64_t copies = free_of(r, out, BATON_PATH_SHM), rma = free_of(r, out, BATON_PATH_RMA);
+    for (uint32_t i = 0; i < s->num_ranks; i++)
+        out->free[i] = path_of(r, i) == BATON_PATH_SHM ? copies : rma;
 }
 
 void storm_note_begin(struct storm_rank *r, uint32_t peer)
@@ -97,16 +112,12 @@ void storm_note_come(struct storm_rank *r, uint32_t peer, uint64_t tag)
 static void check_share(struct storm_rank *r, const struct shares *shares, uint32_t peer, uint64_t budget)
 {
     struct storm *s = r->storm;
-    bool far = s->path[r->rank * s->num_ranks + peer] == BATON_PATH_RMA;
     uint64_t held = shares->held[peer];
     if (shares->silent[peer])
         storm_fail(s, "rank %u asks more of rank %u, which is silent", r->rank, peer);
-    if (held + 2 * budget > shares->free + 1)
+    if (held + 2 * budget > shares->free[peer] + 1)
         storm_fail(s, "rank %u: rank %u holds %llu bytes and may take %llu of %llu: more than half", r->rank, peer,
-                   (unsigned long long)held, (unsigned long long)budget, (unsigned long long)shares->free);
-    if (far && held + budget > s->settings.peer_bytes)
-        storm_fail(s, "rank %u: rank %u holds %llu bytes and may take %llu: past the limit of a peer", r->rank, peer,
-                   (unsigned long long)held, (unsigned long long)budget);
+                   (unsigned long long)held, (unsigned long long)budget, (unsigned long long)shares->free[peer]);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
@@ -192,7 +203,8 @@ static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c
     if (none)
         return;
     p->most = c->peers > p->most ? c->peers : p->most;
-    if (c->shares.held[peer] > 0 || p->refused_step == r->steps || !storm_has_room(s, r->rank, peer))
+    bool full = c->shares.held[peer] > 0 || c->shares.free[peer] == 0;
+    if (full || p->refused_step == r->steps || !storm_has_room(s, r->rank, peer))
         return;
     if (++p->passed >= p->most)
         storm_fail(s, "rank %u: of %u peers rank %u waits while others had %u turns", r->rank, p->most, peer,
@@ -218,10 +230,10 @@ static void could_have_moved(struct storm_rank *r, const struct mover *m, void *
     const struct shares *shares = arg;
     uint32_t peer = m->contact->peer;
     const struct storm_pair *p = pair_of(r, peer);
-    if (shares->held[peer] == 0 && p->refused_step != r->steps && shares->free > 0 &&
+    if (shares->held[peer] == 0 && p->refused_step != r->steps && shares->free[peer] > 0 &&
         storm_has_room(r->storm, r->rank, peer))
         storm_fail(r->storm, "rank %u: a transfer with rank %u waits, and %llu bytes are free", r->rank, peer,
-                   (unsigned long long)shares->free);
+                   (unsigned long long)shares->free[peer]);
 }
 
 void storm_check_idle(struct storm_rank *r)

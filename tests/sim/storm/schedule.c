@@ -46,8 +46,9 @@ static void draw_settings(struct storm *s)
     set->verdict_ms = between(s, 10, 80);
     set->requests = 16;
     set->chunk_bytes = between(s, 32, 512);
-    set->peer_bytes = between(s, 64, 1024);
-    set->inflight_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
+    set->rma_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
+    set->copy_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
+    set->copy_workers = 1;
     set->park_ms = between(s, 1, 20);
     set->quiet_ms = between(s, 1, 30);
     set->checksum = storm_chance(s, s->tangled ? 400 : 250);

@@ -192,6 +192,11 @@ void storm_drop_all(struct storm *s);
 bool storm_has_room(struct storm *s, uint32_t rank, uint32_t peer); /* for one more operation that moves bytes */
 
 /* fair.c */
+/** Bytes that may be in flight over a path. */
+static inline uint64_t storm_limit(const struct storm *s, baton_path_t path)
+{
+    return path == BATON_PATH_SHM ? s->settings.copy_bytes * s->settings.copy_workers : s->settings.rma_bytes;
+}
 /** Before a leg gets a slot and at most `budget` bytes. */
 void storm_check_turn(struct storm_rank *r, const struct port_leg *leg, uint64_t budget);
 /** Bytes of a leg begin to be under way, or came. */
