@@ -6,7 +6,9 @@
  *   same     the big wants are of the peer of the small one
  *   others   of all other prefill engines
  *   all      of both
- *   stopped  (--stop-engines) of engines that are stopped while bytes move; small wants are of all others in turn
+ *   stopped  (--stop-engines) of engines that are stopped while bytes move; small wants are of all others in turn.
+ *            They stop themselves, between two calls of MPI: UCX's queues in shared memory have many writers, and one
+ *            that is stopped while it writes holds up the owner of the queue, whatever the program above does
  *
  * Big wants follow each other, two of each engine at a time, up to --load bytes or until the small ones are through.
  */
@@ -26,6 +28,7 @@
 #include "bench/conditions.h"
 #include "bench/context.h"
 #include "bench/fail.h"
+#include "bench/hush.h"
 #include "bench/pattern.h"
 #include "bench/samples.h"
 #include "bench/walk.h"
@@ -44,7 +47,7 @@ static const char *const columns[] = {"op",           "path",   "behind", "block
 enum behind { SAME, OTHERS, ALL, STOPPED };
 static const char *const behind_names[] = {"same", "others", "all", "stopped"};
 
-enum command_kind { COMMAND_OFFER = 1, COMMAND_OVER, COMMAND_END };
+enum command_kind { COMMAND_OFFER = 1, COMMAND_OVER, COMMAND_STOP, COMMAND_END };
 
 struct command {
     uint32_t kind, batch, smalls, bigs; /* OFFER: how many of each */
@@ -207,6 +210,15 @@ static void end_all(struct run *run, const baton_id_t *offered, uint32_t n)
             fail("an offer did not end");
 }
 
+static void stop_myself(struct run *run, const char *done)
+{
+    hush_begin();
+    channel_send(run->bench->roster.comm, run->bench->consumer, done, 1);
+    if (raise(SIGSTOP) != 0)
+        fail("cannot stop: %s", strerror(errno));
+    hush_end();
+}
+
 static void obey(struct run *run)
 {
     const struct bench *b = run->bench;
@@ -218,6 +230,10 @@ static void obey(struct run *run)
         fail("out of memory");
     while (c.kind != COMMAND_END) {
         channel_receive(b->roster.comm, b->consumer, &c, sizeof c, CHANNEL_ASLEEP);
+        if (c.kind == COMMAND_STOP) {
+            stop_myself(run, &done);
+            continue;
+        }
         if (c.kind == COMMAND_OFFER)
             n = offer_all(run, &c, offered);
         if (c.kind == COMMAND_OVER)
@@ -321,11 +337,33 @@ static void want_small(struct run *run, uint32_t engine, uint32_t i, uint32_t ba
     check(run, i, batch, first);
 }
 
-static void signal_stopped(const struct run *run, uint32_t stopped, int number)
+/* By the kernel's word: the state stands behind the name, in brackets. */
+static bool is_stopped(int pid)
+{
+    char path[32], line[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "r");
+    if (!f || !fgets(line, sizeof line, f))
+        fail("cannot read %s: %s", path, strerror(errno));
+    fclose(f);
+    const char *name_end = strrchr(line, ')');
+    return name_end && name_end[2] == 'T';
+}
+
+static void stop_engines(struct run *run, uint32_t stopped)
 {
     for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
-        if (kill(run->engine[e].pid, number) != 0)
-            fail("engine %s cannot be stopped: %s", run->engine[e].name, strerror(errno));
+        command(run, e, (struct command){.kind = COMMAND_STOP});
+    for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
+        while (!is_stopped(run->engine[e].pid))
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+static void continue_engines(const struct run *run, uint32_t stopped)
+{
+    for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
+        if (kill(run->engine[e].pid, SIGCONT) != 0)
+            fail("engine %s cannot be continued: %s", run->engine[e].name, strerror(errno));
 }
 
 /* Small wants of engines [0, small_engines), behind big ones of engines [first, last). */
@@ -353,11 +391,11 @@ static void phase(struct run *run, uint32_t batch, uint32_t small_engines, uint3
     if (run->open > 0)
         nanosleep(&(struct timespec){.tv_nsec = SETTLE_US * 1000}, NULL);
     if (last > first)
-        signal_stopped(run, stopped, SIGSTOP);
+        stop_engines(run, stopped);
     for (uint32_t i = 0; i < SMALL_A_PHASE && (last == first || run->open > 0); i++)
         want_small(run, i % small_engines, i, batch, out);
     if (last > first)
-        signal_stopped(run, stopped, SIGCONT);
+        continue_engines(run, stopped);
     for (uint32_t i = 0; i < run->num_engines * DEPTH; i++)
         if (run->slot[i].open)
             fail_on(baton_cancel(run->context.baton, run->slot[i].id), "baton_cancel");
