@@ -25,7 +25,26 @@ static void run_remove(struct core *core, struct mover *m)
     turns_remove(m->turn.queue == &p->moves ? &core->moves : &core->asks, &m->turn);
 }
 
-/* Questions and bytes wait for different things, so that a generation is read while others' bytes fill the path. */
+/* The layers, of those tokens, below which it may move. */
+static uint32_t layer_end(const struct mover *m)
+{
+    return m->reach.done >= m->end ? UINT32_MAX : m->reach.layer_end;
+}
+
+/* Bytes that lie ahead of it and are in place. */
+static uint64_t ahead(const struct mover *m)
+{
+    uint32_t layers = layer_end(m);
+    if (plan_at_end(&m->transfer, &m->cursor))
+        return 0;
+    return layers < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, layers) : UINT64_MAX;
+}
+
+/*
+ * Questions and bytes wait for different things, so that a generation is read while others' bytes fill the path. Who has
+ * no byte to move does not stand in the line, where it would use up its peer's turns: layers that become ready bring it
+ * back.
+ */
 static void run_add(struct core *core, struct mover *m)
 {
     struct peer *p = core->peers[m->contact->peer];
@@ -34,7 +53,8 @@ static void run_add(struct core *core, struct mover *m)
     if (m->turn.queue == queue)
         return;
     run_remove(core, m);
-    turns_add(moves ? &core->moves : &core->asks, queue, &m->turn);
+    if (!moves || ahead(m) > 0)
+        turns_add(moves ? &core->moves : &core->asks, queue, &m->turn);
 }
 
 /* ---- bytes in flight --------------------------------------------------------------------------------------------- */
@@ -92,12 +112,6 @@ static uint32_t next_end(const struct mover *m)
 {
     uint32_t end = m->reach.done > m->at ? m->reach.done : m->reach.next;
     return end < m->num_tokens ? end : m->num_tokens;
-}
-
-/* The layers, of those tokens, below which it may move. */
-static uint32_t layer_end(const struct mover *m)
-{
-    return m->reach.done >= m->end ? UINT32_MAX : m->reach.layer_end;
 }
 
 /* Begins to move the tokens that follow. 0: some bytes of them, or none of all the rest. */
@@ -316,15 +330,6 @@ static uint64_t may_move(struct core *core, const struct mover *m)
     return left < set->chunk_bytes ? left : set->chunk_bytes;
 }
 
-/* Bytes that lie ahead of it and are in place. */
-static uint64_t ahead(const struct mover *m)
-{
-    uint32_t layers = layer_end(m);
-    if (plan_at_end(&m->transfer, &m->cursor))
-        return 0;
-    return layers < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, layers) : UINT64_MAX;
-}
-
 static int64_t ask(struct core *core, struct mover *m)
 {
     const struct port *port = core->c.port;
@@ -367,10 +372,6 @@ static bool turn_to_move(struct core *core, struct mover *m)
 {
     const struct port *port = core->c.port;
     uint64_t most = ahead(m), budget = may_move(core, m);
-    if (most == 0) {
-        run_remove(core, m); /* its own completions bring it back, or layers that become ready */
-        return true;
-    }
     if (budget == 0)
         return false;
     struct port_leg part = {.peer = m->contact->peer,
