@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch/child.h"
@@ -15,6 +16,7 @@
 
 #define HELPERS_GRACE_NS 500000000u /* between TERM and KILL */
 #define HELPERS_GIVE_UP_NS 3000000000u
+#define LINGER_NS 200000000u
 
 int complain(int status, const char *format, ...)
 {
@@ -160,6 +162,13 @@ static void end_helpers(const struct child *program)
     }
 }
 
+/* The mpirun of Open MPI 5 may end without having handed on what its last rank wrote just before its own end. */
+static void linger(void)
+{
+    if (getenv("PRTE_LAUNCHED"))
+        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
+}
+
 static int run(char **program, struct rank *r)
 {
     struct child child;
@@ -173,6 +182,7 @@ static int run(char **program, struct rank *r)
     int status = follow(&child, r);
     report(r, REPORT_ENDED, status);
     end_helpers(&child);
+    linger();
     return status;
 }
 

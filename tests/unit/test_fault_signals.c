@@ -104,7 +104,8 @@ static int64_t do_one(struct faults *f, int what)
     const struct port *p = faults_port(f);
     uint8_t read[] = {what == DO_CARD ? 'B' : 'T', what == DO_CARD ? 'C' : 'B'};
     struct port_event e = {.kind = PORT_CARD, .data = read, .bytes = sizeof read};
-    struct port_leg leg = {.peer = 1};
+    struct plan_cursor cursor = {0};
+    struct port_leg leg = {.peer = 1, .cursor = &cursor};
     switch (what) {
     case DO_SEND:
         return p->send(p->self, 1, "what", 4);
@@ -157,6 +158,24 @@ static void test_stalls(void **state)
         assert_true(clock_now_ns() - before >= 20 * MS);
         faults_destroy(f);
     }
+}
+
+/* A move that found no room is tried again, and is no event before something of it is taken. */
+static void test_a_refused_move_is_no_event(void **state)
+{
+    (void)state;
+    struct faults *f = make("stall@move#2+20");
+    const struct port *p = faults_port(f);
+    struct plan_cursor cursor = {0};
+    struct port_leg leg = {.peer = 1, .cursor = &cursor};
+    do_one(f, DO_MOVE);
+    uint64_t before = clock_now_ns();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(p->move(p->self, &leg, 1), 0);
+    assert_true(clock_now_ns() - before < 20 * MS);
+    do_one(f, DO_MOVE);
+    assert_true(clock_now_ns() - before >= 20 * MS);
+    faults_destroy(f);
 }
 
 enum { REACHED, GO };
@@ -214,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_port_says_is_handed_on),
         cmocka_unit_test(test_stalls),
+        cmocka_unit_test(test_a_refused_move_is_no_event),
         cmocka_unit_test(test_kill_and_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
