@@ -182,11 +182,10 @@ static int run(char **program, struct rank *r)
     int status = follow(&child, r);
     report(r, REPORT_ENDED, status);
     end_helpers(&child);
-    linger();
     return status;
 }
 
-int rank_main(char **program)
+static int begin(char **program)
 {
     struct rank r = {0};
     long number = my_rank();
@@ -200,5 +199,12 @@ int rank_main(char **program)
     if (status == 0)
         return run(program, &r);
     report(&r, REPORT_ENDED, status);
+    return status;
+}
+
+int rank_main(char **program)
+{
+    int status = begin(program);
+    linger();
     return status;
 }

@@ -210,10 +210,9 @@ static void end_all(struct run *run, const baton_id_t *offered, uint32_t n)
             fail("an offer did not end");
 }
 
-static void stop_myself(struct run *run, const char *done)
+static void stop_myself(void)
 {
     hush_begin();
-    channel_send(run->bench->roster.comm, run->bench->consumer, done, 1);
     if (raise(SIGSTOP) != 0)
         fail("cannot stop: %s", strerror(errno));
     hush_end();
@@ -231,7 +230,7 @@ static void obey(struct run *run)
     while (c.kind != COMMAND_END) {
         channel_receive(b->roster.comm, b->consumer, &c, sizeof c, CHANNEL_ASLEEP);
         if (c.kind == COMMAND_STOP) {
-            stop_myself(run, &done);
+            stop_myself();
             continue;
         }
         if (c.kind == COMMAND_OFFER)
@@ -286,11 +285,9 @@ static void want_big(struct run *run, struct slot *slot)
     run->open++;
 }
 
-/* The next event; of a big want: another follows, if wanted. True: the small one's. */
-static bool take_event(struct run *run, bool more, baton_event_t *event)
+/* Of a big want: another follows, if wanted. True: it is the small one's. */
+static bool count_event(struct run *run, bool more, const baton_event_t *event)
 {
-    if (!context_await(&run->context, event, PATIENCE_MS))
-        fail("no event for %u ms", PATIENCE_MS);
     struct slot *slot = event->user;
     if (event->error != 0 && !(slot && event->error == BATON_ECANCELED))
         fail("the want %s ended as %s: %s", event->key, baton_errname(event->error), event->detail);
@@ -301,6 +298,21 @@ static bool take_event(struct run *run, bool more, baton_event_t *event)
     if (more)
         want_big(run, slot);
     return false;
+}
+
+static bool take_event(struct run *run, bool more, baton_event_t *event)
+{
+    if (!context_await(&run->context, event, PATIENCE_MS))
+        fail("no event for %u ms", PATIENCE_MS);
+    return count_event(run, more, event);
+}
+
+/* Those that came while nobody looked: no others follow. */
+static void take_big_events(struct run *run)
+{
+    baton_event_t event;
+    while (run->open > 0 && context_await(&run->context, &event, 0))
+        count_event(run, false, &event);
 }
 
 static void check(struct run *run, uint32_t i, uint32_t batch, uint32_t first)
@@ -338,7 +350,7 @@ static void want_small(struct run *run, uint32_t engine, uint32_t i, uint32_t ba
 }
 
 /* By the kernel's word: the state stands behind the name, in brackets. */
-static bool is_stopped(int pid)
+static char state_of(int pid)
 {
     char path[32], line[256] = "";
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -347,16 +359,22 @@ static bool is_stopped(int pid)
         fail("cannot read %s: %s", path, strerror(errno));
     fclose(f);
     const char *name_end = strrchr(line, ')');
-    return name_end && name_end[2] == 'T';
+    return name_end && name_end[1] == ' ' ? name_end[2] : '?';
 }
 
 static void stop_engines(struct run *run, uint32_t stopped)
 {
     for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
-        command(run, e, (struct command){.kind = COMMAND_STOP});
+        channel_send(run->bench->roster.comm, run->engine[e].rank, &(struct command){.kind = COMMAND_STOP},
+                     sizeof(struct command));
+    uint64_t end = clock_now_ns() + PATIENCE_MS * CLOCK_NS_PER_MS;
     for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
-        while (!is_stopped(run->engine[e].pid))
+        while (state_of(run->engine[e].pid) != 'T') {
+            if (clock_now_ns() > end)
+                fail("engine %s does not stop", run->engine[e].name);
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        }
+    take_big_events(run);
 }
 
 static void continue_engines(const struct run *run, uint32_t stopped)
@@ -470,6 +488,8 @@ static void run_row(struct run *run, enum behind behind, uint32_t batch)
         phase(run, batch, small_engines, 0, 0, 0, &s[0]);
         phase(run, batch, small_engines, first, last, stopped, &s[1]);
     }
+    if (s[1].count == 0)
+        fail("all big wants were through before the small ones came: --pool and --load are too small");
     print(run, behind, batch, (last - first) * DEPTH, s);
     for (unsigned i = 0; i < 3; i++)
         samples_fini(&s[i]);

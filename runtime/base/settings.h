@@ -41,7 +41,7 @@
       "bytes queued for each copy worker; one peer alone gets half of it")                                             \
     X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
     X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
-    X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 262144, 4096, 1073741824, "longest run that one MPI_Rget moves")          \
+    X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 262144, 4096, 1073741824, "longest run that one MPI_Rget moves")           \
     X(rma_gets, "BATON_RMA_GETS_PER_REQUEST", 0, 0, 64, "gets that one request completes (0: by the quirks table)")    \
     X(rma_put, "BATON_RMA_PUT", 0, 0, 2, "an MPI_Rput's completion is 1: remote, 2: local (0: by the quirks table)")   \
     X(rma_sieve_bytes, "BATON_RMA_SIEVE_BYTES", 10485760, 0, 1073741824,                                               \

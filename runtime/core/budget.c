@@ -26,7 +26,8 @@ uint64_t budget_left(const struct budget *b, uint64_t limit, const struct share 
 {
     if (share->silent) /* nothing more */
         return 0;
-    return (less(left_free(b, limit), share->held) + 1) / 2; /* it holds no more than it leaves */
+    uint64_t half = (less(left_free(b, limit), share->held) + 1) / 2; /* it holds no more than it leaves */
+    return share->held > 0 && half < limit / 32 ? 0 : half;
 }
 
 static void talks(struct budget *b, struct share *share, uint64_t now)

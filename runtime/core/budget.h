@@ -11,6 +11,9 @@
  *   What bytes usually take is learnt of one sample at a time, as TCP does: all that is held at one moment, until as much
  *   came.
  *
+ * One that holds bytes already waits until it may take a thirty-second of the limit: else whoever lands hands on half of
+ * that, the next half of it, and so on, and operations shrink to a few bytes each.
+ *
  * So at most the limit and a quarter of it are in flight. A unit that is taken whole may exceed its budget.
  */
 #ifndef BATON_CORE_BUDGET_H

@@ -356,8 +356,8 @@ uint64_t core_next_ns(const struct core *core)
 
 bool core_is_busy(const struct core *core)
 {
-    return budget_held(&core->copies) > 0 || budget_held(&core->rma) > 0 || core->reading > 0 || movers_wait(core) || core->num_unsent > 0 ||
-           core->checks != NULL || core->tails != NULL || core->works != NULL;
+    return budget_held(&core->copies) > 0 || budget_held(&core->rma) > 0 || core->reading > 0 || movers_wait(core) ||
+           core->num_unsent > 0 || core->checks != NULL || core->tails != NULL || core->works != NULL;
 }
 
 bool core_is_serving(const struct core *core)

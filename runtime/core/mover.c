@@ -372,6 +372,10 @@ static bool turn_to_move(struct core *core, struct mover *m)
 {
     const struct port *port = core->c.port;
     uint64_t most = ahead(m), budget = may_move(core, m);
+    if (most == 0) { /* its peer took back what it had said to be in place */
+        run_remove(core, m);
+        return true;
+    }
     if (budget == 0)
         return false;
     struct port_leg part = {.peer = m->contact->peer,

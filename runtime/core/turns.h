@@ -5,7 +5,7 @@
  * queue, and its queue goes ahead of all that were served: what becomes free next is its. So between two turns of one
  * there is at most one of each other queue for every place in its own.
  *
- * The queues of one round compete for one thing, such as room for bytes: a refusal is one of the whole queue until
+ * All of one queue compete for one thing, such as room for bytes: a refusal is one of the whole queue until
  * turns_again.
  *
  * Every call takes constant time, but turns_again, which looks at each queue that was refused.

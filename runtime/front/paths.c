@@ -46,6 +46,7 @@ struct paths {
     _Atomic uint64_t *board; /* mine */
     struct copy_pool *pool;  /* NULL: no peer by shm */
     struct copying *copying;
+    uint64_t queued, queued_most;  /* bytes that copy workers have or that wait for them, also of what was given up */
     struct answer *answers, *told; /* told: handed out, freed at the next progress */
     int *pidfd;                    /* by rank: its process; PIDFD_UNOPENED, PIDFD_GONE or PIDFD_UNKNOWN */
     uint32_t self;
@@ -135,6 +136,8 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
     uint8_t *segment = fabric_mapped(p->fabric, leg->peer, &size);
     if (offset > size || leg->pool_bytes > size - offset) /* the plan's runs lie within pool_bytes */
         return BATON_EMESSAGE;
+    if (p->queued >= p->queued_most)
+        return BATON_EAGAIN;
     if (p->pools[leg->peer] == NULL) /* workers read it: written once */
         p->pools[leg->peer] = (char *)segment + offset;
 
@@ -165,6 +168,7 @@ static int64_t move_shm(struct paths *p, const struct port_leg *leg, uint64_t bu
         return BATON_EAGAIN;
     }
     c->jobs++;
+    p->queued += job.bytes;
     *leg->cursor = behind;
     return (int64_t)job.bytes;
 }
@@ -287,6 +291,7 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
                             .zero = port_zero};
     p->board = (void *)(fabric_segment(fabric) + board_offset);
     p->self = fabric_rank(fabric);
+    p->queued_most = settings->copy_bytes * settings->copy_workers;
     p->path = calloc(size, sizeof *p->path);
     p->pools = calloc(size, sizeof *p->pools);
     p->pidfd = malloc(size * sizeof *p->pidfd);
@@ -355,6 +360,7 @@ static bool collect_copy(struct paths *p, struct port_event *event)
             return true;
         }
         bool parked = c->parked, last = --c->jobs == 0;
+        p->queued -= bytes;
         if (last) {
             HASH_DEL(p->copying, c);
             free(c);

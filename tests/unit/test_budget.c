@@ -47,6 +47,20 @@ static void test_the_last_byte_is_of_use(void **state)
     assert_int_equal(budget_left(&b, LIMIT, &s[0]), 0);
 }
 
+static void test_who_holds_bytes_takes_no_crumbs(void **state)
+{
+    (void)state;
+    struct budget b = {0};
+    struct share s[2] = {{0}};
+    take_all(&b, &s[0], UINT64_MAX, MS);
+    budget_land(&b, &s[0], LIMIT / 32 - 1, MS);
+    assert_int_equal(budget_left(&b, LIMIT, &s[0]), 0);
+    budget_land(&b, &s[0], 1, MS);
+    assert_int_equal(budget_left(&b, LIMIT, &s[0]), LIMIT / 32);
+    take_all(&b, &s[1], UINT64_MAX, MS);
+    assert_true(budget_left(&b, LIMIT, &s[1]) == 0);
+}
+
 static void test_the_silent_do_not_count_up_to_a_quarter(void **state)
 {
     (void)state;
@@ -188,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_holds_no_more_than_it_leaves),
         cmocka_unit_test(test_the_last_byte_is_of_use),
+        cmocka_unit_test(test_who_holds_bytes_takes_no_crumbs),
         cmocka_unit_test(test_the_silent_do_not_count_up_to_a_quarter),
         cmocka_unit_test(test_the_silent_come_back),
         cmocka_unit_test(test_the_slow_are_not_silent),

@@ -43,7 +43,7 @@ static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     (void)self;
-    return leg->peer == 1 && budget == 2 ? 13 : 0;
+    return leg->peer == 1 && budget == 2 ? 13 : BATON_EAGAIN;
 }
 
 static int port_settle(void *self, uint32_t peer, uint64_t tag)
@@ -171,7 +171,7 @@ static void test_a_refused_move_is_no_event(void **state)
     do_one(f, DO_MOVE);
     uint64_t before = clock_now_ns();
     for (int i = 0; i < 3; i++)
-        assert_int_equal(p->move(p->self, &leg, 1), 0);
+        assert_int_equal(p->move(p->self, &leg, 1), BATON_EAGAIN);
     assert_true(clock_now_ns() - before < 20 * MS);
     do_one(f, DO_MOVE);
     assert_true(clock_now_ns() - before >= 20 * MS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cover: counts which event met which state, over all seeds of a process. */
+/* cover: counts which event met which state, over all seeds. */
 #include "storm.h"
 
 #include <stdio.h>
@@ -14,19 +14,37 @@ static struct pair {
 } pairs[PAIRS_MAX];
 static unsigned num_pairs;
 
-static void count(const char *state, const char *event)
+static void add(const struct pair *pair)
 {
-    char name[48];
-    snprintf(name, sizeof name, "%s x %s", state, event);
     for (unsigned i = 0; i < num_pairs; i++)
-        if (strcmp(pairs[i].name, name) == 0) {
-            pairs[i].count++;
+        if (strcmp(pairs[i].name, pair->name) == 0) {
+            pairs[i].count += pair->count;
             return;
         }
-    if (num_pairs < PAIRS_MAX) {
-        memcpy(pairs[num_pairs].name, name, sizeof name);
-        pairs[num_pairs++].count = 1;
-    }
+    if (num_pairs < PAIRS_MAX)
+        pairs[num_pairs++] = *pair;
+}
+
+static void count(const char *state, const char *event)
+{
+    struct pair pair = {.count = 1};
+    snprintf(pair.name, sizeof pair.name, "%s x %s", state, event);
+    add(&pair);
+}
+
+bool storm_cover_write(int fd)
+{
+    FILE *f = fdopen(fd, "w");
+    return f != NULL && fwrite(pairs, sizeof pairs[0], num_pairs, f) == num_pairs && fclose(f) == 0;
+}
+
+bool storm_cover_read(int fd)
+{
+    struct pair pair;
+    FILE *f = fdopen(fd, "r");
+    while (f != NULL && fread(&pair, sizeof pair, 1, f) == 1)
+        add(&pair);
+    return f != NULL && !ferror(f) && fclose(f) == 0;
 }
 
 static const char *offer_name(const struct offer *o)

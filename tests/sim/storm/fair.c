@@ -20,17 +20,6 @@ static bool could_move(const struct mover *m)
     return layers == UINT32_MAX || plan_ahead(&m->transfer, &m->cursor, layers) > 0;
 }
 
-/* The movers that move and are not at their end: of some no byte may be in place yet, but each has its place. */
-static void each_moving(struct storm_rank *r, void (*visit)(struct storm_rank *r, const struct mover *m, void *arg),
-                        void *arg)
-{
-    for (struct op *op = r->core->ops; op != NULL; op = op->hh.next) {
-        const struct mover *m = op->kind == OP_LEG || op->kind == OP_PUSH ? (const struct mover *)op : NULL;
-        if (m != NULL && m->state == MOVER_MOVING && !plan_at_end(&m->transfer, &m->cursor))
-            visit(r, m, arg);
-    }
-}
-
 /* The movers that could move: calls for each. */
 static void each_waiting(struct storm_rank *r, void (*visit)(struct storm_rank *r, const struct mover *m, void *arg),
                          void *arg)
@@ -155,7 +144,6 @@ struct count {
     struct shares shares;
     uint32_t of_peer[STORM_RANKS_MAX]; /* movers that could move */
     uint64_t oldest[STORM_RANKS_MAX];  /* by tag: of those the first that began */
-    uint32_t places[STORM_RANKS_MAX];  /* movers that move */
     uint32_t peers;
 };
 
@@ -164,15 +152,10 @@ static void count(struct storm_rank *r, const struct mover *m, void *arg)
     struct count *c = arg;
     (void)r;
     uint32_t peer = m->contact->peer;
-    if (c->of_peer[peer]++ == 0)
-        c->oldest[peer] = m->op.tag;
-}
-
-static void count_place(struct storm_rank *r, const struct mover *m, void *arg)
-{
-    struct count *c = arg;
-    (void)r;
-    c->peers += c->places[m->contact->peer]++ == 0;
+    if (c->of_peer[peer]++ > 0)
+        return;
+    c->oldest[peer] = m->op.tag;
+    c->peers++;
 }
 
 static void pass_mover(struct storm_rank *r, const struct mover *m, void *arg)
@@ -182,7 +165,7 @@ static void pass_mover(struct storm_rank *r, const struct mover *m, void *arg)
     struct storm_wait *w = peer == c->leg->peer ? wait_of(r, m->op.tag) : NULL;
     if (w == NULL)
         return;
-    w->most = c->places[peer] > w->most ? c->places[peer] : w->most;
+    w->most = c->of_peer[peer] > w->most ? c->of_peer[peer] : w->most;
     w->passed = m->op.tag == c->leg->tag ? 0 : w->passed + 1;
     if (w->passed >= w->most)
         storm_fail(r->storm, "rank %u: of %u transfers with rank %u one waits while others had %u turns", r->rank,
@@ -217,7 +200,6 @@ void storm_check_turn(struct storm_rank *r, const struct port_leg *leg, uint64_t
     shares_of(r, &c.shares);
     check_share(r, &c.shares, leg->peer, budget);
     each_waiting(r, count, &c);
-    each_moving(r, count_place, &c);
     each_waiting(r, pass_mover, &c);
     for (uint32_t i = 0; i < r->storm->num_ranks; i++)
         pass_peer(r, i, &c);

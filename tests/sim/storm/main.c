@@ -105,6 +105,8 @@ bool storm_seed(struct storm *s, uint64_t seed, bool verbose)
     return good;
 }
 
+#define JOBS_MAX 256
+
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 static int run(uint64_t first, uint64_t seeds, uint64_t stride, bool verbose)
@@ -117,6 +119,24 @@ static int run(uint64_t first, uint64_t seeds, uint64_t stride, bool verbose)
         return 1;
     }
     return 0;
+}
+
+/* In a process of its own, which hands its counts on at its end. Returns where from, or -1. */
+static int begin_job(uint64_t first, uint64_t seeds, uint64_t stride, bool verbose)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int failed = run(first, seeds, stride, verbose);
+        _exit(failed | !storm_cover_write(ends[1]));
+    }
+    close(ends[1]);
+    if (pid > 0)
+        return ends[0];
+    close(ends[0]);
+    return -1;
 }
 
 int main(int argc, char **argv)
@@ -138,7 +158,7 @@ int main(int argc, char **argv)
             first = value;
             break;
         case 'j':
-            jobs = value > 0 ? value : 1;
+            jobs = value < 1 ? 1 : value > JOBS_MAX ? JOBS_MAX : value;
             break;
         case 'c':
             cover = true;
@@ -151,16 +171,15 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (cover && jobs > 1) {
-        fprintf(stderr, "baton-sim: --cover counts within one process\n");
-        return 2;
+    int counts[JOBS_MAX];
+    for (uint64_t j = 1; j < jobs; j++) {
+        counts[j] = begin_job(first + j, seeds > j ? seeds - j : 0, jobs, verbose);
+        failed |= counts[j] < 0;
     }
-    for (uint64_t j = 1; j < jobs; j++)
-        if (fork() == 0)
-            _exit(run(first + j, seeds > j ? seeds - j : 0, jobs, verbose));
     failed |= run(first, seeds, jobs, verbose);
     for (uint64_t j = 1; j < jobs; j++) {
         int status = 0;
+        failed |= counts[j] < 0 || !storm_cover_read(counts[j]);
         if (wait(&status) < 0 || status != 0)
             failed = 1;
     }

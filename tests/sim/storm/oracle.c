@@ -442,7 +442,8 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
         storm_fail(s, "rank %u: %u messages wait for credits", r->rank, core->num_unsent);
     uint64_t copied = budget_held(&core->copies), far = budget_held(&core->rma);
     uint64_t most_copied = storm_limit(s, BATON_PATH_SHM), most_far = storm_limit(s, BATON_PATH_RMA);
-    if (copied > most_copied + most_copied / 4 + 1536 || far > most_far + most_far / 4 + 1536) /* a block is taken whole */
+    if (copied > most_copied + most_copied / 4 + 1536 ||
+        far > most_far + most_far / 4 + 1536) /* a block is taken whole */
         storm_fail(s, "rank %u: %llu bytes copied, %llu in flight", r->rank, (unsigned long long)copied,
                    (unsigned long long)far);
 }
@@ -516,8 +517,8 @@ void storm_check_end(struct storm *s)
         if (s->calm && has_room && core->endings != NULL)
             storm_fail(s, "rank %u: the ends of %u wants are never answered", i, core->num_endings);
         if (!open && (core->num_live > 0 || core->wants != NULL || core->num_legs > 0 || core->num_pushes > 0 ||
-                      budget_held(&core->copies) > 0 || budget_held(&core->rma) > 0 || movers_wait(core) || core->serving > 0 || core->awaiting > 0 ||
-                      leases_live(core->leases) > 0))
+                      budget_held(&core->copies) > 0 || budget_held(&core->rma) > 0 || movers_wait(core) ||
+                      core->serving > 0 || core->awaiting > 0 || leases_live(core->leases) > 0))
             storm_fail(s, "rank %u has no open call and yet %u offers, %u legs, %u pushes, %u leases", i,
                        core->num_live, core->num_legs, core->num_pushes, leases_live(core->leases));
     }

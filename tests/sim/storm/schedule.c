@@ -48,7 +48,7 @@ static void draw_settings(struct storm *s)
     set->chunk_bytes = between(s, 32, 512);
     set->rma_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
     set->copy_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
-    set->copy_workers = 1;
+    set->copy_workers = between(s, 1, 3);
     set->park_ms = between(s, 1, 20);
     set->quiet_ms = between(s, 1, 30);
     set->checksum = storm_chance(s, s->tangled ? 400 : 250);

@@ -233,6 +233,9 @@ void storm_cover_rank(const struct storm_rank *r); /* at its end */
 void storm_cover_end(const struct storm_call *c);
 /** Prints pairs and counts. False: a pair that must be met was met less than `least` times. */
 bool storm_cover_report(uint64_t least, bool print);
+/** Hands the counts of this process to another, and adds those of another to them; both close fd. */
+bool storm_cover_write(int fd);
+bool storm_cover_read(int fd);
 
 /** Runs one seed. False: *s tells why. */
 bool storm_seed(struct storm *s, uint64_t seed, bool verbose);
