@@ -408,7 +408,7 @@ static void phase(struct run *run, uint32_t batch, uint32_t small_engines, uint3
     }
     if (run->open > 0)
         nanosleep(&(struct timespec){.tv_nsec = SETTLE_US * 1000}, NULL);
-    if (last > first)
+    if (last > first && stopped > 0)
         stop_engines(run, stopped);
     for (uint32_t i = 0; i < SMALL_A_PHASE && (last == first || run->open > 0); i++)
         want_small(run, i % small_engines, i, batch, out);
