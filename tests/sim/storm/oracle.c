@@ -452,7 +452,7 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
 
 /*
  * A rank that was stopped judges nobody for it: lost is only who is stopped or gone, or was until just now. Where beats
- * get lost, or take as long as the silence that is allowed, nothing can be said.
+ * get lost or damaged, or take as long as the silence that is allowed, nothing can be said.
  */
 void storm_check_losses(struct storm *s, struct storm_rank *r)
 {
@@ -468,7 +468,7 @@ void storm_check_losses(struct storm *s, struct storm_rank *r)
             continue;
         if (p->dead && other->fate != STORM_CRASHED)
             storm_fail(s, "rank %u takes rank %u for dead, and it is not", r->rank, i);
-        if (other->fate == STORM_RUNS && s->loss == 0 && answer_ns < set->peer_ms * STORM_MS &&
+        if (other->fate == STORM_RUNS && s->loss == 0 && s->damaged == 0 && answer_ns < set->peer_ms * STORM_MS &&
             (other->resumed_ns == 0 || s->now > other->resumed_ns + answer_ns))
             storm_fail(s, "rank %u gives up rank %u, which has answered all the time", r->rank, i);
     }
