@@ -411,8 +411,8 @@ struct core {
     struct check *checks;
     uint32_t num_checks;
     struct tail *tails;
-    struct plan *own;         /* from my cache to itself, once a tail needed it */
-    struct turns asks, moves; /* of movers: questions to peers, and bytes */
+    struct plan *own;          /* from my cache to itself, once a tail needed it */
+    struct turns asks, moves;  /* of movers: questions to peers, and bytes */
     struct budget copies, rma; /* bytes in flight, by path */
     struct timer look;         /* who of those that hold bytes is silent */
     uint32_t num_legs, num_pushes;

@@ -14,32 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "baton.h"
+#include "with_clock.h"
 
 #define LIVES_MS 500
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static void sleep_until(double ms)
-{
-    while (now_ms() < ms)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
-static void check(int rc, const char *what)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "%s: %s\n", what, baton_errmsg());
-    exit(3);
-}
 
 int main(int argc, char **argv)
 {
@@ -51,9 +30,9 @@ int main(int argc, char **argv)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    check(baton_role_from_env(&me), "role");
-    check(baton_open(MPI_COMM_WORLD, &me, &b), "open");
-    check(baton_start(b), "start");
+    check(rank, baton_role_from_env(&me), "role");
+    check(rank, baton_open(MPI_COMM_WORLD, &me, &b), "open");
+    check(rank, baton_start(b), "start");
     MPI_Barrier(MPI_COMM_WORLD);
     double death = now_ms() + LIVES_MS, begin = death;
     int victim = atoi(argv[1]), first = (victim + 1) % size;

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "baton.h"
+#include "with_clock.h"
 
 #define BLOCKS 4u
 #define TOKENS 64u
@@ -21,27 +21,6 @@
 #define STOPPED_MS 6000
 
 static int rank;
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static void sleep_until(double ms)
-{
-    while (now_ms() < ms)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
-static void check(int rc, const char *what)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", rank, what, baton_errmsg());
-    exit(3);
-}
 
 /* Of two calls; returns how many were done by that time. */
 static int ends(baton_t *b, double until)
@@ -69,7 +48,8 @@ static void offer(baton_t *b, uint8_t *pool, int consumer)
         blocks[i] = (uint32_t)consumer * BLOCKS + i;
     memset(pool, 10 + rank, BLOCKS * 4 * 16 * 256);
     snprintf(key, sizeof key, "p%d.d%d", rank, consumer);
-    check(baton_offer(b,
+    check(rank,
+          baton_offer(b,
                       &(baton_offer_params_t){
                           .key = key, .blocks = blocks, .num_blocks = BLOCKS, .num_tokens = TOKENS, .ttl_ms = 20000},
                       NULL, NULL),
@@ -84,7 +64,8 @@ static void want(baton_t *b, int producer)
         blocks[i] = (uint32_t)producer * BLOCKS + i;
     snprintf(key, sizeof key, "p%d.d%d", producer, rank);
     snprintf(engine, sizeof engine, "prefill%d", producer);
-    check(baton_want(b,
+    check(rank,
+          baton_want(b,
                      &(baton_want_params_t){.key = key,
                                             .engine = engine,
                                             .blocks = blocks,
@@ -116,11 +97,11 @@ int main(void)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD);
-    check(baton_role_from_env(&me), "role");
-    check(baton_geometry_layout(&g, &tensor, 0), "layout");
-    check(baton_open(MPI_COMM_WORLD, &me, &b), "open");
-    check(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "cache");
-    check(baton_start(b), "start");
+    check(rank, baton_role_from_env(&me), "role");
+    check(rank, baton_geometry_layout(&g, &tensor, 0), "layout");
+    check(rank, baton_open(MPI_COMM_WORLD, &me, &b), "open");
+    check(rank, baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "cache");
+    check(rank, baton_start(b), "start");
     uint8_t *pool = baton_cache_base(cache);
     MPI_Barrier(MPI_COMM_WORLD);
     double began = now_ms();
