@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "baton.h"
+#include "with_clock.h"
 
 #define BLOCK_TOKENS 16u
 #define LAYERS 2u
@@ -70,21 +71,6 @@ static struct {
     double quiet_ms, peer_ms, ended_ms;
     bool contained, stalled; /* what is promised; the reactor is stuck: nothing new can begin */
 } job;
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static void check(int rc, const char *what)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", job.rank, what, baton_errmsg());
-    exit(3);
-}
 
 static bool produces(void)
 {
@@ -205,7 +191,7 @@ static void begin(struct slot *s)
         job.stalled = true;
         return;
     }
-    check(rc, "begin");
+    check(job.rank, rc, "begin");
     job.open++;
 }
 
@@ -343,10 +329,10 @@ static void open_all(void)
                                       .head_count = 1,
                                       .layers_total = LAYERS,
                                       .layer_count = LAYERS};
-    check(baton_geometry_layout(&job.geometry, job.tensors, 0), "layout");
-    check(baton_open(MPI_COMM_WORLD, &job.me, &job.baton), "open");
-    check(baton_cache_create(job.baton, &job.geometry, BATON_MEMORY_HOST, &job.cache), "cache");
-    check(baton_start(job.baton), "start");
+    check(job.rank, baton_geometry_layout(&job.geometry, job.tensors, 0), "layout");
+    check(job.rank, baton_open(MPI_COMM_WORLD, &job.me, &job.baton), "open");
+    check(job.rank, baton_cache_create(job.baton, &job.geometry, BATON_MEMORY_HOST, &job.cache), "cache");
+    check(job.rank, baton_start(job.baton), "start");
     job.base = baton_cache_base(job.cache);
     memset(job.base, FREE_BYTE, job.geometry.bytes);
     for (uint32_t i = 0; i < job.peers * SLOTS; i++) {
@@ -394,7 +380,7 @@ int main(int argc, char **argv)
     job.requests = (uint32_t)atoi(argv[3]);
     job.peers = (uint32_t)job.size / 2;
     MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD);
-    check(baton_role_from_env(&job.me), "role");
+    check(job.rank, baton_role_from_env(&job.me), "role");
     open_all();
     run();
     if (job.rank == job.victim && job.resumed_ms == 0) { /* the fault did not come: nothing was tried */

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "baton.h"
+#include "with_clock.h"
 
 #define BLOCK_TOKENS 4u
 #define TOKEN_WORDS 8u
@@ -68,21 +69,6 @@ static struct {
     double slowest_ms;
     long growth_kib;
 } job;
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static void check(int rc, const char *what)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", job.rank, what, baton_errmsg());
-    exit(3);
-}
 
 static bool produces(void)
 {
@@ -200,7 +186,7 @@ static bool call(struct slot *s)
         job.told++;
         return false;
     }
-    check(rc, "call");
+    check(job.rank, rc, "call");
     job.astray += s->id <= job.last_id; /* ids of one thread's calls grow, so none is given twice */
     job.last_id = s->id;
     s->state = SLOT_OPEN;
@@ -329,10 +315,10 @@ static void open_all(void)
     g->head_size = TOKEN_WORDS * sizeof(uint64_t);
     g->num_blocks = job.num_free;
     g->planes = g->heads_total = g->head_count = g->layers_total = g->layer_count = 1;
-    check(baton_geometry_layout(g, &job.tensor, 0), "layout");
-    check(baton_open(MPI_COMM_WORLD, &job.me, &job.baton), "open");
-    check(baton_cache_create(job.baton, g, BATON_MEMORY_HOST, &job.cache), "cache");
-    check(baton_start(job.baton), "start");
+    check(job.rank, baton_geometry_layout(g, &job.tensor, 0), "layout");
+    check(job.rank, baton_open(MPI_COMM_WORLD, &job.me, &job.baton), "open");
+    check(job.rank, baton_cache_create(job.baton, g, BATON_MEMORY_HOST, &job.cache), "cache");
+    check(job.rank, baton_start(job.baton), "start");
     memset(baton_cache_base(job.cache), (int)(FREE_WORD & 0xff), g->bytes);
     job.slots = malloc(job.num_slots * sizeof *job.slots);
     job.free_blocks = malloc(job.num_free * sizeof *job.free_blocks);
@@ -354,7 +340,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     job.mode = strcmp(argv[2], "push") == 0 ? BATON_MODE_PUSH : BATON_MODE_PULL;
-    check(baton_role_from_env(&job.me), "role");
+    check(job.rank, baton_role_from_env(&job.me), "role");
     open_all();
     run(seconds);
     baton_stats(job.baton, &stats);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* with_clock: time, and calls that must succeed, for jobs whose ranks are killed or stopped at set moments. */
-#ifndef BATON_TESTS_FAULT_WITH_CLOCK_H
-#define BATON_TESTS_FAULT_WITH_CLOCK_H
+/* with_clock: time, and calls that must succeed, for jobs that a script or ctest judges by their output. */
+#ifndef BATON_TESTS_WITH_CLOCK_H
+#define BATON_TESTS_WITH_CLOCK_H
 
 #include <stdio.h>
 #include <stdlib.h>
