@@ -22,12 +22,18 @@ static void places(const struct core_submit *s, const baton_group_t *group, uint
     *behind = ((end - 1 - t->first_token) / group->block_tokens / n + 1) * n;
 }
 
-static void set(struct core *core, const struct core_submit *s, uint32_t table, uint32_t from, uint32_t behind, bool is)
+/* All of the want's blocks belong to it, or do no more. */
+static void mark(struct core *core, const struct core_submit *s, bool is)
 {
-    for (uint32_t i = from; i < behind; i++) {
-        uint32_t block = s->tables.table[table].blocks[i];
-        uint8_t bit = (uint8_t)(1u << (block % 8));
-        core->claimed[table][block / 8] = (uint8_t)((core->claimed[table][block / 8] & ~bit) | (is ? bit : 0));
+    for (uint32_t t = 0; t < s->tables.num; t++) {
+        baton_group_t group = geometry_group(core->c.geometry, t);
+        uint32_t from, behind;
+        places(s, &group, t, &from, &behind);
+        for (uint32_t i = from; i < behind; i++) {
+            uint32_t block = s->tables.table[t].blocks[i];
+            uint8_t bit = (uint8_t)(1u << (block % 8)), *byte = &core->claimed[t][block / 8];
+            *byte = (uint8_t)((*byte & ~bit) | (is ? bit : 0));
+        }
     }
 }
 
@@ -58,23 +64,13 @@ int claim_take(struct core *core, const struct core_submit *s, struct plan_why *
             return BATON_EINVAL;
         }
     }
-    for (uint32_t i = 0; i < s->tables.num; i++) {
-        baton_group_t group = geometry_group(core->c.geometry, i);
-        uint32_t from, behind;
-        places(s, &group, i, &from, &behind);
-        set(core, s, i, from, behind, true);
-    }
+    mark(core, s, true);
     return 0;
 }
 
 void claim_leave(struct core *core, const struct core_submit *s)
 {
-    for (uint32_t i = 0; i < s->tables.num; i++) {
-        baton_group_t group = geometry_group(core->c.geometry, i);
-        uint32_t from, behind;
-        places(s, &group, i, &from, &behind);
-        set(core, s, i, from, behind, false);
-    }
+    mark(core, s, false);
 }
 
 void claims_free(struct core *core)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offer: the producer's side. An entry exists for each request (key and attempt) from the first word of it (an early want or release, or the
- * offer itself) until its tombstone is forgotten, so that wants and offers may come in either order and what comes too
- * late learns it at once.
+ * offer: the producer's side. An entry exists for each request (key and attempt) from the first word of it (an early
+ * want or release, or the offer itself) until its tombstone is forgotten, so that wants and offers may come in either
+ * order and what comes too late learns it at once.
  *
  *   AWAITED   words of consumers came, the offer did not
  *   LIVE      offered. It ends when each expected rank of each seat has ended (by identity: a second word of the same

@@ -73,14 +73,20 @@ static void failed(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
 }
 
+/* Calls baton_open as f->me. */
+static void open_as(struct fixture *f)
+{
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f->me, &f->b), 0))
+        failed("open");
+}
+
 static void up(struct fixture *f, const char *model, baton_progress_mode_t progress)
 {
     memset(f, 0, sizeof *f);
     who(f);
     f->me.progress = progress;
     shape(f, model);
-    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f->me, &f->b), 0))
-        failed("open");
+    open_as(f);
     CHECK_EQ(baton_cache_create(f->b, &f->geometry, BATON_MEMORY_HOST, &f->cache), 0);
     if (!CHECK_EQ(baton_start(f->b), 0))
         failed("start");
@@ -1112,8 +1118,7 @@ static void ranks_that_contradict_fail_together(void)
     f.me.tp = 2; /* everyone says rank 0 of 2 of one engine */
     f.me.tp_rank = 0;
     strcpy(f.me.engine, "p");
-    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
-        failed("open");
+    open_as(&f);
     CHECK_EQ(baton_start(f.b), BATON_EGEOMETRY);
     CHECK_HAS(baton_errmsg(), "both say tp_rank 0");
     CHECK_EQ(baton_close(f.b), 0);
@@ -1135,8 +1140,7 @@ static void caches_of_one_engine_must_agree(void)
             f.geometry.block_tokens *= 2;
             CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, 0), 0);
         }
-        if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
-            failed("open");
+        open_as(&f);
         CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
         CHECK_EQ(baton_start(f.b), BATON_EGEOMETRY);
         CHECK_HAS(baton_errmsg(), other_model ? "differ in model" : "block_tokens");
@@ -1150,8 +1154,7 @@ static void a_model_has_a_name(void)
     memset(&f, 0, sizeof f);
     who(&f);
     shape(&f, "");
-    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
-        failed("open");
+    open_as(&f);
     CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), BATON_EINVAL);
     CHECK_HAS(baton_errmsg(), "model must not be empty");
     CHECK_EQ(baton_close(f.b), 0);
@@ -1167,8 +1170,7 @@ static void too_large_a_pool_fails_together(void)
         f.geometry.num_blocks = 1u << 30;
         CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, 0), 0);
     }
-    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
-        failed("open");
+    open_as(&f);
     CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
     CHECK_EQ(baton_start(f.b), BATON_ESHM);
     CHECK(strlen(baton_errmsg()) > 20);

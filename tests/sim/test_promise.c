@@ -27,6 +27,20 @@ static void slow(struct world *w)
     w->settings.chunk_bytes = 64;
 }
 
+struct calls {
+    baton_id_t offer, want;
+};
+
+/* Rank 1 wants what rank 0 offers, within time_ms, and bytes of it move by now. */
+static struct calls moving(struct world *w, uint64_t time_ms)
+{
+    struct calls c;
+    c.offer = world_offer(w, 0, "key", 0, 1, TOKENS, 60000);
+    c.want = world_want(w, 1, "P", "key", 0, 1, TOKENS, time_ms);
+    world_run(w, 30 * MS);
+    return c;
+}
+
 static uint64_t given_up_ns(struct world *w, uint32_t rank, baton_id_t id)
 {
     const baton_event_t *e = world_given_up(w, rank, id);
@@ -60,13 +74,11 @@ static void test_a_silent_producer(void **state)
     (void)state;
     WORLD(w, one_to_one);
     slow(&w);
-    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
-    world_run(&w, 30 * MS);
+    struct calls c = moving(&w, 60000);
     w.ranks[0].stopped = true;
     world_run(&w, 20000 * MS);
     uint64_t lost = PEER_MS * MS + w.settings.beat_ms * MS + 30 * MS;
-    assert_given_up(&w, 1, d, BATON_EPEER, QUIET_MS * MS, lost + QUIET_MS * MS);
+    assert_given_up(&w, 1, c.want, BATON_EPEER, QUIET_MS * MS, lost + QUIET_MS * MS);
     baton_stats_t stats;
     core_stats(w.ranks[1].core, &stats);
     assert_int_equal(stats.given_up, 1);
@@ -74,7 +86,7 @@ static void test_a_silent_producer(void **state)
     assert_true(core_is_given_up(w.ranks[1].core));
     w.ranks[0].stopped = false;
     world_run(&w, 40000 * MS);
-    assert_ended_so(&w, 1, d);
+    assert_ended_so(&w, 1, c.want);
     core_stats(w.ranks[1].core, &stats);
     assert_int_equal(stats.quarantined, 0);
     world_fini(&w);
@@ -86,18 +98,16 @@ static void test_a_deadline_while_bytes_move(void **state)
     (void)state;
     WORLD(w, one_to_one);
     slow(&w);
-    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 500);
-    world_run(&w, 30 * MS);
+    struct calls c = moving(&w, 500);
     w.ranks[0].stopped = true;
     world_run(&w, (501 + QUIET_MS) * MS - 1); /* the world begins at 1 ms */
-    assert_null(world_given_up(&w, 1, d));
+    assert_null(world_given_up(&w, 1, c.want));
     world_run(&w, (501 + QUIET_MS) * MS);
-    assert_given_up(&w, 1, d, BATON_ETIMEDOUT, 0, UINT64_MAX);
+    assert_given_up(&w, 1, c.want, BATON_ETIMEDOUT, 0, UINT64_MAX);
     baton_id_t again = world_want(&w, 1, "P", "key", 16, 1, TOKENS, 500); /* its name is free */
     w.ranks[0].stopped = false;
     world_run(&w, 4000 * MS);
-    assert_ended_so(&w, 1, d);
+    assert_ended_so(&w, 1, c.want);
     assert_non_null(world_event(&w, 1, again));
     assert_int_not_equal(world_event(&w, 1, again)->error, BATON_EEXIST);
     world_fini(&w);
@@ -127,16 +137,14 @@ static void test_a_silent_consumer(void **state)
         return; /* it reads under a generation, which ends with the offer */
     WORLD(w, one_to_one);
     slow(&w);
-    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-    world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
-    world_run(&w, 30 * MS);
+    struct calls c = moving(&w, 60000);
     w.ranks[1].stopped = true;
     world_run(&w, 80000 * MS);
     uint64_t lost = PEER_MS * MS + w.settings.beat_ms * MS + 30 * MS;
-    assert_given_up(&w, 0, o, BATON_EPEER, QUIET_MS * MS, lost + QUIET_MS * MS); /* not at its time to live */
+    assert_given_up(&w, 0, c.offer, BATON_EPEER, QUIET_MS * MS, lost + QUIET_MS * MS); /* not at its time to live */
     w.ranks[1].stopped = false;
     world_run(&w, 90000 * MS);
-    assert_ended_so(&w, 0, o);
+    assert_ended_so(&w, 0, c.offer);
     world_fini(&w);
 }
 
@@ -226,16 +234,14 @@ static void test_death_is_not_the_end_of_its_bytes(void **state)
     ended_answer = false;
     w.ranks[1].port.alive = alive;
     w.ranks[1].port.ended = ended;
-    world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
-    world_run(&w, 30 * MS);
+    struct calls c = moving(&w, 60000);
     w.ranks[0].stopped = w.ranks[0].is_dead = true;
     alive_answer = PORT_DEAD;
     world_run(&w, 10000 * MS);
-    assert_given_up(&w, 1, d, BATON_EPEER, 0, (30 + QUIET_MS + 2 * 500) * MS);
+    assert_given_up(&w, 1, c.want, BATON_EPEER, 0, (30 + QUIET_MS + 2 * 500) * MS);
     ended_answer = true;
     world_run(&w, 11000 * MS);
-    assert_ended_so(&w, 1, d);
+    assert_ended_so(&w, 1, c.want);
     world_fini(&w);
 }
 
@@ -308,14 +314,12 @@ static void test_a_dead_consumer_frees_what_is_sent(void **state)
     ended_answer = false;
     w.ranks[0].port.alive = alive;
     w.ranks[0].port.ended = ended;
-    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-    world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
-    world_run(&w, 30 * MS);
+    struct calls c = moving(&w, 60000);
     w.ranks[1].stopped = w.ranks[1].is_dead = true;
     alive_answer = PORT_DEAD;
     world_run(&w, 2000 * MS);
-    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_EPEER);
-    assert_null(world_given_up(&w, 0, o));
+    ENDED(&w, 0, c.offer, BATON_STATUS_FAILED, BATON_EPEER);
+    assert_null(world_given_up(&w, 0, c.offer));
     world_fini(&w);
 }
 
@@ -358,17 +362,15 @@ static void test_given_up_from_outside(void **state)
     (void)state;
     WORLD(w, one_to_one);
     slow(&w);
-    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
-    world_run(&w, 30 * MS);
-    core_give_up(w.ranks[1].core, w.now, d, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
-    core_give_up(w.ranks[0].core, w.now, o, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
-    core_give_up(w.ranks[0].core, w.now, o, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"); /* no harm */
+    struct calls c = moving(&w, 60000);
+    core_give_up(w.ranks[1].core, w.now, c.want, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
+    core_give_up(w.ranks[0].core, w.now, c.offer, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
+    core_give_up(w.ranks[0].core, w.now, c.offer, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"); /* no harm */
     world_run(&w, 2000 * MS);
-    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ESTALL);
-    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ESTALL);
-    world_given_up(&w, 0, o);
-    world_given_up(&w, 1, d);
+    ENDED(&w, 1, c.want, BATON_STATUS_FAILED, BATON_ESTALL);
+    ENDED(&w, 0, c.offer, BATON_STATUS_FAILED, BATON_ESTALL);
+    world_given_up(&w, 0, c.offer);
+    world_given_up(&w, 1, c.want);
     world_fini(&w);
 }
 
@@ -413,18 +415,16 @@ static void test_closing_waits_for_no_deadline(void **state)
     patient(&w);
     w.move_ns = 5000 * MS;
     w.settings.chunk_bytes = 64;
-    baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-    baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, TOKENS, 60000);
-    world_run(&w, 30 * MS);
-    world_cancel(&w, 1, d);
-    world_cancel(&w, 0, o);
+    struct calls c = moving(&w, 60000);
+    world_cancel(&w, 1, c.want);
+    world_cancel(&w, 0, c.offer);
     world_run(&w, 100 * MS);
     for (uint32_t i = 0; i < 2; i++)
         core_shut(w.ranks[i].core, w.now);
     world_run(&w, (100 + QUIET_MS) * MS);
-    assert_given_up(&w, 1, d, BATON_ECANCELED, 100 * MS, (100 + QUIET_MS) * MS);
+    assert_given_up(&w, 1, c.want, BATON_ECANCELED, 100 * MS, (100 + QUIET_MS) * MS);
     if (world_mode == BATON_MODE_PUSH)
-        assert_given_up(&w, 0, o, BATON_ECANCELED, 100 * MS, (100 + QUIET_MS) * MS);
+        assert_given_up(&w, 0, c.offer, BATON_ECANCELED, 100 * MS, (100 + QUIET_MS) * MS);
     for (uint32_t i = 0; i < 2; i++)
         assert_true(core_is_given_up(w.ranks[i].core));
     world_run(&w, 10000 * MS);
