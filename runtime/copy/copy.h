@@ -29,6 +29,9 @@ struct copy_job {
     bool zero; /* or storing zeros into the destination of all of it */
 };
 
+/** Copies of so many bytes or fewer are short: they overtake longer jobs that wait. */
+#define COPY_SHORT_BYTES (UINT64_C(256) << 10)
+
 struct copy_pool;
 
 /**
@@ -40,7 +43,7 @@ int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), vo
 /** Waits for the jobs in hand, drops none, joins the threads. */
 void copy_pool_destroy(struct copy_pool *pool);
 
-/** Hands a job over (copied). False: at its depth; try after a collect. One thread. */
+/** Hands a job over (copied). False: at its depth; try after a collect. One thread. Jobs end in any order. */
 bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 
 /** Takes one completion. False: none. The same thread as copy_submit. After it, every byte of the job is in place. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * workers: the threads that copy. The reactor hands jobs over through one ring and takes completions from another; job
- * slots come from a fixed array, so nothing is allocated on the way.
+ * workers: the threads that copy. The reactor hands jobs over through two rings, one for short jobs, and takes
+ * completions from a third; job slots come from a fixed array, so nothing is allocated on the way.
+ *
+ * Short jobs overtake long ones, so that a small transfer waits for at most the job that is being copied. After
+ * SHORTS_IN_A_ROW of them a long one is taken, so that short jobs never stop the long ones.
  *
  * A worker with nothing to do spins for a moment, since chunks of one transfer follow each other closely, then sleeps.
  */
@@ -18,12 +21,15 @@
 
 #define SPIN_NS (5 * CLOCK_NS_PER_US)
 #define SLEEP_NS (UINT64_C(1000) * CLOCK_NS_PER_MS)
+#define SHORTS_IN_A_ROW 8
+
+enum length { SHORT, LONG, LENGTHS };
 
 struct copy_pool {
     struct copy_job *slots;
-    struct ring *idle;        /* free slots; the reactor's alone */
-    struct ring *todo, *done; /* reactor to workers, workers to reactor */
-    struct bell work;         /* rung when todo gets a job, or at the end */
+    struct ring *idle;                 /* free slots; the reactor's alone */
+    struct ring *todo[LENGTHS], *done; /* reactor to workers, workers to reactor */
+    struct bell work;                  /* rung when todo gets a job, or at the end */
     _Atomic bool stop;
     void (*bell)(void *arg);
     void *arg;
@@ -45,16 +51,34 @@ static void run_job(const struct copy_job *job)
     copy_slice(job->transfer, job->from, job->bytes, (const char *const *)job->src_bases, job->dst_bases);
 }
 
-static struct copy_job *next_job(struct copy_pool *p)
+static enum length length_of(const struct copy_job *job)
+{
+    bool copies = job->sums == NULL && !job->zero;
+    return copies && job->bytes <= COPY_SHORT_BYTES ? SHORT : LONG;
+}
+
+/* `shorts`: how many short jobs this worker took in a row. */
+static struct copy_job *take_job(struct copy_pool *p, unsigned *shorts)
+{
+    enum length first = *shorts < SHORTS_IN_A_ROW ? SHORT : LONG;
+    struct copy_job *job = ring_pop(p->todo[first]);
+    if (job == NULL)
+        job = ring_pop(p->todo[first == SHORT ? LONG : SHORT]);
+    if (job != NULL)
+        *shorts = length_of(job) == SHORT ? *shorts + 1 : 0;
+    return job;
+}
+
+static struct copy_job *next_job(struct copy_pool *p, unsigned *shorts)
 {
     uint64_t since = clock_now_ns();
     for (;;) {
         uint32_t seen = bell_look(&p->work);
-        struct copy_job *job = ring_pop(p->todo);
+        struct copy_job *job = take_job(p, shorts);
         if (job != NULL)
             return job;
         if (atomic_load_explicit(&p->stop, memory_order_acquire))
-            return NULL; /* after the ring was seen empty: no job is left behind */
+            return NULL; /* after the rings were seen empty: no job is left behind */
         if (clock_now_ns() - since > SPIN_NS)
             bell_sleep(&p->work, seen, SLEEP_NS);
     }
@@ -64,7 +88,8 @@ static void *worker_main(void *arg)
 {
     struct copy_pool *p = arg;
     struct copy_job *job;
-    while ((job = next_job(p)) != NULL) {
+    unsigned shorts = 0;
+    while ((job = next_job(p, &shorts)) != NULL) {
         run_job(job);
         /* copy_slice fenced its streaming stores; the push's release publishes all of the job's bytes with it. The ring
          * has a place for every slot, so the push cannot fail. */
@@ -77,7 +102,8 @@ static void *worker_main(void *arg)
 static void pool_free(struct copy_pool *p)
 {
     ring_destroy(p->idle);
-    ring_destroy(p->todo);
+    ring_destroy(p->todo[SHORT]);
+    ring_destroy(p->todo[LONG]);
     ring_destroy(p->done);
     free(p->slots);
     free(p->threads);
@@ -94,11 +120,13 @@ int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), vo
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc(workers, sizeof *p->threads);
     p->idle = ring_create(depth);
-    p->todo = ring_create(depth);
+    p->todo[SHORT] = ring_create(depth);
+    p->todo[LONG] = ring_create(depth);
     p->done = ring_create(depth);
     bell_init(&p->work);
     atomic_init(&p->stop, false);
-    if (p->slots == NULL || p->threads == NULL || p->idle == NULL || p->todo == NULL || p->done == NULL) {
+    if (p->slots == NULL || p->threads == NULL || p->idle == NULL || p->todo[SHORT] == NULL || p->todo[LONG] == NULL ||
+        p->done == NULL) {
         pool_free(p);
         return BATON_ENOMEM;
     }
@@ -129,7 +157,7 @@ bool copy_submit(struct copy_pool *p, const struct copy_job *job)
     if (slot == NULL)
         return false;
     *slot = *job;
-    if (!ring_push(p->todo, slot)) { /* a worker interrupted in its pop still keeps the cell */
+    if (!ring_push(p->todo[length_of(slot)], slot)) { /* a worker interrupted in its pop still keeps the cell */
         ring_push(p->idle, slot);
         return false;
     }

@@ -358,6 +358,50 @@ static void test_depth_is_a_limit(void **state)
     world_fini(&w);
 }
 
+/* Short jobs overtake long ones, but do not stop them. */
+static void test_short_jobs_first(void **state)
+{
+    (void)state;
+    enum { LONGS = 2, SHORTS = 40, LONG_TAG = 1000 };
+    struct world w;
+    struct copy_pool *pool;
+    struct plan_transfer few, all;
+    uint64_t tag, bytes;
+    unsigned shorts = 0, longs = 0;
+    world_init(&w);
+    transfer_init(&few, &w, 8);
+    transfer_init(&all, &w, TOKENS);
+    assert_true(few.bytes <= COPY_SHORT_BYTES && all.bytes > COPY_SHORT_BYTES);
+    atomic_store(&held, true); /* the worker stays in its first bell until all jobs are there */
+    assert_int_equal(copy_pool_create(1, 64, hold, NULL, &pool), 0);
+    struct copy_job job = {.src_bases = &w.base, .dst_bases = &w.dst};
+    for (unsigned i = 0; i < LONGS + SHORTS; i++) {
+        job.transfer = i < LONGS ? &all : &few;
+        job.bytes = job.transfer->bytes;
+        job.tag = i < LONGS ? LONG_TAG + i : i;
+        if (i == LONGS) /* the first long job is in hand */
+            for (wait_a_little(); !copy_collect(pool, &tag, &bytes);)
+                wait_a_little();
+        assert_true(copy_submit(pool, &job));
+    }
+    assert_int_equal(tag, LONG_TAG);
+    atomic_store(&held, false);
+    while (shorts + longs < LONGS - 1 + SHORTS) {
+        if (!copy_collect(pool, &tag, &bytes)) {
+            wait_a_little();
+        } else if (tag < LONG_TAG) {
+            assert_int_equal(tag, LONGS + shorts); /* short ones in their order */
+            shorts++;
+        } else {
+            assert_in_range(shorts, 1, SHORTS / 2);
+            longs++;
+        }
+    }
+    assert_int_equal(longs, LONGS - 1);
+    copy_pool_destroy(pool);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_slices_of_short_runs),
         cmocka_unit_test(test_pool_moves_everything),
         cmocka_unit_test(test_depth_is_a_limit),
+        cmocka_unit_test(test_short_jobs_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
