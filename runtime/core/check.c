@@ -35,7 +35,7 @@ static void check_free(struct core *core, struct check *c)
 {
     DL_DELETE(core->checks, c);
     core->num_checks--;
-    op_remove(core, &c->op);
+    op_remove(&core->ops, &c->op);
     free(c->mine);
     free(c->theirs);
     free(c->has);
@@ -82,7 +82,7 @@ static int check_create(struct core *core, const struct plan *plan, uint32_t hel
         rc = c->mine == NULL || (for_leg && (c->theirs == NULL || c->has == NULL)) ? BATON_ENOMEM : 0;
     }
     if (rc == 0)
-        rc = op_add(core, &c->op, OP_CHECK);
+        rc = op_add(&core->ops, &c->op, OP_CHECK);
     if (rc != 0) {
         check_free(core, c);
         return rc;
@@ -132,21 +132,21 @@ static void compare(struct core *core, struct check *c)
 
 static void send_sums(struct core *core, const struct check *c)
 {
-    for (uint32_t first = 0; first < c->num_parts && core->unsent_to[c->peer] == 0; first += WIRE_SUMS_MOST) {
+    for (uint32_t first = 0; first < c->num_parts && !post_waits(core->post, c->peer); first += WIRE_SUMS_MOST) {
         uint32_t left = c->num_parts - first; /* what finds no credits is asked for again */
         struct wire_message m = {.type = WIRE_SUMS,
                                  .want = c->want,
                                  .first = first,
                                  .num_sums = left < WIRE_SUMS_MOST ? left : WIRE_SUMS_MOST,
                                  .sums_out = &c->mine[first]};
-        core_send(core, c->peer, &m);
+        post_send(core->post, c->peer, &m);
     }
 }
 
 static void refuse(struct core *core, uint32_t peer, uint64_t want, int32_t error)
 {
     struct wire_message m = {.type = WIRE_SUMS, .want = want, .error = error};
-    core_send(core, peer, &m);
+    post_send(core->post, peer, &m);
 }
 
 void check_on_event(struct core *core, struct check *c)
@@ -176,7 +176,7 @@ void check_ask(struct core *core, const struct leg *leg)
         .type = WIRE_CHECK, .want = leg->want->seq, .tokens = s->num_tokens, .held = s->held_tokens};
     memcpy(m.key, s->key, sizeof m.key);
     m.attempt = s->attempt;
-    core_send(core, leg->contact->peer, &m);
+    post_send(core->post, leg->contact->peer, &m);
 }
 
 int check_begin(struct core *core, struct leg *leg)

@@ -100,7 +100,7 @@ static void say(struct core *core, const struct ending *e, const struct end *end
                              .ticket_incarnation = end->ticket_incarnation,
                              .ticket_serial = end->ticket_serial};
     memcpy(m.key, e->key, sizeof m.key);
-    core_send(core, end->peer, &m);
+    post_send(core->post, end->peer, &m);
 }
 
 static void on_pause(struct core *core, struct timer *t)
@@ -110,11 +110,11 @@ static void on_pause(struct core *core, struct timer *t)
         ending_give_up(core, e);
         return;
     }
-    e->pause_ns = core_pause_ns(core, e->pause_ns);
+    e->pause_ns = post_pause_ns(core->post, e->pause_ns);
     uint64_t due = core->now + e->pause_ns;
     timer_arm(&core->timers, t, due < e->until_ns ? due : e->until_ns, on_pause);
     for (uint32_t i = 0; i < e->num; i++)
-        if (core->unsent_to[e->ends[i].peer] == 0) /* else the former one has not left yet */
+        if (!post_waits(core->post, e->ends[i].peer)) /* else the former one has not left yet */
             say(core, e, &e->ends[i]);
 }
 
@@ -158,7 +158,7 @@ static bool end_owe(struct core *core, struct ending *e, uint32_t peer, const st
 
 void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
 {
-    core_send(core, peer, m);
+    post_send(core->post, peer, m);
     if (m->version < WIRE_ENDS || peer_is_dead(core, peer))
         return;
     struct ending *e = ending_of(core, m->want);
@@ -171,7 +171,7 @@ void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
         return;
     }
     e->until_ns = core->now + core->c.settings->ttl_ms * NS_PER_MS;
-    e->pause_ns = core_pause_ns(core, 0);
+    e->pause_ns = post_pause_ns(core->post, 0);
     timer_arm(&core->timers, &e->timer, core->now + e->pause_ns, on_pause);
 }
 
@@ -204,7 +204,7 @@ static void answers_send(struct core *core, struct answers *a)
     struct wire_message m = {.type = WIRE_ENDED, .num_sums = a->num, .sums_out = a->wants};
     timer_stop(&core->timers, &a->timer);
     if (a->num > 0)
-        core_send(core, a->peer, &m);
+        post_send(core->post, a->peer, &m);
     a->num = 0;
 }
 

@@ -22,8 +22,8 @@ static void tell(struct core *core, uint32_t rank)
         m.subject_incarnation = core->c.directory->rows[lost].incarnation;
     if (host != NULL)
         snprintf(m.host, sizeof m.host, "%s", host);
-    if (rank != core->c.self && core->unsent_to[rank] == 0)
-        core_send(core, rank, &m);
+    if (rank != core->c.self && !post_waits(core->post, rank))
+        post_send(core->post, rank, &m);
 }
 
 static void tell_others(struct core *core)
@@ -130,7 +130,7 @@ void leave_on_message(struct core *core, uint32_t rank, const struct wire_messag
     bool is_alone = m->subject != WIRE_NOBODY;
     if (is_alone && (m->subject >= d->num_ranks || m->subject == rank ||
                      d->rows[m->subject].incarnation != m->subject_incarnation)) {
-        core_refuse(core, rank, m, "its subject is no rank that it could have lost");
+        post_refuse(core->post, rank, m, "its subject is no rank that it could have lost");
         return;
     }
     if (is_alone)

@@ -76,7 +76,7 @@ static void send_want(struct core *core, struct leg *leg)
     memcpy(m.key, s->key, sizeof m.key);
     m.num_readers_bits = core->c.directory->engines[core->engine].num_ranks;
     memcpy(m.readers, leg->contact->readers, sizeof m.readers);
-    core_send(core, leg->contact->peer, &m);
+    post_send(core->post, leg->contact->peer, &m);
     leg->told = true;
 }
 
@@ -88,20 +88,20 @@ static void send_cancel(struct core *core, struct leg *leg)
                              .error = leg->want->error,
                              .generation = leg->generation};
     memcpy(m.key, leg->want->submit->key, sizeof m.key);
-    core_send(core, leg->contact->peer, &m);
+    post_send(core->post, leg->contact->peer, &m);
     leg->ended = leg->unsaid = true; /* until CLOSED comes */
 }
 
 static void on_resend(struct core *core, struct timer *t)
 {
     struct leg *leg = (struct leg *)((char *)t - offsetof(struct leg, resend));
-    leg->pause_ns = core_pause_ns(core, leg->pause_ns);
+    leg->pause_ns = post_pause_ns(core->post, leg->pause_ns);
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
     if (leg->state == LEG_DOUBTED && ++leg->doubts == DOUBTS_MOST) {
         fail(core, leg, BATON_ESTALE, "the lease's generation is another, and its producer does not say why");
         return;
     }
-    if (core->unsent_to[leg->contact->peer] > 0) /* the former one has not left yet */
+    if (post_waits(core->post, leg->contact->peer)) /* the former one has not left yet */
         return;
     if (leg->state == LEG_STOPPING)
         send_cancel(core, leg);
@@ -113,7 +113,7 @@ static void on_resend(struct core *core, struct timer *t)
 
 static void resend_from_now(struct core *core, struct leg *leg)
 {
-    leg->pause_ns = core_pause_ns(core, 0);
+    leg->pause_ns = post_pause_ns(core->post, 0);
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
 }
 
@@ -371,7 +371,7 @@ static void turn(struct core *core, struct leg *leg)
         leg->generation = 0;
         core->stats.retries++;
         log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->submit->key, next->peer);
-        rc = op_add(core, &leg->mover.op, OP_LEG);
+        rc = op_add(&core->ops, &leg->mover.op, OP_LEG);
         if (rc != 0)
             break;
         if (next->state != CONTACT_GOOD) {

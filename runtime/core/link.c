@@ -22,7 +22,7 @@ static void contact_read(struct core *core, struct contact *c);
 static void contact_fini(struct core *core, struct contact *c)
 {
     timer_stop(&core->timers, &c->timer);
-    op_remove(core, &c->op);
+    op_remove(&core->ops, &c->op);
     plan_destroy(c->plan);
 }
 
@@ -288,7 +288,7 @@ static void contact_rest(struct core *core, struct contact *c)
     if (c->state == CONTACT_GOOD || c->state == CONTACT_REFUSED)
         return;
     timer_stop(&core->timers, &c->timer);
-    op_remove(core, &c->op);
+    op_remove(&core->ops, &c->op);
     if (c->state == CONTACT_READING)
         core->reading--;
     c->state = CONTACT_NEEDED;
@@ -355,7 +355,7 @@ static void on_pause(struct core *core, struct timer *t)
 
 static void contact_retry(struct core *core, struct contact *c, uint64_t pause_ns)
 {
-    op_remove(core, &c->op);
+    op_remove(&core->ops, &c->op);
     if (c->state == CONTACT_READING)
         core->reading--;
     c->state = CONTACT_NEEDED;
@@ -383,7 +383,7 @@ static void on_silence(struct core *core, struct timer *t)
 static void contact_read(struct core *core, struct contact *c)
 {
     const struct wire_row *row = &core->c.directory->rows[c->peer];
-    if (op_add(core, &c->op, OP_CONTACT) != 0) {
+    if (op_add(&core->ops, &c->op, OP_CONTACT) != 0) {
         contact_retry(core, c, contact_backoff(core, c));
         return;
     }
@@ -470,7 +470,7 @@ void link_on_card(struct core *core, struct contact *c, const struct port_event 
         return;
     }
     timer_stop(&core->timers, &c->timer);
-    op_remove(core, &c->op);
+    op_remove(&core->ops, &c->op);
     core->reading--;
     c->state = CONTACT_GOOD;
     if (c->is_spare) {

@@ -268,7 +268,7 @@ static void quiet(struct core *core, struct mover *m)
     m->parked = PORT_PARK_QUIET;
     m->state = MOVER_ENDED;
     run_remove(core, m);
-    op_remove(core, &m->op);
+    op_remove(&core->ops, &m->op);
     if (m->op.kind == OP_LEG)
         leg_on_quiet(core, (struct leg *)m);
     else
@@ -461,7 +461,7 @@ bool mover_stop(struct core *core, struct mover *m)
     if (!is_quiet)
         is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);
     if (is_quiet || mover_lose(core, m))
-        op_remove(core, &m->op); /* what this step still brings of it is counted already */
+        op_remove(&core->ops, &m->op); /* what this step still brings of it is counted already */
     return m->op.hh.tbl == NULL;
 }
 
@@ -477,14 +477,14 @@ bool mover_lose(struct core *core, struct mover *m)
     m->parked = PORT_PARK_QUIET;
     m->state = MOVER_ENDED;
     run_remove(core, m);
-    op_remove(core, &m->op);
+    op_remove(&core->ops, &m->op);
     return true;
 }
 
 void mover_free(struct core *core, struct mover *m)
 {
     run_remove(core, m);
-    op_remove(core, &m->op);
+    op_remove(&core->ops, &m->op);
     if (m->issued)
         core->reading--;
     free(m->their_ids);

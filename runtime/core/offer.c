@@ -314,7 +314,7 @@ static void offer_report(struct core *core, struct offer *o)
     DL_APPEND(core->ended, o);
     core->num_ended++;
     timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * NS_PER_MS, on_tombstone);
-    core_outcome(core, s, o->status, o->error);
+    outcome_end(core, s, o->status, o->error);
     tombstones_bound(core, o);
 }
 
@@ -336,7 +336,7 @@ static void nack(struct core *core, const struct waiter *w, int error, const cha
 {
     struct wire_message m = {.type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error};
     snprintf(m.detail, sizeof m.detail, "%s", detail);
-    core_send(core, w->peer, &m);
+    post_send(core->post, w->peer, &m);
 }
 
 static void nack_ended(struct core *core, const struct offer *o, const struct waiter *w)
@@ -372,7 +372,7 @@ static void tell_readers(struct core *core, const struct offer *o)
 /* It has ended, and pushes are not known to have stopped reading its blocks. */
 static void given_up(struct core *core, struct offer *o)
 {
-    core_outcome_given_up(core, o->submit, o->status, o->error, o->worst_peer, o->submit->event.detail);
+    outcome_give_up(core, o->submit, o->status, o->error, o->worst_peer, o->submit->event.detail);
 }
 
 static void on_patience(struct core *core, struct timer *t)
@@ -396,7 +396,7 @@ static void offer_end(struct core *core, struct offer *o, baton_status_t status,
     if (--o->pushes == 0)
         offer_report(core, o);
     else
-        timer_arm(&core->timers, &o->timer, core_patience_ns(core, o->submit, error), on_patience);
+        timer_arm(&core->timers, &o->timer, outcome_patience_ns(core, o->submit, error), on_patience);
 }
 
 static baton_status_t status_of(int error)
@@ -586,7 +586,7 @@ static void refuse_want(struct core *core, const struct offer *o, const struct w
     struct wire_message m = {
         .type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error, .generation = o->lease.generation};
     snprintf(m.detail, sizeof m.detail, "%s", detail);
-    core_send(core, w->peer, &m);
+    post_send(core->post, w->peer, &m);
 }
 
 static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, uint64_t want)
@@ -599,7 +599,7 @@ static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, 
                              .layer_end = o->reach.layer_end,
                              .numbers = wire_table_numbers(&o->submit->tables),
                              .table_offset = o->lease.table_offset};
-    core_send(core, peer, &m);
+    post_send(core->post, peer, &m);
 }
 
 static void grant(struct core *core, const struct offer *o, const struct waiter *w)
@@ -613,7 +613,7 @@ static void grant(struct core *core, const struct offer *o, const struct waiter 
                              .numbers = wire_table_numbers(&o->submit->tables),
                              .offered_tokens = o->submit->num_tokens,
                              .partial = !is_whole(o)};
-    core_send(core, w->peer, &m);
+    post_send(core->post, w->peer, &m);
     if (m.partial && w->mode == BATON_MODE_PULL)
         tell_ready(core, o, w->peer, w->want);
 }
@@ -1018,7 +1018,7 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
     if (m->type == WIRE_CANCEL && !written) { /* else its push answers when it is quiet */
         struct wire_message closed = {
             .type = WIRE_CLOSED, .want = m->want, .quiet = known ? WIRE_QUIET : WIRE_NOT_KNOWN};
-        core_send(core, peer, &closed);
+        post_send(core->post, peer, &closed);
     }
 }
 
@@ -1041,7 +1041,7 @@ static uint32_t numbers_in_the_end(const struct core_submit *s)
 static void refuse(struct core *core, struct core_submit *s, int error, const char *detail)
 {
     snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
-    core_outcome(core, s, BATON_STATUS_FAILED, error);
+    outcome_end(core, s, BATON_STATUS_FAILED, error);
 }
 
 static void offer_open(struct core *core, struct offer *o, struct core_submit *s)
@@ -1266,7 +1266,7 @@ void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int 
 /* What it waits for was lost, or this rank closes: it is given up sooner. */
 static void lose_patience(struct core *core, struct offer *o)
 {
-    uint64_t due = core_patience_ns(core, o->submit, BATON_EPEER);
+    uint64_t due = outcome_patience_ns(core, o->submit, BATON_EPEER);
     if (o->timer.armed && o->timer.due_ns > due)
         timer_arm(&core->timers, &o->timer, due, on_patience);
 }

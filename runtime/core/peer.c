@@ -90,8 +90,8 @@ void peer_beat(struct core *core, uint32_t rank, bool ask)
 {
     struct wire_message m = {.type = WIRE_BEAT, .ask = ask};
     tell_host(core, &m);
-    if (core->unsent_to[rank] == 0) /* what waits to be sent says as much */
-        core_send(core, rank, &m);
+    if (!post_waits(core->post, rank)) /* what waits to be sent says as much */
+        post_send(core->post, rank, &m);
 }
 
 void core_greet(struct core *core, uint64_t now)
@@ -110,6 +110,8 @@ static void lose(struct core *core, struct peer *p, bool dead)
     char name[128];
     p->lost = true;
     p->dead |= dead;
+    if (dead)
+        post_close(core->post, p->rank);
     p->ended |= dead && core->c.port->ended(core->c.port->self, p->rank);
     p->lost_ns = core->now;
     core_rank_name(core, p->rank, name, sizeof name);
@@ -162,8 +164,8 @@ static void inquire(struct core *core, struct peer *p)
     do
         p->neighbour = d->next_on_node[p->neighbour];
     while (p->neighbour != before && (p->neighbour == p->rank || !may_answer(core, p->neighbour)));
-    if (p->neighbour != p->rank && may_answer(core, p->neighbour) && core->unsent_to[p->neighbour] == 0)
-        core_send(core, p->neighbour, &m);
+    if (p->neighbour != p->rank && may_answer(core, p->neighbour) && !post_waits(core->post, p->neighbour))
+        post_send(core->post, p->neighbour, &m);
 }
 
 static void on_beat(struct core *core, struct timer *t)
@@ -265,14 +267,14 @@ void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message
                                   .subject_incarnation = m->subject_incarnation,
                                   .word = WIRE_UNKNOWN};
     if (!is_known(core, m) || m->subject == core->c.self || rows[m->subject].node != rows[core->c.self].node) {
-        core_refuse(core, rank, m, "its subject is no neighbour of this rank");
+        post_refuse(core->post, rank, m, "its subject is no neighbour of this rank");
         return;
     }
     enum port_alive alive = core->c.port->alive(core->c.port->self, m->subject);
     if (alive != PORT_UNKNOWN)
         answer.word = alive == PORT_DEAD ? WIRE_DEAD : WIRE_ALIVE;
     tell_host(core, &answer);
-    core_send(core, rank, &answer);
+    post_send(core->post, rank, &answer);
 }
 
 void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message *m)
@@ -280,7 +282,7 @@ void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message
     const struct wire_row *rows = core->c.directory->rows;
     if (!is_known(core, m) || m->subject == core->c.self || m->subject == rank ||
         rows[m->subject].node != rows[rank].node) {
-        core_refuse(core, rank, m, "it is no neighbour of its subject");
+        post_refuse(core->post, rank, m, "it is no neighbour of its subject");
         return;
     }
     struct peer *p = core->peers[m->subject];

@@ -30,7 +30,7 @@ int push_create(struct core *core, struct offer *o, struct seat *seat, const str
     push->peer = w->peer;
     push->asks = w->asks;
     push->want = w->want;
-    if (op_add(core, &push->mover.op, OP_PUSH) != 0) {
+    if (op_add(&core->ops, &push->mover.op, OP_PUSH) != 0) {
         free(push);
         return BATON_ENOMEM;
     }
@@ -63,7 +63,7 @@ void push_tell(struct core *core, const struct push *push, int32_t error)
                              .bytes = push->mover.landed,
                              .generation = push->offer->lease.generation};
     memcpy(m.detail, push->detail, sizeof m.detail);
-    core_send(core, push->peer, &m);
+    post_send(core->post, push->peer, &m);
 }
 
 /* Quiet: the reader is told, and the offer goes on without it. */
@@ -75,7 +75,7 @@ static void gone(struct core *core, struct push *push)
     int32_t error = push->error;
     if (push->cancelled) {
         struct wire_message closed = {.type = WIRE_CLOSED, .want = push->want, .quiet = WIRE_QUIET};
-        core_send(core, peer, &closed);
+        post_send(core->post, peer, &closed);
     } else {
         push_tell(core, push, error);
     }

@@ -17,10 +17,11 @@
 #include "core/budget.h"
 #include "core/core.h"
 #include "core/lease.h"
-#include "core/number.h"
+#include "core/op.h"
+#include "core/outcome.h"
+#include "core/post.h"
 #include "core/timer.h"
 #include "core/turns.h"
-#include "observe/failure.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -189,13 +190,6 @@ struct readers {
 };
 
 /* ---- handshakes -------------------------------------------------------------------------------------------------- */
-
-/** Whatever a tag names: reads of cards, and movers. */
-struct op {
-    uint64_t tag;
-    UT_hash_handle hh;
-    enum { OP_CONTACT, OP_LEG, OP_PUSH, OP_CHECK, OP_TAIL } kind;
-};
 
 enum contact_state { CONTACT_NEEDED, CONTACT_READING, CONTACT_GOOD, CONTACT_REFUSED };
 
@@ -375,20 +369,12 @@ struct want {
 
 /* ---- the core ---------------------------------------------------------------------------------------------------- */
 
-/** A message that the port could not take yet. Its order with others to that peer is kept. */
-struct unsent {
-    struct unsent *prev, *next;
-    uint32_t peer, bytes;
-    uint8_t data[];
-};
-
 struct core {
     struct core_config c;
     uint64_t incarnation;   /* mine */
     uint32_t engine, index; /* my engine, my index in it */
     uint64_t now;
     struct timers timers;
-    uint64_t next_tag;
     bool shut;
 
     struct leases *leases;
@@ -396,7 +382,7 @@ struct core {
     struct offer *live, *ended; /* the latter are tombstones, oldest first */
     uint32_t num_formers;       /* of all of them */
     struct offer *called;       /* those in `live`, by their calls' ids */
-    uint32_t num_ended, num_waiting, num_live, num_quarantined, serving;
+    uint32_t num_ended, num_waiting, num_live, serving;
     struct readers **readers; /* by engine; found out on demand */
     struct work *works;       /* what goes on in pieces, in turn */
     struct timer works_timer;
@@ -407,7 +393,7 @@ struct core {
     uint8_t *claimed[BATON_GROUPS_MAX]; /* BATON_PARANOID: by group, bit i: block i belongs to an open want */
     struct want *wants;                 /* by seq */
     struct want *named;                 /* those that have not been reported, by key and engine */
-    struct op *ops;
+    struct ops ops;
     struct check *checks;
     uint32_t num_checks;
     struct tail *tails;
@@ -419,18 +405,12 @@ struct core {
     uint32_t reading;  /* reads of cards, tables, generations under way */
     uint32_t awaiting; /* legs that a peer writes whose path needs my polling */
 
-    struct unsent *unsent;
-    uint32_t num_unsent;
+    struct post *post;
     struct peer **peers; /* by rank; NULL: no business with it yet */
     uint64_t stepped_ns; /* the last step */
     uint64_t watched_ns; /* time in which this rank looked for messages: of a pause of its own, one beat counts */
     struct leaving leaving;
     uint32_t *waits_of;       /* by rank: its words that wait for their offers */
-    uint32_t *sent_to;        /* by rank: the number of the last message */
-    struct number *seen_from; /* by rank: those of its messages */
-    uint32_t *unsent_to;      /* by rank: how many of them */
-    uint64_t *blocked_at;     /* by rank: the last flush in which it took nothing */
-    uint64_t flushes;
 
     struct ending *endings; /* by want: words of ends that were not answered yet; oldest first */
     uint32_t num_endings;
@@ -441,29 +421,12 @@ struct core {
     uint32_t num_rounds, num_closed;
     uint64_t evicted_ns; /* when a closed round last made room */
 
-    struct core_submit *outcomes, *outcomes_last;
+    struct outcomes outcomes;
     baton_stats_t stats;
 };
 
 /* core.c */
 void core_dispatch(struct core *core, uint32_t peer, const struct wire_message *m); /* a message that is in order */
-void core_send(struct core *core, uint32_t peer, struct wire_message *m);
-/** Ends a submission: its event is filled by the caller but for type, id, key, user, blocks and total_ns. */
-void core_outcome(struct core *core, struct core_submit *submit, baton_status_t status, int error);
-/** Tells that a call has failed, and that its blocks are not known to be quiet. Once; core_outcome follows. */
-void core_outcome_given_up(struct core *core, struct core_submit *submit, baton_status_t status, int error,
-                           int32_t peer, const char *detail);
-/** When a call that failed now is given up, unless it is quiet before: THE PROMISE of baton.h. */
-uint64_t core_patience_ns(const struct core *core, const struct core_submit *submit, int error);
-/** The pause after this one before a word is sent again: twice as long, up to 16 times BATON_RESEND_MS. 0: the first. */
-uint64_t core_pause_ns(const struct core *core, uint64_t pause_ns);
-/** Fills what every event has, and queues the record. */
-void core_emit(struct core *core, struct core_submit *submit, baton_event_type_t type, baton_status_t status,
-               int error);
-/** A message that makes no sense, from a rank that should know better: counted, named, dropped. */
-void core_refuse(struct core *core, uint32_t peer, const struct wire_message *m, const char *why);
-int op_add(struct core *core, struct op *op, int kind);
-void op_remove(struct core *core, struct op *op);
 
 /* peer.c: who is there */
 int peer_begin(struct core *core, uint32_t rank); /* business with it. 0, EPEER (it is lost) or ENOMEM */

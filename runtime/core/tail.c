@@ -29,7 +29,7 @@ static void tail_free(struct core *core, struct tail *t)
 {
     t->want->tail = NULL;
     DL_DELETE(core->tails, t);
-    op_remove(core, &t->op);
+    op_remove(&core->ops, &t->op);
     free(t);
 }
 
@@ -43,7 +43,7 @@ int tail_begin(struct core *core, struct want *want, struct plan_why *why)
         return BATON_ENOMEM;
     rc = plan_transfer_tail(&t->transfer, core->own, want->submit->num_tokens, &want->submit->tables, why);
     if (rc == 0 && t->transfer.bytes > 0)
-        rc = op_add(core, &t->op, OP_TAIL);
+        rc = op_add(&core->ops, &t->op, OP_TAIL);
     if (rc != 0 || t->transfer.bytes == 0) {
         free(t);
         return rc;

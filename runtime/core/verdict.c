@@ -89,7 +89,7 @@ static void emit(struct core *core, struct core_submit *record, const struct wir
         (baton_event_t){.peer = m->peer, .of = m->verb == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT};
     snprintf(record->event.detail, sizeof record->event.detail, "%s", m->detail);
     core->stats.verdicts++;
-    core_emit(core, record, BATON_EVENT_VERDICT, (baton_status_t)m->status, m->error);
+    outcome_emit(core, record, BATON_EVENT_VERDICT, (baton_status_t)m->status, m->error);
 }
 
 static void report_free(struct core *core, struct report *r)
@@ -251,7 +251,7 @@ static void tell(struct core *core, const struct round *r, uint32_t index)
     if (rank == core->c.self)
         on_verdict(core, &m);
     else
-        core_send(core, rank, &m);
+        post_send(core->post, rank, &m);
 }
 
 static void round_close(struct core *core, struct round *r)
@@ -317,7 +317,7 @@ static void on_round(struct core *core, struct timer *t)
         struct wire_message m = {
             .type = WIRE_ASK, .attempt = r->name.attempt, .verb = (uint8_t)r->name.verb, .engine = r->name.engine};
         memcpy(m.key, r->name.key, sizeof m.key);
-        core_send(core, rank, &m);
+        post_send(core->post, rank, &m);
     }
 }
 
@@ -409,7 +409,7 @@ static void on_report(struct core *core, uint32_t rank, const struct wire_messag
         if (r == NULL && m->ask && was_evicted(core)) {
             struct wire_message forgotten = *m;
             fail_verdict(core, &forgotten, BATON_ETIMEDOUT, "its verdict was lost, and is forgotten (BATON_REQUESTS)");
-            core_send(core, rank, &forgotten);
+            post_send(core->post, rank, &forgotten);
             return;
         }
         begins = r == NULL;
@@ -458,7 +458,7 @@ static void on_ask(struct core *core, uint32_t rank, const struct wire_message *
     struct round_name name = name_of(m);
     memcpy(answer.key, m->key, sizeof answer.key);
     stand(core, &name, answer.detail, sizeof answer.detail);
-    core_send(core, rank, &answer);
+    post_send(core->post, rank, &answer);
 }
 
 void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m)
@@ -505,12 +505,12 @@ static void on_pause(struct core *core, struct timer *t)
         report_fail(core, r, BATON_ETIMEDOUT, "the engine's first rank told no verdict");
         return;
     }
-    r->pause_ns = core_pause_ns(core, r->pause_ns);
+    r->pause_ns = post_pause_ns(core->post, r->pause_ns);
     uint64_t due = core->now + r->pause_ns;
     timer_arm(&core->timers, t, due < r->until_ns ? due : r->until_ns, on_pause);
     r->message.ask = 1;
-    if (leader(core) != core->c.self && core->unsent_to[leader(core)] == 0)
-        core_send(core, leader(core), &r->message);
+    if (leader(core) != core->c.self && !post_waits(core->post, leader(core)))
+        post_send(core->post, leader(core), &r->message);
 }
 
 void verdict_name(struct core_submit *record, const struct core_submit *call)
@@ -544,7 +544,7 @@ static int report_create(struct core *core, const struct wire_message *m, struct
     }
     r->record = record;
     r->message = *m;
-    r->pause_ns = core_pause_ns(core, 0);
+    r->pause_ns = post_pause_ns(core->post, 0);
     r->until_ns = core->now + 2 * core->c.settings->verdict_ms * NS_PER_MS;
     timer_arm(&core->timers, &r->timer, core->now + r->pause_ns, on_pause);
     return 0;
@@ -577,7 +577,7 @@ void verdict_report(struct core *core, struct core_submit *s)
         fail_verdict(core, &m, rc, "the engine's first rank could not be told");
         emit(core, record, &m);
     } else if (rc == 0 && leader(core) != core->c.self) {
-        core_send(core, leader(core), &m);
+        post_send(core->post, leader(core), &m);
     } else if (rc == 0) {
         on_report(core, core->c.self, &m);
     }

@@ -136,7 +136,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
         for (uint32_t p = 0; p < BATON_PATHS; p++)
             core->stats.bytes[p] += s->event.path_bytes[p];
     want_destroy(core, want);
-    core_outcome(core, s, status, error);
+    outcome_end(core, s, status, error);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
 static void given_up(struct core *core, struct want *want)
 {
     unname(core, want);
-    core_outcome_given_up(core, want->submit, want->status, want->error, want->peer, want->detail);
+    outcome_give_up(core, want->submit, want->status, want->error, want->peer, want->detail);
 }
 
 static void on_patience(struct core *core, struct timer *t)
@@ -193,7 +193,7 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
     if (is_quiet(want))
         want_end(core, want, want->status, want->error);
     else
-        timer_arm(&core->timers, &want->deadline, core_patience_ns(core, want->submit, error), on_patience);
+        timer_arm(&core->timers, &want->deadline, outcome_patience_ns(core, want->submit, error), on_patience);
 }
 
 void want_leg_closed(struct core *core, struct want *want)
@@ -276,7 +276,7 @@ void wants_on_spare(struct core *core, const struct contact *spare, int error, c
 /* What it waits for was lost, or this rank closes: it is given up sooner. */
 static void lose_patience(struct core *core, struct want *want)
 {
-    uint64_t due = core_patience_ns(core, want->submit, BATON_EPEER);
+    uint64_t due = outcome_patience_ns(core, want->submit, BATON_EPEER);
     if (want->deadline.armed && want->deadline.due_ns > due)
         timer_arm(&core->timers, &want->deadline, due, on_patience);
 }
@@ -381,7 +381,7 @@ void want_begin(struct core *core, struct want *want)
         }
     }
     for (uint32_t i = 0; i < want->num_legs; i++) {
-        if (op_add(core, &want->legs[i].mover.op, OP_LEG) != 0) {
+        if (op_add(&core->ops, &want->legs[i].mover.op, OP_LEG) != 0) {
             want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
             return;
         }
@@ -428,12 +428,12 @@ void want_submit(struct core *core, struct core_submit *s)
     if (want != NULL) {
         s->refused = true;
         snprintf(s->event.detail, sizeof s->event.detail, "want the key again after the event of its former want");
-        core_outcome(core, s, BATON_STATUS_FAILED, BATON_EEXIST);
+        outcome_end(core, s, BATON_STATUS_FAILED, BATON_EEXIST);
         return;
     }
     want = want_create(core, s);
     if (want == NULL) {
-        core_outcome(core, s, BATON_STATUS_FAILED, BATON_ENOMEM);
+        outcome_end(core, s, BATON_STATUS_FAILED, BATON_ENOMEM);
         return;
     }
     if (core->shut) {

@@ -214,7 +214,7 @@ static void test_fewer_bytes_than_wanted(void **state)
     struct wire_message m = {.type = WIRE_WRITTEN,
                              .from = w.directory->rows[0].incarnation,
                              .to = w.directory->rows[1].incarnation,
-                             .number = ++w.ranks[0].core->sent_to[1],
+                             .number = post_number(w.ranks[0].core->post, 1),
                              .want = d,
                              .asks = 1,
                              .bytes = TOKENS * 4 * 8 * 2 * 2 - 1};

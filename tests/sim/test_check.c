@@ -193,7 +193,7 @@ static void test_a_check_of_nothing(void **state)
     struct wire_message m = {.type = WIRE_CHECK,
                              .from = w.directory->rows[2].incarnation,
                              .to = w.directory->rows[1].incarnation,
-                             .number = ++w.ranks[2].core->sent_to[1],
+                             .number = post_number(w.ranks[2].core->post, 1),
                              .want = d,
                              .tokens = 8};
     strcpy(m.key, "key");
@@ -203,7 +203,7 @@ static void test_a_check_of_nothing(void **state)
     assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
     for (int i = 0; i < 50; i++) { /* until it knows the card of the one who asks */
         world_run(&w, w.now + MS);
-        m.number = ++w.ranks[2].core->sent_to[1];
+        m.number = post_number(w.ranks[2].core->post, 1);
         if (w.sent[WIRE_SUMS] == before)
             assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
     }

@@ -708,7 +708,7 @@ static void nothing_is_under_way(struct world *w)
         assert_int_equal(w->ranks[i].core->reading, 0);
         assert_int_equal(w->ranks[i].core->num_legs, 0);
         assert_false(movers_wait(w->ranks[i].core));
-        assert_null(w->ranks[i].core->ops);
+        assert_null(w->ranks[i].core->ops.by_tag);
     }
 }
 
@@ -788,11 +788,11 @@ static void test_blocked_peers_block_nobody_else(void **state)
     for (uint32_t i = 0; i < 3; i++)
         d[i] = world_want(&w, 3, names[i], "key", 2 * i, 1, 8, 30000);
     world_run(&w, 100 * MS);
-    assert_int_equal(w.ranks[3].core->num_unsent, 3);
+    assert_int_equal(post_waiting(w.ranks[3].core->post), 3);
     w.ranks[2].deaf = false;
     world_run(&w, 3000 * MS);
     DONE(&w, 3, d[2]);
-    assert_int_equal(w.ranks[3].core->num_unsent, 2); /* not asked again while the first word has not left */
+    assert_int_equal(post_waiting(w.ranks[3].core->post), 2); /* not asked again while the first word has not left */
     w.ranks[0].deaf = w.ranks[1].deaf = false;
     world_run(&w, 20000 * MS);
     DONE(&w, 3, d[0]);
@@ -813,7 +813,7 @@ static void test_closing_waits_for_no_credits(void **state)
     core_shut(w.ranks[1].core, w.now);
     world_run(&w, 60 * MS);
     ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ECLOSED);
-    assert_true(w.ranks[1].core->num_unsent > 0);
+    assert_true(post_waiting(w.ranks[1].core->post) > 0);
     assert_true(core_is_quiet(w.ranks[1].core));
     world_fini(&w);
 }

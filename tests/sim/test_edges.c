@@ -228,7 +228,7 @@ static void give(struct world *w, uint32_t from, uint32_t to, struct wire_messag
     uint8_t data[WIRE_MESSAGE_MAX];
     m->from = 1000 + from;
     m->to = 1000 + to;
-    m->number = ++w->ranks[from].core->sent_to[to];
+    m->number = post_number(w->ranks[from].core->post, to);
     uint32_t bytes = wire_encode(m, data);
     struct port_event e = {.kind = PORT_MESSAGE, .peer = from, .data = data, .bytes = bytes};
     core_step(w->ranks[to].core, w->now, &e, 1);

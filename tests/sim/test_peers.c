@@ -224,7 +224,7 @@ static void test_that_it_lives_gives_it_no_time(void **state)
 
 static void say(struct world *w, uint32_t from, uint32_t to, struct wire_message m)
 {
-    core_send(core_of(w, from), to, &m);
+    post_send(core_of(w, from)->post, to, &m);
     world_run(w, w->now + MS);
 }
 
@@ -413,7 +413,7 @@ static void test_the_word_of_the_gone_goes_first(void **state)
     world_run(&w, w.now + 600 * MS);
     assert_int_equal(core_loss(core_of(&w, 3)), 2); /* as far as it can see */
     w.rule = NULL;
-    core_send(core_of(&w, 2), 3, &m); /* it had sent this before */
+    post_send(core_of(&w, 2)->post, 3, &m); /* it had sent this before */
     world_run(&w, w.now + 10 * MS);
     assert_int_equal(core_loss(core_of(&w, 3)), 0);
     world_fini(&w);

@@ -119,7 +119,7 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
     struct wire_message m;
     struct op *op;
     if (e->kind != PORT_MESSAGE) {
-        HASH_FIND(hh, r->core->ops, &e->tag, sizeof e->tag, op);
+        op = op_find(&r->core->ops, e->tag);
         if (op == NULL)
             count("operation forgotten", events[e->kind]);
         else if (op->kind == OP_CONTACT)

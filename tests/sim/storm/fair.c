@@ -24,7 +24,7 @@ static bool could_move(const struct mover *m)
 static void each_waiting(struct storm_rank *r, void (*visit)(struct storm_rank *r, const struct mover *m, void *arg),
                          void *arg)
 {
-    for (struct op *op = r->core->ops; op != NULL; op = op->hh.next)
+    for (struct op *op = r->core->ops.by_tag; op != NULL; op = op->hh.next)
         if ((op->kind == OP_LEG || op->kind == OP_PUSH) && could_move((const struct mover *)op))
             visit(r, (const struct mover *)op, arg);
 }
@@ -72,7 +72,7 @@ static void shares_of(const struct storm_rank *r, struct shares *out)
 {
     const struct storm *s = r->storm;
     *out = (struct shares){.free = {0}};
-    for (const struct op *op = r->core->ops; op != NULL; op = op->hh.next)
+    for (const struct op *op = r->core->ops.by_tag; op != NULL; op = op->hh.next)
         if (mover_of(op) != NULL)
             out->held[mover_of(op)->contact->peer] += mover_of(op)->taken - mover_of(op)->landed;
     for (uint32_t i = 0; i < s->num_ranks; i++)
@@ -93,7 +93,7 @@ void storm_note_begin(struct storm_rank *r, uint32_t peer)
 void storm_note_come(struct storm_rank *r, uint32_t peer, uint64_t tag)
 {
     struct op *op;
-    HASH_FIND(hh, r->core->ops, &tag, sizeof tag, op);
+    op = op_find(&r->core->ops, tag);
     if (mover_of(op) != NULL)
         pair_of(r, peer)->sign_ns = r->storm->now;
 }
@@ -125,7 +125,7 @@ static struct storm_wait *wait_of(struct storm_rank *r, uint64_t tag)
 static bool still_waits(const struct storm_rank *r, uint64_t tag)
 {
     struct op *op;
-    HASH_FIND(hh, r->core->ops, &tag, sizeof tag, op);
+    op = op_find(&r->core->ops, tag);
     return op != NULL && (op->kind == OP_LEG || op->kind == OP_PUSH) && could_move((const struct mover *)op);
 }
 

@@ -438,8 +438,8 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
                    core->num_ended, leases_live(core->leases));
     if (core->num_endings > 2 * set->requests)
         storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, core->num_endings);
-    if (core->num_unsent > 4 * set->requests)
-        storm_fail(s, "rank %u: %u messages wait for credits", r->rank, core->num_unsent);
+    if (post_waiting(core->post) > 4 * set->requests)
+        storm_fail(s, "rank %u: %u messages wait for credits", r->rank, post_waiting(core->post));
     uint64_t copied = budget_held(&core->copies), far = budget_held(&core->rma);
     uint64_t most_copied = storm_limit(s, BATON_PATH_SHM), most_far = storm_limit(s, BATON_PATH_RMA);
     if (copied > most_copied + most_copied / 4 + 1536 ||

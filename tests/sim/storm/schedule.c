@@ -529,7 +529,7 @@ static void lie(struct storm *s, const struct storm_plan *p)
     if (rows[p->rank].node == rows[p->subject].node)
         m.subject_incarnation++;
     if (p->rank != p->to)
-        core_send(s->ranks[p->rank].core, p->to, &m);
+        post_send(s->ranks[p->rank].core->post, p->to, &m);
 }
 
 void storm_act(struct storm *s, const struct storm_plan *p)

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* post: see post.h. */
+#include "core/post.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "core/number.h"
+
+#define RESEND_MOST 16   /* times BATON_RESEND_MS */
+#define NUMBERS_AHEAD 64 /* messages that may be missing before one: those that found no credit in time were dropped */
+
+/** A message that the port could not take yet. */
+struct unsent {
+    struct unsent *prev, *next;
+    uint32_t peer, bytes;
+    uint8_t data[];
+};
+
+/** What there is to know of the messages of one peer. */
+struct letters {
+    uint32_t sent;       /* the number of the last message to it */
+    uint32_t unsent;     /* how many wait */
+    uint64_t blocked_at; /* the last flush in which it took nothing */
+    struct number seen;
+    bool closed;
+};
+
+struct post {
+    const struct core_config *c;
+    baton_stats_t *stats;
+    struct unsent *unsent;
+    uint32_t num_unsent;
+    uint64_t flushes;
+    struct letters of[]; /* by rank */
+};
+
+struct post *post_create(const struct core_config *config, baton_stats_t *stats)
+{
+    struct post *p = calloc(1, sizeof *p + config->directory->num_ranks * sizeof p->of[0]);
+    if (p == NULL)
+        return NULL;
+    p->c = config;
+    p->stats = stats;
+    return p;
+}
+
+void post_destroy(struct post *p)
+{
+    struct unsent *u, *next;
+    if (p == NULL)
+        return;
+    DL_FOREACH_SAFE(p->unsent, u, next)
+    {
+        free(u);
+    }
+    free(p);
+}
+
+/* ---- out --------------------------------------------------------------------------------------------------------- */
+
+static void keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t bytes)
+{
+    struct unsent *u = NULL;
+    uint64_t most = 4 * p->c->settings->requests;
+    if (p->num_unsent < most && p->of[peer].unsent < most / 4)
+        u = malloc(sizeof *u + bytes);
+    if (u == NULL) { /* wants are sent again by their timers, and offers expire: nothing hangs on one message */
+        log_line(p->c->log, LOG_WARN, "a message to rank %u was dropped: %u wait for credits", peer, p->num_unsent);
+        return;
+    }
+    u->peer = peer;
+    u->bytes = bytes;
+    memcpy(u->data, data, bytes);
+    DL_APPEND(p->unsent, u);
+    p->num_unsent++;
+    p->of[peer].unsent++;
+}
+
+uint32_t post_number(struct post *p, uint32_t peer)
+{
+    return ++p->of[peer].sent;
+}
+
+void post_send(struct post *p, uint32_t peer, struct wire_message *m)
+{
+    uint8_t data[WIRE_MESSAGE_MAX];
+    const struct directory *d = p->c->directory;
+    m->version = (uint8_t)directory_version(d, p->c->self, peer);
+    if (p->of[peer].closed || wire_type_version(m->type) > m->version)
+        return;
+    if (m->version < WIRE_NAMES && (m->attempt != 0 || strlen(m->key) >= WIRE_KEY_1)) {
+        log_line(p->c->log, LOG_WARN,
+                 "%s to rank %u was dropped: its wire version %u has no word for key %s, attempt %u",
+                 wire_type_name(m->type), peer, m->version, m->key, m->attempt);
+        return;
+    }
+    m->from = d->rows[p->c->self].incarnation;
+    m->to = d->rows[peer].incarnation;
+    m->number = post_number(p, peer);
+    uint32_t bytes = wire_encode(m, data);
+    int rc = BATON_EAGAIN;
+    if (!post_waits(p, peer))
+        rc = p->c->port->send(p->c->port->self, peer, data, bytes);
+    p->stats->messages_sent++;
+    if (rc == BATON_EAGAIN)
+        keep(p, peer, data, bytes);
+    else if (rc != 0)
+        log_line(p->c->log, LOG_WARN, "%s to rank %u: %s", wire_type_name(m->type), peer, baton_strerror(rc));
+}
+
+void post_flush(struct post *p)
+{
+    struct unsent *u, *next;
+    p->flushes++;
+    DL_FOREACH_SAFE(p->unsent, u, next)
+    {
+        struct letters *to = &p->of[u->peer];
+        if (to->blocked_at == p->flushes) /* its later messages must not overtake; other peers' go on */
+            continue;
+        int rc = to->closed ? 0 : p->c->port->send(p->c->port->self, u->peer, u->data, u->bytes);
+        if (rc == BATON_EAGAIN) {
+            to->blocked_at = p->flushes;
+            continue;
+        }
+        if (rc != 0)
+            log_line(p->c->log, LOG_WARN, "a kept message to rank %u: %s", u->peer, baton_strerror(rc));
+        to->unsent--;
+        p->num_unsent--;
+        DL_DELETE(p->unsent, u);
+        free(u);
+    }
+}
+
+bool post_waits(const struct post *p, uint32_t peer)
+{
+    return p->of[peer].unsent > 0;
+}
+
+uint32_t post_waiting(const struct post *p)
+{
+    return p->num_unsent;
+}
+
+void post_close(struct post *p, uint32_t peer)
+{
+    p->of[peer].closed = true;
+}
+
+uint64_t post_pause_ns(const struct post *p, uint64_t pause_ns)
+{
+    uint64_t first = p->c->settings->resend_ms * UINT64_C(1000000);
+    if (pause_ns == 0)
+        return first;
+    return pause_ns < RESEND_MOST * first ? 2 * pause_ns : pause_ns;
+}
+
+/* ---- in ---------------------------------------------------------------------------------------------------------- */
+
+bool post_open(struct post *p, const struct port_event *e, struct wire_message *m)
+{
+    const struct directory *d = p->c->directory;
+    p->stats->messages_received++;
+    int rc = wire_decode(e->data, e->bytes, m);
+    if (rc == BATON_ENOSYS) { /* of a version that knows more than this one */
+        p->stats->messages_unknown++;
+        return false;
+    }
+    if (rc != 0 || e->peer >= d->num_ranks || m->to != d->rows[p->c->self].incarnation ||
+        m->from != d->rows[e->peer].incarnation) {
+        p->stats->messages_bad++;
+        log_line(p->c->log, LOG_WARN, "a message of %u bytes from rank %u was refused: %s", e->bytes, e->peer,
+                 rc != 0 ? "malformed" : "of another incarnation");
+        return false;
+    }
+    struct number *seen = &p->of[e->peer].seen;
+    if (!number_take(seen, m->number, NUMBERS_AHEAD)) { /* what matters is said again */
+        bool came_before = seen->last - m->number < NUMBERS_AHEAD;
+        p->stats->messages_bad += !came_before;
+        return false;
+    }
+    return true;
+}
+
+void post_refuse(struct post *p, uint32_t peer, const struct wire_message *m, const char *why)
+{
+    p->stats->messages_bad++;
+    log_line(p->c->log, LOG_WARN, "%s from rank %u was refused: %s", wire_type_name(m->type), peer, why);
+}
