@@ -15,11 +15,8 @@
 struct check {
     struct op op; /* first */
     struct check *prev, *next;
-    struct leg *leg; /* the consumer's; NULL: the producer's, or given up */
-    uint32_t peer;
-    uint64_t want;
-    char key[BATON_KEY_MAX];           /* producer */
-    uint32_t attempt;                  /* producer */
+    struct leg *leg;                   /* the consumer's; NULL: the producer's, or given up */
+    struct check_question asked;       /* producer */
     uint64_t serial;                   /* producer: of the offer when it was asked */
     uint32_t num_parts, summed, slice; /* slice: parts that are being hashed; 0: none */
     uint64_t *mine;
@@ -114,32 +111,31 @@ void checks_run(struct core *core)
     }
 }
 
-static void compare(struct core *core, struct check *c)
+static int compare(struct core *core, struct check *c, struct plan_why *why)
 {
-    char detail[96];
     uint32_t i = 0;
     if (c->summed < c->num_parts || c->got < c->num_parts)
-        return;
+        return CHECK_OPEN;
     while (i < c->num_parts && c->mine[i] == c->theirs[i])
         i++;
-    snprintf(detail, sizeof detail, "block %u of %u has another hash than the producer's", i, c->num_parts);
-    struct leg *leg = c->leg;
     bool good = i == c->num_parts;
-    leg->check = NULL;
+    if (!good)
+        snprintf(why->text, sizeof why->text, "block %u of %u has another hash than the producer's", i, c->num_parts);
+    c->leg->check = NULL;
     check_free(core, c);
-    leg_on_checked(core, leg, good ? 0 : BATON_ECHECKSUM, detail);
+    return good ? CHECK_GOOD : BATON_ECHECKSUM;
 }
 
 static void send_sums(struct core *core, const struct check *c)
 {
-    for (uint32_t first = 0; first < c->num_parts && !post_waits(core->post, c->peer); first += WIRE_SUMS_MOST) {
+    for (uint32_t first = 0; first < c->num_parts && !post_waits(core->post, c->asked.peer); first += WIRE_SUMS_MOST) {
         uint32_t left = c->num_parts - first; /* what finds no credits is asked for again */
         struct wire_message m = {.type = WIRE_SUMS,
-                                 .want = c->want,
+                                 .want = c->asked.want,
                                  .first = first,
                                  .num_sums = left < WIRE_SUMS_MOST ? left : WIRE_SUMS_MOST,
                                  .sums_out = &c->mine[first]};
-        post_send(core->post, c->peer, &m);
+        post_send(core->post, c->asked.peer, &m);
     }
 }
 
@@ -149,22 +145,31 @@ static void refuse(struct core *core, uint32_t peer, uint64_t want, int32_t erro
     post_send(core->post, peer, &m);
 }
 
-void check_on_event(struct core *core, struct check *c)
+int check_on_event(struct core *core, struct check *c, struct leg **leg, struct plan_why *why)
 {
     c->summed += c->slice;
     c->slice = 0;
-    if (c->theirs != NULL && c->leg == NULL) { /* given up meanwhile */
-        check_free(core, c);
-    } else if (c->theirs != NULL) {
-        compare(core, c);
-    } else if (c->summed == c->num_parts) {
-        const struct core_submit *s = offer_granted(core, c->key, c->attempt, c->peer, c->want);
-        if (s != NULL && s->serial == c->serial)
-            send_sums(core, c);
-        else
-            refuse(core, c->peer, c->want, core->shut ? BATON_ECLOSED : BATON_EGONE);
-        check_free(core, c);
-    }
+    *leg = c->leg;
+    if (c->theirs == NULL)
+        return c->summed == c->num_parts ? CHECK_GOOD : CHECK_OPEN;
+    if (c->leg != NULL)
+        return compare(core, c, why);
+    check_free(core, c); /* given up meanwhile */
+    return CHECK_OPEN;
+}
+
+const struct check_question *check_asked(const struct check *c)
+{
+    return &c->asked;
+}
+
+void check_answer(struct core *core, struct check *c, const struct core_submit *granted)
+{
+    if (granted != NULL && granted->serial == c->serial)
+        send_sums(core, c);
+    else
+        refuse(core, c->asked.peer, c->asked.want, core->shut ? BATON_ECLOSED : BATON_EGONE);
+    check_free(core, c);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */
@@ -188,13 +193,12 @@ int check_begin(struct core *core, struct leg *leg)
         return rc;
     if (c->num_parts == 0) { /* layers without a tensor have no bytes */
         check_free(core, c);
-        leg_on_checked(core, leg, 0, "");
-        return 0;
+        return CHECK_GOOD;
     }
     c->leg = leg;
     leg->check = c;
     check_ask(core, leg);
-    return 0;
+    return CHECK_OPEN;
 }
 
 void check_stop(struct core *core, struct leg *leg)
@@ -208,32 +212,31 @@ void check_stop(struct core *core, struct leg *leg)
         check_free(core, c); /* else a worker reads the blocks, which harms nobody, and writes into c */
 }
 
-void check_on_sums(struct core *core, struct leg *leg, const struct wire_message *m)
+int check_on_sums(struct core *core, struct leg *leg, const struct wire_message *m, struct plan_why *why)
 {
     struct check *c = leg->check;
     if (c == NULL)
-        return;
+        return CHECK_OPEN;
     if (m->error != 0) {
-        leg_on_checked(core, leg, m->error, "the producer could not tell the hashes of its blocks");
-        return;
+        snprintf(why->text, sizeof why->text, "the producer could not tell the hashes of its blocks");
+        return m->error;
     }
     if (m->first >= c->num_parts || m->num_sums > c->num_parts - m->first) {
         core->stats.messages_bad++;
-        return;
+        return CHECK_OPEN;
     }
     for (uint32_t i = 0; i < m->num_sums; i++) {
         c->theirs[m->first + i] = wire_sum(m, i);
         c->got += !c->has[m->first + i];
         c->has[m->first + i] = true;
     }
-    compare(core, c);
+    return compare(core, c, why);
 }
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 
-void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m)
+void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct core_submit *s)
 {
-    const struct core_submit *s = offer_granted(core, m->key, m->attempt, peer, m->want);
     int error = s == NULL ? (core->shut ? BATON_ECLOSED : BATON_EGONE) : m->tokens > s->num_tokens ? BATON_ETOKENS : 0;
     struct contact *t = error == 0 ? target_of(core, peer, &error) : NULL;
     bool same_rules = core->c.directory->rows[peer].rules == PLAN_RULES;
@@ -248,7 +251,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     DL_FOREACH(core->checks, c)
     {
         asked += c->theirs == NULL;
-        if (c->theirs == NULL && c->peer == peer && c->want == m->want)
+        if (c->theirs == NULL && c->asked.peer == peer && c->asked.want == m->want)
             return; /* under way */
     }
     if (t->state != CONTACT_GOOD) { /* it asks again */
@@ -269,11 +272,9 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
         refuse(core, peer, m->want, BATON_EGEOMETRY);
         return;
     }
-    c->peer = peer;
-    c->want = m->want;
+    c->asked = (struct check_question){.peer = peer, .want = m->want, .attempt = m->attempt};
+    memcpy(c->asked.key, m->key, sizeof c->asked.key);
     c->serial = s->serial;
-    memcpy(c->key, m->key, sizeof c->key);
-    c->attempt = m->attempt;
 }
 
 void checks_destroy(struct core *core)

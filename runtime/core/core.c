@@ -74,7 +74,7 @@ void core_destroy(struct core *core)
 
 /* ---- what happened ----------------------------------------------------------------------------------------------- */
 
-void core_dispatch(struct core *core, uint32_t peer, const struct wire_message *m)
+static void dispatch(struct core *core, uint32_t peer, const struct wire_message *m)
 {
     switch (m->type) {
     case WIRE_BEAT:
@@ -109,7 +109,7 @@ void core_dispatch(struct core *core, uint32_t peer, const struct wire_message *
         ends_on_answer(core, peer, m);
         break;
     case WIRE_CHECK:
-        check_on_ask(core, peer, m);
+        check_on_ask(core, peer, m, offer_granted(core, m->key, m->attempt, peer, m->want));
         break;
     case WIRE_REPORT:
     case WIRE_VERDICT:
@@ -128,7 +128,20 @@ static void on_message(struct core *core, const struct port_event *e)
     peer_heard(core, e->peer);
     bool to_an_offer = m.type == WIRE_WANT || m.type == WIRE_DONE || m.type == WIRE_CANCEL || m.type == WIRE_RELEASE;
     if (!to_an_offer || !readers_await(core, e))
-        core_dispatch(core, e->peer, &m);
+        dispatch(core, e->peer, &m);
+}
+
+static void on_hashed(struct core *core, struct check *c)
+{
+    struct leg *leg;
+    struct plan_why why = {{0}};
+    int how = check_on_event(core, c, &leg, &why);
+    if (leg != NULL) {
+        leg_on_checked(core, leg, how, why.text);
+    } else if (how == CHECK_GOOD) {
+        const struct check_question *q = check_asked(c);
+        check_answer(core, c, offer_granted(core, q->key, q->attempt, q->peer, q->want));
+    }
 }
 
 static void on_event(struct core *core, const struct port_event *e)
@@ -144,11 +157,44 @@ static void on_event(struct core *core, const struct port_event *e)
     if (op->kind == OP_CONTACT)
         link_on_card(core, (struct contact *)op, e);
     else if (op->kind == OP_CHECK)
-        check_on_event(core, (struct check *)op);
+        on_hashed(core, (struct check *)op);
     else if (op->kind == OP_TAIL)
-        tail_on_event(core, (struct tail *)op);
+        want_tail_done(core, tail_end(core, (struct tail *)op));
     else
         mover_on_event(core, (struct mover *)op, e);
+}
+
+/* ---- news -------------------------------------------------------------------------------------------------------- */
+
+static void on_loss(struct core *core, struct peer *p)
+{
+    wants_lose(core, p->rank);
+    offers_lose(core, p->rank);
+    verdicts_lose(core, p->rank);
+    if (p->dead)
+        ends_lose(core, p->rank);
+    leave_on_loss(core, p);
+    peer_mourned(core, p);
+}
+
+/* Hands on what the lower files have to tell: they never call those above them. */
+static void hand_on(struct core *core)
+{
+    struct peer *p;
+    struct wire_message m;
+    uint32_t peer;
+    bool any = true;
+    while (any) {
+        any = false;
+        while ((p = peer_take_loss(core)) != NULL) {
+            on_loss(core, p);
+            any = true;
+        }
+        while (readers_take_word(core, &peer, &m)) {
+            dispatch(core, peer, &m);
+            any = true;
+        }
+    }
 }
 
 void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events)
@@ -157,11 +203,15 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
     core->looks = 0;
     peers_watch(core, now);
     post_flush(core->post);
-    for (int i = 0; i < num_events; i++)
+    for (int i = 0; i < num_events; i++) {
         on_event(core, &events[i]);
+        hand_on(core);
+    }
     struct timer *t;
-    while ((t = timer_due(&core->timers, now)) != NULL)
+    while ((t = timer_due(&core->timers, now)) != NULL) {
         t->fire(core, t);
+        hand_on(core);
+    }
     movers_run(core);
     checks_run(core);
     tails_run(core);

@@ -220,18 +220,16 @@ static void landed(struct core *core, struct leg *leg)
     }
     await(core, leg, LEG_CHECKING);
     resend_from_now(core, leg);
-    int rc = check_begin(core, leg);
-    if (rc != 0)
-        fail(core, leg, rc, "");
+    leg_on_checked(core, leg, check_begin(core, leg), "");
 }
 
-void leg_on_checked(struct core *core, struct leg *leg, int error, const char *detail)
+void leg_on_checked(struct core *core, struct leg *leg, int how, const char *detail)
 {
     if (leg->state != LEG_CHECKING)
         return;
-    if (error != 0)
-        fail(core, leg, error, detail);
-    else
+    if (how < 0)
+        fail(core, leg, how, detail);
+    else if (how == CHECK_GOOD)
         fenced(core, leg);
 }
 
@@ -295,6 +293,7 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
 {
     struct want *want;
     struct leg *leg = NULL;
+    struct plan_why why = {{0}};
     HASH_FIND(hh, core->wants, &m->want, sizeof m->want, want);
     for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
         if (want->legs[i].contact->peer == peer)
@@ -306,7 +305,7 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
     else if (m->type == WIRE_NACK)
         on_nack(core, leg, m);
     else if (m->type == WIRE_SUMS)
-        check_on_sums(core, leg, m);
+        leg_on_checked(core, leg, check_on_sums(core, leg, m, &why), why.text);
     else if (m->type == WIRE_READY)
         on_more(core, leg, m, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
     else if (!is_push(leg))

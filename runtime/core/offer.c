@@ -811,12 +811,6 @@ static struct waiter *waiter_of(const struct offer *o, uint32_t peer)
     return NULL;
 }
 
-bool may_wait(const struct core *core, uint32_t peer)
-{
-    uint64_t most = core->c.settings->waiting, each = most / 4 > 0 ? most / 4 : 1;
-    return core->num_waiting < most && core->waits_of[peer] < each;
-}
-
 /* Keeps a word until the offer comes, in the place of that rank's former one. False: at a limit. */
 static bool wait_for_offer(struct core *core, const struct waiter *word, const struct wire_message *m, uint64_t keep_ms)
 {

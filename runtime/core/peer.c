@@ -103,7 +103,7 @@ void core_greet(struct core *core, uint64_t now)
 
 static void on_burial(struct core *core, struct timer *t);
 
-/* The transfers of a rank that is lost end; those of one that is dead, or ended, have less to wait for. */
+/* It is news, which core_step hands on. */
 static void lose(struct core *core, struct peer *p, bool dead)
 {
     bool was = p->lost, was_dead = p->dead;
@@ -127,14 +127,31 @@ static void lose(struct core *core, struct peer *p, bool dead)
     } else if (dead && !was_dead) {
         log_line(core->c.log, LOG_INFO, "%s, which was lost, is dead", name);
     }
-    wants_lose(core, p->rank);
-    offers_lose(core, p->rank);
-    verdicts_lose(core, p->rank);
-    if (dead)
-        ends_lose(core, p->rank);
-    leave_on_loss(core, p);
-    if (p->dead && !p->ended && p->business > 0)
-        timer_arm(&core->timers, &p->beat, core->now + core->c.settings->beat_ms * NS_PER_MS, on_burial);
+    if (!p->is_news)
+        DL_APPEND(core->losses, p);
+    p->is_news = true;
+}
+
+struct peer *peer_take_loss(struct core *core)
+{
+    struct peer *p = core->losses;
+    if (p == NULL)
+        return NULL;
+    DL_DELETE(core->losses, p);
+    p->is_news = false;
+    return p;
+}
+
+static void ask_for_beat(struct core *core, struct peer *p);
+
+void peer_mourned(struct core *core, struct peer *p)
+{
+    if (p->business == 0)
+        return;
+    if (!p->dead)
+        ask_for_beat(core, p);
+    else if (!p->ended)
+        timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_burial);
 }
 
 /* Of a dead rank with which there is business: whether the transport says by now that its connection has ended. */
@@ -168,6 +185,19 @@ static void inquire(struct core *core, struct peer *p)
         post_send(core->post, p->neighbour, &m);
 }
 
+static void on_beat(struct core *core, struct timer *t);
+
+/* If it was silent, and its neighbours too; and looks again a beat later. */
+static void ask_for_beat(struct core *core, struct peer *p)
+{
+    if (silence_ns(core, p) >= beat_ns(core)) {
+        peer_beat(core, p->rank, true);
+        if (core->c.port->alive(core->c.port->self, p->rank) == PORT_UNKNOWN)
+            inquire(core, p);
+    }
+    timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_beat);
+}
+
 static void on_beat(struct core *core, struct timer *t)
 {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, beat));
@@ -181,14 +211,8 @@ static void on_beat(struct core *core, struct timer *t)
         lose(core, p, true);
     else if (alive == PORT_UNKNOWN && !p->lost && !p->excused && silent >= core->c.settings->peer_ms * NS_PER_MS)
         lose(core, p, false);
-    if (p->business == 0 || p->dead)
-        return;
-    if (silent >= beat_ns(core)) {
-        peer_beat(core, p->rank, true);
-        if (alive == PORT_UNKNOWN)
-            inquire(core, p);
-    }
-    timer_arm(&core->timers, t, core->now + beat_ns(core), on_beat);
+    else
+        ask_for_beat(core, p);
 }
 
 static void listen(struct core *core, struct peer *p)

@@ -143,6 +143,8 @@ struct peer {
     uint32_t neighbour; /* of its node: the last one that was asked whether it is dead */
     uint64_t heard_ns;  /* by core->watched_ns */
     uint64_t lost_ns;
+    bool is_news; /* that it was lost, or died: in core->losses */
+    struct peer *prev, *next;
     struct timer beat;
     char host[WIRE_HOST_MAX];       /* as it said; empty: not known */
     struct turns_queue asks, moves; /* its movers that wait */
@@ -386,6 +388,7 @@ struct core {
     struct readers **readers; /* by engine; found out on demand */
     struct work *works;       /* what goes on in pieces, in turn */
     struct timer works_timer;
+    struct word *words; /* whose readers are known by now: news */
     uint32_t looks, looks_most; /* at members of engines, in this step; and when it is enough */
     uint64_t works_pause_ns;    /* then; tests stretch it */
 
@@ -407,6 +410,7 @@ struct core {
 
     struct post *post;
     struct peer **peers; /* by rank; NULL: no business with it yet */
+    struct peer *losses; /* news */
     uint64_t stepped_ns; /* the last step */
     uint64_t watched_ns; /* time in which this rank looked for messages: of a pause of its own, one beat counts */
     struct leaving leaving;
@@ -425,9 +429,6 @@ struct core {
     baton_stats_t stats;
 };
 
-/* core.c */
-void core_dispatch(struct core *core, uint32_t peer, const struct wire_message *m); /* a message that is in order */
-
 /* peer.c: who is there */
 int peer_begin(struct core *core, uint32_t rank); /* business with it. 0, EPEER (it is lost) or ENOMEM */
 int peer_know(struct core *core, uint32_t rank);  /* so that it can be held. 0 or ENOMEM */
@@ -440,6 +441,9 @@ bool peer_is_dead(const struct core *core, uint32_t rank);
 /** It is dead, and nothing that it sent or was asked for can land here any more. */
 bool peer_is_ended(const struct core *core, uint32_t rank);
 void peers_watch(struct core *core, uint64_t now); /* a step begins */
+/** A rank that was lost, or died, since: its transfers are to end, then peer_mourned is due. NULL: none. */
+struct peer *peer_take_loss(struct core *core);
+void peer_mourned(struct core *core, struct peer *p);
 void peer_beat(struct core *core, uint32_t rank, bool ask);
 const char *peer_host(const struct core *core, uint32_t rank); /* from it, or another rank of its node; NULL: unknown */
 void peer_note_host(struct core *core, uint32_t rank, const struct wire_message *m);
@@ -488,9 +492,6 @@ void push_on_quiet(struct core *core, struct push *push);
 void push_tell(struct core *core, const struct push *push, int32_t error); /* WRITTEN */
 void push_destroy(struct core *core, struct push *push);
 
-/** Whether one more word of that rank may be kept. No rank may take the places of all others. */
-bool may_wait(const struct core *core, uint32_t peer);
-
 /* survey.c: who serves whom */
 void work_begin(struct core *core, struct work *work, enum work_state (*piece)(struct core *core, struct work *work));
 void works_run(struct core *core);
@@ -503,6 +504,10 @@ int survey_served(struct core *core, const struct directory_engine *consumer, ui
 const struct readers *readers_of(const struct core *core, uint32_t engine); /* NULL: not known yet */
 /** The readers of a message's engine are to be known. True: not yet, and the message was kept (or dropped). */
 bool readers_await(struct core *core, const struct port_event *e);
+/** Takes a message that was kept and need not wait any more. False: there is none. */
+bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m);
+/** Whether one more word of that rank may be kept. No rank may take the places of all others. */
+bool may_wait(const struct core *core, uint32_t peer);
 void readers_free(struct core *core);
 
 /* link.c: handshakes */
@@ -580,20 +585,32 @@ void verdict_on_message(struct core *core, uint32_t rank, const struct wire_mess
 void verdicts_lose(struct core *core, uint32_t rank);
 void verdicts_shut(struct core *core);
 
-/* check.c: hashes of what arrived */
-int check_begin(struct core *core, struct leg *leg); /* ends in leg_on_checked, unless stopped. 0 or ENOMEM */
+/* check.c: hashes of what arrived. How it stands: one of these, or an error, with why->text. */
+#define CHECK_OPEN 0
+#define CHECK_GOOD 1 /* all hashes are equal, and the consumer's check is gone */
+int check_begin(struct core *core, struct leg *leg); /* CHECK_OPEN, CHECK_GOOD (there is nothing to hash) or ENOMEM */
 void check_ask(struct core *core, const struct leg *leg);
 void check_stop(struct core *core, struct leg *leg);
-void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m);
-void check_on_sums(struct core *core, struct leg *leg, const struct wire_message *m);
-void check_on_event(struct core *core, struct check *c);
+int check_on_sums(struct core *core, struct leg *leg, const struct wire_message *m, struct plan_why *why);
+/** Some of it was hashed. *leg: whose it is; NULL: a producer's (CHECK_GOOD: check_answer is due), or it was given up. */
+int check_on_event(struct core *core, struct check *c, struct leg **leg, struct plan_why *why);
+/** What a consumer asked. */
+struct check_question {
+    char key[BATON_KEY_MAX];
+    uint32_t attempt, peer;
+    uint64_t want;
+};
+/** `granted`: the call of the offer that this want is granted; NULL: none. */
+void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct core_submit *granted);
+const struct check_question *check_asked(const struct check *c);
+void check_answer(struct core *core, struct check *c, const struct core_submit *granted);
 void checks_run(struct core *core);
 void checks_destroy(struct core *core);
 
 /* tail.c: zeros behind a want's tokens */
-int tail_begin(struct core *core, struct want *want, struct plan_why *why); /* ends in want_tail_done. 0, or an error */
+int tail_begin(struct core *core, struct want *want, struct plan_why *why); /* 0, or an error */
 void tail_stop(struct core *core, struct want *want);                       /* unless a worker has it: then as ever */
-void tail_on_event(struct core *core, struct tail *t);
+struct want *tail_end(struct core *core, struct tail *t); /* it is done; whose it was */
 void tails_run(struct core *core);
 void tails_destroy(struct core *core);
 void want_tail_done(struct core *core, struct want *want);
@@ -603,7 +620,7 @@ void leg_on_spare(struct core *core, struct leg *leg, int error, const char *det
 void leg_begin(struct core *core, struct leg *leg);                                   /* asks. The want may end by it */
 void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m);  /* GRANT, NACK, WRITTEN, CLOSED */
 void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail);
-void leg_on_checked(struct core *core, struct leg *leg, int error, const char *detail);
+void leg_on_checked(struct core *core, struct leg *leg, int how, const char *detail); /* as check.c says */
 void leg_on_quiet(struct core *core, struct leg *leg);
 void leg_stop(struct core *core, struct leg *leg); /* the want drains: give up, close when quiet */
 void leg_lose(struct core *core, struct leg *leg); /* its peer is lost. The want may end by it */

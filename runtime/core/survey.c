@@ -80,21 +80,25 @@ int survey_served(struct core *core, const struct directory_engine *consumer, ui
 
 /* ---- my readers -------------------------------------------------------------------------------------------------- */
 
-static void words_free(struct core *core, struct readers *r)
+static void word_free(struct core *core, struct word *w)
+{
+    core->num_waiting--;
+    core->waits_of[w->peer]--;
+    free(w);
+}
+
+static void words_free(struct core *core, struct word *words)
 {
     struct word *w, *next;
-    DL_FOREACH_SAFE(r->words, w, next)
+    DL_FOREACH_SAFE(words, w, next)
     {
-        core->num_waiting--;
-        core->waits_of[w->peer]--;
-        free(w);
+        word_free(core, w);
     }
-    r->words = NULL;
 }
 
 static void readers_destroy(struct core *core, struct readers *r)
 {
-    words_free(core, r);
+    words_free(core, r->words);
     free(r->reads);
     free(r->first);
     free(r->boxes);
@@ -103,6 +107,7 @@ static void readers_destroy(struct core *core, struct readers *r)
 
 void readers_free(struct core *core)
 {
+    words_free(core, core->words);
     for (uint32_t e = 0; core->readers != NULL && e < core->c.directory->num_engines; e++)
         if (core->readers[e] != NULL)
             readers_destroy(core, core->readers[e]);
@@ -155,22 +160,24 @@ static enum work_state readers_piece(struct core *core, struct work *work)
         return WORK_LATER;
     if (++r->known < core->c.directory->engines[r->engine].num_ranks)
         return WORK_MORE;
-    struct word *words = r->words, *w;
+    DL_CONCAT(core->words, r->words);
     r->words = NULL;
-    while ((w = words) != NULL) {
-        struct wire_message m;
-        DL_DELETE(words, w);
-        core->num_waiting--;
-        core->waits_of[w->peer]--;
-        if (wire_decode(w->data, w->bytes, &m) == 0) {
-            uint64_t waited_ms = (core->now - w->came_ns + NS_PER_MS - 1) / NS_PER_MS;
-            if (m.time_left_ms > 0)
-                m.time_left_ms = m.time_left_ms > waited_ms ? m.time_left_ms - (uint32_t)waited_ms : 1;
-            core_dispatch(core, w->peer, &m);
-        }
-        free(w);
-    }
     return WORK_DONE;
+}
+
+bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m)
+{
+    struct word *w = core->words;
+    if (w == NULL)
+        return false;
+    DL_DELETE(core->words, w);
+    uint64_t waited_ms = (core->now - w->came_ns + NS_PER_MS - 1) / NS_PER_MS;
+    wire_decode(w->data, w->bytes, m); /* as when it came */
+    if (m->time_left_ms > 0)
+        m->time_left_ms = m->time_left_ms > waited_ms ? m->time_left_ms - (uint32_t)waited_ms : 1;
+    *peer = w->peer;
+    word_free(core, w);
+    return true;
 }
 
 static struct readers *readers_create(struct core *core, uint32_t engine)
@@ -189,6 +196,12 @@ static struct readers *readers_create(struct core *core, uint32_t engine)
     core->readers[engine] = r;
     work_begin(core, &r->work, readers_piece);
     return r;
+}
+
+bool may_wait(const struct core *core, uint32_t peer)
+{
+    uint64_t most = core->c.settings->waiting, each = most / 4 > 0 ? most / 4 : 1;
+    return core->num_waiting < most && core->waits_of[peer] < each;
 }
 
 const struct readers *readers_of(const struct core *core, uint32_t engine)

@@ -60,11 +60,11 @@ void tail_stop(struct core *core, struct want *want)
         tail_free(core, want->tail);
 }
 
-void tail_on_event(struct core *core, struct tail *t)
+struct want *tail_end(struct core *core, struct tail *t)
 {
     struct want *want = t->want;
     tail_free(core, t);
-    want_tail_done(core, want);
+    return want;
 }
 
 void tails_run(struct core *core)
