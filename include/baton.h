@@ -12,18 +12,19 @@
  * baton_poll hands out events. Each accepted call has exactly one terminal event: from then on the blocks are the
  * caller's again. See THE PROMISE.
  *
- * LIFE OF A CONTEXT. baton_open, baton_cache_create, baton_start are collective over the communicator, in this order;
- * baton_close too. Between start and close every call is local and never waits for another rank.
+ * LIFE OF A CONTEXT. baton_open and baton_start are collective over the communicator, and baton_close too;
+ * baton_cache_create comes between the first two. Between start and close every call is local and never waits for
+ * another rank.
  *
  * ERRORS. Functions return 0 (or a count) or a negative BATON_E... number. Outputs are written only on success.
  * baton_strerror names a number; baton_errmsg gives the sentence that belongs to the last error of the calling thread.
  * What cannot be returned is an event. From collective calls every rank gets the same error.
  *
  * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) one thread of Baton's own, the
- * reactor, makes all of Baton's MPI calls after start; baton_offer, baton_want, baton_cancel, baton_poll, baton_pending
- * and baton_stats may then be called by any threads at once. With BATON_PROGRESS_CALLER no thread is made for MPI: one
- * thread lends itself and calls baton_poll or baton_progress often, since blocks move only inside these calls. This is
- * the thread that called baton_start, until another thread calls baton_progress; MPI's thread level must allow that.
+ * reactor, makes all of Baton's MPI calls after start; the functions whose comment says "Any thread" may then be called
+ * by any threads at once. With BATON_PROGRESS_CALLER no thread is made for MPI: one thread lends itself and calls
+ * baton_poll or baton_progress often, since blocks move only inside these calls. This is the thread that called
+ * baton_start, until another thread calls baton_progress; MPI's thread level must allow that.
  * Other threads may call the same functions as above; their baton_poll takes events and moves nothing. "Any thread"
  * below means this rule. open, cache_create, start and close are called by one thread, while no other thread is inside
  * Baton.
@@ -132,7 +133,7 @@ typedef enum baton_log_level {
 } baton_log_level_t;
 
 /**
- * Takes one line of a context's log: the sentence alone, without newline or control characters, at most 1,000 bytes.
+ * Takes one line of a context's log: the sentence alone, without newline or control characters, fewer than 1,024 bytes.
  * The text is valid during the call. `rank` is the world rank, -1 before it is known. Called by whichever thread has
  * something to say: the one that is inside a call of Baton, the reactor, the watchdog; so it may run in several threads
  * at once. The reactor waits for it, and with it all transfers: return within microseconds, never block, and call no
@@ -188,7 +189,8 @@ typedef struct baton_open_params {
 
 /**
  * Reads BATON_ENGINE, BATON_ROLE (prefill, decode, both), BATON_TP, BATON_PP, BATON_TP_RANK and BATON_PP_RANK, as
- * batonrun sets them, into *params (progress is left as it is). tp and pp default to 1, their ranks to 0.
+ * batonrun sets them, into *params. progress and verdicts are left as they are; tp and pp default to 1, their ranks to
+ * 0.
  * Errors: ESETTING: baton_errmsg names the variable that is missing or bad. Any thread, before or after MPI_Init.
  */
 BATON_API int baton_role_from_env(baton_open_params_t *params);
@@ -200,7 +202,8 @@ BATON_API int baton_role_from_env(baton_open_params_t *params);
  * handlers on the caller's objects stay as they are. If MPI gives less than MPI_THREAD_MULTIPLE, BATON_PROGRESS_AUTO
  * means BATON_PROGRESS_CALLER; the log says so once. A variable BATON_... that no setting has is warned of, with the
  * nearest name.
- * Errors: EINVAL, ESETTING, ETHREAD, EMPI, ETIMEDOUT, the same on every rank; ENOMEM on this one alone.
+ * Errors: ESETTING, ETHREAD, EMPI, ETIMEDOUT, the same on every rank; EINVAL, ESTATE (MPI is finalised; a communicator
+ * before MPI is initialised) and ENOMEM on this one alone, and ETIMEDOUT on the others.
  */
 BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out);
 #endif
@@ -209,8 +212,10 @@ BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton
  * Makes everything that was declared: shared memory, windows, the directory of all ranks, the reactor. Collective;
  * each step is agreed upon by all ranks before and after, within BATON_START_MS. After it, baton_cache_base is valid
  * and the verbs may be called. After an error only the context is left: close it.
- * Errors, the same on every rank: ESTATE, ESHM, EWINDOW, EGEOMETRY (ranks of one engine contradict each other: in
- * model, dtype, a size, a total or block_tokens), ENOMEM, EMPI, ETIMEDOUT. baton_errmsg names the rank where it arose.
+ * Errors, the same on every rank: ESTATE, EINVAL (a cache is too large to be described), ESETTING (BATON_FAULT), ESHM,
+ * EWINDOW, EGEOMETRY (ranks of one engine contradict each other: in model, dtype, a size, a total, block_tokens, tp,
+ * pp, their places or verdicts), ENOMEM, EMPI, EMESSAGE, ESYSTEM, ETIMEDOUT. baton_errmsg names the rank where it
+ * arose.
  */
 BATON_API int baton_start(baton_t *b);
 
@@ -238,7 +243,7 @@ BATON_API void baton_exit(int status) __attribute__((noreturn));
 
 /*
  * A cache entry is a point (layer, plane, head, token, channel); plane is K or V. One tensor holds one layer's entries
- * for the heads of this rank. In a tensor of offset O and strides S, of block b of a table that starts at token t0,
+ * for the heads of this rank. In a tensor of offset O and strides S, of block b whose first token is t0,
  *
  *   address = base + O + b * S.block + plane * S.plane + (head - head_first) * S.head + (token - t0) * S.token
  *                      + channel * S.channel
@@ -576,7 +581,7 @@ BATON_API int baton_want(baton_t *b, const baton_want_params_t *params, baton_id
 /**
  * Asks that an offer or want ends. Its terminal event still comes: CANCELLED, unless the call ended otherwise before.
  * On an id that has ended, this does nothing and returns 0. Any thread. Errors: EINVAL (never given), EAGAIN, ESTATE,
- * ESTALL.
+ * ESTALL, ENOMEM.
  */
 BATON_API int baton_cancel(baton_t *b, baton_id_t id);
 
@@ -608,8 +613,8 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
  * to write here died or fell silent, when an MPI operation on the blocks does not complete, or when MPI does not
  * return.
  * A call whose blocks are still not quiet in baton_close has no terminal event. Its blocks must not be used until the
- * process has ended. After the loss of a rank that may be so for every call that was given up: before it closes, an engine
- * waits for the answer to each call (GIVEN_UP or the terminal event), not for terminal events after a GIVEN_UP.
+ * process has ended. After the loss of a rank that may be so for every call that was given up: before it closes, an
+ * engine waits for the answer to each call (GIVEN_UP or the terminal event), not for terminal events after a GIVEN_UP.
  */
 typedef enum baton_event_type {
     BATON_EVENT_OFFER = 1,
@@ -704,7 +709,10 @@ typedef struct baton_pending {
     uint64_t waiting_ns;                /**< since its first want */
 } baton_pending_t;
 
-/** Fills up to `max` entries as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread. */
+/**
+ * Fills up to `max` entries, at most 64, as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread.
+ * Errors: EINVAL.
+ */
 BATON_API int baton_pending(baton_t *b, baton_pending_t *out, int max);
 
 #define BATON_REASONS 32 /* more than there are error numbers */
@@ -754,6 +762,7 @@ BATON_API int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *ou
 /**
  * Writes what was built into text of at most `size` bytes, NUL included: node, windows and their components, quirks,
  * path per peer, thread mode. Returns the length without NUL that it would have had. Any thread, after baton_start.
+ * Errors: EINVAL, ESTATE.
  */
 BATON_API int baton_describe(const baton_t *b, char *text, size_t size);
 

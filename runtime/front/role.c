@@ -48,7 +48,7 @@ int baton_role_from_env(baton_open_params_t *params)
     const char *engine = getenv("BATON_ENGINE");
     if (params == NULL)
         return error_set(BATON_EINVAL, "params must not be NULL");
-    baton_open_params_t p = {.progress = params->progress};
+    baton_open_params_t p = {.progress = params->progress, .verdicts = params->verdicts};
     if (engine == NULL)
         return not_set("BATON_ENGINE");
     if (engine[0] == '\0' || strlen(engine) >= sizeof p.engine)

@@ -228,7 +228,7 @@ static void says_what_it_fell_back_to(void)
 
 static void reads_its_role(void)
 {
-    baton_open_params_t p = {.progress = BATON_PROGRESS_CALLER};
+    baton_open_params_t p = {.progress = BATON_PROGRESS_CALLER, .verdicts = BATON_VERDICTS_ALL};
     unsetenv("BATON_ENGINE");
     unsetenv("BATON_ROLE");
     CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
@@ -252,7 +252,8 @@ static void reads_its_role(void)
     CHECK(strcmp(p.engine, "decode3") == 0);
     CHECK_EQ(p.role, BATON_ROLE_DECODE);
     CHECK_EQ(p.tp_rank, 3);
-    CHECK_EQ(p.progress, BATON_PROGRESS_CALLER); /* left as it was */
+    CHECK_EQ(p.progress, BATON_PROGRESS_CALLER); /* left as they were */
+    CHECK_EQ(p.verdicts, BATON_VERDICTS_ALL);
     setenv("BATON_PP", "two", 1);
     CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
     CHECK_HAS(baton_errmsg(), "BATON_PP");
