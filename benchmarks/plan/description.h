@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * description: a cache of one's own, as a JSON file tells it: rules by which every rank of an engine of any size gets its
- * layers, heads, tensors and strides. README.md has the fields.
+ * layers, heads, tensors and strides. launch/README.md has the fields.
  */
 #ifndef PLAN_TOOL_DESCRIPTION_H
 #define PLAN_TOOL_DESCRIPTION_H
