@@ -42,10 +42,10 @@ int main(int argc, char **argv)
 {
     struct settings s;
     if (argc > 1) {
-        int help = argc == 2 && strcmp(argv[1], "--help") == 0;
+        int help = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
         fprintf(
             help ? stdout : stderr,
-            "usage: baton-info\n\n"
+            "usage: baton-info [-h | --help]\n\n"
             "Prints the version, where this process runs, and every setting: its value, whether that is the default\n"
             "or comes from the environment, its bounds and its meaning. Settings are variables of the environment.\n");
         return help ? 0 : 2;
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     print_settings(&s);
     printf(
         "beside these: BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK (a rank's role, "
-        "set by batonrun); BATON_FAULT (faults to inject, see README.md)\n");
+        "set by batonrun); BATON_FAULT (faults to inject, see baton(7))\n");
     for (char **entry = environ; *entry != NULL; entry++) {
         const char *nearest = settings_nearest(*entry);
         if (nearest != NULL)

@@ -95,7 +95,7 @@ void options_help(void)
         "  --load BYTES        fairness: bytes of big wants from each engine; two are open at a time, half a pool each "
         "(1G)\n"
         "  --stop-engines N    fairness: stop N engines with bytes under way, and measure small wants from the\n"
-        "                      others; on one host (0)\n"
+        "                      others; on one host (none)\n"
         "  --busy              a computing thread in every rank while measuring\n"
         "  --pin               pin the caller to the first allowed CPU, the reactor to the last\n"
         "  --csv               comma-separated rows on standard output, the conditions on standard error\n"

@@ -75,7 +75,7 @@ void query_help(void)
         "  --layout hnd|nhd     order of head and token in a block (default hnd)\n"
         "  --kv separate|block|fused   K and V: apart, side by side in a block, or in an entry (default separate)\n"
         "  --order layer|block  layer by layer, or all layers of a block together (default layer)\n"
-        "  --prefill-cache FILE, --decode-cache FILE   a cache of your own, in JSON (README.md), instead of those\n"
+        "  --prefill-cache FILE, --decode-cache FILE   a cache of your own, in JSON (see baton-plan(1))\n"
         "the request\n"
         "  --tokens N           (default 4096)\n"
         "  --held N             leading tokens that the decode side has already (default 0)\n"
