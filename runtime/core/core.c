@@ -131,6 +131,23 @@ static void on_message(struct core *core, const struct port_event *e)
         dispatch(core, e->peer, &m);
 }
 
+static void on_card(struct core *core, struct contact *c, const struct port_event *e)
+{
+    switch (link_on_card(core, c, e)) {
+    case LINK_NOTHING:
+        break;
+    case LINK_TARGET:
+        push_on_contact(core, c);
+        break;
+    case LINK_SPARE:
+        wants_on_spare(core, c);
+        break;
+    case LINK_SETTLED:
+        wants_on_link(core, c->link);
+        break;
+    }
+}
+
 static void on_hashed(struct core *core, struct check *c)
 {
     struct leg *leg;
@@ -155,7 +172,7 @@ static void on_event(struct core *core, const struct port_event *e)
     if (op == NULL)
         return;
     if (op->kind == OP_CONTACT)
-        link_on_card(core, (struct contact *)op, e);
+        on_card(core, (struct contact *)op, e);
     else if (op->kind == OP_CHECK)
         on_hashed(core, (struct check *)op);
     else if (op->kind == OP_TAIL)

@@ -316,6 +316,16 @@ void link_unqueue(struct core *core, struct link *link, struct want *want)
         contact_rest(core, &link->contacts[i]);
 }
 
+struct want *link_take(struct link *link)
+{
+    struct want *want = link->queue;
+    if (want == NULL)
+        return NULL;
+    DL_DELETE(link->queue, want);
+    link->queued--;
+    return want;
+}
+
 static void link_ready(struct core *core, struct link *link)
 {
     uint64_t took = core->now - link->since_ns;
@@ -324,26 +334,18 @@ static void link_ready(struct core *core, struct link *link)
     core->stats.handshake_ns_sum += took;
     if (took > core->stats.handshake_ns_max)
         core->stats.handshake_ns_max = took;
-    while (link->queue != NULL) {
-        struct want *w = link->queue;
-        DL_DELETE(link->queue, w);
-        link->queued--;
-        want_begin(core, w);
-    }
 }
 
-static void link_refuse(struct core *core, struct link *link, int error, uint32_t peer, const char *detail)
+static void link_refuse(struct core *core, struct link *link, int error, uint32_t peer, const struct plan_why *why)
 {
     link->state = LINK_REFUSED;
     link->error = error;
     link->error_peer = (int32_t)peer;
-    snprintf(link->why.text, sizeof link->why.text, "%s", detail);
+    link->why = *why;
     for (uint32_t i = 0; i < link->num_contacts; i++)
         contact_rest(core, &link->contacts[i]);
     log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s", core->c.directory->engines[link->engine].name,
-             baton_strerror(error), detail);
-    while (link->queue != NULL)
-        want_fail(core, link->queue, BATON_STATUS_FAILED, error, (int32_t)peer, detail);
+             baton_strerror(error), why->text);
 }
 
 /* ---- one contact ------------------------------------------------------------------------------------------------- */
@@ -439,52 +441,57 @@ static int contact_take(struct core *core, struct contact *c, const uint8_t *dat
     return rc;
 }
 
-void link_on_card(struct core *core, struct contact *c, const struct port_event *e)
+/* The cache of a contact's rank cannot match, and never will. */
+static enum link_news contact_refuse(struct core *core, struct contact *c, const struct plan_why *why)
 {
-    struct plan_why why = {{0}};
-    if (e->kind != PORT_CARD || c->state != CONTACT_READING)
-        return;
-    int rc = e->error != 0 ? e->error : contact_take(core, c, e->data, e->bytes, &why);
-    if (rc == BATON_EGEOMETRY && c->is_spare) {
-        contact_rest(core, c);
-        c->state = CONTACT_REFUSED;
-        wants_on_spare(core, c, rc, why.text);
-        return;
+    if (!c->is_spare && !c->link->is_targets) {
+        link_refuse(core, c->link, BATON_EGEOMETRY, c->peer, why);
+        return LINK_SETTLED;
     }
-    if (rc == BATON_EGEOMETRY && !c->link->is_targets) {
-        link_refuse(core, c->link, rc, c->peer, why.text);
-        return;
-    }
-    if (rc == BATON_EGEOMETRY) {
-        contact_rest(core, c);
-        c->state = CONTACT_REFUSED;
-        c->why = why;
-        log_line(core->c.log, LOG_ERROR, "rank %u cannot be written to: %s", c->peer, why.text);
-        push_on_contact(core, c);
-        return;
-    }
-    if (rc != 0) {
-        core->stats.handshake_retries++;
-        log_line(core->c.log, LOG_WARN, "rank %u's card was not taken: %s: %s", c->peer, baton_strerror(rc), why.text);
-        contact_retry(core, c, contact_backoff(core, c));
-        return;
-    }
+    contact_rest(core, c);
+    c->state = CONTACT_REFUSED;
+    c->why = *why;
+    if (c->is_spare)
+        return LINK_SPARE;
+    log_line(core->c.log, LOG_ERROR, "rank %u cannot be written to: %s", c->peer, why->text);
+    return LINK_TARGET;
+}
+
+static enum link_news contact_good(struct core *core, struct contact *c)
+{
+    struct link *link = c->link;
     timer_stop(&core->timers, &c->timer);
     op_remove(&core->ops, &c->op);
     core->reading--;
     c->state = CONTACT_GOOD;
-    if (c->is_spare) {
-        wants_on_spare(core, c, 0, "");
-        return;
-    }
-    c->link->good++;
-    if (c->link->lacks) {
-        why = c->link->why;
-        link_refuse(core, c->link, BATON_ESOURCE, c->peer, why.text);
-    } else if (c->link->is_targets)
-        push_on_contact(core, c);
-    else if (c->link->good == c->link->num_contacts)
-        link_ready(core, c->link);
+    if (c->is_spare)
+        return LINK_SPARE;
+    link->good++;
+    if (link->is_targets)
+        return LINK_TARGET;
+    if (link->lacks)
+        link_refuse(core, link, BATON_ESOURCE, c->peer, &link->why);
+    else if (link->good == link->num_contacts)
+        link_ready(core, link);
+    else
+        return LINK_NOTHING;
+    return LINK_SETTLED;
+}
+
+enum link_news link_on_card(struct core *core, struct contact *c, const struct port_event *e)
+{
+    struct plan_why why = {{0}};
+    if (e->kind != PORT_CARD || c->state != CONTACT_READING)
+        return LINK_NOTHING;
+    int rc = e->error != 0 ? e->error : contact_take(core, c, e->data, e->bytes, &why);
+    if (rc == BATON_EGEOMETRY)
+        return contact_refuse(core, c, &why);
+    if (rc == 0)
+        return contact_good(core, c);
+    core->stats.handshake_retries++;
+    log_line(core->c.log, LOG_WARN, "rank %u's card was not taken: %s: %s", c->peer, baton_strerror(rc), why.text);
+    contact_retry(core, c, contact_backoff(core, c));
+    return LINK_NOTHING;
 }
 
 bool contact_holds(const struct contact *c, const struct peer_table *t)

@@ -514,7 +514,11 @@ void readers_free(struct core *core);
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why);
 void link_queue(struct core *core, struct link *link, struct want *want);
 void link_unqueue(struct core *core, struct link *link, struct want *want);
-void link_on_card(struct core *core, struct contact *contact, const struct port_event *e);
+/** What a card changed: the state of a target or of a spare contact, or its link is LINK_READY or LINK_REFUSED now. */
+enum link_news { LINK_NOTHING, LINK_TARGET, LINK_SPARE, LINK_SETTLED };
+enum link_news link_on_card(struct core *core, struct contact *contact, const struct port_event *e);
+/** Takes the first want of its queue. NULL: none. */
+struct want *link_take(struct link *link);
 /** The contact by which I write to `peer`, or NULL with *error. */
 struct contact *target_of(struct core *core, uint32_t peer, int *error);
 void contact_want(struct core *core,
@@ -566,7 +570,8 @@ bool want_cancel(struct core *core, baton_id_t id);
 bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int error, const char *detail);
 void wants_shut(struct core *core);
 void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
-void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail);
+void wants_on_spare(struct core *core, const struct contact *spare); /* GOOD or REFUSED now */
+void wants_on_link(struct core *core, struct link *link);            /* READY or REFUSED now */
 void wants_destroy(struct core *core);
 
 struct core_submit *want_call(struct core *core, const char *key, uint32_t attempt,

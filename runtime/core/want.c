@@ -260,8 +260,19 @@ bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int e
     return true;
 }
 
-void wants_on_spare(struct core *core, const struct contact *spare, int error, const char *detail)
+void wants_on_link(struct core *core, struct link *link)
 {
+    struct want *want;
+    while (link->state == LINK_READY && (want = link_take(link)) != NULL)
+        want_begin(core, want);
+    while (link->state == LINK_REFUSED && link->queue != NULL)
+        want_fail(core, link->queue, BATON_STATUS_FAILED, link->error, link->error_peer, link->why.text);
+}
+
+void wants_on_spare(struct core *core, const struct contact *spare)
+{
+    int error = spare->state == CONTACT_GOOD ? 0 : BATON_EGEOMETRY;
+    const char *detail = spare->why.text;
     struct want *want, *next;
     HASH_ITER(hh, core->wants, want, next)
     {
