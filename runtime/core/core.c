@@ -194,15 +194,35 @@ static void on_loss(struct core *core, struct peer *p)
     peer_mourned(core, p);
 }
 
+static void on_mover(struct core *core, struct mover *m, enum mover_news news)
+{
+    char detail[sizeof m->detail];
+    memcpy(detail, m->detail, sizeof detail); /* it may be gone when this is read */
+    if (m->op.kind == OP_LEG && news == MOVER_MOVED)
+        leg_on_moved(core, (struct leg *)m, m->error, detail);
+    else if (m->op.kind == OP_LEG)
+        leg_on_quiet(core, (struct leg *)m);
+    else if (news == MOVER_MOVED)
+        push_on_moved(core, (struct push *)m, m->error, detail);
+    else
+        push_on_quiet(core, (struct push *)m);
+}
+
 /* Hands on what the lower files have to tell: they never call those above them. */
 static void hand_on(struct core *core)
 {
     struct peer *p;
+    struct mover *mover;
     struct wire_message m;
+    enum mover_news news;
     uint32_t peer;
     bool any = true;
     while (any) {
         any = false;
+        while ((mover = mover_take_news(core, &news)) != NULL) {
+            on_mover(core, mover, news);
+            any = true;
+        }
         while ((p = peer_take_loss(core)) != NULL) {
             on_loss(core, p);
             any = true;
@@ -229,7 +249,8 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
         t->fire(core, t);
         hand_on(core);
     }
-    movers_run(core);
+    while (!movers_run(core))
+        hand_on(core);
     checks_run(core);
     tails_run(core);
 }
@@ -247,14 +268,15 @@ static void begin(struct core *core, uint64_t now, struct core_submit *s)
 
 void core_submit(struct core *core, uint64_t now, struct core_submit *s)
 {
+    bool is_call = s->kind == CORE_OFFER || s->kind == CORE_WANT; /* and is its own outcome */
     begin(core, now, s);
     switch (s->kind) {
     case CORE_OFFER:
         offer_submit(core, s);
-        return;
+        break;
     case CORE_WANT:
         want_submit(core, s);
-        return;
+        break;
     case CORE_CANCEL:
         if (!want_cancel(core, s->id))
             offer_cancel(core, s->id, BATON_ECANCELED);
@@ -266,7 +288,9 @@ void core_submit(struct core *core, uint64_t now, struct core_submit *s)
         offer_append(core, s);
         break;
     }
-    core_submit_free(s);
+    if (!is_call)
+        core_submit_free(s);
+    hand_on(core);
 }
 
 void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t status, int error, const char *detail)
@@ -274,6 +298,7 @@ void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t
     core->now = now;
     if (!want_give_up(core, id, status, error, detail))
         offer_give_up(core, id, status, error);
+    hand_on(core);
 }
 
 void core_decline(struct core *core, uint64_t now, struct core_submit *s, int error, const char *detail)
@@ -307,6 +332,7 @@ void core_shut(struct core *core, uint64_t now)
     offers_shut(core);
     ends_shut(core);
     verdicts_shut(core);
+    hand_on(core);
 }
 
 bool core_is_quiet(const struct core *core)

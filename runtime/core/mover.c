@@ -94,15 +94,40 @@ static void land(struct core *core, struct mover *m, uint64_t bytes)
     watch(core);
 }
 
-/* The owner hears how it ended; with an error the owner stops it. */
+/* ---- news -------------------------------------------------------------------------------------------------------- */
+
+static void news_drop(struct core *core, struct mover *m)
+{
+    if (m->news != MOVER_NOTHING)
+        DL_DELETE(core->moved, m);
+    m->news = MOVER_NOTHING;
+}
+
+static void news_add(struct core *core, struct mover *m, enum mover_news news)
+{
+    news_drop(core, m);
+    m->news = news;
+    DL_APPEND(core->moved, m);
+}
+
+/* The owner is to hear how it ended; with an error the owner stops it. */
 static void tell(struct core *core, struct mover *m, int error, const char *detail)
 {
     if (error == 0)
         m->state = MOVER_ENDED;
-    if (m->op.kind == OP_LEG)
-        leg_on_moved(core, (struct leg *)m, error, detail);
-    else
-        push_on_moved(core, (struct push *)m, error, detail);
+    m->error = error;
+    snprintf(m->detail, sizeof m->detail, "%s", detail);
+    news_add(core, m, MOVER_MOVED);
+}
+
+struct mover *mover_take_news(struct core *core, enum mover_news *news)
+{
+    struct mover *m = core->moved;
+    if (m == NULL)
+        return NULL;
+    *news = m->news;
+    news_drop(core, m);
+    return m;
 }
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
@@ -269,10 +294,7 @@ static void quiet(struct core *core, struct mover *m)
     m->state = MOVER_ENDED;
     run_remove(core, m);
     op_remove(&core->ops, &m->op);
-    if (m->op.kind == OP_LEG)
-        leg_on_quiet(core, (struct leg *)m);
-    else
-        push_on_quiet(core, (struct push *)m);
+    news_add(core, m, MOVER_QUIET);
 }
 
 /* A write that cannot be settled is not known to be quiet, nor one of which something was begun that nobody tells of:
@@ -404,19 +426,22 @@ static struct mover *mover_of(struct turn *t)
 }
 
 /* Until all that wait were refused: within a step nothing becomes free. */
-void movers_run(struct core *core)
+bool movers_run(struct core *core)
 {
     struct mover *m;
     while (core->asks.ready != NULL || core->moves.ready != NULL) {
-        while ((m = mover_of(turns_take(&core->asks))) != NULL)
+        while (core->moved == NULL && (m = mover_of(turns_take(&core->asks))) != NULL)
             if (!turn_to_ask(core, m))
                 turns_refuse(&core->asks, &m->turn);
-        while ((m = mover_of(turns_take(&core->moves))) != NULL)
+        while (core->moved == NULL && (m = mover_of(turns_take(&core->moves))) != NULL)
             if (!turn_to_move(core, m))
                 turns_refuse(&core->moves, &m->turn);
+        if (core->moved != NULL)
+            return false;
     }
     turns_again(&core->asks);
     turns_again(&core->moves);
+    return true;
 }
 
 bool movers_wait(const struct core *core)
@@ -452,6 +477,7 @@ static bool stop_read(struct core *core, struct mover *m)
 
 bool mover_stop(struct core *core, struct mover *m)
 {
+    news_drop(core, m); /* who stops it wants to hear no more than whether it is quiet */
     if (m->parked != PORT_PARK_QUIET || m->state == MOVER_DRAINING) /* before; its peer may be gone by now */
         return mover_lose(core, m);
     run_remove(core, m);
@@ -471,6 +497,7 @@ bool mover_lose(struct core *core, struct mover *m)
     if (!waits || !is_harmless(core, m))
         return false;
     is_put_away(core, m); /* nothing is told of it any more */
+    news_drop(core, m);
     if (m->issued)
         core->reading--;
     m->issued = false;
@@ -483,6 +510,7 @@ bool mover_lose(struct core *core, struct mover *m)
 
 void mover_free(struct core *core, struct mover *m)
 {
+    news_drop(core, m);
     run_remove(core, m);
     op_remove(&core->ops, &m->op);
     if (m->issued)

@@ -250,6 +250,9 @@ struct link {
 
 /* ---- movers ------------------------------------------------------------------------------------------------------ */
 
+/** What its owner is to hear: that the bytes have moved, or why not; that it is quiet, after mover_stop said false. */
+enum mover_news { MOVER_NOTHING, MOVER_MOVED, MOVER_QUIET };
+
 enum mover_state { MOVER_IDLE, MOVER_WAITING, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_DRAINING, MOVER_ENDED };
 
 /**
@@ -275,6 +278,10 @@ struct mover {
     struct plan_cursor cursor;
     uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
     struct turn turn;              /* in core->asks, or (MOVING) in core->moves */
+    enum mover_news news;          /* not MOVER_NOTHING: it is in core->moved */
+    int error;                     /* MOVER_MOVED: 0, or why it cannot go on, */
+    char detail[96];               /* in words */
+    struct mover *prev, *next;
 };
 
 /* ---- producer's side of a push ----------------------------------------------------------------------------------- */
@@ -402,6 +409,7 @@ struct core {
     struct tail *tails;
     struct plan *own;          /* from my cache to itself, once a tail needed it */
     struct turns asks, moves;  /* of movers: questions to peers, and bytes */
+    struct mover *moved;       /* news */
     struct budget copies, rma; /* bytes in flight, by path */
     struct timer look;         /* who of those that hold bytes is silent */
     uint32_t num_legs, num_pushes;
@@ -531,19 +539,22 @@ void links_destroy(struct core *core);
 bool contact_holds(const struct contact *c, const struct peer_table *table);
 
 /* mover.c */
-/** Begins. Ends in leg_on_moved or push_on_moved, once, unless it is stopped. */
+/** Begins. There will be news once, unless it is stopped. */
 /** Moves tokens [held, num_tokens) by its contact's plan as far as m->reach goes; mover_ready raises that. */
 int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held, uint32_t num_tokens,
                 const struct plan_tables *mine);
 /** More is in place; of a read, these are the peer's tables by now (NULL: as before). 0, or BATON_EMESSAGE. */
 int mover_ready(struct core *core, struct mover *m, const struct reach *reach, const struct peer_table *table);
-/** Gives up, and asks the port what is under way. True: it is quiet; false: leg_on_quiet or push_on_quiet will say so. */
+/** Gives up, and asks the port what is under way. True: it is quiet; false: there will be news of that. */
 bool mover_stop(struct core *core, struct mover *m);
 void mover_on_event(struct core *core, struct mover *m, const struct port_event *e);
 /** Its peer is dead, or ended: what was stopped may be quiet by that. True: it is. */
 bool mover_lose(struct core *core, struct mover *m);
 void mover_free(struct core *core, struct mover *m);
-void movers_run(struct core *core);
+/** Gives each its turns. False: there is news, which goes first. */
+bool movers_run(struct core *core);
+/** Takes one mover of which there is news. NULL: none. */
+struct mover *mover_take_news(struct core *core, enum mover_news *news);
 bool movers_wait(const struct core *core); /* one would go on if it could */
 
 /* ends.c: the words of wants' ends, and their answers */
