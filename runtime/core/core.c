@@ -137,7 +137,7 @@ static void on_card(struct core *core, struct contact *c, const struct port_even
     case LINK_NOTHING:
         break;
     case LINK_TARGET:
-        push_on_contact(core, c);
+        offers_on_contact(core, c);
         break;
     case LINK_SPARE:
         wants_on_spare(core, c);
@@ -202,10 +202,8 @@ static void on_mover(struct core *core, struct mover *m, enum mover_news news)
         leg_on_moved(core, (struct leg *)m, m->error, detail);
     else if (m->op.kind == OP_LEG)
         leg_on_quiet(core, (struct leg *)m);
-    else if (news == MOVER_MOVED)
-        push_on_moved(core, (struct push *)m, m->error, detail);
     else
-        push_on_quiet(core, (struct push *)m);
+        offers_on_mover(core, (struct push *)m, news, m->error, detail);
 }
 
 /* Hands on what the lower files have to tell: they never call those above them. */

@@ -346,11 +346,14 @@ static void nack_ended(struct core *core, const struct offer *o, const struct wa
     nack(core, w, reason_of(o->error), detail);
 }
 
+static void push_goes(struct core *core, struct offer *o, struct push_end end);
+
 static void stop(struct core *core, struct push *push, int32_t error)
 {
     char detail[96];
-    say_ended(push->offer, detail, sizeof detail);
-    push_stop(core, push, error, detail);
+    struct offer *o = push->offer;
+    say_ended(o, detail, sizeof detail);
+    push_goes(core, o, push_stop(core, push, error, detail));
 }
 
 /* Those that read by themselves: else they would only find that the generation is another. */
@@ -633,7 +636,7 @@ static void again(struct core *core, struct offer *o, struct reader *r, const st
 {
     if (r->push->want != w->want) {
         nack(core, w, BATON_EBUSY, "its former attempt is not quiet yet");
-        push_stop(core, r->push, BATON_ECANCELED, "a new attempt came");
+        push_goes(core, o, push_stop(core, r->push, BATON_ECANCELED, "a new attempt came"));
         return;
     }
     r->push->asks = w->asks;
@@ -718,7 +721,7 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
         o->submit->event.wait_ns = core->now - o->submit->submitted_ns;
     grant(core, o, w);
     if (r->push != NULL)
-        push_start(core, r->push);
+        push_goes(core, o, push_start(core, r->push));
 }
 
 /* A reader of which nothing is under way ends, and the offer perhaps by it. */
@@ -757,9 +760,10 @@ static void release(struct core *core, struct offer *o, uint32_t peer, const str
     if (r->push != NULL && r->push->state != PUSH_WRITTEN) { /* ends once it is quiet */
         r->push->belated |= f->belated;
         if (f->cancelled)
-            push_cancel(core, r->push, f->error);
+            push_goes(core, o, push_cancel(core, r->push, f->error));
         else
-            push_stop(core, r->push, f->error != 0 ? f->error : BATON_EMESSAGE, "its consumer ended");
+            push_goes(core, o,
+                      push_stop(core, r->push, f->error != 0 ? f->error : BATON_EMESSAGE, "its consumer ended"));
         return;
     }
     if (f->belated) {
@@ -772,16 +776,33 @@ static void release(struct core *core, struct offer *o, uint32_t peer, const str
     }
 }
 
-void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error, bool belated)
+/* What became of a push of it. The offer may end by it. */
+static void push_goes(struct core *core, struct offer *o, struct push_end end)
 {
-    seat->readers[core->c.directory->index_of[peer]].push = NULL;
-    if (o->state == OFFER_LIVE && belated) {
-        reader_undo(core, o, seat, peer);
+    if (end.seat == NULL)
+        return;
+    end.seat->readers[core->c.directory->index_of[end.peer]].push = NULL;
+    if (o->state == OFFER_LIVE && end.belated) {
+        reader_undo(core, o, end.seat, end.peer);
     } else if (o->state == OFFER_LIVE) {
-        reader_end(core, o, seat, peer, error);
+        reader_end(core, o, end.seat, end.peer, end.error);
         offer_check(core, o);
     } else if (o->pushes == 0) {
         offer_report(core, o);
+    }
+}
+
+void offers_on_mover(struct core *core, struct push *push, enum mover_news news, int error, const char *detail)
+{
+    struct offer *o = push->offer;
+    push_goes(core, o, news == MOVER_MOVED ? push_on_moved(core, push, error, detail) : push_on_quiet(core, push));
+}
+
+void offers_on_contact(struct core *core, struct contact *c)
+{
+    while (c->waiting != NULL) {
+        struct offer *o = c->waiting->offer;
+        push_goes(core, o, push_on_contact(core, c->waiting));
     }
 }
 
@@ -1286,9 +1307,9 @@ static void offer_lose(struct core *core, struct offer *o, struct seat *seat, ui
         if (o->state == OFFER_DRAINING)
             lose_patience(core, o);
         if (r->push->state != PUSH_STOPPING)
-            push_stop(core, r->push, BATON_EPEER, "it was silent"); /* r may be gone */
+            push_goes(core, o, push_stop(core, r->push, BATON_EPEER, "it was silent")); /* r may be gone */
         else if (mover_lose(core, &r->push->mover))
-            push_on_quiet(core, r->push);
+            push_goes(core, o, push_on_quiet(core, r->push));
         reader_lose(core, o, seat, rank);
         return;
     }

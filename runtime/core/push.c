@@ -66,50 +66,48 @@ void push_tell(struct core *core, const struct push *push, int32_t error)
     post_send(core->post, push->peer, &m);
 }
 
-/* Quiet: the reader is told, and the offer goes on without it. */
-static void gone(struct core *core, struct push *push)
+static const struct push_end goes_on = {.seat = NULL};
+
+/* Quiet: the reader is told. */
+static struct push_end gone(struct core *core, struct push *push)
 {
-    struct offer *o = push->offer;
-    struct seat *seat = push->seat;
-    uint32_t peer = push->peer;
-    int32_t error = push->error;
+    struct push_end end = {push->seat, push->peer, push->error, push->belated};
     if (push->cancelled) {
         struct wire_message closed = {.type = WIRE_CLOSED, .want = push->want, .quiet = WIRE_QUIET};
-        post_send(core->post, peer, &closed);
+        post_send(core->post, push->peer, &closed);
     } else {
-        push_tell(core, push, error);
+        push_tell(core, push, push->error);
     }
-    bool belated = push->belated;
     push_destroy(core, push);
-    offer_push_gone(core, o, seat, peer, error, belated);
+    return end;
 }
 
-void push_stop(struct core *core, struct push *push, int32_t error, const char *detail)
+struct push_end push_stop(struct core *core, struct push *push, int32_t error, const char *detail)
 {
     if (push->state == PUSH_STOPPING)
-        return; /* the first reason stays */
+        return goes_on; /* the first reason stays */
     push->error = error;
     snprintf(push->detail, sizeof push->detail, "%.95s", detail);
     if (push->state != PUSH_CARD) {
         push->state = PUSH_STOPPING;
         if (!mover_stop(core, &push->mover))
-            return;
+            return goes_on;
     }
-    gone(core, push);
+    return gone(core, push);
 }
 
-void push_cancel(struct core *core, struct push *push, int32_t error)
+struct push_end push_cancel(struct core *core, struct push *push, int32_t error)
 {
     push->cancelled = true;
-    push_stop(core, push, error, "");
+    return push_stop(core, push, error, "");
 }
 
-void push_on_quiet(struct core *core, struct push *push)
+struct push_end push_on_quiet(struct core *core, struct push *push)
 {
-    gone(core, push);
+    return gone(core, push);
 }
 
-static void write(struct core *core, struct push *push)
+static struct push_end begin_to_write(struct core *core, struct push *push)
 {
     struct peer_table table = push->mover.table;
     push->state = PUSH_WRITING;
@@ -118,46 +116,38 @@ static void write(struct core *core, struct push *push)
         mover_start(core, &push->mover, &table, push->mover.at, push->mover.num_tokens, &push->offer->submit->tables);
     if (rc == BATON_EMESSAGE)
         core->stats.messages_bad++; /* the want named a table that lies outside the peer's card */
-    if (rc != 0)
-        push_stop(core, push, rc, "the blocks to write to are not known");
+    return rc != 0 ? push_stop(core, push, rc, "the blocks to write to are not known") : goes_on;
 }
 
-void push_start(struct core *core, struct push *push)
+struct push_end push_start(struct core *core, struct push *push)
 {
     struct contact *c = push->mover.contact;
-    if (c->state == CONTACT_GOOD) {
-        write(core, push);
-        return;
-    }
+    if (c->state == CONTACT_GOOD)
+        return begin_to_write(core, push);
     push->state = PUSH_CARD;
     DL_APPEND(c->waiting, push);
     if (c->state == CONTACT_REFUSED)
-        push_stop(core, push, BATON_EGEOMETRY, c->why.text);
-    else
-        contact_want(core, c);
+        return push_stop(core, push, BATON_EGEOMETRY, c->why.text);
+    contact_want(core, c);
+    return goes_on;
 }
 
-void push_on_contact(struct core *core, struct contact *c)
+struct push_end push_on_contact(struct core *core, struct push *push)
 {
-    struct push *push;
-    while ((push = c->waiting) != NULL) {
-        if (c->state == CONTACT_REFUSED) {
-            push_stop(core, push, BATON_EGEOMETRY, c->why.text);
-            continue;
-        }
-        DL_DELETE(c->waiting, push);
-        write(core, push);
-    }
+    struct contact *c = push->mover.contact;
+    if (c->state == CONTACT_REFUSED)
+        return push_stop(core, push, BATON_EGEOMETRY, c->why.text);
+    DL_DELETE(c->waiting, push);
+    return begin_to_write(core, push);
 }
 
-void push_on_moved(struct core *core, struct push *push, int error, const char *detail)
+struct push_end push_on_moved(struct core *core, struct push *push, int error, const char *detail)
 {
     if (push->state != PUSH_WRITING)
-        return;
-    if (error != 0) {
-        push_stop(core, push, error, detail);
-        return;
-    }
+        return goes_on;
+    if (error != 0)
+        return push_stop(core, push, error, detail);
     push->state = PUSH_WRITTEN;
     push_tell(core, push, 0);
+    return goes_on;
 }

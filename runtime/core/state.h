@@ -472,8 +472,9 @@ bool offer_cancel(struct core *core, baton_id_t id, int error); /* false: no liv
 void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int error);
 void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m);
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m); /* DONE, CANCEL, RELEASE */
-/** A push of it is gone: quiet, and its consumer told. The offer may end by it. */
-void offer_push_gone(struct core *core, struct offer *o, struct seat *seat, uint32_t peer, int32_t error, bool belated);
+/** News of a push's mover, or of the contact that pushes wait for. Offers may end by it. */
+void offers_on_mover(struct core *core, struct push *push, enum mover_news news, int error, const char *detail);
+void offers_on_contact(struct core *core, struct contact *c);
 /** Layers of an offer are in place; or tokens. */
 void offer_ready(struct core *core, const struct core_submit *s);
 void offer_append(struct core *core, const struct core_submit *s);
@@ -491,12 +492,19 @@ void offer_standing(struct core *core, const char *key, uint32_t attempt, char *
 
 /* push.c: what an offer writes to its readers */
 int push_create(struct core *core, struct offer *o, struct seat *seat, const struct waiter *w, struct push **out);
-void push_start(struct core *core, struct push *push); /* may end it at once */
-void push_stop(struct core *core, struct push *push, int32_t error, const char *detail);
-void push_cancel(struct core *core, struct push *push, int32_t error); /* by the consumer, which waits for CLOSED */
-void push_on_contact(struct core *core, struct contact *c);            /* GOOD or REFUSED now */
-void push_on_moved(struct core *core, struct push *push, int error, const char *detail);
-void push_on_quiet(struct core *core, struct push *push);
+/** What became of a push: seat NULL: it goes on. Else it is gone: quiet, and its consumer was told. */
+struct push_end {
+    struct seat *seat;
+    uint32_t peer;
+    int32_t error;
+    bool belated;
+};
+struct push_end push_start(struct core *core, struct push *push);
+struct push_end push_stop(struct core *core, struct push *push, int32_t error, const char *detail);
+struct push_end push_cancel(struct core *core, struct push *push, int32_t error); /* by who waits for CLOSED */
+struct push_end push_on_contact(struct core *core, struct push *push);            /* GOOD or REFUSED now */
+struct push_end push_on_moved(struct core *core, struct push *push, int error, const char *detail);
+struct push_end push_on_quiet(struct core *core, struct push *push);
 void push_tell(struct core *core, const struct push *push, int32_t error); /* WRITTEN */
 void push_destroy(struct core *core, struct push *push);
 
