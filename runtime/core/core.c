@@ -186,6 +186,8 @@ static void on_event(struct core *core, const struct port_event *e)
 static void on_loss(struct core *core, struct peer *p)
 {
     wants_lose(core, p->rank);
+    while (wants_on_legs(core)) /* they end before the rank is asked for, or asked about */
+        continue;
     offers_lose(core, p->rank);
     verdicts_lose(core, p->rank);
     if (p->dead)
@@ -221,6 +223,8 @@ static void hand_on(struct core *core)
             on_mover(core, mover, news);
             any = true;
         }
+        while (wants_on_legs(core))
+            any = true;
         while ((p = peer_take_loss(core)) != NULL) {
             on_loss(core, p);
             any = true;

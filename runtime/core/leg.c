@@ -15,6 +15,7 @@
  */
 #include "core/state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,11 +35,29 @@ static bool is_push(const struct leg *leg)
 
 static bool retry(struct core *core, struct leg *leg, int error);
 
+/* The want is to look at its legs: one has failed, is fenced or is closed. */
+static void tell(struct core *core, struct want *want)
+{
+    if (!want->is_news)
+        DL_APPEND2(core->told, want, told_before, told_after);
+    want->is_news = true;
+}
+
+static void give_up(struct core *core, struct leg *leg, int error, const char *detail)
+{
+    struct want *want = leg->want;
+    if (want->failure.error == 0) { /* the first reason counts */
+        want->failure.error = error;
+        want->failure.peer = (int32_t)leg->contact->peer;
+        snprintf(want->failure.detail, sizeof want->failure.detail, "%s", detail);
+    }
+    tell(core, want);
+}
+
 static void fail(struct core *core, struct leg *leg, int error, const char *detail)
 {
-    if (retry(core, leg, error))
-        return;
-    want_fail(core, leg->want, BATON_STATUS_FAILED, error, (int32_t)leg->contact->peer, detail);
+    if (!retry(core, leg, error))
+        give_up(core, leg, error, detail);
 }
 
 /* A peer that writes to me over this path needs me to poll. */
@@ -57,13 +76,13 @@ static void send_want(struct core *core, struct leg *leg)
 {
     const struct core_submit *s = leg->want->submit;
     const struct lease *lease = &leg->want->lease;
-    const baton_ticket_t *ticket = want_ticket(leg->want, leg->contact->peer);
+    const baton_ticket_t *ticket = ask_ticket(leg->want, leg->contact->peer);
     struct wire_message m = {.type = WIRE_WANT,
                              .want = leg->want->seq,
                              .attempt = s->attempt,
                              .mode = (uint8_t)s->mode,
                              .asks = ++leg->asks,
-                             .time_left_ms = want_left_ms(core, leg->want),
+                             .time_left_ms = ask_left_ms(core, leg->want),
                              .tokens = s->num_tokens,
                              .held = s->held_tokens,
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
@@ -208,7 +227,7 @@ static void fenced(struct core *core, struct leg *leg)
     timer_stop(&core->timers, &leg->resend);
     await(core, leg, LEG_FENCED);
     leg->want->fenced++;
-    want_leg_fenced(core, leg->want);
+    tell(core, leg->want);
 }
 
 /* All bytes are there. */
@@ -334,7 +353,7 @@ static struct contact *another(struct core *core, const struct leg *leg)
     for (unsigned path = BATON_PATH_SHM; path <= BATON_PATH_RMA; path++)
         for (uint32_t i = 0; i < link->num_spare; i++) {
             uint32_t rank = link->spare_ranks[i];
-            if (core->c.path[rank] != path || peer_is_lost(core, rank) || want_knows(leg->want, rank))
+            if (core->c.path[rank] != path || peer_is_lost(core, rank) || ask_knows(leg->want, rank))
                 continue;
             struct contact *c = link_spare(core, leg->contact, rank);
             if (c != NULL)
@@ -384,7 +403,7 @@ static void turn(struct core *core, struct leg *leg)
             return;
     }
     leg->state = LEG_ASKED; /* as far as giving up goes */
-    want_fail(core, leg->want, BATON_STATUS_FAILED, rc, (int32_t)leg->contact->peer, "no other rank is left");
+    give_up(core, leg, rc, "no other rank is left");
 }
 
 /* Turns to another rank that holds the same. False: there is none, or it would not be safe: the want fails. */
@@ -471,7 +490,7 @@ void leg_on_quiet(struct core *core, struct leg *leg)
         return;
     }
     close_leg(core, leg);
-    want_leg_closed(core, leg->want);
+    tell(core, leg->want);
 }
 
 void leg_stop(struct core *core, struct leg *leg)

@@ -351,6 +351,13 @@ struct want_name {
     uint32_t attempt, engine;
 };
 
+/** Why a want cannot go on. */
+struct leg_failure {
+    int error; /* 0: it can */
+    int32_t peer;
+    char detail[128];
+};
+
 struct want {
     uint64_t seq; /* = the submission's id */
     UT_hash_handle hh;
@@ -361,6 +368,9 @@ struct want {
     struct link *link;
     struct leg *legs;
     uint32_t num_legs, fenced, closed;
+    struct leg_failure failure; /* of the first leg that failed */
+    bool is_news;               /* a leg failed, is fenced or is closed: it is in core->told */
+    struct want *told_before, *told_after;
     bool claims;  /* its blocks: claim.c */
     bool unheard; /* it failed here, before any producer heard of it */
     bool leased;
@@ -402,6 +412,7 @@ struct core {
     struct link **links, **targets;     /* by engine: whom I read from, whom I write to */
     uint8_t *claimed[BATON_GROUPS_MAX]; /* BATON_PARANOID: by group, bit i: block i belongs to an open want */
     struct want *wants;                 /* by seq */
+    struct want *told;                  /* news of their legs */
     struct want *named;                 /* those that have not been reported, by key and engine */
     struct ops ops;
     struct check *checks;
@@ -574,16 +585,18 @@ void ends_lose(struct core *core, uint32_t rank); /* it is gone for certain */
 void ends_shut(struct core *core);
 void ends_destroy(struct core *core);
 
+/* ask.c: what a want asks of every rank that serves it */
+const baton_ticket_t *ask_ticket(const struct want *want, uint32_t peer); /* for that producer rank; NULL: none */
+uint32_t ask_left_ms(const struct core *core, const struct want *want);   /* until its deadline; at least 1 */
+bool ask_knows(const struct want *want, uint32_t rank);                   /* it has, or had, a leg with that rank */
+
 /* want.c, leg.c: the consumer's side */
 void want_submit(struct core *core, struct core_submit *s);
 void want_begin(struct core *core, struct want *want); /* the link is ready */
 void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer,
                const char *detail);
-void want_leg_fenced(struct core *core, struct want *want);
-void want_leg_closed(struct core *core, struct want *want);
-const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer); /* for that producer rank; NULL: none */
-uint32_t want_left_ms(const struct core *core, const struct want *want);   /* until its deadline; at least 1 */
-bool want_knows(const struct want *want, uint32_t rank);                   /* it has, or had, a leg with that rank */
+/** One want looks at its legs, of which there is news. False: there is none. */
+bool wants_on_legs(struct core *core);
 bool want_cancel(struct core *core, baton_id_t id);
 /** The engine was told that the want is given up: it is, and its name is free. False: there is none. */
 bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int error, const char *detail);

@@ -20,9 +20,17 @@ static void unname(struct core *core, struct want *want)
     want->by_name.tbl = NULL;
 }
 
+static void news_drop(struct core *core, struct want *want)
+{
+    if (want->is_news)
+        DL_DELETE2(core->told, want, told_before, told_after);
+    want->is_news = false;
+}
+
 static void want_destroy(struct core *core, struct want *want)
 {
     timer_stop(&core->timers, &want->deadline);
+    news_drop(core, want);
     for (uint32_t i = 0; i < want->num_legs; i++)
         leg_free(core, &want->legs[i]);
     core->num_legs -= want->num_legs;
@@ -36,30 +44,16 @@ static void want_destroy(struct core *core, struct want *want)
     free(want);
 }
 
-const baton_ticket_t *want_ticket(const struct want *want, uint32_t peer)
-{
-    for (uint32_t i = 0; i < want->submit->num_tickets; i++)
-        if (want->submit->tickets[i].rank == peer)
-            return &want->submit->tickets[i];
-    return NULL;
-}
-
-uint32_t want_left_ms(const struct core *core, const struct want *want)
-{
-    uint64_t due = core_submit_due_ns(want->submit);
-    return due > core->now ? (uint32_t)((due - core->now + NS_PER_MS - 1) / NS_PER_MS) : 1;
-}
-
 static void tell(struct core *core, const struct want *want, uint32_t peer, enum wire_type type, uint64_t generation,
                  int error)
 {
-    const baton_ticket_t *ticket = want_ticket(want, peer);
+    const baton_ticket_t *ticket = ask_ticket(want, peer);
     struct wire_message m = {.type = type,
                              .want = want->seq,
                              .attempt = want->submit->attempt,
                              .error = error,
                              .generation = generation,
-                             .time_left_ms = want_left_ms(core, want),
+                             .time_left_ms = ask_left_ms(core, want),
                              .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                              .ticket_serial = ticket != NULL ? ticket->serial : 0};
     memcpy(m.key, want->submit->key, sizeof m.key);
@@ -80,17 +74,6 @@ static void leg_tell(struct core *core, const struct want *want, const struct le
         tell(core, want, peer, error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, leg->generation, error);
 }
 
-bool want_knows(const struct want *want, uint32_t rank)
-{
-    for (uint32_t i = 0; i < want->num_legs; i++)
-        if (want->legs[i].contact->peer == rank)
-            return true;
-    for (uint32_t i = 0; i < want->num_left; i++)
-        if (want->left[i].peer == rank)
-            return true;
-    return false;
-}
-
 /* Tells every producer rank that holds a part of it how it ended (all ranks, before it is known which those are). Those
  * that never heard of the want get a RELEASE, so that an offer, here or still to come, does not wait for us. */
 static void want_tell(struct core *core, const struct want *want, int error)
@@ -108,10 +91,10 @@ static void want_tell(struct core *core, const struct want *want, int error)
         tell(core, want, want->left[i].peer, want->left[i].told ? WIRE_DONE : WIRE_RELEASE, want->left[i].generation,
              error);
     for (uint32_t i = 0; i < link->num_contacts; i++)
-        if (!want_knows(want, link->contacts[i].peer))
+        if (!ask_knows(want, link->contacts[i].peer))
             release(core, want, link->contacts[i].peer, error);
     for (uint32_t i = 0; i < link->num_spare; i++)
-        if (!want_knows(want, link->spare_ranks[i]))
+        if (!ask_knows(want, link->spare_ranks[i]))
             release(core, want, link->spare_ranks[i], error);
 }
 
@@ -196,24 +179,31 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
         timer_arm(&core->timers, &want->deadline, outcome_patience_ns(core, want->submit, error), on_patience);
 }
 
-void want_leg_closed(struct core *core, struct want *want)
+/* Looks at its legs, and its tail. */
+static void want_settle(struct core *core, struct want *want)
 {
-    if (want->state == WANT_DRAINING && is_quiet(want))
+    const struct leg_failure f = want->failure;
+    if (want->state == WANT_ACTIVE && f.error != 0)
+        want_fail(core, want, BATON_STATUS_FAILED, f.error, f.peer, f.detail);
+    else if (want->state == WANT_DRAINING && is_quiet(want))
         want_end(core, want, want->status, want->error);
-}
-
-void want_leg_fenced(struct core *core, struct want *want)
-{
-    if (want->state == WANT_ACTIVE && want->fenced == want->num_legs && want->tail == NULL)
+    else if (want->state == WANT_ACTIVE && want->fenced == want->num_legs && want->tail == NULL)
         want_end(core, want, BATON_STATUS_DONE, 0);
 }
 
 void want_tail_done(struct core *core, struct want *want)
 {
-    if (want->state == WANT_DRAINING)
-        want_leg_closed(core, want);
-    else
-        want_leg_fenced(core, want);
+    want_settle(core, want);
+}
+
+bool wants_on_legs(struct core *core)
+{
+    struct want *want = core->told;
+    if (want == NULL)
+        return false;
+    news_drop(core, want);
+    want_settle(core, want);
+    return true;
 }
 
 static void on_deadline(struct core *core, struct timer *t)
@@ -339,17 +329,9 @@ void wants_destroy(struct core *core)
 
 /* ---- beginnings -------------------------------------------------------------------------------------------------- */
 
-static bool is_over(const struct core *core, uint64_t seq)
-{
-    struct want *want;
-    HASH_FIND(hh, core->wants, &seq, sizeof seq, want);
-    return want == NULL || want->state != WANT_ACTIVE;
-}
-
 void want_begin(struct core *core, struct want *want)
 {
     struct link *link = want->link;
-    uint64_t seq = want->seq;
     want->state = WANT_ACTIVE;
     want->legs = calloc(link->num_contacts, sizeof *want->legs);
     if (want->legs == NULL) {
@@ -391,15 +373,14 @@ void want_begin(struct core *core, struct want *want)
             return;
         }
     }
-    for (uint32_t i = 0; i < want->num_legs; i++) {
+    for (uint32_t i = 0; i < want->num_legs && want->failure.error == 0; i++) {
         if (op_add(&core->ops, &want->legs[i].mover.op, OP_LEG) != 0) {
             want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
             return;
         }
         leg_begin(core, &want->legs[i]);
-        if (is_over(core, seq))
-            return;
     }
+    want_settle(core, want);
 }
 
 static struct want *want_named(const struct core *core, const char *key, uint32_t attempt, uint32_t engine)
