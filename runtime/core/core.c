@@ -19,7 +19,6 @@ int core_create(const struct core_config *config, struct core **out)
     core->engine = d->engine_of[config->self];
     core->index = d->index_of[config->self];
     core->leaving.lost = WIRE_NOBODY;
-    core->outcomes.ended = verdict_report;
     core->leases =
         leases_create((uint32_t)config->settings->leases, core->incarnation, config->arena, config->arena_bytes);
     core->links = calloc(d->num_engines, sizeof *core->links);
@@ -208,11 +207,20 @@ static void on_mover(struct core *core, struct mover *m, enum mover_news news)
         offers_on_mover(core, (struct push *)m, news, m->error, detail);
 }
 
+/* A call was given up, or has ended. */
+static void on_end(struct core *core, struct core_submit *s)
+{
+    verdict_report(core, s);
+    if (s->call != NULL)
+        s->call->event.verdict = s->event.verdict;
+}
+
 /* Hands on what the lower files have to tell: they never call those above them. */
 static void hand_on(struct core *core)
 {
     struct peer *p;
     struct mover *mover;
+    struct core_submit *s;
     struct wire_message m;
     enum mover_news news;
     uint32_t peer;
@@ -225,6 +233,10 @@ static void hand_on(struct core *core)
         }
         while (wants_on_legs(core))
             any = true;
+        while ((s = outcome_take_news(core)) != NULL) {
+            on_end(core, s);
+            any = true;
+        }
         while ((p = peer_take_loss(core)) != NULL) {
             on_loss(core, p);
             any = true;
@@ -255,6 +267,7 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
         hand_on(core);
     checks_run(core);
     tails_run(core);
+    hand_on(core);
 }
 
 /* Both verbs begin with a record whose event is empty. */
@@ -308,6 +321,7 @@ void core_decline(struct core *core, uint64_t now, struct core_submit *s, int er
     begin(core, now, s);
     snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
     outcome_end(core, s, BATON_STATUS_FAILED, error);
+    hand_on(core);
 }
 
 uint64_t core_next_ns(const struct core *core)

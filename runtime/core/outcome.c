@@ -57,7 +57,20 @@ static void tell_end(struct core *core, struct core_submit *s)
                                                    .state = s->state,
                                                    .age_ns = e->total_ns,
                                                    .detail = e->detail});
-    core->outcomes.ended(core, s);
+    s->told_next = NULL;
+    if (core->outcomes.told_first == NULL)
+        core->outcomes.told_first = s;
+    else
+        core->outcomes.told_last->told_next = s;
+    core->outcomes.told_last = s;
+}
+
+struct core_submit *outcome_take_news(struct core *core)
+{
+    struct core_submit *s = core->outcomes.told_first;
+    if (s != NULL)
+        core->outcomes.told_first = s->told_next;
+    return s;
 }
 
 void outcome_end(struct core *core, struct core_submit *s, baton_status_t status, int error)
@@ -88,6 +101,7 @@ void outcome_give_up(struct core *core, struct core_submit *s, baton_status_t st
     s->given_up = true;
     memcpy(told, s, sizeof *told);
     told->tickets = NULL;
+    told->call = s;
     s->verdict = NULL;
     told->event.of = event_type(s);
     told->event.peer = peer;
@@ -96,7 +110,6 @@ void outcome_give_up(struct core *core, struct core_submit *s, baton_status_t st
     core->stats.given_up++;
     outcome_emit(core, told, BATON_EVENT_GIVEN_UP, status, error);
     tell_end(core, told);
-    s->event.verdict = told->event.verdict;
 }
 
 bool core_has_outcome(const struct core *core)

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * outcome: what the engine hears of its calls. An outcome is a call's own record, in a queue that core_take empties. Each
- * end is counted, and each failure logged, here and nowhere else.
+ * end is counted, and each failure logged, here and nowhere else. Verdicts are made of these ends: core_step hands each
+ * on, once, when the call is given up or, if it was not, when it ends.
  */
 #ifndef BATON_CORE_OUTCOME_H
 #define BATON_CORE_OUTCOME_H
 
 #include "core/core.h"
 
-/** The queue, and who else hears of a call's end: as soon as it is given up, or at its end, once. Zeroed before. */
+/** Zeroed before. */
 struct outcomes {
     struct core_submit *first, *last;
-    uint32_t num_quarantined; /* calls that were given up and have not ended */
-    void (*ended)(struct core *core, struct core_submit *s);
+    struct core_submit *told_first, *told_last; /* news: those of them that verdicts are made of */
+    uint32_t num_quarantined;                   /* calls that were given up and have not ended */
 };
+
+/** Takes one end that is to be handed on. NULL: none. */
+struct core_submit *outcome_take_news(struct core *core);
 
 /** Ends a call: its event is filled by the caller but for type, id, key, user, blocks and total_ns. */
 void outcome_end(struct core *core, struct core_submit *submit, baton_status_t status, int error);
