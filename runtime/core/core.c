@@ -215,6 +215,19 @@ static void on_end(struct core *core, struct core_submit *s)
         s->call->event.verdict = s->event.verdict;
 }
 
+static void on_works(struct core *core, struct timer *t)
+{
+    enum work_state state = WORK_MORE;
+    (void)t;
+    while (core->works != NULL && core->looks < core->looks_most && state != WORK_LATER) {
+        struct work *w = core->works;
+        DL_DELETE(core->works, w);
+        state = w->piece(core, w);
+        if (state != WORK_DONE)
+            DL_APPEND(core->works, w); /* in turn, so that small ones do not wait for large ones */
+    }
+}
+
 /* Hands on what the lower files have to tell: they never call those above them. */
 static void hand_on(struct core *core)
 {
@@ -246,6 +259,8 @@ static void hand_on(struct core *core)
             any = true;
         }
     }
+    if (core->works != NULL && !core->works_timer.armed)
+        timer_arm(&core->timers, &core->works_timer, core->now + core->works_pause_ns, on_works);
 }
 
 void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events)

@@ -520,8 +520,17 @@ void push_tell(struct core *core, const struct push *push, int32_t error); /* WR
 void push_destroy(struct core *core, struct push *push);
 
 /* survey.c: who serves whom */
-void work_begin(struct core *core, struct work *work, enum work_state (*piece)(struct core *core, struct work *work));
-void works_run(struct core *core);
+/** Does as many pieces as this step may; core_step goes on with the rest. */
+static inline void work_begin(struct core *core, struct work *work,
+                              enum work_state (*piece)(struct core *core, struct work *work))
+{
+    enum work_state state = WORK_MORE;
+    work->piece = piece;
+    while (state == WORK_MORE && core->looks < core->looks_most)
+        state = piece(core, work);
+    if (state != WORK_DONE)
+        DL_APPEND(core->works, work);
+}
 /** The parts of rank `index` of the consumer and who serves them: malloc'ed; their number, or what plan_sources says. */
 int survey_sources(struct core *core, const struct directory_engine *consumer, uint32_t index,
                    const struct directory_engine *producer, struct plan_source **out, struct plan_why *why);

@@ -10,35 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- pieces of work ---------------------------------------------------------------------------------------------- */
-
-static void on_works(struct core *core, struct timer *t)
-{
-    (void)t;
-    works_run(core);
-}
-
-void works_run(struct core *core)
-{
-    enum work_state state = WORK_MORE;
-    while (core->works != NULL && core->looks < core->looks_most && state != WORK_LATER) {
-        struct work *w = core->works;
-        DL_DELETE(core->works, w);
-        state = w->piece(core, w);
-        if (state != WORK_DONE)
-            DL_APPEND(core->works, w); /* in turn, so that small ones do not wait for large ones */
-    }
-    if (core->works != NULL)
-        timer_arm(&core->timers, &core->works_timer, core->now + core->works_pause_ns, on_works);
-}
-
-void work_begin(struct core *core, struct work *w, enum work_state (*piece)(struct core *core, struct work *work))
-{
-    w->piece = piece;
-    DL_APPEND(core->works, w);
-    works_run(core);
-}
-
 /* ---- one rank ---------------------------------------------------------------------------------------------------- */
 
 /* Enough for the parts of one consumer whose producers cut heads and layers as engines do. */
