@@ -182,12 +182,28 @@ static void on_event(struct core *core, const struct port_event *e)
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
 
+/* A call was given up, or has ended. */
+static void on_end(struct core *core, struct core_submit *s)
+{
+    verdict_report(core, s);
+    if (s->call != NULL)
+        s->call->event.verdict = s->event.verdict;
+}
+
+static void hand_on_ends(struct core *core)
+{
+    struct core_submit *s;
+    while ((s = outcome_take_news(core)) != NULL)
+        on_end(core, s);
+}
+
 static void on_loss(struct core *core, struct peer *p)
 {
     wants_lose(core, p->rank);
     while (wants_on_legs(core)) /* they end before the rank is asked for, or asked about */
         continue;
     offers_lose(core, p->rank);
+    hand_on_ends(core); /* else its engine's verdicts would take those calls for open */
     verdicts_lose(core, p->rank);
     if (p->dead)
         ends_lose(core, p->rank);
@@ -205,14 +221,6 @@ static void on_mover(struct core *core, struct mover *m, enum mover_news news)
         leg_on_quiet(core, (struct leg *)m);
     else
         offers_on_mover(core, (struct push *)m, news, m->error, detail);
-}
-
-/* A call was given up, or has ended. */
-static void on_end(struct core *core, struct core_submit *s)
-{
-    verdict_report(core, s);
-    if (s->call != NULL)
-        s->call->event.verdict = s->event.verdict;
 }
 
 static void on_works(struct core *core, struct timer *t)

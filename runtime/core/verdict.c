@@ -111,6 +111,16 @@ static void report_end(struct core *core, struct report *r, const struct wire_me
         emit(core, record, m);
 }
 
+/* A call of mine has just ended: its report is about to be made. */
+static bool is_to_be_reported(const struct core *core, const struct wire_message *m)
+{
+    for (const struct core_submit *s = core->outcomes.told_first; s != NULL; s = s->told_next)
+        if (!s->refused && s->kind == m->verb && s->attempt == m->attempt && strcmp(s->key, m->key) == 0 &&
+            (s->kind == CORE_OFFER ? core->engine : s->engine) == m->engine)
+            return true;
+    return false;
+}
+
 /* A verdict that names no call of mine: this rank was the silent one. */
 static void told_before_the_end(struct core *core, const struct wire_message *m)
 {
@@ -121,6 +131,8 @@ static void told_before_the_end(struct core *core, const struct wire_message *m)
         if (r->message.verb == m->verb && r->message.engine == m->engine && r->message.attempt == m->attempt &&
             strcmp(r->message.key, m->key) == 0)
             return; /* mine is on its way there: that call's verdict comes by its id */
+    if (is_to_be_reported(core, m))
+        return; /* likewise, as soon as it is */
     struct core_submit *record = call != NULL ? call->verdict : NULL;
     if (call != NULL && record == NULL)
         return; /* it was told of this call already */

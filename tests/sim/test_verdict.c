@@ -72,6 +72,31 @@ static void test_the_worst_is_told_with_its_rank(void **state)
     world_fini(&w);
 }
 
+/* A verdict comes in the moment in which the call ends: it is not told of a call that nobody made. */
+static void test_a_verdict_of_a_call_that_just_ended(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_two);
+    struct core *core = w.ranks[3].core;
+    struct wire_message m = {.type = WIRE_VERDICT,
+                             .verb = CORE_WANT,
+                             .engine = core->c.directory->engine_of[0],
+                             .status = BATON_STATUS_FAILED,
+                             .error = BATON_ETIMEDOUT,
+                             .peer = 3,
+                             .key = "key"};
+    baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
+    world_run(&w, 100 * MS);
+    assert_true(want_cancel(core, d));
+    assert_non_null(core->outcomes.told_first);
+    verdict_on_message(core, 2, &m);
+    world_run(&w, 130000 * MS);
+    for (int i = 0; i < w.ranks[3].num_events; i++)
+        assert_int_equal(w.ranks[3].events[i].id, d);
+    assert_non_null(world_verdict(&w, 3, d));
+    world_fini(&w);
+}
+
 /* Cancelled here, expired there: the worse of them. */
 static void test_expired_is_worse_than_cancelled(void **state)
 {
@@ -316,6 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_done_when_all_are_done),
         cmocka_unit_test(test_the_worst_is_told_with_its_rank),
+        cmocka_unit_test(test_a_verdict_of_a_call_that_just_ended),
         cmocka_unit_test(test_expired_is_worse_than_cancelled),
         cmocka_unit_test(test_identity_not_counting),
         cmocka_unit_test(test_attempts_do_not_mix),
