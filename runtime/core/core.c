@@ -175,7 +175,7 @@ static void on_event(struct core *core, const struct port_event *e)
     else if (op->kind == OP_CHECK)
         on_hashed(core, (struct check *)op);
     else if (op->kind == OP_TAIL)
-        want_tail_done(core, tail_end(core, (struct tail *)op));
+        want_settle(core, tail_end(core, (struct tail *)op));
     else
         mover_on_event(core, (struct mover *)op, e);
 }

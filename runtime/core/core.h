@@ -80,9 +80,9 @@ struct core_submit {
     /* the core's: the event that this call will end in, and its place in the queue of outcomes */
     baton_event_t event;
     struct core_submit *next;
-    struct core_submit *told_next; /* in the list of ends that verdicts are made of */
-    struct core_submit *call;      /* of the record that tells that a call is given up: the call's */
-    const char *state, *leg;       /* where it stood when it failed, for the log; NULL: no more than that */
+    struct core_submit *told_before, *told_after; /* in the list of ends that verdicts are made of */
+    struct core_submit *call;                     /* of the record that tells that a call is given up: the call's */
+    const char *state, *leg; /* where it stood when it failed, for the log; NULL: no more than that */
     /* both */
     struct plan_tables tables; /* into blocks */
     uint32_t num_blocks;       /* of all tables */

@@ -57,19 +57,14 @@ static void tell_end(struct core *core, struct core_submit *s)
                                                    .state = s->state,
                                                    .age_ns = e->total_ns,
                                                    .detail = e->detail});
-    s->told_next = NULL;
-    if (core->outcomes.told_first == NULL)
-        core->outcomes.told_first = s;
-    else
-        core->outcomes.told_last->told_next = s;
-    core->outcomes.told_last = s;
+    DL_APPEND2(core->outcomes.told, s, told_before, told_after);
 }
 
 struct core_submit *outcome_take_news(struct core *core)
 {
-    struct core_submit *s = core->outcomes.told_first;
+    struct core_submit *s = core->outcomes.told;
     if (s != NULL)
-        core->outcomes.told_first = s->told_next;
+        DL_DELETE2(core->outcomes.told, s, told_before, told_after);
     return s;
 }
 

@@ -12,8 +12,8 @@
 /** Zeroed before. */
 struct outcomes {
     struct core_submit *first, *last;
-    struct core_submit *told_first, *told_last; /* news: those of them that verdicts are made of */
-    uint32_t num_quarantined;                   /* calls that were given up and have not ended */
+    struct core_submit *told; /* news: those of them that verdicts are made of */
+    uint32_t num_quarantined; /* calls that were given up and have not ended */
 };
 
 /** Takes one end that is to be handed on. NULL: none. */

@@ -405,7 +405,7 @@ struct core {
     struct readers **readers; /* by engine; found out on demand */
     struct work *works;       /* what goes on in pieces, in turn */
     struct timer works_timer;
-    struct word *words; /* whose readers are known by now: news */
+    struct word *words;         /* whose readers are known by now: news */
     uint32_t looks, looks_most; /* at members of engines, in this step; and when it is enough */
     uint64_t works_pause_ns;    /* then; tests stretch it */
 
@@ -433,7 +433,7 @@ struct core {
     uint64_t stepped_ns; /* the last step */
     uint64_t watched_ns; /* time in which this rank looked for messages: of a pause of its own, one beat counts */
     struct leaving leaving;
-    uint32_t *waits_of;       /* by rank: its words that wait for their offers */
+    uint32_t *waits_of; /* by rank: its words that wait for their offers */
 
     struct ending *endings; /* by want: words of ends that were not answered yet; oldest first */
     uint32_t num_endings;
@@ -567,8 +567,7 @@ void links_destroy(struct core *core);
 bool contact_holds(const struct contact *c, const struct peer_table *table);
 
 /* mover.c */
-/** Begins. There will be news once, unless it is stopped. */
-/** Moves tokens [held, num_tokens) by its contact's plan as far as m->reach goes; mover_ready raises that. */
+/** Begins; there will be news once, unless it is stopped. Moves tokens [held, num_tokens) by its contact's plan as far as m->reach goes; mover_ready raises that. */
 int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held, uint32_t num_tokens,
                 const struct plan_tables *mine);
 /** More is in place; of a read, these are the peer's tables by now (NULL: as before). 0, or BATON_EMESSAGE. */
@@ -601,16 +600,13 @@ bool ask_knows(const struct want *want, uint32_t rank);                   /* it 
 
 /* want.c, leg.c: the consumer's side */
 void want_submit(struct core *core, struct core_submit *s);
-void want_begin(struct core *core, struct want *want); /* the link is ready */
-void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer,
-               const char *detail);
 /** One want looks at its legs, of which there is news. False: there is none. */
 bool wants_on_legs(struct core *core);
 bool want_cancel(struct core *core, baton_id_t id);
 /** The engine was told that the want is given up: it is, and its name is free. False: there is none. */
 bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int error, const char *detail);
 void wants_shut(struct core *core);
-void wants_lose(struct core *core, uint32_t rank); /* ends what it gives here */
+void wants_lose(struct core *core, uint32_t rank);                   /* ends what it gives here */
 void wants_on_spare(struct core *core, const struct contact *spare); /* GOOD or REFUSED now */
 void wants_on_link(struct core *core, struct link *link);            /* READY or REFUSED now */
 void wants_destroy(struct core *core);
@@ -633,7 +629,7 @@ void verdicts_shut(struct core *core);
 
 /* check.c: hashes of what arrived. How it stands: one of these, or an error, with why->text. */
 #define CHECK_OPEN 0
-#define CHECK_GOOD 1 /* all hashes are equal, and the consumer's check is gone */
+#define CHECK_GOOD 1                                 /* all hashes are equal, and the consumer's check is gone */
 int check_begin(struct core *core, struct leg *leg); /* CHECK_OPEN, CHECK_GOOD (there is nothing to hash) or ENOMEM */
 void check_ask(struct core *core, const struct leg *leg);
 void check_stop(struct core *core, struct leg *leg);
@@ -656,10 +652,10 @@ void checks_destroy(struct core *core);
 /* tail.c: zeros behind a want's tokens */
 int tail_begin(struct core *core, struct want *want, struct plan_why *why); /* 0, or an error */
 void tail_stop(struct core *core, struct want *want);                       /* unless a worker has it: then as ever */
-struct want *tail_end(struct core *core, struct tail *t); /* it is done; whose it was */
+struct want *tail_end(struct core *core, struct tail *t);                   /* it is done; whose it was */
 void tails_run(struct core *core);
 void tails_destroy(struct core *core);
-void want_tail_done(struct core *core, struct want *want);
+void want_settle(struct core *core, struct want *want); /* looks at its legs and its tail. It may end by it */
 
 const char *leg_state_name(enum leg_state state);
 void leg_on_spare(struct core *core, struct leg *leg, int error, const char *detail); /* its card came, or is no good */

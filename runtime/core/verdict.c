@@ -114,7 +114,7 @@ static void report_end(struct core *core, struct report *r, const struct wire_me
 /* A call of mine has just ended: its report is about to be made. */
 static bool is_to_be_reported(const struct core *core, const struct wire_message *m)
 {
-    for (const struct core_submit *s = core->outcomes.told_first; s != NULL; s = s->told_next)
+    for (const struct core_submit *s = core->outcomes.told; s != NULL; s = s->told_after)
         if (!s->refused && s->kind == m->verb && s->attempt == m->attempt && strcmp(s->key, m->key) == 0 &&
             (s->kind == CORE_OFFER ? core->engine : s->engine) == m->engine)
             return true;

@@ -151,7 +151,8 @@ static bool is_quiet(const struct want *want)
     return want->closed == want->num_legs && want->tail == NULL;
 }
 
-void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer, const char *detail)
+static void want_fail(struct core *core, struct want *want, baton_status_t status, int error, int32_t peer,
+                      const char *detail)
 {
     if (want->state == WANT_DRAINING)
         return;
@@ -179,8 +180,7 @@ void want_fail(struct core *core, struct want *want, baton_status_t status, int 
         timer_arm(&core->timers, &want->deadline, outcome_patience_ns(core, want->submit, error), on_patience);
 }
 
-/* Looks at its legs, and its tail. */
-static void want_settle(struct core *core, struct want *want)
+void want_settle(struct core *core, struct want *want)
 {
     const struct leg_failure f = want->failure;
     if (want->state == WANT_ACTIVE && f.error != 0)
@@ -189,11 +189,6 @@ static void want_settle(struct core *core, struct want *want)
         want_end(core, want, want->status, want->error);
     else if (want->state == WANT_ACTIVE && want->fenced == want->num_legs && want->tail == NULL)
         want_end(core, want, BATON_STATUS_DONE, 0);
-}
-
-void want_tail_done(struct core *core, struct want *want)
-{
-    want_settle(core, want);
 }
 
 bool wants_on_legs(struct core *core)
@@ -249,6 +244,8 @@ bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int e
         given_up(core, want);
     return true;
 }
+
+static void want_begin(struct core *core, struct want *want);
 
 void wants_on_link(struct core *core, struct link *link)
 {
@@ -329,7 +326,7 @@ void wants_destroy(struct core *core)
 
 /* ---- beginnings -------------------------------------------------------------------------------------------------- */
 
-void want_begin(struct core *core, struct want *want)
+static void want_begin(struct core *core, struct want *want)
 {
     struct link *link = want->link;
     want->state = WANT_ACTIVE;
