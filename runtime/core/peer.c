@@ -142,14 +142,14 @@ struct peer *peer_take_loss(struct core *core)
     return p;
 }
 
-static void ask_for_beat(struct core *core, struct peer *p);
+static void ask_for_beat(struct core *core, struct peer *p, enum port_alive alive);
 
 void peer_mourned(struct core *core, struct peer *p)
 {
     if (p->business == 0)
         return;
     if (!p->dead)
-        ask_for_beat(core, p);
+        ask_for_beat(core, p, PORT_UNKNOWN); /* where the system knows of a rank, it is lost only by its death */
     else if (!p->ended)
         timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_burial);
 }
@@ -188,11 +188,11 @@ static void inquire(struct core *core, struct peer *p)
 static void on_beat(struct core *core, struct timer *t);
 
 /* If it was silent, and its neighbours too; and looks again a beat later. */
-static void ask_for_beat(struct core *core, struct peer *p)
+static void ask_for_beat(struct core *core, struct peer *p, enum port_alive alive)
 {
     if (silence_ns(core, p) >= beat_ns(core)) {
         peer_beat(core, p->rank, true);
-        if (core->c.port->alive(core->c.port->self, p->rank) == PORT_UNKNOWN)
+        if (alive == PORT_UNKNOWN)
             inquire(core, p);
     }
     timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_beat);
@@ -212,7 +212,7 @@ static void on_beat(struct core *core, struct timer *t)
     else if (alive == PORT_UNKNOWN && !p->lost && !p->excused && silent >= core->c.settings->peer_ms * NS_PER_MS)
         lose(core, p, false);
     else
-        ask_for_beat(core, p);
+        ask_for_beat(core, p, alive);
 }
 
 static void listen(struct core *core, struct peer *p)
