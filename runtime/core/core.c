@@ -190,11 +190,16 @@ static void on_end(struct core *core, struct core_submit *s)
         s->call->event.verdict = s->event.verdict;
 }
 
-static void hand_on_ends(struct core *core)
+/* True: there were any. */
+static bool hand_on_ends(struct core *core)
 {
     struct core_submit *s;
-    while ((s = outcome_take_news(core)) != NULL)
+    bool any = false;
+    while ((s = outcome_take_news(core)) != NULL) {
         on_end(core, s);
+        any = true;
+    }
+    return any;
 }
 
 static void on_loss(struct core *core, struct peer *p)
@@ -241,7 +246,6 @@ static void hand_on(struct core *core)
 {
     struct peer *p;
     struct mover *mover;
-    struct core_submit *s;
     struct wire_message m;
     enum mover_news news;
     uint32_t peer;
@@ -254,10 +258,7 @@ static void hand_on(struct core *core)
         }
         while (wants_on_legs(core))
             any = true;
-        while ((s = outcome_take_news(core)) != NULL) {
-            on_end(core, s);
-            any = true;
-        }
+        any |= hand_on_ends(core);
         while ((p = peer_take_loss(core)) != NULL) {
             on_loss(core, p);
             any = true;
