@@ -101,8 +101,8 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
     struct writer w = {.at = out + CARD_HEADER, .end = out + most};
     put64(&w, c->incarnation);
     put_text(&w, c->host, sizeof c->host);
-    put_text(&w, c->nic, sizeof c->nic);
-    put_text(&w, c->gpu, sizeof c->gpu);
+    for (int i = 0; i < 2; i++)
+        put_text(&w, c->unread[i], sizeof c->unread[i]);
     put64(&w, c->board_offset);
     put32(&w, c->board_slots);
     put64(&w, c->arena_offset);
@@ -240,8 +240,8 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
         return BATON_EMESSAGE;
     c->incarnation = get64(&r);
     get_text(&r, c->host, sizeof c->host);
-    get_text(&r, c->nic, sizeof c->nic);
-    get_text(&r, c->gpu, sizeof c->gpu);
+    for (int i = 0; i < 2; i++)
+        get_text(&r, c->unread[i], sizeof c->unread[i]);
     c->board_offset = get64(&r);
     c->board_slots = get32(&r);
     c->arena_offset = get64(&r);

@@ -25,8 +25,7 @@ struct core_config {
     const struct directory *directory; /* outlives the core */
     uint32_t self;                     /* my rank in it */
     const baton_geometry_t *geometry;  /* mine; NULL: no cache */
-    uint64_t pool_offset;              /* in my segment */
-    const baton_path_t *path;          /* by rank: the path to it (for reports) */
+    const baton_path_t *path;          /* by rank: the path to it */
     uint8_t *arena;                    /* my table arena, 8-aligned */
     uint64_t arena_bytes;
     const struct port *port;

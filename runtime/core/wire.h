@@ -68,7 +68,8 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row);
 /** What a rank publishes of itself. Offsets are in its segment. */
 struct wire_card {
     uint64_t incarnation;
-    char host[64], nic[32], gpu[32];
+    char host[64];
+    char unread[2][32]; /* texts of earlier builds that nobody reads: empty in ours */
     uint64_t board_offset;
     uint32_t board_slots;
     uint64_t arena_offset, arena_bytes;

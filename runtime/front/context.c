@@ -266,8 +266,6 @@ static int card_write(struct baton *b, const struct layout *l)
                              .arena_bytes = b->settings.table_bytes,
                              .pool_offset = fabric_pool_offset(b->fabric)};
     memcpy(card.host, b->place.host, sizeof card.host);
-    memcpy(card.nic, b->place.nic, sizeof card.nic);
-    memcpy(card.gpu, b->place.gpu, sizeof card.gpu);
     if (b->cache != NULL) {
         card.has_geometry = 1;
         card.geometry = b->cache->geometry;

@@ -314,7 +314,6 @@ int control_send(struct control *c, uint32_t peer, const void *message, uint32_t
     if (!slot)
         return BATON_EAGAIN;
     memcpy(slot->bytes + ENVELOPE_BYTES, message, bytes);
-    c->messages_out++;
     post_new(c, p, slot, bytes);
     return 0;
 }
@@ -329,9 +328,7 @@ static void send_owed(struct control *c)
         p->is_owed = false;
         bool still = !p->is_lost && envelope_is_owed(&p->counts); /* not told by a message since */
         bool waits = p->again || clock_now_ns() < p->next_try_ns;
-        if (still && !waits && post_alone(c, p))
-            c->envelopes_out++;
-        else if (still)
+        if (still && (waits || !post_alone(c, p)))
             owe(c, p);
         p = next;
     }
@@ -505,7 +502,6 @@ static int receive(struct control *c, struct port_event *events, int max)
                                           .peer = rank,
                                           .data = data + ENVELOPE_BYTES,
                                           .bytes = (uint32_t)bytes - ENVELOPE_BYTES};
-        c->messages_in++;
     }
     return n;
 }

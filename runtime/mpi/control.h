@@ -90,7 +90,7 @@ struct control {
     MPI_Status *status;
     int num_sending;
 
-    uint64_t messages_in, messages_out, envelopes_out, bad;
+    uint64_t bad;
     uint32_t arrived, expected; /* MPI messages received, envelopes alone included; at close: to be received */
 };
 

@@ -34,7 +34,7 @@ static struct wire_card bare_card(void)
     memset(&card, 0, sizeof card);
     card.incarnation = UINT64_C(0x0102030405060708);
     strcpy(card.host, "node-17");
-    strcpy(card.nic, "mlx5_0");
+    strcpy(card.unread[0], "mlx5_0");
     card.board_offset = UINT64_C(0x1112131415161718);
     card.board_slots = 0x21222324;
     card.arena_offset = UINT64_C(0x3132333435363738);
@@ -101,8 +101,8 @@ static void assert_same_card(const struct wire_card *a, const struct wire_card *
 {
     assert_true(a->incarnation == b->incarnation);
     assert_string_equal(a->host, b->host);
-    assert_string_equal(a->nic, b->nic);
-    assert_string_equal(a->gpu, b->gpu);
+    assert_string_equal(a->unread[0], b->unread[0]);
+    assert_string_equal(a->unread[1], b->unread[1]);
     assert_true(a->board_offset == b->board_offset && a->board_slots == b->board_slots);
     assert_true(a->arena_offset == b->arena_offset && a->arena_bytes == b->arena_bytes);
     assert_true(a->pool_offset == b->pool_offset && a->pool_bytes == b->pool_bytes);
@@ -148,8 +148,8 @@ static void every_card_comes_back(void **state)
     struct wire_card card = bare_card();
     assert_comes_back(&card);
     memset(card.host, 'h', sizeof card.host - 1);
-    memset(card.nic, 'n', sizeof card.nic - 1);
-    memset(card.gpu, 'g', sizeof card.gpu - 1);
+    memset(card.unread[0], 'n', sizeof card.unread[0] - 1);
+    memset(card.unread[1], 'g', sizeof card.unread[1] - 1);
     card.board_slots = UINT32_MAX;
     assert_comes_back(&card);
     card = card_of(1, tensors, 0);
@@ -285,7 +285,7 @@ static void each_rule_of_a_card_is_enforced(void **state)
         {BODY_AT, 0, 8}, /* magic, version, incarnation */
         {HOST_AT + 63, 'x', 1},
         {HOST_AT + 95, 'x', 1},
-        {HOST_AT + 127, 'x', 1}, /* host, nic, gpu do not end */
+        {HOST_AT + 127, 'x', 1}, /* host and what is unread do not end */
         {FLAG_AT, 2, 4},
         {FLAG_AT, UINT32_MAX, 4},
         {MODEL_AT + 63, 'x', 1},
