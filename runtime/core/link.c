@@ -389,7 +389,7 @@ static void contact_read(struct core *core, struct contact *c)
         contact_retry(core, c, contact_backoff(core, c));
         return;
     }
-    int rc = core->c.port->card(core->c.port->self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
+    int rc = core->c.port->read(core->c.port->self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
     if (rc != 0) { /* no room now: soon again; anything else: as if it were silent */
         contact_retry(core, c, rc == BATON_EAGAIN ? NS_PER_MS : contact_backoff(core, c));
         c->attempts += rc != BATON_EAGAIN;
@@ -481,7 +481,7 @@ static enum link_news contact_good(struct core *core, struct contact *c)
 enum link_news link_on_card(struct core *core, struct contact *c, const struct port_event *e)
 {
     struct plan_why why = {{0}};
-    if (e->kind != PORT_CARD || c->state != CONTACT_READING)
+    if (e->kind != PORT_READ || c->state != CONTACT_READING)
         return LINK_NOTHING;
     int rc = e->error != 0 ? e->error : contact_take(core, c, e->data, e->bytes, &why);
     if (rc == BATON_EGEOMETRY)

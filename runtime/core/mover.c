@@ -327,10 +327,10 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
         on_moved(core, m, e);
     } else if (e->kind == PORT_QUIET && m->parked != PORT_PARK_QUIET) {
         quiet(core, m);
-    } else if (m->issued && (e->kind == PORT_CARD || e->kind == proof)) {
+    } else if (m->issued && (e->kind == PORT_READ || e->kind == proof)) {
         m->issued = false;
         core->reading--;
-        if (e->kind == PORT_CARD && m->state == MOVER_TABLE)
+        if (e->kind == PORT_READ && m->state == MOVER_TABLE)
             on_table(core, m, e);
         else if (e->kind == proof && m->state == MOVER_PROOF)
             on_proof(core, m, e);
@@ -357,7 +357,7 @@ static int64_t ask(struct core *core, struct mover *m)
     const struct port *port = core->c.port;
     const struct contact *c = m->contact;
     if (m->state == MOVER_TABLE)
-        return port->card(port->self, c->peer, c->arena_offset + m->table.offset,
+        return port->read(port->self, c->peer, c->arena_offset + m->table.offset,
                           (uint32_t)wire_table_bytes(m->table.numbers), m->op.tag);
     if (m->write)
         return port->settle(port->self, c->peer, m->op.tag);

@@ -44,8 +44,8 @@ struct port {
     /** Sends a message, copied. 0, BATON_EAGAIN (later: credits), BATON_EPEER. In order between two ranks. */
     int (*send)(void *self, uint32_t peer, const void *message, uint32_t bytes);
 
-    /** Reads [offset, offset + bytes) of a peer's segment (card, table). Then PORT_CARD. 0, EAGAIN, EPEER. */
-    int (*card)(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
+    /** Reads [offset, offset + bytes) of a peer's segment: a card, block tables. Then PORT_READ. 0, EAGAIN, EPEER. */
+    int (*read)(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 
     /**
      * Reads the peer's generation word at `offset` of its segment, over the path of its data, into a word preset to 0.
@@ -97,15 +97,15 @@ struct port {
     int (*zero)(void *self, const struct plan_transfer *transfer, uint64_t tag);
 };
 
-enum port_event_kind { PORT_MESSAGE = 1, PORT_CARD, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET, PORT_WORKED };
+enum port_event_kind { PORT_MESSAGE = 1, PORT_READ, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET, PORT_WORKED };
 
 struct port_event {
     enum port_event_kind kind;
-    int error;           /* CARD, BOARD, MOVED, SETTLED: 0 or BATON_E... */
+    int error;           /* READ, BOARD, MOVED, SETTLED: 0 or BATON_E... */
     uint32_t peer;       /* MESSAGE */
     uint64_t tag;        /* all but MESSAGE */
-    const uint8_t *data; /* MESSAGE, CARD: valid until core_step returns */
-    uint32_t bytes;      /* MESSAGE, CARD: of data */
+    const uint8_t *data; /* MESSAGE, READ: valid until core_step returns */
+    uint32_t bytes;      /* MESSAGE, READ: of data */
     uint64_t moved;      /* MOVED: bytes, also of those that failed */
     uint64_t runs;       /* MOVED: runs moved by MPI; 0 for copies */
     uint64_t generation; /* BOARD */

@@ -276,10 +276,10 @@ static int fault_send(void *self, uint32_t peer, const void *message, uint32_t b
 }
 
 /* Struck when it comes: only then is it known to be a card or a table. */
-static int fault_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int fault_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct faults *f = self;
-    return f->under.card(f->under.self, peer, offset, bytes, tag);
+    return f->under.read(f->under.self, peer, offset, bytes, tag);
 }
 
 static int fault_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
@@ -409,7 +409,7 @@ int faults_filter(struct faults *f, uint64_t now, struct port_event *events, int
             done = strike(f, TAKE, type_of(e->data, e->bytes), NULL);
         else if (e->kind == PORT_BOARD && e->error == 0)
             spoil(f, e->tag);
-        else if (e->kind == PORT_CARD)
+        else if (e->kind == PORT_READ)
             done = strike(f, is_card(e) ? CARD : TABLE, ANY_TYPE, NULL);
         if (done & 1u << DROP)
             continue;
@@ -444,7 +444,7 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
     f->random = 1;
     f->port = (struct port){.self = f,
                             .send = fault_send,
-                            .card = fault_card,
+                            .read = fault_read,
                             .board = fault_board,
                             .move = fault_move,
                             .settle = fault_settle,

@@ -88,7 +88,7 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     return fabric_send(p->fabric, peer, message, bytes);
 }
 
-static int port_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct paths *p = self;
     uint64_t size = fabric_segment_bytes(p->fabric, peer);
@@ -96,7 +96,7 @@ static int port_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes,
         return BATON_EMESSAGE;
     if (p->path[peer] == BATON_PATH_RMA)
         return fabric_read(p->fabric, peer, offset, bytes, tag);
-    struct answer *a = answer_add(p, PORT_CARD, tag, bytes);
+    struct answer *a = answer_add(p, PORT_READ, tag, bytes);
     if (a == NULL)
         return BATON_EAGAIN;
     /* The message that named this place was sent after its bytes were stored; this orders our loads behind it. */
@@ -279,7 +279,7 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
     p->fabric = fabric;
     p->port = (struct port){.self = p,
                             .send = port_send,
-                            .card = port_card,
+                            .read = port_read,
                             .board = port_board,
                             .move = port_move,
                             .settle = port_settle,

@@ -87,7 +87,7 @@ void fabric_hash(struct fabric *f, uint32_t peer);
 /** One control message (at most WIRE_MESSAGE_MAX bytes), copied. 0, BATON_EAGAIN (send slots or credits), BATON_EPEER. */
 int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes);
 
-/** Gets a piece of a peer's segment by MPI_Rget (a mapped peer's by load); PORT_CARD follows. */
+/** Gets a piece of a peer's segment by MPI_Rget (a mapped peer's by load); PORT_READ follows. */
 int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 /** The same for one 64-bit word into a landing word preset to 0, then MPI_Win_sync and a fence; PORT_BOARD follows. */
 int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag);

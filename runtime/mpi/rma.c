@@ -745,7 +745,7 @@ static struct port_event event_of(const struct rma_op *op)
     struct port_event e = {.error = op->error, .peer = op->peer, .tag = op->tag};
     switch (op->kind) {
     case RMA_CARD:
-        e.kind = PORT_CARD;
+        e.kind = PORT_READ;
         e.data = op->error ? NULL : op->landing;
         e.bytes = op->error ? 0 : (uint32_t)op->bytes;
         break;

@@ -23,7 +23,7 @@ static void reads_a_piece(void)
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(fabric_read(f, peers[i], FABRIC_META_OFFSET + 3, 997, 70 + (uint64_t)i), 0);
         struct port_event e = next_event(f);
-        CHECK_EQ(e.kind, PORT_CARD);
+        CHECK_EQ(e.kind, PORT_READ);
         CHECK_EQ(e.error, 0);
         CHECK_EQ(e.tag, 70 + i);
         CHECK_EQ(e.bytes, 997);
@@ -73,7 +73,7 @@ static void bounds_reads_of_one_peer(void)
     CHECK(accepted >= 1 && accepted <= settings.rma_peer_requests);
     for (uint64_t i = 0; i < accepted; i++) {
         struct port_event e = next_event(f);
-        CHECK_EQ(e.kind, PORT_CARD);
+        CHECK_EQ(e.kind, PORT_READ);
         CHECK(e.tag < accepted);
         seen |= UINT64_C(1) << e.tag;
     }
@@ -101,7 +101,7 @@ static void parks_what_is_under_way(void)
     struct port_event card = first.kind == PORT_QUIET ? second : first;
     CHECK_EQ(quiet.kind, PORT_QUIET);
     CHECK_EQ(quiet.tag, 5);
-    CHECK_EQ(card.kind, PORT_CARD);
+    CHECK_EQ(card.kind, PORT_READ);
     CHECK_EQ(card.tag, 6);
     CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_QUIET);
     CHECK_EQ(fabric_busy(f), 0);
@@ -140,7 +140,7 @@ static void parks_a_silent_peer(void)
         CHECK(moved_aside);
     if (reads && e.kind == 0)
         e = next_event(f);
-    CHECK_EQ(e.kind, reads ? PORT_CARD : 0);
+    CHECK_EQ(e.kind, reads ? PORT_READ : 0);
     end = clock_now_ns() + PATIENCE_NS;
     while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* the probe */
         CHECK_EQ(fabric_progress(f, &e, 1), 0);

@@ -62,10 +62,10 @@ static uint8_t *address(int rank, MPI_Aint at, int bytes)
 
 /* ---- the port: bytes by rma, all else by the world ---------------------------------------------------------------- */
 
-static int card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int read_piece(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct half *h = &halves[((struct world_rank *)self)->rank];
-    return h->rma.card(h->path, peer, offset, bytes, tag);
+    return h->rma.read(h->path, peer, offset, bytes, tag);
 }
 
 static int board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
@@ -104,7 +104,7 @@ static void take_ports(struct world *w, const struct quirks *quirks)
         struct world_rank *r = &w->ranks[i];
         halves[i].path = with_rma_create(&w->settings, quirks, i, w->num_ranks, r->pool, r->geometry.bytes);
         with_rma_port(halves[i].path, &halves[i].rma);
-        r->port.card = card;
+        r->port.read = read_piece;
         r->port.board = board;
         r->port.move = move;
         r->port.settle = settle;

@@ -49,7 +49,7 @@ struct rma *with_rma_of(struct with_rma *w)
     return &w->rma;
 }
 
-static int port_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     return rma_read(&((struct with_rma *)self)->rma, peer, offset, bytes, tag);
 }
@@ -82,7 +82,7 @@ static bool port_ended(void *self, uint32_t peer)
 void with_rma_port(struct with_rma *w, struct port *port)
 {
     port->self = w;
-    port->card = port_card;
+    port->read = port_read;
     port->board = port_board;
     port->move = port_move;
     port->settle = port_settle;

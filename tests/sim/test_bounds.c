@@ -48,7 +48,7 @@ static int drop_message(void *self, uint32_t peer, const void *message, uint32_t
     return 0;
 }
 
-static int never_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int never_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     (void)peer, (void)offset, (void)bytes, (void)tag;
     ((struct lone *)self)->cards++;
@@ -94,7 +94,7 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
                                      .layers_total = 1,
                                      .layer_count = 1};
     assert_int_equal(baton_geometry_layout(&l->geometry, &l->tensor, 0), 0);
-    l->port = (struct port){.self = l, .send = drop_message, .card = never_card, .raise = no_raise, .alive = unknown};
+    l->port = (struct port){.self = l, .send = drop_message, .read = never_read, .raise = no_raise, .alive = unknown};
     struct core_config config = {.settings = &l->settings,
                                  .directory = l->directory,
                                  .geometry = &l->geometry,

@@ -81,7 +81,7 @@ static int fake_send(void *self, uint32_t peer, const void *message, uint32_t by
     return 0;
 }
 
-static int fake_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int fake_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct world_rank *r = self;
     struct world *w = r->world;
@@ -265,7 +265,7 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
         return message_from(w, d, e);
     case DUE_READ:
         read_segment(&w->ranks[d->from], d);
-        e->kind = PORT_CARD;
+        e->kind = PORT_READ;
         return d->parked ? 0 : 1;
     case DUE_BOARD:
         e->kind = PORT_BOARD;
@@ -440,7 +440,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     snprintf(r->host, sizeof r->host, "host%u", e->node > 0 ? e->node : 100 + rank);
     r->port = (struct port){.self = r,
                             .send = fake_send,
-                            .card = fake_card,
+                            .read = fake_read,
                             .board = fake_board,
                             .move = fake_move,
                             .settle = fake_settle,

@@ -157,7 +157,7 @@ static void test_drop_leaves_the_rest_in_order(void **state)
                                   {.kind = PORT_MESSAGE, .data = want, .bytes = want_bytes, .tag = 2},
                                   {.kind = PORT_MESSAGE, .data = done, .bytes = done_bytes, .tag = 3},
                                   {.kind = PORT_MESSAGE, .data = want, .bytes = want_bytes, .tag = 4},
-                                  {.kind = PORT_CARD, .error = BATON_EMPI, .tag = 5}};
+                                  {.kind = PORT_READ, .error = BATON_EMPI, .tag = 5}};
     struct faults *f = make("drop@take.WANT,corrupt@card,corrupt@table");
     assert_int_equal(faults_filter(f, 0, events, 5), 3);
     for (unsigned i = 0; i < 3; i++)
@@ -222,7 +222,7 @@ static void test_corrupt_changes_one_byte(void **state)
     for (int card = 0; card < 2; card++) {
         uint8_t read[40] = {card ? 'B' : 'T', card ? 'C' : 'B'}, old[40];
         memcpy(old, read, sizeof old);
-        struct port_event e = {.kind = PORT_CARD, .data = read, .bytes = sizeof read};
+        struct port_event e = {.kind = PORT_READ, .data = read, .bytes = sizeof read};
         assert_int_equal(faults_filter(f, 0, &e, 1), 1);
         assert_int_equal(changes(read, old, sizeof old), card);
     }

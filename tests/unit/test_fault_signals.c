@@ -28,7 +28,7 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     return peer == 1 && bytes == 4 ? 10 : 0;
 }
 
-static int port_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     (void)self;
     return peer == 1 && offset == 2 && bytes == 3 && tag == 4 ? 11 : 0;
@@ -77,7 +77,7 @@ static bool port_ended(void *self, uint32_t peer)
 }
 
 static const struct port under = {.send = port_send,
-                                  .card = port_card,
+                                  .read = port_read,
                                   .board = port_board,
                                   .move = port_move,
                                   .settle = port_settle,
@@ -103,7 +103,7 @@ static int64_t do_one(struct faults *f, int what)
 {
     const struct port *p = faults_port(f);
     uint8_t read[] = {what == DO_CARD ? 'B' : 'T', what == DO_CARD ? 'C' : 'B'};
-    struct port_event e = {.kind = PORT_CARD, .data = read, .bytes = sizeof read};
+    struct port_event e = {.kind = PORT_READ, .data = read, .bytes = sizeof read};
     struct plan_cursor cursor = {0};
     struct port_leg leg = {.peer = 1, .cursor = &cursor};
     switch (what) {
@@ -127,7 +127,7 @@ static void test_what_the_port_says_is_handed_on(void **state)
     (void)state;
     struct faults *f = make("double@send.*,drop@take.*#2,corrupt@card,stall@move");
     const struct port *p = faults_port(f);
-    assert_int_equal(p->card(p->self, 1, 2, 3, 4), 11);
+    assert_int_equal(p->read(p->self, 1, 2, 3, 4), 11);
     assert_int_equal(do_one(f, DO_SEND), 10);
     assert_int_equal(do_one(f, DO_TAKE), 1);
     assert_int_equal(do_one(f, DO_TAKE), 0);

@@ -214,7 +214,7 @@ static struct storm_due *operation(struct storm_rank *r, enum due_kind kind, uin
     return d;
 }
 
-static int port_card(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     operation(self, DUE_READ, peer, tag, offset, bytes, STORM_MS / 2);
     return 0;
@@ -429,7 +429,7 @@ void storm_port(struct storm_rank *r)
 {
     r->port = (struct port){.self = r,
                             .send = port_send,
-                            .card = port_card,
+                            .read = port_read,
                             .board = port_board,
                             .move = port_move,
                             .settle = port_settle,
@@ -545,7 +545,7 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
         return envelope_open(&s->pairs[d->to * s->num_ranks + d->from].counts, d->data, (uint32_t)d->bytes, &why) ==
                ENVELOPE_MESSAGE;
     case DUE_READ:
-        e->kind = PORT_CARD;
+        e->kind = PORT_READ;
         return !d->parked;
     case DUE_BOARD:
         e->kind = PORT_BOARD;
