@@ -130,18 +130,18 @@ static void send_sums(struct core *core, const struct check *c)
 {
     for (uint32_t first = 0; first < c->num_parts && !post_waits(core->post, c->asked.peer); first += WIRE_SUMS_MOST) {
         uint32_t left = c->num_parts - first; /* what finds no credits is asked for again */
-        struct wire_message m = {.type = WIRE_SUMS,
-                                 .want = c->asked.want,
-                                 .first = first,
-                                 .num_sums = left < WIRE_SUMS_MOST ? left : WIRE_SUMS_MOST,
-                                 .sums_out = &c->mine[first]};
+        struct wire_message m = {
+            .type = WIRE_SUMS,
+            .want_id = c->asked.want,
+            .sums = {.first = first,
+                     .hashes = {.num = left < WIRE_SUMS_MOST ? left : WIRE_SUMS_MOST, .out = &c->mine[first]}}};
         post_send(core->post, c->asked.peer, &m);
     }
 }
 
 static void refuse(struct core *core, uint32_t peer, uint64_t want, int32_t error)
 {
-    struct wire_message m = {.type = WIRE_SUMS, .want = want, .error = error};
+    struct wire_message m = {.type = WIRE_SUMS, .want_id = want, .sums.error = error};
     post_send(core->post, peer, &m);
 }
 
@@ -177,10 +177,10 @@ void check_answer(struct core *core, struct check *c, const struct core_submit *
 void check_ask(struct core *core, const struct leg *leg)
 {
     const struct core_submit *s = leg->want->submit;
-    struct wire_message m = {
-        .type = WIRE_CHECK, .want = leg->want->seq, .tokens = s->num_tokens, .held = s->held_tokens};
-    memcpy(m.key, s->key, sizeof m.key);
-    m.attempt = s->attempt;
+    struct wire_message m = {.type = WIRE_CHECK,
+                             .want_id = leg->want->seq,
+                             .check = {.name.attempt = s->attempt, .tokens = s->num_tokens, .held = s->held_tokens}};
+    memcpy(m.check.name.key, s->key, sizeof m.check.name.key);
     post_send(core->post, leg->contact->peer, &m);
 }
 
@@ -214,21 +214,22 @@ void check_stop(struct core *core, struct leg *leg)
 
 int check_on_sums(struct core *core, struct leg *leg, const struct wire_message *m, struct plan_why *why)
 {
+    const struct wire_sums *sums = &m->sums;
     struct check *c = leg->check;
     if (c == NULL)
         return CHECK_OPEN;
-    if (m->error != 0) {
+    if (sums->error != 0) {
         snprintf(why->text, sizeof why->text, "the producer could not tell the hashes of its blocks");
-        return m->error;
+        return sums->error;
     }
-    if (m->first >= c->num_parts || m->num_sums > c->num_parts - m->first) {
+    if (sums->first >= c->num_parts || sums->hashes.num > c->num_parts - sums->first) {
         core->stats.messages_bad++;
         return CHECK_OPEN;
     }
-    for (uint32_t i = 0; i < m->num_sums; i++) {
-        c->theirs[m->first + i] = wire_sum(m, i);
-        c->got += !c->has[m->first + i];
-        c->has[m->first + i] = true;
+    for (uint32_t i = 0; i < sums->hashes.num; i++) {
+        c->theirs[sums->first + i] = wire_list_at(&sums->hashes, i);
+        c->got += !c->has[sums->first + i];
+        c->has[sums->first + i] = true;
     }
     return compare(core, c, why);
 }
@@ -237,13 +238,15 @@ int check_on_sums(struct core *core, struct leg *leg, const struct wire_message 
 
 void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct core_submit *s)
 {
-    int error = s == NULL ? (core->shut ? BATON_ECLOSED : BATON_EGONE) : m->tokens > s->num_tokens ? BATON_ETOKENS : 0;
+    int error = s == NULL                         ? (core->shut ? BATON_ECLOSED : BATON_EGONE)
+                : m->check.tokens > s->num_tokens ? BATON_ETOKENS
+                                                  : 0;
     struct contact *t = error == 0 ? target_of(core, peer, &error) : NULL;
     bool same_rules = core->c.directory->rows[peer].rules == PLAN_RULES;
     if (t != NULL && (t->state == CONTACT_REFUSED || !same_rules))
         error = BATON_EGEOMETRY;
     if (error != 0) {
-        refuse(core, peer, m->want, error);
+        refuse(core, peer, m->want_id, error);
         return;
     }
     struct check *c;
@@ -251,7 +254,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     DL_FOREACH(core->checks, c)
     {
         asked += c->theirs == NULL;
-        if (c->theirs == NULL && c->asked.peer == peer && c->asked.want == m->want)
+        if (c->theirs == NULL && c->asked.peer == peer && c->asked.want == m->want_id)
             return; /* under way */
     }
     if (t->state != CONTACT_GOOD) { /* it asks again */
@@ -260,20 +263,20 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     }
     if (asked >= core->c.settings->requests)
         return; /* likewise */
-    error = check_create(core, t->plan, m->held, m->tokens, s, false, &c);
+    error = check_create(core, t->plan, m->check.held, m->check.tokens, s, false, &c);
     if (error == BATON_ENOMEM)
         return; /* likewise */
     if (error != 0) {
-        refuse(core, peer, m->want, error);
+        refuse(core, peer, m->want_id, error);
         return;
     }
     if (c->num_parts == 0) { /* nothing is exchanged with it: it has nothing to ask */
         check_free(core, c);
-        refuse(core, peer, m->want, BATON_EGEOMETRY);
+        refuse(core, peer, m->want_id, BATON_EGEOMETRY);
         return;
     }
-    c->asked = (struct check_question){.peer = peer, .want = m->want, .attempt = m->attempt};
-    memcpy(c->asked.key, m->key, sizeof c->asked.key);
+    c->asked = (struct check_question){.peer = peer, .want = m->want_id, .attempt = m->check.name.attempt};
+    memcpy(c->asked.key, m->check.name.key, sizeof c->asked.key);
     c->serial = s->serial;
 }
 

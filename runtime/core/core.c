@@ -108,7 +108,7 @@ static void dispatch(struct core *core, uint32_t peer, const struct wire_message
         ends_on_answer(core, peer, m);
         break;
     case WIRE_CHECK:
-        check_on_ask(core, peer, m, offer_granted(core, m->key, m->attempt, peer, m->want));
+        check_on_ask(core, peer, m, offer_granted(core, m->check.name.key, m->check.name.attempt, peer, m->want_id));
         break;
     case WIRE_REPORT:
     case WIRE_VERDICT:

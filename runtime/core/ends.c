@@ -31,8 +31,7 @@ struct end {
 struct ending {
     uint64_t want;
     UT_hash_handle hh;
-    char key[BATON_KEY_MAX];
-    uint32_t attempt;
+    struct wire_name name;
     uint64_t deadline_ns, until_ns, pause_ns; /* the want's deadline; when the rest is given up */
     struct timer timer;
     struct end *ends;
@@ -74,7 +73,7 @@ static void ending_free(struct core *core, struct ending *e)
 static void ending_give_up(struct core *core, struct ending *e)
 {
     core->stats.ends_unanswered += e->num;
-    log_line(core->c.log, LOG_INFO, "the end of want %s was not answered by rank %u and %u others", e->key,
+    log_line(core->c.log, LOG_INFO, "the end of want %s was not answered by rank %u and %u others", e->name.key,
              e->ends[0].peer, e->num - 1);
     ending_free(core, e);
 }
@@ -92,14 +91,13 @@ static void say(struct core *core, const struct ending *e, const struct end *end
 {
     uint64_t left = e->deadline_ns > core->now ? (e->deadline_ns - core->now) / NS_PER_MS : 0;
     struct wire_message m = {.type = end->type,
-                             .want = e->want,
-                             .attempt = e->attempt,
-                             .error = end->error,
-                             .generation = end->generation,
-                             .time_left_ms = (uint32_t)left + 1,
-                             .ticket_incarnation = end->ticket_incarnation,
-                             .ticket_serial = end->ticket_serial};
-    memcpy(m.key, e->key, sizeof m.key);
+                             .want_id = e->want,
+                             .end = {.name = e->name,
+                                     .error = end->error,
+                                     .generation = end->generation,
+                                     .time_left_ms = (uint32_t)left + 1,
+                                     .ticket_incarnation = end->ticket_incarnation,
+                                     .ticket_serial = end->ticket_serial}};
     post_send(core->post, end->peer, &m);
 }
 
@@ -125,16 +123,15 @@ static struct ending *ending_create(struct core *core, const struct wire_message
     struct ending *e = calloc(1, sizeof *e);
     if (e == NULL)
         return NULL;
-    e->want = m->want;
+    e->want = m->want_id;
     HASH_ADD(hh, core->endings, want, sizeof e->want, e);
     if (e->hh.tbl == NULL) {
         free(e);
         return NULL;
     }
     core->num_endings++;
-    memcpy(e->key, m->key, sizeof e->key);
-    e->attempt = m->attempt;
-    e->deadline_ns = core->now + m->time_left_ms * NS_PER_MS;
+    e->name = m->end.name;
+    e->deadline_ns = core->now + m->end.time_left_ms * NS_PER_MS;
     return e;
 }
 
@@ -152,7 +149,8 @@ static bool end_owe(struct core *core, struct ending *e, uint32_t peer, const st
         e->num++;
         peer_hold(core, peer);
     }
-    e->ends[i] = (struct end){peer, m->type, m->error, m->generation, m->ticket_incarnation, m->ticket_serial};
+    e->ends[i] =
+        (struct end){peer, m->type, m->end.error, m->end.generation, m->end.ticket_incarnation, m->end.ticket_serial};
     return true;
 }
 
@@ -161,7 +159,7 @@ void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
     post_send(core->post, peer, m);
     if (m->version < WIRE_ENDS || peer_is_dead(core, peer))
         return;
-    struct ending *e = ending_of(core, m->want);
+    struct ending *e = ending_of(core, m->want_id);
     if (e == NULL)
         e = ending_create(core, m);
     if (e == NULL || !end_owe(core, e, peer, m)) {
@@ -184,8 +182,8 @@ void ends_take_back(struct core *core, uint32_t peer, uint64_t want)
 
 void ends_on_answer(struct core *core, uint32_t peer, const struct wire_message *m)
 {
-    for (uint32_t i = 0; i < m->num_sums; i++)
-        ends_take_back(core, peer, wire_sum(m, i));
+    for (uint32_t i = 0; i < m->ended.wants.num; i++)
+        ends_take_back(core, peer, wire_list_at(&m->ended.wants, i));
 }
 
 void ends_lose(struct core *core, uint32_t rank)
@@ -201,7 +199,7 @@ void ends_lose(struct core *core, uint32_t rank)
 
 static void answers_send(struct core *core, struct answers *a)
 {
-    struct wire_message m = {.type = WIRE_ENDED, .num_sums = a->num, .sums_out = a->wants};
+    struct wire_message m = {.type = WIRE_ENDED, .ended.wants = {.num = a->num, .out = a->wants}};
     timer_stop(&core->timers, &a->timer);
     if (a->num > 0)
         post_send(core->post, a->peer, &m);

@@ -16,12 +16,12 @@
 static void tell(struct core *core, uint32_t rank)
 {
     uint32_t lost = core->leaving.lost;
-    struct wire_message m = {.type = WIRE_LEAVE, .subject = lost};
+    struct wire_message m = {.type = WIRE_LEAVE, .subject.rank = lost};
     const char *host = lost != WIRE_NOBODY ? peer_host(core, lost) : NULL;
     if (lost != WIRE_NOBODY)
-        m.subject_incarnation = core->c.directory->rows[lost].incarnation;
+        m.subject.incarnation = core->c.directory->rows[lost].incarnation;
     if (host != NULL)
-        snprintf(m.host, sizeof m.host, "%s", host);
+        snprintf(m.subject.host, sizeof m.subject.host, "%s", host);
     if (rank != core->c.self && !post_waits(core->post, rank))
         post_send(core->post, rank, &m);
 }
@@ -113,28 +113,29 @@ void leave_on_loss(struct core *core, const struct peer *p)
 }
 
 /* One that closes without the others. */
-static void on_gone(struct core *core, uint32_t rank, const struct wire_message *m)
+static void on_gone(struct core *core, uint32_t rank, const struct wire_subject *lost)
 {
     struct leaving *l = &core->leaving;
     if (peer_know(core, rank) == 0)
         core->peers[rank]->left = true;
-    if (m->subject != core->c.self)
-        peer_note_host(core, m->subject, m);
+    if (lost->rank != core->c.self)
+        peer_note_host(core, lost->rank, lost->host);
     if (l->lost == WIRE_NOBODY || (l->lost == rank && l->is_own))
-        settle(core, m->subject, false);
+        settle(core, lost->rank, false);
 }
 
 void leave_on_message(struct core *core, uint32_t rank, const struct wire_message *m)
 {
     const struct directory *d = core->c.directory;
-    bool is_alone = m->subject != WIRE_NOBODY;
-    if (is_alone && (m->subject >= d->num_ranks || m->subject == rank ||
-                     d->rows[m->subject].incarnation != m->subject_incarnation)) {
+    const struct wire_subject *lost = &m->subject;
+    bool is_alone = lost->rank != WIRE_NOBODY;
+    if (is_alone &&
+        (lost->rank >= d->num_ranks || lost->rank == rank || d->rows[lost->rank].incarnation != lost->incarnation)) {
         post_refuse(core->post, rank, m, "its subject is no rank that it could have lost");
         return;
     }
     if (is_alone)
-        on_gone(core, rank, m);
+        on_gone(core, rank, lost);
     if (core->c.self != 0)
         return;
     begin_watch(core);

@@ -78,35 +78,34 @@ static void send_want(struct core *core, struct leg *leg)
     const struct lease *lease = &leg->want->lease;
     const baton_ticket_t *ticket = ask_ticket(leg->want, leg->contact->peer);
     struct wire_message m = {.type = WIRE_WANT,
-                             .want = leg->want->seq,
-                             .attempt = s->attempt,
-                             .mode = (uint8_t)s->mode,
-                             .asks = ++leg->asks,
-                             .time_left_ms = ask_left_ms(core, leg->want),
-                             .tokens = s->num_tokens,
-                             .held = s->held_tokens,
-                             .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
-                             .ticket_serial = ticket != NULL ? ticket->serial : 0,
-                             .slot = lease->slot,
-                             .generation = lease->generation,
-                             .table_offset = lease->table_offset,
-                             .numbers = wire_table_numbers(&s->tables),
-                             .partial = true};
-    memcpy(m.key, s->key, sizeof m.key);
-    m.num_readers_bits = core->c.directory->engines[core->engine].num_ranks;
-    memcpy(m.readers, leg->contact->readers, sizeof m.readers);
+                             .want_id = leg->want->seq,
+                             .want = {.name.attempt = s->attempt,
+                                      .mode = (uint8_t)s->mode,
+                                      .asks = ++leg->asks,
+                                      .time_left_ms = ask_left_ms(core, leg->want),
+                                      .tokens = s->num_tokens,
+                                      .held = s->held_tokens,
+                                      .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
+                                      .ticket_serial = ticket != NULL ? ticket->serial : 0,
+                                      .num_readers_bits = core->c.directory->engines[core->engine].num_ranks,
+                                      .slot = lease->slot,
+                                      .generation = lease->generation,
+                                      .table_offset = lease->table_offset,
+                                      .numbers = wire_table_numbers(&s->tables),
+                                      .partial = true}};
+    memcpy(m.want.name.key, s->key, sizeof m.want.name.key);
+    memcpy(m.want.readers, leg->contact->readers, sizeof m.want.readers);
     post_send(core->post, leg->contact->peer, &m);
     leg->told = true;
 }
 
 static void send_cancel(struct core *core, struct leg *leg)
 {
-    struct wire_message m = {.type = WIRE_CANCEL,
-                             .want = leg->want->seq,
-                             .attempt = leg->want->submit->attempt,
-                             .error = leg->want->error,
-                             .generation = leg->generation};
-    memcpy(m.key, leg->want->submit->key, sizeof m.key);
+    struct wire_message m = {
+        .type = WIRE_CANCEL,
+        .want_id = leg->want->seq,
+        .end = {.name.attempt = leg->want->submit->attempt, .error = leg->want->error, .generation = leg->generation}};
+    memcpy(m.end.name.key, leg->want->submit->key, sizeof m.end.name.key);
     post_send(core->post, leg->contact->peer, &m);
     leg->ended = leg->unsaid = true; /* until CLOSED comes */
 }
@@ -165,16 +164,15 @@ static void outside(struct core *core, struct leg *leg)
 static const char another_began[] = "the offer that was granted ended, and another of its key began";
 
 /* More of an offer in parts is in place. */
-static void on_more(struct core *core, struct leg *leg, const struct wire_message *m, const struct reach *reach)
+static void on_more(struct core *core, struct leg *leg, const struct peer_table *table, const struct reach *reach)
 {
-    struct peer_table table = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
     if (!awaits_more(leg))
         return;
-    if (m->generation != leg->generation) { /* words keep their order: it is a later one */
+    if (table->generation != leg->generation) { /* words keep their order: it is a later one */
         fail(core, leg, BATON_EGONE, another_began);
         return;
     }
-    if (mover_ready(core, &leg->mover, reach, &table) != 0) {
+    if (mover_ready(core, &leg->mover, reach, table) != 0) {
         outside(core, leg);
         return;
     }
@@ -183,10 +181,17 @@ static void on_more(struct core *core, struct leg *leg, const struct wire_messag
         timer_stop(&core->timers, &leg->resend);
 }
 
-static void on_grant(struct core *core, struct leg *leg, const struct wire_message *m)
+static void on_ready(struct core *core, struct leg *leg, const struct wire_ready *m)
+{
+    struct peer_table table = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
+    on_more(core, leg, &table, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
+}
+
+static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
 {
     const struct core_submit *s = leg->want->submit;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
+    struct peer_table again = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED)
         leg->generation = m->generation; /* of the offer that writes by now */
     if (leg->state == LEG_DOUBTED) {
@@ -198,7 +203,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_messa
     }
     if (leg->state != LEG_ASKED) {
         if (!m->partial || m->generation != leg->generation) /* granted once more, and whole by now; or by another */
-            on_more(core, leg, m, &REACH_WHOLE);
+            on_more(core, leg, &again, &REACH_WHOLE);
         return;
     }
     leg->want->submit->event.wait_ns = core->now - s->submitted_ns;
@@ -263,7 +268,7 @@ static bool is_all(const struct leg *leg, uint64_t bytes)
 }
 
 /* The producer wrote all, or wrote what it wrote and writes no more. */
-static void on_written(struct core *core, struct leg *leg, const struct wire_message *m)
+static void on_written(struct core *core, struct leg *leg, const struct wire_written *m)
 {
     if (m->asks != leg->asks) /* one that asked later is on its way there, and might begin another writing */
         return;
@@ -285,7 +290,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_mes
     }
 }
 
-static void on_nack(struct core *core, struct leg *leg, const struct wire_message *m)
+static void on_nack(struct core *core, struct leg *leg, const struct wire_nack *m)
 {
     bool reads = leg->state == LEG_MOVING || leg->state == LEG_DOUBTED; /* the offer ended meanwhile */
     bool expects =
@@ -313,24 +318,24 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
     struct want *want;
     struct leg *leg = NULL;
     struct plan_why why = {{0}};
-    HASH_FIND(hh, core->wants, &m->want, sizeof m->want, want);
+    HASH_FIND(hh, core->wants, &m->want_id, sizeof m->want_id, want);
     for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
         if (want->legs[i].contact->peer == peer)
             leg = &want->legs[i];
     if (leg == NULL || !leg->told)
         return; /* ended: messages are idempotent */
     if (m->type == WIRE_GRANT)
-        on_grant(core, leg, m);
+        on_grant(core, leg, &m->grant);
     else if (m->type == WIRE_NACK)
-        on_nack(core, leg, m);
+        on_nack(core, leg, &m->nack);
     else if (m->type == WIRE_SUMS)
         leg_on_checked(core, leg, check_on_sums(core, leg, m, &why), why.text);
     else if (m->type == WIRE_READY)
-        on_more(core, leg, m, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
+        on_ready(core, leg, &m->ready);
     else if (!is_push(leg))
         return; /* a pull waits for no word of the producer: it writes nothing here */
     else if (m->type == WIRE_WRITTEN)
-        on_written(core, leg, m);
+        on_written(core, leg, &m->written);
     else if (leg->state ==
              LEG_STOPPING) { /* CLOSED: quiet; or not known, and by the order of messages it never will be */
         leg->unsaid = false;

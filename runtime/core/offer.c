@@ -264,20 +264,20 @@ static bool was_meant(struct core *core, struct offer *o, uint32_t rank, uint64_
 }
 
 /* The tombstone that answers a word about this attempt of the request; NULL: it is about an offer to come. */
-static struct offer *tombstone_of(struct core *core, uint32_t rank, const struct wire_message *m)
+static struct offer *tombstone_of(struct core *core, const struct wire_name *name, const struct waiter *word)
 {
-    const struct request *r = request_find(core, m->key);
+    const struct request *r = request_find(core, name->key);
     struct offer *o = r != NULL ? r->attempts : NULL;
     for (; o != NULL; o = o->behind) {
-        if (o->state != OFFER_ENDED || o->attempt < m->attempt)
+        if (o->state != OFFER_ENDED || o->attempt < name->attempt)
             continue;
-        if (o->attempt > m->attempt)
+        if (o->attempt > name->attempt)
             return o;
-        if (m->ticket_serial != 0) {
-            bool is_later = m->ticket_incarnation == core->incarnation && m->ticket_serial > o->serial;
+        if (word->ticket_serial != 0) {
+            bool is_later = word->ticket_incarnation == core->incarnation && word->ticket_serial > o->serial;
             if (!is_later)
                 return o; /* else it names one that is still in this rank's queue */
-        } else if (m->attempt != 0 || was_meant(core, o, rank, m->want)) {
+        } else if (name->attempt != 0 || was_meant(core, o, word->peer, word->want)) {
             return o;
         }
     }
@@ -334,8 +334,8 @@ static void say_ended(const struct offer *o, char *text, size_t size)
 
 static void nack(struct core *core, const struct waiter *w, int error, const char *detail)
 {
-    struct wire_message m = {.type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error};
-    snprintf(m.detail, sizeof m.detail, "%s", detail);
+    struct wire_message m = {.type = WIRE_NACK, .want_id = w->want, .nack = {.asks = w->asks, .error = error}};
+    snprintf(m.nack.detail, sizeof m.nack.detail, "%s", detail);
     post_send(core->post, w->peer, &m);
 }
 
@@ -586,38 +586,39 @@ static void reader_end(struct core *core, struct offer *o, struct seat *seat, ui
 /* An offer refuses a want that is about it: it waits for the word of that want's end. */
 static void refuse_want(struct core *core, const struct offer *o, const struct waiter *w, int error, const char *detail)
 {
-    struct wire_message m = {
-        .type = WIRE_NACK, .want = w->want, .asks = w->asks, .error = error, .generation = o->lease.generation};
-    snprintf(m.detail, sizeof m.detail, "%s", detail);
+    struct wire_message m = {.type = WIRE_NACK,
+                             .want_id = w->want,
+                             .nack = {.asks = w->asks, .error = error, .generation = o->lease.generation}};
+    snprintf(m.nack.detail, sizeof m.nack.detail, "%s", detail);
     post_send(core->post, w->peer, &m);
 }
 
 static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, uint64_t want)
 {
     struct wire_message m = {.type = WIRE_READY,
-                             .want = want,
-                             .generation = o->lease.generation,
-                             .tokens_done = o->reach.done,
-                             .tokens_next = o->reach.next,
-                             .layer_end = o->reach.layer_end,
-                             .numbers = wire_table_numbers(&o->submit->tables),
-                             .table_offset = o->lease.table_offset};
+                             .want_id = want,
+                             .ready = {.generation = o->lease.generation,
+                                       .tokens_done = o->reach.done,
+                                       .tokens_next = o->reach.next,
+                                       .layer_end = o->reach.layer_end,
+                                       .numbers = wire_table_numbers(&o->submit->tables),
+                                       .table_offset = o->lease.table_offset}};
     post_send(core->post, peer, &m);
 }
 
 static void grant(struct core *core, const struct offer *o, const struct waiter *w)
 {
     struct wire_message m = {.type = WIRE_GRANT,
-                             .want = w->want,
-                             .asks = w->asks,
-                             .slot = o->lease.slot,
-                             .generation = o->lease.generation,
-                             .table_offset = o->lease.table_offset,
-                             .numbers = wire_table_numbers(&o->submit->tables),
-                             .offered_tokens = o->submit->num_tokens,
-                             .partial = !is_whole(o)};
+                             .want_id = w->want,
+                             .grant = {.asks = w->asks,
+                                       .slot = o->lease.slot,
+                                       .generation = o->lease.generation,
+                                       .table_offset = o->lease.table_offset,
+                                       .numbers = wire_table_numbers(&o->submit->tables),
+                                       .offered_tokens = o->submit->num_tokens,
+                                       .partial = !is_whole(o)}};
     post_send(core->post, w->peer, &m);
-    if (m.partial && w->mode == BATON_MODE_PULL)
+    if (m.grant.partial && w->mode == BATON_MODE_PULL)
         tell_ready(core, o, w->peer, w->want);
 }
 
@@ -833,14 +834,14 @@ static struct waiter *waiter_of(const struct offer *o, uint32_t peer)
 }
 
 /* Keeps a word until the offer comes, in the place of that rank's former one. False: at a limit. */
-static bool wait_for_offer(struct core *core, const struct waiter *word, const struct wire_message *m, uint64_t keep_ms)
+static bool wait_for_offer(struct core *core, const struct waiter *word, const struct wire_name *name, uint64_t keep_ms)
 {
-    struct offer *o = offer_find(core, m->key, m->attempt);
+    struct offer *o = offer_find(core, name->key, name->attempt);
     struct waiter *w = o != NULL ? waiter_of(o, word->peer) : NULL;
     if (w == NULL && !may_wait(core, word->peer))
         return false;
     if (o == NULL)
-        o = offer_create(core, m->key, m->attempt);
+        o = offer_create(core, name->key, name->attempt);
     if (o == NULL)
         return false;
     if (w == NULL) {
@@ -900,10 +901,11 @@ static bool is_written_to(const struct core *core, const struct offer *o, uint32
     return r != NULL && r->push != NULL && r->push->want == want && r->push->state != PUSH_WRITTEN;
 }
 
-void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m)
+void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *message)
 {
+    const struct wire_want *m = &message->want;
     struct waiter word = {.peer = peer,
-                          .want = m->want,
+                          .want = message->want_id,
                           .ticket_incarnation = m->ticket_incarnation,
                           .ticket_serial = m->ticket_serial,
                           .asks = m->asks,
@@ -913,11 +915,11 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
                           .mode = m->mode,
                           .until_ns = core->now + m->time_left_ms * NS_PER_MS,
                           .table = {m->slot, m->numbers, m->generation, m->table_offset}};
-    struct offer *o = offer_find(core, m->key, m->attempt);
+    struct offer *o = offer_find(core, m->name.key, m->name.attempt);
     const struct readers *readers = readers_of(core, core->c.directory->engine_of[peer]);
     uint32_t n = core->c.directory->engines[core->c.directory->engine_of[peer]].num_ranks;
 
-    if (core->shut && !is_written_to(core, o, peer, m->want)) {
+    if (core->shut && !is_written_to(core, o, peer, word.want)) {
         nack(core, &word, BATON_ECLOSED, "the producer closes");
         return;
     }
@@ -948,13 +950,13 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
             nack(core, &word, BATON_EBUSY, "the offer is about to end");
         return;
     }
-    const struct offer *ended = tombstone_of(core, peer, m);
+    const struct offer *ended = tombstone_of(core, &m->name, &word);
     if (ended != NULL) {
         struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
         gone(core, &word, ended);
-        if (w != NULL && w->want == m->want) /* a newer attempt ended meanwhile */
+        if (w != NULL && w->want == word.want) /* a newer attempt ended meanwhile */
             waiter_leave(core, w);
-    } else if (!wait_for_offer(core, &word, m, m->time_left_ms + core->c.settings->resend_ms)) {
+    } else if (!wait_for_offer(core, &word, &m->name, m->time_left_ms + core->c.settings->resend_ms)) {
         nack(core, &word, BATON_EBUSY, "too many wants wait for their offers");
     }
 }
@@ -964,22 +966,16 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
  * granted, as far as its rank knows (version 2), had not come when its word did: the offer may be to come, too. False:
  * there is no room for it.
  */
-static bool word_waits(struct core *core, struct offer *o, uint32_t peer, const struct wire_message *m)
+static bool word_waits(struct core *core, struct offer *o, struct waiter word, const struct wire_message *m)
 {
-    struct waiter word = {.peer = peer,
-                          .release = true,
-                          .want = m->want,
-                          .error = m->error,
-                          .ticket_incarnation = m->ticket_incarnation,
-                          .ticket_serial = m->ticket_serial};
-    struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
+    struct waiter *w = o != NULL ? waiter_of(o, word.peer) : NULL;
     uint64_t keep_ms = core->c.settings->tombstone_ms;
-    bool ungranted = m->type == WIRE_RELEASE || (m->version >= WIRE_ENDS && m->generation == 0);
-    if (w != NULL && w->want != m->want && (!w->release || m->generation != 0 || m->want < w->want))
+    bool ungranted = m->type == WIRE_RELEASE || (m->version >= WIRE_ENDS && m->end.generation == 0);
+    if (w != NULL && w->want != m->want_id && (!w->release || m->end.generation != 0 || m->want_id < w->want))
         return true; /* a word of another want of that rank waits */
     if (w == NULL && !ungranted)
-        return true;                       /* it was about a former offer of this key */
-    if (w != NULL && m->generation != 0) { /* likewise, and what waits is a repetition of that want */
+        return true;                           /* it was about a former offer of this key */
+    if (w != NULL && m->end.generation != 0) { /* likewise, and what waits is a repetition of that want */
         waiter_leave(core, w);
         return true;
     }
@@ -987,11 +983,12 @@ static bool word_waits(struct core *core, struct offer *o, uint32_t peer, const 
         word.ticket_incarnation = w->ticket_incarnation;
         word.ticket_serial = w->ticket_serial;
     }
-    if (m->time_left_ms > keep_ms)
-        keep_ms = m->time_left_ms;
-    if (wait_for_offer(core, &word, m, keep_ms))
+    if (m->end.time_left_ms > keep_ms)
+        keep_ms = m->end.time_left_ms;
+    if (wait_for_offer(core, &word, &m->end.name, keep_ms))
         return true;
-    log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers", peer);
+    log_line(core->c.log, LOG_WARN, "a release by rank %u was not kept: too many words wait for their offers",
+             word.peer);
     return false;
 }
 
@@ -999,18 +996,18 @@ static bool word_waits(struct core *core, struct offer *o, uint32_t peer, const 
 static bool end_live(struct core *core, struct offer *o, uint32_t peer, const struct wire_message *m)
 {
     const struct reader *r = reader_at(core, o, peer);
-    bool granted = r != NULL && r->state == READER_GRANTED && r->want == m->want;
-    bool about_it = m->generation == o->lease.generation || (m->version >= WIRE_ENDS && m->generation == 0);
-    struct farewell f = {.want = m->want,
-                         .error = m->error,
+    bool granted = r != NULL && r->state == READER_GRANTED && r->want == m->want_id;
+    bool about_it = m->end.generation == o->lease.generation || (m->version >= WIRE_ENDS && m->end.generation == 0);
+    struct farewell f = {.want = m->want_id,
+                         .error = m->end.error,
                          .asked = m->type != WIRE_RELEASE && !about_it,
                          .cancelled = m->type == WIRE_CANCEL,
-                         .belated = m->generation != 0 && m->generation != o->lease.generation};
-    if (!granted && is_former(core, o, peer, m->want))
+                         .belated = m->end.generation != 0 && m->end.generation != o->lease.generation};
+    if (!granted && is_former(core, o, peer, m->want_id))
         return true;
-    if (!ticket_is(core, m->ticket_incarnation, m->ticket_serial, o->serial))
+    if (!ticket_is(core, m->end.ticket_incarnation, m->end.ticket_serial, o->serial))
         return true;
-    if (r != NULL && r->state == READER_GRANTED && r->want < m->want)
+    if (r != NULL && r->state == READER_GRANTED && r->want < m->want_id)
         return false;
     release(core, o, peer, &f);
     return true;
@@ -1018,21 +1015,27 @@ static bool end_live(struct core *core, struct offer *o, uint32_t peer, const st
 
 void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m)
 {
-    struct offer *o = offer_find(core, m->key, m->attempt);
-    bool known = o != NULL, written = is_written_to(core, o, peer, m->want), heard = true;
+    struct offer *o = offer_find(core, m->end.name.key, m->end.name.attempt);
+    bool known = o != NULL, written = is_written_to(core, o, peer, m->want_id), heard = true;
     if (o != NULL && o->state == OFFER_LIVE) {
         heard = end_live(core, o, peer, m);
     } else if (o == NULL || o->state != OFFER_DRAINING) {
+        struct waiter word = {.peer = peer,
+                              .release = true,
+                              .want = m->want_id,
+                              .error = m->end.error,
+                              .ticket_incarnation = m->end.ticket_incarnation,
+                              .ticket_serial = m->end.ticket_serial};
         const struct waiter *w = o != NULL ? waiter_of(o, peer) : NULL;
-        bool waits = w != NULL && w->want == m->want;
-        if (waits || tombstone_of(core, peer, m) == NULL)
-            heard = word_waits(core, o, peer, m);
+        bool waits = w != NULL && w->want == m->want_id;
+        if (waits || tombstone_of(core, &m->end.name, &word) == NULL)
+            heard = word_waits(core, o, word, m);
     }
     if (heard && m->version >= WIRE_ENDS)
-        ends_answer(core, peer, m->want);
+        ends_answer(core, peer, m->want_id);
     if (m->type == WIRE_CANCEL && !written) { /* else its push answers when it is quiet */
         struct wire_message closed = {
-            .type = WIRE_CLOSED, .want = m->want, .quiet = known ? WIRE_QUIET : WIRE_NOT_KNOWN};
+            .type = WIRE_CLOSED, .want_id = m->want_id, .closed.quiet = known ? WIRE_QUIET : WIRE_NOT_KNOWN};
         post_send(core->post, peer, &closed);
     }
 }

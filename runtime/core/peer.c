@@ -72,24 +72,24 @@ void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t s
         snprintf(text, size, "rank %u (engine %s, node %u)", rank, row->engine, row->node);
 }
 
-void peer_note_host(struct core *core, uint32_t rank, const struct wire_message *m)
+void peer_note_host(struct core *core, uint32_t rank, const char host[WIRE_HOST_MAX])
 {
-    if (m->host[0] != '\0' && peer_know(core, rank) == 0)
-        memcpy(core->peers[rank]->host, m->host, sizeof m->host);
+    if (host[0] != '\0' && peer_know(core, rank) == 0)
+        memcpy(core->peers[rank]->host, host, WIRE_HOST_MAX);
 }
 
-static void tell_host(const struct core *core, struct wire_message *m)
+static void tell_host(const struct core *core, char host[WIRE_HOST_MAX])
 {
     if (core->c.host != NULL)
-        snprintf(m->host, sizeof m->host, "%s", core->c.host);
+        snprintf(host, WIRE_HOST_MAX, "%s", core->c.host);
 }
 
 /* ---- beats ------------------------------------------------------------------------------------------------------- */
 
 void peer_beat(struct core *core, uint32_t rank, bool ask)
 {
-    struct wire_message m = {.type = WIRE_BEAT, .ask = ask};
-    tell_host(core, &m);
+    struct wire_message m = {.type = WIRE_BEAT, .beat = {.ask = ask}};
+    tell_host(core, m.beat.host);
     if (!post_waits(core->post, rank)) /* what waits to be sent says as much */
         post_send(core->post, rank, &m);
 }
@@ -175,8 +175,7 @@ static bool may_answer(const struct core *core, uint32_t rank)
 static void inquire(struct core *core, struct peer *p)
 {
     const struct directory *d = core->c.directory;
-    struct wire_message m = {
-        .type = WIRE_INQUIRY, .subject = p->rank, .subject_incarnation = d->rows[p->rank].incarnation};
+    struct wire_message m = {.type = WIRE_INQUIRY, .subject = {p->rank, d->rows[p->rank].incarnation}};
     uint32_t before = p->neighbour;
     do
         p->neighbour = d->next_on_node[p->neighbour];
@@ -270,49 +269,47 @@ void peer_heard(struct core *core, uint32_t rank)
 
 void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    peer_note_host(core, rank, m);
-    if (m->ask)
+    peer_note_host(core, rank, m->beat.host);
+    if (m->beat.ask)
         peer_beat(core, rank, false);
 }
 
 /* ---- neighbours -------------------------------------------------------------------------------------------------- */
 
-static bool is_known(const struct core *core, const struct wire_message *m)
+static bool is_known(const struct core *core, const struct wire_subject *s)
 {
     const struct directory *d = core->c.directory;
-    return m->subject < d->num_ranks && d->rows[m->subject].incarnation == m->subject_incarnation;
+    return s->rank < d->num_ranks && d->rows[s->rank].incarnation == s->incarnation;
 }
 
 void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message *m)
 {
     const struct wire_row *rows = core->c.directory->rows;
-    struct wire_message answer = {.type = WIRE_WITNESS,
-                                  .subject = m->subject,
-                                  .subject_incarnation = m->subject_incarnation,
-                                  .word = WIRE_UNKNOWN};
-    if (!is_known(core, m) || m->subject == core->c.self || rows[m->subject].node != rows[core->c.self].node) {
+    const struct wire_subject *s = &m->subject;
+    struct wire_message answer = {.type = WIRE_WITNESS, .subject = {s->rank, s->incarnation, .life = WIRE_UNKNOWN}};
+    if (!is_known(core, s) || s->rank == core->c.self || rows[s->rank].node != rows[core->c.self].node) {
         post_refuse(core->post, rank, m, "its subject is no neighbour of this rank");
         return;
     }
-    enum port_alive alive = core->c.port->alive(core->c.port->self, m->subject);
+    enum port_alive alive = core->c.port->alive(core->c.port->self, s->rank);
     if (alive != PORT_UNKNOWN)
-        answer.word = alive == PORT_DEAD ? WIRE_DEAD : WIRE_ALIVE;
-    tell_host(core, &answer);
+        answer.subject.life = alive == PORT_DEAD ? WIRE_DEAD : WIRE_ALIVE;
+    tell_host(core, answer.subject.host);
     post_send(core->post, rank, &answer);
 }
 
 void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message *m)
 {
     const struct wire_row *rows = core->c.directory->rows;
-    if (!is_known(core, m) || m->subject == core->c.self || m->subject == rank ||
-        rows[m->subject].node != rows[rank].node) {
+    const struct wire_subject *s = &m->subject;
+    if (!is_known(core, s) || s->rank == core->c.self || s->rank == rank || rows[s->rank].node != rows[rank].node) {
         post_refuse(core->post, rank, m, "it is no neighbour of its subject");
         return;
     }
-    struct peer *p = core->peers[m->subject];
-    peer_note_host(core, m->subject, m);
-    if (m->word != WIRE_DEAD || p == NULL || p->dead ||
-        core->c.port->alive(core->c.port->self, m->subject) != PORT_UNKNOWN) /* what this rank sees goes first */
+    struct peer *p = core->peers[s->rank];
+    peer_note_host(core, s->rank, s->host);
+    if (s->life != WIRE_DEAD || p == NULL || p->dead ||
+        core->c.port->alive(core->c.port->self, s->rank) != PORT_UNKNOWN) /* what this rank sees goes first */
         return;
     lose(core, p, true);
 }

@@ -57,12 +57,12 @@ void push_destroy(struct core *core, struct push *push)
 void push_tell(struct core *core, const struct push *push, int32_t error)
 {
     struct wire_message m = {.type = WIRE_WRITTEN,
-                             .want = push->want,
-                             .asks = push->asks,
-                             .error = error,
-                             .bytes = push->mover.landed,
-                             .generation = push->offer->lease.generation};
-    memcpy(m.detail, push->detail, sizeof m.detail);
+                             .want_id = push->want,
+                             .written = {.asks = push->asks,
+                                         .error = error,
+                                         .bytes = push->mover.landed,
+                                         .generation = push->offer->lease.generation}};
+    memcpy(m.written.detail, push->detail, sizeof m.written.detail);
     post_send(core->post, push->peer, &m);
 }
 
@@ -73,7 +73,7 @@ static struct push_end gone(struct core *core, struct push *push)
 {
     struct push_end end = {push->seat, push->peer, push->error, push->belated};
     if (push->cancelled) {
-        struct wire_message closed = {.type = WIRE_CLOSED, .want = push->want, .quiet = WIRE_QUIET};
+        struct wire_message closed = {.type = WIRE_CLOSED, .want_id = push->want, .closed.quiet = WIRE_QUIET};
         post_send(core->post, push->peer, &closed);
     } else {
         push_tell(core, push, push->error);

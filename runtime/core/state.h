@@ -465,7 +465,7 @@ struct peer *peer_take_loss(struct core *core);
 void peer_mourned(struct core *core, struct peer *p);
 void peer_beat(struct core *core, uint32_t rank, bool ask);
 const char *peer_host(const struct core *core, uint32_t rank); /* from it, or another rank of its node; NULL: unknown */
-void peer_note_host(struct core *core, uint32_t rank, const struct wire_message *m);
+void peer_note_host(struct core *core, uint32_t rank, const char host[WIRE_HOST_MAX]);
 void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message *m);
 void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message *m);
 void peers_destroy(struct core *core);

@@ -144,8 +144,9 @@ bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m
     DL_DELETE(core->words, w);
     uint64_t waited_ms = (core->now - w->came_ns + NS_PER_MS - 1) / NS_PER_MS;
     wire_decode(w->data, w->bytes, m); /* as when it came */
-    if (m->time_left_ms > 0)
-        m->time_left_ms = m->time_left_ms > waited_ms ? m->time_left_ms - (uint32_t)waited_ms : 1;
+    uint32_t *left_ms = m->type == WIRE_WANT ? &m->want.time_left_ms : &m->end.time_left_ms;
+    if (*left_ms > 0)
+        *left_ms = *left_ms > waited_ms ? *left_ms - (uint32_t)waited_ms : 1;
     *peer = w->peer;
     word_free(core, w);
     return true;

@@ -83,13 +83,13 @@ static const char *verb_name(uint32_t verb)
 
 /* ---- telling this rank's engine ---------------------------------------------------------------------------------- */
 
-static void emit(struct core *core, struct core_submit *record, const struct wire_message *m)
+static void emit(struct core *core, struct core_submit *record, const struct wire_verdict *v)
 {
     record->event =
-        (baton_event_t){.peer = m->peer, .of = m->verb == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT};
-    snprintf(record->event.detail, sizeof record->event.detail, "%s", m->detail);
+        (baton_event_t){.peer = v->peer, .of = v->verb == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT};
+    snprintf(record->event.detail, sizeof record->event.detail, "%s", v->detail);
     core->stats.verdicts++;
-    outcome_emit(core, record, BATON_EVENT_VERDICT, (baton_status_t)m->status, m->error);
+    outcome_emit(core, record, BATON_EVENT_VERDICT, (baton_status_t)v->status, v->error);
 }
 
 static void report_free(struct core *core, struct report *r)
@@ -102,36 +102,36 @@ static void report_free(struct core *core, struct report *r)
     free(r);
 }
 
-static void report_end(struct core *core, struct report *r, const struct wire_message *m)
+static void report_end(struct core *core, struct report *r, const struct wire_verdict *v)
 {
     struct core_submit *record = r->record;
     r->record = NULL;
     report_free(core, r);
     if (record != NULL)
-        emit(core, record, m);
+        emit(core, record, v);
 }
 
 /* A call of mine has just ended: its report is about to be made. */
-static bool is_to_be_reported(const struct core *core, const struct wire_message *m)
+static bool is_to_be_reported(const struct core *core, const struct wire_verdict *v)
 {
     for (const struct core_submit *s = core->outcomes.told; s != NULL; s = s->told_after)
-        if (!s->refused && s->kind == m->verb && s->attempt == m->attempt && strcmp(s->key, m->key) == 0 &&
-            (s->kind == CORE_OFFER ? core->engine : s->engine) == m->engine)
+        if (!s->refused && s->kind == v->verb && s->attempt == v->name.attempt && strcmp(s->key, v->name.key) == 0 &&
+            (s->kind == CORE_OFFER ? core->engine : s->engine) == v->engine)
             return true;
     return false;
 }
 
 /* A verdict that names no call of mine: this rank was the silent one. */
-static void told_before_the_end(struct core *core, const struct wire_message *m)
+static void told_before_the_end(struct core *core, const struct wire_verdict *v)
 {
-    struct core_submit *call =
-        m->verb == CORE_OFFER ? offer_call(core, m->key, m->attempt) : want_call(core, m->key, m->attempt, m->engine);
+    struct core_submit *call = v->verb == CORE_OFFER ? offer_call(core, v->name.key, v->name.attempt)
+                                                     : want_call(core, v->name.key, v->name.attempt, v->engine);
     const struct report *r;
     for (r = core->reports; r != NULL; r = r->hh.next)
-        if (r->message.verb == m->verb && r->message.engine == m->engine && r->message.attempt == m->attempt &&
-            strcmp(r->message.key, m->key) == 0)
+        if (r->message.verdict.verb == v->verb && r->message.verdict.engine == v->engine &&
+            r->message.verdict.name.attempt == v->name.attempt && strcmp(r->message.verdict.name.key, v->name.key) == 0)
             return; /* mine is on its way there: that call's verdict comes by its id */
-    if (is_to_be_reported(core, m))
+    if (is_to_be_reported(core, v))
         return; /* likewise, as soon as it is */
     struct core_submit *record = call != NULL ? call->verdict : NULL;
     if (call != NULL && record == NULL)
@@ -148,46 +148,46 @@ static void told_before_the_end(struct core *core, const struct wire_message *m)
         call->verdict_came = true;
         verdict_name(record, call);
     } else {
-        memcpy(record->key, m->key, sizeof record->key);
-        record->attempt = m->attempt;
+        memcpy(record->key, v->name.key, sizeof record->key);
+        record->attempt = v->name.attempt;
         record->submitted_ns = core->now;
     }
-    emit(core, record, m);
+    emit(core, record, v);
 }
 
 static void on_verdict(struct core *core, const struct wire_message *m)
 {
     struct report *r;
-    HASH_FIND(hh, core->reports, &m->want, sizeof m->want, r);
+    HASH_FIND(hh, core->reports, &m->want_id, sizeof m->want_id, r);
     if (r != NULL)
-        report_end(core, r, m);
-    else if (m->want == 0 && hears(core))
-        told_before_the_end(core, m);
+        report_end(core, r, &m->verdict);
+    else if (m->want_id == 0 && hears(core))
+        told_before_the_end(core, &m->verdict);
 }
 
 /* Makes a verdict of a report that got none. */
 static void fail_verdict(const struct core *core, struct wire_message *m, int error, const char *why)
 {
     m->type = WIRE_VERDICT;
-    m->status = BATON_STATUS_FAILED;
-    m->error = error;
-    m->peer = (int32_t)leader(core);
-    snprintf(m->detail, sizeof m->detail, "%s", why);
+    m->verdict.status = BATON_STATUS_FAILED;
+    m->verdict.error = error;
+    m->verdict.peer = (int32_t)leader(core);
+    snprintf(m->verdict.detail, sizeof m->verdict.detail, "%s", why);
 }
 
 static void report_fail(struct core *core, struct report *r, int error, const char *why)
 {
     struct wire_message m = r->message;
     fail_verdict(core, &m, error, why);
-    report_end(core, r, &m);
+    report_end(core, r, &m.verdict);
 }
 
 /* ---- rounds, at the first rank ----------------------------------------------------------------------------------- */
 
-static struct round_name name_of(const struct wire_message *m)
+static struct round_name name_of(const struct wire_verdict *v)
 {
-    struct round_name name = {.attempt = m->attempt, .verb = m->verb, .engine = m->engine};
-    memcpy(name.key, m->key, sizeof name.key);
+    struct round_name name = {.attempt = v->name.attempt, .verb = v->verb, .engine = v->engine};
+    memcpy(name.key, v->name.key, sizeof name.key);
     return name;
 }
 
@@ -251,15 +251,15 @@ static void tell(struct core *core, const struct round *r, uint32_t index)
 {
     uint32_t rank = my_engine(core)->ranks[index];
     struct wire_message m = {.type = WIRE_VERDICT,
-                             .want = r->ids[index],
-                             .attempt = r->name.attempt,
-                             .verb = (uint8_t)r->name.verb,
-                             .engine = r->name.engine,
-                             .status = (uint8_t)r->status,
-                             .error = r->error,
-                             .peer = r->peer};
-    memcpy(m.key, r->name.key, sizeof m.key);
-    memcpy(m.detail, r->detail, sizeof m.detail);
+                             .want_id = r->ids[index],
+                             .verdict = {.name.attempt = r->name.attempt,
+                                         .verb = (uint8_t)r->name.verb,
+                                         .engine = r->name.engine,
+                                         .status = (uint8_t)r->status,
+                                         .error = r->error,
+                                         .peer = r->peer}};
+    memcpy(m.verdict.name.key, r->name.key, sizeof m.verdict.name.key);
+    memcpy(m.verdict.detail, r->detail, sizeof m.verdict.detail);
     if (rank == core->c.self)
         on_verdict(core, &m);
     else
@@ -327,8 +327,9 @@ static void on_round(struct core *core, struct timer *t)
             continue;
         }
         struct wire_message m = {
-            .type = WIRE_ASK, .attempt = r->name.attempt, .verb = (uint8_t)r->name.verb, .engine = r->name.engine};
-        memcpy(m.key, r->name.key, sizeof m.key);
+            .type = WIRE_ASK,
+            .verdict = {.name.attempt = r->name.attempt, .verb = (uint8_t)r->name.verb, .engine = r->name.engine}};
+        memcpy(m.verdict.name.key, r->name.key, sizeof m.verdict.name.key);
         post_send(core->post, rank, &m);
     }
 }
@@ -412,13 +413,13 @@ static bool was_evicted(const struct core *core)
 
 static void on_report(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    struct round_name name = name_of(m);
+    struct round_name name = name_of(&m->verdict);
     uint32_t index = core->c.directory->index_of[rank];
-    struct round *r = round_with(core, &name, index, m->want);
+    struct round *r = round_with(core, &name, index, m->want_id);
     bool begins = false;
     if (r == NULL) { /* not one that it sent again */
         r = round_with(core, &name, index, 0);
-        if (r == NULL && m->ask && was_evicted(core)) {
+        if (r == NULL && m->verdict.again && was_evicted(core)) {
             struct wire_message forgotten = *m;
             fail_verdict(core, &forgotten, BATON_ETIMEDOUT, "its verdict was lost, and is forgotten (BATON_REQUESTS)");
             post_send(core->post, rank, &forgotten);
@@ -428,18 +429,18 @@ static void on_report(struct core *core, uint32_t rank, const struct wire_messag
         if (begins)
             r = round_create(core, &name);
         if (r == NULL) {
-            log_line(core->c.log, LOG_WARN, "no memory for the verdict on %s", m->key);
+            log_line(core->c.log, LOG_WARN, "no memory for the verdict on %s", m->verdict.name.key);
             return; /* it is sent again */
         }
-        r->ids[index] = m->want;
+        r->ids[index] = m->want_id;
         r->missing--;
         if (!r->closed && rank != core->c.self)
             peer_end(core, rank);
-        if (!r->closed && badness((baton_status_t)m->status) > badness(r->status)) {
-            r->status = (baton_status_t)m->status;
-            r->error = m->error;
+        if (!r->closed && badness((baton_status_t)m->verdict.status) > badness(r->status)) {
+            r->status = (baton_status_t)m->verdict.status;
+            r->error = m->verdict.error;
             r->peer = (int32_t)rank;
-            memcpy(r->detail, m->detail, sizeof r->detail);
+            memcpy(r->detail, m->verdict.detail, sizeof r->detail);
         }
     }
     uint32_t lost = begins ? lost_member(core, r) : UINT32_MAX; /* later: verdicts_lose */
@@ -453,7 +454,7 @@ static void on_report(struct core *core, uint32_t rank, const struct wire_messag
 
 static void on_standing(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    struct round_name name = name_of(m);
+    struct round_name name = name_of(&m->verdict);
     uint32_t index = core->c.directory->index_of[rank];
     struct round *r = round_first(core, &name);
     while (r != NULL && (r->closed || r->ids[index] != 0))
@@ -461,15 +462,16 @@ static void on_standing(struct core *core, uint32_t rank, const struct wire_mess
     if (r == NULL || index > r->standing_of)
         return;
     r->standing_of = index;
-    memcpy(r->standing, m->detail, sizeof r->standing);
+    memcpy(r->standing, m->verdict.detail, sizeof r->standing);
 }
 
 static void on_ask(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    struct wire_message answer = {.type = WIRE_STANDING, .attempt = m->attempt, .verb = m->verb, .engine = m->engine};
-    struct round_name name = name_of(m);
-    memcpy(answer.key, m->key, sizeof answer.key);
-    stand(core, &name, answer.detail, sizeof answer.detail);
+    const struct wire_verdict *asked = &m->verdict;
+    struct wire_message answer = {.type = WIRE_STANDING,
+                                  .verdict = {.name = asked->name, .verb = asked->verb, .engine = asked->engine}};
+    struct round_name name = name_of(asked);
+    stand(core, &name, answer.verdict.detail, sizeof answer.verdict.detail);
     post_send(core->post, rank, &answer);
 }
 
@@ -479,7 +481,8 @@ void verdict_on_message(struct core *core, uint32_t rank, const struct wire_mess
     bool to_leader = m->type == WIRE_REPORT || m->type == WIRE_STANDING;
     if (!from_member || mode_of(core) == BATON_VERDICTS_NONE || (to_leader ? !i_lead : rank != leader(core)) ||
         (to_leader && !takes_part(core, core->c.directory->index_of[rank])) ||
-        m->engine >= core->c.directory->num_engines || m->peer >= (int32_t)core->c.directory->num_ranks) {
+        m->verdict.engine >= core->c.directory->num_engines ||
+        m->verdict.peer >= (int32_t)core->c.directory->num_ranks) {
         core->stats.messages_bad++;
         return;
     }
@@ -520,7 +523,7 @@ static void on_pause(struct core *core, struct timer *t)
     r->pause_ns = post_pause_ns(core->post, r->pause_ns);
     uint64_t due = core->now + r->pause_ns;
     timer_arm(&core->timers, t, due < r->until_ns ? due : r->until_ns, on_pause);
-    r->message.ask = 1;
+    r->message.verdict.again = 1;
     if (leader(core) != core->c.self && !post_waits(core->post, leader(core)))
         post_send(core->post, leader(core), &r->message);
 }
@@ -545,7 +548,7 @@ static int report_create(struct core *core, const struct wire_message *m, struct
         return rc;
     struct report *r = calloc(1, sizeof *r);
     if (r != NULL) {
-        r->id = m->want;
+        r->id = m->want_id;
         HASH_ADD(hh, core->reports, id, sizeof r->id, r);
     }
     if (r == NULL || r->hh.tbl == NULL) {
@@ -569,14 +572,14 @@ void verdict_report(struct core *core, struct core_submit *s)
     if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core->index) || core->shut || s->refused)
         return;
     struct wire_message m = {.type = WIRE_REPORT,
-                             .want = s->id,
-                             .attempt = s->attempt,
-                             .verb = (uint8_t)s->kind,
-                             .engine = s->kind == CORE_OFFER ? core->engine : s->engine,
-                             .status = (uint8_t)e->status,
-                             .error = e->error};
-    memcpy(m.key, s->key, sizeof m.key);
-    snprintf(m.detail, sizeof m.detail, "%.95s", e->detail);
+                             .want_id = s->id,
+                             .verdict = {.name.attempt = s->attempt,
+                                         .verb = (uint8_t)s->kind,
+                                         .engine = s->kind == CORE_OFFER ? core->engine : s->engine,
+                                         .status = (uint8_t)e->status,
+                                         .error = e->error}};
+    memcpy(m.verdict.name.key, s->key, sizeof m.verdict.name.key);
+    snprintf(m.verdict.detail, sizeof m.verdict.detail, "%.95s", e->detail);
     s->verdict = NULL;
     s->event.verdict = s->verdict_came  ? BATON_VERDICT_CAME
                        : record != NULL ? BATON_VERDICT_FOLLOWS
@@ -587,7 +590,7 @@ void verdict_report(struct core *core, struct core_submit *s)
     int rc = report_create(core, &m, record);
     if (rc != 0 && record != NULL) {
         fail_verdict(core, &m, rc, "the engine's first rank could not be told");
-        emit(core, record, &m);
+        emit(core, record, &m.verdict);
     } else if (rc == 0 && leader(core) != core->c.self) {
         post_send(core->post, leader(core), &m);
     } else if (rc == 0) {

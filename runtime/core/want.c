@@ -49,14 +49,14 @@ static void tell(struct core *core, const struct want *want, uint32_t peer, enum
 {
     const baton_ticket_t *ticket = ask_ticket(want, peer);
     struct wire_message m = {.type = type,
-                             .want = want->seq,
-                             .attempt = want->submit->attempt,
-                             .error = error,
-                             .generation = generation,
-                             .time_left_ms = ask_left_ms(core, want),
-                             .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
-                             .ticket_serial = ticket != NULL ? ticket->serial : 0};
-    memcpy(m.key, want->submit->key, sizeof m.key);
+                             .want_id = want->seq,
+                             .end = {.name.attempt = want->submit->attempt,
+                                     .error = error,
+                                     .generation = generation,
+                                     .time_left_ms = ask_left_ms(core, want),
+                                     .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
+                                     .ticket_serial = ticket != NULL ? ticket->serial : 0}};
+    memcpy(m.end.name.key, want->submit->key, sizeof m.end.name.key);
     ends_tell(core, peer, &m);
 }
 

@@ -25,6 +25,27 @@ const char *wire_type_name(enum wire_type type)
     return (unsigned)type < sizeof names / sizeof names[0] ? names[type] : "?";
 }
 
+const struct wire_name *wire_name_of(const struct wire_message *m)
+{
+    switch (m->type) {
+    case WIRE_WANT:
+        return &m->want.name;
+    case WIRE_DONE:
+    case WIRE_CANCEL:
+    case WIRE_RELEASE:
+        return &m->end.name;
+    case WIRE_REPORT:
+    case WIRE_VERDICT:
+    case WIRE_ASK:
+    case WIRE_STANDING:
+        return &m->verdict.name;
+    case WIRE_CHECK:
+        return &m->check.name;
+    default:
+        return NULL;
+    }
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
@@ -128,144 +149,143 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static void put_key(struct writer *w, const struct wire_message *m, unsigned version)
+static void put_name(struct writer *w, const struct wire_name *name, unsigned version)
 {
     if (version == 1) {
-        put_text(w, m->key, WIRE_KEY_1);
+        put_text(w, name->key, WIRE_KEY_1);
         return;
     }
-    uint8_t length = (uint8_t)strnlen(m->key, BATON_KEY_MAX - 1);
+    uint8_t length = (uint8_t)strnlen(name->key, BATON_KEY_MAX - 1);
     put8(w, length);
-    put_bytes(w, m->key, length);
-    put32(w, m->attempt);
+    put_bytes(w, name->key, length);
+    put32(w, name->attempt);
 }
 
-static void put_sums(struct writer *w, const struct wire_message *m)
+static void put_list(struct writer *w, const struct wire_list *list)
 {
-    put32(w, m->num_sums);
-    for (uint32_t i = 0; i < m->num_sums; i++)
-        put64(w, m->sums_out[i]);
+    put32(w, list->num);
+    for (uint32_t i = 0; i < list->num; i++)
+        put64(w, list->out[i]);
 }
 
 static void put_body(struct writer *w, const struct wire_message *m, unsigned version)
 {
-    uint32_t bytes = (m->num_readers_bits + 7) / 8;
-    put64(w, m->want);
+    put64(w, m->want_id);
     switch (m->type) {
     case WIRE_WANT:
-        put_key(w, m, version);
-        put8(w, m->mode);
-        put32(w, m->asks);
-        put32(w, m->time_left_ms);
-        put32(w, m->tokens);
-        put64(w, m->ticket_incarnation);
-        put64(w, m->ticket_serial);
-        put32(w, m->num_readers_bits);
-        put_bytes(w, m->readers, bytes);
-        if (m->mode == BATON_MODE_PUSH) {
-            put32(w, m->slot);
-            put32(w, m->numbers);
-            put64(w, m->generation);
-            put64(w, m->table_offset);
-            put32(w, m->held);
+        put_name(w, &m->want.name, version);
+        put8(w, m->want.mode);
+        put32(w, m->want.asks);
+        put32(w, m->want.time_left_ms);
+        put32(w, m->want.tokens);
+        put64(w, m->want.ticket_incarnation);
+        put64(w, m->want.ticket_serial);
+        put32(w, m->want.num_readers_bits);
+        put_bytes(w, m->want.readers, (m->want.num_readers_bits + 7) / 8);
+        if (m->want.mode == BATON_MODE_PUSH) {
+            put32(w, m->want.slot);
+            put32(w, m->want.numbers);
+            put64(w, m->want.generation);
+            put64(w, m->want.table_offset);
+            put32(w, m->want.held);
         }
-        put8(w, m->partial);
+        put8(w, m->want.partial);
         break;
     case WIRE_GRANT:
-        put32(w, m->asks);
-        put32(w, m->slot);
-        put32(w, m->numbers);
-        put32(w, m->offered_tokens);
-        put64(w, m->generation);
-        put64(w, m->table_offset);
-        put8(w, m->partial);
+        put32(w, m->grant.asks);
+        put32(w, m->grant.slot);
+        put32(w, m->grant.numbers);
+        put32(w, m->grant.offered_tokens);
+        put64(w, m->grant.generation);
+        put64(w, m->grant.table_offset);
+        put8(w, m->grant.partial);
         if (version > 1) {
-            put16(w, (uint16_t)m->num_attach);
-            put_bytes(w, m->attach, m->num_attach);
+            put16(w, (uint16_t)m->grant.num_attach);
+            put_bytes(w, m->grant.attach, m->grant.num_attach);
         }
         break;
     case WIRE_READY:
-        put64(w, m->generation);
-        put32(w, m->tokens_done);
-        put32(w, m->tokens_next);
-        put32(w, m->layer_end);
-        put32(w, m->numbers);
-        put64(w, m->table_offset);
+        put64(w, m->ready.generation);
+        put32(w, m->ready.tokens_done);
+        put32(w, m->ready.tokens_next);
+        put32(w, m->ready.layer_end);
+        put32(w, m->ready.numbers);
+        put64(w, m->ready.table_offset);
         break;
     case WIRE_NACK:
-        put32(w, m->asks);
-        put32(w, (uint32_t)m->error);
-        put_text(w, m->detail, sizeof m->detail);
+        put32(w, m->nack.asks);
+        put32(w, (uint32_t)m->nack.error);
+        put_text(w, m->nack.detail, sizeof m->nack.detail);
         if (version > 1)
-            put64(w, m->generation);
+            put64(w, m->nack.generation);
         break;
     case WIRE_DONE:
     case WIRE_CANCEL:
-        put_key(w, m, version);
-        put32(w, (uint32_t)m->error);
-        put64(w, m->generation);
+        put_name(w, &m->end.name, version);
+        put32(w, (uint32_t)m->end.error);
+        put64(w, m->end.generation);
         break;
     case WIRE_RELEASE:
-        put_key(w, m, version);
-        put32(w, (uint32_t)m->error);
-        put32(w, m->time_left_ms);
-        put64(w, m->ticket_incarnation);
-        put64(w, m->ticket_serial);
+        put_name(w, &m->end.name, version);
+        put32(w, (uint32_t)m->end.error);
+        put32(w, m->end.time_left_ms);
+        put64(w, m->end.ticket_incarnation);
+        put64(w, m->end.ticket_serial);
         break;
     case WIRE_CLOSED:
-        put8(w, m->quiet);
+        put8(w, m->closed.quiet);
         break;
     case WIRE_WRITTEN:
-        put32(w, m->asks);
-        put32(w, (uint32_t)m->error);
-        put64(w, m->bytes);
-        put_text(w, m->detail, sizeof m->detail);
-        put64(w, m->generation);
+        put32(w, m->written.asks);
+        put32(w, (uint32_t)m->written.error);
+        put64(w, m->written.bytes);
+        put_text(w, m->written.detail, sizeof m->written.detail);
+        put64(w, m->written.generation);
         break;
     case WIRE_BEAT:
-        put8(w, m->ask);
-        put_text(w, m->host, WIRE_HOST_MAX);
+        put8(w, m->beat.ask);
+        put_text(w, m->beat.host, WIRE_HOST_MAX);
         break;
     case WIRE_INQUIRY:
     case WIRE_WITNESS:
     case WIRE_LEAVE:
-        put32(w, m->subject);
-        put64(w, m->subject_incarnation);
+        put32(w, m->subject.rank);
+        put64(w, m->subject.incarnation);
         if (m->type == WIRE_WITNESS)
-            put8(w, m->word);
+            put8(w, m->subject.life);
         if (m->type != WIRE_INQUIRY)
-            put_text(w, m->host, WIRE_HOST_MAX);
+            put_text(w, m->subject.host, WIRE_HOST_MAX);
         break;
     case WIRE_REPORT:
     case WIRE_VERDICT:
     case WIRE_ASK:
     case WIRE_STANDING:
-        put_key(w, m, version);
-        put8(w, m->verb);
-        put32(w, m->engine);
+        put_name(w, &m->verdict.name, version);
+        put8(w, m->verdict.verb);
+        put32(w, m->verdict.engine);
         if (m->type == WIRE_REPORT || m->type == WIRE_VERDICT) {
-            put8(w, m->status);
-            put8(w, m->quarantined);
-            put32(w, (uint32_t)m->error);
-            put32(w, (uint32_t)m->peer);
+            put8(w, m->verdict.status);
+            put8(w, m->verdict.quarantined);
+            put32(w, (uint32_t)m->verdict.error);
+            put32(w, (uint32_t)m->verdict.peer);
         }
         if (m->type != WIRE_ASK)
-            put_text(w, m->detail, sizeof m->detail);
+            put_text(w, m->verdict.detail, sizeof m->verdict.detail);
         if (m->type == WIRE_REPORT)
-            put8(w, m->ask);
+            put8(w, m->verdict.again);
         break;
     case WIRE_CHECK:
-        put_key(w, m, version);
-        put32(w, m->tokens);
-        put32(w, m->held);
+        put_name(w, &m->check.name, version);
+        put32(w, m->check.tokens);
+        put32(w, m->check.held);
         break;
     case WIRE_SUMS:
-        put32(w, (uint32_t)m->error);
-        put32(w, m->first);
-        put_sums(w, m);
+        put32(w, (uint32_t)m->sums.error);
+        put32(w, m->sums.first);
+        put_list(w, &m->sums.hashes);
         break;
     case WIRE_ENDED:
-        put_sums(w, m);
+        put_list(w, &m->ended.wants);
         break;
     }
 }
@@ -295,168 +315,173 @@ static uint64_t get_later(struct reader *r, const struct wire_message *m, unsign
     return m->version > 1 ? get_number(r, n) : get_if_sent(r, n);
 }
 
-static void get_key(struct reader *r, struct wire_message *m)
+static void get_name(struct reader *r, struct wire_name *name, unsigned version)
 {
-    if (m->version == 1) {
-        get_text(r, m->key, WIRE_KEY_1);
+    if (version == 1) {
+        get_text(r, name->key, WIRE_KEY_1);
         return;
     }
     uint8_t length = get8(r);
-    get_bytes(r, m->key, length);
-    m->key[length] = '\0';
-    r->bad |= memchr(m->key, '\0', length) != NULL;
-    m->attempt = get32(r);
+    get_bytes(r, name->key, length);
+    name->key[length] = '\0';
+    r->bad |= memchr(name->key, '\0', length) != NULL;
+    name->attempt = get32(r);
 }
 
-static void get_sums(struct reader *r, struct wire_message *m)
+static void get_list(struct reader *r, struct wire_list *list)
 {
-    m->num_sums = get32(r);
-    m->sums_in = r->at;
-    r->bad |= m->num_sums > WIRE_SUMS_MOST || (size_t)(r->end - r->at) < m->num_sums * sizeof(uint64_t);
+    list->num = get32(r);
+    list->in = r->at;
+    r->bad |= list->num > WIRE_SUMS_MOST || (size_t)(r->end - r->at) < list->num * sizeof(uint64_t);
 }
 
-static void get_attach(struct reader *r, struct wire_message *m)
+static void get_attach(struct reader *r, struct wire_grant *grant)
 {
-    m->num_attach = get16(r);
-    m->attach = r->at;
-    r->bad |= m->num_attach > BATON_ATTACH_MAX || (size_t)(r->end - r->at) < m->num_attach;
+    grant->num_attach = get16(r);
+    grant->attach = r->at;
+    r->bad |= grant->num_attach > BATON_ATTACH_MAX || (size_t)(r->end - r->at) < grant->num_attach;
 }
 
 static bool want_is_good(const struct wire_message *m)
 {
-    return m->key[0] != '\0' && (m->mode == BATON_MODE_PULL || m->mode == BATON_MODE_PUSH) && m->tokens > 0 &&
-           m->time_left_ms > 0 && m->num_readers_bits > 0 && m->num_readers_bits <= BATON_ENGINE_RANKS_MAX;
+    return m->want.name.key[0] != '\0' && (m->want.mode == BATON_MODE_PULL || m->want.mode == BATON_MODE_PUSH) &&
+           m->want.tokens > 0 && m->want.time_left_ms > 0 && m->want.num_readers_bits > 0 &&
+           m->want.num_readers_bits <= BATON_ENGINE_RANKS_MAX;
 }
 
 static bool get_verdict(struct reader *r, struct wire_message *m)
 {
     bool ends = m->type == WIRE_REPORT || m->type == WIRE_VERDICT;
-    get_key(r, m);
-    m->verb = get8(r);
-    m->engine = get32(r);
+    get_name(r, &m->verdict.name, m->version);
+    m->verdict.verb = get8(r);
+    m->verdict.engine = get32(r);
     if (ends) {
-        m->status = get8(r);
-        m->quarantined = get8(r);
-        m->error = (int32_t)get32(r);
-        m->peer = (int32_t)get32(r);
+        m->verdict.status = get8(r);
+        m->verdict.quarantined = get8(r);
+        m->verdict.error = (int32_t)get32(r);
+        m->verdict.peer = (int32_t)get32(r);
     }
     if (m->type != WIRE_ASK)
-        get_text(r, m->detail, sizeof m->detail);
-    m->ask = m->type == WIRE_REPORT ? get8(r) : 0;
-    if (m->ask > 1 || m->key[0] == '\0' || m->verb < 1 || m->verb > 2 || (m->type == WIRE_REPORT && m->want == 0))
+        get_text(r, m->verdict.detail, sizeof m->verdict.detail);
+    m->verdict.again = m->type == WIRE_REPORT ? get8(r) : 0;
+    if (m->verdict.again > 1 || m->verdict.name.key[0] == '\0' || m->verdict.verb < 1 || m->verdict.verb > 2 ||
+        (m->type == WIRE_REPORT && m->want_id == 0))
         return false;
-    return !ends || (m->status >= BATON_STATUS_DONE && m->status <= BATON_STATUS_CANCELLED && m->quarantined <= 1 &&
-                     m->error <= 0 && (m->error == 0) == (m->status == BATON_STATUS_DONE) && m->peer >= -1);
+    return !ends || (m->verdict.status >= BATON_STATUS_DONE && m->verdict.status <= BATON_STATUS_CANCELLED &&
+                     m->verdict.quarantined <= 1 && m->verdict.error <= 0 &&
+                     (m->verdict.error == 0) == (m->verdict.status == BATON_STATUS_DONE) && m->verdict.peer >= -1);
 }
 
 static bool get_body(struct reader *r, struct wire_message *m)
 {
-    m->want = get64(r);
+    m->want_id = get64(r);
     switch (m->type) {
     case WIRE_WANT:
-        get_key(r, m);
-        m->mode = get8(r);
-        m->asks = get32(r);
-        m->time_left_ms = get32(r);
-        m->tokens = get32(r);
-        m->ticket_incarnation = get64(r);
-        m->ticket_serial = get64(r);
-        m->num_readers_bits = get32(r);
+        get_name(r, &m->want.name, m->version);
+        m->want.mode = get8(r);
+        m->want.asks = get32(r);
+        m->want.time_left_ms = get32(r);
+        m->want.tokens = get32(r);
+        m->want.ticket_incarnation = get64(r);
+        m->want.ticket_serial = get64(r);
+        m->want.num_readers_bits = get32(r);
         if (r->bad || !want_is_good(m))
             return false;
-        get_bytes(r, m->readers, (m->num_readers_bits + 7) / 8);
-        if (m->num_readers_bits % 8 != 0 && m->readers[m->num_readers_bits / 8] >> (m->num_readers_bits % 8) != 0)
+        get_bytes(r, m->want.readers, (m->want.num_readers_bits + 7) / 8);
+        if (m->want.num_readers_bits % 8 != 0 &&
+            m->want.readers[m->want.num_readers_bits / 8] >> (m->want.num_readers_bits % 8) != 0)
             return false;
-        if (m->mode == BATON_MODE_PUSH) {
-            m->slot = get32(r);
-            m->numbers = get32(r);
-            m->generation = get64(r);
-            m->table_offset = get64(r);
-            m->held = (uint32_t)get_later(r, m, 4);
+        if (m->want.mode == BATON_MODE_PUSH) {
+            m->want.slot = get32(r);
+            m->want.numbers = get32(r);
+            m->want.generation = get64(r);
+            m->want.table_offset = get64(r);
+            m->want.held = (uint32_t)get_later(r, m, 4);
         }
-        m->partial = get_later(r, m, 1) != 0;
-        return m->mode != BATON_MODE_PUSH || (m->generation != 0 && m->numbers > 0 && m->held < m->tokens);
+        m->want.partial = get_later(r, m, 1) != 0;
+        return m->want.mode != BATON_MODE_PUSH ||
+               (m->want.generation != 0 && m->want.numbers > 0 && m->want.held < m->want.tokens);
     case WIRE_GRANT:
-        m->asks = get32(r);
-        m->slot = get32(r);
-        m->numbers = get32(r);
-        m->offered_tokens = get32(r);
-        m->generation = get64(r);
-        m->table_offset = get64(r);
-        m->partial = get_later(r, m, 1) != 0;
+        m->grant.asks = get32(r);
+        m->grant.slot = get32(r);
+        m->grant.numbers = get32(r);
+        m->grant.offered_tokens = get32(r);
+        m->grant.generation = get64(r);
+        m->grant.table_offset = get64(r);
+        m->grant.partial = get_later(r, m, 1) != 0;
         if (m->version > 1)
-            get_attach(r, m);
-        return m->generation != 0 && (m->numbers > 0 || m->partial) && m->offered_tokens > 0;
+            get_attach(r, &m->grant);
+        return m->grant.generation != 0 && (m->grant.numbers > 0 || m->grant.partial) && m->grant.offered_tokens > 0;
     case WIRE_READY:
-        m->generation = get64(r);
-        m->tokens_done = get32(r);
-        m->tokens_next = get32(r);
-        m->layer_end = get32(r);
-        m->numbers = get32(r);
-        m->table_offset = get64(r);
-        return m->generation != 0 && m->tokens_done <= m->tokens_next;
+        m->ready.generation = get64(r);
+        m->ready.tokens_done = get32(r);
+        m->ready.tokens_next = get32(r);
+        m->ready.layer_end = get32(r);
+        m->ready.numbers = get32(r);
+        m->ready.table_offset = get64(r);
+        return m->ready.generation != 0 && m->ready.tokens_done <= m->ready.tokens_next;
     case WIRE_NACK:
-        m->asks = get32(r);
-        m->error = (int32_t)get32(r);
-        get_text(r, m->detail, sizeof m->detail);
-        m->generation = m->version > 1 ? get64(r) : 0;
-        return m->error < 0;
+        m->nack.asks = get32(r);
+        m->nack.error = (int32_t)get32(r);
+        get_text(r, m->nack.detail, sizeof m->nack.detail);
+        m->nack.generation = m->version > 1 ? get64(r) : 0;
+        return m->nack.error < 0;
     case WIRE_RELEASE:
-        get_key(r, m);
-        m->error = (int32_t)get32(r);
-        m->time_left_ms = get32(r);
-        m->ticket_incarnation = get64(r);
-        m->ticket_serial = get64(r);
-        return m->key[0] != '\0' && m->error <= 0;
+        get_name(r, &m->end.name, m->version);
+        m->end.error = (int32_t)get32(r);
+        m->end.time_left_ms = get32(r);
+        m->end.ticket_incarnation = get64(r);
+        m->end.ticket_serial = get64(r);
+        return m->end.name.key[0] != '\0' && m->end.error <= 0;
     case WIRE_DONE:
     case WIRE_CANCEL:
-        get_key(r, m);
-        m->error = (int32_t)get32(r);
-        m->generation = get_later(r, m, 8);
-        return m->key[0] != '\0' && (m->type == WIRE_DONE ? m->error <= 0 : m->error < 0);
+        get_name(r, &m->end.name, m->version);
+        m->end.error = (int32_t)get32(r);
+        m->end.generation = get_later(r, m, 8);
+        return m->end.name.key[0] != '\0' && (m->type == WIRE_DONE ? m->end.error <= 0 : m->end.error < 0);
     case WIRE_BEAT:
-        m->ask = get8(r);
+        m->beat.ask = get8(r);
         if (m->version > 1 || r->at != r->end) /* builds before 0.2 do not send it */
-            get_text(r, m->host, WIRE_HOST_MAX);
-        return m->ask <= 1;
+            get_text(r, m->beat.host, WIRE_HOST_MAX);
+        return m->beat.ask <= 1;
     case WIRE_INQUIRY:
     case WIRE_WITNESS:
     case WIRE_LEAVE:
-        m->subject = get32(r);
-        m->subject_incarnation = get64(r);
-        m->word = m->type == WIRE_WITNESS ? get8(r) : 0;
+        m->subject.rank = get32(r);
+        m->subject.incarnation = get64(r);
+        m->subject.life = m->type == WIRE_WITNESS ? get8(r) : 0;
         if (m->type != WIRE_INQUIRY)
-            get_text(r, m->host, WIRE_HOST_MAX);
-        return (m->subject_incarnation == 0) == (m->type == WIRE_LEAVE && m->subject == WIRE_NOBODY) &&
-               (m->type != WIRE_WITNESS || (m->word >= WIRE_ALIVE && m->word <= WIRE_UNKNOWN));
+            get_text(r, m->subject.host, WIRE_HOST_MAX);
+        return (m->subject.incarnation == 0) == (m->type == WIRE_LEAVE && m->subject.rank == WIRE_NOBODY) &&
+               (m->type != WIRE_WITNESS || (m->subject.life >= WIRE_ALIVE && m->subject.life <= WIRE_UNKNOWN));
     case WIRE_WRITTEN:
-        m->asks = get32(r);
-        m->error = (int32_t)get32(r);
-        m->bytes = get64(r);
-        get_text(r, m->detail, sizeof m->detail);
-        m->generation = get_later(r, m, 8);
-        return m->error <= 0;
+        m->written.asks = get32(r);
+        m->written.error = (int32_t)get32(r);
+        m->written.bytes = get64(r);
+        get_text(r, m->written.detail, sizeof m->written.detail);
+        m->written.generation = get_later(r, m, 8);
+        return m->written.error <= 0;
     case WIRE_CLOSED:
-        m->quiet = get8(r);
-        return m->quiet == WIRE_QUIET || m->quiet == WIRE_NOT_KNOWN;
+        m->closed.quiet = get8(r);
+        return m->closed.quiet == WIRE_QUIET || m->closed.quiet == WIRE_NOT_KNOWN;
     case WIRE_REPORT:
     case WIRE_VERDICT:
     case WIRE_ASK:
     case WIRE_STANDING:
         return get_verdict(r, m);
     case WIRE_CHECK:
-        get_key(r, m);
-        m->tokens = get32(r);
-        m->held = (uint32_t)get_later(r, m, 4);
-        return m->key[0] != '\0' && m->held < m->tokens;
+        get_name(r, &m->check.name, m->version);
+        m->check.tokens = get32(r);
+        m->check.held = (uint32_t)get_later(r, m, 4);
+        return m->check.name.key[0] != '\0' && m->check.held < m->check.tokens;
     case WIRE_SUMS:
-        m->error = (int32_t)get32(r);
-        m->first = get32(r);
-        get_sums(r, m);
-        return m->error <= 0 && (m->error != 0) == (m->num_sums == 0);
+        m->sums.error = (int32_t)get32(r);
+        m->sums.first = get32(r);
+        get_list(r, &m->sums.hashes);
+        return m->sums.error <= 0 && (m->sums.error != 0) == (m->sums.hashes.num == 0);
     case WIRE_ENDED:
-        get_sums(r, m);
-        return m->num_sums > 0;
+        get_list(r, &m->ended.wants);
+        return m->ended.wants.num > 0;
     }
     return false;
 }
@@ -481,8 +506,8 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     return get_body(&r, m) && !r.bad ? 0 : BATON_EMESSAGE;
 }
 
-uint64_t wire_sum(const struct wire_message *m, uint32_t i)
+uint64_t wire_list_at(const struct wire_list *list, uint32_t i)
 {
-    struct reader r = {.at = m->sums_in + (size_t)i * 8, .end = m->sums_in + (size_t)m->num_sums * 8};
+    struct reader r = {.at = list->in + (size_t)i * 8, .end = list->in + (size_t)list->num * 8};
     return get64(&r);
 }

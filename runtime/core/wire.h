@@ -155,64 +155,157 @@ static inline unsigned wire_type_version(enum wire_type type)
 
 #define WIRE_NOBODY UINT32_MAX /* as a LEAVE's subject */
 #define WIRE_HOST_MAX 64       /* bytes of a host's name, NUL included */
-#define WIRE_SUMS_MOST 192u    /* hashes a message, or wants an ENDED */
+#define WIRE_SUMS_MOST 192u    /* numbers in a list: hashes of a SUMS, wants of an ENDED */
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
-enum wire_word { WIRE_ALIVE = 1, WIRE_DEAD = 2, WIRE_UNKNOWN = 3 };
+enum wire_life { WIRE_ALIVE = 1, WIRE_DEAD = 2, WIRE_UNKNOWN = 3 };
 
-/** One message of any type. Unused fields are 0 and not sent. */
+/** Names a request: its key, and which attempt at it. Version 1 has no attempts, and keys shorter than WIRE_KEY_1. */
+struct wire_name {
+    char key[BATON_KEY_MAX];
+    uint32_t attempt;
+};
+
+/** A list of 64-bit numbers. */
+struct wire_list {
+    uint32_t num;
+    const uint64_t *out; /* encoding: the numbers */
+    const uint8_t *in;   /* decoded: lies in the message's bytes, see wire_list_at */
+};
+
+struct wire_want {
+    struct wire_name name;
+    uint8_t mode;  /* baton_mode_t, not AUTO */
+    uint32_t asks; /* how often this want has asked */
+    uint32_t time_left_ms, tokens;
+    uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket */
+    uint32_t num_readers_bits;                  /* ranks of the consumer's engine */
+    uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
+    bool partial;                               /* its sender understands READY */
+    /* in push mode: the consumer's lease and its tables, and the tokens that it has already */
+    uint32_t slot, numbers;
+    uint64_t generation, table_offset;
+    uint32_t held;
+};
+
+struct wire_grant {
+    uint32_t asks;          /* the asking that was seen last */
+    uint32_t slot, numbers; /* the producer's lease, and of its tables */
+    uint64_t generation;
+    uint64_t table_offset; /* in the arena */
+    uint32_t offered_tokens;
+    bool partial;          /* not all is in place, READY says what is */
+    uint32_t num_attach;   /* bytes of the engine's own, reserved: 0 in this version */
+    const uint8_t *attach; /* decoded: lies in the message's bytes */
+};
+
+/** All of tokens [0, done) is in place, and of tokens [done, next) the layers below layer_end. UINT32_MAX: to the end. */
+struct wire_ready {
+    uint64_t generation; /* of the producer's lease */
+    uint32_t tokens_done, tokens_next, layer_end;
+    uint32_t numbers; /* of the lease's tables by now */
+    uint64_t table_offset;
+};
+
+struct wire_nack {
+    uint32_t asks; /* the asking that was seen last */
+    int32_t error; /* not 0 */
+    char detail[96];
+    uint64_t generation; /* of the offer that refused; 0: none did (or version 1) */
+};
+
+/** DONE, CANCEL, RELEASE. */
+struct wire_end {
+    struct wire_name name;
+    int32_t error;       /* CANCEL: not 0 */
+    uint64_t generation; /* DONE, CANCEL: of the lease that the bytes are of; 0: not known (or not sent) */
+    /* RELEASE */
+    uint32_t time_left_ms;
+    uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket */
+};
+
+struct wire_closed {
+    uint8_t quiet; /* enum wire_quiet */
+};
+
+struct wire_written {
+    uint32_t asks; /* the asking that was seen last */
+    int32_t error;
+    uint64_t bytes;
+    char detail[96];
+    uint64_t generation; /* of the producer's lease; 0: not sent */
+};
+
+struct wire_beat {
+    uint8_t ask;              /* 1: to be answered; 0: the answer */
+    char host[WIRE_HOST_MAX]; /* the sender's; empty: not known, not sent */
+};
+
+/** REPORT, VERDICT, ASK, STANDING. */
+struct wire_verdict {
+    struct wire_name name;
+    uint8_t verb;    /* enum core_submit_kind: an offer's or a want's */
+    uint32_t engine; /* the producer's, by its place in the directory */
+    /* REPORT, VERDICT */
+    uint8_t status;      /* baton_status_t */
+    uint8_t quarantined; /* told by builds before 0.2; not used */
+    int32_t error;
+    int32_t peer;    /* VERDICT: the rank to name; -1: none */
+    char detail[96]; /* STANDING too */
+    uint8_t again;   /* REPORT: 1: it was sent before */
+};
+
+struct wire_check {
+    struct wire_name name;
+    uint32_t tokens, held;
+};
+
+/** An error, or the hashes of the parts (plan_part) first, first + 1, ... */
+struct wire_sums {
+    int32_t error;
+    uint32_t first;
+    struct wire_list hashes;
+};
+
+struct wire_ended {
+    struct wire_list wants;
+};
+
+/** INQUIRY, WITNESS, LEAVE: about a third rank. */
+struct wire_subject {
+    uint32_t rank;            /* LEAVE: or WIRE_NOBODY */
+    uint64_t incarnation;     /* 0 with WIRE_NOBODY alone */
+    uint8_t life;             /* WITNESS: enum wire_life */
+    char host[WIRE_HOST_MAX]; /* WITNESS, LEAVE: the subject's; empty: not known */
+};
+
+/** One message: what all have, and what its type has. */
 struct wire_message {
     enum wire_type type;
     uint8_t version; /* that it is, or shall be, written in; encoding: 0, or later than this build's, is WIRE_VERSION */
     uint64_t from;   /* sender's incarnation */
     uint64_t to;     /* the receiver's, as the sender knows it */
     uint32_t number; /* of this message among the sender's to this receiver: one that came before is dropped */
-    uint64_t want;   /* all but RELEASE and BEAT: the want's sequence number at its consumer */
-    char key[BATON_KEY_MAX]; /* WANT DONE CANCEL RELEASE REPORT VERDICT ASK STANDING CHECK */
-    uint32_t attempt;        /* beside the key. Version 1: 0, and keys are shorter than WIRE_KEY_1 */
-    /* WANT */
-    uint8_t mode;  /* baton_mode_t, not AUTO */
-    uint32_t asks; /* how often this want has asked; GRANT, NACK, WRITTEN: the asking that was seen last */
-    uint32_t time_left_ms, tokens;              /* RELEASE: time_left_ms; CHECK: tokens */
-    uint32_t held;                              /* push; CHECK */
-    uint64_t ticket_incarnation, ticket_serial; /* 0: no ticket; RELEASE too */
-    uint32_t num_readers_bits;                  /* ranks of the consumer's engine */
-    uint8_t readers[WIRE_READERS_BYTES];        /* bit i: its rank of index i will acknowledge this producer rank */
-    /* GRANT: the producer's lease; WANT in push mode: the consumer's */
-    uint32_t slot, numbers; /* of its tables */
-    uint64_t
-        generation; /* READY, WRITTEN, DONE, CANCEL too: of the lease that the bytes are of; 0: not known (or not sent).
-                       NACK (version 2): of the offer that refused; 0: none did */
-    uint64_t table_offset;   /* in the arena */
-    uint32_t offered_tokens; /* GRANT */
-    uint32_t num_attach;     /* GRANT: bytes of the engine's own, reserved: 0 in this version */
-    const uint8_t *attach;   /* decoded: lies in the message's bytes */
-    bool partial;            /* GRANT: not all is in place, READY says what is. WANT: its sender understands that */
-    /* READY: all of tokens [0, done) is in place, and of tokens [done, next) the layers below layer_end. UINT32_MAX: to the
-     * end. The lease's tables by now: numbers, table_offset */
-    uint32_t tokens_done, tokens_next, layer_end;
-    /* NACK and CANCEL (not 0), DONE, RELEASE, WRITTEN: BATON_E... or 0 */
-    int32_t error;
-    uint64_t bytes;  /* WRITTEN */
-    char detail[96]; /* NACK, WRITTEN */
-    uint8_t quiet;   /* CLOSED: enum wire_quiet */
-    uint8_t ask;     /* BEAT: 1: to be answered; 0: the answer. REPORT: 1: sent again */
-    /* REPORT, VERDICT, ASK, STANDING: key, and */
-    uint8_t verb;        /* enum core_submit_kind: an offer's or a want's */
-    uint32_t engine;     /* the producer's, by its place in the directory */
-    uint8_t status;      /* REPORT, VERDICT: baton_status_t; error and detail too, detail in STANDING as well */
-    uint8_t quarantined; /* REPORT, VERDICT: told by builds before 0.2; not used */
-    int32_t peer;        /* VERDICT: the rank to name; -1: none */
-    /* CHECK: key, tokens, held. SUMS: error, or the hashes of the parts (plan_part) first, first + 1, ... ENDED: wants */
-    uint32_t first, num_sums;
-    const uint64_t *sums_out; /* encoding: num_sums of them */
-    const uint8_t *sums_in;   /* decoded: see wire_sum; lies in the message's bytes */
-    /* INQUIRY, WITNESS, LEAVE */
-    uint32_t subject;             /* a rank; LEAVE: or WIRE_NOBODY */
-    uint64_t subject_incarnation; /* 0 with WIRE_NOBODY alone */
-    uint8_t word;                 /* WITNESS: enum wire_word */
-    char host[WIRE_HOST_MAX]; /* WITNESS, LEAVE: the subject's host; BEAT: the sender's; empty: not known, not sent */
+    uint64_t want_id; /* the want's sequence number at its consumer; REPORT, VERDICT: the call's; 0: of no want */
+    union {
+        struct wire_want want;
+        struct wire_grant grant;
+        struct wire_ready ready;
+        struct wire_nack nack;
+        struct wire_end end; /* DONE, CANCEL, RELEASE */
+        struct wire_closed closed;
+        struct wire_written written;
+        struct wire_beat beat;
+        struct wire_verdict verdict; /* REPORT, VERDICT, ASK, STANDING */
+        struct wire_check check;
+        struct wire_sums sums;
+        struct wire_ended ended;
+        struct wire_subject subject; /* INQUIRY, WITNESS, LEAVE */
+    };
 };
+
+/** The request that a message names; NULL: messages of its type name none. */
+const struct wire_name *wire_name_of(const struct wire_message *m);
 
 /** Returns the length, <= WIRE_MESSAGE_MAX; out has that size. The message is trusted (our own). */
 uint32_t wire_encode(const struct wire_message *m, uint8_t *out);
@@ -224,8 +317,8 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out);
  */
 int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *out);
 
-/** The i-th hash of a decoded SUMS, or want of an ENDED, i < num_sums, while the message's bytes are there. */
-uint64_t wire_sum(const struct wire_message *m, uint32_t i);
+/** The i-th number of a decoded list, i < num, while the message's bytes are there. */
+uint64_t wire_list_at(const struct wire_list *list, uint32_t i);
 
 const char *wire_type_name(enum wire_type type);
 

@@ -5,31 +5,36 @@
 #include "core/envelope.h"
 #include "core/wire.h"
 
+static struct wire_list *list_of(struct wire_message *m)
+{
+    return m->type == WIRE_SUMS ? &m->sums.hashes : m->type == WIRE_ENDED ? &m->ended.wants : NULL;
+}
+
 static void message(const uint8_t *data, uint32_t size)
 {
     static struct wire_message a, b;
-    uint8_t bytes[WIRE_MESSAGE_MAX];
-    uint64_t sums[WIRE_SUMS_MOST];
+    uint8_t bytes[WIRE_MESSAGE_MAX], again[WIRE_MESSAGE_MAX];
+    uint64_t numbers[WIRE_SUMS_MOST];
     if (wire_decode(data, size, &a) != 0)
         return;
-    MUST(a.num_sums <= WIRE_SUMS_MOST);
-    for (uint32_t i = 0; i < a.num_sums; i++)
-        sums[i] = wire_sum(&a, i);
-    a.sums_out = sums;
+    struct wire_list *list = list_of(&a);
+    if (list != NULL) {
+        MUST(list->num <= WIRE_SUMS_MOST);
+        for (uint32_t i = 0; i < list->num; i++)
+            numbers[i] = wire_list_at(list, i);
+        list->out = numbers;
+    }
+    const struct wire_name *name = wire_name_of(&a);
+    MUST(a.version > 1 || name == NULL || (name->attempt == 0 && strlen(name->key) < WIRE_KEY_1));
+    MUST(a.type != WIRE_GRANT || a.grant.num_attach <= BATON_ATTACH_MAX);
     uint32_t n = wire_encode(&a, bytes);
     MUST(n <= WIRE_MESSAGE_MAX);
-    MUST(a.num_attach <= BATON_ATTACH_MAX && (a.version > 1 || (a.attempt == 0 && strlen(a.key) < WIRE_KEY_1)));
     MUST(wire_decode(bytes, n, &b) == 0);
-    b.from = a.from;
-    MUST(a.type == b.type && a.want == b.want && a.number == b.number && a.asks == b.asks && a.error == b.error);
-    MUST(a.tokens == b.tokens && a.generation == b.generation && a.bytes == b.bytes && a.quiet == b.quiet);
-    MUST(memcmp(a.readers, b.readers, sizeof a.readers) == 0 && strcmp(a.key, b.key) == 0);
-    MUST(strcmp(a.detail, b.detail) == 0 && a.error <= 0);
-    MUST(a.verb == b.verb && a.engine == b.engine && a.status == b.status && a.peer == b.peer && a.ask == b.ask);
-    MUST(a.first == b.first && a.num_sums == b.num_sums && a.attempt == b.attempt && a.num_attach == b.num_attach);
-    MUST(a.num_attach == 0 || memcmp(a.attach, b.attach, a.num_attach) == 0);
-    for (uint32_t i = 0; i < b.num_sums; i++)
-        MUST(wire_sum(&b, i) == sums[i]);
+    if (list_of(&b) != NULL)
+        list_of(&b)->out = numbers;
+    for (uint32_t i = 0; list_of(&b) != NULL && i < list_of(&b)->num; i++)
+        MUST(wire_list_at(list_of(&b), i) == numbers[i]);
+    MUST(wire_encode(&b, again) == n && memcmp(bytes, again, n) == 0);
     MUST(strcmp(wire_type_name(a.type), "?") != 0);
 }
 

@@ -215,9 +215,8 @@ static void test_fewer_bytes_than_wanted(void **state)
                              .from = w.directory->rows[0].incarnation,
                              .to = w.directory->rows[1].incarnation,
                              .number = post_number(w.ranks[0].core->post, 1),
-                             .want = d,
-                             .asks = 1,
-                             .bytes = TOKENS * 4 * 8 * 2 * 2 - 1};
+                             .want_id = d,
+                             .written = {.asks = 1, .bytes = TOKENS * 4 * 8 * 2 * 2 - 1}};
     uint8_t bytes[WIRE_MESSAGE_MAX];
     struct port *port = &w.ranks[0].port;
     assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);

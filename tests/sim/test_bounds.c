@@ -308,14 +308,15 @@ static void a_want_ends_before_it_is_known_who_serves(void **state)
     lone_fini(&l);
 }
 
-/* A word of rank LARGE + k. */
+/* A want of rank LARGE + k, or the word of its end. */
 static void say(struct lone *l, struct core_turns *t, uint32_t k, struct wire_message *m)
 {
     uint8_t data[WIRE_MESSAGE_MAX];
     m->from = LARGE + k + 1;
     m->to = 1;
     m->number = ++l->numbers[LARGE + k];
-    snprintf(m->key, sizeof m->key, "k");
+    struct wire_name *name = m->type == WIRE_WANT ? &m->want.name : &m->end.name;
+    snprintf(name->key, sizeof name->key, "k");
     uint32_t bytes = wire_encode(m, data);
     turn(l, t, NULL, &(struct port_event){.kind = PORT_MESSAGE, .peer = LARGE + k, .data = data, .bytes = bytes});
 }
@@ -330,19 +331,19 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         large_init(&l, shape);
         core_submit(l.core, l.now, call(&l, CORE_OFFER, 1, "k"));
         struct wire_message asks = {.type = WIRE_WANT,
-                                    .want = 7,
-                                    .mode = BATON_MODE_PULL,
-                                    .asks = 1,
-                                    .time_left_ms = 60000,
-                                    .tokens = 4,
-                                    .partial = true,
-                                    .num_readers_bits = LARGE};
+                                    .want_id = 7,
+                                    .want = {.mode = BATON_MODE_PULL,
+                                             .asks = 1,
+                                             .time_left_ms = 60000,
+                                             .tokens = 4,
+                                             .partial = true,
+                                             .num_readers_bits = LARGE}};
         for (uint32_t i = 0; i < LARGE; i++) { /* of my heads, 8; of my latent, all; of my layers, all that hold one */
             bool reads = shape != HEADS || i < 8;
-            asks.readers[i / 8] |= (uint8_t)(reads << (i % 8));
+            asks.want.readers[i / 8] |= (uint8_t)(reads << (i % 8));
         }
         say(&l, &t, 0, &asks);
-        struct wire_message needs_none = {.type = WIRE_RELEASE, .time_left_ms = 60000};
+        struct wire_message needs_none = {.type = WIRE_RELEASE, .end.time_left_ms = 60000};
         say(&l, &t, 1, &needs_none);
         uint32_t early = l.sent[WIRE_GRANT];
         while (l.core->works != NULL)
@@ -357,8 +358,8 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         const struct readers *readers = readers_of(l.core, 1);
         assert_non_null(readers);
         for (uint32_t i = 0; i < LARGE; i++)
-            assert_int_equal(readers->reads[i], asks.readers[i / 8] >> (i % 8) & 1);
-        struct wire_message done = {.type = WIRE_DONE, .want = 7};
+            assert_int_equal(readers->reads[i], asks.want.readers[i / 8] >> (i % 8) & 1);
+        struct wire_message done = {.type = WIRE_DONE, .want_id = 7};
         say(&l, &t, 0, &done);
         assert_int_equal(l.core->live->seats[0].open, shape == HEADS ? 6 : LARGE - 2); /* it was released by rank 1 */
         lone_fini(&l);
@@ -374,7 +375,7 @@ static void few_words_wait_for_what_is_found_out(void **state)
     large_init(&l, STAGES);
     l.settings.waiting = 8;
     for (uint32_t i = 0; i < 40; i++) {
-        struct wire_message m = {.type = WIRE_RELEASE, .time_left_ms = 60000};
+        struct wire_message m = {.type = WIRE_RELEASE, .end.time_left_ms = 60000};
         say(&l, &t, i / 4, &m);
         assert_true(l.core->num_waiting <= 8);
         if (l.core->works == NULL)

@@ -86,9 +86,9 @@ static int first_part_lost_twice(struct world *w, const struct world_message *m)
     unsigned *times = w->user;
     if (m->m.type != WIRE_SUMS)
         return 1;
-    if (m->m.first == 0 && (*times)++ < 2)
+    if (m->m.sums.first == 0 && (*times)++ < 2)
         return 0;
-    return m->m.first == 0 ? 1 : 2;
+    return m->m.sums.first == 0 ? 1 : 2;
 }
 
 static void test_parts_that_are_lost_and_doubled(void **state)
@@ -194,9 +194,8 @@ static void test_a_check_of_nothing(void **state)
                              .from = w.directory->rows[2].incarnation,
                              .to = w.directory->rows[1].incarnation,
                              .number = post_number(w.ranks[2].core->post, 1),
-                             .want = d,
-                             .tokens = 8};
-    strcpy(m.key, "key");
+                             .want_id = d,
+                             .check = {.name.key = "key", .tokens = 8}};
     uint8_t bytes[WIRE_MESSAGE_MAX];
     struct port *port = &w.ranks[2].port;
     uint32_t before = w.sent[WIRE_SUMS];

@@ -617,7 +617,7 @@ static void test_malformed_messages_are_counted(void **state)
     memset(junk, 0x5a, sizeof junk);
     struct port_event e = {.kind = PORT_MESSAGE, .peer = 0, .data = junk, .bytes = sizeof junk};
     core_step(w.ranks[1].core, w.now, &e, 1);
-    struct wire_message m = {.type = WIRE_CANCEL, .from = 1, .to = 1001, .want = 1, .key = "k"};
+    struct wire_message m = {.type = WIRE_CANCEL, .from = 1, .to = 1001, .want_id = 1, .end.name.key = "k"};
     uint8_t data[WIRE_MESSAGE_MAX];
     e.data = data;
     e.bytes = wire_encode(&m, data); /* of another incarnation */

@@ -122,7 +122,7 @@ static void test_a_round_that_made_room_stays_over(void **state)
 /* a REPORT sent again after its closed round made room opens a round of ghosts. */
 static int lose_first_verdict_of_k0(struct world *w, const struct world_message *m)
 {
-    if (m->m.type == WIRE_VERDICT && strcmp(m->m.key, "k0") == 0 && w->user == NULL) {
+    if (m->m.type == WIRE_VERDICT && strcmp(m->m.verdict.name.key, "k0") == 0 && w->user == NULL) {
         w->user = w;
         return 0;
     }
@@ -245,7 +245,7 @@ static void test_a_peers_reason_is_only_a_reason(void **state)
     baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 30000); /* rank 1 grants; rank 0 has no offer yet */
     world_run(&w, 50 * MS);
     assert_null(world_event(&w, 1, o));
-    struct wire_message m = {.type = WIRE_NACK, .want = d, .asks = 1, .error = BATON_EAGAIN};
+    struct wire_message m = {.type = WIRE_NACK, .want_id = d, .nack = {.asks = 1, .error = BATON_EAGAIN}};
     give(&w, 0, 2, &m);
     world_run(&w, 5000 * MS);
     const baton_event_t *e = world_event(&w, 2, d);
@@ -271,7 +271,7 @@ static void test_no_room_means_nothing_to_a_leg_that_is_over(void **state)
     assert_non_null(want);
     assert_int_equal(want->legs[0].state, LEG_FENCED);
     uint32_t asks = want->legs[0].asks;
-    struct wire_message m = {.type = WIRE_NACK, .want = d, .asks = asks, .error = BATON_EBUSY};
+    struct wire_message m = {.type = WIRE_NACK, .want_id = d, .nack = {.asks = asks, .error = BATON_EBUSY}};
     give(&w, 0, 2, &m);
     world_run(&w, 3000 * MS);
     assert_int_equal(want->legs[0].asks, asks);

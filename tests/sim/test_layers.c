@@ -189,14 +189,14 @@ static void ask_as_before(struct world *w, uint32_t number)
                              .from = w->directory->rows[1].incarnation,
                              .to = w->directory->rows[0].incarnation,
                              .number = number,
-                             .want = 77,
-                             .key = "key",
-                             .mode = BATON_MODE_PULL,
-                             .asks = number,
-                             .time_left_ms = 60000,
-                             .tokens = TOKENS,
-                             .num_readers_bits = 1,
-                             .readers = {1}};
+                             .want_id = 77,
+                             .want = {.name.key = "key",
+                                      .mode = BATON_MODE_PULL,
+                                      .asks = number,
+                                      .time_left_ms = 60000,
+                                      .tokens = TOKENS,
+                                      .num_readers_bits = 1,
+                                      .readers = {1}}};
     uint8_t bytes[WIRE_MESSAGE_MAX];
     struct port *port = &w->ranks[1].port;
     assert_int_equal(port->send(port->self, 0, bytes, wire_encode(&m, bytes)), 0);

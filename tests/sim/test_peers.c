@@ -230,8 +230,7 @@ static void say(struct world *w, uint32_t from, uint32_t to, struct wire_message
 
 static struct wire_message dead_word(uint32_t subject)
 {
-    return (struct wire_message){
-        .type = WIRE_WITNESS, .subject = subject, .subject_incarnation = 1000 + subject, .word = WIRE_DEAD};
+    return (struct wire_message){.type = WIRE_WITNESS, .subject = {subject, 1000 + subject, .life = WIRE_DEAD}};
 }
 
 static void test_only_neighbours_are_believed(void **state)
@@ -244,16 +243,16 @@ static void test_only_neighbours_are_believed(void **state)
     say(&w, 0, 3, dead_word(0)); /* of itself */
     say(&w, 4, 3, dead_word(3)); /* of the one that is told */
     struct wire_message m = dead_word(0);
-    m.subject_incarnation++; /* another life of it */
+    m.subject.incarnation++; /* another life of it */
     say(&w, 1, 3, m);
     m = dead_word(0);
-    m.subject = 77;
+    m.subject.rank = 77;
     say(&w, 1, 3, m);
     assert_int_equal(core_of(&w, 3)->stats.messages_bad, 5);
     assert_int_equal(core_of(&w, 3)->stats.peers_lost, 0);
     say(&w, 4, 3, dead_word(4)); /* what this rank sees for itself goes first: 4 is of its node, and talks */
     assert_int_equal(core_of(&w, 3)->stats.messages_bad, 6);
-    say(&w, 3, 4, (struct wire_message){.type = WIRE_INQUIRY, .subject = 0, .subject_incarnation = 1000});
+    say(&w, 3, 4, (struct wire_message){.type = WIRE_INQUIRY, .subject = {0, 1000}});
     assert_int_equal(core_of(&w, 4)->stats.messages_bad, 1);
     assert_null(world_event(&w, 3, d));
     say(&w, 1, 3, dead_word(0)); /* and this one is */
@@ -408,7 +407,7 @@ static void test_the_word_of_the_gone_goes_first(void **state)
     kill_rank(&w, 0);
     kill_rank(&w, 1);
     world_run(&w, w.now + (w.settings.peer_ms - 1000) * MS);
-    struct wire_message m = {.type = WIRE_LEAVE, .subject = 0, .subject_incarnation = 1000};
+    struct wire_message m = {.type = WIRE_LEAVE, .subject = {0, 1000}};
     w.ranks[2].is_dead = w.ranks[2].stopped = true;
     world_run(&w, w.now + 600 * MS);
     assert_int_equal(core_loss(core_of(&w, 3)), 2); /* as far as it can see */
@@ -447,9 +446,9 @@ static void test_senseless_words_of_closing(void **state)
     (void)state;
     WORLD(w, six);
     world_run(&w, 10 * MS);
-    say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = 77, .subject_incarnation = 1077});
-    say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = 2, .subject_incarnation = 1002});
-    say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = 3, .subject_incarnation = 7});
+    say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = {77, 1077}});
+    say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = {2, 1002}});
+    say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = {3, 7}});
     assert_int_equal(core_of(&w, 0)->stats.messages_bad, 3);
     close_rank(&w, 0);
     assert_int_equal(core_loss(core_of(&w, 0)), -1);

@@ -79,12 +79,12 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     WORLD(w, two_to_two);
     struct core *core = w.ranks[3].core;
     struct wire_message m = {.type = WIRE_VERDICT,
-                             .verb = CORE_WANT,
-                             .engine = core->c.directory->engine_of[0],
-                             .status = BATON_STATUS_FAILED,
-                             .error = BATON_ETIMEDOUT,
-                             .peer = 3,
-                             .key = "key"};
+                             .verdict = {.verb = CORE_WANT,
+                                         .engine = core->c.directory->engine_of[0],
+                                         .status = BATON_STATUS_FAILED,
+                                         .error = BATON_ETIMEDOUT,
+                                         .peer = 3,
+                                         .name.key = "key"}};
     baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 100 * MS);
     assert_true(want_cancel(core, d));

@@ -65,11 +65,18 @@ static const char *const types[] = {"WANT",   "GRANT",   "NACK",    "DONE", "CAN
 
 static uint32_t message(enum wire_type type, uint32_t number, uint8_t *out)
 {
-    struct wire_message m = {.type = type, .from = 1, .to = 2, .number = number, .want = 3, .key = "k"}, back;
-    m.mode = BATON_MODE_PULL;
-    m.generation = m.numbers = m.offered_tokens = m.tokens = m.time_left_ms = m.num_readers_bits = 1;
-    m.error = type == WIRE_NACK || type == WIRE_CANCEL ? BATON_EPEER : 0;
-    m.quiet = WIRE_QUIET;
+    struct wire_message m = {.type = type, .from = 1, .to = 2, .number = number, .want_id = 3}, back;
+    if (type == WIRE_WANT)
+        m.want = (struct wire_want){
+            .name.key = "k", .mode = BATON_MODE_PULL, .tokens = 1, .time_left_ms = 1, .num_readers_bits = 1};
+    else if (type == WIRE_GRANT)
+        m.grant = (struct wire_grant){.generation = 1, .numbers = 1, .offered_tokens = 1};
+    else if (type == WIRE_NACK)
+        m.nack.error = BATON_EPEER;
+    else if (type == WIRE_CLOSED)
+        m.closed.quiet = WIRE_QUIET;
+    else if (type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE)
+        m.end = (struct wire_end){.name.key = "k", .error = type == WIRE_CANCEL ? BATON_EPEER : 0};
     uint32_t bytes = wire_encode(&m, out);
     if (wire_decode(out, bytes, &back) != 0)
         abort();

@@ -57,9 +57,10 @@ static void test_messages(void **state)
         uint32_t n = frozen(name);
         assert_int_equal(wire_decode(bytes, n, &m), 0);
         assert_int_equal(m.type, type);
-        for (uint32_t i = 0; i < m.num_sums; i++)
-            sums[i] = wire_sum(&m, i);
-        m.sums_out = sums;
+        for (uint32_t i = 0; type == WIRE_SUMS && i < m.sums.hashes.num; i++)
+            sums[i] = wire_list_at(&m.sums.hashes, i);
+        if (type == WIRE_SUMS)
+            m.sums.hashes.out = sums;
         bool has_generation = type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_WRITTEN;
         uint32_t added = has_generation                            ? 8
                          : type == WIRE_CHECK                      ? 4 /* held tokens */

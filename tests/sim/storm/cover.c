@@ -88,13 +88,16 @@ static const struct reader *reader_of(const struct core *core, const struct offe
     return NULL;
 }
 
+/* Of a WANT, a CHECK, or the word of a want's end. */
 static void cover_producer(const struct core *core, uint32_t peer, const struct wire_message *m)
 {
+    const struct wire_name *name = wire_name_of(m);
     static const char *const readers[] = {"reader new", "reader granted", "reader ended"};
     static const char *const pushes[] = {"push card", "push writing", "push written", "push stopping"};
-    const char *mode = m->mode == BATON_MODE_PUSH ? "WANT push" : "WANT pull";
-    const char *event = m->type == WIRE_WANT ? mode : wire_type_name(m->type);
-    const struct offer *o = offer_find(core, m->key, m->attempt);
+    const char *event = wire_type_name(m->type);
+    if (m->type == WIRE_WANT)
+        event = m->want.mode == BATON_MODE_PUSH ? "WANT push" : "WANT pull";
+    const struct offer *o = offer_find(core, name->key, name->attempt);
     count(offer_name(o), event);
     const struct reader *r = o != NULL && o->state == OFFER_LIVE ? reader_of(core, o, peer) : NULL;
     if (r != NULL)
@@ -105,11 +108,11 @@ static void cover_consumer(const struct core *core, uint32_t peer, const struct 
 {
     struct want *want;
     const struct leg *leg = NULL;
-    HASH_FIND(hh, core->wants, &m->want, sizeof m->want, want);
+    HASH_FIND(hh, core->wants, &m->want_id, sizeof m->want_id, want);
     for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
         if (want->legs[i].contact->peer == peer)
             leg = &want->legs[i];
-    bool bad = m->type == WIRE_WRITTEN && m->error != 0;
+    bool bad = m->type == WIRE_WRITTEN && m->written.error != 0;
     count(leg_name(leg), bad ? "WRITTEN error" : wire_type_name(m->type));
 }
 
@@ -140,7 +143,7 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
               : p->lost         ? "peer lost"
               : p->business > 0 ? "peer busy"
                                 : "peer idle",
-              m.ask ? "beat" : "beat back");
+              m.beat.ask ? "beat" : "beat back");
     } else if (m.type >= WIRE_INQUIRY) {
         count("neighbour", wire_type_name(m.type));
     } else if (m.type == WIRE_CHECK) {

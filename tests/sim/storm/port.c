@@ -158,10 +158,31 @@ static bool is_lost_end(struct storm *s, uint32_t from, uint32_t to, const struc
         return false;
     if (m->type == WIRE_ENDED)
         return draw(s, from, to, 10) < 3;
-    if ((m->type != WIRE_DONE && m->type != WIRE_CANCEL && m->type != WIRE_RELEASE) || m->want > s->num_calls)
+    if ((m->type != WIRE_DONE && m->type != WIRE_CANCEL && m->type != WIRE_RELEASE) || m->want_id > s->num_calls)
         return false;
-    uint8_t *told = &s->calls[m->want - 1].told[to];
-    return (*told)++ < storm_hash(s->seed ^ storm_hash(m->want * STORM_RANKS_MAX + to)) % 3;
+    uint8_t *told = &s->calls[m->want_id - 1].told[to];
+    return (*told)++ < storm_hash(s->seed ^ storm_hash(m->want_id * STORM_RANKS_MAX + to)) % 3;
+}
+
+static int32_t error_of(const struct wire_message *m)
+{
+    switch (m->type) {
+    case WIRE_NACK:
+        return m->nack.error;
+    case WIRE_DONE:
+    case WIRE_CANCEL:
+    case WIRE_RELEASE:
+        return m->end.error;
+    case WIRE_WRITTEN:
+        return m->written.error;
+    case WIRE_REPORT:
+    case WIRE_VERDICT:
+        return m->verdict.error;
+    case WIRE_SUMS:
+        return m->sums.error;
+    default:
+        return 0;
+    }
 }
 
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
@@ -174,8 +195,9 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
         storm_fail(s, "rank %u sends a malformed message to rank %u", r->rank, peer);
     if (p->under_way >= CREDITS)
         return BATON_EAGAIN;
+    const struct wire_name *name = wire_name_of(&m);
     storm_say(s, "%u -> %u %s want %llu key %s error %d", r->rank, peer, wire_type_name(m.type),
-              (unsigned long long)m.want, m.key, m.error);
+              (unsigned long long)m.want_id, name != NULL ? name->key : "", error_of(&m));
     uint64_t luck = draw(s, r->rank, peer, 1000);
     uint32_t loss = s->now < s->horizon ? s->loss : 0; /* past all deadlines what is repeated comes through */
     int times = luck < loss || is_lost_end(s, r->rank, peer, &m) ? 0 : luck < loss + s->twice ? 2 : 1;

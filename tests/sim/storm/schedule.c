@@ -523,11 +523,9 @@ static void lie(struct storm *s, const struct storm_plan *p)
 {
     const struct wire_row *rows = s->directory->rows;
     struct wire_message m = {.type = WIRE_WITNESS,
-                             .subject = p->subject,
-                             .subject_incarnation = rows[p->subject].incarnation,
-                             .word = WIRE_DEAD};
+                             .subject = {p->subject, rows[p->subject].incarnation, .life = WIRE_DEAD}};
     if (rows[p->rank].node == rows[p->subject].node)
-        m.subject_incarnation++;
+        m.subject.incarnation++;
     if (p->rank != p->to)
         post_send(s->ranks[p->rank].core->post, p->to, &m);
 }
