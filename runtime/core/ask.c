@@ -4,15 +4,15 @@
 
 const baton_ticket_t *ask_ticket(const struct want *want, uint32_t peer)
 {
-    for (uint32_t i = 0; i < want->submit->num_tickets; i++)
-        if (want->submit->tickets[i].rank == peer)
-            return &want->submit->tickets[i];
+    for (uint32_t i = 0; i < want->call->want.num_tickets; i++)
+        if (want->call->want.tickets[i].rank == peer)
+            return &want->call->want.tickets[i];
     return NULL;
 }
 
 uint32_t ask_left_ms(const struct core *core, const struct want *want)
 {
-    uint64_t due = core_submit_due_ns(want->submit);
+    uint64_t due = call_due_ns(want->call);
     return due > core->now ? (uint32_t)((due - core->now + NS_PER_MS - 1) / NS_PER_MS) : 1;
 }
 

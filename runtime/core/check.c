@@ -40,15 +40,15 @@ static void check_free(struct core *core, struct check *c)
     free(c);
 }
 
-static bool tables_copy(struct check *c, const struct core_submit *s)
+static bool tables_copy(struct check *c, const struct call *call)
 {
     uint32_t at = 0;
-    c->ids = malloc((s->num_blocks > 0 ? s->num_blocks : 1) * sizeof *c->ids);
+    c->ids = malloc((call->num_blocks > 0 ? call->num_blocks : 1) * sizeof *c->ids);
     if (c->ids == NULL)
         return false;
-    c->tables = s->tables;
-    for (uint32_t i = 0; i < s->tables.num; i++) {
-        const baton_table_t *table = &s->tables.table[i];
+    c->tables = call->tables;
+    for (uint32_t i = 0; i < call->tables.num; i++) {
+        const baton_table_t *table = &call->tables.table[i];
         c->tables.table[i].blocks = c->ids + at;
         if (table->num_blocks > 0)
             memcpy(c->ids + at, table->blocks, table->num_blocks * sizeof *c->ids);
@@ -59,7 +59,7 @@ static bool tables_copy(struct check *c, const struct core_submit *s)
 
 /* 0 and *out, BATON_ENOMEM, or what the tables lack. */
 static int check_create(struct core *core, const struct plan *plan, uint32_t held, uint32_t tokens,
-                        const struct core_submit *s, bool for_leg, struct check **out)
+                        const struct call *call, bool for_leg, struct check **out)
 {
     struct plan_why why;
     struct check *c = calloc(1, sizeof *c);
@@ -67,7 +67,7 @@ static int check_create(struct core *core, const struct plan *plan, uint32_t hel
         return BATON_ENOMEM;
     DL_APPEND(core->checks, c);
     core->num_checks++;
-    int rc = tables_copy(c, s) ? 0 : BATON_ENOMEM;
+    int rc = tables_copy(c, call) ? 0 : BATON_ENOMEM;
     if (rc == 0)
         rc = plan_transfer_init(&c->transfer, plan, held, tokens, for_leg ? NULL : &c->tables,
                                 for_leg ? &c->tables : NULL, &why);
@@ -163,9 +163,9 @@ const struct check_question *check_asked(const struct check *c)
     return &c->asked;
 }
 
-void check_answer(struct core *core, struct check *c, const struct core_submit *granted)
+void check_answer(struct core *core, struct check *c, const struct call *granted)
 {
-    if (granted != NULL && granted->serial == c->serial)
+    if (granted != NULL && granted->offer.serial == c->serial)
         send_sums(core, c);
     else
         refuse(core, c->asked.peer, c->asked.want, core->shut ? BATON_ECLOSED : BATON_EGONE);
@@ -176,19 +176,20 @@ void check_answer(struct core *core, struct check *c, const struct core_submit *
 
 void check_ask(struct core *core, const struct leg *leg)
 {
-    const struct core_submit *s = leg->want->submit;
-    struct wire_message m = {.type = WIRE_CHECK,
-                             .want_id = leg->want->seq,
-                             .check = {.name.attempt = s->attempt, .tokens = s->num_tokens, .held = s->held_tokens}};
-    memcpy(m.check.name.key, s->key, sizeof m.check.name.key);
+    const struct call *call = leg->want->call;
+    struct wire_message m = {
+        .type = WIRE_CHECK,
+        .want_id = leg->want->seq,
+        .check = {.name.attempt = call->attempt, .tokens = call->want.num_tokens, .held = call->want.held_tokens}};
+    memcpy(m.check.name.key, call->key, sizeof m.check.name.key);
     post_send(core->post, leg->contact->peer, &m);
 }
 
 int check_begin(struct core *core, struct leg *leg)
 {
-    const struct core_submit *s = leg->want->submit;
+    const struct call *call = leg->want->call;
     struct check *c;
-    int rc = check_create(core, leg->contact->plan, s->held_tokens, s->num_tokens, s, true, &c);
+    int rc = check_create(core, leg->contact->plan, call->want.held_tokens, call->want.num_tokens, call, true, &c);
     if (rc != 0)
         return rc;
     if (c->num_parts == 0) { /* layers without a tensor have no bytes */
@@ -236,11 +237,11 @@ int check_on_sums(struct core *core, struct leg *leg, const struct wire_message 
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 
-void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct core_submit *s)
+void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct call *granted)
 {
-    int error = s == NULL                         ? (core->shut ? BATON_ECLOSED : BATON_EGONE)
-                : m->check.tokens > s->num_tokens ? BATON_ETOKENS
-                                                  : 0;
+    int error = granted == NULL                               ? (core->shut ? BATON_ECLOSED : BATON_EGONE)
+                : m->check.tokens > granted->offer.num_tokens ? BATON_ETOKENS
+                                                              : 0;
     struct contact *t = error == 0 ? target_of(core, peer, &error) : NULL;
     bool same_rules = core->c.directory->rows[peer].rules == PLAN_RULES;
     if (t != NULL && (t->state == CONTACT_REFUSED || !same_rules))
@@ -263,7 +264,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     }
     if (asked >= core->c.settings->requests)
         return; /* likewise */
-    error = check_create(core, t->plan, m->check.held, m->check.tokens, s, false, &c);
+    error = check_create(core, t->plan, m->check.held, m->check.tokens, granted, false, &c);
     if (error == BATON_ENOMEM)
         return; /* likewise */
     if (error != 0) {
@@ -277,7 +278,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     }
     c->asked = (struct check_question){.peer = peer, .want = m->want_id, .attempt = m->check.name.attempt};
     memcpy(c->asked.key, m->check.name.key, sizeof c->asked.key);
-    c->serial = s->serial;
+    c->serial = granted->offer.serial;
 }
 
 void checks_destroy(struct core *core)

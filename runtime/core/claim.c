@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 /* The places [*from, *behind) of a table whose blocks the want writes: of ids that stand for several blocks, of all. */
-static void places(const struct core_submit *s, const baton_group_t *group, uint32_t table, uint32_t *from,
+static void places(const struct call *call, const baton_group_t *group, uint32_t table, uint32_t *from,
                    uint32_t *behind)
 {
-    const baton_table_t *t = &s->tables.table[table];
+    const baton_table_t *t = &call->tables.table[table];
     uint32_t first, end, n = group->blocks_per_id > 0 ? group->blocks_per_id : 1;
-    plan_wanted(group, s->held_tokens, s->num_tokens, &first, &end);
+    plan_wanted(group, call->want.held_tokens, call->want.num_tokens, &first, &end);
     *from = *behind = 0;
     if (first >= end)
         return;
@@ -23,14 +23,14 @@ static void places(const struct core_submit *s, const baton_group_t *group, uint
 }
 
 /* All of the want's blocks belong to it, or do no more. */
-static void mark(struct core *core, const struct core_submit *s, bool is)
+static void mark(struct core *core, const struct call *call, bool is)
 {
-    for (uint32_t t = 0; t < s->tables.num; t++) {
+    for (uint32_t t = 0; t < call->tables.num; t++) {
         baton_group_t group = geometry_group(core->c.geometry, t);
         uint32_t from, behind;
-        places(s, &group, t, &from, &behind);
+        places(call, &group, t, &from, &behind);
         for (uint32_t i = from; i < behind; i++) {
-            uint32_t block = s->tables.table[t].blocks[i];
+            uint32_t block = call->tables.table[t].blocks[i];
             uint8_t bit = (uint8_t)(1u << (block % 8)), *byte = &core->claimed[t][block / 8];
             *byte = (uint8_t)((*byte & ~bit) | (is ? bit : 0));
         }
@@ -38,39 +38,39 @@ static void mark(struct core *core, const struct core_submit *s, bool is)
 }
 
 /* The first place whose block belongs to another want, or `behind`. */
-static uint32_t first_taken(const struct core *core, const struct core_submit *s, uint32_t table, uint32_t from,
+static uint32_t first_taken(const struct core *core, const struct call *call, uint32_t table, uint32_t from,
                             uint32_t behind)
 {
-    const uint32_t *blocks = s->tables.table[table].blocks;
+    const uint32_t *blocks = call->tables.table[table].blocks;
     while (from < behind && !(core->claimed[table][blocks[from] / 8] >> (blocks[from] % 8) & 1))
         from++;
     return from;
 }
 
-int claim_take(struct core *core, const struct core_submit *s, struct plan_why *why)
+int claim_take(struct core *core, const struct call *call, struct plan_why *why)
 {
-    for (uint32_t i = 0; i < s->tables.num; i++) {
+    for (uint32_t i = 0; i < call->tables.num; i++) {
         baton_group_t group = geometry_group(core->c.geometry, i);
         uint32_t from, behind;
-        places(s, &group, i, &from, &behind);
+        places(call, &group, i, &from, &behind);
         if (core->claimed[i] == NULL)
             core->claimed[i] = calloc(group.num_blocks / 8 + 1, 1);
         if (core->claimed[i] == NULL)
             return BATON_ENOMEM;
-        uint32_t taken = first_taken(core, s, i, from, behind);
+        uint32_t taken = first_taken(core, call, i, from, behind);
         if (taken < behind) {
             snprintf(why->text, sizeof why->text, "group %u: block %u belongs to another open want of this rank", i,
-                     s->tables.table[i].blocks[taken]);
+                     call->tables.table[i].blocks[taken]);
             return BATON_EINVAL;
         }
     }
-    mark(core, s, true);
+    mark(core, call, true);
     return 0;
 }
 
-void claim_leave(struct core *core, const struct core_submit *s)
+void claim_leave(struct core *core, const struct call *call)
 {
-    mark(core, s, false);
+    mark(core, call, false);
 }
 
 void claims_free(struct core *core)

@@ -58,8 +58,7 @@ void core_destroy(struct core *core)
     peers_destroy(core);
     post_destroy(core->post);
     while (core_has_outcome(core)) {
-        struct core_submit *s = core_take(core);
-        core_submit_free(s);
+        outcome_free(core_take(core));
     }
     HASH_CLEAR(hh, core->ops.by_tag);
     readers_free(core);
@@ -182,21 +181,13 @@ static void on_event(struct core *core, const struct port_event *e)
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
 
-/* A call was given up, or has ended. */
-static void on_end(struct core *core, struct core_submit *s)
-{
-    verdict_report(core, s);
-    if (s->call != NULL)
-        s->call->event.verdict = s->event.verdict;
-}
-
 /* True: there were any. */
 static bool hand_on_ends(struct core *core)
 {
-    struct core_submit *s;
+    struct outcome *told;
     bool any = false;
-    while ((s = outcome_take_news(core)) != NULL) {
-        on_end(core, s);
+    while ((told = outcome_take_news(core)) != NULL) {
+        verdict_report(core, told);
         any = true;
     }
     return any;
@@ -294,41 +285,42 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
     hand_on(core);
 }
 
-/* Both verbs begin with a record whose event is empty. */
-static void begin(struct core *core, uint64_t now, struct core_submit *s)
+static void begin(struct core *core, uint64_t now, struct call *call)
 {
     core->now = now;
-    core->stats.offers += s->kind == CORE_OFFER;
-    core->stats.wants += s->kind == CORE_WANT;
-    s->next = NULL;
-    s->event = (baton_event_t){.peer = -1};
-    atomic_store_explicit(&s->due_ns, core_submit_due_ns(s), memory_order_relaxed);
+    core->stats.offers += call->kind == CALL_OFFER;
+    core->stats.wants += call->kind == CALL_WANT;
+    if (!call_ends(call))
+        return;
+    call->end.call = call;
+    call->end.event = (baton_event_t){.peer = -1};
+    atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
 }
 
-void core_submit(struct core *core, uint64_t now, struct core_submit *s)
+void core_submit(struct core *core, uint64_t now, struct call *call)
 {
-    bool is_call = s->kind == CORE_OFFER || s->kind == CORE_WANT; /* and is its own outcome */
-    begin(core, now, s);
-    switch (s->kind) {
-    case CORE_OFFER:
-        offer_submit(core, s);
+    bool is_word = !call_ends(call);
+    begin(core, now, call);
+    switch (call->kind) {
+    case CALL_OFFER:
+        offer_submit(core, call);
         break;
-    case CORE_WANT:
-        want_submit(core, s);
+    case CALL_WANT:
+        want_submit(core, call);
         break;
-    case CORE_CANCEL:
-        if (!want_cancel(core, s->id))
-            offer_cancel(core, s->id, BATON_ECANCELED);
+    case CALL_CANCEL:
+        if (!want_cancel(core, call->id))
+            offer_cancel(core, call->id, BATON_ECANCELED);
         break;
-    case CORE_READY:
-        offer_ready(core, s);
+    case CALL_READY:
+        offer_ready(core, call);
         break;
-    case CORE_APPEND:
-        offer_append(core, s);
+    case CALL_APPEND:
+        offer_append(core, call);
         break;
     }
-    if (!is_call)
-        core_submit_free(s);
+    if (is_word)
+        call_free(call);
     hand_on(core);
 }
 
@@ -340,11 +332,11 @@ void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t
     hand_on(core);
 }
 
-void core_decline(struct core *core, uint64_t now, struct core_submit *s, int error, const char *detail)
+void core_decline(struct core *core, uint64_t now, struct call *call, int error, const char *detail)
 {
-    begin(core, now, s);
-    snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
-    outcome_end(core, s, BATON_STATUS_FAILED, error);
+    begin(core, now, call);
+    snprintf(call->end.event.detail, sizeof call->end.event.detail, "%s", detail);
+    outcome_end(core, call, BATON_STATUS_FAILED, error);
     hand_on(core);
 }
 

@@ -30,7 +30,7 @@ const char *leg_state_name(enum leg_state state)
 
 static bool is_push(const struct leg *leg)
 {
-    return leg->want->submit->mode == BATON_MODE_PUSH;
+    return leg->want->call->want.mode == BATON_MODE_PUSH;
 }
 
 static bool retry(struct core *core, struct leg *leg, int error);
@@ -74,26 +74,26 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
 
 static void send_want(struct core *core, struct leg *leg)
 {
-    const struct core_submit *s = leg->want->submit;
+    const struct call *call = leg->want->call;
     const struct lease *lease = &leg->want->lease;
     const baton_ticket_t *ticket = ask_ticket(leg->want, leg->contact->peer);
     struct wire_message m = {.type = WIRE_WANT,
                              .want_id = leg->want->seq,
-                             .want = {.name.attempt = s->attempt,
-                                      .mode = (uint8_t)s->mode,
+                             .want = {.name.attempt = call->attempt,
+                                      .mode = (uint8_t)call->want.mode,
                                       .asks = ++leg->asks,
                                       .time_left_ms = ask_left_ms(core, leg->want),
-                                      .tokens = s->num_tokens,
-                                      .held = s->held_tokens,
+                                      .tokens = call->want.num_tokens,
+                                      .held = call->want.held_tokens,
                                       .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                                       .ticket_serial = ticket != NULL ? ticket->serial : 0,
                                       .num_readers_bits = core->c.directory->engines[core->engine].num_ranks,
                                       .slot = lease->slot,
                                       .generation = lease->generation,
                                       .table_offset = lease->table_offset,
-                                      .numbers = wire_table_numbers(&s->tables),
+                                      .numbers = wire_table_numbers(&call->tables),
                                       .partial = true}};
-    memcpy(m.want.name.key, s->key, sizeof m.want.name.key);
+    memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
     memcpy(m.want.readers, leg->contact->readers, sizeof m.want.readers);
     post_send(core->post, leg->contact->peer, &m);
     leg->told = true;
@@ -104,8 +104,8 @@ static void send_cancel(struct core *core, struct leg *leg)
     struct wire_message m = {
         .type = WIRE_CANCEL,
         .want_id = leg->want->seq,
-        .end = {.name.attempt = leg->want->submit->attempt, .error = leg->want->error, .generation = leg->generation}};
-    memcpy(m.end.name.key, leg->want->submit->key, sizeof m.end.name.key);
+        .end = {.name.attempt = leg->want->call->attempt, .error = leg->want->error, .generation = leg->generation}};
+    memcpy(m.end.name.key, leg->want->call->key, sizeof m.end.name.key);
     post_send(core->post, leg->contact->peer, &m);
     leg->ended = leg->unsaid = true; /* until CLOSED comes */
 }
@@ -189,7 +189,7 @@ static void on_ready(struct core *core, struct leg *leg, const struct wire_ready
 
 static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
 {
-    const struct core_submit *s = leg->want->submit;
+    const struct call *call = leg->want->call;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
     struct peer_table again = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED)
@@ -206,7 +206,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
             on_more(core, leg, &again, &REACH_WHOLE);
         return;
     }
-    leg->want->submit->event.wait_ns = core->now - s->submitted_ns;
+    leg->want->call->end.event.wait_ns = core->now - call->submitted_ns;
     leg->generation = m->generation;
     if (is_push(leg)) {
         await(core, leg, LEG_AWAITED);
@@ -217,14 +217,14 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
         timer_stop(&core->timers, &leg->resend);
         leg->mover.reach = REACH_WHOLE;
     }
-    if (mover_start(core, &leg->mover, &table, s->held_tokens, s->num_tokens, &s->tables) != 0)
+    if (mover_start(core, &leg->mover, &table, call->want.held_tokens, call->want.num_tokens, &call->tables) != 0)
         outside(core, leg);
 }
 
 static void add_bytes(struct core *core, struct leg *leg, uint64_t bytes)
 {
-    leg->want->submit->event.bytes += bytes;
-    leg->want->submit->event.path_bytes[core->c.path[leg->contact->peer]] += bytes;
+    leg->want->call->end.event.bytes += bytes;
+    leg->want->call->end.event.path_bytes[core->c.path[leg->contact->peer]] += bytes;
 }
 
 static void fenced(struct core *core, struct leg *leg)
@@ -260,10 +260,11 @@ void leg_on_checked(struct core *core, struct leg *leg, int how, const char *det
 /* Whether it is as many bytes as I want of it. */
 static bool is_all(const struct leg *leg, uint64_t bytes)
 {
-    const struct core_submit *s = leg->want->submit;
+    const struct call *call = leg->want->call;
     struct plan_transfer t;
     struct plan_why why;
-    return plan_transfer_init(&t, leg->contact->plan, s->held_tokens, s->num_tokens, NULL, &s->tables, &why) == 0 &&
+    return plan_transfer_init(&t, leg->contact->plan, call->want.held_tokens, call->want.num_tokens, NULL,
+                              &call->tables, &why) == 0 &&
            t.bytes == bytes;
 }
 
@@ -393,7 +394,7 @@ static void turn(struct core *core, struct leg *leg)
         leg->asks = 0;
         leg->generation = 0;
         core->stats.retries++;
-        log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->submit->key, next->peer);
+        log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->call->key, next->peer);
         rc = op_add(&core->ops, &leg->mover.op, OP_LEG);
         if (rc != 0)
             break;

@@ -304,9 +304,9 @@ static void tombstones_bound(struct core *core, const struct offer *newest)
 /* Nothing reads its blocks any more but unfenced readers, whom the raised generation tells: report, then remember. */
 static void offer_report(struct core *core, struct offer *o)
 {
-    struct core_submit *s = o->submit;
-    o->submit = NULL;
-    s->event.peer = o->worst_peer;
+    struct call *call = o->call;
+    o->call = NULL;
+    call->end.event.peer = o->worst_peer;
     live_remove(core, o);
     formers_keep(core, o);
     seats_free(core, o);
@@ -314,7 +314,7 @@ static void offer_report(struct core *core, struct offer *o)
     DL_APPEND(core->ended, o);
     core->num_ended++;
     timer_arm(&core->timers, &o->timer, core->now + core->c.settings->tombstone_ms * NS_PER_MS, on_tombstone);
-    outcome_end(core, s, o->status, o->error);
+    outcome_end(core, call, o->status, o->error);
     tombstones_bound(core, o);
 }
 
@@ -375,7 +375,7 @@ static void tell_readers(struct core *core, const struct offer *o)
 /* It has ended, and pushes are not known to have stopped reading its blocks. */
 static void given_up(struct core *core, struct offer *o)
 {
-    outcome_give_up(core, o->submit, o->status, o->error, o->worst_peer, o->submit->event.detail);
+    outcome_give_up(core, o->call, o->status, o->error, o->worst_peer, o->call->end.event.detail);
 }
 
 static void on_patience(struct core *core, struct timer *t)
@@ -389,7 +389,7 @@ static void offer_end(struct core *core, struct offer *o, baton_status_t status,
     uint64_t generation = lease_end(core->leases, &o->lease);
     core->c.port->raise(core->c.port->self, o->lease.slot, generation);
     timer_stop(&core->timers, &o->timer);
-    o->submit->state = o->pushes > 0 ? "pushing" : o->submit->event.wait_ns > 0 ? "granted" : "live";
+    o->call->end.state = o->pushes > 0 ? "pushing" : o->call->end.event.wait_ns > 0 ? "granted" : "live";
     o->status = status;
     o->error = error;
     o->state = OFFER_DRAINING;
@@ -399,7 +399,7 @@ static void offer_end(struct core *core, struct offer *o, baton_status_t status,
     if (--o->pushes == 0)
         offer_report(core, o);
     else
-        timer_arm(&core->timers, &o->timer, outcome_patience_ns(core, o->submit, error), on_patience);
+        timer_arm(&core->timers, &o->timer, outcome_patience_ns(core, o->call, error), on_patience);
 }
 
 static baton_status_t status_of(int error)
@@ -425,7 +425,7 @@ static void on_ttl(struct core *core, struct timer *t);
 /* Its time is over then. */
 static void offer_until(struct core *core, struct offer *o, uint64_t due_ns)
 {
-    atomic_store_explicit(&o->submit->due_ns, due_ns, memory_order_relaxed);
+    atomic_store_explicit(&o->call->due_ns, due_ns, memory_order_relaxed);
     timer_arm(&core->timers, &o->timer, due_ns, on_ttl);
 }
 
@@ -444,7 +444,7 @@ static void say_awaited(const struct offer *o, char *text, size_t size)
         snprintf(text, size, ", and tokens from %u on were never appended", o->reach.done);
         return;
     }
-    if (o->submit->in_chunks)
+    if (o->call->offer.in_chunks)
         snprintf(chunk, sizeof chunk, " of the tokens from %u on", o->reach.done);
     snprintf(text, size, ", and layer %u%s was never made ready", o->reach.layer_end, chunk);
 }
@@ -463,7 +463,7 @@ static void on_ttl(struct core *core, struct timer *t)
     for (uint32_t i = 0; i < o->num_seats; i++)
         missing += o->seats[i].bound ? o->seats[i].open : 1;
     say_awaited(o, awaited, sizeof awaited);
-    snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
+    snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail,
              "its time to live passed; %u rank(s) or seat(s) had not finished%s", missing, awaited);
     offer_end(core, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
 }
@@ -475,7 +475,7 @@ static void offer_check(struct core *core, struct offer *o)
         if (!o->seats[i].complete)
             return;
     if (o->worst != 0)
-        snprintf(o->submit->event.detail, sizeof o->submit->event.detail, "rank %d ended with: %s", o->worst_peer,
+        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "rank %d ended with: %s", o->worst_peer,
                  baton_strerror(o->worst));
     offer_end(core, o, status_of(o->worst), o->worst);
 }
@@ -601,7 +601,7 @@ static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, 
                                        .tokens_done = o->reach.done,
                                        .tokens_next = o->reach.next,
                                        .layer_end = o->reach.layer_end,
-                                       .numbers = wire_table_numbers(&o->submit->tables),
+                                       .numbers = wire_table_numbers(&o->call->tables),
                                        .table_offset = o->lease.table_offset}};
     post_send(core->post, peer, &m);
 }
@@ -614,8 +614,8 @@ static void grant(struct core *core, const struct offer *o, const struct waiter 
                                        .slot = o->lease.slot,
                                        .generation = o->lease.generation,
                                        .table_offset = o->lease.table_offset,
-                                       .numbers = wire_table_numbers(&o->submit->tables),
-                                       .offered_tokens = o->submit->num_tokens,
+                                       .numbers = wire_table_numbers(&o->call->tables),
+                                       .offered_tokens = o->call->offer.num_tokens,
                                        .partial = !is_whole(o)}};
     post_send(core->post, w->peer, &m);
     if (m.grant.partial && w->mode == BATON_MODE_PULL)
@@ -661,13 +661,14 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
 {
     struct seat *seat;
     char detail[96];
-    if (!ticket_names(core, w, o->submit->serial)) {
+    if (!ticket_names(core, w, o->call->offer.serial)) {
         nack(core, w, BATON_EGONE, "its ticket names another offer of this key");
         return;
     }
-    if (w->tokens > o->submit->num_tokens || (w->tokens != o->submit->num_tokens && has_state(core->c.geometry))) {
-        snprintf(detail, sizeof detail, "%u tokens wanted, %u offered%s", w->tokens, o->submit->num_tokens,
-                 w->tokens < o->submit->num_tokens ? ": a state is of all" : "");
+    if (w->tokens > o->call->offer.num_tokens ||
+        (w->tokens != o->call->offer.num_tokens && has_state(core->c.geometry))) {
+        snprintf(detail, sizeof detail, "%u tokens wanted, %u offered%s", w->tokens, o->call->offer.num_tokens,
+                 w->tokens < o->call->offer.num_tokens ? ": a state is of all" : "");
         refuse_want(core, o, w, BATON_ETOKENS, detail);
         return;
     }
@@ -718,8 +719,8 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
     r->want = w->want;
     r->asks = w->asks;
     r->until_ns = w->until_ns;
-    if (o->submit->event.wait_ns == 0)
-        o->submit->event.wait_ns = core->now - o->submit->submitted_ns;
+    if (o->call->end.event.wait_ns == 0)
+        o->call->end.event.wait_ns = core->now - o->call->submitted_ns;
     grant(core, o, w);
     if (r->push != NULL)
         push_goes(core, o, push_start(core, r->push));
@@ -1048,37 +1049,38 @@ static size_t ready_bytes(const struct core *core)
 }
 
 /* Of its tables, when all chunks are there. */
-static uint32_t numbers_in_the_end(const struct core_submit *s)
+static uint32_t numbers_in_the_end(const struct call *call)
 {
-    struct plan_tables all = s->tables;
+    struct plan_tables all = call->tables;
     for (uint32_t i = 0; i < all.num; i++)
-        all.table[i].num_blocks = s->room[i];
+        all.table[i].num_blocks = call->offer.room[i];
     return wire_table_numbers(&all);
 }
 
-static void refuse(struct core *core, struct core_submit *s, int error, const char *detail)
+static void refuse(struct core *core, struct call *call, int error, const char *detail)
 {
-    snprintf(s->event.detail, sizeof s->event.detail, "%s", detail);
-    outcome_end(core, s, BATON_STATUS_FAILED, error);
+    snprintf(call->end.event.detail, sizeof call->end.event.detail, "%s", detail);
+    outcome_end(core, call, BATON_STATUS_FAILED, error);
 }
 
-static void offer_open(struct core *core, struct offer *o, struct core_submit *s)
+static void offer_open(struct core *core, struct offer *o, struct call *call)
 {
     o->state = OFFER_LIVE;
-    o->submit = s;
-    o->serial = s->serial;
-    o->num_seats = s->num_seats;
-    for (uint32_t i = 0; i < s->num_seats; i++)
-        o->seats[i] = (struct seat){.engine = s->seats[i]};
+    o->call = call;
+    o->serial = call->offer.serial;
+    o->num_seats = call->offer.num_seats;
+    for (uint32_t i = 0; i < call->offer.num_seats; i++)
+        o->seats[i] = (struct seat){.engine = call->offer.seats[i]};
     core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
-    offer_until(core, o, core_submit_due_ns(s));
+    offer_until(core, o, call_due_ns(call));
 
     struct waiter *early = o->waiters, *w;
     o->waiters = NULL;
     while ((w = early) != NULL) {
         DL_DELETE(early, w);
         timer_stop(&core->timers, &w->timer);
-        bool named = ticket_names(core, w, s->serial), late = w->until_ns < core->now; /* its last word is on its way */
+        bool named = ticket_names(core, w, call->offer.serial);
+        bool late = w->until_ns < core->now; /* its last word is on its way */
         if (o->state == OFFER_LIVE && (w->release || late)) {
             struct farewell f = {.want = w->want, .error = w->release ? w->error : BATON_ETIMEDOUT};
             if (named)
@@ -1091,50 +1093,49 @@ static void offer_open(struct core *core, struct offer *o, struct core_submit *s
     }
 }
 
-void offer_submit(struct core *core, struct core_submit *s)
+void offer_submit(struct core *core, struct call *call)
 {
-    struct offer *o = offer_find(core, s->key, s->attempt);
+    struct offer *o = offer_find(core, call->key, call->attempt);
     struct lease lease;
     if (core->shut) {
-        refuse(core, s, BATON_ECLOSED, "");
+        refuse(core, call, BATON_ECLOSED, "");
         return;
     }
     if (o != NULL && (o->state == OFFER_LIVE || o->state == OFFER_DRAINING)) {
-        s->refused = true;
-        refuse(core, s, BATON_EEXIST, "offer the key again after the event of its former offer");
+        outcome_refuse(core, call, "offer the key again after the event of its former offer");
         return;
     }
-    int rc = lease_open(core->leases, &s->tables, numbers_in_the_end(s), &lease);
+    int rc = lease_open(core->leases, &call->tables, numbers_in_the_end(call), &lease);
     if (rc != 0) {
-        refuse(core, s, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
+        refuse(core, call, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;
     }
     if (o == NULL)
-        o = offer_create(core, s->key, s->attempt);
+        o = offer_create(core, call->key, call->attempt);
     else if (o->state == OFFER_ENDED)
         offer_revive(core, o);
     if (o == NULL) {
         lease_end(core->leases, &lease);
-        refuse(core, s, BATON_ENOMEM, "");
+        refuse(core, call, BATON_ENOMEM, "");
         return;
     }
     o->lease = lease;
     o->reach = REACH_WHOLE;
-    o->ready = s->in_layers ? calloc(ready_bytes(core), 1) : NULL;
-    if ((s->in_layers && o->ready == NULL) || !live_add(core, o, s->id)) {
+    o->ready = call->offer.in_layers ? calloc(ready_bytes(core), 1) : NULL;
+    if ((call->offer.in_layers && o->ready == NULL) || !live_add(core, o, call->id)) {
         lease_end(core->leases, &lease);
         free(o->ready);
         o->ready = NULL;
-        refuse(core, s, BATON_ENOMEM, "");
+        refuse(core, call, BATON_ENOMEM, "");
         if (o->waiters == NULL)
             offer_destroy(core, o);
         return; /* else the entry stays for those that wait */
     }
-    if (s->in_chunks)
+    if (call->offer.in_chunks)
         o->reach = (struct reach){0, 0, UINT32_MAX};
-    else if (s->in_layers)
+    else if (call->offer.in_layers)
         o->reach = (struct reach){0, UINT32_MAX, core->c.geometry->layer_first};
-    offer_open(core, o, s);
+    offer_open(core, o, call);
 }
 
 static struct offer *offer_of(const struct core *core, baton_id_t id)
@@ -1162,35 +1163,35 @@ static void ready_tell(struct core *core, struct offer *o)
 /* Its time to live begins anew: the prefill goes on. */
 static void live_anew(struct core *core, struct offer *o)
 {
-    offer_until(core, o, core->now + o->submit->time_ms * NS_PER_MS);
+    offer_until(core, o, core->now + o->call->offer.ttl_ms * NS_PER_MS);
 }
 
-void offer_ready(struct core *core, const struct core_submit *s)
+void offer_ready(struct core *core, const struct call *word)
 {
-    struct offer *o = offer_of(core, s->id);
+    struct offer *o = offer_of(core, word->id);
     if (o == NULL || o->state != OFFER_LIVE)
         return;
     live_anew(core, o);
-    if (!o->submit->in_layers) {
-        snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
+    if (!o->call->offer.in_layers) {
+        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail,
                  "layers were said to be ready, and it was not offered in layers");
         offer_end(core, o, BATON_STATUS_FAILED, BATON_EINVAL);
         return;
     }
-    if (o->submit->in_chunks && s->num_tokens == 0) {
-        snprintf(o->submit->event.detail, sizeof o->submit->event.detail,
+    if (o->call->offer.in_chunks && word->ready.chunk_tokens == 0) {
+        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail,
                  "layers were ready, and not said of which chunk");
         offer_end(core, o, BATON_STATUS_FAILED, BATON_EINVAL);
         return;
     }
-    bool newest = s->num_tokens == 0 || s->num_tokens == o->reach.next ||
-                  (s->num_tokens == o->submit->num_tokens && o->reach.next == UINT32_MAX);
+    bool newest = word->ready.chunk_tokens == 0 || word->ready.chunk_tokens == o->reach.next ||
+                  (word->ready.chunk_tokens == o->call->offer.num_tokens && o->reach.next == UINT32_MAX);
     if (o->reach.done == o->reach.next || !newest)
         return; /* the chunk is all there */
     uint32_t first = core->c.geometry->layer_first, count = core->c.geometry->layer_count, before = o->reach.layer_end,
              n = before - first;
     for (uint32_t i = 0; i < count; i++)
-        if (first + i >= s->layer_first && first + i - s->layer_first < s->layer_count)
+        if (first + i >= word->ready.layer_first && first + i - word->ready.layer_first < word->ready.layer_count)
             o->ready[i / 8] |= (uint8_t)(1u << (i % 8));
     while (n < count && (o->ready[n / 8] >> (n % 8) & 1))
         n++;
@@ -1204,11 +1205,11 @@ void offer_ready(struct core *core, const struct core_submit *s)
 /* Whether its tables have a block for each token before `end` that may be wanted of it. */
 static int tables_reach(const struct core *core, const struct offer *o, uint32_t end, struct plan_why *why)
 {
-    const struct plan_tables *t = &o->submit->tables;
+    const struct plan_tables *t = &o->call->tables;
     for (uint32_t i = 0; i < t->num; i++) {
         baton_group_t group = geometry_group(core->c.geometry, i);
         uint32_t first, last;
-        if (group.kind == BATON_KIND_STATE && end < o->submit->num_tokens)
+        if (group.kind == BATON_KIND_STATE && end < o->call->offer.num_tokens)
             continue;
         plan_wanted(&group, t->table[i].first_token, end, &first, &last);
         int rc = plan_table_check(&group, &t->table[i], first, last, why);
@@ -1218,41 +1219,41 @@ static int tables_reach(const struct core *core, const struct offer *o, uint32_t
     return 0;
 }
 
-static int append(struct core *core, struct offer *o, const struct core_submit *s, struct plan_why *why)
+static int append(struct core *core, struct offer *o, const struct call *word, struct plan_why *why)
 {
-    uint32_t before = o->reach.next, total = o->submit->num_tokens;
-    if (!o->submit->in_chunks) {
+    uint32_t tokens = word->append.num_tokens, before = o->reach.next, total = o->call->offer.num_tokens;
+    if (!o->call->offer.in_chunks) {
         snprintf(why->text, sizeof why->text, "it was not begun in chunks, and cannot be appended to");
         return BATON_EINVAL;
     }
-    if (s->num_tokens <= before || s->num_tokens > total) {
-        snprintf(why->text, sizeof why->text, "%u tokens were appended to %u of %u", s->num_tokens,
+    if (tokens <= before || tokens > total) {
+        snprintf(why->text, sizeof why->text, "%u tokens were appended to %u of %u", tokens,
                  before < total ? before : total, total);
         return BATON_ETOKENS;
     }
-    if (!core_submit_append(o->submit, &s->tables)) {
+    if (!call_add_tables(o->call, &word->tables)) {
         snprintf(why->text, sizeof why->text, "more blocks were appended than its tokens need");
         return BATON_ETOKENS;
     }
-    int rc = tables_reach(core, o, s->num_tokens, why);
-    if (rc == 0 && s->num_blocks > 0)
-        lease_rewrite(core->leases, &o->submit->tables, &o->lease);
+    int rc = tables_reach(core, o, tokens, why);
+    if (rc == 0 && word->num_blocks > 0)
+        lease_rewrite(core->leases, &o->call->tables, &o->lease);
     return rc;
 }
 
-void offer_append(struct core *core, const struct core_submit *s)
+void offer_append(struct core *core, const struct call *word)
 {
-    struct offer *o = offer_of(core, s->id);
+    struct offer *o = offer_of(core, word->id);
     struct plan_why why = {{0}};
     if (o == NULL || o->state != OFFER_LIVE)
         return;
-    int rc = append(core, o, s, &why);
+    int rc = append(core, o, word, &why);
     if (rc != 0) {
-        snprintf(o->submit->event.detail, sizeof o->submit->event.detail, "%s", why.text);
+        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "%s", why.text);
         offer_end(core, o, BATON_STATUS_FAILED, rc);
         return;
     }
-    uint32_t next = s->num_tokens < o->submit->num_tokens ? s->num_tokens : UINT32_MAX;
+    uint32_t tokens = word->append.num_tokens, next = tokens < o->call->offer.num_tokens ? tokens : UINT32_MAX;
     if (o->ready != NULL) { /* with the next chunk begun, the one before is in place */
         memset(o->ready, 0, ready_bytes(core));
         o->reach = (struct reach){o->reach.next, next, core->c.geometry->layer_first};
@@ -1284,7 +1285,7 @@ void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int 
 /* What it waits for was lost, or this rank closes: it is given up sooner. */
 static void lose_patience(struct core *core, struct offer *o)
 {
-    uint64_t due = outcome_patience_ns(core, o->submit, BATON_EPEER);
+    uint64_t due = outcome_patience_ns(core, o->call, BATON_EPEER);
     if (o->timer.armed && o->timer.due_ns > due)
         timer_arm(&core->timers, &o->timer, due, on_patience);
 }
@@ -1362,14 +1363,13 @@ void offers_destroy(struct core *core)
 {
     while (core->requests != NULL) {
         struct offer *o = core->requests->attempts;
-        struct core_submit *s = o->submit;
+        struct call *call = o->call;
         offer_destroy(core, o);
-        core_submit_free(s);
+        call_free(call);
     }
 }
 
-const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t attempt, uint32_t peer,
-                                        uint64_t want)
+const struct call *offer_granted(struct core *core, const char *key, uint32_t attempt, uint32_t peer, uint64_t want)
 {
     struct offer *o = offer_find(core, key, attempt);
     const struct seat *seat =
@@ -1377,19 +1377,19 @@ const struct core_submit *offer_granted(struct core *core, const char *key, uint
     if (seat == NULL)
         return NULL;
     const struct reader *r = &seat->readers[core->c.directory->index_of[peer]];
-    return r->state == READER_GRANTED && r->want == want ? o->submit : NULL;
+    return r->state == READER_GRANTED && r->want == want ? o->call : NULL;
 }
 
-struct core_submit *offer_call(struct core *core, const char *key, uint32_t attempt)
+struct call *offer_call(struct core *core, const char *key, uint32_t attempt)
 {
     struct offer *o = offer_find(core, key, attempt);
-    return o != NULL ? o->submit : NULL;
+    return o != NULL ? o->call : NULL;
 }
 
 void offer_standing(struct core *core, const char *key, uint32_t attempt, char *text, size_t size)
 {
     const struct offer *o = offer_find(core, key, attempt);
-    if (o == NULL || o->submit == NULL) {
+    if (o == NULL || o->call == NULL) {
         snprintf(text, size, "it has no such offer open");
         return;
     }

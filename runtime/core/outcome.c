@@ -3,6 +3,7 @@
 #include "core/outcome.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/state.h"
@@ -18,93 +19,119 @@ static void count(struct core *core, baton_event_type_t type, baton_status_t sta
     ++*by_status[type == BATON_EVENT_WANT][status - BATON_STATUS_DONE];
 }
 
-void outcome_emit(struct core *core, struct core_submit *s, baton_event_type_t type, baton_status_t status, int error)
+void outcome_name(struct outcome *outcome, const struct call *call)
 {
-    baton_event_t *e = &s->event;
+    baton_event_t *e = &outcome->event;
+    outcome->submitted_ns = call->submitted_ns;
+    e->id = call->id;
+    memcpy(e->key, call_name(call), sizeof e->key);
+    e->attempt = call->attempt;
+    e->user = call->user;
+    e->mode = call->kind == CALL_WANT ? call->want.mode : BATON_MODE_AUTO;
+}
+
+void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t type, baton_status_t status, int error)
+{
+    baton_event_t *e = &outcome->event;
     e->type = type;
     e->status = status;
     e->error = error;
-    e->id = s->id;
-    memcpy(e->key, core_submit_name(s), sizeof e->key);
-    e->attempt = s->attempt;
-    e->user = s->user;
-    e->mode = s->mode;
-    e->num_blocks = s->num_blocks;
-    e->total_ns = core->now - s->submitted_ns;
-    s->next = NULL;
+    e->total_ns = core->now - outcome->submitted_ns;
+    outcome->next = NULL;
     if (core->outcomes.first == NULL)
-        core->outcomes.first = s;
+        core->outcomes.first = outcome;
     else
-        core->outcomes.last->next = s;
-    core->outcomes.last = s;
+        core->outcomes.last->next = outcome;
+    core->outcomes.last = outcome;
 }
 
-static baton_event_type_t event_type(const struct core_submit *s)
+static baton_event_type_t event_type(const struct call *call)
 {
-    return s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
+    return call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
 }
 
-/* How a call ended is told to log and engine, once: when it was given up, or at its end. */
-static void tell_end(struct core *core, struct core_submit *s)
+/* How a call ended is logged once: when it was given up, or at its end. */
+static void log_end(struct core *core, const struct outcome *outcome)
 {
-    const baton_event_t *e = &s->event;
+    const struct call *call = outcome->call;
+    const baton_event_t *e = &outcome->event;
     if (e->status != BATON_STATUS_DONE && e->status != BATON_STATUS_CANCELLED)
-        failure_log(core->c.log, &(struct failure){.what = s->kind == CORE_WANT ? "want" : "offer",
+        failure_log(core->c.log, &(struct failure){.what = call->kind == CALL_WANT ? "want" : "offer",
                                                    .reason = baton_errname(e->error),
-                                                   .key = s->key,
+                                                   .key = call->key,
                                                    .peer = e->peer,
-                                                   .leg = s->leg,
-                                                   .state = s->state,
+                                                   .leg = outcome->leg,
+                                                   .state = outcome->state,
                                                    .age_ns = e->total_ns,
                                                    .detail = e->detail});
-    DL_APPEND2(core->outcomes.told, s, told_before, told_after);
 }
 
-struct core_submit *outcome_take_news(struct core *core)
+static void add_news(struct core *core, struct outcome *outcome)
 {
-    struct core_submit *s = core->outcomes.told;
-    if (s != NULL)
-        DL_DELETE2(core->outcomes.told, s, told_before, told_after);
-    return s;
+    DL_APPEND2(core->outcomes.news, outcome, news_before, news_after);
 }
 
-void outcome_end(struct core *core, struct core_submit *s, baton_status_t status, int error)
+struct outcome *outcome_take_news(struct core *core)
 {
-    s->event.given_up = s->given_up;
-    core->outcomes.num_quarantined -= s->given_up;
-    outcome_emit(core, s, event_type(s), status, error);
-    count(core, s->event.type, status);
-    if (!s->given_up)
-        tell_end(core, s);
+    struct outcome *outcome = core->outcomes.news;
+    if (outcome != NULL)
+        DL_DELETE2(core->outcomes.news, outcome, news_before, news_after);
+    return outcome;
 }
 
-uint64_t outcome_patience_ns(const struct core *core, const struct core_submit *s, int error)
+static void emit_end(struct core *core, struct call *call, baton_status_t status, int error)
 {
-    uint64_t due = atomic_load_explicit(&s->due_ns, memory_order_relaxed), from = core->now;
+    outcome_name(&call->end, call);
+    call->end.event.num_blocks = call->num_blocks;
+    outcome_emit(core, &call->end, event_type(call), status, error);
+    count(core, call->end.event.type, status);
+}
+
+void outcome_end(struct core *core, struct call *call, baton_status_t status, int error)
+{
+    emit_end(core, call, status, error);
+    if (call->end.event.given_up) {
+        core->outcomes.num_quarantined--;
+        return;
+    }
+    log_end(core, &call->end);
+    add_news(core, &call->end);
+}
+
+void outcome_refuse(struct core *core, struct call *call, const char *detail)
+{
+    snprintf(call->end.event.detail, sizeof call->end.event.detail, "%s", detail);
+    emit_end(core, call, BATON_STATUS_FAILED, BATON_EEXIST);
+    log_end(core, &call->end);
+}
+
+uint64_t outcome_patience_ns(const struct core *core, const struct call *call, int error)
+{
+    uint64_t due = atomic_load_explicit(&call->due_ns, memory_order_relaxed), from = core->now;
     if (error != BATON_EPEER && !core->shut && due > from)
         from = due;
     return from + core->c.settings->quiet_ms * NS_PER_MS;
 }
 
-void outcome_give_up(struct core *core, struct core_submit *s, baton_status_t status, int error, int32_t peer,
+void outcome_give_up(struct core *core, struct call *call, baton_status_t status, int error, int32_t peer,
                      const char *detail)
 {
-    struct core_submit *told = s->spare;
-    if (s->given_up || told == NULL)
+    struct outcome *told = call->given_up;
+    if (told == NULL)
         return;
-    s->spare = NULL;
-    s->given_up = true;
-    memcpy(told, s, sizeof *told);
-    told->tickets = NULL;
-    told->call = s;
-    s->verdict = NULL;
-    told->event.of = event_type(s);
+    call->given_up = NULL;
+    *told = call->end; /* what it did so far */
+    outcome_name(told, call);
+    told->event.num_blocks = call->num_blocks;
+    told->event.of = event_type(call);
     told->event.peer = peer;
     snprintf(told->event.detail, sizeof told->event.detail, "%s", detail);
+    call->end.event.given_up = 1;
     core->outcomes.num_quarantined++;
     core->stats.given_up++;
     outcome_emit(core, told, BATON_EVENT_GIVEN_UP, status, error);
-    tell_end(core, told);
+    log_end(core, told);
+    add_news(core, told);
 }
 
 bool core_has_outcome(const struct core *core)
@@ -112,10 +139,18 @@ bool core_has_outcome(const struct core *core)
     return core->outcomes.first != NULL;
 }
 
-struct core_submit *core_take(struct core *core)
+struct outcome *core_take(struct core *core)
 {
-    struct core_submit *s = core->outcomes.first;
-    if (s != NULL)
-        core->outcomes.first = s->next;
-    return s;
+    struct outcome *outcome = core->outcomes.first;
+    if (outcome != NULL)
+        core->outcomes.first = outcome->next;
+    return outcome;
+}
+
+void outcome_free(struct outcome *outcome)
+{
+    if (outcome != NULL && (outcome->event.type == BATON_EVENT_OFFER || outcome->event.type == BATON_EVENT_WANT))
+        call_free(outcome->call);
+    else
+        free(outcome);
 }

@@ -1,36 +1,66 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outcome: what the engine hears of its calls. An outcome is a call's own record, in a queue that core_take empties. Each
- * end is counted, and each failure logged, here and nowhere else. Verdicts are made of these ends: core_step hands each
- * on, once, when the call is given up or, if it was not, when it ends.
+ * outcome: an event that the engine is owed, and the queue of those that are due, which core_take empties.
+ *
+ * Memory for each is reserved when a call is accepted, so that every call can end. An offer or a want has up to three:
+ * that it is given up, its end, and its verdict. Each end is counted, and each failure logged, here and nowhere else.
+ * Verdicts are made of ends: core_step hands each on, once, when the call is given up or, if it was not, when it ends.
  */
 #ifndef BATON_CORE_OUTCOME_H
 #define BATON_CORE_OUTCOME_H
 
-#include "core/core.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "baton.h"
+
+struct call;
+struct core;
+
+/** Zeroed before, but for `place`. */
+struct outcome {
+    baton_event_t event;
+    uint64_t submitted_ns;                    /* when its call was made */
+    uint32_t place;                           /* the caller's: where it knows the call */
+    const char *state, *leg;                  /* where the call stood when it failed, for the log; NULL: not known */
+    struct call *call;                        /* of an end: its call, freed with it. Of a GIVEN_UP: while it is news */
+    struct outcome *next;                     /* in the queue */
+    struct outcome *news_before, *news_after; /* among those that verdicts are still to be made of */
+};
 
 /** Zeroed before. */
 struct outcomes {
-    struct core_submit *first, *last;
-    struct core_submit *told; /* news: those of them that verdicts are made of */
-    uint32_t num_quarantined; /* calls that were given up and have not ended */
+    struct outcome *first, *last; /* the queue */
+    struct outcome *news;         /* those that verdicts are still to be made of */
+    uint32_t num_quarantined;     /* calls that were given up and have not ended */
 };
 
-/** Takes one end that is to be handed on. NULL: none. */
-struct core_submit *outcome_take_news(struct core *core);
+/** Frees one that core_take gave, and with an end its call. NULL is allowed. */
+void outcome_free(struct outcome *outcome);
 
-/** Ends a call: its event is filled by the caller but for type, id, key, user, blocks and total_ns. */
-void outcome_end(struct core *core, struct core_submit *submit, baton_status_t status, int error);
+/* ---- the core's own ---------------------------------------------------------------------------------------------- */
+
+/** Ends a call. Its event says by then what the call did: bytes, waiting time, the rank that it failed at, a detail. */
+void outcome_end(struct core *core, struct call *call, baton_status_t status, int error);
+
+/** Ends a call whose key is in use: it never was a part of that request, and no verdict is made of it. */
+void outcome_refuse(struct core *core, struct call *call, const char *detail);
 
 /** Tells that a call has failed, and that its blocks are not known to be quiet. Once; outcome_end follows. */
-void outcome_give_up(struct core *core, struct core_submit *submit, baton_status_t status, int error, int32_t peer,
+void outcome_give_up(struct core *core, struct call *call, baton_status_t status, int error, int32_t peer,
                      const char *detail);
 
 /** When a call that failed now is given up, unless it is quiet before: THE PROMISE of baton.h. */
-uint64_t outcome_patience_ns(const struct core *core, const struct core_submit *submit, int error);
+uint64_t outcome_patience_ns(const struct core *core, const struct call *call, int error);
 
-/** Fills what every event has, and queues the record. */
-void outcome_emit(struct core *core, struct core_submit *submit, baton_event_type_t type, baton_status_t status,
+/** Whose event it will be. */
+void outcome_name(struct outcome *outcome, const struct call *call);
+
+/** Queues one that has its name. */
+void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t type, baton_status_t status,
                   int error);
+
+/** Takes one end of which a verdict is to be made: a terminal event or a GIVEN_UP. NULL: none. */
+struct outcome *outcome_take_news(struct core *core);
 
 #endif

@@ -113,7 +113,7 @@ static struct push_end begin_to_write(struct core *core, struct push *push)
     push->state = PUSH_WRITING;
     push->mover.reach = push->offer->reach;
     int rc =
-        mover_start(core, &push->mover, &table, push->mover.at, push->mover.num_tokens, &push->offer->submit->tables);
+        mover_start(core, &push->mover, &table, push->mover.at, push->mover.num_tokens, &push->offer->call->tables);
     if (rc == BATON_EMESSAGE)
         core->stats.messages_bad++; /* the want named a table that lies outside the peer's card */
     return rc != 0 ? push_stop(core, push, rc, "the blocks to write to are not known") : goes_on;

@@ -111,7 +111,7 @@ struct offer {
     uint32_t num_formers;
     uint32_t untaken[BATON_CONSUMERS_MAX], num_untaken; /* ENDED: engines whose seats nobody took */
     /* LIVE, DRAINING */
-    struct core_submit *submit;
+    struct call *call;
     baton_id_t id; /* the call's */
     UT_hash_handle by_id;
     struct lease lease;
@@ -364,7 +364,7 @@ struct want {
     struct want_name name;
     UT_hash_handle by_name; /* in core->named until it is reported */
     enum want_state state;
-    struct core_submit *submit;
+    struct call *call;
     struct link *link;
     struct leg *legs;
     uint32_t num_legs, fenced, closed;
@@ -477,7 +477,7 @@ void leave_destroy(struct core *core);
 
 /* offer.c: the producer's side */
 void offers_lose(struct core *core, uint32_t rank); /* ends what it takes from here */
-void offer_submit(struct core *core, struct core_submit *s);
+void offer_submit(struct core *core, struct call *call);
 bool offer_cancel(struct core *core, baton_id_t id, int error); /* false: no live offer has that id */
 /** The engine was told that the offer is given up: it is. */
 void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int error);
@@ -487,18 +487,17 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
 void offers_on_mover(struct core *core, struct push *push, enum mover_news news, int error, const char *detail);
 void offers_on_contact(struct core *core, struct contact *c);
 /** Layers of an offer are in place; or tokens. */
-void offer_ready(struct core *core, const struct core_submit *s);
-void offer_append(struct core *core, const struct core_submit *s);
+void offer_ready(struct core *core, const struct call *word);
+void offer_append(struct core *core, const struct call *word);
 void offers_shut(struct core *core);
 void offers_destroy(struct core *core);
 
 /** What is known of a request; NULL: nothing. */
 struct offer *offer_find(const struct core *core, const char *key, uint32_t attempt);
 /** The call of the live offer of that request, if that rank's want is granted; NULL: it is not. */
-const struct core_submit *offer_granted(struct core *core, const char *key, uint32_t attempt, uint32_t peer,
-                                        uint64_t want);
+const struct call *offer_granted(struct core *core, const char *key, uint32_t attempt, uint32_t peer, uint64_t want);
 /** The call of the live offer of that request; NULL: none. And in words, where it stands. */
-struct core_submit *offer_call(struct core *core, const char *key, uint32_t attempt);
+struct call *offer_call(struct core *core, const char *key, uint32_t attempt);
 void offer_standing(struct core *core, const char *key, uint32_t attempt, char *text, size_t size);
 
 /* push.c: what an offer writes to its readers */
@@ -599,7 +598,7 @@ uint32_t ask_left_ms(const struct core *core, const struct want *want);   /* unt
 bool ask_knows(const struct want *want, uint32_t rank);                   /* it has, or had, a leg with that rank */
 
 /* want.c, leg.c: the consumer's side */
-void want_submit(struct core *core, struct core_submit *s);
+void want_submit(struct core *core, struct call *call);
 /** One want looks at its legs, of which there is news. False: there is none. */
 bool wants_on_legs(struct core *core);
 bool want_cancel(struct core *core, baton_id_t id);
@@ -611,18 +610,16 @@ void wants_on_spare(struct core *core, const struct contact *spare); /* GOOD or 
 void wants_on_link(struct core *core, struct link *link);            /* READY or REFUSED now */
 void wants_destroy(struct core *core);
 
-struct core_submit *want_call(struct core *core, const char *key, uint32_t attempt,
-                              uint32_t engine); /* as offer_call */
+struct call *want_call(struct core *core, const char *key, uint32_t attempt, uint32_t engine); /* as offer_call */
 void want_standing(struct core *core, const char *key, uint32_t attempt, uint32_t engine, char *text, size_t size);
 
 /* claim.c: blocks of open wants, under BATON_PARANOID. 0; EINVAL: one belongs to another, with *why; or ENOMEM */
-int claim_take(struct core *core, const struct core_submit *s, struct plan_why *why);
-void claim_leave(struct core *core, const struct core_submit *s);
+int claim_take(struct core *core, const struct call *call, struct plan_why *why);
+void claim_leave(struct core *core, const struct call *call);
 void claims_free(struct core *core);
 
 /* verdict.c: the outcome for the whole engine */
-void verdict_report(struct core *core, struct core_submit *s); /* a call ended; sets its event's `verdict` */
-void verdict_name(struct core_submit *record, const struct core_submit *call);
+void verdict_report(struct core *core, struct outcome *told); /* a call ended, or was given up */
 void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m);
 void verdicts_lose(struct core *core, uint32_t rank);
 void verdicts_shut(struct core *core);
@@ -643,9 +640,9 @@ struct check_question {
     uint64_t want;
 };
 /** `granted`: the call of the offer that this want is granted; NULL: none. */
-void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct core_submit *granted);
+void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct call *granted);
 const struct check_question *check_asked(const struct check *c);
-void check_answer(struct core *core, struct check *c, const struct core_submit *granted);
+void check_answer(struct core *core, struct check *c, const struct call *granted);
 void checks_run(struct core *core);
 void checks_destroy(struct core *core);
 

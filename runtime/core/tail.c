@@ -41,7 +41,7 @@ int tail_begin(struct core *core, struct want *want, struct plan_why *why)
     struct tail *t = calloc(1, sizeof *t);
     if (t == NULL)
         return BATON_ENOMEM;
-    rc = plan_transfer_tail(&t->transfer, core->own, want->submit->num_tokens, &want->submit->tables, why);
+    rc = plan_transfer_tail(&t->transfer, core->own, want->call->want.num_tokens, &want->call->tables, why);
     if (rc == 0 && t->transfer.bytes > 0)
         rc = op_add(&core->ops, &t->op, OP_TAIL);
     if (rc != 0 || t->transfer.bytes == 0) {

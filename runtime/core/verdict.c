@@ -20,7 +20,7 @@
 struct report {
     uint64_t id;
     UT_hash_handle hh;
-    struct core_submit *record; /* becomes the verdict's event; NULL: it is not told here */
+    struct outcome *verdict; /* NULL: it is not told here */
     struct wire_message message;
     struct timer timer;
     uint64_t pause_ns, until_ns;
@@ -29,7 +29,7 @@ struct report {
 struct round_name {
     char key[BATON_KEY_MAX];
     uint32_t attempt;
-    uint32_t verb;   /* enum core_submit_kind */
+    uint32_t verb;   /* enum call_kind */
     uint32_t engine; /* the producer's, as in the directory */
 };
 
@@ -78,18 +78,19 @@ static bool takes_part(const struct core *core, uint32_t index)
 
 static const char *verb_name(uint32_t verb)
 {
-    return verb == CORE_OFFER ? "offer" : "want";
+    return verb == CALL_OFFER ? "offer" : "want";
 }
 
 /* ---- telling this rank's engine ---------------------------------------------------------------------------------- */
 
-static void emit(struct core *core, struct core_submit *record, const struct wire_verdict *v)
+static void emit(struct core *core, struct outcome *verdict, const struct wire_verdict *v)
 {
-    record->event =
-        (baton_event_t){.peer = v->peer, .of = v->verb == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT};
-    snprintf(record->event.detail, sizeof record->event.detail, "%s", v->detail);
+    baton_event_t *e = &verdict->event;
+    e->peer = v->peer;
+    e->of = v->verb == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
+    snprintf(e->detail, sizeof e->detail, "%s", v->detail);
     core->stats.verdicts++;
-    outcome_emit(core, record, BATON_EVENT_VERDICT, (baton_status_t)v->status, v->error);
+    outcome_emit(core, verdict, BATON_EVENT_VERDICT, (baton_status_t)v->status, v->error);
 }
 
 static void report_free(struct core *core, struct report *r)
@@ -98,25 +99,31 @@ static void report_free(struct core *core, struct report *r)
     HASH_DEL(core->reports, r);
     if (leader(core) != core->c.self)
         peer_end(core, leader(core));
-    core_submit_free(r->record);
+    outcome_free(r->verdict);
     free(r);
 }
 
 static void report_end(struct core *core, struct report *r, const struct wire_verdict *v)
 {
-    struct core_submit *record = r->record;
-    r->record = NULL;
+    struct outcome *verdict = r->verdict;
+    r->verdict = NULL;
     report_free(core, r);
-    if (record != NULL)
-        emit(core, record, v);
+    if (verdict != NULL)
+        emit(core, verdict, v);
+}
+
+/* The producer's engine of a call of mine. */
+static uint32_t producer_of(const struct core *core, const struct call *call)
+{
+    return call->kind == CALL_OFFER ? core->engine : call->want.engine;
 }
 
 /* A call of mine has just ended: its report is about to be made. */
 static bool is_to_be_reported(const struct core *core, const struct wire_verdict *v)
 {
-    for (const struct core_submit *s = core->outcomes.told; s != NULL; s = s->told_after)
-        if (!s->refused && s->kind == v->verb && s->attempt == v->name.attempt && strcmp(s->key, v->name.key) == 0 &&
-            (s->kind == CORE_OFFER ? core->engine : s->engine) == v->engine)
+    for (const struct outcome *o = core->outcomes.news; o != NULL; o = o->news_after)
+        if (o->call->kind == v->verb && o->call->attempt == v->name.attempt && strcmp(o->call->key, v->name.key) == 0 &&
+            producer_of(core, o->call) == v->engine)
             return true;
     return false;
 }
@@ -124,8 +131,8 @@ static bool is_to_be_reported(const struct core *core, const struct wire_verdict
 /* A verdict that names no call of mine: this rank was the silent one. */
 static void told_before_the_end(struct core *core, const struct wire_verdict *v)
 {
-    struct core_submit *call = v->verb == CORE_OFFER ? offer_call(core, v->name.key, v->name.attempt)
-                                                     : want_call(core, v->name.key, v->name.attempt, v->engine);
+    struct call *call = v->verb == CALL_OFFER ? offer_call(core, v->name.key, v->name.attempt)
+                                              : want_call(core, v->name.key, v->name.attempt, v->engine);
     const struct report *r;
     for (r = core->reports; r != NULL; r = r->hh.next)
         if (r->message.verdict.verb == v->verb && r->message.verdict.engine == v->engine &&
@@ -133,26 +140,23 @@ static void told_before_the_end(struct core *core, const struct wire_verdict *v)
             return; /* mine is on its way there: that call's verdict comes by its id */
     if (is_to_be_reported(core, v))
         return; /* likewise, as soon as it is */
-    struct core_submit *record = call != NULL ? call->verdict : NULL;
-    if (call != NULL && record == NULL)
+    struct outcome *verdict = call != NULL ? call->verdict : calloc(1, sizeof *verdict);
+    if (call != NULL && verdict == NULL)
         return; /* it was told of this call already */
-    if (record != NULL)
-        call->verdict = NULL;
-    else
-        record = calloc(1, sizeof *record);
-    if (record == NULL) {
+    if (verdict == NULL) {
         core->stats.verdicts_lost++;
         return;
     }
     if (call != NULL) {
-        call->verdict_came = true;
-        verdict_name(record, call);
+        call->verdict = NULL;
+        call->end.event.verdict = BATON_VERDICT_CAME;
+        outcome_name(verdict, call);
     } else {
-        memcpy(record->key, v->name.key, sizeof record->key);
-        record->attempt = v->name.attempt;
-        record->submitted_ns = core->now;
+        memcpy(verdict->event.key, v->name.key, sizeof verdict->event.key);
+        verdict->event.attempt = v->name.attempt;
+        verdict->submitted_ns = core->now;
     }
-    emit(core, record, v);
+    emit(core, verdict, v);
 }
 
 static void on_verdict(struct core *core, const struct wire_message *m)
@@ -301,7 +305,7 @@ static uint32_t first_missing(const struct core *core, const struct round *r)
 
 static void stand(struct core *core, const struct round_name *name, char *text, size_t size)
 {
-    if (name->verb == CORE_OFFER)
+    if (name->verb == CALL_OFFER)
         offer_standing(core, name->key, name->attempt, text, size);
     else
         want_standing(core, name->key, name->attempt, name->engine, text, size);
@@ -506,7 +510,7 @@ static void reports_bound(struct core *core)
         return;
     HASH_ITER(hh, core->reports, r, next)
     {
-        if (r->record == NULL) {
+        if (r->verdict == NULL) {
             report_free(core, r);
             return;
         }
@@ -528,19 +532,7 @@ static void on_pause(struct core *core, struct timer *t)
         post_send(core->post, leader(core), &r->message);
 }
 
-void verdict_name(struct core_submit *record, const struct core_submit *call)
-{
-    record->kind = call->kind;
-    record->mode = call->mode;
-    record->id = call->id;
-    record->user = call->user;
-    record->submitted_ns = call->submitted_ns;
-    memcpy(record->key, call->key, sizeof record->key);
-    record->attempt = call->attempt;
-    memcpy(record->alias, call->alias, sizeof record->alias);
-}
-
-static int report_create(struct core *core, const struct wire_message *m, struct core_submit *record)
+static int report_create(struct core *core, const struct wire_message *m, struct outcome *verdict)
 {
     bool far = leader(core) != core->c.self;
     int rc = far ? peer_begin(core, leader(core)) : 0;
@@ -557,7 +549,7 @@ static int report_create(struct core *core, const struct wire_message *m, struct
             peer_end(core, leader(core));
         return BATON_ENOMEM;
     }
-    r->record = record;
+    r->verdict = verdict;
     r->message = *m;
     r->pause_ns = post_pause_ns(core->post, 0);
     r->until_ns = core->now + 2 * core->c.settings->verdict_ms * NS_PER_MS;
@@ -565,32 +557,32 @@ static int report_create(struct core *core, const struct wire_message *m, struct
     return 0;
 }
 
-void verdict_report(struct core *core, struct core_submit *s)
+void verdict_report(struct core *core, struct outcome *told)
 {
-    const baton_event_t *e = &s->event;
-    struct core_submit *record = s->verdict;
-    if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core->index) || core->shut || s->refused)
+    baton_event_t *e = &told->event;
+    struct call *call = told->call;
+    struct outcome *verdict = call->verdict;
+    if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core->index) || core->shut)
         return;
     struct wire_message m = {.type = WIRE_REPORT,
-                             .want_id = s->id,
-                             .verdict = {.name.attempt = s->attempt,
-                                         .verb = (uint8_t)s->kind,
-                                         .engine = s->kind == CORE_OFFER ? core->engine : s->engine,
+                             .want_id = call->id,
+                             .verdict = {.name.attempt = call->attempt,
+                                         .verb = (uint8_t)call->kind,
+                                         .engine = producer_of(core, call),
                                          .status = (uint8_t)e->status,
                                          .error = e->error}};
-    memcpy(m.verdict.name.key, s->key, sizeof m.verdict.name.key);
+    memcpy(m.verdict.name.key, call->key, sizeof m.verdict.name.key);
     snprintf(m.verdict.detail, sizeof m.verdict.detail, "%.95s", e->detail);
-    s->verdict = NULL;
-    s->event.verdict = s->verdict_came  ? BATON_VERDICT_CAME
-                       : record != NULL ? BATON_VERDICT_FOLLOWS
-                                        : BATON_VERDICT_NONE;
-    if (record != NULL)
-        verdict_name(record, s);
+    call->verdict = NULL;
+    if (verdict != NULL) {
+        e->verdict = call->end.event.verdict = BATON_VERDICT_FOLLOWS;
+        outcome_name(verdict, call);
+    }
     reports_bound(core);
-    int rc = report_create(core, &m, record);
-    if (rc != 0 && record != NULL) {
+    int rc = report_create(core, &m, verdict);
+    if (rc != 0 && verdict != NULL) {
         fail_verdict(core, &m, rc, "the engine's first rank could not be told");
-        emit(core, record, &m.verdict);
+        emit(core, verdict, &m.verdict);
     } else if (rc == 0 && leader(core) != core->c.self) {
         post_send(core->post, leader(core), &m);
     } else if (rc == 0) {

@@ -38,7 +38,7 @@ static void want_destroy(struct core *core, struct want *want)
     free(want->left);
     unname(core, want);
     if (want->claims)
-        claim_leave(core, want->submit);
+        claim_leave(core, want->call);
     if (want->hh.tbl != NULL)
         HASH_DEL(core->wants, want);
     free(want);
@@ -50,13 +50,13 @@ static void tell(struct core *core, const struct want *want, uint32_t peer, enum
     const baton_ticket_t *ticket = ask_ticket(want, peer);
     struct wire_message m = {.type = type,
                              .want_id = want->seq,
-                             .end = {.name.attempt = want->submit->attempt,
+                             .end = {.name.attempt = want->call->attempt,
                                      .error = error,
                                      .generation = generation,
                                      .time_left_ms = ask_left_ms(core, want),
                                      .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                                      .ticket_serial = ticket != NULL ? ticket->serial : 0}};
-    memcpy(m.end.name.key, want->submit->key, sizeof m.end.name.key);
+    memcpy(m.end.name.key, want->call->key, sizeof m.end.name.key);
     ends_tell(core, peer, &m);
 }
 
@@ -106,20 +106,20 @@ static void idle_tell(struct core *core, const struct want *want, int error)
 
 static void want_end(struct core *core, struct want *want, baton_status_t status, int error)
 {
-    struct core_submit *s = want->submit;
+    struct call *call = want->call;
     if (want->leased) { /* the window's sync and the fence in it also make visible what was written here */
         core->c.port->raise(core->c.port->self, want->lease.slot, lease_end(core->leases, &want->lease));
         want->leased = false;
     }
-    s->event.peer = want->peer;
-    memcpy(s->event.detail, want->detail, sizeof s->event.detail);
+    call->end.event.peer = want->peer;
+    memcpy(call->end.event.detail, want->detail, sizeof call->end.event.detail);
     if (want->link != NULL && !want->unheard) /* that one will be wanted again */
         want_tell(core, want, error);
     if (status == BATON_STATUS_DONE)
         for (uint32_t p = 0; p < BATON_PATHS; p++)
-            core->stats.bytes[p] += s->event.path_bytes[p];
+            core->stats.bytes[p] += call->end.event.path_bytes[p];
     want_destroy(core, want);
-    outcome_end(core, s, status, error);
+    outcome_end(core, call, status, error);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
 static void given_up(struct core *core, struct want *want)
 {
     unname(core, want);
-    outcome_give_up(core, want->submit, want->status, want->error, want->peer, want->detail);
+    outcome_give_up(core, want->call, want->status, want->error, want->peer, want->detail);
 }
 
 static void on_patience(struct core *core, struct timer *t)
@@ -140,10 +140,10 @@ static void on_patience(struct core *core, struct timer *t)
 static void note_state(struct want *want, int32_t peer)
 {
     static const char *const states[] = {[WANT_QUEUED] = "handshake", [WANT_ACTIVE] = "active"};
-    want->submit->state = states[want->state];
+    want->call->end.state = states[want->state];
     for (uint32_t i = 0; i < want->num_legs; i++)
         if ((int32_t)want->legs[i].contact->peer == peer)
-            want->submit->leg = leg_state_name(want->legs[i].state);
+            want->call->end.leg = leg_state_name(want->legs[i].state);
 }
 
 static bool is_quiet(const struct want *want)
@@ -177,7 +177,7 @@ static void want_fail(struct core *core, struct want *want, baton_status_t statu
     if (is_quiet(want))
         want_end(core, want, want->status, want->error);
     else
-        timer_arm(&core->timers, &want->deadline, outcome_patience_ns(core, want->submit, error), on_patience);
+        timer_arm(&core->timers, &want->deadline, outcome_patience_ns(core, want->call, error), on_patience);
 }
 
 void want_settle(struct core *core, struct want *want)
@@ -274,7 +274,7 @@ void wants_on_spare(struct core *core, const struct contact *spare)
 /* What it waits for was lost, or this rank closes: it is given up sooner. */
 static void lose_patience(struct core *core, struct want *want)
 {
-    uint64_t due = outcome_patience_ns(core, want->submit, BATON_EPEER);
+    uint64_t due = outcome_patience_ns(core, want->call, BATON_EPEER);
     if (want->deadline.armed && want->deadline.due_ns > due)
         timer_arm(&core->timers, &want->deadline, due, on_patience);
 }
@@ -318,9 +318,9 @@ void wants_destroy(struct core *core)
     struct want *want, *next;
     HASH_ITER(hh, core->wants, want, next)
     {
-        struct core_submit *s = want->submit;
+        struct call *call = want->call;
         want_destroy(core, want);
-        core_submit_free(s);
+        call_free(call);
     }
 }
 
@@ -341,7 +341,7 @@ static void want_begin(struct core *core, struct want *want)
         want->legs[i].want = want;
         want->legs[i].contact = want->legs[i].mover.contact = &link->contacts[i];
     }
-    bool both_plan = want->submit->mode == BATON_MODE_PUSH || core->c.settings->checksum;
+    bool both_plan = want->call->want.mode == BATON_MODE_PUSH || core->c.settings->checksum;
     for (uint32_t i = 0; i < want->num_legs && both_plan; i++)
         if (core->c.directory->rows[link->contacts[i].peer].rules != PLAN_RULES) {
             want->unheard = true;
@@ -349,9 +349,8 @@ static void want_begin(struct core *core, struct want *want)
                       "its build plans by other rules: only a pull without hashes can be done");
             return;
         }
-    if (want->submit->mode == BATON_MODE_PUSH) {
-        int rc =
-            lease_open(core->leases, &want->submit->tables, wire_table_numbers(&want->submit->tables), &want->lease);
+    if (want->call->want.mode == BATON_MODE_PUSH) {
+        int rc = lease_open(core->leases, &want->call->tables, wire_table_numbers(&want->call->tables), &want->lease);
         if (rc != 0) {
             want->unheard = true;
             want_fail(core, want, BATON_STATUS_FAILED, rc, -1,
@@ -362,7 +361,7 @@ static void want_begin(struct core *core, struct want *want)
         core->c.port->raise(core->c.port->self, want->lease.slot, want->lease.generation);
     }
     idle_tell(core, want, 0);
-    if (want->submit->zero_tail) {
+    if (want->call->want.zero_tail) {
         struct plan_why why = {{0}};
         int rc = tail_begin(core, want, &why);
         if (rc != 0) {
@@ -389,17 +388,17 @@ static struct want *want_named(const struct core *core, const char *key, uint32_
     return want;
 }
 
-static struct want *want_create(struct core *core, struct core_submit *s)
+static struct want *want_create(struct core *core, struct call *call)
 {
     struct want *want = calloc(1, sizeof *want);
     if (want == NULL)
         return NULL;
-    want->seq = s->id;
-    want->submit = s;
+    want->seq = call->id;
+    want->call = call;
     want->peer = -1;
-    want->name.engine = s->engine;
-    want->name.attempt = s->attempt;
-    memcpy(want->name.key, s->key, sizeof want->name.key);
+    want->name.engine = call->want.engine;
+    want->name.attempt = call->attempt;
+    memcpy(want->name.key, call->key, sizeof want->name.key);
     HASH_ADD(hh, core->wants, seq, sizeof want->seq, want);
     HASH_ADD(by_name, core->named, name, sizeof want->name, want);
     if (want->hh.tbl == NULL || want->by_name.tbl == NULL) {
@@ -409,43 +408,41 @@ static struct want *want_create(struct core *core, struct core_submit *s)
     return want;
 }
 
-void want_submit(struct core *core, struct core_submit *s)
+void want_submit(struct core *core, struct call *call)
 {
     struct plan_why why = {{0}};
     int error = 0;
-    struct want *want = want_named(core, s->key, s->attempt, s->engine);
+    struct want *want = want_named(core, call->key, call->attempt, call->want.engine);
     if (want != NULL) {
-        s->refused = true;
-        snprintf(s->event.detail, sizeof s->event.detail, "want the key again after the event of its former want");
-        outcome_end(core, s, BATON_STATUS_FAILED, BATON_EEXIST);
+        outcome_refuse(core, call, "want the key again after the event of its former want");
         return;
     }
-    want = want_create(core, s);
+    want = want_create(core, call);
     if (want == NULL) {
-        outcome_end(core, s, BATON_STATUS_FAILED, BATON_ENOMEM);
+        outcome_end(core, call, BATON_STATUS_FAILED, BATON_ENOMEM);
         return;
     }
     if (core->shut) {
         want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
         return;
     }
-    error = directory_can_name(core->c.directory, core->c.self, s->engine, s->key, s->attempt, &why);
+    error = directory_can_name(core->c.directory, core->c.self, call->want.engine, call->key, call->attempt, &why);
     if (error == 0 && core->c.settings->paranoid)
-        error = claim_take(core, s, &why);
+        error = claim_take(core, call, &why);
     if (error != 0) {
         want_fail(core, want, BATON_STATUS_FAILED, error, -1, why.text);
         return;
     }
     want->claims = core->c.settings->paranoid;
-    struct link *link = link_of(core, s->engine, &error, &why);
+    struct link *link = link_of(core, call->want.engine, &error, &why);
     if (link == NULL) {
         want_fail(core, want, BATON_STATUS_FAILED, error, -1, why.text);
         return;
     }
     want->link = link;
     want->unheard = link->lacks; /* nobody waits for it */
-    timer_arm(&core->timers, &want->deadline, core_submit_due_ns(s), on_deadline);
-    bool needs_nothing = s->held_tokens >= s->num_tokens && !link->lacks;
+    timer_arm(&core->timers, &want->deadline, call_due_ns(call), on_deadline);
+    bool needs_nothing = call->want.held_tokens >= call->want.num_tokens && !link->lacks;
     if (needs_nothing) { /* the producers are told, and that is all */
         idle_tell(core, want, 0);
         want_end(core, want, BATON_STATUS_DONE, 0);
@@ -459,10 +456,10 @@ void want_submit(struct core *core, struct core_submit *s)
     }
 }
 
-struct core_submit *want_call(struct core *core, const char *key, uint32_t attempt, uint32_t engine)
+struct call *want_call(struct core *core, const char *key, uint32_t attempt, uint32_t engine)
 {
     const struct want *want = want_named(core, key, attempt, engine);
-    return want != NULL ? want->submit : NULL;
+    return want != NULL ? want->call : NULL;
 }
 
 void want_standing(struct core *core, const char *key, uint32_t attempt, uint32_t engine, char *text, size_t size)

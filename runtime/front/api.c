@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * api: the verbs and the readings, called by any thread. Each call checks its arguments, copies what it was given into
- * one record, and puts that on the reactor's queue; none waits.
+ * one `struct call`, and puts that on the reactor's queue; none waits.
  */
 #include "front/context.h"
 
@@ -218,48 +218,44 @@ static int check_arena(const struct baton *b, const struct plan_tables *tables, 
 }
 
 /* With tables, room has what room_of says. */
-static struct core_submit *record(const struct baton *b, enum core_submit_kind kind, const char *key,
-                                  const char *base_key, const struct plan_tables *tables,
-                                  const uint32_t room[BATON_GROUPS_MAX])
+static struct call *call_create(const struct baton *b, enum call_kind kind, const char *key, const char *base_key,
+                                const struct plan_tables *tables, const uint32_t room[BATON_GROUPS_MAX])
 {
     uint32_t num_blocks = 0, each[BATON_GROUPS_MAX];
     for (uint32_t i = 0; tables != NULL && i < tables->num; i++) {
         each[i] = per_id(&b->cache->geometry, i);
         num_blocks += room[i];
     }
-    struct core_submit *s = malloc(sizeof *s + (size_t)num_blocks * sizeof *s->blocks);
-    bool ends = kind == CORE_OFFER || kind == CORE_WANT; /* in an event */
-    bool verdict = b->hears && ends;
-    if (s == NULL)
+    struct call *call = malloc(sizeof *call + (size_t)num_blocks * sizeof *call->blocks);
+    if (call == NULL)
         return NULL;
-    memset(s, 0, sizeof *s);
-    s->spare = ends ? malloc(sizeof *s->spare) : NULL;
-    s->verdict = verdict ? calloc(1, sizeof *s->verdict) : NULL;
-    if ((ends && s->spare == NULL) || (verdict && s->verdict == NULL)) {
-        core_submit_free(s);
+    memset(call, 0, sizeof *call);
+    call->kind = kind;
+    bool ends = call_ends(call), hears = b->hears && ends;
+    call->given_up = ends ? calloc(1, sizeof *call->given_up) : NULL;
+    call->verdict = hears ? calloc(1, sizeof *call->verdict) : NULL;
+    if ((ends && call->given_up == NULL) || (hears && call->verdict == NULL)) {
+        call_free(call);
         return NULL;
     }
-    s->kind = kind;
     if (base_key != NULL) {
-        memcpy(s->key, base_key, strlen(base_key));
-        memcpy(s->alias, key, strlen(key));
+        memcpy(call->key, base_key, strlen(base_key));
+        memcpy(call->alias, key, strlen(key));
     } else if (key != NULL) {
-        memcpy(s->key, key, strlen(key));
+        memcpy(call->key, key, strlen(key));
     }
-    if (tables != NULL) {
-        memcpy(s->room, room, tables->num * sizeof *room);
-        core_submit_tables(s, tables, each);
-    }
-    return s;
+    if (tables != NULL)
+        call_set_tables(call, tables, each, room);
+    return call;
 }
 
-/* Hands a record over. The ring's release makes all that the caller stored before visible to the reactor. */
-static bool hand_over(struct baton *b, struct core_submit *s)
+/* Hands a call over. The ring's release makes all that the caller stored before visible to the reactor. */
+static bool hand_over(struct baton *b, struct call *call)
 {
-    s->submitted_ns = clock_now_ns();
-    atomic_store_explicit(&s->due_ns, core_submit_due_ns(s), memory_order_relaxed);
-    bool ends = s->kind == CORE_OFFER || s->kind == CORE_WANT;
-    if (!(ends ? calls_submit(b->calls, s, b->submits) : ring_push(b->submits, s)))
+    call->submitted_ns = clock_now_ns();
+    if (call_ends(call))
+        atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
+    if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
         return false;
     bell_ring(fabric_bell(b->fabric));
     return true;
@@ -278,48 +274,36 @@ static int check_id(const struct baton *b, baton_id_t id)
 }
 
 /* Words about a call that was made before have no event of their own. */
-static int hand_word(struct baton *b, struct core_submit *s)
+static int hand_word(struct baton *b, struct call *word)
 {
-    if (hand_over(b, s))
+    if (hand_over(b, word))
         return 0;
-    core_submit_free(s);
+    call_free(word);
     return refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
-}
-
-static int word_about(struct baton *b, enum core_submit_kind kind, baton_id_t id, uint32_t layer_first,
-                      uint32_t layer_count, uint32_t num_tokens)
-{
-    struct core_submit *s = record(b, kind, NULL, NULL, NULL, NULL);
-    if (s == NULL)
-        return error_set(BATON_ENOMEM, "no memory for a word about a call");
-    s->id = id;
-    s->layer_first = layer_first;
-    s->layer_count = layer_count;
-    s->num_tokens = num_tokens;
-    return hand_word(b, s);
 }
 
 /* ---- offer ------------------------------------------------------------------------------------------------------- */
 
-static int offer_seats(const struct baton *b, const baton_offer_params_t *p, struct core_submit *s)
+static int offer_seats(const struct baton *b, const baton_offer_params_t *p, struct call *call)
 {
-    s->num_seats = p->num_consumers ? p->num_consumers : 1;
+    struct call_offer *offer = &call->offer;
+    offer->num_seats = p->num_consumers ? p->num_consumers : 1;
     if (p->consumers != NULL && p->num_consumers == 0)
         return error_set(BATON_EINVAL, "consumers are given, and their number is 0");
-    for (uint32_t i = 0; i < s->num_seats; i++) {
-        s->seats[i] = DIRECTORY_NONE;
+    for (uint32_t i = 0; i < offer->num_seats; i++) {
+        offer->seats[i] = DIRECTORY_NONE;
         if (p->consumers == NULL)
             continue;
         if (p->consumers[i] == NULL)
             return error_set(BATON_EINVAL, "consumers[%u] is NULL", i);
-        s->seats[i] = directory_find(b->directory, p->consumers[i]);
-        if (s->seats[i] == DIRECTORY_NONE)
+        offer->seats[i] = directory_find(b->directory, p->consumers[i]);
+        if (offer->seats[i] == DIRECTORY_NONE)
             return error_set(BATON_EENGINE, "no engine is called %.31s", p->consumers[i]);
-        int rc = check_name(b, s->seats[i], p->key, p->base_key, p->attempt);
+        int rc = check_name(b, offer->seats[i], p->key, p->base_key, p->attempt);
         if (rc != 0)
             return rc;
         for (uint32_t k = 0; k < i; k++)
-            if (s->seats[k] == s->seats[i])
+            if (offer->seats[k] == offer->seats[i])
                 return error_set(BATON_EINVAL, "engine %.31s is named twice", p->consumers[i]);
     }
     return 0;
@@ -377,22 +361,22 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_OFFER, p->key, p->base_key, &tables, room);
-    rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, s);
+    struct call *call = call_create(b, CALL_OFFER, p->key, p->base_key, &tables, room);
+    rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, call);
     if (rc != 0) {
-        core_submit_free(s);
+        call_free(call);
         goto unreserve;
     }
-    s->id = s->serial = id_new(b);
-    s->attempt = p->attempt;
-    s->user = p->user;
-    s->num_tokens = p->num_tokens;
-    s->time_ms = p->ttl_ms ? p->ttl_ms : (uint32_t)b->settings.ttl_ms;
-    s->in_layers = (p->flags & BATON_OFFER_LAYERS) != 0;
-    s->in_chunks = (p->flags & BATON_OFFER_CHUNKS) != 0;
-    baton_id_t given = s->id; /* the record is the reactor's once it is handed over */
-    if (!hand_over(b, s)) {
-        core_submit_free(s);
+    call->id = call->offer.serial = id_new(b);
+    call->attempt = p->attempt;
+    call->user = p->user;
+    call->offer.num_tokens = p->num_tokens;
+    call->offer.ttl_ms = p->ttl_ms ? p->ttl_ms : (uint32_t)b->settings.ttl_ms;
+    call->offer.in_layers = (p->flags & BATON_OFFER_LAYERS) != 0;
+    call->offer.in_chunks = (p->flags & BATON_OFFER_CHUNKS) != 0;
+    baton_id_t given = call->id; /* the call is the reactor's once it is handed over */
+    if (!hand_over(b, call)) {
+        call_free(call);
         rc = refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
         goto unreserve;
     }
@@ -438,12 +422,12 @@ int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *p)
     if (rc != 0)
         return rc;
     stores_first();
-    struct core_submit *s = record(b, CORE_APPEND, NULL, NULL, &tables, room);
-    if (s == NULL)
+    struct call *word = call_create(b, CALL_APPEND, NULL, NULL, &tables, room);
+    if (word == NULL)
         return error_set(BATON_ENOMEM, "no memory for a chunk");
-    s->id = offer;
-    s->num_tokens = p->num_tokens;
-    return hand_word(b, s);
+    word->id = offer;
+    word->append.num_tokens = p->num_tokens;
+    return hand_word(b, word);
 }
 
 int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count, uint32_t num_tokens)
@@ -457,7 +441,12 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
         layer_count > b->cache->geometry.layers_total - layer_first)
         return error_set(BATON_EINVAL, "layers must lie within the model's");
     stores_first();
-    return word_about(b, CORE_READY, offer, layer_first, layer_count, num_tokens);
+    struct call *word = call_create(b, CALL_READY, NULL, NULL, NULL, NULL);
+    if (word == NULL)
+        return error_set(BATON_ENOMEM, "no memory to say that layers are ready");
+    word->id = offer;
+    word->ready = (struct call_ready){layer_first, layer_count, num_tokens};
+    return hand_word(b, word);
 }
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
@@ -512,15 +501,15 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     return rc != 0 || p->mode != BATON_MODE_PUSH ? rc : check_arena(b, tables, room);
 }
 
-static int want_tickets(const baton_want_params_t *p, struct core_submit *s)
+static int want_tickets(const baton_want_params_t *p, struct call_want *want)
 {
     if (p->num_tickets == 0)
         return 0;
-    s->tickets = malloc(p->num_tickets * sizeof *s->tickets);
-    if (s->tickets == NULL)
+    want->tickets = malloc(p->num_tickets * sizeof *want->tickets);
+    if (want->tickets == NULL)
         return error_set(BATON_ENOMEM, "no memory for tickets");
-    memcpy(s->tickets, p->tickets, p->num_tickets * sizeof *s->tickets);
-    s->num_tickets = p->num_tickets;
+    memcpy(want->tickets, p->tickets, p->num_tickets * sizeof *want->tickets);
+    want->num_tickets = p->num_tickets;
     return 0;
 }
 
@@ -539,21 +528,21 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
         unreserve_call(b);
         return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
     }
-    struct core_submit *s = record(b, CORE_WANT, p->key, p->base_key, &tables, room);
-    rc = s == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, s);
+    struct call *call = call_create(b, CALL_WANT, p->key, p->base_key, &tables, room);
+    rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, &call->want);
     if (rc != 0)
         goto unreserve;
-    s->id = id_new(b);
-    s->attempt = p->attempt;
-    s->user = p->user;
-    s->mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
-    s->engine = engine;
-    s->num_tokens = p->num_tokens;
-    s->held_tokens = p->held_tokens;
-    s->zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;
-    s->time_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
-    baton_id_t given = s->id;
-    if (!hand_over(b, s)) {
+    call->id = id_new(b);
+    call->attempt = p->attempt;
+    call->user = p->user;
+    call->want.mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
+    call->want.engine = engine;
+    call->want.num_tokens = p->num_tokens;
+    call->want.held_tokens = p->held_tokens;
+    call->want.zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;
+    call->want.timeout_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
+    baton_id_t given = call->id;
+    if (!hand_over(b, call)) {
         rc = refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
         goto unreserve;
     }
@@ -562,7 +551,7 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     return 0;
 
 unreserve:
-    core_submit_free(s);
+    call_free(call);
     if (leased)
         unreserve(&b->open_leases, 1);
     unreserve_call(b);
@@ -575,7 +564,13 @@ int baton_cancel(baton_t *b, baton_id_t id)
     if (rc != 0)
         return rc;
     rc = check_id(b, id);
-    return rc != 0 ? rc : word_about(b, CORE_CANCEL, id, 0, 0, 0);
+    if (rc != 0)
+        return rc;
+    struct call *word = call_create(b, CALL_CANCEL, NULL, NULL, NULL, NULL);
+    if (word == NULL)
+        return error_set(BATON_ENOMEM, "no memory to cancel a call");
+    word->id = id;
+    return hand_word(b, word);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
@@ -589,7 +584,7 @@ int baton_event_fd(const baton_t *b)
 
 int baton_poll(baton_t *b, baton_event_t *events, int max)
 {
-    struct core_submit *s;
+    struct outcome *outcome;
     uint64_t count;
     int n = 0;
     if (b == NULL || (events == NULL && max > 0) || max < 0)
@@ -599,10 +594,10 @@ int baton_poll(baton_t *b, baton_event_t *events, int max)
     /* Cleared before the ring is read: whatever is pushed after this makes it readable again. */
     ssize_t cleared = read(b->event_fd, &count, sizeof count);
     (void)cleared;
-    while (n < max && (s = ring_pop(b->events)) != NULL) {
-        events[n++] = s->event;
-        unreserve_event(b, &s->event);
-        core_submit_free(s);
+    while (n < max && (outcome = ring_pop(b->events)) != NULL) {
+        events[n++] = outcome->event;
+        unreserve_event(b, &outcome->event);
+        outcome_free(outcome);
     }
     if (n > 0)
         atomic_fetch_sub_explicit(&b->waiting, (uint32_t)n, memory_order_relaxed);

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a GIVEN_UP needs to say. The record itself belongs to the core meanwhile, but for due_ns. */
-struct call {
+/* What a GIVEN_UP needs to say of an open call. The call itself belongs to the core meanwhile, but for due_ns. */
+struct entry {
     bool open, given_up, passed_on; /* given up: it was told so; passed on: the core was told to end it */
     bool hears;                     /* a verdict on it will be told */
-    enum core_submit_kind kind;
+    baton_event_type_t of;          /* OFFER or WANT */
     baton_mode_t mode;
     baton_id_t id;
     char key[BATON_KEY_MAX];
@@ -19,7 +19,7 @@ struct call {
     void *user;
     uint32_t num_blocks;
     uint64_t submitted_ns;
-    const _Atomic uint64_t *due_ns; /* in the record, which lives as long as the call is open */
+    const _Atomic uint64_t *due_ns; /* in the call, which lives as long as this is open */
     baton_status_t status;          /* given up: as what */
     int error;
 };
@@ -28,12 +28,12 @@ struct calls {
     pthread_mutex_t lock;
     uint32_t most, num_free;
     uint32_t *free_places; /* a stack */
-    struct call call[];
+    struct entry entry[];
 };
 
 struct calls *calls_create(uint32_t most)
 {
-    struct calls *c = calloc(1, sizeof *c + most * sizeof c->call[0]);
+    struct calls *c = calloc(1, sizeof *c + most * sizeof c->entry[0]);
     uint32_t *places = malloc(most * sizeof *places);
     if (c == NULL || places == NULL) {
         free(c);
@@ -59,33 +59,33 @@ void calls_destroy(struct calls *c)
 
 static void leave(struct calls *c, uint32_t place)
 {
-    c->call[place].open = false;
+    c->entry[place].open = false;
     c->free_places[c->num_free++] = place;
 }
 
-static void enter(struct calls *c, struct core_submit *s)
+static void enter(struct calls *c, struct call *call)
 {
-    s->place = c->free_places[--c->num_free];
-    struct call *call = &c->call[s->place];
-    *call = (struct call){.open = true,
-                          .hears = s->verdict != NULL,
-                          .kind = s->kind,
-                          .mode = s->mode,
-                          .id = s->id,
-                          .attempt = s->attempt,
-                          .user = s->user,
-                          .num_blocks = s->num_blocks,
-                          .submitted_ns = s->submitted_ns,
-                          .due_ns = &s->due_ns};
-    memcpy(call->key, core_submit_name(s), sizeof call->key);
+    uint32_t place = call->end.place = c->free_places[--c->num_free];
+    struct entry *entry = &c->entry[place];
+    *entry = (struct entry){.open = true,
+                            .hears = call->verdict != NULL,
+                            .of = call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT,
+                            .mode = call->kind == CALL_WANT ? call->want.mode : BATON_MODE_AUTO,
+                            .id = call->id,
+                            .attempt = call->attempt,
+                            .user = call->user,
+                            .num_blocks = call->num_blocks,
+                            .submitted_ns = call->submitted_ns,
+                            .due_ns = &call->due_ns};
+    memcpy(entry->key, call_name(call), sizeof entry->key);
 }
 
-bool calls_submit(struct calls *c, struct core_submit *s, struct ring *ring)
+bool calls_submit(struct calls *c, struct call *call, struct ring *ring)
 {
     pthread_mutex_lock(&c->lock); /* so that nobody ends a call that is then refused */
-    enter(c, s);
-    uint32_t place = s->place; /* s is the reactor's once it is in the ring */
-    bool given = ring_push(ring, s);
+    enter(c, call);
+    uint32_t place = call->end.place; /* the call is the reactor's once it is in the ring */
+    bool given = ring_push(ring, call);
     if (!given)
         leave(c, place);
     pthread_mutex_unlock(&c->lock);
@@ -97,11 +97,11 @@ uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max)
     uint32_t n = 0;
     pthread_mutex_lock(&c->lock);
     for (uint32_t i = 0; i < c->most && n < max; i++) {
-        struct call *call = &c->call[i];
-        if (!call->open || !call->given_up || call->passed_on)
+        struct entry *entry = &c->entry[i];
+        if (!entry->open || !entry->given_up || entry->passed_on)
             continue;
-        call->passed_on = true;
-        ends[n++] = (struct calls_end){call->id, call->status, call->error};
+        entry->passed_on = true;
+        ends[n++] = (struct calls_end){entry->id, entry->status, entry->error};
     }
     pthread_mutex_unlock(&c->lock);
     return n;
@@ -110,56 +110,57 @@ uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max)
 bool calls_is_given_up(struct calls *c, uint32_t place)
 {
     pthread_mutex_lock(&c->lock);
-    bool is = c->call[place].given_up;
+    bool is = c->entry[place].given_up;
     pthread_mutex_unlock(&c->lock);
     return is;
 }
 
-bool calls_pass(struct calls *c, struct core_submit *s)
+bool calls_pass(struct calls *c, struct outcome *outcome)
 {
+    baton_event_t *e = &outcome->event;
     bool pass = true;
     pthread_mutex_lock(&c->lock);
-    struct call *call = &c->call[s->place];
-    if (s->event.type == BATON_EVENT_GIVEN_UP) {
-        pass = !call->given_up;
-        call->given_up = call->passed_on = true;
+    struct entry *entry = &c->entry[outcome->place];
+    if (e->type == BATON_EVENT_GIVEN_UP) {
+        pass = !entry->given_up;
+        entry->given_up = entry->passed_on = true;
         if (pass) {
-            call->status = s->event.status;
-            call->error = s->event.error;
+            entry->status = e->status;
+            entry->error = e->error;
         }
     } else {
-        if (call->given_up) {
-            s->event.given_up = 1;
-            s->event.status = call->status;
-            s->event.error = call->error;
+        if (entry->given_up) {
+            e->given_up = 1;
+            e->status = entry->status;
+            e->error = entry->error;
         }
-        leave(c, s->place);
+        leave(c, outcome->place);
     }
     pthread_mutex_unlock(&c->lock);
     return pass;
 }
 
-static struct core_submit *event_of(const struct call *call, uint64_t now, const struct calls_reason *why)
+static struct outcome *outcome_of(const struct entry *entry, uint64_t now, const struct calls_reason *why)
 {
-    struct core_submit *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    struct outcome *outcome = calloc(1, sizeof *outcome);
+    if (outcome == NULL)
         return NULL;
-    s->kind = call->kind;
-    s->event = (baton_event_t){.type = BATON_EVENT_GIVEN_UP,
-                               .of = call->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT,
-                               .status = why->status,
-                               .error = why->error,
-                               .id = call->id,
-                               .attempt = call->attempt,
-                               .user = call->user,
-                               .mode = call->mode,
-                               .verdict = call->hears ? BATON_VERDICT_FOLLOWS : BATON_VERDICT_NONE,
-                               .peer = -1,
-                               .num_blocks = call->num_blocks,
-                               .total_ns = now > call->submitted_ns ? now - call->submitted_ns : 0};
-    memcpy(s->event.key, call->key, sizeof s->event.key);
-    snprintf(s->event.detail, sizeof s->event.detail, "%s", why->detail);
-    return s;
+    baton_event_t *e = &outcome->event;
+    *e = (baton_event_t){.type = BATON_EVENT_GIVEN_UP,
+                         .of = entry->of,
+                         .status = why->status,
+                         .error = why->error,
+                         .id = entry->id,
+                         .attempt = entry->attempt,
+                         .user = entry->user,
+                         .mode = entry->mode,
+                         .verdict = entry->hears ? BATON_VERDICT_FOLLOWS : BATON_VERDICT_NONE,
+                         .peer = -1,
+                         .num_blocks = entry->num_blocks,
+                         .total_ns = now > entry->submitted_ns ? now - entry->submitted_ns : 0};
+    memcpy(e->key, entry->key, sizeof e->key);
+    snprintf(e->detail, sizeof e->detail, "%s", why->detail);
+    return outcome;
 }
 
 uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason *why, calls_tell_fn tell, void *arg)
@@ -167,19 +168,19 @@ uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason 
     uint32_t n = 0;
     pthread_mutex_lock(&c->lock);
     for (uint32_t i = 0; i < c->most; i++) {
-        struct call *call = &c->call[i];
+        struct entry *entry = &c->entry[i];
         bool is =
-            call->open && !call->given_up && atomic_load_explicit(call->due_ns, memory_order_relaxed) <= why->due_ns;
-        struct core_submit *s = is ? event_of(call, now, why) : NULL;
-        if (s == NULL)
+            entry->open && !entry->given_up && atomic_load_explicit(entry->due_ns, memory_order_relaxed) <= why->due_ns;
+        struct outcome *outcome = is ? outcome_of(entry, now, why) : NULL;
+        if (outcome == NULL)
             continue;
-        if (!tell(arg, s)) {
-            core_submit_free(s);
+        if (!tell(arg, outcome)) {
+            outcome_free(outcome);
             continue;
         }
-        call->given_up = true;
-        call->status = why->status;
-        call->error = why->error;
+        entry->given_up = true;
+        entry->status = why->status;
+        entry->error = why->error;
         n++;
     }
     pthread_mutex_unlock(&c->lock);

@@ -19,10 +19,10 @@ struct calls *calls_create(uint32_t most);
 void calls_destroy(struct calls *c);
 
 /**
- * Enters a call and hands it over: pushes its record into the ring. s->place says where it is. False: the ring is full,
- * and the call never was. There is a place for each: the caller has counted. Any thread.
+ * Enters an offer or a want and hands it over: pushes it into the ring. end.place says where it is. False: the ring is
+ * full, and the call never was. There is a place for each: the caller has counted. Any thread.
  */
-bool calls_submit(struct calls *c, struct core_submit *s, struct ring *ring);
+bool calls_submit(struct calls *c, struct call *call, struct ring *ring);
 
 struct calls_end {
     baton_id_t id;
@@ -31,17 +31,17 @@ struct calls_end {
 };
 
 /**
- * The calls that calls_give_up told of, and that the core has not been told to end yet: each is given once. A call whose
- * record is still in the ring is not in the core: calls_is_given_up says so when the record is taken.
+ * The calls that calls_give_up told of, and that the core has not been told to end yet: each is given once. A call that
+ * is still in the ring is not in the core: calls_is_given_up says so when it is taken.
  */
 uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max);
 bool calls_is_given_up(struct calls *c, uint32_t place);
 
 /**
- * An event of a call is about to be handed out. True: it goes out as it is, or as it was changed: a terminal event after
- * calls_give_up says what that said. False: it is a GIVEN_UP that was told already; drop the record.
+ * An end or a GIVEN_UP of a call is about to be handed out. True: it goes out as it is, or as it was changed: a terminal
+ * event after calls_give_up says what that said. False: it is a GIVEN_UP that was told already; free it.
  */
-bool calls_pass(struct calls *c, struct core_submit *s);
+bool calls_pass(struct calls *c, struct outcome *outcome);
 
 /** Why calls are given up: of all, or of those whose time was over at due_ns. */
 struct calls_reason {
@@ -51,12 +51,12 @@ struct calls_reason {
     const char *detail;
 };
 
-/** Takes a record, under the lock: must not wait. False: it cannot be told of now, and stays the caller's. */
-typedef bool (*calls_tell_fn)(void *arg, struct core_submit *s);
+/** Takes a GIVEN_UP, under the lock: must not wait. False: it cannot be told now, and stays the caller's. */
+typedef bool (*calls_tell_fn)(void *arg, struct outcome *outcome);
 
 /**
- * Makes a BATON_EVENT_GIVEN_UP for each call that has none, in a new record, and tells of it; a call that cannot be told
- * of is not given up. Told under the lock, so that no terminal event can overtake it. Returns how many. Any thread.
+ * Makes a BATON_EVENT_GIVEN_UP for each call that has none, and tells it; a call of which it cannot be told is not given
+ * up. Told under the lock, so that no terminal event can overtake it. Returns how many. Any thread.
  */
 uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason *why, calls_tell_fn tell, void *arg);
 

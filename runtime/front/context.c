@@ -69,14 +69,15 @@ void baton_log_set(baton_log_fn callback, void *user)
 
 static void context_free(struct baton *b)
 {
-    struct core_submit *s;
+    struct call *call;
+    struct outcome *outcome;
     log_settle(&b->log, 1);
     log_limits_destroy(b->log.limits);
-    while (b->submits != NULL && (s = ring_pop(b->submits)) != NULL)
-        core_submit_free(s);
-    while (b->events != NULL && (s = ring_pop(b->events)) != NULL)
-        core_submit_free(s);
-    core_submit_free(b->held);
+    while (b->submits != NULL && (call = ring_pop(b->submits)) != NULL)
+        call_free(call);
+    while (b->events != NULL && (outcome = ring_pop(b->events)) != NULL)
+        outcome_free(outcome);
+    outcome_free(b->held);
     ring_destroy(b->submits);
     ring_destroy(b->events);
     if (b->event_fd >= 0)

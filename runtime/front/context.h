@@ -98,7 +98,7 @@ struct baton {
     _Atomic bool stalled, told; /* told: it gave up calls that the reactor has not ended yet */
     uint64_t turns, sleeps, verdicts_lost, snapshot_due;
     bool snapshot_stale;
-    struct core_submit *held;    /* an ended call whose event found no place yet */
+    struct outcome *held;        /* its event found no place yet */
     uint32_t peers[BATON_PATHS]; /* ranks of the world by path */
 
     pthread_mutex_t snapshot_lock;
@@ -128,8 +128,8 @@ void reactor_abandon(void *arg);
 int stall_watch_start(struct baton *b);
 void stall_watch_stop(struct baton *b);
 
-/** Hands a record to the pollers and counts its event by its reason. False: no place now. Never waits. Any thread. */
-bool reactor_tell(struct baton *b, struct core_submit *s);
+/** Hands an event to the pollers and counts it by its reason. False: no place now. Never waits. Any thread. */
+bool reactor_tell(struct baton *b, struct outcome *outcome);
 
 /** After an idle turn, where nothing has happened since `idle_since`: how long to sleep now; 0: not at all. */
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since);

@@ -64,14 +64,13 @@ static void ask_for_slice(const struct settings *s)
 
 static bool drain(struct baton *b)
 {
-    struct core_submit *s;
+    struct call *call;
     int n = 0;
-    while (n < SUBMITS_A_TURN && (s = ring_pop(b->submits)) != NULL) {
-        bool is_call = s->kind == CORE_OFFER || s->kind == CORE_WANT;
-        if (is_call && calls_is_given_up(b->calls, s->place)) /* while it was in the ring */
-            core_decline(b->core, clock_now_ns(), s, BATON_ESTALL, "the reactor was inside MPI");
+    while (n < SUBMITS_A_TURN && (call = ring_pop(b->submits)) != NULL) {
+        if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was in the ring */
+            core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
         else
-            core_submit(b->core, clock_now_ns(), s);
+            core_submit(b->core, clock_now_ns(), call);
         n++;
     }
     return n > 0;
@@ -120,11 +119,11 @@ static void count(struct baton *b, int error, int32_t peer)
 
 /* What the reactor did before (fences, the raised generation) happens before the pop that hands the event out: the
  * ring's release and acquire. */
-static bool publish(struct baton *b, struct core_submit *s)
+static bool publish(struct baton *b, struct outcome *outcome)
 {
     uint64_t one = 1;
     atomic_fetch_add_explicit(&b->waiting, 1, memory_order_relaxed);
-    if (!ring_push(b->events, s)) {
+    if (!ring_push(b->events, outcome)) {
         atomic_fetch_sub_explicit(&b->waiting, 1, memory_order_relaxed);
         return false;
     }
@@ -133,12 +132,12 @@ static bool publish(struct baton *b, struct core_submit *s)
     return true;
 }
 
-bool reactor_tell(struct baton *b, struct core_submit *s)
+bool reactor_tell(struct baton *b, struct outcome *outcome)
 {
-    int error = s->event.error; /* s is the poller's once it is in the ring */
-    int32_t peer = s->event.peer;
+    int error = outcome->event.error; /* it is the poller's once it is in the ring */
+    int32_t peer = outcome->event.peer;
     pthread_mutex_lock(&b->snapshot_lock); /* who has seen an event sees it counted */
-    bool is = publish(b, s);
+    bool is = publish(b, outcome);
     if (is)
         count(b, error, peer);
     pthread_mutex_unlock(&b->snapshot_lock);
@@ -158,14 +157,14 @@ static bool strange_verdict_fits(struct baton *b)
 }
 
 /* Counts an event that is to go out. False: it is not told, or was told already. */
-static bool goes_out(struct baton *b, struct core_submit *s)
+static bool goes_out(struct baton *b, struct outcome *outcome)
 {
-    const baton_event_t *e = &s->event;
+    const baton_event_t *e = &outcome->event;
     if (e->type == BATON_EVENT_VERDICT)
         return e->id != 0 || strange_verdict_fits(b);
-    if (e->type != BATON_EVENT_GIVEN_UP && (s->kind == CORE_OFFER || s->mode == BATON_MODE_PUSH))
+    if (e->type == BATON_EVENT_OFFER || (e->type == BATON_EVENT_WANT && e->mode == BATON_MODE_PUSH))
         atomic_fetch_sub_explicit(&b->open_leases, 1, memory_order_relaxed);
-    if (!calls_pass(b->calls, s))
+    if (!calls_pass(b->calls, outcome))
         return false;
     if (e->given_up) /* it was counted then */
         return true;
@@ -177,18 +176,17 @@ static bool goes_out(struct baton *b, struct core_submit *s)
 
 static bool hand_out(struct baton *b)
 {
-    struct core_submit *s;
     if (b->held == NULL && !core_has_outcome(b->core))
         return false;
     snapshot(b, clock_now_ns()); /* first, so that who has seen an event sees it counted */
     while (b->held != NULL || core_has_outcome(b->core)) {
         if (b->held == NULL) {
-            s = core_take(b->core);
-            if (!goes_out(b, s)) {
-                core_submit_free(s);
+            struct outcome *outcome = core_take(b->core);
+            if (!goes_out(b, outcome)) {
+                outcome_free(outcome);
                 continue;
             }
-            b->held = s;
+            b->held = outcome;
         }
         /* The ring has places for each open call, but a poller that was interrupted in its pop may still keep its cell:
          * then the next turn tries again. */

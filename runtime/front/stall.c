@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,17 +18,18 @@
 /* What was told, to be logged after the calls' lock was let go: a log that blocks must hold up nobody. */
 struct told {
     struct baton *b;
-    struct core_submit *lines;
+    struct outcome *lines;
 };
 
-static bool tell(void *arg, struct core_submit *s)
+static bool tell(void *arg, struct outcome *outcome)
 {
     struct told *t = arg;
-    struct core_submit *line = malloc(sizeof *line);
+    struct outcome *line = malloc(sizeof *line);
     if (line == NULL)
         return false;
-    memcpy(line, s, sizeof *line);
-    if (!reactor_tell(t->b, s)) { /* each call has its places; a poller that was interrupted may still keep a cell */
+    *line = *outcome;
+    if (!reactor_tell(t->b,
+                      outcome)) { /* each call has its places; a poller that was interrupted may still keep a cell */
         free(line);
         return false;
     }
@@ -42,21 +42,22 @@ static bool tell(void *arg, struct core_submit *s)
 static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason *why)
 {
     struct told told = {.b = b};
-    struct core_submit *s;
+    struct outcome *line;
     uint32_t n = calls_give_up(b->calls, now, why, tell, &told);
     if (n > 0) {
         atomic_store_explicit(&b->told, true, memory_order_release); /* the reactor ends them when it goes on */
         log_line(&b->log, LOG_ERROR, "%s: %u calls are given up", why->detail, n);
     }
-    while ((s = told.lines) != NULL) {
-        told.lines = s->next;
-        failure_log(&b->log, &(struct failure){.what = s->kind == CORE_OFFER ? "offer" : "want",
-                                               .reason = baton_errname(s->event.error),
-                                               .key = s->event.key,
-                                               .peer = s->event.peer,
-                                               .age_ns = s->event.total_ns,
-                                               .detail = s->event.detail});
-        free(s);
+    while ((line = told.lines) != NULL) {
+        const baton_event_t *e = &line->event;
+        told.lines = line->next;
+        failure_log(&b->log, &(struct failure){.what = e->of == BATON_EVENT_OFFER ? "offer" : "want",
+                                               .reason = baton_errname(e->error),
+                                               .key = e->key,
+                                               .peer = e->peer,
+                                               .age_ns = e->total_ns,
+                                               .detail = e->detail});
+        outcome_free(line);
     }
     return n;
 }

@@ -148,14 +148,14 @@ static bool each_byte(struct world *w, uint32_t rank, uint32_t first, uint8_t va
 
 /* ---- one round --------------------------------------------------------------------------------------------------- */
 
-struct call {
+struct expected {
     uint32_t rank, first;
     baton_id_t id;
     bool is_offer, is_ours, was_done; /* ours: its terminal event came, and the blocks have a mark of ours */
     uint64_t due_ns;
 };
 
-static void look_at_call(struct world *w, struct call *c, uint32_t seed)
+static void look_at_call(struct world *w, struct expected *c, uint32_t seed)
 {
     const baton_event_t *e = world_event(w, c->rank, c->id);
     if (e == NULL) {
@@ -179,7 +179,7 @@ static void round_run(const struct cell *cell, struct tally *tally)
     static const struct world_engine many[] = {{.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 256},
                                                {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 256}};
     struct quirks quirks;
-    struct call calls[WANTS * RANKS_MAX];
+    struct expected calls[WANTS * RANKS_MAX];
     uint32_t num_calls = 0;
     struct world w;
     world_mode = cell->push ? BATON_MODE_PUSH : BATON_MODE_PULL;
@@ -201,15 +201,15 @@ static void round_run(const struct cell *cell, struct tally *tally)
         snprintf(key, sizeof key, "k%u", i);
         for (uint32_t p = 0; p < consumer; p++) {
             world_fill(&w, p, 10 + i, i * BLOCKS, STEP, TOKENS);
-            calls[num_calls++] = (struct call){.rank = p,
-                                               .first = i * BLOCKS,
-                                               .is_offer = true,
-                                               .due_ns = w.now + (OFFER_MS + QUIET_MS + SLACK_MS) * MS};
+            calls[num_calls++] = (struct expected){.rank = p,
+                                                   .first = i * BLOCKS,
+                                                   .is_offer = true,
+                                                   .due_ns = w.now + (OFFER_MS + QUIET_MS + SLACK_MS) * MS};
             calls[num_calls - 1].id = world_offer(&w, p, key, i * BLOCKS, STEP, TOKENS, OFFER_MS);
         }
-        calls[num_calls++] = (struct call){.rank = consumer,
-                                           .first = (i + 1) % WANTS * BLOCKS,
-                                           .due_ns = w.now + (WANT_MS + QUIET_MS + SLACK_MS) * MS};
+        calls[num_calls++] = (struct expected){.rank = consumer,
+                                               .first = (i + 1) % WANTS * BLOCKS,
+                                               .due_ns = w.now + (WANT_MS + QUIET_MS + SLACK_MS) * MS};
         calls[num_calls - 1].id = world_want(&w, consumer, "P", key, calls[num_calls - 1].first, STEP, TOKENS, WANT_MS);
     }
     uint64_t end = w.now + (OFFER_MS + QUIET_MS + 2 * SLACK_MS) * MS;
@@ -229,7 +229,7 @@ static void round_run(const struct cell *cell, struct tally *tally)
     while (shim_late() > 0)
         pass(&w, 4 * MS);
     for (uint32_t i = 0; i < num_calls; i++) {
-        const struct call *c = &calls[i];
+        const struct expected *c = &calls[i];
         assert_true(c->is_ours || world_given_up(&w, c->rank, c->id) != NULL);
         if (c->is_ours)
             assert_true(each_byte(&w, c->rank, c->first, c->is_offer ? 0xb0 : 0x77, false));

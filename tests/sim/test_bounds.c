@@ -108,33 +108,45 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
 
 static void lone_fini(struct lone *l)
 {
-    struct core_submit *s;
+    struct outcome *outcome;
     core_shut(l->core, l->now);
-    while ((s = core_take(l->core)) != NULL)
-        core_submit_free(s);
+    while ((outcome = core_take(l->core)) != NULL)
+        outcome_free(outcome);
     core_destroy(l->core);
     directory_destroy(l->directory);
     free(l->path);
     free(l->arena);
 }
 
-static struct core_submit *call(struct lone *l, enum core_submit_kind kind, baton_id_t id, const char *key)
+static struct call *record(struct lone *l, enum call_kind kind, baton_id_t id)
 {
     static const uint32_t block = 1;
-    struct core_submit *s = calloc(1, sizeof *s + sizeof s->blocks[0]);
-    assert_non_null(s);
-    s->kind = kind;
-    s->id = s->serial = id;
-    s->submitted_ns = l->now;
-    s->time_ms = 60000;
-    s->num_tokens = 4;
-    s->mode = BATON_MODE_PULL;
-    s->num_seats = 1;
-    s->seats[0] = DIRECTORY_NONE;
-    s->layer_count = 1;
-    snprintf(s->key, sizeof s->key, "%s", key);
-    core_submit_tables(s, &(struct plan_tables){.num = 1, .table = {{&block, 1, 0}}}, NULL);
-    return s;
+    struct call *call = calloc(1, sizeof *call + sizeof call->blocks[0]);
+    assert_non_null(call);
+    call->kind = kind;
+    call->id = id;
+    call->submitted_ns = l->now;
+    call_set_tables(call, &(struct plan_tables){.num = 1, .table = {{&block, 1, 0}}}, NULL, NULL);
+    return call;
+}
+
+static struct call *offer(struct lone *l, baton_id_t id, const char *key)
+{
+    struct call *call = record(l, CALL_OFFER, id);
+    snprintf(call->key, sizeof call->key, "%s", key);
+    call->offer.serial = id;
+    call->offer.num_tokens = 4;
+    call->offer.ttl_ms = 60000;
+    call->offer.num_seats = 1;
+    call->offer.seats[0] = DIRECTORY_NONE;
+    return call;
+}
+
+static struct call *ready(struct lone *l, baton_id_t id)
+{
+    struct call *word = record(l, CALL_READY, id);
+    word->ready.layer_count = 1;
+    return word;
 }
 
 /* Of this thread on a core: what others do to the machine is not counted. */
@@ -152,7 +164,7 @@ static double word_ns(struct lone *l, uint32_t have)
     for (int round = 0; round < 20; round++) {
         double before = seconds();
         for (uint32_t i = 0; i < 1000; i++)
-            core_submit(l->core, l->now, call(l, CORE_READY, i * 2654435761u % have + 1, ""));
+            core_submit(l->core, l->now, ready(l, i * 2654435761u % have + 1));
         double took = (seconds() - before) * 1e6;
         least = took < least ? took : least;
     }
@@ -173,9 +185,9 @@ static void words_find_their_offer_among_many(void **state)
         while (have < until) {
             char key[16];
             snprintf(key, sizeof key, "k%u", have++);
-            struct core_submit *s = call(&l, CORE_OFFER, have, key);
-            s->in_layers = true;
-            core_submit(l.core, l.now, s);
+            struct call *call = offer(&l, have, key);
+            call->offer.in_layers = true;
+            core_submit(l.core, l.now, call);
         }
         *(until == 16 ? &few : &many) = word_ns(&l, have);
     }
@@ -225,13 +237,13 @@ struct core_turns {
     double longest, sum;
 };
 
-/* Times one step, or one submission of s. */
-static void turn(struct lone *l, struct core_turns *t, struct core_submit *s, const struct port_event *e)
+/* Times one step, or that a call is taken. */
+static void turn(struct lone *l, struct core_turns *t, struct call *call, const struct port_event *e)
 {
     double before = seconds();
     l->now += 1000;
-    if (s != NULL)
-        core_submit(l->core, l->now, s);
+    if (call != NULL)
+        core_submit(l->core, l->now, call);
     else
         core_step(l->core, l->now, e, e != NULL);
     double took = (seconds() - before) * 1e3;
@@ -250,11 +262,12 @@ static void check_turns(const char *what, enum shape shape, const struct core_tu
     assert_true(t->most_looks < LOOKS_A_STEP + LARGE + LARGE / 8 + 2); /* it may begin one piece too many */
 }
 
-static struct core_submit *want(struct lone *l, baton_id_t id)
+static struct call *want(struct lone *l, baton_id_t id)
 {
-    struct core_submit *s = call(l, CORE_WANT, id, id == 1 ? "k" : "other");
-    s->engine = 1;
-    return s;
+    struct call *call = record(l, CALL_WANT, id);
+    snprintf(call->key, sizeof call->key, "%s", id == 1 ? "k" : "other");
+    call->want = (struct call_want){.engine = 1, .num_tokens = 4, .timeout_ms = 60000, .mode = BATON_MODE_PULL};
+    return call;
 }
 
 /* It took 547 ms in one turn. Wants queue meanwhile, and are shown to. */
@@ -291,19 +304,19 @@ static void a_want_ends_before_it_is_known_who_serves(void **state)
     struct core_turns t = {0};
     large_init(&l, LATENT);
     turn(&l, &t, want(&l, 1), NULL);
-    turn(&l, &t, call(&l, CORE_CANCEL, 1, ""), NULL);
-    struct core_submit *s = core_take(l.core);
-    assert_non_null(s);
-    assert_int_equal(s->event.error, BATON_ECANCELED);
-    core_submit_free(s);
+    turn(&l, &t, record(&l, CALL_CANCEL, 1), NULL);
+    struct outcome *end = core_take(l.core);
+    assert_non_null(end);
+    assert_int_equal(end->event.error, BATON_ECANCELED);
+    outcome_free(end);
     assert_int_equal(l.sent[WIRE_RELEASE], LARGE);
-    s = want(&l, 2); /* of which all is here already */
-    s->held_tokens = s->num_tokens;
-    turn(&l, &t, s, NULL);
-    s = core_take(l.core);
-    assert_non_null(s);
-    assert_int_equal(s->event.status, BATON_STATUS_DONE);
-    core_submit_free(s);
+    struct call *held = want(&l, 2); /* of which all is here already */
+    held->want.held_tokens = held->want.num_tokens;
+    turn(&l, &t, held, NULL);
+    end = core_take(l.core);
+    assert_non_null(end);
+    assert_int_equal(end->event.status, BATON_STATUS_DONE);
+    outcome_free(end);
     assert_int_equal(l.sent[WIRE_RELEASE], 2 * LARGE);
     lone_fini(&l);
 }
@@ -329,7 +342,7 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         struct lone l;
         struct core_turns t = {0};
         large_init(&l, shape);
-        core_submit(l.core, l.now, call(&l, CORE_OFFER, 1, "k"));
+        core_submit(l.core, l.now, offer(&l, 1, "k"));
         struct wire_message asks = {.type = WIRE_WANT,
                                     .want_id = 7,
                                     .want = {.mode = BATON_MODE_PULL,

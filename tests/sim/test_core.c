@@ -486,9 +486,9 @@ static void test_what_nobody_holds(void **state)
         ENDED(&w, 2, d, BATON_STATUS_FAILED, BATON_ESOURCE);
         assert_string_equal(world_event(&w, 2, d)->detail, "no rank holds layer 0, head 3 of split 0");
     }
-    struct core_submit *all_held = calloc(1, sizeof *all_held);
+    struct call *all_held = calloc(1, sizeof *all_held);
     assert_non_null(all_held);
-    *all_held = (struct core_submit){.kind = CORE_WANT, .id = 1000, .time_ms = 100, .submitted_ns = w.now};
+    *all_held = (struct call){.kind = CALL_WANT, .id = 1000, .submitted_ns = w.now, .want.timeout_ms = 100};
     strcpy(all_held->key, "key");
     world_submit(&w, 2, all_held);
     ENDED(&w, 2, 1000, BATON_STATUS_FAILED, BATON_ESOURCE);

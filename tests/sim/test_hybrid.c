@@ -56,26 +56,19 @@ static void table_make(baton_table_t *t, uint32_t *ids, const baton_group_t *g, 
     *t = (baton_table_t){ids, n, first};
 }
 
-static struct core_submit *submission(enum core_submit_kind kind, const struct plan_tables *t, uint32_t tokens,
-                                      const uint32_t room[GROUPS])
+static struct call *record(enum call_kind kind, const struct plan_tables *t, const uint32_t room[GROUPS])
 {
     static baton_id_t last = 1u << 20;
     uint32_t n = 0;
     for (uint32_t i = 0; i < GROUPS; i++)
         n += room != NULL ? room[i] : t->table[i].num_blocks;
-    struct core_submit *s = calloc(1, sizeof *s + n * sizeof s->blocks[0]);
-    assert_non_null(s);
-    s->kind = kind;
-    s->id = s->serial = ++last;
-    s->time_ms = 3000;
-    s->num_tokens = tokens;
-    s->num_seats = 1;
-    s->seats[0] = DIRECTORY_NONE;
-    strcpy(s->key, "key");
-    if (room != NULL)
-        memcpy(s->room, room, GROUPS * sizeof *room);
-    core_submit_tables(s, t, NULL);
-    return s;
+    struct call *call = calloc(1, sizeof *call + n * sizeof call->blocks[0]);
+    assert_non_null(call);
+    call->kind = kind;
+    call->id = ++last;
+    strcpy(call->key, "key");
+    call_set_tables(call, t, NULL, room);
+    return call;
 }
 
 /* ---- one history ------------------------------------------------------------------------------------------------- */
@@ -156,11 +149,16 @@ static void prefill(struct history *h)
     }
     if (!h->in_layers && !h->in_chunks)
         layers(h, 0, h->tokens);
-    struct core_submit *s = submission(CORE_OFFER, h->in_chunks ? &none : &h->offered, h->tokens, room);
-    s->submitted_ns = h->w.now;
-    s->in_layers = h->in_layers;
-    s->in_chunks = h->in_chunks;
-    h->offer = world_submit(&h->w, 0, s);
+    struct call *call = record(CALL_OFFER, h->in_chunks ? &none : &h->offered, room);
+    call->submitted_ns = h->w.now;
+    call->offer.serial = call->id;
+    call->offer.num_tokens = h->tokens;
+    call->offer.ttl_ms = 3000;
+    call->offer.num_seats = 1;
+    call->offer.seats[0] = DIRECTORY_NONE;
+    call->offer.in_layers = h->in_layers;
+    call->offer.in_chunks = h->in_chunks;
+    h->offer = world_submit(&h->w, 0, call);
     if (h->in_layers && !h->in_chunks)
         layers(h, 0, h->tokens);
     for (uint32_t from = 0, to; h->in_chunks && from < h->tokens; from = to) {
@@ -168,9 +166,10 @@ static void prefill(struct history *h)
         if (!h->in_layers)
             layers(h, from, to);
         struct plan_tables more = tables_between(h, from, to);
-        s = submission(CORE_APPEND, &more, to, NULL);
-        s->id = h->offer;
-        world_submit(&h->w, 0, s);
+        struct call *word = record(CALL_APPEND, &more, NULL);
+        word->id = h->offer;
+        word->append.num_tokens = to;
+        world_submit(&h->w, 0, word);
         if (h->in_layers)
             layers(h, from, to);
     }
@@ -188,15 +187,17 @@ static void want(struct history *h, uint32_t k)
     table_make(&t->table[FULL], h->want[k].ids[FULL], &r->groups[FULL], below(2) ? held / 4 * 4 : 0, tokens);
     table_make(&t->table[WINDOW], h->want[k].ids[WINDOW], &r->groups[WINDOW], below(2) ? need / 8 * 8 : 0, tokens);
     table_make(&t->table[STATE], h->want[k].ids[STATE], &r->groups[STATE], 0, 1);
-    struct core_submit *s = submission(CORE_WANT, t, tokens, NULL);
-    s->submitted_ns = h->w.now;
-    s->held_tokens = held;
-    s->mode = h->w.mode;
-    s->zero_tail = h->zero_tail;
-    s->engine = directory_find(h->w.directory, "P");
+    struct call *call = record(CALL_WANT, t, NULL);
+    call->submitted_ns = h->w.now;
+    call->want = (struct call_want){.engine = directory_find(h->w.directory, "P"),
+                                    .num_tokens = tokens,
+                                    .held_tokens = held,
+                                    .timeout_ms = 3000,
+                                    .mode = h->w.mode,
+                                    .zero_tail = h->zero_tail};
     h->want[k].tokens = tokens;
     h->want[k].held = held;
-    h->want[k].id = world_submit(&h->w, 1 + k, s);
+    h->want[k].id = world_submit(&h->w, 1 + k, call);
 }
 
 /* Bytes of its blocks that are not as they must be. */

@@ -29,7 +29,7 @@ static const struct world_engine halves[] = {
 
 enum cause { CANCEL, CLOSE, MISTAKE };
 
-struct outcome {
+struct ending {
     uint32_t done, failed, undone; /* wants */
 };
 
@@ -53,7 +53,7 @@ static void end(struct world *w, enum cause cause, uint32_t rank, baton_id_t off
 
 /* The first `ends` ranks of the producer end their offers `at` ns after the wants came. */
 static void one_round(const struct world_engine engines[2], enum cause cause, uint32_t ends, uint64_t at, bool early,
-                      bool lossy, bool layers, bool checksum, struct outcome *out)
+                      bool lossy, bool layers, bool checksum, struct ending *out)
 {
     struct world w;
     uint32_t count[4] = {0}, consumers = engines[1].tp, reason = 0;
@@ -111,7 +111,7 @@ static void one_round(const struct world_engine engines[2], enum cause cause, ui
 
 static void each_moment(enum cause cause)
 {
-    struct outcome out = {0};
+    struct ending out = {0};
     for (uint32_t variant = 0; variant < 64; variant++)
         for (uint64_t at = 0; at <= 2 * MS; at += MS / 20) {
             bool layers = variant >> 4 & 1;

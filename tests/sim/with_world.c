@@ -292,12 +292,12 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
 
 static void collect(struct world *w, struct world_rank *r)
 {
-    struct core_submit *s;
-    while ((s = core_take(r->core)) != NULL) {
+    struct outcome *outcome;
+    while ((outcome = core_take(r->core)) != NULL) {
         assert_true(r->num_events < 64);
         r->event_at[r->num_events] = w->now;
-        r->events[r->num_events++] = s->event;
-        core_submit_free(s);
+        r->events[r->num_events++] = outcome->event;
+        outcome_free(outcome);
     }
 }
 
@@ -603,41 +603,45 @@ void world_fini(struct world *w)
 
 /* ---- the verbs --------------------------------------------------------------------------------------------------- */
 
-static struct core_submit *submission(struct world *w, enum core_submit_kind kind, const char *key, uint32_t first,
-                                      uint32_t blocks_step, uint32_t tokens, uint32_t time_ms)
+/* A record with a new id and so many blocks. */
+static struct call *record(struct world *w, enum call_kind kind, uint32_t first, uint32_t blocks_step, uint32_t blocks)
 {
     static baton_id_t last;
-    uint32_t blocks = (tokens + 3) / 4;
     uint32_t *ids = calloc(blocks + 1, sizeof *ids);
-    struct core_submit *s = calloc(1, sizeof *s + blocks * sizeof s->blocks[0]);
-    assert_true(s != NULL && ids != NULL);
-    s->kind = kind;
-    s->id = s->serial = ++last;
-    s->submitted_ns = w->now;
-    s->time_ms = time_ms;
-    s->num_tokens = tokens;
-    s->mode = w->mode;
-    s->attempt = w->attempt;
-    s->zero_tail = w->zero_tail;
-    s->num_seats = 1;
-    s->seats[0] = w->seat != NULL ? directory_find(w->directory, w->seat) : DIRECTORY_NONE;
-    if (key != NULL)
-        snprintf(s->key, sizeof s->key, "%s", key);
+    struct call *call = calloc(1, sizeof *call + blocks * sizeof call->blocks[0]);
+    assert_true(call != NULL && ids != NULL);
+    call->kind = kind;
+    call->id = ++last;
+    call->submitted_ns = w->now;
     for (uint32_t i = 0; i < blocks; i++)
         ids[i] = first + i * blocks_step;
-    core_submit_tables(s, &(struct plan_tables){.num = 1, .table = {{ids, blocks, 0}}}, NULL);
+    call_set_tables(call, &(struct plan_tables){.num = 1, .table = {{ids, blocks, 0}}}, NULL, NULL);
     free(ids);
-    return s;
+    return call;
 }
 
-baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s)
+static struct call *offer(struct world *w, const char *key, uint32_t first, uint32_t blocks_step, uint32_t tokens,
+                          uint32_t ttl_ms)
 {
-    baton_id_t id = s->id;
-    if (w->ranks[rank].hears && (s->kind == CORE_OFFER || s->kind == CORE_WANT))
-        s->verdict = calloc(1, sizeof *s->verdict);
-    if (s->kind == CORE_OFFER || s->kind == CORE_WANT)
-        s->spare = calloc(1, sizeof *s->spare);
-    core_submit(w->ranks[rank].core, w->now, s);
+    struct call *call = record(w, CALL_OFFER, first, blocks_step, (tokens + 3) / 4);
+    snprintf(call->key, sizeof call->key, "%s", key);
+    call->attempt = w->attempt;
+    call->offer.serial = call->id;
+    call->offer.num_tokens = tokens;
+    call->offer.ttl_ms = ttl_ms;
+    call->offer.num_seats = 1;
+    call->offer.seats[0] = w->seat != NULL ? directory_find(w->directory, w->seat) : DIRECTORY_NONE;
+    return call;
+}
+
+baton_id_t world_submit(struct world *w, uint32_t rank, struct call *call)
+{
+    baton_id_t id = call->id;
+    if (w->ranks[rank].hears && call_ends(call))
+        call->verdict = calloc(1, sizeof *call->verdict);
+    if (call_ends(call))
+        call->given_up = calloc(1, sizeof *call->given_up);
+    core_submit(w->ranks[rank].core, w->now, call);
     step(w, &w->ranks[rank], NULL, 0);
     return id;
 }
@@ -645,21 +649,27 @@ baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s)
 baton_id_t world_offer(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t blocks_step,
                        uint32_t tokens, uint32_t ttl_ms)
 {
-    return world_submit(w, rank, submission(w, CORE_OFFER, key, first, blocks_step, tokens, ttl_ms));
+    return world_submit(w, rank, offer(w, key, first, blocks_step, tokens, ttl_ms));
 }
 
 baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
                              uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *ticket)
 {
-    struct core_submit *s = submission(w, CORE_WANT, key, first, blocks_step, tokens, timeout_ms);
-    s->engine = directory_find(w->directory, engine);
+    struct call *call = record(w, CALL_WANT, first, blocks_step, (tokens + 3) / 4);
+    snprintf(call->key, sizeof call->key, "%s", key);
+    call->attempt = w->attempt;
+    call->want = (struct call_want){.engine = directory_find(w->directory, engine),
+                                    .num_tokens = tokens,
+                                    .timeout_ms = timeout_ms,
+                                    .mode = w->mode,
+                                    .zero_tail = w->zero_tail};
     if (ticket != NULL) {
-        s->tickets = malloc(sizeof *ticket);
-        assert_non_null(s->tickets);
-        *s->tickets = *ticket;
-        s->num_tickets = 1;
+        call->want.tickets = malloc(sizeof *ticket);
+        assert_non_null(call->want.tickets);
+        *call->want.tickets = *ticket;
+        call->want.num_tickets = 1;
     }
-    return world_submit(w, rank, s);
+    return world_submit(w, rank, call);
 }
 
 baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
@@ -671,27 +681,27 @@ baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const 
 baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t blocks_step,
                               uint32_t tokens, uint32_t ttl_ms)
 {
-    struct core_submit *s = submission(w, CORE_OFFER, key, first, blocks_step, tokens, ttl_ms);
-    s->in_layers = true;
-    return world_submit(w, rank, s);
+    struct call *call = offer(w, key, first, blocks_step, tokens, ttl_ms);
+    call->offer.in_layers = true;
+    return world_submit(w, rank, call);
 }
 
 baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, uint32_t tokens, bool in_layers,
                               uint32_t ttl_ms)
 {
-    struct core_submit *s = submission(w, CORE_OFFER, key, 0, 1, tokens, ttl_ms);
-    s->in_chunks = true;
-    s->in_layers = in_layers;
-    s->tables.table[0].num_blocks = s->num_blocks = 0; /* there is room for all */
-    return world_submit(w, rank, s);
+    struct call *call = offer(w, key, 0, 1, tokens, ttl_ms);
+    call->offer.in_chunks = true;
+    call->offer.in_layers = in_layers;
+    call->tables.table[0].num_blocks = call->num_blocks = 0; /* there is room for all */
+    return world_submit(w, rank, call);
 }
 
 void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first, uint32_t blocks, uint32_t tokens)
 {
-    struct core_submit *s = submission(w, CORE_APPEND, NULL, first, 1, blocks * 4, 0);
-    s->id = id;
-    s->num_tokens = tokens;
-    world_submit(w, rank, s);
+    struct call *word = record(w, CALL_APPEND, first, 1, blocks);
+    word->id = id;
+    word->append.num_tokens = tokens;
+    world_submit(w, rank, word);
 }
 
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count)
@@ -702,19 +712,17 @@ void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_f
 void world_ready_of(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count,
                     uint32_t tokens)
 {
-    struct core_submit *s = submission(w, CORE_READY, NULL, 0, 0, 0, 0);
-    s->id = id;
-    s->layer_first = layer_first;
-    s->layer_count = layer_count;
-    s->num_tokens = tokens;
-    world_submit(w, rank, s);
+    struct call *word = record(w, CALL_READY, 0, 0, 0);
+    word->id = id;
+    word->ready = (struct call_ready){layer_first, layer_count, tokens};
+    world_submit(w, rank, word);
 }
 
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id)
 {
-    struct core_submit *s = submission(w, CORE_CANCEL, NULL, 0, 0, 0, 0);
-    s->id = id;
-    world_submit(w, rank, s);
+    struct call *word = record(w, CALL_CANCEL, 0, 0, 0);
+    word->id = id;
+    world_submit(w, rank, word);
 }
 
 static int event_index(struct world *w, uint32_t rank, baton_id_t id, bool given_up)

@@ -130,7 +130,7 @@ void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_f
 void world_ready_of(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count,
                     uint32_t tokens);
 /** Submits what is made elsewhere; returns its id. */
-baton_id_t world_submit(struct world *w, uint32_t rank, struct core_submit *s);
+baton_id_t world_submit(struct world *w, uint32_t rank, struct call *call);
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
 
 /** The one terminal event of that id at that rank; NULL: none yet. Fails the test if there are two. */

@@ -17,34 +17,35 @@
 
 #define NOW UINT64_C(5000)
 
-static struct core_submit call(enum core_submit_kind kind, baton_id_t id)
+static struct call make(enum call_kind kind, baton_id_t id)
 {
-    struct core_submit s = {.kind = kind,
-                            .id = id,
-                            .mode = kind == CORE_WANT ? BATON_MODE_PUSH : BATON_MODE_AUTO,
-                            .user = (void *)(uintptr_t)(id * 16),
-                            .submitted_ns = NOW - 1000,
-                            .due_ns = NOW - 500,
-                            .num_blocks = (uint32_t)id + 3};
-    memset(s.key, 'k', sizeof s.key - 1);
-    s.key[0] = (char)('a' + id % 26);
-    return s;
+    struct call call = {.kind = kind,
+                        .id = id,
+                        .user = (void *)(uintptr_t)(id * 16),
+                        .submitted_ns = NOW - 1000,
+                        .due_ns = NOW - 500,
+                        .num_blocks = (uint32_t)id + 3};
+    if (kind == CALL_WANT)
+        call.want.mode = BATON_MODE_PUSH;
+    memset(call.key, 'k', sizeof call.key - 1);
+    call.key[0] = (char)('a' + id % 26);
+    return call;
 }
 
-static void end(struct core_submit *s, baton_event_type_t type, baton_status_t status, int error)
+static void end(struct call *call, baton_event_type_t type, baton_status_t status, int error)
 {
-    s->event = (baton_event_t){.type = type, .status = status, .error = error, .id = s->id};
-    strcpy(s->event.detail, "as the core says");
+    call->end.event = (baton_event_t){.type = type, .status = status, .error = error, .id = call->id};
+    strcpy(call->end.event.detail, "as the core says");
 }
 
-static void end_well(struct core_submit *s)
+static void end_well(struct call *call)
 {
-    end(s, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, BATON_STATUS_DONE, 0);
+    end(call, call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT, BATON_STATUS_DONE, 0);
 }
 
-static void give_up(struct core_submit *s)
+static void give_up(struct call *call)
 {
-    end(s, BATON_EVENT_GIVEN_UP, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    end(call, BATON_EVENT_GIVEN_UP, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
 }
 
 struct given {
@@ -52,11 +53,11 @@ struct given {
     baton_event_t events[8];
 };
 
-static bool keep(void *arg, struct core_submit *s)
+static bool keep(void *arg, struct outcome *outcome)
 {
     struct given *g = arg;
-    g->events[g->n++ % 8] = s->event;
-    core_submit_free(s);
+    g->events[g->n++ % 8] = outcome->event;
+    outcome_free(outcome);
     return true;
 }
 
@@ -74,32 +75,32 @@ static uint32_t abandon(struct calls *c, struct given *g)
     return abandon_as(c, g, UINT64_MAX, "stuck");
 }
 
-static void enter(struct calls *c, struct core_submit *s)
+static void enter(struct calls *c, struct call *call)
 {
     static struct ring *ring;
     ring = ring != NULL ? ring : ring_create(2);
-    assert_true(calls_submit(c, s, ring));
-    assert_ptr_equal(ring_pop(ring), s);
+    assert_true(calls_submit(c, call, ring));
+    assert_ptr_equal(ring_pop(ring), call);
 }
 
 /* The ring is full. */
-static void refused(struct calls *c, struct core_submit *s)
+static void refused(struct calls *c, struct call *call)
 {
     struct ring *ring = ring_create(2);
-    while (ring_push(ring, s))
+    while (ring_push(ring, call))
         continue;
-    assert_false(calls_submit(c, s, ring));
+    assert_false(calls_submit(c, call, ring));
     ring_destroy(ring);
 }
 
 /* It ends as its GIVEN_UP said. */
-static void assert_as_told(const struct core_submit *s, baton_status_t status, int error)
+static void assert_as_told(const struct call *call, baton_status_t status, int error)
 {
-    assert_int_equal(s->event.type, s->kind == CORE_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
-    assert_int_equal(s->event.status, status);
-    assert_int_equal(s->event.error, error);
-    assert_int_equal(s->event.given_up, 1);
-    assert_int_equal(s->event.id, s->id);
+    assert_int_equal(call->end.event.type, call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
+    assert_int_equal(call->end.event.status, status);
+    assert_int_equal(call->end.event.error, error);
+    assert_int_equal(call->end.event.given_up, 1);
+    assert_int_equal(call->end.event.id, call->id);
 }
 
 /* ---- one thread -------------------------------------------------------------------------------------------------- */
@@ -111,16 +112,16 @@ static void test_plain_ends_pass_as_they_are(void **state)
     struct given g;
     assert_int_equal(abandon(c, &g), 0);
     for (unsigned i = 0; i < 1000; i++) { /* one place serves them all */
-        struct core_submit s = call(i % 2 ? CORE_OFFER : CORE_WANT, i);
+        struct call call = make(i % 2 ? CALL_OFFER : CALL_WANT, i);
         if (i % 3 == 0) {
-            refused(c, &s);
+            refused(c, &call);
         } else {
-            enter(c, &s);
-            assert_int_equal(s.place, 0);
-            end_well(&s);
-            baton_event_t before = s.event;
-            assert_true(calls_pass(c, &s));
-            assert_memory_equal(&s.event, &before, sizeof before);
+            enter(c, &call);
+            assert_int_equal(call.end.place, 0);
+            end_well(&call);
+            baton_event_t before = call.end.event;
+            assert_true(calls_pass(c, &call.end));
+            assert_memory_equal(&call.end.event, &before, sizeof before);
         }
         assert_int_equal(abandon(c, &g), 0);
     }
@@ -132,24 +133,24 @@ static void test_places_are_never_shared_and_all_come_back(void **state)
     (void)state;
     enum { MOST = 13 };
     struct calls *c = calls_create(MOST);
-    struct core_submit open[MOST];
+    struct call open[MOST];
     unsigned n = 0, was_full = 0;
     srand(5);
     for (unsigned step = 0; step < 20000; step++) {
         if (n < MOST && rand() % 5 < 3) {
-            open[n] = call(CORE_WANT, step);
+            open[n] = make(CALL_WANT, step);
             enter(c, &open[n++]);
         } else if (n > 0) {
             unsigned i = (unsigned)rand() % n;
             end_well(&open[i]);
-            assert_true(calls_pass(c, &open[i]));
+            assert_true(calls_pass(c, &open[i].end));
             open[i] = open[--n];
         }
         was_full += n == MOST;
         for (unsigned i = 0; i < n; i++) {
-            assert_true(open[i].place < MOST);
+            assert_true(open[i].end.place < MOST);
             for (unsigned k = 0; k < i; k++)
-                assert_int_not_equal(open[i].place, open[k].place);
+                assert_int_not_equal(open[i].end.place, open[k].end.place);
         }
     }
     assert_true(was_full > 0);
@@ -160,33 +161,33 @@ static void test_abandon_tells_each_open_call_once(void **state)
 {
     (void)state;
     struct calls *c = calls_create(4);
-    struct core_submit gone = call(CORE_WANT, 1), offer = call(CORE_OFFER, 2), want = call(CORE_WANT, 3);
+    struct call gone = make(CALL_WANT, 1), offer = make(CALL_OFFER, 2), want = make(CALL_WANT, 3);
     struct given g;
     enter(c, &gone);
     enter(c, &offer);
     enter(c, &want);
     end_well(&gone);
-    assert_true(calls_pass(c, &gone));
+    assert_true(calls_pass(c, &gone.end));
     assert_int_equal(abandon(c, &g), 2);
     for (unsigned i = 0; i < 2; i++) {
         const baton_event_t *e = &g.events[i];
-        const struct core_submit *s = e->id == 2 ? &offer : &want;
-        assert_int_equal(e->id, s->id);
+        const struct call *call = e->id == 2 ? &offer : &want;
+        assert_int_equal(e->id, call->id);
         assert_int_equal(e->type, BATON_EVENT_GIVEN_UP);
-        assert_int_equal(e->of, s == &offer ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
+        assert_int_equal(e->of, call == &offer ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
         assert_int_equal(e->status, BATON_STATUS_FAILED);
         assert_int_equal(e->error, BATON_ESTALL);
-        assert_string_equal(e->key, s->key);
-        assert_ptr_equal(e->user, s->user);
-        assert_int_equal(e->mode, s->mode);
+        assert_string_equal(e->key, call->key);
+        assert_ptr_equal(e->user, call->user);
+        assert_int_equal(e->mode, call == &offer ? BATON_MODE_AUTO : BATON_MODE_PUSH);
         assert_int_equal(e->peer, -1);
-        assert_int_equal(e->num_blocks, s->num_blocks);
+        assert_int_equal(e->num_blocks, call->num_blocks);
         assert_int_equal(e->total_ns, 1000);
         assert_string_equal(e->detail, "stuck");
     }
     assert_int_not_equal(g.events[0].id, g.events[1].id);
     assert_int_equal(abandon(c, &g), 0);
-    struct core_submit later = call(CORE_OFFER, 4); /* slips in: the next look finds it, and it alone */
+    struct call later = make(CALL_OFFER, 4); /* slips in: the next look finds it, and it alone */
     enter(c, &later);
     assert_int_equal(abandon(c, &g), 1);
     assert_int_equal(g.events[0].id, 4);
@@ -199,26 +200,26 @@ static void test_an_abandoned_call_ends_as_it_was_told(void **state)
     struct calls *c = calls_create(2);
     struct given g;
     for (baton_id_t id = 0; id < 100; id++) {
-        struct core_submit s = call(id % 2 ? CORE_OFFER : CORE_WANT, id);
-        enter(c, &s);
+        struct call call = make(id % 2 ? CALL_OFFER : CALL_WANT, id);
+        enter(c, &call);
         assert_int_equal(abandon(c, &g), 1);
-        end_well(&s);
+        end_well(&call);
         if (id % 3 == 0) {
-            s.event.status = BATON_STATUS_CANCELLED;
-            s.event.error = BATON_EPEER;
+            call.end.event.status = BATON_STATUS_CANCELLED;
+            call.end.event.error = BATON_EPEER;
         }
-        assert_true(calls_pass(c, &s));
-        assert_as_told(&s, BATON_STATUS_FAILED, BATON_ESTALL);
+        assert_true(calls_pass(c, &call.end));
+        assert_as_told(&call, BATON_STATUS_FAILED, BATON_ESTALL);
         assert_int_equal(abandon(c, &g), 0);
     }
-    struct core_submit fresh = call(CORE_WANT, 100); /* nothing of a former call sticks to the place */
+    struct call fresh = make(CALL_WANT, 100); /* nothing of a former call sticks to the place */
     enter(c, &fresh);
-    assert_false(calls_is_given_up(c, fresh.place));
+    assert_false(calls_is_given_up(c, fresh.end.place));
     end_well(&fresh);
-    assert_true(calls_pass(c, &fresh));
-    assert_int_equal(fresh.event.type, BATON_EVENT_WANT);
-    assert_int_equal(fresh.event.status, BATON_STATUS_DONE);
-    assert_int_equal(fresh.event.given_up, 0);
+    assert_true(calls_pass(c, &fresh.end));
+    assert_int_equal(fresh.end.event.type, BATON_EVENT_WANT);
+    assert_int_equal(fresh.end.event.status, BATON_STATUS_DONE);
+    assert_int_equal(fresh.end.event.given_up, 0);
     calls_destroy(c);
 }
 
@@ -228,27 +229,27 @@ static void test_the_core_gives_up_too(void **state)
     struct calls *c = calls_create(1);
     struct given g;
     for (int round = 0; round < 2; round++) {
-        struct core_submit s = call(CORE_WANT, 7);
-        enter(c, &s);
+        struct call call = make(CALL_WANT, 7);
+        enter(c, &call);
         assert_int_equal(abandon(c, &g), 1);
-        give_up(&s); /* told already: dropped, and the call is still open */
-        assert_false(calls_pass(c, &s));
+        give_up(&call); /* told already: dropped, and the call is still open */
+        assert_false(calls_pass(c, &call.end));
         assert_int_equal(abandon(c, &g), 0);
-        end_well(&s);
-        assert_true(calls_pass(c, &s));
-        assert_as_told(&s, BATON_STATUS_FAILED, BATON_ESTALL);
+        end_well(&call);
+        assert_true(calls_pass(c, &call.end));
+        assert_as_told(&call, BATON_STATUS_FAILED, BATON_ESTALL);
 
-        s = call(CORE_WANT, 8);
-        enter(c, &s);
-        give_up(&s); /* not told: goes out; then there is nothing to abandon */
-        assert_true(calls_pass(c, &s));
-        assert_int_equal(s.event.status, BATON_STATUS_EXPIRED);
-        assert_int_equal(s.event.error, BATON_ETIMEDOUT);
+        call = make(CALL_WANT, 8);
+        enter(c, &call);
+        give_up(&call); /* not told: goes out; then there is nothing to abandon */
+        assert_true(calls_pass(c, &call.end));
+        assert_int_equal(call.end.event.status, BATON_STATUS_EXPIRED);
+        assert_int_equal(call.end.event.error, BATON_ETIMEDOUT);
         assert_int_equal(abandon(c, &g), 0);
         assert_int_equal(calls_given_up(c, &(struct calls_end){0}, 1), 0); /* the core knows */
-        end(&s, BATON_EVENT_WANT, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
-        assert_true(calls_pass(c, &s));
-        assert_as_told(&s, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        end(&call, BATON_EVENT_WANT, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+        assert_true(calls_pass(c, &call.end));
+        assert_as_told(&call, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     }
     calls_destroy(c);
 }
@@ -258,7 +259,7 @@ static void test_only_calls_whose_time_is_over(void **state)
 {
     (void)state;
     struct calls *c = calls_create(3);
-    struct core_submit early = call(CORE_WANT, 1), late = call(CORE_WANT, 2), moved = call(CORE_OFFER, 3);
+    struct call early = make(CALL_WANT, 1), late = make(CALL_WANT, 2), moved = make(CALL_OFFER, 3);
     struct given g;
     late.due_ns = NOW + 1;
     enter(c, &early);
@@ -275,9 +276,9 @@ static void test_only_calls_whose_time_is_over(void **state)
     calls_destroy(c);
 }
 
-static bool refuse(void *arg, struct core_submit *s)
+static bool refuse(void *arg, struct outcome *outcome)
 {
-    (void)arg, (void)s;
+    (void)arg, (void)outcome;
     return false;
 }
 
@@ -286,12 +287,12 @@ static void test_what_cannot_be_told_is_not_given_up(void **state)
 {
     (void)state;
     struct calls *c = calls_create(1);
-    struct core_submit s = call(CORE_WANT, 1);
+    struct call call = make(CALL_WANT, 1);
     struct calls_reason why = {UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
     struct given g;
-    enter(c, &s);
+    enter(c, &call);
     assert_int_equal(calls_give_up(c, NOW, &why, refuse, NULL), 0);
-    assert_false(calls_is_given_up(c, s.place));
+    assert_false(calls_is_given_up(c, call.end.place));
     assert_int_equal(abandon(c, &g), 1);
     calls_destroy(c);
 }
@@ -301,9 +302,9 @@ static void test_nothing_is_overdue_before_the_clock_began(void **state)
 {
     (void)state;
     struct calls *c = calls_create(1);
-    struct core_submit s = call(CORE_WANT, 1);
+    struct call call = make(CALL_WANT, 1);
     struct given g;
-    enter(c, &s);
+    enter(c, &call);
     assert_int_equal(abandon_as(c, &g, clock_before(NOW, 2 * NOW), "stuck"), 0);
     calls_destroy(c);
 }
@@ -313,10 +314,10 @@ static void test_calls_younger_than_the_look(void **state)
 {
     (void)state;
     struct calls *c = calls_create(1);
-    struct core_submit s = call(CORE_WANT, 1);
+    struct call call = make(CALL_WANT, 1);
     struct given g;
-    s.submitted_ns = NOW + 1;
-    enter(c, &s);
+    call.submitted_ns = NOW + 1;
+    enter(c, &call);
     assert_int_equal(abandon(c, &g), 1);
     assert_int_equal(g.events[0].total_ns, 0);
     calls_destroy(c);
@@ -326,12 +327,12 @@ static void test_long_details_are_cut(void **state)
 {
     (void)state;
     struct calls *c = calls_create(1);
-    struct core_submit s = call(CORE_OFFER, 1);
+    struct call call = make(CALL_OFFER, 1);
     struct given g = {0};
     char detail[500];
     memset(detail, 'x', sizeof detail - 1);
     detail[sizeof detail - 1] = '\0';
-    enter(c, &s);
+    enter(c, &call);
     assert_int_equal(abandon_as(c, &g, UINT64_MAX, detail), 1);
     assert_int_equal(strlen(g.events[0].detail), sizeof g.events[0].detail - 1);
     calls_destroy(c);
@@ -349,12 +350,12 @@ struct race {
     unsigned overtaken;                            /* of those, before that was told */
 };
 
-static bool note(void *arg, struct core_submit *s)
+static bool note(void *arg, struct outcome *outcome)
 {
     struct race *r = arg;
     sched_yield(); /* the reactor has time to end the call meanwhile */
-    r->abandoned[s->event.id]++;
-    core_submit_free(s);
+    r->abandoned[outcome->event.id]++;
+    outcome_free(outcome);
     return true;
 }
 
@@ -369,38 +370,40 @@ static void *watch(void *arg)
     return NULL;
 }
 
-static void pass(struct race *r, struct core_submit *s)
+static void pass(struct race *r, struct call *call)
 {
-    if (!calls_pass(r->calls, s))
+    if (!calls_pass(r->calls, &call->end))
         return;
-    uint8_t *count = s->event.type == BATON_EVENT_GIVEN_UP ? r->given_up : s->event.given_up ? r->after : r->ended;
-    count[s->id]++;
-    r->overtaken += count == r->after && r->abandoned[s->id] + r->given_up[s->id] == 0;
+    uint8_t *count = call->end.event.type == BATON_EVENT_GIVEN_UP ? r->given_up
+                     : call->end.event.given_up                   ? r->after
+                                                                  : r->ended;
+    count[call->id]++;
+    r->overtaken += count == r->after && r->abandoned[call->id] + r->given_up[call->id] == 0;
 }
 
 static void test_each_call_ends_once_under_a_race(void **state)
 {
     (void)state;
     struct race *r = calloc(1, sizeof *r);
-    struct core_submit s[AT_ONCE];
+    struct call call[AT_ONCE];
     pthread_t watchdog;
     r->calls = calls_create(AT_ONCE);
     assert_int_equal(pthread_create(&watchdog, NULL, watch, r), 0);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < AT_ONCE; i++) {
-            s[i] = call(CORE_WANT, round * AT_ONCE + i);
-            enter(r->calls, &s[i]);
+            call[i] = make(CALL_WANT, round * AT_ONCE + i);
+            enter(r->calls, &call[i]);
         }
         if (round % 16 == 0)
             sched_yield();
         for (unsigned i = 0; i < AT_ONCE; i++) {
             bool early = (round + i) % 2;
             if (early) {
-                give_up(&s[i]);
-                pass(r, &s[i]);
+                give_up(&call[i]);
+                pass(r, &call[i]);
             }
-            end_well(&s[i]);
-            pass(r, &s[i]);
+            end_well(&call[i]);
+            pass(r, &call[i]);
         }
     }
     r->over = true;
@@ -424,19 +427,19 @@ static void test_calls_given_up_are_named_once(void **state)
 {
     (void)state;
     struct calls *c = calls_create(4);
-    struct core_submit s[3];
+    struct call call[3];
     struct given g;
     struct calls_end ends[4];
     for (unsigned i = 0; i < 3; i++) {
-        s[i] = call(CORE_WANT, 10 + i);
-        enter(c, &s[i]);
+        call[i] = make(CALL_WANT, 10 + i);
+        enter(c, &call[i]);
     }
     assert_int_equal(calls_given_up(c, ends, 4), 0);
     assert_int_equal(abandon(c, &g), 3);
-    assert_true(calls_is_given_up(c, s[0].place));
-    end_well(&s[1]);
-    assert_true(calls_pass(c, &s[1]));
-    assert_as_told(&s[1], BATON_STATUS_FAILED, BATON_ESTALL);
+    assert_true(calls_is_given_up(c, call[0].end.place));
+    end_well(&call[1]);
+    assert_true(calls_pass(c, &call[1].end));
+    assert_as_told(&call[1], BATON_STATUS_FAILED, BATON_ESTALL);
     assert_int_equal(calls_given_up(c, ends, 1), 1);
     assert_int_equal(ends[0].id, 10);
     assert_int_equal(ends[0].status, BATON_STATUS_FAILED);
@@ -444,7 +447,7 @@ static void test_calls_given_up_are_named_once(void **state)
     assert_int_equal(calls_given_up(c, ends, 4), 1);
     assert_int_equal(ends[0].id, 12);
     assert_int_equal(calls_given_up(c, ends, 4), 0);
-    assert_true(calls_is_given_up(c, s[0].place)); /* its record may still be in the ring */
+    assert_true(calls_is_given_up(c, call[0].end.place)); /* its record may still be in the ring */
     calls_destroy(c);
 }
 

@@ -68,7 +68,7 @@ static const char *leg_name(const struct leg *leg)
                                                      "push leg closed"};
     if (leg == NULL)
         return "leg gone";
-    return leg->want->submit->mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
+    return leg->want->call->want.mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
 }
 
 static const char *mover_name(const struct mover *m)

@@ -600,10 +600,10 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
 
 void storm_collect(struct storm *s, struct storm_rank *r)
 {
-    struct core_submit *out;
+    struct outcome *out;
     while ((out = core_take(r->core)) != NULL) {
         storm_on_event(s, r, &out->event);
-        core_submit_free(out);
+        outcome_free(out);
     }
     storm_check_limits(s, r);
     storm_check_losses(s, r);

@@ -357,30 +357,35 @@ static struct storm_call *call_new(struct storm *s)
 static void submit(struct storm *s, struct storm_call *c, const struct storm_plan *p)
 {
     struct storm_rank *r = &s->ranks[c->rank];
-    struct core_submit *m = calloc(1, sizeof *m + c->num_blocks * sizeof(uint32_t));
-    m->kind = c->is_want ? CORE_WANT : CORE_OFFER;
-    m->id = m->serial = c->number;
-    m->submitted_ns = s->now;
-    m->attempt = c->attempt;
-    m->num_tokens = c->tokens;
-    m->held_tokens = c->held;
-    m->zero_tail = c->zero_tail;
-    m->in_layers = c->in_layers;
-    m->in_chunks = c->in_chunks;
-    m->time_ms = p->time_ms;
-    m->mode = c->mode;
-    m->engine = c->engine;
-    m->num_seats = p->seats;
-    memcpy(m->seats, p->seat, sizeof m->seats);
-    snprintf(m->key, sizeof m->key, "k%u", c->key);
-    m->room[0] = c->num_blocks;
-    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->given, 0}}}, NULL);
+    struct call *call = calloc(1, sizeof *call + c->num_blocks * sizeof(uint32_t));
+    call->kind = c->is_want ? CALL_WANT : CALL_OFFER;
+    call->id = c->number;
+    call->submitted_ns = s->now;
+    call->attempt = c->attempt;
+    snprintf(call->key, sizeof call->key, "k%u", c->key);
+    if (c->is_want) {
+        call->want = (struct call_want){.engine = c->engine,
+                                        .num_tokens = c->tokens,
+                                        .held_tokens = c->held,
+                                        .timeout_ms = p->time_ms,
+                                        .mode = c->mode,
+                                        .zero_tail = c->zero_tail};
+    } else {
+        call->offer = (struct call_offer){.serial = c->number,
+                                          .num_tokens = c->tokens,
+                                          .ttl_ms = p->time_ms,
+                                          .num_seats = p->seats,
+                                          .in_layers = c->in_layers,
+                                          .in_chunks = c->in_chunks};
+        memcpy(call->offer.seats, p->seat, sizeof call->offer.seats);
+    }
+    call_set_tables(call, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->given, 0}}}, NULL, &c->num_blocks);
     if (storm_hears(s, c->rank))
-        m->verdict = calloc(1, sizeof *m->verdict);
-    m->spare = calloc(1, sizeof *m->spare);
+        call->verdict = calloc(1, sizeof *call->verdict);
+    call->given_up = calloc(1, sizeof *call->given_up);
     uint64_t end = s->now + p->time_ms * STORM_MS;
     s->horizon = end > s->horizon ? end : s->horizon;
-    core_submit(r->core, s->now, m);
+    core_submit(r->core, s->now, call);
     storm_collect(s, r);
 }
 
@@ -427,14 +432,14 @@ static void append(struct storm *s, const struct storm_plan *p)
     if (!c->in_layers)
         storm_fill(s, c, 0);
     blocks = blocks > c->given ? blocks - c->given : 0;
-    struct core_submit *m = calloc(1, sizeof *m + blocks * sizeof(uint32_t));
-    m->kind = CORE_APPEND;
-    m->id = c->number;
-    m->num_tokens = p->tokens;
-    core_submit_tables(m, &(struct plan_tables){.num = 1, .table = {{c->blocks + c->given, blocks, 0}}}, NULL);
+    struct call *word = calloc(1, sizeof *word + blocks * sizeof(uint32_t));
+    word->kind = CALL_APPEND;
+    word->id = c->number;
+    word->append.num_tokens = p->tokens;
+    call_set_tables(word, &(struct plan_tables){.num = 1, .table = {{c->blocks + c->given, blocks, 0}}}, NULL, NULL);
     c->given += blocks;
     storm_cover_call(&s->ranks[c->rank], c, "append");
-    core_submit(s->ranks[c->rank].core, s->now, m);
+    core_submit(s->ranks[c->rank].core, s->now, word);
     storm_collect(s, &s->ranks[c->rank]);
 }
 
@@ -447,14 +452,12 @@ static void ready(struct storm *s, const struct storm_plan *p)
     storm_say(s, "%u: layer %u of %u is ready", c->rank, p->layer, c->number);
     if (!c->in_chunks || p->tokens == c->begun) /* else a late word */
         storm_fill_layer(s, c, p->layer, 0);
-    struct core_submit *m = calloc(1, sizeof *m);
-    m->kind = CORE_READY;
-    m->id = c->number;
-    m->layer_first = p->layer;
-    m->layer_count = 1;
-    m->num_tokens = c->in_chunks ? p->tokens : 0;
+    struct call *word = calloc(1, sizeof *word);
+    word->kind = CALL_READY;
+    word->id = c->number;
+    word->ready = (struct call_ready){p->layer, 1, c->in_chunks ? p->tokens : 0};
     storm_cover_call(&s->ranks[c->rank], c, "ready");
-    core_submit(s->ranks[c->rank].core, s->now, m);
+    core_submit(s->ranks[c->rank].core, s->now, word);
     storm_collect(s, &s->ranks[c->rank]);
 }
 
@@ -509,12 +512,12 @@ static void cancel(struct storm *s)
     if (c->answered_ns != 0 || s->ranks[c->rank].fate != STORM_RUNS || s->ranks[c->rank].closes)
         return;
     storm_say(s, "%u cancels %u", c->rank, c->number);
-    struct core_submit *m = calloc(1, sizeof *m);
-    m->kind = CORE_CANCEL;
-    m->id = c->number;
+    struct call *word = calloc(1, sizeof *word);
+    word->kind = CALL_CANCEL;
+    word->id = c->number;
     c->cancelled = true;
     storm_cover_call(&s->ranks[c->rank], c, "cancel");
-    core_submit(s->ranks[c->rank].core, s->now, m);
+    core_submit(s->ranks[c->rank].core, s->now, word);
     storm_collect(s, &s->ranks[c->rank]);
 }
 

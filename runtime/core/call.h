@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * call: what the engine asked, as one record: an offer, a want, or a word about one of them (cancel, ready, append).
+ *
+ * The caller allocates and checks the record, then hands it to the core (core_submit). A word is freed as soon as it is
+ * done. An offer or a want is freed with its end, which whoever takes outcomes frees (outcome_free).
+ */
+#ifndef BATON_CORE_CALL_H
+#define BATON_CORE_CALL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/outcome.h"
+#include "plan/plan.h"
+
+enum call_kind { CALL_OFFER = 1, CALL_WANT, CALL_CANCEL, CALL_READY, CALL_APPEND };
+
+struct call_offer {
+    uint64_t serial; /* the ticket's */
+    uint32_t num_tokens, ttl_ms;
+    uint32_t num_seats;                  /* >= 1 */
+    uint32_t seats[BATON_CONSUMERS_MAX]; /* index of an engine; DIRECTORY_NONE: of any */
+    bool in_layers;                      /* no layer is in place yet (in chunks: of each chunk): CALL_READY tells */
+    bool in_chunks;                      /* no token is in place yet: CALL_APPEND brings them with their blocks */
+    uint32_t room[BATON_GROUPS_MAX];     /* block ids that fit in the place of each table */
+};
+
+struct call_want {
+    uint32_t engine; /* its index */
+    uint32_t num_tokens, held_tokens, timeout_ms;
+    baton_mode_t mode; /* PULL or PUSH */
+    bool zero_tail;    /* what lies behind its tokens in their last blocks is to be zero */
+    uint32_t num_tickets;
+    baton_ticket_t *tickets; /* malloc'ed, or NULL */
+};
+
+struct call_ready {
+    uint32_t layer_first, layer_count;
+    uint32_t chunk_tokens; /* where the chunk ends; 0: of the newest, or of an offer that has none */
+};
+
+struct call_append {
+    uint32_t num_tokens; /* in place by now */
+};
+
+struct call {
+    enum call_kind kind;
+    baton_id_t id;             /* of an offer or want its own; of a word the call's that it is about */
+    uint64_t submitted_ns;     /* when the call was made */
+    _Atomic uint64_t due_ns;   /* when its time is over; the core moves it on. Read by any thread */
+    char key[BATON_KEY_MAX];   /* what offer and want meet by */
+    uint32_t attempt;          /* beside the key */
+    char alias[BATON_KEY_MAX]; /* what the caller calls it, where that differs; else empty */
+    void *user;
+    union {
+        struct call_offer offer;
+        struct call_want want;
+        struct call_ready ready;
+        struct call_append append;
+    };
+    struct outcome end;        /* offer, want: its terminal event */
+    struct outcome *given_up;  /* likewise: the event that it is given up. NULL: it was told so */
+    struct outcome *verdict;   /* the event of its verdict; NULL: none is told here, or it was told */
+    struct plan_tables tables; /* into blocks */
+    uint32_t num_blocks;       /* of all tables */
+    uint32_t blocks[];
+};
+
+/** An offer or a want: it ends in an event. */
+static inline bool call_ends(const struct call *call)
+{
+    return call->kind == CALL_OFFER || call->kind == CALL_WANT;
+}
+
+/** When its time is over, unless the core moves that on. */
+static inline uint64_t call_due_ns(const struct call *call)
+{
+    uint32_t ms = call->kind == CALL_OFFER ? call->offer.ttl_ms : call->want.timeout_ms;
+    return call->submitted_ns + ms * UINT64_C(1000000);
+}
+
+/** What its caller calls it. */
+static inline const char *call_name(const struct call *call)
+{
+    return call->alias[0] != '\0' ? call->alias : call->key;
+}
+
+/**
+ * Copies tables into a call whose blocks[] has place for all ids: table i gets place for room[i] of them (NULL: for those
+ * that it has). Each id stands for per_id[i] blocks, or (NULL) for one.
+ */
+void call_set_tables(struct call *call, const struct plan_tables *tables, const uint32_t *per_id, const uint32_t *room);
+/** Adds tables to those of an offer, each to the one of its group. False: there is no room, and nothing has changed. */
+bool call_add_tables(struct call *offer, const struct plan_tables *more);
+
+/** With the outcomes that were not told. NULL is allowed. */
+void call_free(struct call *call);
+
+#endif
