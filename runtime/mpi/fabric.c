@@ -214,16 +214,16 @@ void fabric_sync(struct fabric *f)
 
 uint64_t fabric_busy(const struct fabric *f)
 {
-    return f->rma.bytes_open + f->rma.num_active + (uint64_t)control_busy(&f->control);
+    return rma_busy(&f->rma) + (uint64_t)control_busy(&f->control);
 }
 
 struct fabric_counts fabric_counts(const struct fabric *f)
 {
     return (struct fabric_counts){.messages_bad = f->control.bad,
-                                  .flushes = f->rma.flushes,
+                                  .flushes = f->rma.peers.flushes,
                                   .settled = f->rma.settled,
-                                  .poisoned = f->rma.poisonings,
-                                  .parked = f->rma.num_parked};
+                                  .poisoned = f->rma.peers.poisonings,
+                                  .parked = f->rma.requests.num_parked};
 }
 
 /* Messages and completions take turns in being first, so that neither can fill every call's room. */
@@ -240,7 +240,7 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max)
 
 bool fabric_failed(const struct fabric *f)
 {
-    return f->control.failed || f->rma.failed;
+    return f->control.failed || rma_has_failed(&f->rma);
 }
 
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ static int drain_rma(struct fabric *f)
                              rma_open_ops(&f->rma));
         world_pause(polls);
     }
-    return f->rma.poisonings ? error_set(BATON_EPEER, "a rank was lost to one-sided reads") : 0;
+    return f->rma.peers.poisonings > 0 ? error_set(BATON_EPEER, "a rank was lost to one-sided reads") : 0;
 }
 
 /*
@@ -365,7 +365,7 @@ static void describe_quirks(const struct fabric *f, struct page *p)
           "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
           " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu64 " may be parked\n",
           f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
-          f->rma.max_sieves, f->world.settings.parked);
+          f->rma.sieves.max, f->world.settings.parked);
 }
 
 int fabric_describe(const struct fabric *f, char *text, size_t size)

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sieve: short runs that lie close together at a peer, moved together. To read, a request gets spans, that is runs and
- * what lies between them, into the sieve's own memory; when it is complete, the runs are copied from there to where they
- * belong. To write, runs that follow each other at the peer without a gap are copied together first, and put as one: the
- * producer packs. Pure: makes no MPI call.
+ * sieve: moves short runs together that lie close together at a peer. A span is what is moved as one.
  *
- * THE COST RULE. An operation costs as much as SIEVE_GET_BYTES more of one that is made anyway, and a byte that goes
- * through the sieve as much as half a byte more. So a run joins a span where what lies between, and half of the run, are
- * less than SIEVE_GET_BYTES; and a request is sieved where the same sum over all of it is less than that of its runs
- * moved one by one. Derived datatypes (MPI_Type_vector) were no faster than one get a run anywhere but where there is nothing
- * between the runs.
+ * READING. A request gets spans into the sieve's own memory: runs, and the bytes between them. When the request is
+ * complete, the runs are copied from there to where they belong.
+ *
+ * WRITING. Runs that follow each other at the peer without a gap are first copied into the sieve's memory, and then put as
+ * one span: the producer packs.
+ *
+ * THE COST RULE. An operation costs as much as moving SIEVE_GET_BYTES more in an operation that is made anyway. A byte
+ * that goes through the sieve costs half a byte more, since it is copied. So a run joins a span where the bytes between
+ * them, and half of the run, are less than SIEVE_GET_BYTES; and a request goes through a sieve where the same sum over all
+ * of it is less than that of its runs moved one by one. Derived datatypes (MPI_Type_vector) were faster than one get a run
+ * only where there is nothing between the runs.
+ *
+ * The reactor's thread. Makes no MPI call.
  */
 #ifndef BATON_MPI_SIEVE_H
 #define BATON_MPI_SIEVE_H
@@ -22,7 +27,8 @@
 
 /*
  * Measured by `baton-bench shapes` on one host (its line "a get costs as much as"): 3 to 9 KiB over UCX shared memory,
- * 12 KiB over TCP, 13 to 18 KiB by osc/rdma. Towards the least: what is read beside the runs is taken from others.
+ * 12 KiB over TCP, 13 to 18 KiB by osc/rdma. The value is near the least of these, since bytes that are read beside the
+ * runs take bandwidth from others.
  */
 #define SIEVE_GET_BYTES 4096u
 
@@ -32,43 +38,57 @@
 /** Bytes of the peer's pool that are moved as one. */
 struct sieve_span {
     uint64_t begin, end;
-    uint64_t at; /* in bytes[], once the sieve is set */
+    uint64_t at; /* in bytes[], once the sieve is laid out */
 };
 
 struct sieve_run {
     uint64_t mine; /* in my pool */
-    uint64_t at;   /* in its span; in bytes[], once the sieve is set */
+    uint64_t at;   /* in its span; in bytes[], once the sieve is laid out */
     uint32_t bytes, span;
 };
 
 struct sieve {
-    struct sieve *next; /* the owner's */
+    struct sieve *next; /* in the pool's list of the free */
     bool write;         /* from my pool to the peer's */
     uint32_t num_runs, num_spans, most_spans;
     uint32_t last;                   /* the span that the last run lies in */
     uint64_t span_bytes, most_bytes; /* of all spans together */
-    uint64_t wanted;                 /* bytes of all runs */
+    uint64_t run_bytes;              /* of all runs together */
     struct sieve_span span[QUIRKS_RUNS_MAX];
     struct sieve_run run[SIEVE_RUNS];
     uint8_t bytes[SIEVE_BYTES];
 };
 
+/** At most `max` sieves, made as they are needed. */
+struct sieve_pool {
+    struct sieve **all, *free;
+    uint32_t num, max;
+};
+
+/** *pool zeroed before; room for sieves of together `bytes`. False: no memory. */
+bool sieve_pool_init(struct sieve_pool *pool, uint64_t bytes);
+void sieve_pool_fini(struct sieve_pool *pool);
+/** NULL: all are in use, or there is no memory for one more. */
+struct sieve *sieve_take(struct sieve_pool *pool);
+/** A sieve into which something might still be written must not be given back. */
+void sieve_give_back(struct sieve_pool *pool, struct sieve *s);
+
 /** Begins anew, for at most `most_spans` (1 .. QUIRKS_RUNS_MAX) spans of together `most_bytes`, or SIEVE_BYTES if less. */
 void sieve_begin(struct sieve *s, bool write, uint32_t most_spans, uint64_t most_bytes);
 
 /** Adds a run. False: it does not fit. */
-bool sieve_put(struct sieve *s, const struct plan_run *run);
+bool sieve_add(struct sieve *s, const struct plan_run *run);
 
-/** Whether to move these spans costs less than to move these runs. */
+/** Whether moving these spans costs less than moving these runs. */
 bool sieve_is_cheaper(const struct sieve *s);
 
-/** No more runs come: settles where each span, and with it each run, lies in bytes[]. */
-void sieve_set(struct sieve *s);
+/** No more runs come: decides where each span, and with it each run, lies in bytes[]. */
+void sieve_lay_out(struct sieve *s);
 
 /** Write: copies the runs from my pool, so that the spans can be put. */
 void sieve_fill(struct sieve *s, const uint8_t *pool);
 
-/** Read: copies the runs to where they belong in my pool, once all spans are there. */
+/** Read: copies the runs to where they belong in my pool, once all spans have been read. */
 void sieve_empty(const struct sieve *s, uint8_t *pool);
 
 #endif

@@ -66,6 +66,12 @@ struct bell *windows_bell(const struct windows *v, uint32_t rank);
 /** The process id of a rank that is mapped here and shares this process' id namespace, else 0. */
 int windows_process(const struct windows *v, uint32_t rank);
 
+/** The first byte of my pool. */
+static inline uint8_t *windows_pool(const struct windows *v)
+{
+    return v->segment + v->pool_offset;
+}
+
 /** Byte `at` of the pattern in rank's page 0. */
 uint8_t windows_pattern(uint32_t rank, uint32_t at);
 

@@ -323,14 +323,14 @@ static void test_a_slow_peer_is_not_overdue(void **state)
 {
     (void)state;
     struct scene *s = scene_create(false, false);
-    const struct settings *set = &s->rma->world->settings;
+    struct settings *set = with_rma_settings(s->owner);
     struct port_event e[4];
-    s->rma->world->settings.park_ms = 10;
+    set->park_ms = 10;
     shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_LATE, .nth = 1, .times = 100, .late_ns = LATE});
     for (unsigned i = 0; i < 4; i++) {
         uint64_t begin = clock_now_ns();
         assert_int_equal(move(s, 7, 2), 2 * RUN_BYTES);
-        const struct rma_peer *p = s->rma->peers[PEER];
+        const struct rma_peer *p = s->rma->peers.by_rank[PEER];
         uint64_t patience = patience_ns(&p->patience, set);
         nanosleep(&(struct timespec){.tv_nsec = 40 * MS}, NULL);
         assert_int_equal(rma_progress(s->rma, e, 4), 0);
@@ -343,12 +343,12 @@ static void test_a_slow_peer_is_not_overdue(void **state)
         assert_false(p->is_overdue);
         assert_in_range(patience_ns(&p->patience, set), 4 * 40 * MS, 5000 * MS);
     }
-    uint64_t begin = clock_now_ns(), patience = patience_ns(&s->rma->peers[PEER]->patience, set);
+    uint64_t begin = clock_now_ns(), patience = patience_ns(&s->rma->peers.by_rank[PEER]->patience, set);
     assert_int_equal(move(s, 8, 2), 2 * RUN_BYTES);
     while (clock_now_ns() - begin < patience + 10 * MS)
         nanosleep(&(struct timespec){.tv_nsec = 10 * MS}, NULL);
     assert_int_equal(rma_progress(s->rma, e, 4), 0);
-    assert_true(s->rma->peers[PEER]->is_overdue);
+    assert_true(s->rma->peers.by_rank[PEER]->is_overdue);
     assert_int_equal(move(s, 8, 2), BATON_EAGAIN);
     scene_destroy(s);
 }
@@ -369,8 +369,8 @@ static void test_a_sieve_keeps_strays_from_the_blocks(void **state)
         assert_true(i == 0 ? taken == BATON_EPEER : taken > 0);
         pass(LATE / 8);
         progress(s, 7);
-        assert_true(s->rma->num_sieves > 0);
-        assert_null(s->rma->free_sieves); /* never used again */
+        assert_true(s->rma->sieves.num > 0);
+        assert_null(s->rma->sieves.free); /* never used again */
         QUIET(s, 7);
         assert_int_equal(shim_late(), 1);
         memset(pools[0], 0x77, pool_bytes);
@@ -389,7 +389,7 @@ static void test_sieves_of_what_never_began_and_of_puts(void **state)
     rule(SHIM_GET, SHIM_FAIL, 1);
     s->leg.tag = 7;
     assert_int_equal(rma_move(s->rma, &s->leg, s->transfer.bytes), BATON_EPEER);
-    assert_non_null(s->rma->free_sieves);
+    assert_non_null(s->rma->sieves.free);
     QUIET(s, 7);
     scene_destroy(s);
 
@@ -400,7 +400,7 @@ static void test_sieves_of_what_never_began_and_of_puts(void **state)
     pass(LATE / 8);
     progress(s, 7);
     NEVER(s, 7);
-    assert_null(s->rma->free_sieves);
+    assert_null(s->rma->sieves.free);
     scene_destroy(s);
 }
 
@@ -455,7 +455,7 @@ static void test_bounds_all_open_requests(void **state)
     quirks_choose(&s->quirks, "Open MPI v5.0.7", "ucx window 3", 0);
     s->owner = with_rma_create(&s->settings, &s->quirks, 0, 2, pools[0], pool_bytes);
     s->rma = with_rma_of(s->owner);
-    assert_int_equal(s->rma->many_parked, 254 - 128 - RMA_READS);
+    assert_int_equal(s->rma->requests.many_parked, 254 - 128 - RMA_READS);
     scene_destroy(s);
 }
 

@@ -49,6 +49,11 @@ struct rma *with_rma_of(struct with_rma *w)
     return &w->rma;
 }
 
+struct settings *with_rma_settings(struct with_rma *w)
+{
+    return &w->world.settings;
+}
+
 static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     return rma_read(&((struct with_rma *)self)->rma, peer, offset, bytes, tag);

@@ -15,6 +15,8 @@ struct with_rma *with_rma_create(const struct settings *settings, const struct q
 /** What is still open in MPI is dropped. */
 void with_rma_destroy(struct with_rma *w);
 struct rma *with_rma_of(struct with_rma *w);
+/** Those in use, which were copied from `settings`. */
+struct settings *with_rma_settings(struct with_rma *w);
 
 /** Its port: card, board, move, settle, park and ended; `self` is the with_rma. */
 void with_rma_port(struct with_rma *w, struct port *port);

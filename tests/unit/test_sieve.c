@@ -24,7 +24,7 @@ static struct plan_run run_of(uint64_t src, uint64_t dst, uint64_t bytes)
 static uint32_t put_strided(uint32_t count, uint64_t bytes, uint64_t stride)
 {
     uint32_t n = 0;
-    while (n < count && sieve_put(&sieve, &(struct plan_run){.src = n * stride, .dst = n * bytes, .bytes = bytes}))
+    while (n < count && sieve_add(&sieve, &(struct plan_run){.src = n * stride, .dst = n * bytes, .bytes = bytes}))
         n++;
     return n;
 }
@@ -32,7 +32,7 @@ static uint32_t put_strided(uint32_t count, uint64_t bytes, uint64_t stride)
 /* As MPI would: what the spans name comes to where they say. */
 static void read_spans(void)
 {
-    sieve_set(&sieve);
+    sieve_lay_out(&sieve);
     for (uint32_t i = 0; i < sieve.num_spans; i++) {
         const struct sieve_span *s = &sieve.span[i];
         assert_true(s->at + (s->end - s->begin) <= SIEVE_BYTES);
@@ -76,7 +76,7 @@ static void test_limits(void **state)
     sieve_begin(&sieve, false, 3, UINT64_MAX);
     assert_int_equal(put_strided(1000, 64, 100000), 3);
     sieve_begin(&sieve, false, 64, UINT64_MAX);
-    assert_false(sieve_put(&sieve, &(struct plan_run){.bytes = SIEVE_BYTES + 1}));
+    assert_false(sieve_add(&sieve, &(struct plan_run){.bytes = SIEVE_BYTES + 1}));
     assert_int_equal(sieve.num_runs, 0);
 }
 
@@ -95,12 +95,12 @@ static void test_transposed(void **state)
         for (uint64_t token = 0; token < TOKENS; token++)
             for (uint64_t head = 0; head < HEADS; head++, dst += BYTES) {
                 struct plan_run run = run_of(plane * 500000 + head * TOKENS * BYTES + token * BYTES, dst, BYTES);
-                assert_true(sieve_put(&sieve, &run));
+                assert_true(sieve_add(&sieve, &run));
                 memcpy(right + run.dst, source + run.src, run.bytes);
             }
     assert_int_equal(sieve.num_spans, 2);
     assert_int_equal(sieve.span_bytes, 2 * HEADS * TOKENS * BYTES);
-    assert_int_equal(sieve.wanted, sieve.span_bytes);
+    assert_int_equal(sieve.run_bytes, sieve.span_bytes);
     assert_true(sieve_is_cheaper(&sieve));
     read_spans();
     sieve_empty(&sieve, target);
@@ -110,7 +110,7 @@ static void test_transposed(void **state)
 /* As MPI would: the spans come to the peer. */
 static void write_spans(void)
 {
-    sieve_set(&sieve);
+    sieve_lay_out(&sieve);
     sieve_fill(&sieve, source);
     for (uint32_t i = 0; i < sieve.num_spans; i++) {
         const struct sieve_span *s = &sieve.span[i];
@@ -128,17 +128,17 @@ static void test_packed(void **state)
     sieve_begin(&sieve, true, 4, UINT64_MAX);
     for (uint64_t i = 0; i < 64; i++) {
         struct plan_run run = run_of(5000 + i * 1024, 300000 + i / 16 * 20000 + i % 16 * 512, 512);
-        assert_true(sieve_put(&sieve, &run));
+        assert_true(sieve_add(&sieve, &run));
         memcpy(right + run.dst, source + run.src, run.bytes);
     }
     assert_int_equal(sieve.num_spans, 4);
-    assert_int_equal(sieve.span_bytes, sieve.wanted);
+    assert_int_equal(sieve.span_bytes, sieve.run_bytes);
     assert_true(sieve_is_cheaper(&sieve));
     write_spans();
     assert_memory_equal(target, right, sizeof target);
     sieve_begin(&sieve, true, 64, UINT64_MAX); /* and not where something lies between */
     for (uint64_t i = 0; i < 64; i++)
-        assert_true(sieve_put(&sieve, &(struct plan_run){.src = i * 512, .dst = i * 513, .bytes = 512}));
+        assert_true(sieve_add(&sieve, &(struct plan_run){.src = i * 512, .dst = i * 513, .bytes = 512}));
     assert_int_equal(sieve.num_spans, 64);
     assert_false(sieve_is_cheaper(&sieve));
 }
@@ -155,7 +155,7 @@ static void test_random_writes(void **state)
         sieve_begin(&sieve, true, 1 + (uint32_t)rand() % 64, (uint64_t)rand() % (2 * SIEVE_BYTES));
         for (;;) {
             struct plan_run run = run_of((uint64_t)rand() % 60000, dst, 1 + (uint64_t)rand() % 3000);
-            if (!sieve_put(&sieve, &run))
+            if (!sieve_add(&sieve, &run))
                 break;
             memcpy(right + run.dst, source + run.src, run.bytes);
             dst += run.bytes + (rand() % 4 == 0 ? (uint64_t)rand() % 3 : 0);
@@ -179,7 +179,7 @@ static void test_random(void **state)
         sieve_begin(&sieve, false, 1 + (uint32_t)rand() % 64, (uint64_t)rand() % (2 * SIEVE_BYTES));
         for (;;) {
             struct plan_run run = run_of((uint64_t)rand() % near, dst, 1 + (uint64_t)rand() % 3000);
-            if (!sieve_put(&sieve, &run))
+            if (!sieve_add(&sieve, &run))
                 break;
             memcpy(right + run.dst, source + run.src, run.bytes);
             dst += run.bytes + (uint64_t)rand() % 3;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rma_read: see the header. */
+#include "mpi/rma_read.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "mpi/rma.h"
+
+int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t bytes)
+{
+    if (peer >= (uint32_t)r->world->size || bytes == 0 || bytes > INT_MAX)
+        return error_set(BATON_EINVAL, "a read of %" PRIu64 " bytes from rank %" PRIu32 " is not possible", bytes,
+                         peer);
+    uint64_t limit = r->windows->parts[peer].bytes;
+    if (!rma_is_within(offset, bytes, limit))
+        return error_set(BATON_EMESSAGE,
+                         "a read of %" PRIu64 " bytes at %" PRIu64 " is outside of rank %" PRIu32
+                         "'s segment of %" PRIu64 " bytes",
+                         bytes, offset, peer, limit);
+    return 0;
+}
+
+/*
+ * The operation is done at once. The fence before orders these loads after those by which the caller learned that it may
+ * read; the fence after orders them before whatever the caller does with what was read.
+ */
+static void read_mapped(struct rma *r, struct rma_op *op, uint64_t offset)
+{
+    const uint8_t *from = r->windows->parts[op->peer].mapped + offset;
+    atomic_thread_fence(memory_order_seq_cst);
+    /* A generation: the acquire orders it before all that its reader loads next. */
+    if (op->kind == RMA_WORD && offset % sizeof(uint64_t) == 0)
+        *(uint64_t *)(void *)op->landing =
+            atomic_load_explicit((const _Atomic uint64_t *)(const void *)from, memory_order_acquire);
+    else
+        memcpy(op->landing, from, op->bytes);
+    atomic_thread_fence(memory_order_seq_cst);
+    rma_op_finish(&r->ops, op);
+}
+
+static int get(struct rma *r, struct rma_op *op, uint64_t offset)
+{
+    MPI_Request request;
+    struct rma_peer *p = r->peers.by_rank[op->peer];
+    int rc = MPI_Rget(op->landing, (int)op->bytes, MPI_BYTE, (int)op->peer, (MPI_Aint)offset, (int)op->bytes, MPI_BYTE,
+                      r->windows->overlay, &request);
+    if (rc != MPI_SUCCESS)
+        return rma_peer_poison(&r->peers, p, "MPI_Rget", rc);
+    rma_peer_count(&r->peers, p, 2); /* the get, and what its request is made of */
+    rma_requests_add(&r->requests, op, request);
+    return 0;
+}
+
+int rma_read_issue(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    int error = BATON_ENOMEM;
+    struct rma_op *op = rma_op_take(&r->ops, kind, peer, tag);
+    if (op == NULL)
+        return BATON_EAGAIN;
+    op->bytes = bytes;
+    op->landing = calloc(1, bytes);
+    if (op->landing != NULL && r->windows->parts[peer].mapped != NULL) {
+        read_mapped(r, op, offset);
+        return 0;
+    }
+    if (op->landing != NULL)
+        error = get(r, op, offset);
+    if (error)
+        rma_op_free(&r->ops, op);
+    return error;
+}
+
+void rma_read_probe(struct rma *r, struct rma_peer *p, uint64_t now)
+{
+    bool is_early = now < p->probed_ns + r->world->settings.park_ms * CLOCK_NS_PER_MS;
+    bool has_place = r->requests.active_reads < RMA_READS && !rma_requests_are_full(&r->requests);
+    if (p->is_probed || p->is_poisoned || is_early || !has_place)
+        return;
+    if (rma_read_issue(r, RMA_PROBE, p->rank, WINDOWS_PATTERN_OFFSET, sizeof(uint64_t), 0) != 0)
+        return;
+    p->is_probed = true;
+    p->probed_ns = now;
+}

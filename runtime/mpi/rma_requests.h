@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma_requests: the MPI requests of the rma path, and how many there may be. A request is active or parked. The active
+ * ones are few and are all tested in each turn. A request that is open for longer than the patience with its peer (see
+ * patience.h) is parked: of the parked ones, one is tested in each turn.
+ *
+ * LIMITS. Active requests of data: BATON_RMA_REQUESTS. One peer has at most BATON_RMA_PEER_REQUESTS of them, parked ones
+ * included; at most as many as it leaves to others; and the fewer, the more requests are parked. Reads of metadata and
+ * words have RMA_READS places of their own, shared in the same way, so that a generation can be read again while data
+ * fill their limit.
+ *
+ * Parked requests: once BATON_PARKED are parked, a peer has at most one request of each kind open; there are places for
+ * these, and for what was active then, beyond BATON_PARKED. So silent peers never keep the places of others, however many
+ * they are. Where the quirks table limits the open requests, fewer are parked, and none is made past that limit.
+ *
+ * The reactor's thread. Never waits for a request.
+ */
+#ifndef BATON_MPI_RMA_REQUESTS_H
+#define BATON_MPI_RMA_REQUESTS_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mpi/quirks.h"
+#include "mpi/rma_op.h"
+#include "mpi/rma_peer.h"
+#include "mpi/world.h"
+
+#define RMA_DATA_MAX 128 /* the most that BATON_RMA_REQUESTS can be */
+#define RMA_READS 32
+#define RMA_ACTIVE_MAX (RMA_DATA_MAX + RMA_READS)
+_Static_assert(RMA_ACTIVE_MAX < 254, "Open MPI 5 aborts at the 255th request");
+
+/** A request that is complete, and in no set any more. */
+struct rma_completion {
+    struct rma_op *op;
+    int rc;
+};
+
+struct rma_requests {
+    const struct world *world;
+    const struct quirks *quirks;
+    struct rma_peers *peers;
+
+    MPI_Request active[RMA_ACTIVE_MAX]; /* without gaps */
+    struct rma_op *active_op[RMA_ACTIVE_MAX];
+    uint32_t num_active, active_data, active_reads;
+    uint64_t bytes_open;   /* of active data */
+    uint64_t next_look_ns; /* when the active ones are next searched for overdue ones */
+
+    MPI_Request *parked; /* without gaps */
+    struct rma_op **parked_op;
+    uint32_t num_parked, max_parked;
+    uint32_t next_parked; /* the one whose turn it is */
+    uint32_t many_parked; /* BATON_PARKED, or fewer where MPI bears fewer requests */
+
+    bool has_failed; /* MPI could not test the requests: logged */
+};
+
+/** How many operations can be open at a time in this world. */
+size_t rma_requests_most(const struct world *w);
+/** *q zeroed before. False: no memory. */
+bool rma_requests_init(struct rma_requests *q, const struct world *w, const struct quirks *quirks,
+                       struct rma_peers *peers);
+void rma_requests_fini(struct rma_requests *q);
+
+/** Whether MPI bears no more open requests, of whichever peer. */
+bool rma_requests_are_full(const struct rma_requests *q);
+/** Whether this peer may have one more request, of data or of a read. */
+bool rma_requests_have_room(const struct rma_requests *q, const struct rma_peer *p, bool data);
+/** The operation's request was made just now. */
+void rma_requests_add(struct rma_requests *q, struct rma_op *op, MPI_Request request);
+
+/** Tests the active ones. Returns how many are complete. */
+int rma_requests_test(struct rma_requests *q, struct rma_completion completed[RMA_ACTIVE_MAX]);
+/** Parks the active ones that are overdue, and notes it with their peers. Looks four times in BATON_PARK_MS. */
+void rma_requests_park(struct rma_requests *q, uint64_t now);
+/** The parked one whose turn it is, and where it stands. NULL: there is none. */
+struct rma_op *rma_requests_next_parked(struct rma_requests *q, uint32_t *at);
+/** Tests that one. MPI's return code. */
+int rma_requests_test_parked(struct rma_requests *q, uint32_t at, bool *done);
+/** That one is complete, or is left to MPI. */
+void rma_requests_unpark(struct rma_requests *q, uint32_t at);
+
+/** Open operations of that tag. */
+uint32_t rma_requests_count(const struct rma_requests *q, uint32_t peer, uint64_t tag);
+/** Marks them as forgotten. */
+void rma_requests_forget(struct rma_requests *q, uint32_t peer, uint64_t tag);
+
+/** Open requests, parked ones included. */
+static inline uint32_t rma_requests_open(const struct rma_requests *q)
+{
+    return q->num_active + q->num_parked;
+}
+
+#endif
