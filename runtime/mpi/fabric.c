@@ -240,7 +240,7 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max)
 
 bool fabric_failed(const struct fabric *f)
 {
-    return f->control.failed || rma_has_failed(&f->rma);
+    return f->control.has_failed || rma_has_failed(&f->rma);
 }
 
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
@@ -379,7 +379,7 @@ int fabric_describe(const struct fabric *f, char *text, size_t size)
         return p.length;
     describe_windows(f, &p);
     describe_quirks(f, &p);
-    print(&p, "control: %d receives, %d send slots and one a rank, at most %d a peer, %u credits\n", CONTROL_RECEIVES,
-          CONTROL_SENDS, CONTROL_PEER_SENDS, ENVELOPE_CREDITS);
+    print(&p, "control: %d receives, %d send slots and one a rank, at most %d a peer, %u credits\n", INBOX_RECEIVES,
+          SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
     return p.length;
 }

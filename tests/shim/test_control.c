@@ -149,7 +149,7 @@ static void test_one_send_goes_wrong(void **state)
             send_all(0, 60, 2000);
             all_came_in_order(60);
             assert_int_equal(shim_met(), 1);
-            assert_false(ends[0].control.failed || ends[1].control.failed);
+            assert_false(ends[0].control.has_failed || ends[1].control.has_failed);
             end(state);
             begin(state);
         }
@@ -269,22 +269,22 @@ static void test_memory_that_may_still_be_read(void **state)
     assert_int_equal(say(0, 77), 0);
     turns(2 * PEER_MS);
     assert_int_equal(say(0, 78), BATON_EPEER);
-    const struct control_slot *held = ends[0].control.peers[1]->held;
+    const struct slot *held = ends[0].control.outbox.by_rank[1]->held;
     assert_non_null(held);
-    for (const struct control_slot *s = ends[0].control.free_slots; s; s = s->next)
+    for (const struct slot *s = ends[0].control.outbox.slots.free; s; s = s->next)
         assert_ptr_not_equal(s, held);
     shim_set(NULL);
     assert_int_equal(say(1, 1), 0);
     turns(50);
     assert_int_equal(say(0, 79), 0);
     turns(5);
-    assert_null(ends[0].control.peers[1]->held);
+    assert_null(ends[0].control.outbox.by_rank[1]->held);
 }
 
 static unsigned slots_made(int at)
 {
     unsigned n = 0;
-    for (const struct control_slot *s = ends[at].control.slots; s; s = s->next_made)
+    for (const struct slot *s = ends[at].control.outbox.slots.all; s; s = s->next_made)
         n++;
     return n;
 }
@@ -340,10 +340,10 @@ static void test_silent_ranks_keep_no_slot_of_others(void **state)
     (void)state;
     shim_set(&(struct shim_rule){
         .call = SHIM_ISEND, .fault = SHIM_LATE, .nth = 1, .times = 1000000, .late_ns = 60 * CLOCK_NS_PER_S});
-    for (unsigned n = 0; n < 32 * CONTROL_PEER_SENDS; rank++)
-        while (n < 32 * CONTROL_PEER_SENDS && control_send(&ends[0].control, rank, &word, sizeof word) == 0)
+    for (unsigned n = 0; n < 32 * SLOTS_OF_PEER; rank++)
+        while (n < 32 * SLOTS_OF_PEER && control_send(&ends[0].control, rank, &word, sizeof word) == 0)
             n++;
-    assert_int_equal(shim_late(), 32 * CONTROL_PEER_SENDS);
+    assert_int_equal(shim_late(), 32 * SLOTS_OF_PEER);
     shim_set(NULL);
     for (; rank < RANKS; rank++)
         assert_int_equal(control_send(&ends[0].control, rank, &word, sizeof word), 0);
@@ -352,8 +352,8 @@ static void test_silent_ranks_keep_no_slot_of_others(void **state)
     assert_int_equal(control_send(&ends[0].control, 2, &word, sizeof word), BATON_EAGAIN);
     now_ns += 60 * CLOCK_NS_PER_S;
     turns(10);
-    assert_int_equal(ends[0].control.num_sending, 0);
-    assert_int_equal(ends[0].control.num_taken, 0);
+    assert_int_equal(ends[0].control.outbox.num_sending, 0);
+    assert_int_equal(ends[0].control.outbox.slots.num_taken, 0);
 }
 
 /* ---- receives ---------------------------------------------------------------------------------------------------- */
@@ -384,7 +384,7 @@ static void test_a_receive_fails(void **state)
     assert_int_equal(ends[1].num_got, 199);
     assert_int_equal(ends[1].got[198], 199);
     assert_true(ends[1].control.bad >= 1);
-    assert_false(ends[1].control.failed);
+    assert_false(ends[1].control.has_failed);
 }
 
 /* None can be posted: the channel fails after the peer's time, and says so by its sends. */
@@ -395,7 +395,7 @@ static void test_no_receive_can_be_posted(void **state)
     rule(SHIM_IRECV, SHIM_FAIL, 1, 1000000);
     send_all(0, 60, 200);
     turns(2 * PEER_MS);
-    assert_true(ends[1].control.failed);
+    assert_true(ends[1].control.has_failed);
     assert_int_equal(say(1, 0), BATON_EPEER);
     assert_false(control_busy(&ends[1].control));
     logger.level = LOG_ERROR;
