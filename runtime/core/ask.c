@@ -19,7 +19,7 @@ uint32_t ask_left_ms(const struct core *core, const struct want *want)
 bool ask_knows(const struct want *want, uint32_t rank)
 {
     for (uint32_t i = 0; i < want->num_legs; i++)
-        if (want->legs[i].contact->peer == rank)
+        if (contact_peer(want->legs[i].contact) == rank)
             return true;
     for (uint32_t i = 0; i < want->num_left; i++)
         if (want->left[i].peer == rank)

@@ -182,14 +182,15 @@ void check_ask(struct core *core, const struct leg *leg)
         .want_id = leg->want->seq,
         .check = {.name.attempt = call->attempt, .tokens = call->want.num_tokens, .held = call->want.held_tokens}};
     memcpy(m.check.name.key, call->key, sizeof m.check.name.key);
-    post_send(core->post, leg->contact->peer, &m);
+    post_send(core->post, contact_peer(leg->contact), &m);
 }
 
 int check_begin(struct core *core, struct leg *leg)
 {
     const struct call *call = leg->want->call;
     struct check *c;
-    int rc = check_create(core, leg->contact->plan, call->want.held_tokens, call->want.num_tokens, call, true, &c);
+    int rc =
+        check_create(core, contact_plan(leg->contact), call->want.held_tokens, call->want.num_tokens, call, true, &c);
     if (rc != 0)
         return rc;
     if (c->num_parts == 0) { /* layers without a tensor have no bytes */
@@ -244,7 +245,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
                                                               : 0;
     struct contact *t = error == 0 ? target_of(core, peer, &error) : NULL;
     bool same_rules = core->c.directory->rows[peer].rules == PLAN_RULES;
-    if (t != NULL && (t->state == CONTACT_REFUSED || !same_rules))
+    if (t != NULL && (contact_refusal(t) != NULL || !same_rules))
         error = BATON_EGEOMETRY;
     if (error != 0) {
         refuse(core, peer, m->want_id, error);
@@ -258,13 +259,13 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
         if (c->theirs == NULL && c->asked.peer == peer && c->asked.want == m->want_id)
             return; /* under way */
     }
-    if (t->state != CONTACT_GOOD) { /* it asks again */
+    if (!contact_is_good(t)) { /* it asks again */
         contact_want(core, t);
         return;
     }
     if (asked >= core->c.settings->requests)
         return; /* likewise */
-    error = check_create(core, t->plan, m->check.held, m->check.tokens, granted, false, &c);
+    error = check_create(core, contact_plan(t), m->check.held, m->check.tokens, granted, false, &c);
     if (error == BATON_ENOMEM)
         return; /* likewise */
     if (error != 0) {

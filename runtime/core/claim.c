@@ -3,10 +3,16 @@
  * claim: which of my blocks belong to open wants. Kept under BATON_PARANOID only: it costs the reactor a look at each
  * block of each want, twice, and one bit a block.
  */
-#include "core/state.h"
+#include "core/claim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/state.h"
+
+struct claims {
+    uint8_t *bits[BATON_GROUPS_MAX]; /* by group; bit i: block i belongs to an open want */
+};
 
 /* The places [*from, *behind) of a table whose blocks the want writes: of ids that stand for several blocks, of all. */
 static void places(const struct call *call, const baton_group_t *group, uint32_t table, uint32_t *from,
@@ -31,7 +37,7 @@ static void mark(struct core *core, const struct call *call, bool is)
         places(call, &group, t, &from, &behind);
         for (uint32_t i = from; i < behind; i++) {
             uint32_t block = call->tables.table[t].blocks[i];
-            uint8_t bit = (uint8_t)(1u << (block % 8)), *byte = &core->claimed[t][block / 8];
+            uint8_t bit = (uint8_t)(1u << (block % 8)), *byte = &core->claims->bits[t][block / 8];
             *byte = (uint8_t)((*byte & ~bit) | (is ? bit : 0));
         }
     }
@@ -42,20 +48,24 @@ static uint32_t first_taken(const struct core *core, const struct call *call, ui
                             uint32_t behind)
 {
     const uint32_t *blocks = call->tables.table[table].blocks;
-    while (from < behind && !(core->claimed[table][blocks[from] / 8] >> (blocks[from] % 8) & 1))
+    while (from < behind && !(core->claims->bits[table][blocks[from] / 8] >> (blocks[from] % 8) & 1))
         from++;
     return from;
 }
 
 int claim_take(struct core *core, const struct call *call, struct plan_why *why)
 {
+    if (core->claims == NULL)
+        core->claims = calloc(1, sizeof *core->claims);
+    if (core->claims == NULL)
+        return BATON_ENOMEM;
     for (uint32_t i = 0; i < call->tables.num; i++) {
         baton_group_t group = geometry_group(core->c.geometry, i);
         uint32_t from, behind;
         places(call, &group, i, &from, &behind);
-        if (core->claimed[i] == NULL)
-            core->claimed[i] = calloc(group.num_blocks / 8 + 1, 1);
-        if (core->claimed[i] == NULL)
+        if (core->claims->bits[i] == NULL)
+            core->claims->bits[i] = calloc(group.num_blocks / 8 + 1, 1);
+        if (core->claims->bits[i] == NULL)
             return BATON_ENOMEM;
         uint32_t taken = first_taken(core, call, i, from, behind);
         if (taken < behind) {
@@ -73,8 +83,9 @@ void claim_leave(struct core *core, const struct call *call)
     mark(core, call, false);
 }
 
-void claims_free(struct core *core)
+void claims_destroy(struct core *core)
 {
-    for (uint32_t i = 0; i < BATON_GROUPS_MAX; i++)
-        free(core->claimed[i]);
+    for (uint32_t i = 0; core->claims != NULL && i < BATON_GROUPS_MAX; i++)
+        free(core->claims->bits[i]);
+    free(core->claims);
 }

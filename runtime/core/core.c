@@ -6,6 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* All that core_destroy destroys. */
+static int parts_create(struct core *core)
+{
+    static int (*const create[])(struct core *) = {early_create, survey_create, peers_create, leave_create,
+                                                   ends_create,  links_create,  movers_create};
+    int rc = 0;
+    core->leases =
+        leases_create((uint32_t)core->c.settings->leases, core->incarnation, core->c.arena, core->c.arena_bytes);
+    core->post = post_create(&core->c, &core->stats);
+    if (core->leases == NULL || core->post == NULL)
+        return BATON_ENOMEM;
+    for (size_t i = 0; rc == 0 && i < sizeof create / sizeof create[0]; i++)
+        rc = create[i](core);
+    return rc;
+}
+
 int core_create(const struct core_config *config, struct core **out)
 {
     const struct directory *d = config->directory;
@@ -13,31 +29,18 @@ int core_create(const struct core_config *config, struct core **out)
     if (core == NULL)
         return BATON_ENOMEM;
     core->c = *config;
-    core->looks_most = LOOKS_A_STEP;
-    core->works_pause_ns = 1;
+    core->works.looks_most = LOOKS_A_STEP;
+    core->works.pause_ns = 1;
     core->incarnation = d->rows[config->self].incarnation;
     core->engine = d->engine_of[config->self];
     core->index = d->index_of[config->self];
-    core->leaving.lost = WIRE_NOBODY;
-    core->leases =
-        leases_create((uint32_t)config->settings->leases, core->incarnation, config->arena, config->arena_bytes);
-    core->links = calloc(d->num_engines, sizeof *core->links);
-    core->targets = calloc(d->num_engines, sizeof *core->targets);
-    core->readers = calloc(d->num_engines, sizeof *core->readers);
-    core->peers = calloc(d->num_ranks, sizeof *core->peers);
-    core->post = post_create(&core->c, &core->stats);
-    core->waits_of = calloc(d->num_ranks, sizeof *core->waits_of);
-    core->answers = calloc(d->num_ranks, sizeof *core->answers);
-    if (core->leases == NULL || core->links == NULL || core->targets == NULL || core->readers == NULL ||
-        core->peers == NULL || core->post == NULL || core->waits_of == NULL || core->answers == NULL) {
+    int rc = parts_create(core);
+    for (uint32_t i = 0; rc == 0 && i < d->engines[core->engine].num_ranks && d->rows[config->self].verdicts; i++)
+        rc = peer_know(core, d->engines[core->engine].ranks[i]);
+    if (rc != 0) {
         core_destroy(core);
-        return BATON_ENOMEM;
+        return rc;
     }
-    for (uint32_t i = 0; i < d->engines[core->engine].num_ranks && d->rows[config->self].verdicts; i++)
-        if (peer_know(core, d->engines[core->engine].ranks[i]) != 0) {
-            core_destroy(core);
-            return BATON_ENOMEM;
-        }
     *out = core;
     return 0;
 }
@@ -49,8 +52,7 @@ void core_destroy(struct core *core)
     offers_destroy(core);
     tails_destroy(core);
     wants_destroy(core);
-    if (core->links != NULL && core->targets != NULL)
-        links_destroy(core);
+    links_destroy(core);
     verdicts_shut(core);
     checks_destroy(core);
     ends_destroy(core);
@@ -61,12 +63,12 @@ void core_destroy(struct core *core)
         outcome_free(core_take(core));
     }
     HASH_CLEAR(hh, core->ops.by_tag);
-    readers_free(core);
-    claims_free(core);
-    free(core->links);
-    free(core->targets);
-    free(core->waits_of);
+    survey_destroy(core);
+    claims_destroy(core);
+    movers_destroy(core);
+    early_destroy(core);
     leases_destroy(core->leases);
+    reap_free(&core->reap);
     free(core);
 }
 
@@ -129,8 +131,9 @@ static void on_message(struct core *core, const struct port_event *e)
         dispatch(core, e->peer, &m);
 }
 
-static void on_card(struct core *core, struct contact *c, const struct port_event *e)
+static void on_card(struct core *core, struct op *op, const struct port_event *e)
 {
+    struct contact *c = (struct contact *)op;
     switch (link_on_card(core, c, e)) {
     case LINK_NOTHING:
         break;
@@ -141,7 +144,7 @@ static void on_card(struct core *core, struct contact *c, const struct port_even
         wants_on_spare(core, c);
         break;
     case LINK_SETTLED:
-        wants_on_link(core, c->link);
+        wants_on_link(core, contact_link(c));
         break;
     }
 }
@@ -170,13 +173,13 @@ static void on_event(struct core *core, const struct port_event *e)
     if (op == NULL)
         return;
     if (op->kind == OP_CONTACT)
-        on_card(core, (struct contact *)op, e);
+        on_card(core, op, e);
     else if (op->kind == OP_CHECK)
         on_hashed(core, (struct check *)op);
     else if (op->kind == OP_TAIL)
         want_settle(core, tail_end(core, (struct tail *)op));
     else
-        mover_on_event(core, (struct mover *)op, e);
+        mover_on_event(core, op, e);
 }
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
@@ -193,65 +196,55 @@ static bool hand_on_ends(struct core *core)
     return any;
 }
 
-static void on_loss(struct core *core, struct peer *p)
+static void on_loss(struct core *core, uint32_t rank)
 {
-    wants_lose(core, p->rank);
+    wants_lose(core, rank);
     while (wants_on_legs(core)) /* they end before the rank is asked for, or asked about */
         continue;
-    offers_lose(core, p->rank);
+    offers_lose(core, rank);
     hand_on_ends(core); /* else its engine's verdicts would take those calls for open */
-    verdicts_lose(core, p->rank);
-    if (p->dead)
-        ends_lose(core, p->rank);
-    leave_on_loss(core, p);
-    peer_mourned(core, p);
+    verdicts_lose(core, rank);
+    if (peer_is_dead(core, rank))
+        ends_lose(core, rank);
+    leave_on_loss(core, rank);
+    peer_mourned(core, rank);
 }
 
-static void on_mover(struct core *core, struct mover *m, enum mover_news news)
+static void on_mover(struct core *core, const struct mover *m, const struct mover_word *word)
 {
-    char detail[sizeof m->detail];
-    memcpy(detail, m->detail, sizeof detail); /* it may be gone when this is read */
-    if (m->op.kind == OP_LEG && news == MOVER_MOVED)
-        leg_on_moved(core, (struct leg *)m, m->error, detail);
-    else if (m->op.kind == OP_LEG)
-        leg_on_quiet(core, (struct leg *)m);
+    if (mover_kind(m) == OP_PUSH)
+        offers_on_mover(core, mover_owner(m), word);
+    else if (word->what == MOVER_MOVED)
+        leg_on_moved(core, mover_owner(m), word->error, word->detail);
     else
-        offers_on_mover(core, (struct push *)m, news, m->error, detail);
+        leg_on_quiet(core, mover_owner(m));
 }
 
 static void on_works(struct core *core, struct timer *t)
 {
-    enum work_state state = WORK_MORE;
     (void)t;
-    while (core->works != NULL && core->looks < core->looks_most && state != WORK_LATER) {
-        struct work *w = core->works;
-        DL_DELETE(core->works, w);
-        state = w->piece(core, w);
-        if (state != WORK_DONE)
-            DL_APPEND(core->works, w); /* in turn, so that small ones do not wait for large ones */
-    }
+    works_run(core, &core->works);
 }
 
 /* Hands on what the lower files have to tell: they never call those above them. */
 static void hand_on(struct core *core)
 {
-    struct peer *p;
     struct mover *mover;
+    struct mover_word word;
     struct wire_message m;
-    enum mover_news news;
     uint32_t peer;
     bool any = true;
     while (any) {
         any = false;
-        while ((mover = mover_take_news(core, &news)) != NULL) {
-            on_mover(core, mover, news);
+        while ((mover = mover_take_news(core, &word)) != NULL) {
+            on_mover(core, mover, &word);
             any = true;
         }
         while (wants_on_legs(core))
             any = true;
         any |= hand_on_ends(core);
-        while ((p = peer_take_loss(core)) != NULL) {
-            on_loss(core, p);
+        while (peer_take_loss(core, &peer)) {
+            on_loss(core, peer);
             any = true;
         }
         while (readers_take_word(core, &peer, &m)) {
@@ -259,14 +252,21 @@ static void hand_on(struct core *core)
             any = true;
         }
     }
-    if (core->works != NULL && !core->works_timer.armed)
-        timer_arm(&core->timers, &core->works_timer, core->now + core->works_pause_ns, on_works);
+    if (core->works.first != NULL && !core->works.timer.armed)
+        timer_arm(&core->timers, &core->works.timer, core->now + core->works.pause_ns, on_works);
+}
+
+/* The step, or the call, is over. */
+static void finish(struct core *core)
+{
+    hand_on(core);
+    reap_free(&core->reap);
 }
 
 void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events)
 {
     core->now = now;
-    core->looks = 0;
+    core->works.looks = 0;
     peers_watch(core, now);
     post_flush(core->post);
     for (int i = 0; i < num_events; i++) {
@@ -282,7 +282,7 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
         hand_on(core);
     checks_run(core);
     tails_run(core);
-    hand_on(core);
+    finish(core);
 }
 
 static void begin(struct core *core, uint64_t now, struct call *call)
@@ -321,7 +321,7 @@ void core_submit(struct core *core, uint64_t now, struct call *call)
     }
     if (is_word)
         call_free(call);
-    hand_on(core);
+    finish(core);
 }
 
 void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t status, int error, const char *detail)
@@ -329,7 +329,7 @@ void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t
     core->now = now;
     if (!want_give_up(core, id, status, error, detail))
         offer_give_up(core, id, status, error);
-    hand_on(core);
+    finish(core);
 }
 
 void core_decline(struct core *core, uint64_t now, struct call *call, int error, const char *detail)
@@ -337,7 +337,7 @@ void core_decline(struct core *core, uint64_t now, struct call *call, int error,
     begin(core, now, call);
     snprintf(call->end.event.detail, sizeof call->end.event.detail, "%s", detail);
     outcome_end(core, call, BATON_STATUS_FAILED, error);
-    hand_on(core);
+    finish(core);
 }
 
 uint64_t core_next_ns(const struct core *core)
@@ -347,8 +347,9 @@ uint64_t core_next_ns(const struct core *core)
 
 bool core_is_busy(const struct core *core)
 {
-    return budget_held(&core->copies) > 0 || budget_held(&core->rma) > 0 || core->reading > 0 || movers_wait(core) ||
-           post_waiting(core->post) > 0 || core->checks != NULL || core->tails != NULL || core->works != NULL;
+    const uint32_t *ops = core->ops.num;
+    return movers_are_busy(core) || ops[OP_CONTACT] > 0 || ops[OP_CHECK] > 0 || ops[OP_TAIL] > 0 ||
+           post_waiting(core->post) > 0 || core->works.first != NULL;
 }
 
 bool core_is_serving(const struct core *core)
@@ -364,7 +365,7 @@ void core_shut(struct core *core, uint64_t now)
     offers_shut(core);
     ends_shut(core);
     verdicts_shut(core);
-    hand_on(core);
+    finish(core);
 }
 
 bool core_is_quiet(const struct core *core)
@@ -391,19 +392,7 @@ void core_stats(const struct core *core, baton_stats_t *out)
 int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, int max)
 {
     int n = 0;
-    for (uint32_t e = 0; e < core->c.directory->num_engines && n < max; e++) {
-        const struct link *link = core->links[e];
-        if (link == NULL || link->queued == 0)
-            continue;
-        baton_pending_t *p = &out[n++];
-        *p = (baton_pending_t){.ranks_needed = link->num_contacts,
-                               .ranks_known = link->good,
-                               .wants = link->queued,
-                               .waiting_ns = now - link->since_ns};
-        memcpy(p->engine, core->c.directory->engines[e].name, sizeof p->engine);
-        for (uint32_t i = 0; i < link->num_contacts; i++)
-            if (link->contacts[i].attempts > p->attempts)
-                p->attempts = link->contacts[i].attempts;
-    }
+    for (uint32_t e = 0; e < core->c.directory->num_engines && n < max; e++)
+        n += link_pending(core, e, now, &out[n]);
     return n;
 }

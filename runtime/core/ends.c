@@ -12,10 +12,14 @@
  *
  * Ranks of version 1 do not answer: they are told once.
  */
-#include "core/state.h"
+#include "core/ends.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/peer.h"
+#include "core/post.h"
+#include "core/state.h"
 
 #define ANSWERS_MOST 64
 
@@ -44,12 +48,18 @@ struct answers {
     struct timer timer;
 };
 
+struct ends {
+    struct ending *endings; /* by want; oldest first */
+    uint32_t num_endings;
+    struct answers *answers[]; /* by rank: those that it is owed; NULL: never any */
+};
+
 /* ---- the consumer's side ----------------------------------------------------------------------------------------- */
 
 static struct ending *ending_of(const struct core *core, uint64_t want)
 {
     struct ending *e;
-    HASH_FIND(hh, core->endings, &want, sizeof want, e);
+    HASH_FIND(hh, core->ends->endings, &want, sizeof want, e);
     return e;
 }
 
@@ -64,8 +74,8 @@ static void ending_free(struct core *core, struct ending *e)
     while (e->num > 0)
         end_remove(core, e, e->num - 1);
     timer_stop(&core->timers, &e->timer);
-    HASH_DEL(core->endings, e);
-    core->num_endings--;
+    HASH_DEL(core->ends->endings, e);
+    core->ends->num_endings--;
     free(e->ends);
     free(e);
 }
@@ -118,18 +128,18 @@ static void on_pause(struct core *core, struct timer *t)
 
 static struct ending *ending_create(struct core *core, const struct wire_message *m)
 {
-    if (core->num_endings >= 2 * core->c.settings->requests)
-        ending_give_up(core, core->endings); /* uthash keeps the order in which they were added */
+    if (core->ends->num_endings >= 2 * core->c.settings->requests)
+        ending_give_up(core, core->ends->endings); /* uthash keeps the order in which they were added */
     struct ending *e = calloc(1, sizeof *e);
     if (e == NULL)
         return NULL;
     e->want = m->want_id;
-    HASH_ADD(hh, core->endings, want, sizeof e->want, e);
+    HASH_ADD(hh, core->ends->endings, want, sizeof e->want, e);
     if (e->hh.tbl == NULL) {
         free(e);
         return NULL;
     }
-    core->num_endings++;
+    core->ends->num_endings++;
     e->name = m->end.name;
     e->deadline_ns = core->now + m->end.time_left_ms * NS_PER_MS;
     return e;
@@ -189,7 +199,7 @@ void ends_on_answer(struct core *core, uint32_t peer, const struct wire_message 
 void ends_lose(struct core *core, uint32_t rank)
 {
     struct ending *e, *next;
-    HASH_ITER(hh, core->endings, e, next)
+    HASH_ITER(hh, core->ends->endings, e, next)
     {
         remove_of(core, e, rank);
     }
@@ -213,9 +223,9 @@ static void on_answers(struct core *core, struct timer *t)
 
 void ends_answer(struct core *core, uint32_t peer, uint64_t want)
 {
-    struct answers *a = core->answers[peer];
+    struct answers *a = core->ends->answers[peer];
     if (a == NULL) {
-        a = core->answers[peer] = calloc(1, sizeof *a);
+        a = core->ends->answers[peer] = calloc(1, sizeof *a);
         if (a == NULL)
             return; /* it is said again, and answered then */
         a->peer = peer;
@@ -230,18 +240,31 @@ void ends_answer(struct core *core, uint32_t peer, uint64_t want)
 void ends_shut(struct core *core)
 {
     for (uint32_t i = 0; i < core->c.directory->num_ranks; i++)
-        if (core->answers[i] != NULL)
-            answers_send(core, core->answers[i]);
+        if (core->ends->answers[i] != NULL)
+            answers_send(core, core->ends->answers[i]);
+}
+
+uint32_t ends_owed(const struct core *core)
+{
+    return core->ends->num_endings;
+}
+
+int ends_create(struct core *core)
+{
+    core->ends = calloc(1, sizeof *core->ends + core->c.directory->num_ranks * sizeof core->ends->answers[0]);
+    return core->ends != NULL ? 0 : BATON_ENOMEM;
 }
 
 void ends_destroy(struct core *core)
 {
-    while (core->endings != NULL)
-        ending_free(core, core->endings);
-    for (uint32_t i = 0; core->answers != NULL && i < core->c.directory->num_ranks; i++) {
-        if (core->answers[i] != NULL)
-            timer_stop(&core->timers, &core->answers[i]->timer);
-        free(core->answers[i]);
+    if (core->ends == NULL)
+        return;
+    while (core->ends->endings != NULL)
+        ending_free(core, core->ends->endings);
+    for (uint32_t i = 0; i < core->c.directory->num_ranks; i++) {
+        if (core->ends->answers[i] != NULL)
+            timer_stop(&core->timers, &core->ends->answers[i]->timer);
+        free(core->ends->answers[i]);
     }
-    free(core->answers);
+    free(core->ends);
 }

@@ -9,13 +9,26 @@
  * rank 0 says it to all. Who hears of it and does not close yet keeps it in mind. A rank that said so may be gone at any
  * time, and is not lost by it: what was found of it before its word came gives way to that word.
  */
-#include "core/state.h"
+#include "core/leave.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "core/peer.h"
+#include "core/post.h"
+#include "core/state.h"
+
+struct leaving {
+    bool begun;    /* this rank closes */
+    bool watching; /* over all ranks (rank 0), or over rank 0 and this node */
+    uint32_t lost; /* the rank without which it closes; WIRE_NOBODY: all are there so far */
+    bool is_own;   /* found here, and not told by another */
+    struct timer timer;
+};
 
 static void tell(struct core *core, uint32_t rank)
 {
-    uint32_t lost = core->leaving.lost;
+    uint32_t lost = core->leaving->lost;
     struct wire_message m = {.type = WIRE_LEAVE, .subject.rank = lost};
     const char *host = lost != WIRE_NOBODY ? peer_host(core, lost) : NULL;
     if (lost != WIRE_NOBODY)
@@ -42,7 +55,7 @@ static void tell_others(struct core *core)
 
 static void settle(struct core *core, uint32_t lost, bool is_own)
 {
-    struct leaving *l = &core->leaving;
+    struct leaving *l = core->leaving;
     bool first = l->lost == WIRE_NOBODY;
     l->lost = lost;
     l->is_own = is_own;
@@ -68,7 +81,7 @@ static void watch_node(struct core *core)
 
 static void begin_watch(struct core *core)
 {
-    struct leaving *l = &core->leaving;
+    struct leaving *l = core->leaving;
     if (l->watching)
         return;
     l->watching = true;
@@ -79,7 +92,7 @@ static void begin_watch(struct core *core)
     for (uint32_t i = 1; core->c.self == 0 && i < core->c.directory->num_ranks; i++)
         watch(core, i);
     for (uint32_t i = 0; i < core->c.directory->num_ranks && l->lost == WIRE_NOBODY; i++)
-        if (core->peers[i] != NULL && core->peers[i]->lost)
+        if (peer_is_lost(core, i))
             settle(core, i, true);
 }
 
@@ -91,7 +104,7 @@ static void on_timer(struct core *core, struct timer *t)
 
 void core_leave(struct core *core, uint64_t now)
 {
-    struct leaving *l = &core->leaving;
+    struct leaving *l = core->leaving;
     core->now = now;
     l->begun = true;
     if (l->lost != WIRE_NOBODY)
@@ -103,21 +116,20 @@ void core_leave(struct core *core, uint64_t now)
 
 int64_t core_loss(const struct core *core)
 {
-    return core->leaving.begun && core->leaving.lost != WIRE_NOBODY ? (int64_t)core->leaving.lost : -1;
+    return core->leaving->begun && core->leaving->lost != WIRE_NOBODY ? (int64_t)core->leaving->lost : -1;
 }
 
-void leave_on_loss(struct core *core, const struct peer *p)
+void leave_on_loss(struct core *core, uint32_t rank)
 {
-    if (core->leaving.watching && core->leaving.lost == WIRE_NOBODY && !p->left)
-        settle(core, p->rank, true);
+    if (core->leaving->watching && core->leaving->lost == WIRE_NOBODY && !peer_has_left(core, rank))
+        settle(core, rank, true);
 }
 
 /* One that closes without the others. */
 static void on_gone(struct core *core, uint32_t rank, const struct wire_subject *lost)
 {
-    struct leaving *l = &core->leaving;
-    if (peer_know(core, rank) == 0)
-        core->peers[rank]->left = true;
+    struct leaving *l = core->leaving;
+    peer_leave(core, rank);
     if (lost->rank != core->c.self)
         peer_note_host(core, lost->rank, lost->host);
     if (l->lost == WIRE_NOBODY || (l->lost == rank && l->is_own))
@@ -139,13 +151,24 @@ void leave_on_message(struct core *core, uint32_t rank, const struct wire_messag
     if (core->c.self != 0)
         return;
     begin_watch(core);
-    if (core->leaving.lost != WIRE_NOBODY)
+    if (core->leaving->lost != WIRE_NOBODY)
         tell(core, rank);
     else
         peer_beat(core, rank, false);
 }
 
+int leave_create(struct core *core)
+{
+    core->leaving = calloc(1, sizeof *core->leaving);
+    if (core->leaving == NULL)
+        return BATON_ENOMEM;
+    core->leaving->lost = WIRE_NOBODY;
+    return 0;
+}
+
 void leave_destroy(struct core *core)
 {
-    timer_stop(&core->timers, &core->leaving.timer);
+    if (core->leaving != NULL)
+        timer_stop(&core->timers, &core->leaving->timer);
+    free(core->leaving);
 }

@@ -48,7 +48,7 @@ static void give_up(struct core *core, struct leg *leg, int error, const char *d
     struct want *want = leg->want;
     if (want->failure.error == 0) { /* the first reason counts */
         want->failure.error = error;
-        want->failure.peer = (int32_t)leg->contact->peer;
+        want->failure.peer = (int32_t)contact_peer(leg->contact);
         snprintf(want->failure.detail, sizeof want->failure.detail, "%s", detail);
     }
     tell(core, want);
@@ -65,7 +65,7 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
 {
     bool was = leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || (leg->state == LEG_STOPPING && is_push(leg));
     bool is = state == LEG_AWAITED || state == LEG_CHECKING || (state == LEG_STOPPING && is_push(leg));
-    if (core->c.path[leg->contact->peer] == BATON_PATH_RMA)
+    if (core->c.path[contact_peer(leg->contact)] == BATON_PATH_RMA)
         core->awaiting = core->awaiting + is - was;
     leg->state = state;
 }
@@ -76,7 +76,7 @@ static void send_want(struct core *core, struct leg *leg)
 {
     const struct call *call = leg->want->call;
     const struct lease *lease = &leg->want->lease;
-    const baton_ticket_t *ticket = ask_ticket(leg->want, leg->contact->peer);
+    const baton_ticket_t *ticket = ask_ticket(leg->want, contact_peer(leg->contact));
     struct wire_message m = {.type = WIRE_WANT,
                              .want_id = leg->want->seq,
                              .want = {.name.attempt = call->attempt,
@@ -94,8 +94,8 @@ static void send_want(struct core *core, struct leg *leg)
                                       .numbers = wire_table_numbers(&call->tables),
                                       .partial = true}};
     memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
-    memcpy(m.want.readers, leg->contact->readers, sizeof m.want.readers);
-    post_send(core->post, leg->contact->peer, &m);
+    memcpy(m.want.readers, contact_readers(leg->contact), sizeof m.want.readers);
+    post_send(core->post, contact_peer(leg->contact), &m);
     leg->told = true;
 }
 
@@ -106,7 +106,7 @@ static void send_cancel(struct core *core, struct leg *leg)
         .want_id = leg->want->seq,
         .end = {.name.attempt = leg->want->call->attempt, .error = leg->want->error, .generation = leg->generation}};
     memcpy(m.end.name.key, leg->want->call->key, sizeof m.end.name.key);
-    post_send(core->post, leg->contact->peer, &m);
+    post_send(core->post, contact_peer(leg->contact), &m);
     leg->ended = leg->unsaid = true; /* until CLOSED comes */
 }
 
@@ -119,7 +119,7 @@ static void on_resend(struct core *core, struct timer *t)
         fail(core, leg, BATON_ESTALE, "the lease's generation is another, and its producer does not say why");
         return;
     }
-    if (post_waits(core->post, leg->contact->peer)) /* the former one has not left yet */
+    if (post_waits(core->post, contact_peer(leg->contact))) /* the former one has not left yet */
         return;
     if (leg->state == LEG_STOPPING)
         send_cancel(core, leg);
@@ -137,11 +137,11 @@ static void resend_from_now(struct core *core, struct leg *leg)
 
 static int ask(struct core *core, struct leg *leg)
 {
-    int rc = peer_begin(core, leg->contact->peer);
+    int rc = peer_begin(core, contact_peer(leg->contact));
     if (rc != 0)
         return rc;
     leg->busy = true;
-    ends_take_back(core, leg->contact->peer, leg->want->seq); /* it was released before it was turned to */
+    ends_take_back(core, contact_peer(leg->contact), leg->want->seq); /* it was released before it was turned to */
     leg->state = LEG_ASKED;
     send_want(core, leg);
     resend_from_now(core, leg);
@@ -152,7 +152,7 @@ static int ask(struct core *core, struct leg *leg)
 
 static bool awaits_more(const struct leg *leg)
 {
-    return leg->state == LEG_MOVING && leg->mover.reach.done < UINT32_MAX;
+    return leg->state == LEG_MOVING && mover_awaits_more(leg->mover);
 }
 
 static void outside(struct core *core, struct leg *leg)
@@ -172,7 +172,7 @@ static void on_more(struct core *core, struct leg *leg, const struct peer_table 
         fail(core, leg, BATON_EGONE, another_began);
         return;
     }
-    if (mover_ready(core, &leg->mover, reach, table) != 0) {
+    if (mover_ready(core, leg->mover, reach, table) != 0) {
         outside(core, leg);
         return;
     }
@@ -183,7 +183,7 @@ static void on_more(struct core *core, struct leg *leg, const struct peer_table 
 
 static void on_ready(struct core *core, struct leg *leg, const struct wire_ready *m)
 {
-    struct peer_table table = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
+    struct peer_table table = {.numbers = m->numbers, .generation = m->generation, .offset = m->table_offset};
     on_more(core, leg, &table, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
 }
 
@@ -191,7 +191,6 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
 {
     const struct call *call = leg->want->call;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
-    struct peer_table again = {leg->mover.table.slot, m->numbers, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED)
         leg->generation = m->generation; /* of the offer that writes by now */
     if (leg->state == LEG_DOUBTED) {
@@ -203,7 +202,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
     }
     if (leg->state != LEG_ASKED) {
         if (!m->partial || m->generation != leg->generation) /* granted once more, and whole by now; or by another */
-            on_more(core, leg, &again, &REACH_WHOLE);
+            on_more(core, leg, &table, &REACH_WHOLE);
         return;
     }
     leg->want->call->end.event.wait_ns = core->now - call->submitted_ns;
@@ -212,19 +211,21 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
         await(core, leg, LEG_AWAITED);
         return;
     }
+    struct mover_job job = {
+        .table = table, .held = call->want.held_tokens, .num_tokens = call->want.num_tokens, .mine = &call->tables};
     leg->state = LEG_MOVING;
     if (!m->partial) { /* else its READYs come with the answers to what is repeated */
         timer_stop(&core->timers, &leg->resend);
-        leg->mover.reach = REACH_WHOLE;
+        job.reach = REACH_WHOLE;
     }
-    if (mover_start(core, &leg->mover, &table, call->want.held_tokens, call->want.num_tokens, &call->tables) != 0)
+    if (mover_start(core, leg->mover, &job) != 0)
         outside(core, leg);
 }
 
 static void add_bytes(struct core *core, struct leg *leg, uint64_t bytes)
 {
     leg->want->call->end.event.bytes += bytes;
-    leg->want->call->end.event.path_bytes[core->c.path[leg->contact->peer]] += bytes;
+    leg->want->call->end.event.path_bytes[core->c.path[contact_peer(leg->contact)]] += bytes;
 }
 
 static void fenced(struct core *core, struct leg *leg)
@@ -263,7 +264,7 @@ static bool is_all(const struct leg *leg, uint64_t bytes)
     const struct call *call = leg->want->call;
     struct plan_transfer t;
     struct plan_why why;
-    return plan_transfer_init(&t, leg->contact->plan, call->want.held_tokens, call->want.num_tokens, NULL,
+    return plan_transfer_init(&t, contact_plan(leg->contact), call->want.held_tokens, call->want.num_tokens, NULL,
                               &call->tables, &why) == 0 &&
            t.bytes == bytes;
 }
@@ -321,7 +322,7 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
     struct plan_why why = {{0}};
     HASH_FIND(hh, core->wants, &m->want_id, sizeof m->want_id, want);
     for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
-        if (want->legs[i].contact->peer == peer)
+        if (contact_peer(want->legs[i].contact) == peer)
             leg = &want->legs[i];
     if (leg == NULL || !leg->told)
         return; /* ended: messages are idempotent */
@@ -348,17 +349,17 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
 
 static void leave_handshake(struct core *core, struct leg *leg)
 {
-    if (leg->state == LEG_HANDSHAKE && --leg->contact->legs == 0)
-        contact_leave(core, leg->contact);
+    contact_leave(core, leg->contact, &leg->card);
 }
 
 /* The next rank to turn to: of this node first. NULL: none. */
 static struct contact *another(struct core *core, const struct leg *leg)
 {
-    const struct link *link = leg->want->link;
+    uint32_t num;
+    const uint32_t *spares = link_spares(leg->want->link, &num);
     for (unsigned path = BATON_PATH_SHM; path <= BATON_PATH_RMA; path++)
-        for (uint32_t i = 0; i < link->num_spare; i++) {
-            uint32_t rank = link->spare_ranks[i];
+        for (uint32_t i = 0; i < num; i++) {
+            uint32_t rank = spares[i];
             if (core->c.path[rank] != path || peer_is_lost(core, rank) || ask_knows(leg->want, rank))
                 continue;
             struct contact *c = link_spare(core, leg->contact, rank);
@@ -373,7 +374,7 @@ static bool leave(struct want *want, const struct leg *leg)
     struct left *more = realloc(want->left, (want->num_left + 1) * sizeof *more);
     if (more == NULL)
         return false;
-    more[want->num_left++] = (struct left){leg->contact->peer, leg->told, leg->generation};
+    more[want->num_left++] = (struct left){contact_peer(leg->contact), leg->told, leg->generation};
     want->left = more;
     return true;
 }
@@ -384,24 +385,24 @@ static void turn(struct core *core, struct leg *leg)
     struct contact *next;
     int rc = leg->error;
     if (leg->busy)
-        peer_end(core, leg->contact->peer);
+        peer_end(core, contact_peer(leg->contact));
     leg->busy = leg->ended = leg->unsaid = false;
     while ((next = another(core, leg)) != NULL && leave(leg->want, leg)) {
-        mover_free(core, &leg->mover);
-        leg->mover = (struct mover){.contact = next};
+        mover_destroy(core, leg->mover);
         leg->contact = next;
         leg->told = false;
         leg->asks = 0;
         leg->generation = 0;
         core->stats.retries++;
-        log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->call->key, next->peer);
-        rc = op_add(&core->ops, &leg->mover.op, OP_LEG);
-        if (rc != 0)
+        log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->call->key, contact_peer(next));
+        leg->mover = mover_create(core, OP_LEG, leg, next, false);
+        if (leg->mover == NULL) {
+            rc = BATON_ENOMEM;
             break;
-        if (next->state != CONTACT_GOOD) {
+        }
+        if (!contact_is_good(next)) {
             leg->state = LEG_HANDSHAKE;
-            next->legs++;
-            contact_want(core, next);
+            contact_wait(core, next, &leg->card);
             return;
         }
         rc = ask(core, leg);
@@ -423,8 +424,8 @@ static bool retry(struct core *core, struct leg *leg, int error)
     timer_stop(&core->timers, &leg->resend);
     leave_handshake(core, leg);
     leg->error = error;
-    bool is_quiet = mover_stop(core, &leg->mover);
-    if (leg->mover.parked == PORT_PARK_NEVER)
+    bool is_quiet = mover_stop(core, leg->mover);
+    if (mover_is_stray(leg->mover))
         return false; /* what it began may land at any time: no other rank's bytes are safe from that */
     leg->state = LEG_STOPPING;
     if (is_quiet)
@@ -441,12 +442,12 @@ void leg_begin(struct core *core, struct leg *leg)
         fail(core, leg, rc, rc == BATON_EPEER ? "it is lost" : "");
 }
 
-void leg_on_spare(struct core *core, struct leg *leg, int error, const char *detail)
+void leg_on_spare(struct core *core, struct leg *leg)
 {
-    leave_handshake(core, leg);
+    const char *why = contact_refusal(leg->contact);
     leg->state = LEG_ASKED;
-    if (error != 0)
-        fail(core, leg, error, detail);
+    if (why != NULL)
+        fail(core, leg, BATON_EGEOMETRY, why);
     else
         leg_begin(core, leg);
 }
@@ -475,7 +476,7 @@ void leg_on_moved(struct core *core, struct leg *leg, int error, const char *det
         fail(core, leg, error, detail);
         return;
     }
-    add_bytes(core, leg, leg->mover.landed);
+    add_bytes(core, leg, mover_landed(leg->mover));
     landed(core, leg);
 }
 
@@ -507,13 +508,13 @@ void leg_stop(struct core *core, struct leg *leg)
     check_stop(core, leg);
     leave_handshake(core, leg);
     leg->leaves = false;
-    if (writes && peer_is_ended(core, leg->contact->peer)) {
+    if (writes && peer_is_ended(core, contact_peer(leg->contact))) {
         close_leg(core, leg);
     } else if (writes) {
         await(core, leg, LEG_STOPPING);
         send_cancel(core, leg);
         resend_from_now(core, leg);
-    } else if (mover_stop(core, &leg->mover)) {
+    } else if (mover_stop(core, leg->mover)) {
         close_leg(core, leg);
     } else {
         await(core, leg, LEG_STOPPING);
@@ -527,17 +528,17 @@ void leg_free(struct core *core, struct leg *leg)
     leave_handshake(core, leg);
     if (leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || leg->state == LEG_STOPPING)
         await(core, leg, LEG_CLOSED);
-    mover_free(core, &leg->mover);
+    mover_destroy(core, leg->mover);
     if (leg->busy)
-        peer_end(core, leg->contact->peer);
+        peer_end(core, contact_peer(leg->contact));
 }
 
 void leg_lose(struct core *core, struct leg *leg)
 {
     if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED ||
         leg->state == LEG_CHECKING || leg->state == LEG_HANDSHAKE || leg->state == LEG_DOUBTED)
-        fail(core, leg, BATON_EPEER, peer_is_dead(core, leg->contact->peer) ? "it is gone" : "it is silent");
+        fail(core, leg, BATON_EPEER, peer_is_dead(core, contact_peer(leg->contact)) ? "it is gone" : "it is silent");
     else if (leg->state == LEG_STOPPING &&
-             (is_push(leg) ? peer_is_ended(core, leg->contact->peer) : mover_lose(core, &leg->mover)))
+             (is_push(leg) ? peer_is_ended(core, contact_peer(leg->contact)) : mover_lose(core, leg->mover)))
         leg_on_quiet(core, leg);
 }

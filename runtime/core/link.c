@@ -7,24 +7,59 @@
  *
  * With a consumer engine that is to be written to, each rank that takes blocks from me is a handshake of its own.
  */
-#include "core/state.h"
+#include "core/link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BACKOFF_MOST 40 /* times BATON_BACKOFF_MS */
+#include "core/contact_inside.h"
+#include "core/state.h"
+#include "core/survey.h"
+
+/* What the other ranks of the two engines are to each other, as far as that was found out. */
+struct finding {
+    uint32_t served_to, readers_to, others_to;
+    uint32_t met; /* contacts met among the others */
+    bool tells;   /* this rank tells the idle ones */
+};
+
+/**
+ * One peer engine: as its consumer (contacts: the ranks that serve me; wants queue until all are good), or as its
+ * producer in a push (contacts: all its ranks by index, of which those that take from me are wanted, each by itself).
+ */
+struct link {
+    struct work work; /* first; BUILDING */
+    struct finding finding;
+    uint32_t engine;
+    bool lacks; /* see link_lacks. When its contact is good: ESOURCE, with refusal.why */
+    enum link_state state;
+    uint32_t num_contacts, good;
+    struct contact *contacts;
+    struct plan_box *boxes;
+    bool *served;          /* by index in my engine: whether that rank's cache can be filled from there */
+    uint32_t *spare_ranks; /* see link_spares */
+    uint32_t num_spare;
+    struct contact *spares; /* those of them that were turned to */
+    uint32_t *idle_ranks;   /* see link_idle */
+    uint32_t num_idle;
+    struct queue queue; /* wants behind the handshake */
+    uint32_t queued;
+    uint64_t since_ns; /* the first of the queue came */
+    struct link_refusal refusal;
+};
+
+/* Whom I write to and whom I read from, by engine. */
+struct sides {
+    struct link *source, *targets;
+};
+
+struct links {
+    uint32_t num_engines;
+    struct sides of[];
+};
 
 /* ---- building a link --------------------------------------------------------------------------------------------- */
-
-static void contact_read(struct core *core, struct contact *c);
-
-static void contact_fini(struct core *core, struct contact *c)
-{
-    timer_stop(&core->timers, &c->timer);
-    op_remove(&core->ops, &c->op);
-    plan_destroy(c->plan);
-}
 
 static void link_destroy(struct core *core, struct link *link)
 {
@@ -86,13 +121,13 @@ static void other_from(const struct core *core, struct link *link, uint32_t k)
 {
     uint32_t ranks = core->c.directory->engines[core->engine].num_ranks;
     uint32_t rank = core->c.directory->engines[link->engine].ranks[k];
-    bool any = false, met = link->met < link->num_contacts && link->contacts[link->met].peer == rank;
+    bool any = false, met = link->finding.met < link->num_contacts && link->contacts[link->finding.met].peer == rank;
     for (uint32_t i = 0; i < ranks && !any; i++)
         any = reads(core, link, i, k);
-    link->met += met;
+    link->finding.met += met;
     if (!met && reads(core, link, core->index, k))
         link->spare_ranks[link->num_spare++] = rank;
-    else if (!any && link->tells)
+    else if (!any && link->finding.tells)
         link->idle_ranks[link->num_idle++] = rank;
 }
 
@@ -104,24 +139,24 @@ static enum work_state link_piece(struct core *core, struct work *work)
     struct link *link = (struct link *)work;
     const struct directory_engine *mine = &core->c.directory->engines[core->engine];
     const struct directory_engine *engine = &core->c.directory->engines[link->engine];
-    if (link->served_to < mine->num_ranks) {
-        int served = survey_served(core, mine, link->served_to, engine);
+    if (link->finding.served_to < mine->num_ranks) {
+        int served = survey_served(core, mine, link->finding.served_to, engine);
         if (served < 0)
             return WORK_LATER;
-        link->served[link->served_to++] = served;
+        link->served[link->finding.served_to++] = served;
         return WORK_MORE;
     }
-    core->looks += mine->num_ranks / 8 + 1; /* to compare two members is less than to look at one */
-    if (link->readers_to < link->num_contacts) {
-        readers_from(core, &link->contacts[link->readers_to++]);
+    core->works.looks += mine->num_ranks / 8 + 1; /* to compare two members is less than to look at one */
+    if (link->finding.readers_to < link->num_contacts) {
+        readers_from(core, &link->contacts[link->finding.readers_to++]);
         return WORK_MORE;
     }
-    if (link->others_to < engine->num_ranks) {
-        other_from(core, link, link->others_to++);
+    if (link->finding.others_to < engine->num_ranks) {
+        other_from(core, link, link->finding.others_to++);
         return WORK_MORE;
     }
     link->state = LINK_IDLE;
-    if (link->queue != NULL)
+    if (link->queue.first != NULL)
         link_start(core, link);
     return WORK_DONE;
 }
@@ -162,7 +197,7 @@ static int link_create(struct core *core, uint32_t engine, struct link **out, st
     if (link == NULL)
         return BATON_ENOMEM;
     link->engine = engine;
-    link->tells = is_teller(core);
+    link->finding.tells = is_teller(core);
     link->served = calloc(mine->num_ranks, sizeof *link->served);
     link->spare_ranks = calloc(peer->num_ranks, sizeof *link->spare_ranks);
     link->idle_ranks = calloc(peer->num_ranks, sizeof *link->idle_ranks);
@@ -172,7 +207,7 @@ static int link_create(struct core *core, uint32_t engine, struct link **out, st
         rc = n < 0 ? n : contacts_from(link, peer, parts, (uint32_t)n);
         if (n >= 0)
             free(parts);
-        link->why = *why;
+        link->refusal.why = *why;
         if (rc == BATON_ESOURCE)
             rc = witness_from(core, link, peer);
     }
@@ -186,15 +221,15 @@ static int link_create(struct core *core, uint32_t engine, struct link **out, st
 
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why)
 {
-    struct link *link = core->links[engine];
+    struct link *link = core->links->of[engine].source;
     if (link != NULL)
         return link;
     *error = link_create(core, engine, &link, why);
     if (*error != 0)
         return NULL;
-    core->links[engine] = link;
+    core->links->of[engine].source = link;
     if (!link->lacks)
-        work_begin(core, &link->work, link_piece);
+        work_begin(core, &core->works, &link->work, link_piece);
     return link;
 }
 
@@ -204,7 +239,6 @@ static struct link *targets_create(const struct core *core, uint32_t engine)
     if (link == NULL)
         return NULL;
     link->engine = engine;
-    link->is_targets = true;
     link->state = LINK_IDLE;
     link->num_contacts = core->c.directory->engines[engine].num_ranks;
     link->contacts = calloc(link->num_contacts, sizeof *link->contacts);
@@ -219,22 +253,21 @@ struct contact *target_of(struct core *core, uint32_t peer, int *error)
 {
     uint32_t engine = core->c.directory->engine_of[peer], i = core->c.directory->index_of[peer];
     const struct readers *readers = readers_of(core, engine);
-    struct link *link = core->targets[engine];
+    struct link *link = core->links->of[engine].targets;
     *error = BATON_EMESSAGE;
-    if (readers == NULL || readers->first[i] == readers->first[i + 1])
+    uint32_t num_boxes;
+    const struct plan_box *boxes = readers != NULL ? readers_boxes(readers, i, &num_boxes) : NULL;
+    if (readers == NULL || num_boxes == 0)
         return NULL;
     *error = BATON_ENOMEM;
     if (link == NULL)
-        link = core->targets[engine] = targets_create(core, engine);
+        link = core->links->of[engine].targets = targets_create(core, engine);
     if (link == NULL)
         return NULL;
     struct contact *c = &link->contacts[i];
     *error = 0;
     if (c->link == NULL)
-        *c = (struct contact){.link = link,
-                              .peer = peer,
-                              .boxes = &readers->boxes[readers->first[i]],
-                              .num_boxes = readers->first[i + 1] - readers->first[i]};
+        *c = (struct contact){.link = link, .peer = peer, .is_target = true, .boxes = boxes, .num_boxes = num_boxes};
     return c;
 }
 
@@ -271,44 +304,23 @@ static void link_start(struct core *core, struct link *link)
     link->state = LINK_SHAKING;
     for (uint32_t i = 0; i < link->num_contacts; i++)
         if (link->contacts[i].state == CONTACT_NEEDED)
-            contact_read(core, &link->contacts[i]);
+            contact_want(core, &link->contacts[i]);
 }
 
-void link_queue(struct core *core, struct link *link, struct want *want)
+void link_queue(struct core *core, struct link *link, struct queued *want)
 {
-    DL_APPEND(link->queue, want);
+    queue_join(&link->queue, want);
     if (link->queued++ == 0)
         link->since_ns = core->now;
     if (link->state == LINK_IDLE)
         link_start(core, link);
 }
 
-static void contact_rest(struct core *core, struct contact *c)
+void link_unqueue(struct core *core, struct link *link, struct queued *want)
 {
-    if (c->state == CONTACT_GOOD || c->state == CONTACT_REFUSED)
+    if (want->in == NULL)
         return;
-    timer_stop(&core->timers, &c->timer);
-    op_remove(&core->ops, &c->op);
-    if (c->state == CONTACT_READING)
-        core->reading--;
-    c->state = CONTACT_NEEDED;
-    c->attempts = 0;
-}
-
-void contact_leave(struct core *core, struct contact *c)
-{
-    contact_rest(core, c);
-}
-
-void contact_want(struct core *core, struct contact *c)
-{
-    if (c->state == CONTACT_NEEDED && !c->timer.armed)
-        contact_read(core, c);
-}
-
-void link_unqueue(struct core *core, struct link *link, struct want *want)
-{
-    DL_DELETE(link->queue, want);
+    queue_leave(want);
     if (--link->queued > 0 || link->state != LINK_SHAKING)
         return;
     link->state = LINK_IDLE; /* what is known stays known, what is under way is given up */
@@ -316,13 +328,10 @@ void link_unqueue(struct core *core, struct link *link, struct want *want)
         contact_rest(core, &link->contacts[i]);
 }
 
-struct want *link_take(struct link *link)
+struct queued *link_take(struct link *link)
 {
-    struct want *want = link->queue;
-    if (want == NULL)
-        return NULL;
-    DL_DELETE(link->queue, want);
-    link->queued--;
+    struct queued *want = queue_take(&link->queue);
+    link->queued -= want != NULL;
     return want;
 }
 
@@ -339,138 +348,39 @@ static void link_ready(struct core *core, struct link *link)
 static void link_refuse(struct core *core, struct link *link, int error, uint32_t peer, const struct plan_why *why)
 {
     link->state = LINK_REFUSED;
-    link->error = error;
-    link->error_peer = (int32_t)peer;
-    link->why = *why;
+    link->refusal.error = error;
+    link->refusal.peer = (int32_t)peer;
+    link->refusal.why = *why;
     for (uint32_t i = 0; i < link->num_contacts; i++)
         contact_rest(core, &link->contacts[i]);
     log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s", core->c.directory->engines[link->engine].name,
              baton_strerror(error), why->text);
 }
 
-/* ---- one contact ------------------------------------------------------------------------------------------------- */
-
-static void on_pause(struct core *core, struct timer *t)
-{
-    contact_read(core, (struct contact *)((char *)t - offsetof(struct contact, timer)));
-}
-
-static void contact_retry(struct core *core, struct contact *c, uint64_t pause_ns)
-{
-    op_remove(&core->ops, &c->op);
-    if (c->state == CONTACT_READING)
-        core->reading--;
-    c->state = CONTACT_NEEDED;
-    timer_stop(&core->timers, &c->timer);
-    if (c->link->is_targets && c->waiting == NULL) /* it was read for hashes: who wants those asks again */
-        return;
-    timer_arm(&core->timers, &c->timer, core->now + pause_ns, on_pause);
-}
-
-static uint64_t contact_backoff(const struct core *core, const struct contact *c)
-{
-    uint64_t factor = c->attempts < 7 ? UINT64_C(1) << c->attempts : BACKOFF_MOST;
-    return (factor < BACKOFF_MOST ? factor : BACKOFF_MOST) * core->c.settings->backoff_ms * NS_PER_MS;
-}
-
-static void on_silence(struct core *core, struct timer *t)
-{
-    struct contact *c = (struct contact *)((char *)t - offsetof(struct contact, timer));
-    core->stats.handshake_retries++;
-    log_line(core->c.log, LOG_WARN, "rank %u did not give its card in %llu ms (attempt %u)", c->peer,
-             (unsigned long long)core->c.settings->handshake_ms, c->attempts);
-    contact_retry(core, c, contact_backoff(core, c));
-}
-
-static void contact_read(struct core *core, struct contact *c)
-{
-    const struct wire_row *row = &core->c.directory->rows[c->peer];
-    if (op_add(&core->ops, &c->op, OP_CONTACT) != 0) {
-        contact_retry(core, c, contact_backoff(core, c));
-        return;
-    }
-    int rc = core->c.port->read(core->c.port->self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
-    if (rc != 0) { /* no room now: soon again; anything else: as if it were silent */
-        contact_retry(core, c, rc == BATON_EAGAIN ? NS_PER_MS : contact_backoff(core, c));
-        c->attempts += rc != BATON_EAGAIN;
-        return;
-    }
-    c->state = CONTACT_READING;
-    c->attempts++;
-    core->reading++;
-    timer_arm(&core->timers, &c->timer, core->now + core->c.settings->handshake_ms * NS_PER_MS, on_silence);
-}
-
-static bool within(uint64_t offset, uint64_t bytes, uint64_t limit)
-{
-    return offset <= limit && bytes <= limit - offset;
-}
-
-/* Checks a card field by field and compiles the plan; nothing is kept of one that fails. */
-static int contact_take(struct core *core, struct contact *c, const uint8_t *data, uint32_t bytes, struct plan_why *why)
-{
-    const struct wire_row *row = &core->c.directory->rows[c->peer];
-    struct wire_card card;
-    snprintf(why->text, sizeof why->text, "its card is malformed");
-    int rc = wire_card_decode(data, bytes, &card);
-    if (rc != 0)
-        return rc;
-    if (card.incarnation != row->incarnation || !card.has_geometry || card.board_offset % 8 != 0) {
-        snprintf(why->text, sizeof why->text, "its card contradicts its directory row");
-        rc = BATON_EMESSAGE;
-    }
-    if (rc == 0) {
-        rc = geometry_check(&card.geometry, &card.pool_bytes, 1, why);
-        rc = rc != 0 ? BATON_EMESSAGE : 0;
-    }
-    const baton_geometry_t *src = c->link->is_targets ? core->c.geometry : &card.geometry;
-    const baton_geometry_t *dst = c->link->is_targets ? &card.geometry : core->c.geometry;
-    if (rc == 0)
-        rc = geometry_match(src, dst, why);
-    if (rc == 0 && c->num_boxes > 0)
-        rc = plan_compile(src, dst, c->boxes, c->num_boxes, &c->plan, why);
-    if (rc == 0) {
-        c->board_offset = card.board_offset;
-        c->board_slots = card.board_slots;
-        c->arena_offset = card.arena_offset;
-        c->arena_bytes = card.arena_bytes;
-        c->pool_offset = card.pool_offset;
-        c->pool_bytes = card.pool_bytes;
-    }
-    wire_card_free(&card);
-    return rc;
-}
-
 /* The cache of a contact's rank cannot match, and never will. */
-static enum link_news contact_refuse(struct core *core, struct contact *c, const struct plan_why *why)
+static enum link_news on_refusal(struct core *core, struct contact *c, const struct plan_why *why)
 {
-    if (!c->is_spare && !c->link->is_targets) {
+    if (!c->is_spare && !c->is_target) {
         link_refuse(core, c->link, BATON_EGEOMETRY, c->peer, why);
         return LINK_SETTLED;
     }
-    contact_rest(core, c);
-    c->state = CONTACT_REFUSED;
-    c->why = *why;
+    contact_refuse(core, c, why);
     if (c->is_spare)
         return LINK_SPARE;
     log_line(core->c.log, LOG_ERROR, "rank %u cannot be written to: %s", c->peer, why->text);
     return LINK_TARGET;
 }
 
-static enum link_news contact_good(struct core *core, struct contact *c)
+static enum link_news on_good(struct core *core, struct contact *c)
 {
     struct link *link = c->link;
-    timer_stop(&core->timers, &c->timer);
-    op_remove(&core->ops, &c->op);
-    core->reading--;
-    c->state = CONTACT_GOOD;
     if (c->is_spare)
         return LINK_SPARE;
     link->good++;
-    if (link->is_targets)
+    if (c->is_target)
         return LINK_TARGET;
     if (link->lacks)
-        link_refuse(core, link, BATON_ESOURCE, c->peer, &link->why);
+        link_refuse(core, link, BATON_ESOURCE, c->peer, &link->refusal.why);
     else if (link->good == link->num_contacts)
         link_ready(core, link);
     else
@@ -481,31 +391,92 @@ static enum link_news contact_good(struct core *core, struct contact *c)
 enum link_news link_on_card(struct core *core, struct contact *c, const struct port_event *e)
 {
     struct plan_why why = {{0}};
-    if (e->kind != PORT_READ || c->state != CONTACT_READING)
-        return LINK_NOTHING;
-    int rc = e->error != 0 ? e->error : contact_take(core, c, e->data, e->bytes, &why);
-    if (rc == BATON_EGEOMETRY)
-        return contact_refuse(core, c, &why);
-    if (rc == 0)
-        return contact_good(core, c);
-    core->stats.handshake_retries++;
-    log_line(core->c.log, LOG_WARN, "rank %u's card was not taken: %s: %s", c->peer, baton_strerror(rc), why.text);
-    contact_retry(core, c, contact_backoff(core, c));
-    return LINK_NOTHING;
+    int rc = contact_on_card(core, c, e, &why);
+    return rc == 0 ? on_good(core, c) : rc == BATON_EGEOMETRY ? on_refusal(core, c, &why) : LINK_NOTHING;
 }
 
-bool contact_holds(const struct contact *c, const struct peer_table *t)
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+enum link_state link_state(const struct link *link)
 {
-    return t->slot < c->board_slots && t->numbers <= WIRE_NUMBERS_MAX &&
-           within(t->offset, wire_table_bytes(t->numbers), c->arena_bytes);
+    return link->state;
+}
+
+const struct link_refusal *link_refusal(const struct link *link)
+{
+    return &link->refusal;
+}
+
+bool link_lacks(const struct link *link)
+{
+    return link->lacks;
+}
+
+uint32_t link_num_contacts(const struct link *link)
+{
+    return link->num_contacts;
+}
+
+struct contact *link_contact(const struct link *link, uint32_t i)
+{
+    return &link->contacts[i];
+}
+
+const uint32_t *link_spares(const struct link *link, uint32_t *num)
+{
+    *num = link->state != LINK_BUILDING ? link->num_spare : 0;
+    return link->spare_ranks;
+}
+
+const uint32_t *link_idle(const struct link *link, uint32_t *num)
+{
+    *num = link->state != LINK_BUILDING ? link->num_idle : 0;
+    return link->idle_ranks;
+}
+
+int32_t link_missing(const struct link *link)
+{
+    int32_t missing = -1;
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        if (link->contacts[i].state != CONTACT_GOOD)
+            missing = (int32_t)link->contacts[i].peer;
+    return missing;
+}
+
+bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_pending_t *out)
+{
+    const struct link *link = core->links->of[engine].source;
+    if (link == NULL || link->queued == 0)
+        return false;
+    *out = (baton_pending_t){.ranks_needed = link->num_contacts,
+                             .ranks_known = link->good,
+                             .wants = link->queued,
+                             .waiting_ns = now - link->since_ns};
+    memcpy(out->engine, core->c.directory->engines[engine].name, sizeof out->engine);
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        if (link->contacts[i].attempts > out->attempts)
+            out->attempts = link->contacts[i].attempts;
+    return true;
+}
+
+/* ---- all of one core --------------------------------------------------------------------------------------------- */
+
+int links_create(struct core *core)
+{
+    core->links = calloc(1, sizeof *core->links + core->c.directory->num_engines * sizeof core->links->of[0]);
+    if (core->links == NULL)
+        return BATON_ENOMEM;
+    core->links->num_engines = core->c.directory->num_engines;
+    return 0;
 }
 
 void links_destroy(struct core *core)
 {
-    for (uint32_t i = 0; i < core->c.directory->num_engines; i++) {
-        if (core->links[i] != NULL)
-            link_destroy(core, core->links[i]);
-        if (core->targets[i] != NULL)
-            link_destroy(core, core->targets[i]);
+    for (uint32_t i = 0; core->links != NULL && i < core->links->num_engines; i++) {
+        if (core->links->of[i].source != NULL)
+            link_destroy(core, core->links->of[i].source);
+        if (core->links->of[i].targets != NULL)
+            link_destroy(core, core->links->of[i].targets);
     }
+    free(core->links);
 }

@@ -11,18 +11,17 @@
  *   DRAINING a write that was stopped: until what was put is settled, so that nothing of it can land later
  *   ENDED   told, or stopped
  */
-#include "core/state.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/mover_inside.h"
+#include "core/peer.h"
+#include "core/state.h"
+
 static void run_remove(struct core *core, struct mover *m)
 {
-    if (m->turn.queue == NULL) /* as of one that never began: its peer may not even be known */
-        return;
-    const struct peer *p = core->peers[m->contact->peer];
-    turns_remove(m->turn.queue == &p->moves ? &core->moves : &core->asks, &m->turn);
+    turns_remove(m->turn.queue == &m->lane->moves ? &core->movers->moves : &core->movers->asks, &m->turn);
 }
 
 /* The layers, of those tokens, below which it may move. */
@@ -47,27 +46,26 @@ static uint64_t ahead(const struct mover *m)
  */
 static void run_add(struct core *core, struct mover *m)
 {
-    struct peer *p = core->peers[m->contact->peer];
     bool moves = m->state == MOVER_MOVING;
-    struct turns_queue *queue = moves ? &p->moves : &p->asks;
+    struct turns_queue *queue = moves ? &m->lane->moves : &m->lane->asks;
     if (m->turn.queue == queue)
         return;
     run_remove(core, m);
     if (!moves || ahead(m) > 0)
-        turns_add(moves ? &core->moves : &core->asks, queue, &m->turn);
+        turns_add(moves ? &core->movers->moves : &core->movers->asks, queue, &m->turn);
 }
 
 /* ---- bytes in flight --------------------------------------------------------------------------------------------- */
 
 static struct budget *budget_of(struct core *core, uint32_t peer)
 {
-    return core->c.path[peer] == BATON_PATH_RMA ? &core->rma : &core->copies;
+    return core->c.path[peer] == BATON_PATH_RMA ? &core->movers->rma : &core->movers->copies;
 }
 
 static void on_look(struct core *core, struct timer *t)
 {
-    uint64_t copies = budget_look(&core->copies, core->c.settings, core->now);
-    uint64_t rma = budget_look(&core->rma, core->c.settings, core->now);
+    uint64_t copies = budget_look(&core->movers->copies, core->c.settings, core->now);
+    uint64_t rma = budget_look(&core->movers->rma, core->c.settings, core->now);
     uint64_t next = copies < rma ? copies : rma;
     if (next != UINT64_MAX)
         timer_arm(&core->timers, t, next, on_look);
@@ -75,39 +73,34 @@ static void on_look(struct core *core, struct timer *t)
 
 static void watch(struct core *core)
 {
-    if (!core->look.armed && (core->copies.talking != NULL || core->rma.talking != NULL))
-        timer_arm(&core->timers, &core->look, core->now + core->c.settings->park_ms * NS_PER_MS, on_look);
+    if (!core->movers->look.armed && (core->movers->copies.talking != NULL || core->movers->rma.talking != NULL))
+        timer_arm(&core->timers, &core->movers->look, core->now + core->c.settings->park_ms * NS_PER_MS, on_look);
 }
 
 static void take(struct core *core, struct mover *m, uint64_t bytes)
 {
-    uint32_t peer = m->contact->peer;
+    uint32_t peer = m->peer;
     m->taken += bytes;
-    budget_take(budget_of(core, peer), &core->peers[peer]->share, bytes, core->now);
+    budget_take(budget_of(core, peer), &m->lane->share, bytes, core->now);
     watch(core);
 }
 
 static void land(struct core *core, struct mover *m, uint64_t bytes)
 {
-    uint32_t peer = m->contact->peer;
-    budget_land(budget_of(core, peer), &core->peers[peer]->share, bytes, core->now);
+    uint32_t peer = m->peer;
+    budget_land(budget_of(core, peer), &m->lane->share, bytes, core->now);
     watch(core);
 }
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
 
-static void news_drop(struct core *core, struct mover *m)
+/* The last news counts, and comes behind that of others. */
+static void news_add(struct core *core, struct mover *m, enum mover_news what, int error, const char *detail)
 {
-    if (m->news != MOVER_NOTHING)
-        DL_DELETE(core->moved, m);
-    m->news = MOVER_NOTHING;
-}
-
-static void news_add(struct core *core, struct mover *m, enum mover_news news)
-{
-    news_drop(core, m);
-    m->news = news;
-    DL_APPEND(core->moved, m);
+    snprintf(m->detail, sizeof m->detail, "%s", detail);
+    m->word = (struct mover_word){what, error, m->detail};
+    queue_leave(&m->news);
+    queue_join(&core->movers->news, &m->news);
 }
 
 /* The owner is to hear how it ended; with an error the owner stops it. */
@@ -115,18 +108,16 @@ static void tell(struct core *core, struct mover *m, int error, const char *deta
 {
     if (error == 0)
         m->state = MOVER_ENDED;
-    m->error = error;
-    snprintf(m->detail, sizeof m->detail, "%s", detail);
-    news_add(core, m, MOVER_MOVED);
+    news_add(core, m, MOVER_MOVED, error, detail);
 }
 
-struct mover *mover_take_news(struct core *core, enum mover_news *news)
+struct mover *mover_take_news(struct core *core, struct mover_word *word)
 {
-    struct mover *m = core->moved;
-    if (m == NULL)
+    struct queued *news = queue_take(&core->movers->news);
+    if (news == NULL)
         return NULL;
-    *news = m->news;
-    news_drop(core, m);
+    struct mover *m = (struct mover *)((char *)news - offsetof(struct mover, news));
+    *word = m->word;
     return m;
 }
 
@@ -143,7 +134,7 @@ static uint32_t next_end(const struct mover *m)
 static int next_chunk(struct mover *m, uint32_t end, struct plan_why *why)
 {
     const struct plan_tables *src = m->write ? m->mine : &m->theirs, *dst = m->write ? &m->theirs : m->mine;
-    int rc = plan_transfer_chunk(&m->transfer, m->contact->plan, m->at, end, m->num_tokens, src, dst, why);
+    int rc = plan_transfer_chunk(&m->transfer, contact_plan(m->contact), m->at, end, m->num_tokens, src, dst, why);
     if (rc != 0)
         return rc == BATON_ETOKENS ? rc : BATON_EMESSAGE; /* mine were checked when they came */
     m->end = end;
@@ -190,14 +181,14 @@ static int take_table(struct mover *m, const struct peer_table *table)
     return 0;
 }
 
-int mover_start(struct core *core, struct mover *m, const struct peer_table *table, uint32_t held, uint32_t num_tokens,
-                const struct plan_tables *mine)
+int mover_start(struct core *core, struct mover *m, const struct mover_job *job)
 {
-    m->at = held;
-    m->num_tokens = num_tokens;
-    m->mine = mine;
+    m->reach = job->reach;
+    m->at = job->held;
+    m->num_tokens = job->num_tokens;
+    m->mine = job->mine;
     m->unread = true;
-    int rc = take_table(m, table);
+    int rc = take_table(m, &job->table);
     if (rc == 0)
         go_on(core, m);
     return rc;
@@ -205,9 +196,13 @@ int mover_start(struct core *core, struct mover *m, const struct peer_table *tab
 
 int mover_ready(struct core *core, struct mover *m, const struct reach *reach, const struct peer_table *table)
 {
-    int rc = table != NULL ? take_table(m, table) : 0;
-    if (rc != 0)
-        return rc;
+    if (table != NULL) {
+        struct peer_table newer = *table;
+        newer.slot = m->table.slot;
+        int rc = take_table(m, &newer);
+        if (rc != 0)
+            return rc;
+    }
     m->reach = *reach;
     if (m->state == MOVER_WAITING || m->state == MOVER_MOVING)
         run_add(core, m);
@@ -272,7 +267,7 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
 static bool is_put_away(struct core *core, struct mover *m)
 {
     const struct port *port = core->c.port;
-    m->parked = port->park(port->self, m->contact->peer, m->op.tag);
+    m->parked = port->park(port->self, m->peer, m->op.tag);
     return m->parked == PORT_PARK_QUIET;
 }
 
@@ -282,7 +277,7 @@ static bool is_put_away(struct core *core, struct mover *m)
  */
 static bool is_harmless(const struct core *core, const struct mover *m)
 {
-    uint32_t peer = m->contact->peer;
+    uint32_t peer = m->peer;
     if (core->c.path[peer] == BATON_PATH_SHM)
         return false; /* the workers are soon done, and that is told */
     return m->write ? peer_is_dead(core, peer) : peer_is_ended(core, peer);
@@ -294,7 +289,7 @@ static void quiet(struct core *core, struct mover *m)
     m->state = MOVER_ENDED;
     run_remove(core, m);
     op_remove(&core->ops, &m->op);
-    news_add(core, m, MOVER_QUIET);
+    news_add(core, m, MOVER_QUIET, 0, "");
 }
 
 /* A write that cannot be settled is not known to be quiet, nor one of which something was begun that nobody tells of:
@@ -320,8 +315,9 @@ static void on_proof(struct core *core, struct mover *m, const struct port_event
     }
 }
 
-void mover_on_event(struct core *core, struct mover *m, const struct port_event *e)
+void mover_on_event(struct core *core, struct op *op, const struct port_event *e)
 {
+    struct mover *m = (struct mover *)op;
     enum port_event_kind proof = m->write ? PORT_SETTLED : PORT_BOARD;
     if (e->kind == PORT_MOVED) {
         on_moved(core, m, e);
@@ -329,7 +325,7 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
         quiet(core, m);
     } else if (m->issued && (e->kind == PORT_READ || e->kind == proof)) {
         m->issued = false;
-        core->reading--;
+        core->movers->reading--;
         if (e->kind == PORT_READ && m->state == MOVER_TABLE)
             on_table(core, m, e);
         else if (e->kind == proof && m->state == MOVER_PROOF)
@@ -345,23 +341,23 @@ void mover_on_event(struct core *core, struct mover *m, const struct port_event 
 static uint64_t may_move(struct core *core, const struct mover *m)
 {
     const struct settings *set = core->c.settings;
-    uint32_t peer = m->contact->peer;
+    uint32_t peer = m->peer;
     bool far = core->c.path[peer] == BATON_PATH_RMA;
     uint64_t limit = far ? set->rma_bytes : set->copy_bytes * set->copy_workers;
-    uint64_t left = budget_left(budget_of(core, peer), limit, &core->peers[peer]->share);
+    uint64_t left = budget_left(budget_of(core, peer), limit, &m->lane->share);
     return left < set->chunk_bytes ? left : set->chunk_bytes;
 }
 
 static int64_t ask(struct core *core, struct mover *m)
 {
     const struct port *port = core->c.port;
-    const struct contact *c = m->contact;
+    const struct places *at = contact_places(m->contact);
     if (m->state == MOVER_TABLE)
-        return port->read(port->self, c->peer, c->arena_offset + m->table.offset,
+        return port->read(port->self, m->peer, at->arena_offset + m->table.offset,
                           (uint32_t)wire_table_bytes(m->table.numbers), m->op.tag);
     if (m->write)
-        return port->settle(port->self, c->peer, m->op.tag);
-    return port->board(port->self, c->peer, c->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
+        return port->settle(port->self, m->peer, m->op.tag);
+    return port->board(port->self, m->peer, at->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
 }
 
 /* One turn of one that asks. False: it was refused. */
@@ -383,7 +379,7 @@ static bool turn_to_ask(struct core *core, struct mover *m)
     } else {
         m->issued = true;
         m->asked = m->table;
-        core->reading++;
+        core->movers->reading++;
         run_remove(core, m);
     }
     return true;
@@ -400,13 +396,13 @@ static bool turn_to_move(struct core *core, struct mover *m)
     }
     if (budget == 0)
         return false;
-    struct port_leg part = {.peer = m->contact->peer,
+    struct port_leg part = {.peer = m->peer,
                             .write = m->write,
                             .tag = m->op.tag,
                             .transfer = &m->transfer,
                             .cursor = &m->cursor,
-                            .pool_offset = m->contact->pool_offset,
-                            .pool_bytes = m->contact->pool_bytes};
+                            .pool_offset = contact_places(m->contact)->pool_offset,
+                            .pool_bytes = contact_places(m->contact)->pool_bytes};
     int64_t rc = port->move(port->self, &part, budget < most ? budget : most);
     if (rc == BATON_EAGAIN)
         return false;
@@ -429,24 +425,35 @@ static struct mover *mover_of(struct turn *t)
 bool movers_run(struct core *core)
 {
     struct mover *m;
-    while (core->asks.ready != NULL || core->moves.ready != NULL) {
-        while (core->moved == NULL && (m = mover_of(turns_take(&core->asks))) != NULL)
+    while (core->movers->asks.ready != NULL || core->movers->moves.ready != NULL) {
+        while (core->movers->news.first == NULL && (m = mover_of(turns_take(&core->movers->asks))) != NULL)
             if (!turn_to_ask(core, m))
-                turns_refuse(&core->asks, &m->turn);
-        while (core->moved == NULL && (m = mover_of(turns_take(&core->moves))) != NULL)
+                turns_refuse(&core->movers->asks, &m->turn);
+        while (core->movers->news.first == NULL && (m = mover_of(turns_take(&core->movers->moves))) != NULL)
             if (!turn_to_move(core, m))
-                turns_refuse(&core->moves, &m->turn);
-        if (core->moved != NULL)
+                turns_refuse(&core->movers->moves, &m->turn);
+        if (core->movers->news.first != NULL)
             return false;
     }
-    turns_again(&core->asks);
-    turns_again(&core->moves);
+    turns_again(&core->movers->asks);
+    turns_again(&core->movers->moves);
     return true;
 }
 
 bool movers_wait(const struct core *core)
 {
-    return turns_any(&core->asks) || turns_any(&core->moves);
+    return turns_any(&core->movers->asks) || turns_any(&core->movers->moves);
+}
+
+bool movers_are_busy(const struct core *core)
+{
+    return movers_wait(core) || core->movers->reading > 0 || budget_held(&core->movers->copies) > 0 ||
+           budget_held(&core->movers->rma) > 0;
+}
+
+uint64_t movers_held(const struct core *core, baton_path_t path)
+{
+    return budget_held(path == BATON_PATH_RMA ? &core->movers->rma : &core->movers->copies);
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
@@ -469,7 +476,7 @@ static bool stop_read(struct core *core, struct mover *m)
 {
     if (m->issued) { /* table and generation land in the port's own memory */
         m->issued = false;
-        core->reading--;
+        core->movers->reading--;
     }
     m->state = MOVER_ENDED;
     return is_put_away(core, m); /* else the blocks are not their owner's again before PORT_QUIET */
@@ -477,12 +484,14 @@ static bool stop_read(struct core *core, struct mover *m)
 
 bool mover_stop(struct core *core, struct mover *m)
 {
-    news_drop(core, m); /* who stops it wants to hear no more than whether it is quiet */
+    if (m == NULL)
+        return true;
+    queue_leave(&m->news); /* who stops it wants to hear no more than whether it is quiet */
     if (m->parked != PORT_PARK_QUIET || m->state == MOVER_DRAINING) /* before; its peer may be gone by now */
         return mover_lose(core, m);
     run_remove(core, m);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
-        budget_drop(budget_of(core, m->contact->peer), &core->peers[m->contact->peer]->share, m->taken - m->landed);
+        budget_drop(budget_of(core, m->peer), &m->lane->share, m->taken - m->landed);
     bool is_quiet = m->state == MOVER_IDLE || (m->write && m->state == MOVER_ENDED);
     if (!is_quiet)
         is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);
@@ -497,9 +506,9 @@ bool mover_lose(struct core *core, struct mover *m)
     if (!waits || !is_harmless(core, m))
         return false;
     is_put_away(core, m); /* nothing is told of it any more */
-    news_drop(core, m);
+    queue_leave(&m->news);
     if (m->issued)
-        core->reading--;
+        core->movers->reading--;
     m->issued = false;
     m->parked = PORT_PARK_QUIET;
     m->state = MOVER_ENDED;
@@ -508,12 +517,80 @@ bool mover_lose(struct core *core, struct mover *m)
     return true;
 }
 
-void mover_free(struct core *core, struct mover *m)
+bool mover_is_stray(const struct mover *m)
 {
-    news_drop(core, m);
+    return m->parked == PORT_PARK_NEVER;
+}
+
+/* ---- one mover --------------------------------------------------------------------------------------------------- */
+
+static struct lane *lane_of(struct core *core, uint32_t rank)
+{
+    if (core->movers->lanes[rank] == NULL)
+        core->movers->lanes[rank] = calloc(1, sizeof *core->movers->lanes[rank]);
+    return core->movers->lanes[rank];
+}
+
+struct mover *mover_create(struct core *core, enum op_kind kind, void *owner, struct contact *contact, bool write)
+{
+    struct lane *lane = lane_of(core, contact_peer(contact));
+    struct mover *m = lane != NULL ? reap_new(sizeof *m) : NULL;
+    if (m == NULL)
+        return NULL;
+    m->owner = owner;
+    m->contact = contact;
+    m->peer = contact_peer(contact);
+    m->lane = lane;
+    m->write = write;
+    if (op_add(&core->ops, &m->op, kind) != 0) {
+        reap_add(&core->reap, m);
+        return NULL;
+    }
+    return m;
+}
+
+void mover_destroy(struct core *core, struct mover *m)
+{
+    if (m == NULL)
+        return;
+    queue_leave(&m->news);
     run_remove(core, m);
     op_remove(&core->ops, &m->op);
     if (m->issued)
-        core->reading--;
+        core->movers->reading--;
     free(m->their_ids);
+    reap_add(&core->reap, m);
+}
+
+enum op_kind mover_kind(const struct mover *m)
+{
+    return m->op.kind;
+}
+
+void *mover_owner(const struct mover *m)
+{
+    return m->owner;
+}
+
+bool mover_awaits_more(const struct mover *m)
+{
+    return m->reach.done < UINT32_MAX;
+}
+
+uint64_t mover_landed(const struct mover *m)
+{
+    return m->landed;
+}
+
+int movers_create(struct core *core)
+{
+    core->movers = calloc(1, sizeof *core->movers + core->c.directory->num_ranks * sizeof core->movers->lanes[0]);
+    return core->movers != NULL ? 0 : BATON_ENOMEM;
+}
+
+void movers_destroy(struct core *core)
+{
+    for (uint32_t i = 0; core->movers != NULL && i < core->c.directory->num_ranks; i++)
+        free(core->movers->lanes[i]);
+    free(core->movers);
 }

@@ -78,8 +78,7 @@ static struct offer *offer_create(struct core *core, const char *key, uint32_t a
 
 static void waiter_free(struct core *core, struct waiter *w)
 {
-    core->num_waiting--;
-    core->waits_of[w->peer]--;
+    early_drop(core, w->peer);
     free(w);
 }
 
@@ -495,8 +494,8 @@ static int seat_bind(struct core *core, struct seat *seat, uint32_t engine)
     seat->engine = engine;
     seat->bound = true;
     for (uint32_t i = 0; i < n; i++) {
-        seat->readers[i].expected = readers->reads[i];
-        seat->open += readers->reads[i];
+        seat->readers[i].expected = readers_have(readers, i);
+        seat->open += readers_have(readers, i);
     }
     return 0;
 }
@@ -794,17 +793,19 @@ static void push_goes(struct core *core, struct offer *o, struct push_end end)
     }
 }
 
-void offers_on_mover(struct core *core, struct push *push, enum mover_news news, int error, const char *detail)
+void offers_on_mover(struct core *core, struct push *push, const struct mover_word *word)
 {
-    struct offer *o = push->offer;
-    push_goes(core, o, news == MOVER_MOVED ? push_on_moved(core, push, error, detail) : push_on_quiet(core, push));
+    push_goes(core, push->offer,
+              word->what == MOVER_MOVED ? push_on_moved(core, push, word->error, word->detail)
+                                        : push_on_quiet(core, push));
 }
 
 void offers_on_contact(struct core *core, struct contact *c)
 {
-    while (c->waiting != NULL) {
-        struct offer *o = c->waiting->offer;
-        push_goes(core, o, push_on_contact(core, c->waiting));
+    struct queued *first;
+    while ((first = contact_take(c)) != NULL) {
+        struct push *push = (struct push *)((char *)first - offsetof(struct push, card));
+        push_goes(core, push->offer, push_on_contact(core, push));
     }
 }
 
@@ -839,7 +840,7 @@ static bool wait_for_offer(struct core *core, const struct waiter *word, const s
 {
     struct offer *o = offer_find(core, name->key, name->attempt);
     struct waiter *w = o != NULL ? waiter_of(o, word->peer) : NULL;
-    if (w == NULL && !may_wait(core, word->peer))
+    if (w == NULL && !early_may_keep(core, word->peer))
         return false;
     if (o == NULL)
         o = offer_create(core, name->key, name->attempt);
@@ -855,8 +856,7 @@ static bool wait_for_offer(struct core *core, const struct waiter *word, const s
         *w = *word;
         w->offer = o;
         DL_APPEND(o->waiters, w);
-        core->num_waiting++;
-        core->waits_of[w->peer]++;
+        early_keep(core, w->peer);
     } else {
         struct waiter kept = *w;
         *w = *word;
@@ -926,7 +926,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
     }
     bool agree = readers != NULL && m->num_readers_bits == n;
     for (uint32_t i = 0; agree && i < n; i++)
-        agree = readers->reads[i] == ((m->readers[i / 8] >> (i % 8)) & 1);
+        agree = readers_have(readers, i) == ((m->readers[i / 8] >> (i % 8)) & 1);
     if (!agree) {
         core->stats.messages_bad++;
         nack(core, &word, BATON_EMESSAGE, "the readers it names are not those of the directory");
@@ -1153,7 +1153,7 @@ static void ready_tell(struct core *core, struct offer *o)
         for (uint32_t k = 0; s->bound && k < core->c.directory->engines[s->engine].num_ranks; k++) {
             const struct reader *r = &s->readers[k];
             if (r->push != NULL && r->push->state == PUSH_WRITING)
-                mover_ready(core, &r->push->mover, &o->reach, NULL);
+                mover_ready(core, r->push->mover, &o->reach, NULL);
             else if (r->push == NULL && r->state == READER_GRANTED)
                 tell_ready(core, o, core->c.directory->engines[s->engine].ranks[k], r->want);
         }
@@ -1312,7 +1312,7 @@ static void offer_lose(struct core *core, struct offer *o, struct seat *seat, ui
             lose_patience(core, o);
         if (r->push->state != PUSH_STOPPING)
             push_goes(core, o, push_stop(core, r->push, BATON_EPEER, "it was silent")); /* r may be gone */
-        else if (mover_lose(core, &r->push->mover))
+        else if (mover_lose(core, r->push->mover))
             push_goes(core, o, push_on_quiet(core, r->push));
         reader_lose(core, o, seat, rank);
         return;

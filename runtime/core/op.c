@@ -9,7 +9,10 @@ int op_add(struct ops *ops, struct op *op, enum op_kind kind)
     op->tag = ++ops->last;
     op->kind = kind;
     HASH_ADD(hh, ops->by_tag, tag, sizeof op->tag, op);
-    return op->hh.tbl != NULL ? 0 : BATON_ENOMEM;
+    if (op->hh.tbl == NULL)
+        return BATON_ENOMEM;
+    ops->num[kind]++;
+    return 0;
 }
 
 void op_remove(struct ops *ops, struct op *op)
@@ -18,6 +21,7 @@ void op_remove(struct ops *ops, struct op *op)
         return;
     HASH_DEL(ops->by_tag, op);
     op->hh.tbl = NULL;
+    ops->num[op->kind]--;
 }
 
 struct op *op_find(const struct ops *ops, uint64_t tag)

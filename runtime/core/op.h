@@ -21,6 +21,7 @@ struct op {
 struct ops {
     struct op *by_tag;
     uint64_t last;
+    uint32_t num[OP_TAIL + 1]; /* by kind */
 };
 
 /** Gives it a tag that none had before. 0 or BATON_ENOMEM. */

@@ -14,19 +14,23 @@
  * process is dead, and only of the incarnation that this world knows. That it lives gives a silent one no time: a
  * stopped process lives too.
  */
-#include "core/state.h"
+#include "core/peer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/peer_inside.h"
+#include "core/post.h"
+#include "core/state.h"
+
 static struct peer *peer_of(struct core *core, uint32_t rank)
 {
-    if (core->peers[rank] == NULL) {
-        core->peers[rank] = calloc(1, sizeof *core->peers[rank]);
-        if (core->peers[rank] != NULL)
-            core->peers[rank]->rank = core->peers[rank]->neighbour = rank;
+    if (core->peers->by_rank[rank] == NULL) {
+        core->peers->by_rank[rank] = calloc(1, sizeof *core->peers->by_rank[rank]);
+        if (core->peers->by_rank[rank] != NULL)
+            core->peers->by_rank[rank]->rank = core->peers->by_rank[rank]->neighbour = rank;
     }
-    return core->peers[rank];
+    return core->peers->by_rank[rank];
 }
 
 static uint64_t beat_ns(const struct core *core)
@@ -36,14 +40,14 @@ static uint64_t beat_ns(const struct core *core)
 
 static uint64_t silence_ns(const struct core *core, const struct peer *p)
 {
-    return core->watched_ns - p->heard_ns;
+    return core->peers->watched_ns - p->heard_ns;
 }
 
 void peers_watch(struct core *core, uint64_t now)
 {
-    uint64_t gap = now - core->stepped_ns;
-    core->watched_ns += gap < beat_ns(core) ? gap : beat_ns(core);
-    core->stepped_ns = now;
+    uint64_t gap = now - core->peers->stepped_ns;
+    core->peers->watched_ns += gap < beat_ns(core) ? gap : beat_ns(core);
+    core->peers->stepped_ns = now;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -55,8 +59,8 @@ const char *peer_host(const struct core *core, uint32_t rank)
     if (d->rows[rank].node == d->rows[core->c.self].node)
         return core->c.host;
     do {
-        if (core->peers[at] != NULL && core->peers[at]->host[0] != '\0')
-            return core->peers[at]->host;
+        if (core->peers->by_rank[at] != NULL && core->peers->by_rank[at]->host[0] != '\0')
+            return core->peers->by_rank[at]->host;
         at = d->next_on_node[at];
     } while (at != rank);
     return NULL;
@@ -75,7 +79,7 @@ void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t s
 void peer_note_host(struct core *core, uint32_t rank, const char host[WIRE_HOST_MAX])
 {
     if (host[0] != '\0' && peer_know(core, rank) == 0)
-        memcpy(core->peers[rank]->host, host, WIRE_HOST_MAX);
+        memcpy(core->peers->by_rank[rank]->host, host, WIRE_HOST_MAX);
 }
 
 static void tell_host(const struct core *core, char host[WIRE_HOST_MAX])
@@ -127,25 +131,22 @@ static void lose(struct core *core, struct peer *p, bool dead)
     } else if (dead && !was_dead) {
         log_line(core->c.log, LOG_INFO, "%s, which was lost, is dead", name);
     }
-    if (!p->is_news)
-        DL_APPEND(core->losses, p);
-    p->is_news = true;
+    queue_join(&core->peers->losses, &p->news);
 }
 
-struct peer *peer_take_loss(struct core *core)
+bool peer_take_loss(struct core *core, uint32_t *rank)
 {
-    struct peer *p = core->losses;
-    if (p == NULL)
-        return NULL;
-    DL_DELETE(core->losses, p);
-    p->is_news = false;
-    return p;
+    struct queued *news = queue_take(&core->peers->losses);
+    if (news != NULL)
+        *rank = ((struct peer *)((char *)news - offsetof(struct peer, news)))->rank;
+    return news != NULL;
 }
 
 static void ask_for_beat(struct core *core, struct peer *p, enum port_alive alive);
 
-void peer_mourned(struct core *core, struct peer *p)
+void peer_mourned(struct core *core, uint32_t rank)
 {
+    struct peer *p = core->peers->by_rank[rank];
     if (p->business == 0)
         return;
     if (!p->dead)
@@ -167,7 +168,7 @@ static void on_burial(struct core *core, struct timer *t)
 /* Whom it makes sense to ask: one that answers, as far as is known. */
 static bool may_answer(const struct core *core, uint32_t rank)
 {
-    const struct peer *p = core->peers[rank];
+    const struct peer *p = core->peers->by_rank[rank];
     return rank != core->c.self &&
            (p == NULL || (!p->lost && !p->left && (p->business == 0 || silence_ns(core, p) < 2 * beat_ns(core))));
 }
@@ -216,7 +217,7 @@ static void on_beat(struct core *core, struct timer *t)
 
 static void listen(struct core *core, struct peer *p)
 {
-    p->heard_ns = core->watched_ns;
+    p->heard_ns = core->peers->watched_ns;
     timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_beat);
 }
 
@@ -240,24 +241,31 @@ int peer_know(struct core *core, uint32_t rank)
 
 void peer_hold(struct core *core, uint32_t rank)
 {
-    struct peer *p = core->peers[rank];
+    struct peer *p = core->peers->by_rank[rank];
     if (p->business++ == 0 && !p->dead)
         listen(core, p);
 }
 
 void peer_end(struct core *core, uint32_t rank)
 {
-    struct peer *p = core->peers[rank];
+    struct peer *p = core->peers->by_rank[rank];
     if (--p->business == 0)
         timer_stop(&core->timers, &p->beat);
 }
 
+void peer_leave(struct core *core, uint32_t rank)
+{
+    struct peer *p = peer_of(core, rank);
+    if (p != NULL)
+        p->left = true;
+}
+
 void peer_heard(struct core *core, uint32_t rank)
 {
-    struct peer *p = core->peers[rank];
+    struct peer *p = core->peers->by_rank[rank];
     if (p == NULL || p->dead)
         return;
-    p->heard_ns = core->watched_ns;
+    p->heard_ns = core->peers->watched_ns;
     if (p->lost) {
         char name[128];
         p->lost = false;
@@ -306,7 +314,7 @@ void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message
         post_refuse(core->post, rank, m, "it is no neighbour of its subject");
         return;
     }
-    struct peer *p = core->peers[s->rank];
+    struct peer *p = core->peers->by_rank[s->rank];
     peer_note_host(core, s->rank, s->host);
     if (s->life != WIRE_DEAD || p == NULL || p->dead ||
         core->c.port->alive(core->c.port->self, s->rank) != PORT_UNKNOWN) /* what this rank sees goes first */
@@ -318,25 +326,36 @@ void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message
 
 bool peer_is_lost(const struct core *core, uint32_t rank)
 {
-    return core->peers[rank] != NULL && core->peers[rank]->lost;
+    return core->peers->by_rank[rank] != NULL && core->peers->by_rank[rank]->lost;
 }
 
 bool peer_is_dead(const struct core *core, uint32_t rank)
 {
-    return core->peers[rank] != NULL && core->peers[rank]->dead;
+    return core->peers->by_rank[rank] != NULL && core->peers->by_rank[rank]->dead;
 }
 
 bool peer_is_ended(const struct core *core, uint32_t rank)
 {
-    return core->peers[rank] != NULL && core->peers[rank]->ended;
+    return core->peers->by_rank[rank] != NULL && core->peers->by_rank[rank]->ended;
+}
+
+bool peer_has_left(const struct core *core, uint32_t rank)
+{
+    return core->peers->by_rank[rank] != NULL && core->peers->by_rank[rank]->left;
+}
+
+int peers_create(struct core *core)
+{
+    core->peers = calloc(1, sizeof *core->peers + core->c.directory->num_ranks * sizeof core->peers->by_rank[0]);
+    return core->peers != NULL ? 0 : BATON_ENOMEM;
 }
 
 void peers_destroy(struct core *core)
 {
     for (uint32_t i = 0; core->peers != NULL && i < core->c.directory->num_ranks; i++) {
-        if (core->peers[i] != NULL)
-            timer_stop(&core->timers, &core->peers[i]->beat);
-        free(core->peers[i]);
+        if (core->peers->by_rank[i] != NULL)
+            timer_stop(&core->timers, &core->peers->by_rank[i]->beat);
+        free(core->peers->by_rank[i]);
     }
     free(core->peers);
 }

@@ -17,21 +17,21 @@ int push_create(struct core *core, struct offer *o, struct seat *seat, const str
 {
     int error = 0;
     struct contact *c = target_of(core, w->peer, &error);
-    struct push *push = c != NULL ? calloc(1, sizeof *push) : NULL;
+    struct push *push = c != NULL ? reap_new(sizeof *push) : NULL;
     if (push == NULL)
         return c != NULL ? BATON_ENOMEM : error;
-    push->mover.contact = c;
-    push->mover.write = true;
-    push->mover.table = w->table;
-    push->mover.num_tokens = w->tokens;
-    push->mover.at = w->held;
+    push->contact = c;
+    push->table = w->table;
+    push->tokens = w->tokens;
+    push->held = w->held;
     push->offer = o;
     push->seat = seat;
     push->peer = w->peer;
     push->asks = w->asks;
     push->want = w->want;
-    if (op_add(&core->ops, &push->mover.op, OP_PUSH) != 0) {
-        free(push);
+    push->mover = mover_create(core, OP_PUSH, push, c, true);
+    if (push->mover == NULL) {
+        reap_add(&core->reap, push);
         return BATON_ENOMEM;
     }
     o->pushes++;
@@ -42,16 +42,11 @@ int push_create(struct core *core, struct offer *o, struct seat *seat, const str
 
 void push_destroy(struct core *core, struct push *push)
 {
-    struct contact *c = push->mover.contact;
-    if (push->state == PUSH_CARD) {
-        DL_DELETE(c->waiting, push);
-        if (c->waiting == NULL)
-            contact_leave(core, c);
-    }
+    contact_leave(core, push->contact, &push->card);
     push->offer->pushes--;
     core->num_pushes--;
-    mover_free(core, &push->mover);
-    free(push);
+    mover_destroy(core, push->mover);
+    reap_add(&core->reap, push);
 }
 
 void push_tell(struct core *core, const struct push *push, int32_t error)
@@ -60,7 +55,7 @@ void push_tell(struct core *core, const struct push *push, int32_t error)
                              .want_id = push->want,
                              .written = {.asks = push->asks,
                                          .error = error,
-                                         .bytes = push->mover.landed,
+                                         .bytes = mover_landed(push->mover),
                                          .generation = push->offer->lease.generation}};
     memcpy(m.written.detail, push->detail, sizeof m.written.detail);
     post_send(core->post, push->peer, &m);
@@ -90,7 +85,7 @@ struct push_end push_stop(struct core *core, struct push *push, int32_t error, c
     snprintf(push->detail, sizeof push->detail, "%.95s", detail);
     if (push->state != PUSH_CARD) {
         push->state = PUSH_STOPPING;
-        if (!mover_stop(core, &push->mover))
+        if (!mover_stop(core, push->mover))
             return goes_on;
     }
     return gone(core, push);
@@ -109,11 +104,13 @@ struct push_end push_on_quiet(struct core *core, struct push *push)
 
 static struct push_end begin_to_write(struct core *core, struct push *push)
 {
-    struct peer_table table = push->mover.table;
+    struct mover_job job = {.table = push->table,
+                            .reach = push->offer->reach,
+                            .held = push->held,
+                            .num_tokens = push->tokens,
+                            .mine = &push->offer->call->tables};
     push->state = PUSH_WRITING;
-    push->mover.reach = push->offer->reach;
-    int rc =
-        mover_start(core, &push->mover, &table, push->mover.at, push->mover.num_tokens, &push->offer->call->tables);
+    int rc = mover_start(core, push->mover, &job);
     if (rc == BATON_EMESSAGE)
         core->stats.messages_bad++; /* the want named a table that lies outside the peer's card */
     return rc != 0 ? push_stop(core, push, rc, "the blocks to write to are not known") : goes_on;
@@ -121,24 +118,17 @@ static struct push_end begin_to_write(struct core *core, struct push *push)
 
 struct push_end push_start(struct core *core, struct push *push)
 {
-    struct contact *c = push->mover.contact;
-    if (c->state == CONTACT_GOOD)
+    if (contact_is_good(push->contact))
         return begin_to_write(core, push);
     push->state = PUSH_CARD;
-    DL_APPEND(c->waiting, push);
-    if (c->state == CONTACT_REFUSED)
-        return push_stop(core, push, BATON_EGEOMETRY, c->why.text);
-    contact_want(core, c);
-    return goes_on;
+    contact_wait(core, push->contact, &push->card);
+    return contact_refusal(push->contact) != NULL ? push_on_contact(core, push) : goes_on;
 }
 
 struct push_end push_on_contact(struct core *core, struct push *push)
 {
-    struct contact *c = push->mover.contact;
-    if (c->state == CONTACT_REFUSED)
-        return push_stop(core, push, BATON_EGEOMETRY, c->why.text);
-    DL_DELETE(c->waiting, push);
-    return begin_to_write(core, push);
+    const char *why = contact_refusal(push->contact);
+    return why != NULL ? push_stop(core, push, BATON_EGEOMETRY, why) : begin_to_write(core, push);
 }
 
 struct push_end push_on_moved(struct core *core, struct push *push, int error, const char *detail)

@@ -5,10 +5,36 @@
  * behind their link (link.c), and here the words of consumers until it is known which of their engine's ranks read from
  * me.
  */
-#include "core/state.h"
+#include "core/survey.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/early.h"
+#include "core/state.h"
+
+/* A message that waits until the readers of its engine are known. */
+struct word {
+    struct word *prev, *next;
+    uint64_t came_ns;
+    uint32_t peer, bytes;
+    uint8_t data[];
+};
+
+struct readers {
+    struct work work; /* first */
+    uint32_t engine, known;
+    bool *reads;            /* by index in it; the first `known` of them */
+    uint32_t *first;        /* likewise: its first box; one more than ranks */
+    struct plan_box *boxes; /* of all, in order */
+    uint32_t num_boxes, room;
+    struct word *words;
+};
+
+struct survey {
+    struct word *words;        /* whose readers are known by now: news */
+    struct readers *readers[]; /* by engine; found out on demand */
+};
 
 /* ---- one rank ---------------------------------------------------------------------------------------------------- */
 
@@ -29,7 +55,7 @@ int survey_sources(struct core *core, const struct directory_engine *consumer, u
     uint32_t behind = consumer->number > producer->number ? producer->number + 1 : 0;
     int n = plan_sources(&consumer->members[index], index, consumer->number - behind, producer->members,
                          producer->num_ranks, parts, most, why);
-    core->looks += producer->num_ranks;
+    core->works.looks += producer->num_ranks;
     if (n < 0) {
         free(parts);
         return n;
@@ -53,8 +79,7 @@ int survey_served(struct core *core, const struct directory_engine *consumer, ui
 
 static void word_free(struct core *core, struct word *w)
 {
-    core->num_waiting--;
-    core->waits_of[w->peer]--;
+    early_drop(core, w->peer);
     free(w);
 }
 
@@ -76,13 +101,21 @@ static void readers_destroy(struct core *core, struct readers *r)
     free(r);
 }
 
-void readers_free(struct core *core)
+int survey_create(struct core *core)
 {
-    words_free(core, core->words);
-    for (uint32_t e = 0; core->readers != NULL && e < core->c.directory->num_engines; e++)
-        if (core->readers[e] != NULL)
-            readers_destroy(core, core->readers[e]);
-    free(core->readers);
+    core->survey = calloc(1, sizeof *core->survey + core->c.directory->num_engines * sizeof core->survey->readers[0]);
+    return core->survey != NULL ? 0 : BATON_ENOMEM;
+}
+
+void survey_destroy(struct core *core)
+{
+    if (core->survey == NULL)
+        return;
+    words_free(core, core->survey->words);
+    for (uint32_t e = 0; e < core->c.directory->num_engines; e++)
+        if (core->survey->readers[e] != NULL)
+            readers_destroy(core, core->survey->readers[e]);
+    free(core->survey);
 }
 
 static bool box_add(struct readers *r, const struct plan_box *box)
@@ -108,7 +141,7 @@ static bool look_at(struct core *core, struct readers *r, uint32_t i)
     struct plan_why why;
     bool is_room = true;
     r->num_boxes = r->first[i];
-    core->looks++;
+    core->works.looks++;
     if (plan_members_share(&consumer->members[i], &mine->members[core->index])) {
         int n = survey_sources(core, consumer, i, mine, &parts, &why);
         if (n == BATON_ENOMEM)
@@ -131,17 +164,17 @@ static enum work_state readers_piece(struct core *core, struct work *work)
         return WORK_LATER;
     if (++r->known < core->c.directory->engines[r->engine].num_ranks)
         return WORK_MORE;
-    DL_CONCAT(core->words, r->words);
+    DL_CONCAT(core->survey->words, r->words);
     r->words = NULL;
     return WORK_DONE;
 }
 
 bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m)
 {
-    struct word *w = core->words;
+    struct word *w = core->survey->words;
     if (w == NULL)
         return false;
-    DL_DELETE(core->words, w);
+    DL_DELETE(core->survey->words, w);
     uint64_t waited_ms = (core->now - w->came_ns + NS_PER_MS - 1) / NS_PER_MS;
     wire_decode(w->data, w->bytes, m); /* as when it came */
     uint32_t *left_ms = m->type == WIRE_WANT ? &m->want.time_left_ms : &m->end.time_left_ms;
@@ -165,30 +198,36 @@ static struct readers *readers_create(struct core *core, uint32_t engine)
         readers_destroy(core, r);
         return NULL;
     }
-    core->readers[engine] = r;
-    work_begin(core, &r->work, readers_piece);
+    core->survey->readers[engine] = r;
+    work_begin(core, &core->works, &r->work, readers_piece);
     return r;
-}
-
-bool may_wait(const struct core *core, uint32_t peer)
-{
-    uint64_t most = core->c.settings->waiting, each = most / 4 > 0 ? most / 4 : 1;
-    return core->num_waiting < most && core->waits_of[peer] < each;
 }
 
 const struct readers *readers_of(const struct core *core, uint32_t engine)
 {
-    const struct readers *r = core->readers[engine];
+    const struct readers *r = core->survey->readers[engine];
     return r != NULL && r->known == core->c.directory->engines[engine].num_ranks ? r : NULL;
+}
+
+bool readers_have(const struct readers *r, uint32_t index)
+{
+    return r->reads[index];
+}
+
+const struct plan_box *readers_boxes(const struct readers *r, uint32_t index, uint32_t *num)
+{
+    *num = r->first[index + 1] - r->first[index];
+    return &r->boxes[r->first[index]];
 }
 
 bool readers_await(struct core *core, const struct port_event *e)
 {
     uint32_t engine = core->c.directory->engine_of[e->peer];
-    struct readers *r = core->readers[engine] != NULL ? core->readers[engine] : readers_create(core, engine);
+    struct readers *r =
+        core->survey->readers[engine] != NULL ? core->survey->readers[engine] : readers_create(core, engine);
     if (readers_of(core, engine) != NULL)
         return false;
-    struct word *w = r != NULL && may_wait(core, e->peer) ? malloc(sizeof *w + e->bytes) : NULL;
+    struct word *w = r != NULL && early_may_keep(core, e->peer) ? malloc(sizeof *w + e->bytes) : NULL;
     if (w == NULL) {
         log_line(core->c.log, LOG_WARN, "a word of rank %u was dropped: too many wait until its engine is known",
                  e->peer);
@@ -199,7 +238,6 @@ bool readers_await(struct core *core, const struct port_event *e)
     w->came_ns = core->now;
     memcpy(w->data, e->data, e->bytes);
     DL_APPEND(r->words, w);
-    core->num_waiting++;
-    core->waits_of[w->peer]++;
+    early_keep(core, w->peer);
     return true;
 }

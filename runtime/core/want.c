@@ -67,7 +67,7 @@ static void release(struct core *core, const struct want *want, uint32_t peer, i
 
 static void leg_tell(struct core *core, const struct want *want, const struct leg *leg, int error)
 {
-    uint32_t peer = leg->contact->peer;
+    uint32_t peer = contact_peer(leg->contact);
     if (!leg->told)
         release(core, want, peer, error);
     else if (!leg->ended || leg->unsaid)
@@ -79,8 +79,10 @@ static void leg_tell(struct core *core, const struct want *want, const struct le
 static void want_tell(struct core *core, const struct want *want, int error)
 {
     const struct link *link = want->link;
-    if (link->state == LINK_BUILDING) {
-        const struct directory_engine *engine = &core->c.directory->engines[link->engine];
+    uint32_t num_spares;
+    const uint32_t *spares = link_spares(link, &num_spares);
+    if (link_state(link) == LINK_BUILDING) {
+        const struct directory_engine *engine = &core->c.directory->engines[want->name.engine];
         for (uint32_t i = 0; i < engine->num_ranks; i++)
             release(core, want, engine->ranks[i], error);
         return;
@@ -90,18 +92,20 @@ static void want_tell(struct core *core, const struct want *want, int error)
     for (uint32_t i = 0; i < want->num_left; i++)
         tell(core, want, want->left[i].peer, want->left[i].told ? WIRE_DONE : WIRE_RELEASE, want->left[i].generation,
              error);
-    for (uint32_t i = 0; i < link->num_contacts; i++)
-        if (!ask_knows(want, link->contacts[i].peer))
-            release(core, want, link->contacts[i].peer, error);
-    for (uint32_t i = 0; i < link->num_spare; i++)
-        if (!ask_knows(want, link->spare_ranks[i]))
-            release(core, want, link->spare_ranks[i], error);
+    for (uint32_t i = 0; i < link_num_contacts(link); i++)
+        if (!ask_knows(want, contact_peer(link_contact(link, i))))
+            release(core, want, contact_peer(link_contact(link, i)), error);
+    for (uint32_t i = 0; i < num_spares; i++)
+        if (!ask_knows(want, spares[i]))
+            release(core, want, spares[i], error);
 }
 
 static void idle_tell(struct core *core, const struct want *want, int error)
 {
-    for (uint32_t i = 0; want->link->state != LINK_BUILDING && i < want->link->num_idle; i++)
-        release(core, want, want->link->idle_ranks[i], error);
+    uint32_t num;
+    const uint32_t *idle = link_idle(want->link, &num);
+    for (uint32_t i = 0; i < num; i++)
+        release(core, want, idle[i], error);
 }
 
 static void want_end(struct core *core, struct want *want, baton_status_t status, int error)
@@ -142,7 +146,7 @@ static void note_state(struct want *want, int32_t peer)
     static const char *const states[] = {[WANT_QUEUED] = "handshake", [WANT_ACTIVE] = "active"};
     want->call->end.state = states[want->state];
     for (uint32_t i = 0; i < want->num_legs; i++)
-        if ((int32_t)want->legs[i].contact->peer == peer)
+        if ((int32_t)contact_peer(want->legs[i].contact) == peer)
             want->call->end.leg = leg_state_name(want->legs[i].state);
 }
 
@@ -165,7 +169,7 @@ static void want_fail(struct core *core, struct want *want, baton_status_t statu
     snprintf(want->detail, sizeof want->detail, "%s", detail);
     if (queued) {
         if (want->link != NULL) {
-            link_unqueue(core, want->link, want);
+            link_unqueue(core, want->link, &want->behind);
             idle_tell(core, want, error);
         }
         want_end(core, want, status, error);
@@ -208,15 +212,13 @@ static void on_deadline(struct core *core, struct timer *t)
     const char *detail = "its deadline passed while its bytes moved";
     if (want->state == WANT_QUEUED) {
         detail = "its deadline passed before the producer's engine gave all its cards";
-        for (uint32_t i = 0; i < want->link->num_contacts; i++)
-            if (want->link->contacts[i].state != CONTACT_GOOD)
-                peer = (int32_t)want->link->contacts[i].peer;
+        peer = link_missing(want->link);
     }
     for (uint32_t i = 0; i < want->num_legs && peer < 0; i++) {
         if (want->legs[i].state == LEG_ASKED)
             detail = "its deadline passed before it was granted: no offer came, or the producer is silent";
         if (want->legs[i].state != LEG_FENCED)
-            peer = (int32_t)want->legs[i].contact->peer;
+            peer = (int32_t)contact_peer(want->legs[i].contact);
     }
     want_fail(core, want, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, peer, detail);
 }
@@ -247,28 +249,28 @@ bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int e
 
 static void want_begin(struct core *core, struct want *want);
 
-void wants_on_link(struct core *core, struct link *link)
+static void refused(struct core *core, struct want *want, const struct link_refusal *r)
 {
-    struct want *want;
-    while (link->state == LINK_READY && (want = link_take(link)) != NULL)
-        want_begin(core, want);
-    while (link->state == LINK_REFUSED && link->queue != NULL)
-        want_fail(core, link->queue, BATON_STATUS_FAILED, link->error, link->error_peer, link->why.text);
+    want_fail(core, want, BATON_STATUS_FAILED, r->error, r->peer, r->why.text);
 }
 
-void wants_on_spare(struct core *core, const struct contact *spare)
+void wants_on_link(struct core *core, struct link *link)
 {
-    int error = spare->state == CONTACT_GOOD ? 0 : BATON_EGEOMETRY;
-    const char *detail = spare->why.text;
-    struct want *want, *next;
-    HASH_ITER(hh, core->wants, want, next)
-    {
-        for (uint32_t i = 0; i < want->num_legs; i++)
-            if (want->legs[i].contact == spare && want->legs[i].state == LEG_HANDSHAKE) {
-                leg_on_spare(core, &want->legs[i], error, detail);
-                break; /* one leg of a want at most; the want may be gone */
-            }
+    struct queued *first;
+    while ((first = link_take(link)) != NULL) {
+        struct want *want = (struct want *)((char *)first - offsetof(struct want, behind));
+        if (link_state(link) == LINK_READY)
+            want_begin(core, want);
+        else
+            refused(core, want, link_refusal(link));
     }
+}
+
+void wants_on_spare(struct core *core, struct contact *spare)
+{
+    struct queued *first;
+    while ((first = contact_take(spare)) != NULL)
+        leg_on_spare(core, (struct leg *)((char *)first - offsetof(struct leg, card)));
 }
 
 /* What it waits for was lost, or this rank closes: it is given up sooner. */
@@ -282,7 +284,7 @@ static void lose_patience(struct core *core, struct want *want)
 static struct leg *leg_with(struct want *want, uint32_t rank)
 {
     for (uint32_t i = 0; i < want->num_legs; i++)
-        if (want->legs[i].contact->peer == rank)
+        if (contact_peer(want->legs[i].contact) == rank)
             return &want->legs[i];
     return NULL;
 }
@@ -330,22 +332,22 @@ static void want_begin(struct core *core, struct want *want)
 {
     struct link *link = want->link;
     want->state = WANT_ACTIVE;
-    want->legs = calloc(link->num_contacts, sizeof *want->legs);
+    want->legs = calloc(link_num_contacts(link), sizeof *want->legs);
     if (want->legs == NULL) {
         want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
         return;
     }
-    want->num_legs = link->num_contacts;
+    want->num_legs = link_num_contacts(link);
     core->num_legs += want->num_legs;
     for (uint32_t i = 0; i < want->num_legs; i++) {
         want->legs[i].want = want;
-        want->legs[i].contact = want->legs[i].mover.contact = &link->contacts[i];
+        want->legs[i].contact = link_contact(link, i);
     }
     bool both_plan = want->call->want.mode == BATON_MODE_PUSH || core->c.settings->checksum;
     for (uint32_t i = 0; i < want->num_legs && both_plan; i++)
-        if (core->c.directory->rows[link->contacts[i].peer].rules != PLAN_RULES) {
+        if (core->c.directory->rows[contact_peer(link_contact(link, i))].rules != PLAN_RULES) {
             want->unheard = true;
-            want_fail(core, want, BATON_STATUS_FAILED, BATON_EGEOMETRY, (int32_t)link->contacts[i].peer,
+            want_fail(core, want, BATON_STATUS_FAILED, BATON_EGEOMETRY, (int32_t)contact_peer(link_contact(link, i)),
                       "its build plans by other rules: only a pull without hashes can be done");
             return;
         }
@@ -370,7 +372,8 @@ static void want_begin(struct core *core, struct want *want)
         }
     }
     for (uint32_t i = 0; i < want->num_legs && want->failure.error == 0; i++) {
-        if (op_add(&core->ops, &want->legs[i].mover.op, OP_LEG) != 0) {
+        want->legs[i].mover = mover_create(core, OP_LEG, &want->legs[i], want->legs[i].contact, false);
+        if (want->legs[i].mover == NULL) {
             want_fail(core, want, BATON_STATUS_FAILED, BATON_ENOMEM, -1, "");
             return;
         }
@@ -440,19 +443,18 @@ void want_submit(struct core *core, struct call *call)
         return;
     }
     want->link = link;
-    want->unheard = link->lacks; /* nobody waits for it */
+    want->unheard = link_lacks(link); /* nobody waits for it */
     timer_arm(&core->timers, &want->deadline, call_due_ns(call), on_deadline);
-    bool needs_nothing = call->want.held_tokens >= call->want.num_tokens && !link->lacks;
+    bool needs_nothing = call->want.held_tokens >= call->want.num_tokens && !link_lacks(link);
     if (needs_nothing) { /* the producers are told, and that is all */
         idle_tell(core, want, 0);
         want_end(core, want, BATON_STATUS_DONE, 0);
-    } else if (link->state == LINK_READY) {
+    } else if (link_state(link) == LINK_READY) {
         want_begin(core, want);
-    } else if (link->state == LINK_REFUSED) {
-        link_queue(core, link, want);
-        want_fail(core, want, BATON_STATUS_FAILED, link->error, link->error_peer, link->why.text);
+    } else if (link_state(link) == LINK_REFUSED) {
+        refused(core, want, link_refusal(link));
     } else {
-        link_queue(core, link, want);
+        link_queue(core, link, &want->behind);
     }
 }
 
@@ -465,17 +467,17 @@ struct call *want_call(struct core *core, const char *key, uint32_t attempt, uin
 void want_standing(struct core *core, const char *key, uint32_t attempt, uint32_t engine, char *text, size_t size)
 {
     const struct want *want = want_named(core, key, attempt, engine);
+    baton_pending_t pending;
     if (want == NULL) {
         snprintf(text, size, "it has no such want open");
-    } else if (want->state == WANT_QUEUED) {
-        snprintf(text, size, "its handshake with engine %s has %u of %u ranks after %llu ms",
-                 core->c.directory->engines[want->link->engine].name, want->link->good, want->link->num_contacts,
-                 (unsigned long long)((core->now - want->link->since_ns) / NS_PER_MS));
+    } else if (link_pending(core, engine, core->now, &pending) && want->state == WANT_QUEUED) {
+        snprintf(text, size, "its handshake with engine %s has %u of %u ranks after %llu ms", pending.engine,
+                 pending.ranks_known, pending.ranks_needed, (unsigned long long)(pending.waiting_ns / NS_PER_MS));
     } else {
         uint32_t i = 0;
         while (i + 1 < want->num_legs && (want->legs[i].state == LEG_FENCED || want->legs[i].state == LEG_CLOSED))
             i++;
-        snprintf(text, size, "its leg with rank %u is %s", want->legs[i].contact->peer,
+        snprintf(text, size, "its leg with rank %u is %s", contact_peer(want->legs[i].contact),
                  leg_state_name(want->legs[i].state));
     }
 }

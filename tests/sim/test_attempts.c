@@ -86,7 +86,7 @@ static void test_older_attempts_are_gone(void **state)
     offer(&w, 8, 0, 20);
     world_run(&w, w.now + 3000 * MS);
     ENDED(&w, 1, waits, BATON_STATUS_FAILED, BATON_EGONE);
-    assert_int_equal(w.ranks[0].core->num_waiting, 0);
+    assert_int_equal(early_kept(w.ranks[0].core), 0);
     world_fini(&w);
 }
 

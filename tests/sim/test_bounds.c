@@ -250,7 +250,7 @@ static void turn(struct lone *l, struct core_turns *t, struct call *call, const 
     t->steps++;
     t->sum += took;
     t->longest = took > t->longest ? took : t->longest;
-    t->most_looks = l->core->looks > t->most_looks ? l->core->looks : t->most_looks;
+    t->most_looks = l->core->works.looks > t->most_looks ? l->core->works.looks : t->most_looks;
 }
 
 static void check_turns(const char *what, enum shape shape, const struct core_turns *t)
@@ -285,13 +285,13 @@ static void a_large_engine_is_met_in_short_turns(void **state)
         assert_true(core_is_busy(l.core));
         assert_int_equal(core_pending(l.core, l.now, pending, 2), 1);
         assert_int_equal(pending[0].wants, 2);
-        while (l.core->works != NULL) {
+        while (l.core->works.first != NULL) {
             assert_true(core_next_ns(l.core) <= l.now + 1000); /* nobody sleeps over it */
             turn(&l, &t, NULL, NULL);
         }
         check_turns("wanted", shape, &t);
-        assert_int_equal(l.cards, l.core->links[1]->num_contacts);
-        assert_int_equal(l.core->links[1]->state, LINK_SHAKING);
+        assert_int_equal(l.cards, link_num_contacts(link_of(l.core, 1, NULL, NULL)));
+        assert_int_equal(link_state(link_of(l.core, 1, NULL, NULL)), LINK_SHAKING);
         lone_fini(&l);
     }
 }
@@ -359,7 +359,7 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         struct wire_message needs_none = {.type = WIRE_RELEASE, .end.time_left_ms = 60000};
         say(&l, &t, 1, &needs_none);
         uint32_t early = l.sent[WIRE_GRANT];
-        while (l.core->works != NULL)
+        while (l.core->works.first != NULL)
             turn(&l, &t, NULL, NULL);
         if (shape != HEADS) { /* there are 8 to look at, and that is done at once */
             assert_int_equal(early, 0);
@@ -367,11 +367,11 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         }
         assert_int_equal(l.sent[WIRE_GRANT], 1);
         assert_int_equal(l.sent[WIRE_NACK], 0);
-        assert_int_equal(l.core->num_waiting, 0);
+        assert_int_equal(early_kept(l.core), 0);
         const struct readers *readers = readers_of(l.core, 1);
         assert_non_null(readers);
         for (uint32_t i = 0; i < LARGE; i++)
-            assert_int_equal(readers->reads[i], asks.want.readers[i / 8] >> (i % 8) & 1);
+            assert_int_equal(readers_have(readers, i), asks.want.readers[i / 8] >> (i % 8) & 1);
         struct wire_message done = {.type = WIRE_DONE, .want_id = 7};
         say(&l, &t, 0, &done);
         assert_int_equal(l.core->live->seats[0].open, shape == HEADS ? 6 : LARGE - 2); /* it was released by rank 1 */
@@ -390,12 +390,12 @@ static void few_words_wait_for_what_is_found_out(void **state)
     for (uint32_t i = 0; i < 40; i++) {
         struct wire_message m = {.type = WIRE_RELEASE, .end.time_left_ms = 60000};
         say(&l, &t, i / 4, &m);
-        assert_true(l.core->num_waiting <= 8);
-        if (l.core->works == NULL)
+        assert_true(early_kept(l.core) <= 8);
+        if (l.core->works.first == NULL)
             break;
     }
-    assert_int_equal(l.core->num_waiting, 8);
-    assert_int_equal(l.core->waits_of[LARGE], 2);
+    assert_int_equal(early_kept(l.core), 8);
+    assert_int_equal(early_kept_of(l.core, LARGE), 2);
     lone_fini(&l);
 }
 

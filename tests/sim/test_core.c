@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mover_inside.h"
 #include "core/state.h"
 
 static const struct world_engine one_to_one[] = {
@@ -704,8 +705,8 @@ static void test_reused_slot_is_not_the_same_lease(void **state)
 static void nothing_is_under_way(struct world *w)
 {
     for (uint32_t i = 0; i < w->num_ranks; i++) {
-        assert_int_equal(w->ranks[i].core->rma.held, 0);
-        assert_int_equal(w->ranks[i].core->reading, 0);
+        assert_int_equal(w->ranks[i].core->movers->rma.held, 0);
+        assert_int_equal(w->ranks[i].core->movers->reading, 0);
         assert_int_equal(w->ranks[i].core->num_legs, 0);
         assert_false(movers_wait(w->ranks[i].core));
         assert_null(w->ranks[i].core->ops.by_tag);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/mover_inside.h"
 #include "core/state.h"
 
 static const struct world_engine replicas[] = {
@@ -27,7 +28,7 @@ static uint32_t who_is_asked(const struct world *w)
     const struct want *want = w->ranks[3].core->wants;
     assert_non_null(want);
     assert_int_equal(want->num_legs, 1);
-    return want->legs[0].contact->peer;
+    return contact_peer(want->legs[0].contact);
 }
 
 static void slowly(struct world *w)
@@ -197,7 +198,7 @@ static void test_cancel_while_turning(void **state)
         assert_non_null(world_event(&w, 3, d));
         for (uint32_t i = 0; i < 3; i++)
             assert_non_null(world_event(&w, i, o[i]));
-        assert_int_equal(w.ranks[3].core->rma.held, 0);
+        assert_int_equal(w.ranks[3].core->movers->rma.held, 0);
         assert_int_equal(w.ranks[3].core->num_legs, 0);
         world_fini(&w);
     }

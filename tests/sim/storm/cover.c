@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cover: counts which event met which state, over all seeds. */
+#include "core/mover_inside.h"
+#include "core/peer_inside.h"
 #include "storm.h"
 
 #include <stdio.h>
@@ -110,7 +112,7 @@ static void cover_consumer(const struct core *core, uint32_t peer, const struct 
     const struct leg *leg = NULL;
     HASH_FIND(hh, core->wants, &m->want_id, sizeof m->want_id, want);
     for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
-        if (want->legs[i].contact->peer == peer)
+        if (contact_peer(want->legs[i].contact) == peer)
             leg = &want->legs[i];
     bool bad = m->type == WIRE_WRITTEN && m->written.error != 0;
     count(leg_name(leg), bad ? "WRITTEN error" : wire_type_name(m->type));
@@ -126,7 +128,7 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
         if (op == NULL)
             count("operation forgotten", events[e->kind]);
         else if (op->kind == OP_CONTACT)
-            count(((struct contact *)op)->link->is_targets ? "target" : "source", e->error ? "no card" : "card");
+            count(contact_is_target((struct contact *)op) ? "target" : "source", e->error ? "no card" : "card");
         else if (op->kind == OP_CHECK)
             count("check", events[e->kind]);
         else if (op->kind == OP_TAIL)
@@ -138,7 +140,7 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
     if (wire_decode(e->data, e->bytes, &m) != 0)
         return;
     if (m.type == WIRE_BEAT) {
-        const struct peer *p = r->core->peers[e->peer];
+        const struct peer *p = r->core->peers->by_rank[e->peer];
         count(p == NULL         ? "peer unknown"
               : p->lost         ? "peer lost"
               : p->business > 0 ? "peer busy"

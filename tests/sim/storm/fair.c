@@ -4,6 +4,7 @@
  * nothing from others, and nobody waits for what is free. Found from what the port sees and from what the movers still
  * have to move, without a look at how the core orders them.
  */
+#include "core/mover_inside.h"
 #include "storm.h"
 
 static struct storm_pair *pair_of(const struct storm_rank *r, uint32_t peer)
@@ -54,7 +55,8 @@ static const struct mover *mover_of(const struct op *op)
 static bool is_silent(const struct storm_rank *r, uint32_t peer)
 {
     const struct storm *s = r->storm;
-    return s->now - pair_of(r, peer)->sign_ns >= patience_ns(&r->core->peers[peer]->share.patience, &s->settings);
+    return s->now - pair_of(r, peer)->sign_ns >=
+           patience_ns(&r->core->movers->lanes[peer]->share.patience, &s->settings);
 }
 
 static uint64_t free_of(const struct storm_rank *r, const struct shares *shares, baton_path_t path)
@@ -74,7 +76,7 @@ static void shares_of(const struct storm_rank *r, struct shares *out)
     *out = (struct shares){.free = {0}};
     for (const struct op *op = r->core->ops.by_tag; op != NULL; op = op->hh.next)
         if (mover_of(op) != NULL)
-            out->held[mover_of(op)->contact->peer] += mover_of(op)->taken - mover_of(op)->landed;
+            out->held[mover_of(op)->peer] += mover_of(op)->taken - mover_of(op)->landed;
     for (uint32_t i = 0; i < s->num_ranks; i++)
         out->silent[i] = out->held[i] > 0 && is_silent(r, i);
     uint64_t copies = free_of(r, out, BATON_PATH_SHM), rma = free_of(r, out, BATON_PATH_RMA);
@@ -151,7 +153,7 @@ static void count(struct storm_rank *r, const struct mover *m, void *arg)
 {
     struct count *c = arg;
     (void)r;
-    uint32_t peer = m->contact->peer;
+    uint32_t peer = m->peer;
     if (c->of_peer[peer]++ > 0)
         return;
     c->oldest[peer] = m->op.tag;
@@ -161,7 +163,7 @@ static void count(struct storm_rank *r, const struct mover *m, void *arg)
 static void pass_mover(struct storm_rank *r, const struct mover *m, void *arg)
 {
     const struct count *c = arg;
-    uint32_t peer = m->contact->peer;
+    uint32_t peer = m->peer;
     struct storm_wait *w = peer == c->leg->peer ? wait_of(r, m->op.tag) : NULL;
     if (w == NULL)
         return;
@@ -210,7 +212,7 @@ void storm_check_turn(struct storm_rank *r, const struct port_leg *leg, uint64_t
 static void could_have_moved(struct storm_rank *r, const struct mover *m, void *arg)
 {
     const struct shares *shares = arg;
-    uint32_t peer = m->contact->peer;
+    uint32_t peer = m->peer;
     const struct storm_pair *p = pair_of(r, peer);
     if (shares->held[peer] == 0 && p->refused_step != r->steps && shares->free[peer] > 0 &&
         storm_has_room(r->storm, r->rank, peer))

@@ -3,6 +3,7 @@
  * oracle: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
  * of that key had in its blocks, all of it; an offer is done only if every rank that takes from it was; limits hold.
  */
+#include "core/peer_inside.h"
 #include "storm.h"
 
 #include <stdio.h>
@@ -432,15 +433,14 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
 {
     const struct core *core = r->core;
     const struct settings *set = &s->settings;
-    if (core->num_waiting > set->waiting || core->num_ended > set->tombstones ||
-        leases_live(core->leases) > set->leases)
-        storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: past a limit", r->rank, core->num_waiting,
+    if (early_kept(core) > set->waiting || core->num_ended > set->tombstones || leases_live(core->leases) > set->leases)
+        storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: past a limit", r->rank, early_kept(core),
                    core->num_ended, leases_live(core->leases));
-    if (core->num_endings > 2 * set->requests)
-        storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, core->num_endings);
+    if (ends_owed(core) > 2 * set->requests)
+        storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, ends_owed(core));
     if (post_waiting(core->post) > 4 * set->requests)
         storm_fail(s, "rank %u: %u messages wait for credits", r->rank, post_waiting(core->post));
-    uint64_t copied = budget_held(&core->copies), far = budget_held(&core->rma);
+    uint64_t copied = movers_held(core, BATON_PATH_SHM), far = movers_held(core, BATON_PATH_RMA);
     uint64_t most_copied = storm_limit(s, BATON_PATH_SHM), most_far = storm_limit(s, BATON_PATH_RMA);
     if (copied > most_copied + most_copied / 4 + 1536 ||
         far > most_far + most_far / 4 + 1536) /* a block is taken whole */
@@ -462,7 +462,7 @@ void storm_check_losses(struct storm *s, struct storm_rank *r)
         return;
     r->losses = r->core->stats.peers_lost;
     for (uint32_t i = 0; i < s->num_ranks; i++) {
-        const struct peer *p = r->core->peers[i];
+        const struct peer *p = r->core->peers->by_rank[i];
         const struct storm_rank *other = &s->ranks[i];
         if (p == NULL || !p->lost || p->lost_ns != s->now)
             continue;
@@ -514,11 +514,11 @@ void storm_check_end(struct storm *s)
             open |= s->calls[k].rank == i && !s->calls[k].ended;
         const struct core *core = r->core;
         bool has_room = !s->tries && s->settings.waiting / 4 >= STORM_KEYS_MAX; /* for words that wait for offers */
-        if (s->calm && has_room && core->endings != NULL)
-            storm_fail(s, "rank %u: the ends of %u wants are never answered", i, core->num_endings);
+        if (s->calm && has_room && ends_owed(core) > 0)
+            storm_fail(s, "rank %u: the ends of %u wants are never answered", i, ends_owed(core));
         if (!open && (core->num_live > 0 || core->wants != NULL || core->num_legs > 0 || core->num_pushes > 0 ||
-                      budget_held(&core->copies) > 0 || budget_held(&core->rma) > 0 || movers_wait(core) ||
-                      core->serving > 0 || core->awaiting > 0 || leases_live(core->leases) > 0))
+                      movers_held(core, BATON_PATH_SHM) > 0 || movers_held(core, BATON_PATH_RMA) > 0 ||
+                      movers_wait(core) || core->serving > 0 || core->awaiting > 0 || leases_live(core->leases) > 0))
             storm_fail(s, "rank %u has no open call and yet %u offers, %u legs, %u pushes, %u leases", i,
                        core->num_live, core->num_legs, core->num_pushes, leases_live(core->leases));
     }

@@ -205,8 +205,8 @@ void storm_build(struct storm *s)
         if (core_create(&config, &r->core) != 0)
             storm_fail(s, "no core");
         else if (s->seed % 4 == 0) { /* as among engines of a thousand ranks: who serves whom is found out bit by bit */
-            r->core->looks_most = 1;
-            r->core->works_pause_ns = STORM_MS / 8;
+            r->core->works.looks_most = 1;
+            r->core->works.pause_ns = STORM_MS / 8;
         }
     }
 }

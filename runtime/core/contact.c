@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* contact: see contact.h. */
+#include "core/contact.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/contact_inside.h"
+#include "core/state.h"
+
+#define BACKOFF_MOST 40 /* times BATON_BACKOFF_MS */
+
+static void contact_read(struct core *core, struct contact *c);
+
+/* ---- reading its card -------------------------------------------------------------------------------------------- */
+
+static void on_pause(struct core *core, struct timer *t)
+{
+    contact_read(core, (struct contact *)((char *)t - offsetof(struct contact, timer)));
+}
+
+static void contact_retry(struct core *core, struct contact *c, uint64_t pause_ns)
+{
+    op_remove(&core->ops, &c->op);
+    c->state = CONTACT_NEEDED;
+    timer_stop(&core->timers, &c->timer);
+    if (c->is_target && c->waits.first == NULL) /* it was read for hashes: who wants those asks again */
+        return;
+    timer_arm(&core->timers, &c->timer, core->now + pause_ns, on_pause);
+}
+
+static uint64_t contact_backoff(const struct core *core, const struct contact *c)
+{
+    uint64_t factor = c->attempts < 7 ? UINT64_C(1) << c->attempts : BACKOFF_MOST;
+    return (factor < BACKOFF_MOST ? factor : BACKOFF_MOST) * core->c.settings->backoff_ms * NS_PER_MS;
+}
+
+static void on_silence(struct core *core, struct timer *t)
+{
+    struct contact *c = (struct contact *)((char *)t - offsetof(struct contact, timer));
+    core->stats.handshake_retries++;
+    log_line(core->c.log, LOG_WARN, "rank %u did not give its card in %llu ms (attempt %u)", c->peer,
+             (unsigned long long)core->c.settings->handshake_ms, c->attempts);
+    contact_retry(core, c, contact_backoff(core, c));
+}
+
+static void contact_read(struct core *core, struct contact *c)
+{
+    const struct wire_row *row = &core->c.directory->rows[c->peer];
+    if (op_add(&core->ops, &c->op, OP_CONTACT) != 0) {
+        contact_retry(core, c, contact_backoff(core, c));
+        return;
+    }
+    int rc = core->c.port->read(core->c.port->self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
+    if (rc != 0) { /* no room now: soon again; anything else: as if it were silent */
+        contact_retry(core, c, rc == BATON_EAGAIN ? NS_PER_MS : contact_backoff(core, c));
+        c->attempts += rc != BATON_EAGAIN;
+        return;
+    }
+    c->state = CONTACT_READING;
+    c->attempts++;
+    timer_arm(&core->timers, &c->timer, core->now + core->c.settings->handshake_ms * NS_PER_MS, on_silence);
+}
+
+static bool within(uint64_t offset, uint64_t bytes, uint64_t limit)
+{
+    return offset <= limit && bytes <= limit - offset;
+}
+
+/* Checks a card field by field and compiles the plan; nothing is kept of one that fails. */
+static int card_take(struct core *core, struct contact *c, const uint8_t *data, uint32_t bytes, struct plan_why *why)
+{
+    const struct wire_row *row = &core->c.directory->rows[c->peer];
+    struct wire_card card;
+    snprintf(why->text, sizeof why->text, "its card is malformed");
+    int rc = wire_card_decode(data, bytes, &card);
+    if (rc != 0)
+        return rc;
+    if (card.incarnation != row->incarnation || !card.has_geometry || card.board_offset % 8 != 0) {
+        snprintf(why->text, sizeof why->text, "its card contradicts its directory row");
+        rc = BATON_EMESSAGE;
+    }
+    if (rc == 0) {
+        rc = geometry_check(&card.geometry, &card.pool_bytes, 1, why);
+        rc = rc != 0 ? BATON_EMESSAGE : 0;
+    }
+    const baton_geometry_t *src = c->is_target ? core->c.geometry : &card.geometry;
+    const baton_geometry_t *dst = c->is_target ? &card.geometry : core->c.geometry;
+    if (rc == 0)
+        rc = geometry_match(src, dst, why);
+    if (rc == 0 && c->num_boxes > 0)
+        rc = plan_compile(src, dst, c->boxes, c->num_boxes, &c->plan, why);
+    if (rc == 0) {
+        c->places.board_offset = card.board_offset;
+        c->places.board_slots = card.board_slots;
+        c->places.arena_offset = card.arena_offset;
+        c->places.arena_bytes = card.arena_bytes;
+        c->places.pool_offset = card.pool_offset;
+        c->places.pool_bytes = card.pool_bytes;
+    }
+    wire_card_free(&card);
+    return rc;
+}
+
+int contact_on_card(struct core *core, struct contact *c, const struct port_event *e, struct plan_why *why)
+{
+    if (e->kind != PORT_READ || c->state != CONTACT_READING)
+        return BATON_EAGAIN;
+    int rc = e->error != 0 ? e->error : card_take(core, c, e->data, e->bytes, why);
+    if (rc == BATON_EGEOMETRY)
+        return rc;
+    if (rc == 0) {
+        timer_stop(&core->timers, &c->timer);
+        op_remove(&core->ops, &c->op);
+        c->state = CONTACT_GOOD;
+        return 0;
+    }
+    core->stats.handshake_retries++;
+    log_line(core->c.log, LOG_WARN, "rank %u's card was not taken: %s: %s", c->peer, baton_strerror(rc), why->text);
+    contact_retry(core, c, contact_backoff(core, c));
+    return BATON_EAGAIN;
+}
+
+void contact_refuse(struct core *core, struct contact *c, const struct plan_why *why)
+{
+    contact_rest(core, c);
+    c->state = CONTACT_REFUSED;
+    c->why = *why;
+}
+
+void contact_rest(struct core *core, struct contact *c)
+{
+    if (c->state == CONTACT_GOOD || c->state == CONTACT_REFUSED)
+        return;
+    timer_stop(&core->timers, &c->timer);
+    op_remove(&core->ops, &c->op);
+    c->state = CONTACT_NEEDED;
+    c->attempts = 0;
+}
+
+/* ---- who waits for it -------------------------------------------------------------------------------------------- */
+
+void contact_want(struct core *core, struct contact *c)
+{
+    if (c->state == CONTACT_NEEDED && !c->timer.armed)
+        contact_read(core, c);
+}
+
+void contact_wait(struct core *core, struct contact *c, struct queued *who)
+{
+    queue_join(&c->waits, who);
+    contact_want(core, c);
+}
+
+void contact_leave(struct core *core, struct contact *c, struct queued *who)
+{
+    if (who->in == NULL)
+        return;
+    queue_leave(who);
+    if (c->waits.first == NULL)
+        contact_rest(core, c);
+}
+
+struct queued *contact_take(struct contact *c)
+{
+    return queue_take(&c->waits);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+struct link *contact_link(const struct contact *c)
+{
+    return c->link;
+}
+
+uint32_t contact_peer(const struct contact *c)
+{
+    return c->peer;
+}
+
+bool contact_is_target(const struct contact *c)
+{
+    return c->is_target;
+}
+
+bool contact_is_good(const struct contact *c)
+{
+    return c->state == CONTACT_GOOD;
+}
+
+const char *contact_refusal(const struct contact *c)
+{
+    return c->state == CONTACT_REFUSED ? c->why.text : NULL;
+}
+
+const struct plan *contact_plan(const struct contact *c)
+{
+    return c->plan;
+}
+
+const struct places *contact_places(const struct contact *c)
+{
+    return &c->places;
+}
+
+const uint8_t *contact_readers(const struct contact *c)
+{
+    return c->readers;
+}
+
+bool contact_holds(const struct contact *c, const struct peer_table *t)
+{
+    return t->slot < c->places.board_slots && t->numbers <= WIRE_NUMBERS_MAX &&
+           within(t->offset, wire_table_bytes(t->numbers), c->places.arena_bytes);
+}
+
+void contact_fini(struct core *core, struct contact *c)
+{
+    timer_stop(&core->timers, &c->timer);
+    op_remove(&core->ops, &c->op);
+    plan_destroy(c->plan);
+}

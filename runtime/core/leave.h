@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * leave: closing, seen from the protocol. Owns whether this rank closes, whether it watches the others for that, and the
+ * rank without which the world is closed, the first that was found. core.c hands it LEAVE messages and losses; the
+ * functions by which front/ closes (core_leave, core_loss) are in core.h.
+ */
+#ifndef BATON_CORE_LEAVE_H
+#define BATON_CORE_LEAVE_H
+
+#include "core/core.h"
+#include "core/wire.h"
+
+/** 0 or BATON_ENOMEM. */
+int leave_create(struct core *core);
+void leave_destroy(struct core *core);
+
+void leave_on_message(struct core *core, uint32_t rank, const struct wire_message *m);
+/** That rank was lost, or died. */
+void leave_on_loss(struct core *core, uint32_t rank);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mover_inside: a mover's fields. For mover.c, and for tests that look inside. */
+#ifndef BATON_CORE_MOVER_INSIDE_H
+#define BATON_CORE_MOVER_INSIDE_H
+
+#include "core/budget.h"
+#include "core/mover.h"
+#include "core/queue.h"
+#include "core/timer.h"
+#include "core/turns.h"
+
+enum mover_state { MOVER_IDLE, MOVER_WAITING, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_DRAINING, MOVER_ENDED };
+
+struct mover {
+    struct op op; /* first */
+    void *owner;
+    struct contact *contact;
+    uint32_t peer;
+    struct lane *lane;
+    bool write; /* push: from mine to the peer's */
+    enum mover_state state;
+    bool issued;                  /* TABLE, PROOF: the question is under way */
+    bool unread;                  /* theirs are not of the newest table */
+    enum port_park parked;        /* stopped: LATER: it waits for PORT_QUIET; NEVER: for its peer's end, or close */
+    struct reach reach;           /* what may move */
+    struct peer_table table;      /* the newest that was named */
+    struct peer_table asked;      /* TABLE: the one that is read */
+    uint32_t at, end, num_tokens; /* of a request of num_tokens, tokens [at, end) are moved now */
+    const struct plan_tables *mine;
+    struct plan_tables theirs;
+    uint32_t *their_ids;
+    struct plan_transfer transfer; /* of these tokens */
+    struct plan_cursor cursor;
+    uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
+    struct turn turn;              /* in movers->asks, or (MOVING) in movers->moves */
+    struct queued news;            /* in movers->news, with: */
+    struct mover_word word;
+    char detail[96];
+};
+
+/** Those of one peer. */
+struct lane {
+    struct turns_queue asks, moves; /* that wait */
+    struct share share;             /* what they have in flight */
+};
+
+/** All of one core. */
+struct movers {
+    struct turns asks, moves; /* questions to peers, and bytes */
+    struct queue news;
+    struct budget copies, rma; /* bytes in flight, by path */
+    struct timer look;         /* who of those that hold bytes is silent */
+    uint32_t reading;          /* tables and generations that are read */
+    struct lane *lanes[];      /* by rank; NULL: none had to do with it yet */
+};
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer: who is there. Owns what this rank knows of every other one: whether it is heard, lost (silent for too long, or
+ * dead: its transfers were ended), dead (for certain: it never comes back) or ended (dead, and nothing of it is on its
+ * way here any more), whether it said that it leaves, and its host.
+ *
+ * Whoever has business with a rank says so, by peer_begin or peer_hold, and ends that by peer_end: only then is the rank
+ * asked for beats. A loss is news, which core.c takes and hands on to all that have business. peer.c calls none of them.
+ */
+#ifndef BATON_CORE_PEER_H
+#define BATON_CORE_PEER_H
+
+#include "core/core.h"
+#include "core/wire.h"
+
+/** 0 or BATON_ENOMEM. */
+int peers_create(struct core *core);
+void peers_destroy(struct core *core);
+
+/** Business with it begins: 0, BATON_EPEER (it is lost) or BATON_ENOMEM. */
+int peer_begin(struct core *core, uint32_t rank);
+/** The same with a rank that is known, lost or not. */
+void peer_hold(struct core *core, uint32_t rank);
+void peer_end(struct core *core, uint32_t rank);
+/** So that it can be held: 0 or BATON_ENOMEM. */
+int peer_know(struct core *core, uint32_t rank);
+
+bool peer_is_lost(const struct core *core, uint32_t rank);
+bool peer_is_dead(const struct core *core, uint32_t rank);
+/** It is dead, and nothing that it sent or was asked for can land here any more. */
+bool peer_is_ended(const struct core *core, uint32_t rank);
+/** It said that it closes without the others: its end is no loss. */
+void peer_leave(struct core *core, uint32_t rank);
+bool peer_has_left(const struct core *core, uint32_t rank);
+
+/** A step begins. */
+void peers_watch(struct core *core, uint64_t now);
+/** Takes a rank that was lost, or died, since: its transfers are to end, then peer_mourned is due. False: none. */
+bool peer_take_loss(struct core *core, uint32_t *rank);
+void peer_mourned(struct core *core, uint32_t rank);
+
+/** From it, or from another rank of its node; NULL: unknown. */
+const char *peer_host(const struct core *core, uint32_t rank);
+void peer_note_host(struct core *core, uint32_t rank, const char host[WIRE_HOST_MAX]);
+
+/** Sends a beat; `ask`: for one of it. */
+void peer_beat(struct core *core, uint32_t rank, bool ask);
+/** A message of it came. */
+void peer_heard(struct core *core, uint32_t rank);
+void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m);
+void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message *m);
+void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message *m);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* peer_inside: what peer.c knows of a rank. For peer.c, and for tests that look inside. */
+#ifndef BATON_CORE_PEER_INSIDE_H
+#define BATON_CORE_PEER_INSIDE_H
+
+#include "core/peer.h"
+#include "core/queue.h"
+#include "core/timer.h"
+
+/** A rank with which there was business: legs of wants, and readers of offers; or that is watched in closing. */
+struct peer {
+    uint32_t rank, business;
+    bool lost, dead, ended, left; /* see peer.h */
+    bool excused;                 /* this rank was late itself: it asks now, and judges at the next beat */
+    uint32_t neighbour;           /* of its node: the last one that was asked whether it is dead */
+    uint64_t heard_ns;            /* by peers->watched_ns */
+    uint64_t lost_ns;
+    struct queued news; /* it was lost, or died: in peers->losses */
+    struct timer beat;
+    char host[WIRE_HOST_MAX]; /* as it said; empty: not known */
+};
+
+struct peers {
+    struct queue losses;    /* news */
+    uint64_t stepped_ns;    /* the last step */
+    uint64_t watched_ns;    /* time in which this rank looked for messages: of a pause of its own, one beat counts */
+    struct peer *by_rank[]; /* NULL: no business with it yet */
+};
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * survey: who serves whom between two engines. Owns, for each consumer engine, which of its ranks read from this one and
+ * what they would be written (struct readers), found out in pieces (work.h) from the first word of that engine on; and
+ * the words of its ranks that wait meanwhile.
+ *
+ * core.c asks before it dispatches a word to an offer, and hands on those that waited. link.c and offer.c read answers.
+ */
+#ifndef BATON_CORE_SURVEY_H
+#define BATON_CORE_SURVEY_H
+
+#include "core/core.h"
+#include "core/wire.h"
+
+struct readers;
+
+/** 0 or BATON_ENOMEM. */
+int survey_create(struct core *core);
+void survey_destroy(struct core *core);
+
+/** The parts of rank `index` of the consumer and who serves them: malloc'ed; their number, or what plan_sources says. */
+int survey_sources(struct core *core, const struct directory_engine *consumer, uint32_t index,
+                   const struct directory_engine *producer, struct plan_source **out, struct plan_why *why);
+/** Whether a rank's cache can be filled by that engine, so that a want of it can begin: 1 or 0; or BATON_ENOMEM. */
+int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
+                  const struct directory_engine *producer);
+
+/** The readers of that engine; NULL: not all are known yet. */
+const struct readers *readers_of(const struct core *core, uint32_t engine);
+/** Whether its rank of that index reads from me. */
+bool readers_have(const struct readers *r, uint32_t index);
+/** What that rank would be written: its boxes, and how many. */
+const struct plan_box *readers_boxes(const struct readers *r, uint32_t index, uint32_t *num);
+
+/** The readers of a message's engine are to be known. True: not yet, and the message was kept (or dropped). */
+bool readers_await(struct core *core, const struct port_event *e);
+/** Takes a message that was kept and need not wait any more. False: there is none. */
+bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m);
+
+#endif
