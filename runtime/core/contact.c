@@ -7,6 +7,8 @@
 
 #include "core/contact_inside.h"
 #include "core/state.h"
+#include "wire/card.h"
+#include "wire/table.h"
 
 #define BACKOFF_MOST 40 /* times BATON_BACKOFF_MS */
 

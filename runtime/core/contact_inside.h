@@ -5,6 +5,7 @@
 
 #include "core/contact.h"
 #include "core/timer.h"
+#include "wire/message.h"
 
 enum contact_state { CONTACT_NEEDED, CONTACT_READING, CONTACT_GOOD, CONTACT_REFUSED };
 

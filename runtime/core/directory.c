@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/version.h"
+
 uint32_t directory_find(const struct directory *d, const char *engine)
 {
     struct directory_engine *found;

@@ -11,7 +11,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "core/wire.h"
+#include "wire/row.h"
 
 #define DIRECTORY_NONE UINT32_MAX
 

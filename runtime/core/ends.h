@@ -10,7 +10,7 @@
 #define BATON_CORE_ENDS_H
 
 #include "core/core.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 /** 0 or BATON_ENOMEM. */
 int ends_create(struct core *core);

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "core/wire.h"
+#include "wire/table.h"
 
 struct extent {
     uint64_t offset, bytes;

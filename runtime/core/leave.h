@@ -8,7 +8,7 @@
 #define BATON_CORE_LEAVE_H
 
 #include "core/core.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 /** 0 or BATON_ENOMEM. */
 int leave_create(struct core *core);

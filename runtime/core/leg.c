@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/table.h"
+
 const char *leg_state_name(enum leg_state state)
 {
     static const char *const names[] = {"handshake", "asked",  "moving",   "doubted", "awaited",

@@ -18,6 +18,7 @@
 #include "core/mover_inside.h"
 #include "core/peer.h"
 #include "core/state.h"
+#include "wire/table.h"
 
 static void run_remove(struct core *core, struct mover *m)
 {

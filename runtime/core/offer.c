@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/table.h"
+
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 static struct request *request_find(const struct core *core, const char *key)

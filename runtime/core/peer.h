@@ -11,7 +11,7 @@
 #define BATON_CORE_PEER_H
 
 #include "core/core.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 /** 0 or BATON_ENOMEM. */
 int peers_create(struct core *core);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "core/number.h"
+#include "wire/number.h"
 
 #define RESEND_MOST 16   /* times BATON_RESEND_MS */
 #define NUMBERS_AHEAD 64 /* messages that may be missing before one: those that found no credit in time were dropped */

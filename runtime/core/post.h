@@ -8,7 +8,7 @@
 #define BATON_CORE_POST_H
 
 #include "core/core.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 struct post;
 

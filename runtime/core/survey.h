@@ -10,7 +10,7 @@
 #define BATON_CORE_SURVEY_H
 
 #include "core/core.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 struct readers;
 

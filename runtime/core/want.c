@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/table.h"
+
 static void unname(struct core *core, struct want *want)
 {
     if (want->by_name.tbl == NULL)

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "wire/table.h"
 
 /* ---- admission --------------------------------------------------------------------------------------------------- */
 

@@ -16,6 +16,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "front/inside.h"
+#include "wire/card.h"
+#include "wire/row.h"
+#include "wire/version.h"
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 #define RULES_MAX 16
 #define SPOILT_MAX 64

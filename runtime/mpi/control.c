@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 /* The channel carries no messages any more. One-sided operations go on. */
 static void fail(struct control *c)

@@ -9,7 +9,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/wire.h"
+#include "wire/message.h"
 
 _Static_assert(WIRE_MESSAGE_MAX + ENVELOPE_BYTES == INBOX_BYTES, "a message and its envelope fill a slot");
 

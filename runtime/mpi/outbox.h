@@ -23,10 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/envelope.h"
 #include "mpi/slots.h"
 #include "mpi/windows.h"
 #include "mpi/world.h"
+#include "wire/envelope.h"
 
 /** One rank with which a message was exchanged. */
 struct outbox_peer {

@@ -5,7 +5,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/wire.h"
+#include "wire/row.h"
+#include "wire/table.h"
 
 uint8_t *fuzz_copy(const uint8_t *data, size_t size)
 {

@@ -2,7 +2,7 @@
 /* Cards from anybody, and the geometries in them: what passes every check must be usable without harm. */
 #include "fuzz.h"
 
-#include "core/wire.h"
+#include "wire/card.h"
 
 static void compile(const baton_geometry_t *g)
 {

@@ -2,7 +2,7 @@
 /* Block tables from anybody: what comes through is within the bytes, and says the same when it is written again. */
 #include "fuzz.h"
 
-#include "core/wire.h"
+#include "wire/table.h"
 
 static void same(const struct plan_tables *a, const struct plan_tables *b)
 {

@@ -2,8 +2,9 @@
 /* Messages, rows and envelopes from anybody. What is taken must come back the same when it is written and read again. */
 #include "fuzz.h"
 
-#include "core/envelope.h"
-#include "core/wire.h"
+#include "wire/envelope.h"
+#include "wire/message.h"
+#include "wire/row.h"
 
 static struct wire_list *list_of(struct wire_message *m)
 {

@@ -4,8 +4,11 @@
 
 #include <sys/stat.h>
 
-#include "core/envelope.h"
-#include "core/wire.h"
+#include "wire/card.h"
+#include "wire/envelope.h"
+#include "wire/message.h"
+#include "wire/row.h"
+#include "wire/table.h"
 
 static const char *root;
 

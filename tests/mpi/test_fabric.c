@@ -3,7 +3,7 @@
  * test_fabric: the mpi room from outside: the world, windows and messages. Runs on any number of ranks; what needs peers
  * on other nodes is skipped where there are none (BATON_FAKE_NODES=2 makes some).
  */
-#include "core/wire.h"
+#include "wire/message.h"
 #include "mpi/quirks.h"
 #include "with_fabric.h"
 

@@ -13,7 +13,9 @@
 #include <cmocka.h>
 
 #include "core/core.h"
-#include "core/envelope.h"
+#include "wire/card.h"
+#include "wire/envelope.h"
+#include "wire/message.h"
 
 #define MS UINT64_C(1000000)
 #define WORLD_TENSORS 4

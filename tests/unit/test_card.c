@@ -10,7 +10,9 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
-#include "core/wire.h"
+#include "wire/card.h"
+#include "wire/table.h"
+#include "wire/version.h"
 #include "with_bytes.h"
 
 #define RANDOM_BUFFERS 200000

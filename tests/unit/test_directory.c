@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/directory.h"
+#include "wire/version.h"
 #include "with_bytes.h"
 
 #define RANKS_MAX 1100

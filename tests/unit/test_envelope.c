@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/envelope.h"
+#include "wire/envelope.h"
 
 struct sent {
     uint8_t bytes[ENVELOPE_BYTES + 1];

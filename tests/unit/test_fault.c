@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/wire.h"
+#include "wire/message.h"
 #include "front/fault.h"
 
 #define MS CLOCK_NS_PER_MS

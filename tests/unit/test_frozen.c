@@ -12,7 +12,10 @@
 
 #include <cmocka.h>
 
-#include "core/wire.h"
+#include "wire/card.h"
+#include "wire/message.h"
+#include "wire/row.h"
+#include "wire/table.h"
 
 #define HEAD 8u         /* of a message and a card: magic, version, type, length */
 #define CARD_HASHED 16u /* a card's checksum ends there */

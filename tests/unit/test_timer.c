@@ -11,7 +11,7 @@
 
 #include "core/lease.h"
 #include "core/timer.h"
-#include "core/wire.h"
+#include "wire/table.h"
 
 static void never(struct core *core, struct timer *timer)
 {

@@ -16,7 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/envelope.h"
+#include "wire/card.h"
+#include "wire/envelope.h"
 #include "core/state.h"
 
 #define STORM_US UINT64_C(1000)

@@ -7,13 +7,13 @@
  * A rank of wire version 1 neither sends nor checks hashes (envelope_counts.hashed is false). Damage in a message of such
  * a rank is found only as far as a field makes no sense; a damaged number costs a few messages (number.h).
  */
-#ifndef BATON_CORE_ENVELOPE_H
-#define BATON_CORE_ENVELOPE_H
+#ifndef BATON_WIRE_ENVELOPE_H
+#define BATON_WIRE_ENVELOPE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/number.h"
+#include "wire/number.h"
 
 #define ENVELOPE_BYTES 16u
 #define ENVELOPE_CREDITS 32u /* messages to one peer whose consumption is unconfirmed, at most */

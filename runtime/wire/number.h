@@ -5,8 +5,8 @@
  * a sender off: one that lies far ahead or came before is not taken, but where the number after it follows directly, the
  * two are believed and counting goes on from there. So a damaged number costs a message or two, whatever it says.
  */
-#ifndef BATON_CORE_NUMBER_H
-#define BATON_CORE_NUMBER_H
+#ifndef BATON_WIRE_NUMBER_H
+#define BATON_WIRE_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>

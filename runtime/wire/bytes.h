@@ -3,8 +3,8 @@
  * bytes: little-endian fields, written and read within bounds. A reader or writer that would cross its end turns bad
  * and stays so; a bad reader yields zeros.
  */
-#ifndef BATON_CORE_BYTES_H
-#define BATON_CORE_BYTES_H
+#ifndef BATON_WIRE_BYTES_H
+#define BATON_WIRE_BYTES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static inline void put64(struct writer *w, uint64_t v)
     put_number(w, v, 8);
 }
 
-/* What the next version of the format would add: nothing, but in the test build that plays it (see wire.h). */
+/* What the next version of the format would add: nothing, but in the test build that plays it (see version.h). */
 static inline void put_next(struct writer *w, unsigned version)
 {
 #ifdef BATON_WIRE_NEXT

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* envelope: see envelope.h. */
-#include "core/envelope.h"
+#include "wire/envelope.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/bytes.h"
+#include "wire/bytes.h"
 
 #define MAGIC UINT32_C(0x4c544342) /* "BCTL" */
 #define COUNTS_BYTES 12u           /* magic, number, confirmed; the flags follow */

@@ -1,123 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire: what ranks send and publish, as bytes. Encoding and decoding only; every field that arrives is checked here or
- * by the caller named beside it, and a bad one is BATON_EMESSAGE, never an assert.
- *
- * All numbers are little-endian. What is published for whoever reads it (cards, rows, tables) is written once; a message is
- * written in the older version of its two sides.
- * Every message, card and row begins with a magic and a format version, and all but the
- * row, whose size is fixed, with a length, so that a build one version older or newer skips what it does not know:
- * decoders accept any version >= 1 whose known fields are there, and ignore what follows them. A field that was added to
- * a version later stands last, and is 0 where it is not sent.
+ * message: what ranks say to each other, as bytes (see version.h). Encoding and decoding only. Every field that arrives is
+ * checked here or by the caller named beside it, and a bad one is BATON_EMESSAGE, never an assert.
  */
-#ifndef BATON_CORE_WIRE_H
-#define BATON_CORE_WIRE_H
+#ifndef BATON_WIRE_MESSAGE_H
+#define BATON_WIRE_MESSAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plan/plan.h"
+#include "baton.h"
+#include "wire/version.h"
 
-/*
- * Two ranks speak the older of their versions, which the directory rows say. For tests, a build with BATON_WIRE_FIRST plays
- * version 1, and one with BATON_WIRE_NEXT the version that comes after: it says so, and adds to all that it publishes.
- */
-#if defined BATON_WIRE_NEXT
-#define WIRE_VERSION 3
-#elif defined BATON_WIRE_FIRST
-#define WIRE_VERSION 1
-#else
-#define WIRE_VERSION 2
-#endif
-#define WIRE_HASHES 2          /* the version from which on envelopes carry hashes, */
-#define WIRE_NAMES 2           /* requests have keys longer than WIRE_KEY_1 - 1 bytes, and attempts, */
-#define WIRE_KEY_1 64u         /* (the field of a key in version 1, NUL included) */
-#define WIRE_ENDS 2            /* and the word of a want's end is answered */
 #define WIRE_MESSAGE_MAX 2032u /* the control channel adds its 16-byte envelope: 2 KiB in all */
-#define WIRE_ROW_BYTES 128u
-#define WIRE_CARD_MAX 65536u
 #define WIRE_READERS_BYTES (BATON_ENGINE_RANKS_MAX / 8)
-
-/* ---- directory row ---- */
-
-/** What every rank knows of every other. */
-struct wire_row {
-    uint8_t version; /* that its build speaks; encoding: 0 is WIRE_VERSION */
-    char engine[BATON_ENGINE_NAME_MAX];
-    uint8_t role; /* baton_role_t */
-    uint16_t tp, pp, tp_rank, pp_rank;
-    uint32_t node;                         /* number of its node in the world */
-    uint32_t package, numa;                /* on that node; TOPO_UNKNOWN */
-    uint64_t incarnation;                  /* of this context of that rank; not 0 */
-    uint64_t card_offset;                  /* in its segment */
-    uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
-    uint8_t verdicts;                      /* baton_verdicts_t */
-    uint8_t rules;                         /* PLAN_RULES of its build; 0: of before they were told */
-    uint32_t features;                     /* reserved: 0 */
-    uint32_t num_boxes;                    /* 0: no cache */
-    uint32_t model, block_tokens;          /* geometry_model, and of its first group; 0: no cache, or not told */
-    struct plan_box box[BATON_SPLITS_MAX]; /* layers and heads held, by split; of one cache the layers are the same */
-};
-
-void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES]);
-/** 0 or BATON_EMESSAGE (magic, version, checksum, name not terminated or empty, role, tp/pp 0, rank outside, …). */
-int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row);
-
-/* ---- card ---- */
-
-/** What a rank publishes of itself. Offsets are in its segment. */
-struct wire_card {
-    uint64_t incarnation;
-    char host[64];
-    char unread[2][32]; /* texts of earlier builds that nobody reads: empty in ours */
-    uint64_t board_offset;
-    uint32_t board_slots;
-    uint64_t arena_offset, arena_bytes;
-    uint64_t pool_offset, pool_bytes;
-    /* reserved, 0 in this version: what its build can do; where its offers' index and its readers' words lie */
-    uint32_t features;
-    uint64_t index_offset, words_offset;
-    uint32_t index_slots, words_slots;
-    uint32_t has_geometry;
-    baton_geometry_t geometry; /* decoded: its tensors are malloc'ed, groups and splits are the following */
-    baton_group_t groups[BATON_GROUPS_MAX];
-    baton_split_t splits[BATON_SPLITS_MAX];
-};
-
-/** Writes at most `size` bytes; returns the length, or BATON_EINVAL if it would be more than size or WIRE_CARD_MAX. */
-int wire_card_encode(const struct wire_card *card, uint8_t *out, uint32_t size);
-/**
- * Decodes and checks lengths, checksum, terminated strings, counts. The geometry's own sense is geometry_check's to
- * judge. On success wire_card_free is due, and the card must stay where it is. 0, BATON_EMESSAGE or BATON_ENOMEM.
- */
-int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *card);
-void wire_card_free(struct wire_card *card);
-
-/* ---- block tables of a request, as they lie in the arena ---- */
-
-#define WIRE_TABLE_HEADER 32u
-#define WIRE_NUMBERS_MAX (1u << 24) /* of the tables of one call */
-
-/** Numbers that tables take behind the header: the ids; and a few more, unless there is one table from token 0 on. */
-uint32_t wire_table_numbers(const struct plan_tables *tables);
-
-/** Bytes of tables of so many numbers. */
-static inline uint64_t wire_table_bytes(uint32_t numbers)
-{
-    return WIRE_TABLE_HEADER + (uint64_t)numbers * 4;
-}
-
-/** Writes header (magic, slot, generation, count, checksum) and numbers; `out` has wire_table_bytes(), 8-aligned. */
-void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tables *tables, uint8_t *out);
-/**
- * Checks that `in` holds the tables of this slot and generation; they then point into *ids, which is malloc'ed. What the
- * ids mean is plan_table_check's to judge. BATON_ESTALE: another lease's, or a bad checksum. BATON_EMESSAGE: the numbers
- * make no tables. BATON_ENOMEM. `in` may change while it is read: it is copied before it is checked.
- */
-int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
-                      uint32_t **ids);
-
-/* ---- messages ---- */
 
 enum wire_type {
     WIRE_WANT = 1,

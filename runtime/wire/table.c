@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* table: see table.h. */
+#include "wire/table.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "wire/bytes.h"
+#include "wire/version.h"
+
+#define TABLE_MAGIC 0x5442u  /* "BT" */
+#define TABLES_MAGIC 0x4742u /* "BG" */
+
+/* One table that begins at token 0 is its ids alone; several begin with their number, and the ids and first token of
+ * each. */
+static bool is_plain(const struct plan_tables *t)
+{
+    return t->num == 1 && t->table[0].first_token == 0;
+}
+
+uint32_t wire_table_numbers(const struct plan_tables *t)
+{
+    uint32_t n = is_plain(t) ? 0 : 1 + 2 * t->num;
+    for (uint32_t i = 0; i < t->num; i++)
+        n += t->table[i].num_blocks;
+    return n;
+}
+
+/* The checksum covers kind, slot, generation and count too: it is seeded by them. */
+static uint64_t table_checksum(uint16_t magic, uint32_t slot, uint64_t generation, uint32_t count,
+                               const uint8_t *numbers)
+{
+    uint64_t seed = generation ^ ((uint64_t)slot << 32) ^ ((uint64_t)count << 1) ^ (magic != TABLE_MAGIC);
+    return XXH3_64bits_withSeed(numbers, (size_t)count * 4, seed);
+}
+
+void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tables *t, uint8_t *out)
+{
+    uint32_t count = wire_table_numbers(t);
+    struct writer numbers = {.at = out + WIRE_TABLE_HEADER, .end = out + wire_table_bytes(count)};
+    if (!is_plain(t))
+        put32(&numbers, t->num);
+    for (uint32_t i = 0; i < t->num && !is_plain(t); i++) {
+        put32(&numbers, t->table[i].num_blocks);
+        put32(&numbers, t->table[i].first_token);
+    }
+    for (uint32_t i = 0; i < t->num; i++)
+        for (uint32_t k = 0; k < t->table[i].num_blocks; k++)
+            put32(&numbers, t->table[i].blocks[k]);
+    struct writer w = {.at = out, .end = out + WIRE_TABLE_HEADER};
+    uint16_t magic = is_plain(t) ? TABLE_MAGIC : TABLES_MAGIC;
+    put16(&w, magic);
+    put8(&w, WIRE_VERSION);
+    put8(&w, 0);
+    put32(&w, slot);
+    put64(&w, generation);
+    put32(&w, count);
+    put32(&w, WIRE_VERSION > 2); /* no meaning yet */
+    put64(&w, table_checksum(magic, slot, generation, count, out + WIRE_TABLE_HEADER));
+}
+
+/* Cuts the numbers of several tables. */
+static int tables_from(const uint32_t *number, uint32_t count, struct plan_tables *t)
+{
+    t->num = count > 0 ? number[0] : 0;
+    if (t->num == 0 || t->num > BATON_GROUPS_MAX || count < 1 + 2 * t->num)
+        return BATON_EMESSAGE;
+    uint32_t at = 1 + 2 * t->num;
+    for (uint32_t i = 0; i < t->num; i++) {
+        uint32_t num_blocks = number[1 + 2 * i];
+        if (num_blocks > count - at)
+            return BATON_EMESSAGE;
+        t->table[i] = (baton_table_t){number + at, num_blocks, number[2 + 2 * i]};
+        at += num_blocks;
+    }
+    return at == count ? 0 : BATON_EMESSAGE;
+}
+
+int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
+                      uint32_t **ids)
+{
+    uint8_t header[WIRE_TABLE_HEADER];
+    if (bytes < sizeof header)
+        return BATON_ESTALE;
+    memcpy(header, in, sizeof header);
+    struct reader r = {.at = header, .end = header + sizeof header};
+    uint16_t magic = get16(&r);
+    bool good = (magic == TABLE_MAGIC || magic == TABLES_MAGIC) && get8(&r) >= 1;
+    get8(&r);
+    good &= get32(&r) == slot;
+    good &= get64(&r) == generation;
+    uint32_t count = get32(&r);
+    get32(&r);
+    uint64_t checksum = get64(&r);
+    if (!good || bytes < wire_table_bytes(count))
+        return BATON_ESTALE;
+    uint32_t *number = malloc(count > 0 ? count * sizeof *number : 1);
+    if (number == NULL)
+        return BATON_ENOMEM;
+    memcpy(number, in + WIRE_TABLE_HEADER, count * sizeof *number);
+    int rc = checksum == table_checksum(magic, slot, generation, count, (const uint8_t *)number) ? 0 : BATON_ESTALE;
+    r = (struct reader){.at = (const uint8_t *)number, .end = (const uint8_t *)(number + count)};
+    for (uint32_t i = 0; i < count; i++)
+        number[i] = get32(&r);
+    struct plan_tables found = {.num = 1, .table = {{.blocks = number, .num_blocks = count}}};
+    if (rc == 0 && magic == TABLES_MAGIC)
+        rc = tables_from(number, count, &found);
+    if (rc != 0) {
+        free(number);
+        return rc;
+    }
+    *tables = found;
+    *ids = number;
+    return 0;
+}
