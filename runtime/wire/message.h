@@ -140,7 +140,7 @@ struct wire_beat {
 /** REPORT, VERDICT, ASK, STANDING. */
 struct wire_verdict {
     struct wire_name name;
-    uint8_t verb;    /* enum core_submit_kind: an offer's or a want's */
+    uint8_t verb;    /* enum call_kind: an offer's or a want's */
     uint32_t engine; /* the producer's, by its place in the directory */
     /* REPORT, VERDICT */
     uint8_t status;      /* baton_status_t */
