@@ -14,57 +14,7 @@
 #include "base/error.h"
 #include "wire/table.h"
 
-/* ---- admission --------------------------------------------------------------------------------------------------- */
-
-static bool reserve(_Atomic uint32_t *count, uint32_t n, uint64_t most)
-{
-    if ((uint64_t)atomic_fetch_add_explicit(count, n, memory_order_relaxed) + n <= most)
-        return true;
-    atomic_fetch_sub_explicit(count, n, memory_order_relaxed);
-    return false;
-}
-
-static void unreserve(_Atomic uint32_t *count, uint32_t n)
-{
-    atomic_fetch_sub_explicit(count, n, memory_order_relaxed);
-}
-
-/* A call has the places of its end, of a GIVEN_UP before that, and of its verdict where this rank hears those. */
-static uint32_t places(const struct baton *b)
-{
-    return b->hears ? 3 : 2;
-}
-
-static bool reserve_call(struct baton *b)
-{
-    return reserve(&b->open_events, places(b), b->num_events);
-}
-
-static void unreserve_call(struct baton *b)
-{
-    unreserve(&b->open_events, places(b));
-}
-
-/* The places that an event gives back: its own, and those of its call's events that will not come. */
-static void unreserve_event(struct baton *b, const baton_event_t *e)
-{
-    uint32_t n = 1;
-    if (e->type == BATON_EVENT_VERDICT && e->id == 0) {
-        unreserve(&b->strange_verdicts, 1);
-        return;
-    }
-    if (e->type == BATON_EVENT_OFFER || e->type == BATON_EVENT_WANT) {
-        n += !e->given_up;
-        n += b->hears && e->verdict == BATON_VERDICT_NONE;
-    }
-    unreserve(&b->open_events, n);
-}
-
-static int refuse_full(struct baton *b, const char *what, const char *variable)
-{
-    atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed);
-    return error_set(BATON_EAGAIN, "%s: poll events, or raise %s", what, variable);
-}
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static int check_started(const struct baton *b)
 {
@@ -232,7 +182,7 @@ static struct call *call_create(const struct baton *b, enum call_kind kind, cons
         return NULL;
     memset(call, 0, sizeof *call);
     call->kind = kind;
-    bool ends = call_ends(call), hears = b->hears && ends;
+    bool ends = call_ends(call), hears = b->admission.hears && ends;
     call->given_up = ends ? calloc(1, sizeof *call->given_up) : NULL;
     call->verdict = hears ? calloc(1, sizeof *call->verdict) : NULL;
     if ((ends && call->given_up == NULL) || (hears && call->verdict == NULL)) {
@@ -280,7 +230,7 @@ static int hand_word(struct baton *b, struct call *word)
     if (hand_over(b, word))
         return 0;
     call_free(word);
-    return refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
+    return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
 }
 
 /* ---- offer ------------------------------------------------------------------------------------------------------- */
@@ -356,18 +306,13 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     if (rc != 0)
         return rc;
     stores_first();
-    if (!reserve_call(b))
-        return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
-    if (!reserve(&b->open_leases, 1, b->settings.leases)) {
-        unreserve_call(b);
-        return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
-    }
+    rc = admission_take(&b->admission, true);
+    if (rc != 0)
+        return rc;
     struct call *call = call_create(b, CALL_OFFER, p->key, p->base_key, &tables, room);
     rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, call);
-    if (rc != 0) {
-        call_free(call);
-        goto unreserve;
-    }
+    if (rc != 0)
+        goto undo;
     call->id = call->offer.serial = id_new(b);
     call->attempt = p->attempt;
     call->user = p->user;
@@ -377,9 +322,8 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
     call->offer.in_chunks = (p->flags & BATON_OFFER_CHUNKS) != 0;
     baton_id_t given = call->id; /* the call is the reactor's once it is handed over */
     if (!hand_over(b, call)) {
-        call_free(call);
-        rc = refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
-        goto unreserve;
+        rc = admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
+        goto undo;
     }
     if (ticket != NULL)
         *ticket = (baton_ticket_t){.rank = fabric_rank(b->fabric), .incarnation = b->incarnation, .serial = given};
@@ -387,9 +331,9 @@ int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticke
         *id = given;
     return 0;
 
-unreserve:
-    unreserve(&b->open_leases, 1);
-    unreserve_call(b);
+undo:
+    call_free(call);
+    admission_undo(&b->admission, true);
     return rc;
 }
 
@@ -522,17 +466,14 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     int rc = want_check(b, p, &engine, &tables, room);
     if (rc != 0)
         return rc;
-    if (!reserve_call(b))
-        return refuse_full(b, "too many calls are open", "BATON_REQUESTS");
     bool leased = p->mode == BATON_MODE_PUSH;
-    if (leased && !reserve(&b->open_leases, 1, b->settings.leases)) {
-        unreserve_call(b);
-        return refuse_full(b, "too many offers and pushes are alive", "BATON_LEASES");
-    }
+    rc = admission_take(&b->admission, leased);
+    if (rc != 0)
+        return rc;
     struct call *call = call_create(b, CALL_WANT, p->key, p->base_key, &tables, room);
     rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, &call->want);
     if (rc != 0)
-        goto unreserve;
+        goto undo;
     call->id = id_new(b);
     call->attempt = p->attempt;
     call->user = p->user;
@@ -544,18 +485,16 @@ int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
     call->want.timeout_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
     baton_id_t given = call->id;
     if (!hand_over(b, call)) {
-        rc = refuse_full(b, "the submission queue is full", "BATON_REQUESTS");
-        goto unreserve;
+        rc = admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
+        goto undo;
     }
     if (id != NULL)
         *id = given;
     return 0;
 
-unreserve:
+undo:
     call_free(call);
-    if (leased)
-        unreserve(&b->open_leases, 1);
-    unreserve_call(b);
+    admission_undo(&b->admission, leased);
     return rc;
 }
 
@@ -597,7 +536,7 @@ int baton_poll(baton_t *b, baton_event_t *events, int max)
     (void)cleared;
     while (n < max && (outcome = ring_pop(b->events)) != NULL) {
         events[n++] = outcome->event;
-        unreserve_event(b, &outcome->event);
+        admission_polled(&b->admission, &outcome->event);
         outcome_free(outcome);
     }
     if (n > 0)
@@ -643,7 +582,7 @@ int baton_stats(baton_t *b, baton_stats_t *out)
     *out = b->stats;
     memcpy(out->reasons, b->reasons, sizeof out->reasons);
     pthread_mutex_unlock(&b->snapshot_lock);
-    out->again = atomic_load_explicit(&b->refused, memory_order_relaxed);
+    out->again = admission_refused(&b->admission);
     return 0;
 }
 

@@ -116,10 +116,10 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     sem_init(&b->go, 0, 0);
     b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
     bool leads = params->tp_rank == 0 && params->pp_rank == 0;
-    b->hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
-    b->num_events = (b->hears ? 3 : 2) * (uint32_t)settings->requests;
-    b->events = ring_create(b->num_events + (b->hears ? settings->requests : 0));
-    b->calls = calls_create(b->num_events); /* a call whose early end was taken counts one event, and is still open */
+    bool hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
+    admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);
+    b->events = ring_create(admission_most_events(&b->admission));
+    b->calls = calls_create(admission_most_calls(&b->admission));
     latch_init(&b->ended);
     latch_init(&b->rest);
     b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -19,6 +19,7 @@
 #include "base/ring.h"
 #include "base/settings.h"
 #include "core/core.h"
+#include "front/admission.h"
 #include "front/calls.h"
 #include "front/fault.h"
 #include "front/paths.h"
@@ -66,16 +67,11 @@ struct baton {
     /* between any thread and the reactor */
     struct ring *submits, *events;
     struct calls *calls; /* open; the reactor, the watchdog and callers, under its lock */
-    uint32_t num_events; /* places for events of BATON_REQUESTS calls */
-    bool hears;          /* verdicts are told to this rank: each call has a place for one, and there are places for
-                            as many of calls that other ranks made */
-    _Atomic uint32_t strange_verdicts;
+    struct admission admission;
     int event_fd;
     struct lent lent;
-    _Atomic uint32_t open_events; /* places of events, of calls accepted and not yet polled */
-    _Atomic uint32_t open_leases; /* offers and pushed wants accepted and not yet ended: each may need a lease */
-    _Atomic uint32_t waiting;     /* events in the ring */
-    _Atomic uint64_t next_id, refused;
+    _Atomic uint32_t waiting; /* events in the ring */
+    _Atomic uint64_t next_id;
 
     /* the reactor */
     pthread_t thread;

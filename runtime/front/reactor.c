@@ -144,26 +144,18 @@ bool reactor_tell(struct baton *b, struct outcome *outcome)
     return is;
 }
 
-/* A verdict on a call that this rank did not make has no place of that call's. */
-static bool strange_verdict_fits(struct baton *b)
-{
-    if (atomic_fetch_add_explicit(&b->strange_verdicts, 1, memory_order_relaxed) < b->settings.requests)
-        return true;
-    atomic_fetch_sub_explicit(&b->strange_verdicts, 1, memory_order_relaxed);
-    if (b->verdicts_lost++ == 0)
-        log_line(&b->log, LOG_ERROR, "verdicts are lost: %llu wait to be polled (BATON_REQUESTS)",
-                 (unsigned long long)b->settings.requests);
-    return false;
-}
-
 /* Counts an event that is to go out. False: it is not told, or was told already. */
 static bool goes_out(struct baton *b, struct outcome *outcome)
 {
     const baton_event_t *e = &outcome->event;
+    if (!admission_tell(&b->admission, e)) {
+        if (b->verdicts_lost++ == 0)
+            log_line(&b->log, LOG_ERROR, "verdicts are lost: %llu wait to be polled (BATON_REQUESTS)",
+                     (unsigned long long)b->settings.requests);
+        return false;
+    }
     if (e->type == BATON_EVENT_VERDICT)
-        return e->id != 0 || strange_verdict_fits(b);
-    if (e->type == BATON_EVENT_OFFER || (e->type == BATON_EVENT_WANT && e->mode == BATON_MODE_PUSH))
-        atomic_fetch_sub_explicit(&b->open_leases, 1, memory_order_relaxed);
+        return true;
     if (!calls_pass(b->calls, outcome))
         return false;
     if (e->given_up) /* it was counted then */
