@@ -109,9 +109,11 @@ int main(int argc, char **argv)
 {
     struct bench b = {.watcher = {.pipe = -1}};
     baton_open_params_t self = {0};
-    int rc = options_read(&b.options, argc, argv);
-    if (rc != 0)
-        return rc;
+    struct why why;
+    if (options_read(&b.options, argc, argv, &why) != 0) {
+        fprintf(stderr, "baton-bench: %s\n", why.text);
+        return 2;
+    }
     if (b.options.help) {
         options_help();
         return 0;

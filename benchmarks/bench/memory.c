@@ -82,7 +82,7 @@ static void print_difference(struct bench *b, const struct measured *first, cons
 void memory_run(struct bench *b)
 {
     const struct options *o = &b->options;
-    struct measured ignored = {0}, all[OPTIONS_LIST_MAX] = {0};
+    struct measured ignored = {0}, all[OPTION_LIST_MAX] = {0};
     report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
     conditions_note(b);

@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options: baton-bench's command line. Every rank reads the same one, before MPI starts. */
+/* options: baton-bench's command line. Every rank reads the same one, before MPI starts. Pure: errors are sentences, and
+   nothing is printed but the manual. */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "baton.h"
-
-#define OPTIONS_LIST_MAX 32
+#include "option/option.h"
 
 enum bench_op { OP_PULL, OP_PUSH, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE, OP_SHAPES, OP_FAIRNESS };
 
-/** Numbers given as "4K,64K,1M". */
-struct number_list {
-    unsigned count;
-    uint64_t value[OPTIONS_LIST_MAX];
-};
-
 struct options {
     enum bench_op op;
-    struct number_list block;  /* bytes of a block */
-    struct number_list batch;  /* blocks of a transfer */
-    struct number_list blocks; /* memory: blocks of a cache */
+    struct option_list block;  /* bytes of a block */
+    struct option_list batch;  /* blocks of a transfer */
+    struct option_list blocks; /* memory: blocks of a cache */
     uint64_t pool;             /* bytes a side; 0: chosen by cache size and batch */
     uint64_t iters;            /* measured transfers a row; 0: chosen by size and time */
     uint64_t transfers;        /* memory: transfers before the measurement */
@@ -37,8 +30,8 @@ struct options {
     const char *json; /* NULL: no file */
 };
 
-/** 0, or 2 (the exit status) after a line on standard error that names what is wrong. */
-int options_read(struct options *o, int argc, char **argv);
+/** 0, or -1 with *why: an option or the operation is unknown, missing or bad. Strings point into argv. */
+int options_read(struct options *o, int argc, char **argv, struct why *why);
 
 /** The manual on standard output. */
 void options_help(void);

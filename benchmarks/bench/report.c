@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "baton.h"
 #include "bench/fail.h"
 
 #define COLUMN_WIDTH 13

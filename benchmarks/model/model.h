@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "baton.h"
-#include "replay/why.h"
+#include "option/why.h"
 
 /** Mamba-2 layers: a convolution's last inputs (x by heads, B and C by groups), and a state by heads. */
 struct model_mamba {

@@ -3,14 +3,7 @@
 #ifndef PLAN_TOOL_CACHE_H
 #define PLAN_TOOL_CACHE_H
 
-#include <stdint.h>
-
-#include "baton.h"
-
-/** A rank's place in its engine. */
-struct seat {
-    uint32_t tp, pp, tp_rank, pp_rank;
-};
+#include "model/model.h"
 
 /** A geometry with what it points to. Whoever asked for it ends it with cache_fini. */
 struct cache {

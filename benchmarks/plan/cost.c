@@ -121,7 +121,7 @@ static int measure(struct cost *c, unsigned time, struct why *why)
 int print_cost(const struct query *q, const struct engine *prefill, const struct engine *decode, FILE *out,
                struct why *why)
 {
-    struct cost c = {.prefill = prefill, .decode = decode, .rank = q->rank};
+    struct cost c = {.prefill = prefill, .decode = decode, .rank = q->rank != QUERY_ALL ? q->rank : 0};
     int rc = gather(&c, why);
     for (unsigned i = 0; rc == 0 && i < TIMES; i++)
         rc = measure(&c, i, why);

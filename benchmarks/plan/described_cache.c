@@ -23,7 +23,7 @@ static void own_fini(void *own)
 
 /* ---- cuts -------------------------------------------------------------------------------------------------------- */
 
-static int cut_layers(const struct description *d, const struct seat *seat, baton_geometry_t *g, struct why *why)
+static int cut_layers(const struct description *d, const struct model_seat *seat, baton_geometry_t *g, struct why *why)
 {
     if (d->num_stages == 0 && seat->pp > d->layers)
         return why_set(why, "pipeline parallelism %u leaves ranks without a layer: \"layers\" is %u", seat->pp,
@@ -43,7 +43,7 @@ static int cut_layers(const struct description *d, const struct seat *seat, bato
 }
 
 /* As engines do: contiguous heads, and with more ranks than heads, neighbours hold the same one. */
-static baton_split_t cut_heads(const struct described_split *s, const struct seat *seat)
+static baton_split_t cut_heads(const struct described_split *s, const struct model_seat *seat)
 {
     uint64_t first = (uint64_t)s->heads * seat->tp_rank / seat->tp,
              end = (uint64_t)s->heads * (seat->tp_rank + 1) / seat->tp;
@@ -132,7 +132,7 @@ static int add_kind(const struct description *d, const struct described_kind *k,
 
 /* ---- one rank ---------------------------------------------------------------------------------------------------- */
 
-static void fill(const struct description *d, const struct seat *seat, uint32_t tokens, struct own *own)
+static void fill(const struct description *d, const struct model_seat *seat, uint32_t tokens, struct own *own)
 {
     baton_geometry_t *g = &own->geometry;
     for (uint32_t i = 0; i < d->num_groups; i++)
@@ -156,7 +156,7 @@ static void fill(const struct description *d, const struct seat *seat, uint32_t 
     g->tensors = own->tensors;
 }
 
-int description_cache(const struct description *d, const struct seat *seat, uint32_t tokens, struct cache *out,
+int description_cache(const struct description *d, const struct model_seat *seat, uint32_t tokens, struct cache *out,
                       struct why *why)
 {
     struct own *own = calloc(1, sizeof *own);

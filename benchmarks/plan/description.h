@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "cache.h"
-#include "replay/why.h"
+#include "option/why.h"
 
 #define DESCRIPTION_KINDS_MAX 32 /* elements of "tensors" */
 #define DESCRIPTION_LAYERS_MAX 65535
@@ -51,7 +51,7 @@ int description_read(struct description *d, const char *path, struct why *why);
 void description_fini(struct description *d);
 
 /** A rank's cache with room for one request of so many tokens; likewise. */
-int description_cache(const struct description *d, const struct seat *seat, uint32_t tokens, struct cache *out,
+int description_cache(const struct description *d, const struct model_seat *seat, uint32_t tokens, struct cache *out,
                       struct why *why);
 
 #endif

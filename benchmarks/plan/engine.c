@@ -37,10 +37,10 @@ int engine_size_read(const char *option, const char *text, struct engine_size *o
 int engine_cache(const struct engine *e, uint32_t rank, struct cache *out, struct why *why)
 {
     const struct engine_source *s = &e->source;
-    struct seat seat = {s->size.tp, s->size.pp, rank % s->size.tp, rank / s->size.tp};
+    struct model_seat seat = {s->size.tp, s->size.pp, rank % s->size.tp, rank / s->size.tp};
     if (s->description != NULL)
         return description_cache(s->description, &seat, s->tokens, out, why);
-    return preset_cache(s->preset, &seat, s->tokens, out, why);
+    return preset_cache(s->cut, &seat, s->tokens, out, why);
 }
 
 /* Ranks of one stage with equally many heads have equal tensors: one of each is checked, since names are compared each

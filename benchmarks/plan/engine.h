@@ -19,8 +19,8 @@ struct engine_size {
 struct engine_source {
     const char *role; /* "prefill" or "decode" */
     struct engine_size size;
-    const struct preset *preset;
-    const struct description *description; /* else NULL: the preset counts */
+    const struct model_cut *cut;
+    const struct description *description; /* else NULL: the cut of a model counts */
     uint32_t tokens;                       /* of the request that its caches have room for */
     uint32_t first_rank;                   /* of its first rank in the world, for nodes */
     uint32_t ranks_per_node;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "replay/why.h"
+#include "option/why.h"
 
 /** An object, and what an error calls it: "" or "groups[1]: ". */
 struct object {

@@ -77,22 +77,29 @@ static json_t *pair_json(const struct exchange *x, const struct pair *p)
                      "parts", parts);
 }
 
-static int put_consumers(const struct exchange *x, FILE *out, struct why *why)
+static json_t *consumer_json(const struct exchange *x, uint32_t rank)
 {
     const uint32_t tp = x->decode->source.size.tp;
+    json_t *from = json_array();
+    uint64_t bytes = 0;
+    for (uint32_t i = x->first_pair[rank]; i < x->first_pair[rank + 1]; i++) {
+        json_array_append_new(from, pair_json(x, &x->pairs[i]));
+        bytes += x->pairs[i].moves.bytes;
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "rank", number(rank), "tp_rank", number(rank % tp), "pp_rank",
+                     number(rank / tp), "bytes", number(bytes), "from", from);
+}
+
+static int put_consumers(const struct query *q, const struct exchange *x, FILE *out, struct why *why)
+{
+    const char *before = "\n";
     fprintf(out, ",\n\"decode_ranks\":[");
     for (uint32_t rank = 0; rank < x->decode->num_ranks; rank++) {
-        json_t *from = json_array();
-        uint64_t bytes = 0;
-        for (uint32_t i = x->first_pair[rank]; i < x->first_pair[rank + 1]; i++) {
-            json_array_append_new(from, pair_json(x, &x->pairs[i]));
-            bytes += x->pairs[i].moves.bytes;
-        }
-        fputs(rank ? ",\n" : "\n", out);
-        if (put(out,
-                json_pack("{s:o, s:o, s:o, s:o, s:o}", "rank", number(rank), "tp_rank", number(rank % tp), "pp_rank",
-                          number(rank / tp), "bytes", number(bytes), "from", from),
-                why) != 0)
+        if (q->rank != QUERY_ALL && rank != q->rank)
+            continue;
+        fputs(before, out);
+        before = ",\n";
+        if (put(out, consumer_json(x, rank), why) != 0)
             return -1;
     }
     fprintf(out, "]");
@@ -128,9 +135,9 @@ int print_json(const struct query *q, const struct exchange *x, FILE *out, struc
     if (summary_of(x, &s, why) != 0)
         return -1;
     fprintf(out, "{\"schema\":1,\"tokens\":%u,\"held\":%u,\"mode\":\"%s\",\"ranks_per_node\":%u", x->request.tokens,
-            x->request.held, q->push ? "push" : "pull", q->ranks_per_node);
+            x->request.held, q->mode == BATON_MODE_PUSH ? "push" : "pull", q->ranks_per_node);
     if (put_engine(x->prefill, out, why) != 0 || put_engine(x->decode, out, why) != 0 ||
-        put_consumers(x, out, why) != 0)
+        put_consumers(q, x, out, why) != 0)
         return -1;
     fprintf(out, ",\n\"summary\":");
     if (put(out, summary_json(x, &s), why) != 0)

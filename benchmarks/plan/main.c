@@ -33,7 +33,7 @@ static int read_sides(struct tool *t, struct why *why)
             return -1;
         struct engine_source source = {.role = roles[i],
                                        .size = *size,
-                                       .preset = &q->preset[i],
+                                       .cut = &q->cut[i],
                                        .description = q->file[i] != NULL ? &t->description[i] : NULL,
                                        .tokens = q->request.tokens,
                                        .first_rank = first,

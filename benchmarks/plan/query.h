@@ -9,28 +9,26 @@
 
 enum role { ROLE_PREFILL = 0, ROLE_DECODE = 1, ROLES = 2 };
 
+#define QUERY_ALL UINT32_MAX
+
 struct query {
     struct engine_size size[ROLES];
-    struct preset preset[ROLES];
-    const char *file[ROLES]; /* a description; NULL: the preset */
+    struct model_cut cut[ROLES];
+    const char *file[ROLES]; /* a description; NULL: the cut of a model */
     struct request request;
     uint32_t ranks_per_node;
-    bool push;
+    baton_mode_t mode;
+    uint32_t rank; /* of the decode engine; QUERY_ALL: every one */
     bool json;
     const char *svg; /* NULL: no file */
-    bool one_rank;
-    uint32_t rank;
     bool cost;
     bool help;
 };
 
-/** 0, or -1 with *why: an option that is unknown, lacks its value or has a bad one. Changes the strings of argv. */
+/** 0, or -1 with *why: an option that is unknown, lacks its value or has a bad one. Strings point into argv. */
 int query_read(struct query *q, int argc, char **argv, struct why *why);
 
 /** The manual on standard output. */
 void query_help(void);
-
-/** "nhd+block+layer" for a preset's layout. `text` has room for 32 bytes; returns it. */
-const char *query_layout_name(unsigned layout, char *text);
 
 #endif

@@ -2,6 +2,7 @@
 /* print_text: an exchange for people. */
 #include <inttypes.h>
 
+#include "model/cut.h"
 #include "print.h"
 
 static void print_range(FILE *out, const char *what, uint32_t first, uint32_t count)
@@ -59,7 +60,7 @@ static int print_engine(const struct query *q, enum role role, const struct engi
             size->engines == 1 ? "" : "s", size->tp, size->pp, e->num_ranks, e->num_ranks == 1 ? "" : "s");
     fprintf(out, "%s, %u layer%s, %s", g->model, g->layers_total, g->layers_total == 1 ? "" : "s", g->dtype);
     print_groups(out, g);
-    fprintf(out, ", %s\n", q->file[role] != NULL ? q->file[role] : query_layout_name(q->preset[role].layout, layout));
+    fprintf(out, ", %s\n", q->file[role] != NULL ? q->file[role] : cut_layout_name(q->cut[role].layout, layout));
     cache_fini(&cache);
     return 0;
 }
@@ -71,7 +72,7 @@ static int print_head(const struct query *q, const struct exchange *x, FILE *out
         return -1;
     fprintf(out, "request: %u tokens, %u of them held\n", x->request.tokens, x->request.held);
     fprintf(out, "nodes: %u ranks each, prefill engines first\n", q->ranks_per_node);
-    if (q->push)
+    if (q->mode == BATON_MODE_PUSH)
         fprintf(out, "mode: push: the prefill rank of each line below writes; every decode rank is written once\n\n");
     else
         fprintf(out, "mode: pull: the decode rank reads; of what several prefill ranks hold, it reads one\n\n");
@@ -141,7 +142,7 @@ int print_text(const struct query *q, const struct exchange *x, FILE *out, struc
     if (summary_of(x, &s, why) != 0 || print_head(q, x, out, why) != 0)
         return -1;
     for (uint32_t i = 0; i < x->decode->num_ranks; i++)
-        if (!q->one_rank || i == q->rank)
+        if (q->rank == QUERY_ALL || i == q->rank)
             print_consumer(x, i, out);
     print_summary(x, &s, out);
     return 0;

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "replay/why.h"
+#include "option/why.h"
 
 struct busy_thread {
     pthread_t thread;

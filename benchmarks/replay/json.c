@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "model/cut.h"
 #include "replay/clock.h"
 #include "replay/report.h"
 
@@ -86,7 +87,7 @@ static json_t *side(const struct result *r, enum side which)
     const struct meet_engine *e = r->meet->engines[which];
     return json_pack("{s:i, s:i, s:i, s:i, s:s}", "engines", (int)r->meet->num_engines[which], "tp", (int)e->tp, "pp",
                      (int)e->pp, "block_tokens", (int)r->options->cut[which].block_tokens, "layout",
-                     options_layout_name(r->options->cut[which].layout, layout));
+                     cut_layout_name(r->options->cut[which].layout, layout));
 }
 
 static json_t *options(const struct result *r)

@@ -13,7 +13,7 @@
 #include "baton.h"
 #include "replay/options.h"
 #include "replay/tally.h"
-#include "replay/why.h"
+#include "option/why.h"
 
 struct meet_engine {
     char name[BATON_ENGINE_NAME_MAX];

@@ -9,7 +9,7 @@
 
 #include "baton.h"
 #include "model/model.h"
-#include "replay/why.h"
+#include "option/why.h"
 
 enum side { SIDE_PREFILL = 0, SIDE_DECODE = 1, SIDES = 2 };
 
@@ -49,8 +49,5 @@ const char *options_progress_name(baton_progress_mode_t mode);
 const char *options_stream_name(uint32_t stream);
 const char *options_mode_name(baton_mode_t mode);
 const char *options_path_name(baton_path_t path);
-
-/** "nhd+block+layer" for a layout. `text` has room for 32 bytes; returns it. */
-const char *options_layout_name(unsigned layout, char *text);
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "baton.h"
 #include "model/model.h"
-#include "replay/why.h"
+#include "option/why.h"
 
 #define PATTERN_POISON_PRODUCER 0xa5
 #define PATTERN_POISON_CONSUMER 0x5b

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "replay/why.h"
+#include "option/why.h"
 
 struct pool {
     uint32_t num_blocks, num_free;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/cut.h"
 #include "replay/clock.h"
 
 #define CELL 24
@@ -142,7 +143,7 @@ static void print_side(const struct result *r, enum side side, const char *name)
     char layout[32];
     const struct meet_engine *e = r->meet->engines[side];
     printf("%s: %u engines, tp %u, pp %u each, %s, %u tokens a block\n", name, r->meet->num_engines[side], e->tp, e->pp,
-           options_layout_name(r->options->cut[side].layout, layout), r->options->cut[side].block_tokens);
+           cut_layout_name(r->options->cut[side].layout, layout), r->options->cut[side].block_tokens);
 }
 
 static void print_stream(const struct result *r)

@@ -4,7 +4,7 @@
 #define REPLAY_REPORT_H
 
 #include "replay/result.h"
-#include "replay/why.h"
+#include "option/why.h"
 
 /** The table on standard output, and the line "verified N/N requests, M blocks, 0 mismatches" as its last. */
 void report_print(const struct result *r);

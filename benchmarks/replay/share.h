@@ -7,7 +7,7 @@
 
 #include "baton.h"
 #include "replay/trace.h"
-#include "replay/why.h"
+#include "option/why.h"
 
 struct share {
     const struct trace *trace;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "replay/why.h"
+#include "option/why.h"
 
 #define TRACE_LINE_MAX ((size_t)1 << 20) /* bytes of a line without its end: 2^24 tokens have 32,768 ids */
 #define TRACE_TOKENS_MAX (1 << 24)

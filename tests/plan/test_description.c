@@ -21,7 +21,7 @@ static void parse(struct description *d, const char *text)
         fail_msg("%s", why.text);
 }
 
-static struct cache cache_of(const struct description *d, struct seat seat, uint32_t tokens)
+static struct cache cache_of(const struct description *d, struct model_seat seat, uint32_t tokens)
 {
     struct cache c;
     struct why why = {""};
@@ -36,7 +36,7 @@ static void default_layout_is_the_library_s(void **state)
     (void)state;
     struct description d;
     parse(&d, "{" HEAD "\"layers\": 3, \"heads\": 4, \"block_tokens\": 16}");
-    struct cache c = cache_of(&d, (struct seat){2, 1, 1, 0}, 40);
+    struct cache c = cache_of(&d, (struct model_seat){2, 1, 1, 0}, 40);
     baton_tensor_t tensors[3];
     baton_geometry_t g = *c.geometry;
     assert_int_equal(g.num_blocks, 3);
@@ -62,7 +62,7 @@ static void order_and_align(void **state)
     parse(&d, "{" HEAD "\"layers\": 2, \"heads\": 3, \"block_tokens\": 4, \"num_blocks\": 5,"
               "\"order\": [\"block\", \"layer\", \"plane\", \"token\", \"head\", \"channel\"],"
               "\"align\": {\"token\": 64, \"block\": 1000}}");
-    struct cache c = cache_of(&d, (struct seat){1, 1, 0, 0}, 1);
+    struct cache c = cache_of(&d, (struct model_seat){1, 1, 0, 0}, 1);
     const baton_tensor_t *t = c.geometry->tensors;
     struct plan_why why;
     assert_int_equal(t[0].stride.channel, 2);
@@ -86,13 +86,13 @@ static void heads_are_cut(void **state)
     parse(&d, "{" HEAD "\"layers\": 1, \"block_tokens\": 4, \"splits\": [{\"heads\": 3}, {\"heads\": 7},"
               "{\"heads\": 9, \"cut\": \"whole\"}], \"tensors\": [{\"name\": \"a\"}]}");
     for (uint32_t i = 0; i < 5; i++) {
-        struct cache c = cache_of(&d, (struct seat){5, 1, i, 0}, 1);
+        struct cache c = cache_of(&d, (struct model_seat){5, 1, i, 0}, 1);
         assert_int_equal(c.geometry->splits[0].head_first, few[i]);
         assert_int_equal(c.geometry->splits[0].head_count, 1);
         cache_fini(&c);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        struct cache c = cache_of(&d, (struct seat){3, 1, i, 0}, 1);
+        struct cache c = cache_of(&d, (struct model_seat){3, 1, i, 0}, 1);
         assert_int_equal(c.geometry->splits[1].head_first, many[i][0]);
         assert_int_equal(c.geometry->splits[1].head_count, many[i][1]);
         assert_int_equal(c.geometry->splits[2].head_count, 9);
@@ -111,7 +111,7 @@ static void stages_and_layers(void **state)
               "\"groups\": [{\"kind\": \"full\", \"block_tokens\": 16}, {\"kind\": \"state\"}], \"tensors\": ["
               "{\"name\": \"l{layer}.kv\", \"layers\": {\"first\": 1, \"step\": 2}},"
               "{\"name\": \"l{layer}.ssm\", \"layers\": [0, 2], \"group\": 1, \"elem_bytes\": 4, \"planes\": 3}]}");
-    c = cache_of(&d, (struct seat){1, 2, 0, 1}, 33);
+    c = cache_of(&d, (struct model_seat){1, 2, 0, 1}, 33);
     assert_int_equal(c.geometry->layer_first, 1);
     assert_int_equal(c.geometry->layer_count, 5);
     assert_int_equal(c.geometry->num_tensors, 4);
@@ -120,7 +120,7 @@ static void stages_and_layers(void **state)
     assert_int_equal(c.geometry->groups[0].num_blocks, 3);
     assert_int_equal(c.geometry->groups[1].num_blocks, 1);
     cache_fini(&c);
-    assert_int_equal(description_cache(&d, &(struct seat){1, 3, 0, 0}, 1, &c, &why), -1);
+    assert_int_equal(description_cache(&d, &(struct model_seat){1, 3, 0, 0}, 1, &c, &why), -1);
     assert_non_null(strstr(why.text, "stage_layers"));
     description_fini(&d);
 }
@@ -217,7 +217,7 @@ static void garbage_is_survived(void **state)
         if (description_parse(&d, text, length, &why) != 0)
             continue;
         whole++;
-        struct seat seat = {2, d.num_stages ? d.num_stages : 1, 1, 0};
+        struct model_seat seat = {2, d.num_stages ? d.num_stages : 1, 1, 0};
         if (description_cache(&d, &seat, 100, &c, &why) == 0) {
             geometry_check(c.geometry, &c.geometry->bytes, 1, &reason);
             cache_fini(&c);

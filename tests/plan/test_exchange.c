@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/cut.h"
 #include "print.h"
 
 /* ---- two engines ------------------------------------------------------------------------------------------------- */
@@ -44,15 +45,18 @@ static void world_init(struct world *w, const struct setting *s)
 {
     static const char *const roles[] = {"prefill", "decode"};
     struct why why = {""};
-    *w = (struct world){.query = {.ranks_per_node = 4, .request = {s->tokens, s->held}}};
+    *w = (struct world){.query = {.ranks_per_node = 4, .rank = QUERY_ALL, .request = {s->tokens, s->held}}};
     for (unsigned i = 0; i < ROLES; i++) {
-        w->query.preset[i] = (struct preset){"llama3-8b", "bf16", 6, s->block_tokens[i], s->layout[i]};
+        w->query.cut[i] = cut_default();
+        w->query.cut[i].layers = 6;
+        w->query.cut[i].block_tokens = s->block_tokens[i];
+        w->query.cut[i].layout = s->layout[i];
         need(engine_size_read(roles[i], i ? s->decode : s->prefill, &w->query.size[i], &why), &why);
         if (s->text[i] != NULL)
             need(description_parse(&w->description[i], s->text[i], strlen(s->text[i]), &why), &why);
         struct engine_source source = {.role = roles[i],
                                        .size = w->query.size[i],
-                                       .preset = &w->query.preset[i],
+                                       .cut = &w->query.cut[i],
                                        .description = s->text[i] != NULL ? &w->description[i] : NULL,
                                        .tokens = s->tokens,
                                        .first_rank = i ? w->engine[0].num_ranks : 0,

@@ -6,37 +6,26 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <string.h>
-
+#include "model/cut.h"
 #include "replay/options.h"
 #include "replay/trace.h"
+#include "unit/with_line.h"
 
-#define WORDS_MAX 24
+static struct line line;
 
-/* Reads a line of words with blanks between them. */
-static int read_line(const char *line, struct options *o, struct why *why)
+static int read_line(const char *text, struct options *o, struct why *why)
 {
-    static char text[512];
-    char *argv[WORDS_MAX], *rest = NULL;
-    int argc = 1;
-    argv[0] = (char *)(uintptr_t) "baton-replay";
-    assert_true(strlen(line) < sizeof text);
-    strcpy(text, line);
-    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        assert_true(argc < WORDS_MAX - 1);
-        argv[argc++] = word;
-    }
-    argv[argc] = NULL;
+    line_set(&line, text);
     why->text[0] = '\0';
-    return options_read(o, argc, argv, why);
+    return options_read(o, line.argc, line.argv, why);
 }
 
-static struct options good(const char *line)
+static struct options good(const char *text)
 {
     struct why why;
     struct options o;
-    if (read_line(line, &o, &why) != 0)
-        fail_msg("\"%s\": %s", line, why.text);
+    if (read_line(text, &o, &why) != 0)
+        fail_msg("\"%s\": %s", text, why.text);
     return o;
 }
 
@@ -142,8 +131,8 @@ static void names(void **state)
 {
     (void)state;
     char text[32];
-    assert_string_equal(options_layout_name(0, text), "hnd+separate+layer");
-    assert_string_equal(options_layout_name(BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED | BATON_LAYOUT_BLOCK_MAJOR, text),
+    assert_string_equal(cut_layout_name(0, text), "hnd+separate+layer");
+    assert_string_equal(cut_layout_name(BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED | BATON_LAYOUT_BLOCK_MAJOR, text),
                         "nhd+fused+block");
     assert_string_equal(options_sabotage_name(SABOTAGE_SHORT), "short");
     assert_string_equal(options_path_name(BATON_PATH_RMA), "rma");
@@ -175,7 +164,7 @@ static void bad_words_are_named(void **state)
         {"--block-tokens 16:", "--block-tokens"},
         {"--block-tokens 16:0", "--block-tokens"},
         {"--block-tokens 16:16:16", "--block-tokens"},
-        {"--held 1.5", "--held must be a fraction"},
+        {"--held 1.5", "--held must be a number from 0 to 1"},
         {"--held -1", "--held"},
         {"--held nan", "--held"},
         {"--held 0.5x", "--held"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* why: the sentence that says what is wrong. Whoever finds it writes it; main prints it, once for all ranks. */
-#ifndef REPLAY_WHY_H
-#define REPLAY_WHY_H
+#ifndef OPTION_WHY_H
+#define OPTION_WHY_H
 
 #define WHY_MAX 384
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* why: see why.h. */
-#include "replay/why.h"
+#include "option/why.h"
 
 #include <stdarg.h>
 #include <stdio.h>

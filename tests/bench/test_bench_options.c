@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* baton-bench's options: what each word sets, the defaults of each operation, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "bench/options.h"
+#include "unit/with_line.h"
+
+static struct line line;
+
+static struct options good(const char *text)
+{
+    struct why why;
+    struct options o;
+    line_set(&line, text);
+    if (options_read(&o, line.argc, line.argv, &why) != 0)
+        fail_msg("\"%s\": %s", text, why.text);
+    return o;
+}
+
+static void defaults(void **state)
+{
+    (void)state;
+    const struct options o = good("pull");
+    assert_int_equal(o.op, OP_PULL);
+    assert_int_equal(o.block.count, 3);
+    assert_int_equal(o.block.value[2], 1 << 20);
+    assert_int_equal(o.batch.value[2], 1024);
+    assert_true(o.seconds == 3 && o.stop_seconds == 15);
+    assert_int_equal(o.seed, 1);
+    assert_int_equal(o.transfers, 64);
+    assert_int_equal(o.want_ms, 5000);
+    assert_int_equal(o.load, 1 << 30);
+    assert_false(o.busy || o.pin || o.csv || o.help || o.pool || o.iters || o.stop_engines);
+    assert_null(o.json);
+    assert_null(o.stop_engine);
+    assert_int_equal(good("submit").batch.value[0], 1024);
+    assert_int_equal(good("fairness").batch.count, 2);
+    assert_int_equal(good("memory").block.value[0], 512);
+    assert_int_equal(good("memory").blocks.value[1], 100000);
+}
+
+static void every_option(void **state)
+{
+    (void)state;
+    const struct options o = good("--block 4K --batch 3,5 --blocks 2 --pool 1M --iters 9 --transfers 8 --seconds 0.5 "
+                                  "handshake --seed 0 --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
+    assert_int_equal(o.op, OP_HANDSHAKE);
+    assert_int_equal(o.block.value[0], 4096);
+    assert_int_equal(o.batch.value[1], 5);
+    assert_int_equal(o.blocks.value[0], 2);
+    assert_int_equal(o.pool, 1 << 20);
+    assert_int_equal(o.iters, 9);
+    assert_int_equal(o.transfers, 8);
+    assert_true(o.seconds == 0.5 && o.stop_seconds == 4);
+    assert_int_equal(o.seed, 0);
+    assert_int_equal(o.want_ms, 7);
+    assert_string_equal(o.stop_engine, "prefill1");
+    assert_string_equal(options_op_name(&o), "handshake+busy");
+    const struct options p = good("push --load 5 --stop-engines 2 --pin --csv --json f");
+    assert_int_equal(p.load, 5);
+    assert_int_equal(p.stop_engines, 2);
+    assert_true(p.pin && p.csv);
+    assert_string_equal(p.json, "f");
+    assert_string_equal(options_op_name(&p), "push");
+    assert_int_equal(good("fairness --stop-engines 0").stop_engines, 0);
+    assert_false(good("pull --csv --table").csv);
+    assert_true(good("pull --table --csv").csv);
+    assert_true(good("--help").help);
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "no operation is given: pull, push, submit, memory, handshake, shapes, fairness"},
+        {"fetch", "the operation must be one of pull, push"},
+        {"pull push", "\"push\" is not an option"},
+        {"pull --bogus", "\"--bogus\" is no option"},
+        {"pull --block", "\"--block\" lacks its value"},
+        {"pull --block 31", "--block must be 1 to 32 numbers from 32 to 1G"},
+        {"pull --block 48", "--block must be multiples of 32, and has 48"},
+        {"pull --batch 0", "--batch must be 1 to 32 numbers from 1 to 16M"},
+        {"memory --blocks 1", "--blocks must be 1 to 32 numbers from 2 to 256M"},
+        {"pull --pool 4095", "--pool must be a whole number from 4096"},
+        {"pull --iters 0", "--iters must be"},
+        {"pull --seconds 0", "--seconds must be a number from 0.001 to 86400"},
+        {"handshake --want-ms 3600001", "--want-ms must be a whole number from 1 to 3600000"},
+        {"handshake --stop-engine x --stop-seconds 7", "--stop-seconds must be 8 at least"},
+        {"fairness --stop-engines 65537", "--stop-engines must be a whole number from 0 to 65536"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct why why;
+        struct options o;
+        line_set(&line, cases[i][0]);
+        assert_int_equal(options_read(&o, line.argc, line.argv, &why), -1);
+        if (strstr(why.text, cases[i][1]) == NULL)
+            fail_msg("%s: \"%s\" does not say %s", cases[i][0], why.text, cases[i][1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(every_option),
+        cmocka_unit_test(what_is_wrong_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
