@@ -166,7 +166,7 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     b = context_create(params, &settings);
     if (b == NULL)
         return error_set(BATON_ENOMEM, "no memory for a context");
-    rc = fabric_open(comm, &b->settings, params->progress, &b->log, &b->fabric, local);
+    rc = fabric_open(comm, &b->settings, params->progress, &b->log, local, &b->fabric);
     if (rc != 0) {
         context_free(b);
         return rc;

@@ -105,11 +105,11 @@ int control_progress(struct control *c, struct port_event *events, int max)
 static int duplicate(struct world *w, MPI_Comm *comm)
 {
     MPI_Request request;
-    int error = world_begin(w, "duplicate for control");
+    int error = steps_begin(&w->steps, "duplicate for control");
     if (error)
         return error;
     int rc = MPI_Comm_idup(w->comm, comm, &request);
-    error = world_finish(w, "duplicate for control", rc, &request);
+    error = steps_finish(&w->steps, "duplicate for control", rc, &request);
     if (error == 0)
         MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
     return error;
@@ -129,9 +129,9 @@ int control_open(struct control *c, struct world *w, const struct windows *v)
     int error = duplicate(w, &comm);
     if (error)
         return error;
-    error = world_agree(w, "open the control channel", control_begin(c, w, v, comm));
+    error = steps_agree(&w->steps, "open the control channel", control_begin(c, w, v, comm));
     if (error) {
-        if (!w->lost)
+        if (!w->steps.is_lost)
             control_close(c);
         return error;
     }
@@ -160,7 +160,7 @@ static int count_expected(struct control *c, uint32_t *expected)
     MPI_Request request;
     uint32_t *posted = calloc((size_t)c->world->size, sizeof *posted);
     bool has_memory = false;
-    int error = world_unanimous(c->world, "memory to close", posted != NULL, &has_memory);
+    int error = steps_unanimous(&c->world->steps, "memory to close", posted != NULL, &has_memory);
     if (error == 0 && !has_memory)
         error = error_set(BATON_ENOMEM, "no memory to count the messages under way");
     if (error) {
@@ -169,12 +169,12 @@ static int count_expected(struct control *c, uint32_t *expected)
     }
     for (int r = 0; r < c->world->size; r++)
         posted[r] = outbox_posted(&c->outbox, (uint32_t)r);
-    error = world_begin(c->world, "messages under way");
+    error = steps_begin(&c->world->steps, "messages under way");
     if (error == 0) {
         int rc = MPI_Ireduce_scatter_block(posted, expected, 1, MPI_UINT32_T, MPI_SUM, c->world->comm, &request);
-        error = world_finish(c->world, "messages under way", rc, &request);
+        error = steps_finish(&c->world->steps, "messages under way", rc, &request);
     }
-    if (!c->world->lost) /* else MPI may still read it */
+    if (!c->world->steps.is_lost) /* else MPI may still read it */
         free(posted);
     return error;
 }
@@ -186,7 +186,7 @@ static int drain_sends(struct control *c, uint64_t deadline)
         error = discard(c);
         if (clock_now_ns() > deadline)
             error = error_set(BATON_EPEER, "%d messages could not be sent before closing", c->outbox.num_sending);
-        world_pause(polls);
+        steps_pause(polls);
     }
     return error;
 }
@@ -201,7 +201,7 @@ static int drain_receives(struct control *c, uint64_t deadline)
         error = discard(c);
         if (clock_now_ns() > deadline)
             error = error_set(BATON_EPEER, "%" PRId32 " messages did not arrive before closing", missing);
-        world_pause(polls);
+        steps_pause(polls);
     }
     return error;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * control: small two-sided messages between the ranks, on a communicator of their own. What goes out is the outbox's
- * (outbox.h: credits, failures, lost ranks), what comes in is the inbox's (inbox.h: order). Here the envelopes come off,
- * and the channel is opened and closed.
+ * (outbox.h: credits, failures, lost ranks), what comes in is the inbox's (inbox.h: order). Here the envelopes come
+ * off, and the channel is opened and closed.
  *
  * Opening and closing are collective, and run on the thread that opens and closes. All else is the reactor's and never
  * blocks.

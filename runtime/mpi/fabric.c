@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric: ties world, windows, control and rma into one handle, and owns their order: opened world, windows, control,
- * rma; closed the other way. Holds no state of its own but the turn. Never touches MPI beside them, but to ask what
- * library it is.
+ * fabric: ties world, windows, control and rma into one handle. They are opened in this order, and closed in the
+ * reverse order. Calls MPI itself only to ask which library it is.
  */
 #include "mpi/fabric.h"
 
@@ -33,14 +32,14 @@ struct fabric {
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
-                struct fabric **out, int local)
+                int local, struct fabric **out)
 {
     struct fabric *f = calloc(1, sizeof *f);
-    if (!f)
+    if (f == NULL)
         return error_set(BATON_ENOMEM, "no memory for a context");
     int error = world_open(&f->world, comm, settings, mode, log, local);
     if (error) {
-        if (!f->world.lost) /* else MPI may still write into it */
+        if (!f->world.steps.is_lost) /* else MPI may still write into it */
             free(f);
         return error;
     }
@@ -75,7 +74,7 @@ baton_progress_mode_t fabric_mode(const struct fabric *f)
 
 int fabric_agree(struct fabric *f, const char *step, int local)
 {
-    return world_agree(&f->world, step, local);
+    return steps_agree(&f->world.steps, step, local);
 }
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
@@ -92,7 +91,7 @@ static void choose_quirks(struct fabric *f)
 
 static void undo_start(struct fabric *f)
 {
-    if (f->world.lost)
+    if (f->world.steps.is_lost)
         return;
     rma_fini(&f->rma);
     if (f->control.is_open)
@@ -101,16 +100,17 @@ static void undo_start(struct fabric *f)
 }
 
 int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uint64_t memory_limit,
-                 void (*bind)(void *base, uint64_t bytes, void *arg), void *bind_arg)
+                 void (*bind_pages)(void *base, uint64_t bytes, void *arg), void *bind_arg)
 {
-    const struct windows_wish wish = {meta_bytes, pool_bytes, memory_limit, bind, bind_arg};
+    const struct windows_wish wish = {meta_bytes, pool_bytes, memory_limit, bind_pages, bind_arg};
     int error = windows_open(&f->windows, &f->world, &wish);
     if (error)
         return error;
     choose_quirks(f);
     error = control_open(&f->control, &f->world, &f->windows);
     if (error == 0)
-        error = world_agree(&f->world, "one-sided operations", rma_init(&f->rma, &f->world, &f->windows, &f->quirks));
+        error =
+            steps_agree(&f->world.steps, "one-sided operations", rma_init(&f->rma, &f->world, &f->windows, &f->quirks));
     if (error)
         undo_start(f);
     else
@@ -120,8 +120,8 @@ int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uin
 
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows)
 {
-    int error = world_allgather(&f->world, "directory", row, (int)row_bytes, rows);
-    return f->world.lost ? error : world_agree(&f->world, "directory", error);
+    int error = steps_allgather(&f->world.steps, "directory", row, (int)row_bytes, rows);
+    return f->world.steps.is_lost ? error : steps_agree(&f->world.steps, "directory", error);
 }
 
 int fabric_selftest(struct fabric *f)
@@ -143,9 +143,9 @@ uint64_t fabric_pool_offset(const struct fabric *f)
 
 uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes)
 {
-    if (!f->windows.parts[peer].mapped)
+    if (f->windows.parts[peer].mapped == NULL)
         return NULL;
-    if (bytes)
+    if (bytes != NULL)
         *bytes = f->windows.parts[peer].bytes;
     return f->windows.parts[peer].mapped;
 }
@@ -226,7 +226,7 @@ struct fabric_counts fabric_counts(const struct fabric *f)
                                   .parked = f->rma.requests.num_parked};
 }
 
-/* Messages and completions take turns in being first, so that neither can fill every call's room. */
+/* Messages and completions take turns at being first, so that neither can fill the room of every call. */
 int fabric_progress(struct fabric *f, struct port_event *events, int max)
 {
     rma_release(&f->rma);
@@ -247,10 +247,10 @@ bool fabric_failed(const struct fabric *f)
 
 int fabric_leave(struct fabric *f, bool late)
 {
-    return world_leave(&f->world, late);
+    return steps_leave(&f->world.steps, late);
 }
 
-/* What was forgotten may still be open: windows can be freed only after the last request. */
+/* Operations that were given up may still be open: windows can be freed only after the last request. */
 static int drain_rma(struct fabric *f)
 {
     uint64_t deadline = clock_now_ns() + f->world.settings.start_ms * CLOCK_NS_PER_MS;
@@ -259,32 +259,33 @@ static int drain_rma(struct fabric *f)
         rma_release(&f->rma);
         rma_progress(&f->rma, dropped, 64);
         if (clock_now_ns() > deadline)
-            return error_set(BATON_EPEER, "%" PRIu32 " one-sided reads were still open at closing",
+            return error_set(BATON_EPEER, "%" PRIu32 " one-sided operations were still open at closing",
                              rma_open_ops(&f->rma));
-        world_pause(polls);
+        steps_pause(polls);
     }
-    return f->rma.peers.poisonings > 0 ? error_set(BATON_EPEER, "a rank was lost to one-sided reads") : 0;
+    return f->rma.peers.poisonings > 0 ? error_set(BATON_EPEER, "a one-sided operation failed, and its rank is lost")
+                                       : 0;
 }
 
 /*
- * Agreed before anything is freed: where one rank cannot go on, no rank waits for it in a collective. Each part is
- * gone through by every rank, whatever came before, as its steps are collective.
+ * The ranks agree before anything is freed: where one rank cannot go on, no rank waits for it in a collective. The
+ * steps of each part are collective, so every rank takes them, whatever its own result is.
  */
 static int quiesce(struct fabric *f)
 {
-    f->world.settings.fail_step = 0; /* failures asked for are failures of start */
-    int error = world_agree(&f->world, "close: reads", f->is_started ? drain_rma(f) : 0);
+    f->world.settings.fail_step = 0; /* BATON_FAIL_STEP is for steps of start */
+    int error = steps_agree(&f->world.steps, "close: one-sided operations", f->is_started ? drain_rma(f) : 0);
     if (error)
         return error;
-    return world_agree(&f->world, "close: messages", f->is_started ? control_drain(&f->control) : 0);
+    return steps_agree(&f->world.steps, "close: messages", f->is_started ? control_drain(&f->control) : 0);
 }
 
 /* MPI may still use any of the fabric's memory. */
 int fabric_leave_open(struct fabric *f, const char *why)
 {
-    char sentence[WORLD_SENTENCE_BYTES];
-    snprintf(sentence, sizeof sentence, "%s", why); /* it may be the sentence that is replaced */
-    log_line(f->world.log, LOG_INFO, "closing without freeing windows: %s", sentence);
+    char sentence[STEPS_SENTENCE_BYTES];
+    snprintf(sentence, sizeof sentence, "%s", why); /* `why` may be the sentence that error_set replaces */
+    log_line(f->world.log, LOG_INFO, "the context closes without freeing its windows: %s", sentence);
     return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", sentence);
 }
 
@@ -319,7 +320,7 @@ int fabric_close(struct fabric *f)
 struct page {
     char *text;
     size_t size;
-    int length; /* that it would have */
+    int length; /* of the whole text, also where it does not fit */
 };
 
 static void print(struct page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -335,7 +336,7 @@ static void print(struct page *p, const char *format, ...)
 
 static const char *component(const char *name)
 {
-    return name[0] ? name : "sm"; /* the one component that gives its windows no name */
+    return name[0] ? name : "sm"; /* the only component that gives its windows no name */
 }
 
 static void describe_windows(const struct fabric *f, struct page *p)

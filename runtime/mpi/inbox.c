@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "mpi/mpi_error.h"
 
 static int post(struct inbox *in, uint32_t at)
 {
@@ -24,7 +25,7 @@ int inbox_init(struct inbox *in, const struct world *w, MPI_Comm comm)
         return error_set(BATON_ENOMEM, "no memory for %d receives", INBOX_RECEIVES);
     for (uint32_t i = 0; i < INBOX_RECEIVES && rc == MPI_SUCCESS; i++)
         rc = post(in, i);
-    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "posting a receive", rc);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "posting a receive", rc);
 }
 
 void inbox_fini(struct inbox *in)
@@ -36,7 +37,7 @@ void inbox_fini(struct inbox *in)
 void inbox_cancel(struct inbox *in)
 {
     struct watchdog dog;
-    world_watch(in->world, &dog, "cancel the receives");
+    steps_watch(&in->world->steps, &dog, "cancel the receives");
     for (uint32_t i = 0; i < INBOX_RECEIVES; i++) {
         if (in->receive[i] == MPI_REQUEST_NULL)
             continue;
@@ -59,7 +60,7 @@ static int note_failure(struct inbox *in, const char *what, int rc)
     }
     if (now - in->failing_ns <= in->world->settings.peer_ms * CLOCK_NS_PER_MS)
         return 0;
-    return world_mpi_error(BATON_EMPI, what, rc);
+    return mpi_error_set(BATON_EMPI, what, rc);
 }
 
 int inbox_release(struct inbox *in)
@@ -85,7 +86,7 @@ int inbox_take(struct inbox *in, struct inbox_message *out)
         return 0;
     if (rc == MPI_SUCCESS) {
         in->failing_ns = 0;
-    } else if (world_error_class(rc) != MPI_ERR_TRUNCATE) {
+    } else if (mpi_error_class(rc) != MPI_ERR_TRUNCATE) {
         int error = note_failure(in, "receiving a message", rc);
         if (error)
             return error;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inbox: a ring of receives for the control messages of all ranks. The receives are posted for any source, and MPI matches
- * a sender's messages to them in the order in which they were posted. Only the ring's head is tested, so messages come out
- * in the order in which each sender sent them.
+ * inbox: a ring of receives for the control messages of all ranks. The receives are posted for any source, and MPI
+ * matches a sender's messages to them in the order in which they were posted. Only the ring's head is tested, so
+ * messages come out in the order in which each sender sent them.
  *
- * FAILURES. A receive that cannot be posted is posted later. One that fails is a damaged message. Where neither stops for
- * BATON_PEER_MS, the inbox fails.
+ * FAILURES. A receive that cannot be posted is posted later. One that fails is a damaged message. Where neither stops
+ * for BATON_PEER_MS, the inbox fails.
  *
  * The reactor's thread, after start. Never blocks, but in inbox_cancel.
  */
@@ -31,7 +31,10 @@ struct inbox_message {
 struct inbox {
     const struct world *world;
     MPI_Comm comm;
-    /* [head - handed, head) were handed out or skipped; inbox_release posts them again. Indexes into the ring are modulo. */
+    /*
+     * [head - handed, head) were handed out or skipped; inbox_release posts them again. Indexes into the ring are
+     * modulo.
+     */
     uint8_t (*received)[INBOX_BYTES];
     MPI_Request receive[INBOX_RECEIVES];
     uint32_t head, handed;

@@ -9,6 +9,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "mpi/mpi_error.h"
 #include "wire/message.h"
 
 _Static_assert(WIRE_MESSAGE_MAX + ENVELOPE_BYTES == INBOX_BYTES, "a message and its envelope fill a slot");
@@ -163,8 +164,8 @@ void outbox_revive(struct outbox *o, struct outbox_peer *p)
 }
 
 /*
- * The peer is lost: its messages that wait are dropped. Where none was given to MPI behind them, the peer never saw their
- * numbers, and these are used again.
+ * The peer is lost: its messages that wait are dropped. Where none was given to MPI behind them, the peer never saw
+ * their numbers, and these are used again.
  */
 static void lose(struct outbox *o, struct outbox_peer *p)
 {
@@ -251,8 +252,8 @@ static void finish_send(struct outbox *o, struct slot *slot, int rc)
 /* ---- a send begins ----------------------------------------------------------------------------------------------- */
 
 /*
- * The message in the slot goes out. The bell is rung after the send, for a receiver that sleeps. Where MPI could not hand
- * the message over at once, the bell is rung again when that has happened.
+ * The message in the slot goes out. The bell is rung after the send, for a receiver that sleeps. Where MPI could not
+ * hand the message over at once, the bell is rung again when that has happened.
  */
 static void post(struct outbox *o, struct outbox_peer *p, struct slot *slot)
 {
@@ -287,8 +288,9 @@ static void post_new(struct outbox *o, struct outbox_peer *p, struct slot *slot,
 }
 
 /*
- * An envelope alone. One that failed before goes out again from its slot, so that MPI never holds more than one of them;
- * it still says the truth, since whatever was consumed meanwhile would have revived the peer. False: there is no slot.
+ * An envelope alone. One that failed before goes out again from its slot, so that MPI never holds more than one of
+ * them; it still says the truth, since whatever was consumed meanwhile would have revived the peer. False: there is no
+ * slot.
  */
 static bool post_alone(struct outbox *o, struct outbox_peer *p)
 {
@@ -356,8 +358,8 @@ int outbox_test(struct outbox *o)
     if (o->num_sending == 0)
         return 0;
     int rc = MPI_Testsome(o->num_sending, o->request, &done, o->index, o->status);
-    if (rc != MPI_SUCCESS && world_error_class(rc) != MPI_ERR_IN_STATUS)
-        return world_mpi_error(BATON_EMPI, "testing the sends", rc);
+    if (rc != MPI_SUCCESS && mpi_error_class(rc) != MPI_ERR_IN_STATUS)
+        return mpi_error_set(BATON_EMPI, "testing the sends", rc);
     if (done == MPI_UNDEFINED)
         return 0;
     for (int i = 0; i < done; i++) {

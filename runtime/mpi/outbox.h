@@ -2,17 +2,18 @@
 /*
  * outbox: control messages on their way to each rank, in order, bounded by credits and slots (slots.h).
  *
- * CREDITS. A peer has at most ENVELOPE_CREDITS messages whose consumption it has not confirmed. Each message confirms, in
- * its envelope, how many of the other's were consumed. Whoever consumed ENVELOPE_CONFIRM messages and had nothing to say
- * owes a confirmation: an envelope alone, which costs no credit. So a peer that does not consume holds back the messages
- * to itself, and nobody else's.
+ * CREDITS. A peer has at most ENVELOPE_CREDITS messages whose consumption it has not confirmed. Each message confirms,
+ * in its envelope, how many of the other's were consumed. Whoever consumed ENVELOPE_CONFIRM messages and had nothing to
+ * say owes a confirmation: an envelope alone, which costs no credit. So a peer that does not consume holds back the
+ * messages to itself, and nobody else's.
  *
- * FAILURES. A message whose send fails is sent again, after a pause that grows, with its number and from its slot. What was
- * given to MPI behind it is waited for first, and nothing new follows before it is out, so messages keep their order. Where
- * a later one came through after all, the failed one is dropped: the receiver has counted it as damaged.
+ * FAILURES. A message whose send fails is sent again, after a pause that grows, with its number and from its slot. What
+ * was given to MPI behind it is waited for first, and nothing new follows before it is out, so messages keep their
+ * order. Where a later one came through after all, the failed one is dropped: the receiver has counted it as damaged.
  *
- * LOST RANKS. Where nothing comes through for BATON_PEER_MS, the rank is lost: what waits is dropped, and sends are refused
- * (BATON_EPEER), but for an envelope alone now and then. The rank is back once a send succeeds or a message comes from it.
+ * LOST RANKS. Where nothing comes through for BATON_PEER_MS, the rank is lost: what waits is dropped, and sends are
+ * refused (BATON_EPEER), but for an envelope alone now and then. The rank is back once a send succeeds or a message
+ * comes from it.
  *
  * The reactor's thread, after start. Never blocks.
  */
@@ -73,7 +74,10 @@ struct outbox_peer *outbox_peer_of(struct outbox *o, uint32_t rank);
 /** See fabric_hash. */
 void outbox_hash(struct outbox *o, uint32_t rank);
 
-/** A message of 1 .. WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no slot or credit), BATON_EPEER (lost), BATON_ENOMEM. */
+/**
+ * A message of 1 .. WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no slot or credit), BATON_EPEER (lost),
+ * BATON_ENOMEM.
+ */
 int outbox_send(struct outbox *o, uint32_t rank, const void *message, uint32_t bytes);
 /** Something sound came from the peer: it is there, even if it was lost. */
 void outbox_revive(struct outbox *o, struct outbox_peer *p);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * quirks: the table and the choice of a row. Pure: makes no MPI call, so that a test can ask for any
- * library by its version string.
- */
+/* quirks: the table, and the choice of a row. */
 #include "mpi/quirks.h"
 
 #include <stdio.h>
@@ -12,9 +9,9 @@
 
 struct row {
     const char *library;  /* how the version string begins; NULL: any */
-    int from, below;      /* versions, from <= v < below */
+    int from, below;      /* the versions v with from <= v < below */
     const char *window;   /* how the overlay's name begins; NULL: any */
-    uint32_t per_request; /* gets, or puts */
+    uint32_t per_request; /* gets, and puts */
     bool put_is_remote, holds_on_dead;
     uint64_t flush_within;
     uint32_t requests_within;
@@ -23,28 +20,45 @@ struct row {
 
 static const struct row rows[] = {
     /*
-     * osc/ucx of 4.x completes a request by a fetching atomic behind a worker fence (osc_ucx_comm.c), so it also
-     * covers the gets before it and the remote side of puts; that atomic is what makes each MPI_Rget cost as much as
+     * osc/ucx of 4.x completes a request by a fetching atomic behind a worker fence (osc_ucx_comm.c), so the request
+     * also covers the gets before it and the remote side of puts. That atomic makes each MPI_Rget cost as much as
      * several gets. A blocking flush comes inside any put or get after OSC_UCX_OPS_THRESHOLD (1,000,000) operations.
-     * Requests may be lost where another thread progresses MPI at the wrong moment (open-mpi/ompi#6941 and the unset
-     * external_req): rma.c settles those by a flush.
+     * Completions may be lost where another thread progresses MPI at the wrong moment (open-mpi/ompi#6941, and the
+     * external_req that is not set): rma.c settles those by a flush.
      */
-    {"Open MPI", VERSION(4, 0, 0), VERSION(5, 0, 0), "ucx", 64, true, false, 1000000, 0,
-     "a request is a fenced remote atomic: it completes the gets and puts before it"},
+    {.library = "Open MPI",
+     .from = VERSION(4, 0, 0),
+     .below = VERSION(5, 0, 0),
+     .window = "ucx",
+     .per_request = 64,
+     .put_is_remote = true,
+     .flush_within = 1000000,
+     .why = "a request is a fenced remote atomic: it completes the gets and puts before it"},
     /*
-     * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192): fewer of silent peers are parked.
-     * How its requests relate to earlier gets depends on the worker pool, so each get has its own.
+     * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192), so fewer requests are parked. How
+     * its requests relate to earlier gets depends on the worker pool, so each get has its own.
      */
-    {"Open MPI", VERSION(5, 0, 0), VERSION(6, 0, 0), "ucx", 1, false, false, 0, 254,
-     "requests are limited to 254 (ompi#14192); each get has its own"},
+    {.library = "Open MPI",
+     .from = VERSION(5, 0, 0),
+     .below = VERSION(6, 0, 0),
+     .window = "ucx",
+     .per_request = 1,
+     .requests_within = 254,
+     .why = "requests are limited to 254 (ompi#14192); each get has its own"},
     /*
-     * osc/rdma tracks each request by itself; under lock_all, flushes wait for every target's operations. With
+     * osc/rdma tracks each request by itself. Under lock_all, a flush waits for the operations of every target. With
      * cross-memory attach it retries an operation on a dead process for ever, inside the call.
      */
-    {"Open MPI", VERSION(4, 0, 0), VERSION(6, 0, 0), "rdma", 1, false, true, 0, 0, "each request is tracked by itself"},
-    /* ch4 of MPICH: a request stands for one operation; the noncontiguous MPI_Rget of mpich#7896 is never used. */
-    {"MPICH", 0, VERSION(99, 0, 0), NULL, 1, false, false, 0, 0, "a request stands for one operation"},
-    {NULL, 0, 0, NULL, 1, false, false, 0, 0, "not known: as the standard says"},
+    {.library = "Open MPI",
+     .from = VERSION(4, 0, 0),
+     .below = VERSION(6, 0, 0),
+     .window = "rdma",
+     .per_request = 1,
+     .holds_on_dead = true,
+     .why = "each request is tracked by itself"},
+    /* ch4 of MPICH: a request stands for one operation. The noncontiguous MPI_Rget of mpich#7896 is never used. */
+    {.library = "MPICH", .below = VERSION(99, 0, 0), .per_request = 1, .why = "a request stands for one operation"},
+    {.per_request = 1, .why = "an unknown MPI: as the standard says"},
 };
 
 /* The first number with dots in the text: "Open MPI v4.1.4, package: …", "MPICH Version:      4.0.2". */
@@ -88,7 +102,7 @@ void quirks_choose(struct quirks *q, const char *library, const char *window_nam
 
 bool quirks_flush_due(const struct quirks *q, uint64_t of_peer, uint64_t of_all, uint64_t num_peers)
 {
-    if (!q->flush_within || of_peer == 0)
+    if (q->flush_within == 0 || of_peer == 0)
         return false;
     return of_peer >= q->flush_within / 8 || (of_all >= q->flush_within / 4 && 2 * of_peer * num_peers >= of_all);
 }

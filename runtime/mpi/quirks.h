@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quirks: what each MPI implementation gets wrong, or promises beyond the standard, on the rma path. One table, one
- * row chosen at start, printed by fabric_describe; the self-test (selftest.c) may still take a promise back.
+ * quirks: what each MPI implementation gets wrong on the rma path, or promises beyond the standard. One row of a table
+ * is chosen at start, and fabric_describe prints it. The self-test (selftest.c) takes back what this MPI does not keep.
+ *
+ * Any thread. Makes no MPI call, so that a test can ask for any library by its version string.
  */
 #ifndef BATON_MPI_QUIRKS_H
 #define BATON_MPI_QUIRKS_H
@@ -13,14 +15,14 @@
 
 struct quirks {
     char library[96];          /* the first line of MPI_Get_library_version */
-    uint32_t gets_per_request; /* k - 1 MPI_Get and one MPI_Rget, whose request completes them all; 1: each its own */
-    uint32_t puts_per_request; /* the same of MPI_Put and MPI_Rput */
-    bool put_is_remote;        /* an MPI_Rput's request implies remote completion */
+    uint32_t gets_per_request; /* k: k - 1 MPI_Get and one MPI_Rget, whose request completes them all */
+    uint32_t puts_per_request; /* the same for MPI_Put and MPI_Rput */
+    bool put_is_remote;        /* the completion of an MPI_Rput's request implies remote completion */
     uint64_t flush_within;     /* operations without a flush after which MPI flushes by itself, blocking; 0: never */
-    uint32_t requests_within;  /* requests that may be open at a time, or MPI aborts; 0: any number */
+    uint32_t requests_within;  /* requests that may be open at a time: MPI aborts beyond; 0: any number */
     bool holds_on_dead;        /* an operation on a dead process may never return: no probe goes to it */
-    bool is_forced;            /* both come from the environment */
-    const char *why;
+    bool is_forced;            /* gets_per_request and puts_per_request come from the environment */
+    const char *why;           /* a sentence for fabric_describe */
 };
 
 /**
@@ -30,9 +32,9 @@ struct quirks {
 void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced_gets);
 
 /**
- * Whether a peer is to be flushed that has had `of_peer` operations since its last flush, of `of_all` to all peers together,
- * `num_peers` of which have had any. Those that hold half of the average or more are: however many peers share the
- * operations, all together stay well below flush_within.
+ * Whether it is time to flush a peer. Since their last flushes `of_peer` operations went to this peer, and `of_all` to
+ * the `num_peers` peers that had any. A peer with half of the average or more is flushed, so that all operations
+ * together stay well below flush_within, however many peers share them.
  */
 bool quirks_flush_due(const struct quirks *q, uint64_t of_peer, uint64_t of_all, uint64_t num_peers);
 

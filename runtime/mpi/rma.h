@@ -2,16 +2,16 @@
 /*
  * rma: one-sided reads from and writes to ranks of other nodes, by MPI_Rget and MPI_Rput on the overlay window.
  *
- * Its parts, from below: rma_op (operations), rma_peer (what is known of each rank), rma_requests (open requests and their
- * limits), rma_read and rma_batch (issue operations), and this one, which admits, completes and answers.
+ * Its parts, from below: rma_op (operations), rma_peer (what is known of each rank), rma_requests (open requests and
+ * their limits), rma_read and rma_batch (issue operations), and this one, which admits, completes and answers.
  *
- * SILENT PEERS. A peer whose operation is open for too long is overdue: nothing new goes to it but a probe now and then.
- * Where the probe completes, what was issued long before it has completed too, and MPI lost that completion: a flush
- * settles it.
+ * SILENT PEERS. A peer whose operation is open for too long is overdue: nothing new goes to it but a probe now and
+ * then. Where the probe completes, what was issued long before it has completed too, and MPI lost that completion: a
+ * flush settles it.
  *
  * SIEVES. They take at most BATON_RMA_SIEVE_BYTES, by default more than one for each active operation of data. Where
- * silent peers hold them all, runs are moved one by one. An operation that was given up leaves its blocks alone. A sieve
- * into which something might still be written, since its peer was poisoned, is never used again.
+ * silent peers hold them all, runs are moved one by one. An operation that was given up leaves its blocks alone. A
+ * sieve into which something might still be written, since its peer was poisoned, is never used again.
  *
  * The reactor's thread. Never blocks, but for a flush of a peer that has just answered.
  */

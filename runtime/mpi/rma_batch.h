@@ -4,7 +4,8 @@
  * together at most BATON_RMA_RUN_BYTES, are issued as one operation of the path: the request of the last one completes
  * them all. The runs go straight to where they belong, or through a sieve where that is cheaper.
  *
- * The reactor's thread. Never blocks; never touches a byte outside of my pool and of the pool that the peer's card tells.
+ * The reactor's thread. Never blocks; never touches a byte outside of my pool and of the pool that the peer's card
+ * tells.
  */
 #ifndef BATON_MPI_RMA_BATCH_H
 #define BATON_MPI_RMA_BATCH_H
@@ -16,8 +17,9 @@
 struct rma;
 
 /**
- * Issues the next runs of the leg, for a peer that was admitted. Returns the bytes taken, and moves the leg's cursor behind
- * them; 0: no run is left. BATON_EMESSAGE (a run is out of bounds) or BATON_EPEER: nothing was taken, and the cursor stays.
+ * Issues the next runs of the leg, for a peer that was admitted. Returns the bytes taken, and moves the leg's cursor
+ * behind them; 0: no run is left. BATON_EMESSAGE (a run is out of bounds) or BATON_EPEER: nothing was taken, and the
+ * cursor stays.
  */
 int64_t rma_batch_issue(struct rma *r, const struct port_leg *leg, uint64_t budget);
 

@@ -9,9 +9,9 @@
  * STRAYS. A batch may be refused in its middle: then the operations that were begun before have no request. A request
  * may complete in error: MPI says then that it failed, not that it is over, since its bytes may travel apart from its
  * completion (osc/ucx: a get, and an atomic behind it). In both cases a part of the batch may still be under way, and
- * nothing will ever tell. The peer keeps the tag of such a batch, and rma_park answers PORT_PARK_NEVER for that tag from
- * then on. The peer has room for RMA_STRAYS tags; once there are more, every tag of this peer counts as a stray. A batch
- * that is read through a sieve is none: its bytes cannot reach a block.
+ * nothing will ever tell. The peer keeps the tag of such a batch, and rma_park answers PORT_PARK_NEVER for that tag
+ * from then on. The peer has room for RMA_STRAYS tags; once there are more, every tag of this peer counts as a stray. A
+ * batch that is read through a sieve is none: its bytes cannot reach a block.
  *
  * The reactor's thread. Never blocks, but for a flush of a peer that has just answered.
  */
@@ -73,7 +73,9 @@ bool rma_peer_has_stray(const struct rma_peer *p, uint64_t tag);
 void rma_peer_count(struct rma_peers *s, struct rma_peer *p, uint32_t n);
 /** Some components flush by themselves, blocking, after so many operations: whether it is time to do it well before. */
 bool rma_peer_is_flush_due(const struct rma_peers *s, const struct rma_peer *p);
-/** Only of a peer that has just answered (rma_peer_is_fresh): a flush of a stopped one never returns. 0 or BATON_EPEER. */
+/**
+ * Only of a peer that has just answered (rma_peer_is_fresh): a flush of a stopped one never returns. 0 or BATON_EPEER.
+ */
 int rma_peer_flush(struct rma_peers *s, struct rma_peer *p);
 
 /** An operation of a sound peer, issued at `issued_ns`, completed. */

@@ -26,8 +26,8 @@ int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t
 }
 
 /*
- * The operation is done at once. The fence before orders these loads after those by which the caller learned that it may
- * read; the fence after orders them before whatever the caller does with what was read.
+ * The operation is done at once. The fence before orders these loads after those by which the caller learned that it
+ * may read; the fence after orders them before whatever the caller does with what was read.
  */
 static void read_mapped(struct rma *r, struct rma_op *op, uint64_t offset)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "mpi/mpi_error.h"
 
 enum { LEAST_OPEN = 3 }; /* operations that any peer may have open: of data, a read, a probe */
 
@@ -129,8 +130,8 @@ int rma_requests_test(struct rma_requests *q, struct rma_completion completed[RM
     if (q->num_active == 0)
         return 0;
     int rc = MPI_Testsome((int)q->num_active, q->active, &n, index, status);
-    if (rc != MPI_SUCCESS && world_error_class(rc) != MPI_ERR_IN_STATUS) {
-        world_mpi_error(BATON_EMPI, "testing one-sided requests", rc);
+    if (rc != MPI_SUCCESS && mpi_error_class(rc) != MPI_ERR_IN_STATUS) {
+        mpi_error_set(BATON_EMPI, "testing one-sided requests", rc);
         if (!q->has_failed)
             log_line(q->world->log, LOG_ERROR, "%s", baton_errmsg());
         q->has_failed = true;

@@ -4,14 +4,14 @@
  * ones are few and are all tested in each turn. A request that is open for longer than the patience with its peer (see
  * patience.h) is parked: of the parked ones, one is tested in each turn.
  *
- * LIMITS. Active requests of data: BATON_RMA_REQUESTS. One peer has at most BATON_RMA_PEER_REQUESTS of them, parked ones
- * included; at most as many as it leaves to others; and the fewer, the more requests are parked. Reads of metadata and
- * words have RMA_READS places of their own, shared in the same way, so that a generation can be read again while data
- * fill their limit.
+ * LIMITS. Active requests of data: BATON_RMA_REQUESTS. One peer has at most BATON_RMA_PEER_REQUESTS of them, parked
+ * ones included; at most as many as it leaves to others; and the fewer, the more requests are parked. Reads of metadata
+ * and words have RMA_READS places of their own, shared in the same way, so that a generation can be read again while
+ * data fill their limit.
  *
  * Parked requests: once BATON_PARKED are parked, a peer has at most one request of each kind open; there are places for
- * these, and for what was active then, beyond BATON_PARKED. So silent peers never keep the places of others, however many
- * they are. Where the quirks table limits the open requests, fewer are parked, and none is made past that limit.
+ * these, and for what was active then, beyond BATON_PARKED. So silent peers never keep the places of others, however
+ * many they are. Where the quirks table limits the open requests, fewer are parked, and none is made past that limit.
  *
  * The reactor's thread. Never waits for a request.
  */

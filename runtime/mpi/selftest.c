@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * selftest: moves patterns in the ways that rma.c will move data, and looks at every byte. The thread that starts runs it.
- * All ranks are in it at the same time and only ever test and agree, so each drives the progress that the others need;
- * the flushes at its end run under a watchdog.
+ * selftest: moves patterns in the ways that rma_batch.c will move data, and looks at every byte. All ranks run it at
+ * the same time and only test requests and agree, so each drives the progress that the others need. The flushes at its
+ * end run under a watchdog.
  */
 #include "mpi/selftest.h"
 
@@ -12,20 +12,23 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "mpi/mpi_error.h"
 
-enum { TAG_PUT = 3 }; /* beside those of world.c */
+enum { TAG_PUT = 3 }; /* steps.c has 1 and 2 on the same communicator */
 enum { PEERS = 3, ROUNDS = 3, PUT_ROUNDS = 4 };
 
 #define LONG_BYTES (UINT64_C(1) << 20)
 #define LONG_PIECES 3u
 #define ROOM_BYTES ((LONG_PIECES - 1) * LONG_BYTES + 4096) /* of each pool */
 
-/* The last piece is the shortest: were it alone what the request waits for, it would be there first. */
+/*
+ * The last piece is the shortest: a request that waits for nothing but this piece would be complete before the others.
+ */
 #define LAST_BYTES 8u
 
 /* The pieces of one request, at the peer. */
 struct shape {
-    uint64_t offset, step; /* of the first in its segment, and from each to the next */
+    uint64_t offset, step; /* of the first piece in its segment; from each to the next */
     uint32_t pieces, bytes, last_bytes;
 };
 
@@ -38,14 +41,14 @@ struct trial {
     struct world *w;
     const struct windows *v;
     struct room *rooms;         /* by rank */
-    uint8_t *landing, *source;  /* ROOM_BYTES each: read into; put from */
-    uint32_t told[PUT_ROUNDS];  /* pieces of the put whose request is complete; 0: none was made */
-    uint32_t heard[PUT_ROUNDS]; /* the same, by the rank that puts into my room */
+    uint8_t *landing, *source;  /* ROOM_BYTES each: what is read, and what is put */
+    uint32_t told[PUT_ROUNDS];  /* pieces of my put, told once its request is complete; 0: none was made */
+    uint32_t heard[PUT_ROUNDS]; /* the same, told by the rank that puts into my room */
 };
 
 static void trial_free(struct trial *t)
 {
-    if (!t)
+    if (t == NULL)
         return;
     free(t->rooms);
     free(t->landing);
@@ -56,14 +59,14 @@ static void trial_free(struct trial *t)
 static struct trial *trial_new(struct world *w, const struct windows *v)
 {
     struct trial *t = calloc(1, sizeof *t);
-    if (!t)
+    if (t == NULL)
         return NULL;
     t->w = w;
     t->v = v;
     t->rooms = calloc((size_t)w->size, sizeof *t->rooms);
     t->landing = malloc(ROOM_BYTES);
     t->source = malloc(ROOM_BYTES);
-    if (t->rooms && t->landing && t->source)
+    if (t->rooms != NULL && t->landing != NULL && t->source != NULL)
         return t;
     trial_free(t);
     return NULL;
@@ -81,7 +84,7 @@ static bool is_far(const struct world *w, uint32_t rank)
 
 /* ---- patterns ---------------------------------------------------------------------------------------------------- */
 
-/* A wrong byte that could be right by chance would hide what is looked for: the poison is the pattern's inverse. */
+/* Poison is the pattern's inverse, so that no wrong byte is right by chance. */
 static void lay(uint8_t *at, uint32_t rank, uint32_t from, uint64_t bytes, bool poison)
 {
     for (uint32_t i = 0; i < bytes; i++)
@@ -101,7 +104,7 @@ static uint32_t bytes_of(const struct shape *s, uint32_t piece)
     return piece + 1 < s->pieces ? s->bytes : s->last_bytes;
 }
 
-/* So many pieces within `bytes` from `offset` on; of none where they do not fit. */
+/* So many pieces within `bytes` from `offset` on; no pieces where they do not fit. */
 static struct shape fit(uint64_t offset, uint64_t bytes, uint32_t pieces)
 {
     uint64_t each = pieces < 2 ? bytes : bytes > LAST_BYTES ? (bytes - LAST_BYTES) / (pieces - 1) : 0;
@@ -121,7 +124,7 @@ static struct shape shape_short(uint32_t pieces)
     return (struct shape){WINDOWS_PATTERN_OFFSET, 0, pieces, bytes, LAST_BYTES};
 }
 
-/* The peers to try: the first on other nodes, beginning half a world away, so that no rank serves all. */
+/* The peers to try: the first on other nodes, from half the world away on, so that no rank serves all. */
 static int choose_peers(const struct world *w, uint32_t peers[PEERS])
 {
     int n = 0;
@@ -133,7 +136,7 @@ static int choose_peers(const struct world *w, uint32_t peers[PEERS])
     return n;
 }
 
-/* All but the last by MPI_Get, that one by MPI_Rget, whose request is *request. */
+/* The last piece by MPI_Rget, whose request is *request; all others by MPI_Get. */
 static int get(const struct trial *t, uint32_t peer, const struct shape *s, MPI_Request *request)
 {
     int rc = MPI_SUCCESS;
@@ -144,10 +147,10 @@ static int get(const struct trial *t, uint32_t peer, const struct shape *s, MPI_
         rc = g + 1 < s->pieces ? MPI_Get(to, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay)
                                : MPI_Rget(to, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay, request);
     }
-    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "a get of the self-test", rc);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "a get of the self-test", rc);
 }
 
-/* Waits for the request alone. BATON_ETIMEDOUT leaves it open: the landing must stay. */
+/* Waits for this request alone. BATON_ETIMEDOUT leaves it open: the landing must stay. */
 static int await(const struct world *w, uint32_t peer, MPI_Request *request)
 {
     uint64_t deadline = deadline_of(w);
@@ -155,12 +158,12 @@ static int await(const struct world *w, uint32_t peer, MPI_Request *request)
         int done = 0;
         int rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (rc != MPI_SUCCESS)
-            return world_mpi_error(BATON_EMPI, "a request of the self-test", rc);
+            return mpi_error_set(BATON_EMPI, "a request of the self-test", rc);
         if (done)
             return 0;
         if (clock_now_ns() > deadline)
             return error_set(BATON_ETIMEDOUT, "a one-sided read from rank %" PRIu32 " did not complete", peer);
-        world_pause(polls);
+        steps_pause(polls);
     }
 }
 
@@ -181,10 +184,10 @@ static int try_get(const struct trial *t, uint32_t peer, const struct shape *s, 
         all = is_there(t->landing + (uint64_t)g * s->bytes, peer, (uint32_t)(g * s->step), bytes_of(s, g));
     *whole = *whole && all;
     int rc = all ? MPI_SUCCESS : MPI_Win_flush((int)peer, t->v->overlay); /* before the landing is used again */
-    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "MPI_Win_flush", rc);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "MPI_Win_flush", rc);
 }
 
-/* Short and long gets, so many a request. */
+/* Short and long gets, so many in each request. */
 static int try_gets(const struct trial *t, uint32_t gets, bool *whole)
 {
     uint32_t peers[PEERS], several = gets < LONG_PIECES ? gets : LONG_PIECES;
@@ -211,23 +214,24 @@ static int try_single(const struct trial *t)
     return error;
 }
 
-/* Each rank finds out; *whole only where all did. */
+/* *whole: on every rank each request covered all of its gets. */
 static int test_gets(const struct trial *t, const struct quirks *q, bool *whole)
 {
     bool mine = true;
-    int error = world_agree(t->w, "self-test of a single get", try_single(t));
+    int error = steps_agree(&t->w->steps, "self-test of a single get", try_single(t));
     if (error)
         return error;
     int local = q->gets_per_request > 1 ? try_gets(t, q->gets_per_request, &mine) : 0;
-    error = world_agree(t->w, "self-test of several gets", local);
-    return error ? error : world_unanimous(t->w, "several gets a request", mine, whole);
+    error = steps_agree(&t->w->steps, "self-test of several gets", local);
+    return error ? error : steps_unanimous(&t->w->steps, "several gets a request", mine, whole);
 }
 
 /* ---- puts -------------------------------------------------------------------------------------------------------- */
 
 /*
- * In each round all ranks put as far around the ring: so each knows who puts into its room, and no two do. Half a world
- * away are other nodes most often; one step, on some rank of each node.
+ * In each round every rank puts to the rank that is the same distance away: so each knows who puts into its room, and
+ * no two do. Half the world away there is usually another node. One rank further there is one for some rank of each
+ * node.
  */
 static uint32_t rank_beside(const struct world *w, int round, int sign)
 {
@@ -242,7 +246,7 @@ static struct shape shape_put(const struct room *room, int round, uint32_t piece
     return fit(room->offset + (uint64_t)round * part, part, pieces);
 }
 
-/* As many as data will have a request, in one round; few and long ones in the other. */
+/* Even rounds: as many pieces as a request will have. Odd ones: few and long pieces. */
 static uint32_t pieces_put(const struct quirks *q, int round)
 {
     return round % 2 == 0 || q->puts_per_request < 2 ? q->puts_per_request : 2;
@@ -267,10 +271,10 @@ static int put(const struct trial *t, uint32_t peer, const struct shape *s, MPI_
         rc = g + 1 < s->pieces ? MPI_Put(from, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay)
                                : MPI_Rput(from, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay, request);
     }
-    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "a put of the self-test", rc);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "a put of the self-test", rc);
 }
 
-/* Whether all that this rank says to have put is there. */
+/* Whether all that this rank says it has put is there. */
 static bool came_whole(const struct trial *t, uint32_t from, int round)
 {
     struct shape s = shape_put(&t->rooms[t->w->rank], round, t->heard[round]);
@@ -284,12 +288,12 @@ static bool came_whole(const struct trial *t, uint32_t from, int round)
 static int test(MPI_Request *request, int *done)
 {
     int rc = MPI_Test(request, done, MPI_STATUS_IGNORE);
-    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "a request of the self-test", rc);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "a request of the self-test", rc);
 }
 
 /*
- * Puts, and says so as soon as the request is complete: even where nothing was put, since the other waits for it. Looks
- * at what is put here as soon as that was said. After an error requests may be open: the trial must stay.
+ * Puts, and tells so as soon as the request is complete: also where nothing was put, since the other rank waits for it.
+ * Looks at what is put here as soon as its rank tells so. After an error requests may be open: the trial must stay.
  */
 static int try_put(struct trial *t, const struct quirks *q, int round, bool *whole)
 {
@@ -325,40 +329,40 @@ static int try_put(struct trial *t, const struct quirks *q, int round, bool *who
         if (clock_now_ns() > deadline)
             return error_set(BATON_ETIMEDOUT,
                              "a one-sided write to rank %" PRIu32 " or from %" PRIu32 " did not complete", to, from);
-        world_pause(polls);
+        steps_pause(polls);
     }
-    return world_mpi_error(BATON_EMPI, "a message of the self-test", rc);
+    return mpi_error_set(BATON_EMPI, "a message of the self-test", rc);
 }
 
 static int flush_all(const struct trial *t)
 {
     struct watchdog dog;
-    world_watch(t->w, &dog, "complete the self-test's puts");
+    steps_watch(&t->w->steps, &dog, "complete the self-test's puts");
     int rc = MPI_Win_flush_all(t->v->overlay);
     watchdog_stop(&dog);
-    return rc == MPI_SUCCESS ? 0 : world_mpi_error(BATON_EMPI, "MPI_Win_flush_all", rc);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "MPI_Win_flush_all", rc);
 }
 
-/* As test_gets. Afterwards nothing is on its way into any room. */
+/* As test_gets, for remote completion. Afterwards nothing is on its way into any room. */
 static int test_puts(struct trial *t, const struct quirks *q, bool *whole)
 {
     bool mine = true;
     int local = 0;
-    poison_room(t); /* nobody reads it any more: all agreed after they had */
-    int error = world_agree(t->w, "memory to put into", 0);
+    poison_room(t); /* nobody reads it any more: all agreed after their reads */
+    int error = steps_agree(&t->w->steps, "memory to put into", 0);
     if (error)
         return error;
     for (int round = 0; round < PUT_ROUNDS && local == 0; round++)
         local = try_put(t, q, round, &mine);
-    error = world_agree(t->w, "self-test of puts", local);
+    error = steps_agree(&t->w->steps, "self-test of puts", local);
     if (error == 0)
-        error = world_agree(t->w, "complete the self-test's puts", flush_all(t));
-    return error ? error : world_unanimous(t->w, "remote completion of puts", mine, whole);
+        error = steps_agree(&t->w->steps, "complete the self-test's puts", flush_all(t));
+    return error ? error : steps_unanimous(&t->w->steps, "remote completion of puts", mine, whole);
 }
 
-/* ---- the whole of it --------------------------------------------------------------------------------------------- */
+/* ---- the whole test --------------------------------------------------------------------------------------------- */
 
-/* Every rank's room, with its pattern. */
+/* Lays the pattern into my room, and learns where those of all ranks are. */
 static int prepare(struct trial *t)
 {
     uint64_t bytes = t->v->pool_bytes < ROOM_BYTES ? t->v->pool_bytes : ROOM_BYTES;
@@ -366,16 +370,16 @@ static int prepare(struct trial *t)
     lay(t->v->segment + mine.offset, (uint32_t)t->w->rank, 0, bytes, false);
     lay(t->source, (uint32_t)t->w->rank, 0, ROOM_BYTES / PUT_ROUNDS, false);
     windows_sync(t->v);
-    int error = world_allgather(t->w, "rooms of the self-test", &mine, sizeof mine, t->rooms);
-    return t->w->lost ? error : world_agree(t->w, "rooms of the self-test", error);
+    int error = steps_allgather(&t->w->steps, "rooms of the self-test", &mine, sizeof mine, t->rooms);
+    return t->w->steps.is_lost ? error : steps_agree(&t->w->steps, "rooms of the self-test", error);
 }
 
 static void take_back(const struct world *w, struct quirks *q, bool gets, bool puts)
 {
-    enum log_level level = w->rank == 0 ? LOG_WARN : LOG_DEBUG; /* it is so on all ranks: one says it */
+    enum log_level level = w->rank == 0 ? LOG_WARN : LOG_DEBUG; /* all ranks found the same: one says it */
     if (q->gets_per_request > 1 && !gets) {
         q->gets_per_request = q->puts_per_request = 1;
-        q->put_is_remote = false; /* it is the same promise, of puts */
+        q->put_is_remote = false; /* it rests on the same promise */
         q->why = "the self-test found that a request does not cover the gets before it";
         log_each(w->log, level, "%s: each operation has its own", q->why);
     }
@@ -392,10 +396,10 @@ int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
     if (v->overlay == MPI_WIN_NULL)
         return 0;
     struct trial *t = trial_new(w, v);
-    int error =
-        world_agree(w, "memory for the self-test", t ? 0 : error_set(BATON_ENOMEM, "no memory for the self-test"));
+    int error = steps_agree(&w->steps, "memory for the self-test",
+                            t != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for the self-test"));
     if (error) {
-        if (!w->lost)
+        if (!w->steps.is_lost)
             trial_free(t);
         return error;
     }
@@ -405,7 +409,7 @@ int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
     if (error == 0)
         error = test_puts(t, q, &puts);
     if (error)
-        return error; /* requests may be open: what they move is left to MPI */
+        return error; /* requests may be open: their memory is left to MPI */
     memset(v->segment + v->pool_offset, 0, t->rooms[w->rank].bytes);
     windows_sync(v);
     trial_free(t);

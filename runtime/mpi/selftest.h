@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * selftest: does this MPI keep what the quirks table promises of it? Collective, once, before the first transfer, by
- * the thread that starts.
+ * selftest: whether this MPI keeps what the quirks table promises of it. Collective, once, before the first transfer.
+ * The thread that starts runs it.
  */
 #ifndef BATON_MPI_SELFTEST_H
 #define BATON_MPI_SELFTEST_H
@@ -11,14 +11,15 @@
 #include "mpi/world.h"
 
 /**
- * Each rank reads test patterns of a few peers on other nodes into poisoned memory, short ones and up to 1 MiB long.
- * Where a request does not cover the gets before it on some rank, gets_per_request becomes 1 on all. BATON_EMPI: even
- * one MPI_Rget by itself reported success without its bytes.
+ * Each rank reads test patterns of a few peers on other nodes into memory that holds wrong bytes: short patterns, and
+ * some of up to 1 MiB. Where a request does not cover the gets before it on some rank, gets_per_request becomes 1 on
+ * all. BATON_EMPI: even an MPI_Rget by itself reported success without its bytes.
  *
- * Where put_is_remote, each then puts patterns into poisoned memory of two peers and tells them as soon as the request is
- * complete. Where one of them does not find all bytes at that moment, put_is_remote becomes false on all.
+ * Where put_is_remote, each rank then puts patterns into memory of two peers that holds wrong bytes, and tells them as
+ * soon as the request is complete. Where one of them does not find all bytes at that moment, put_is_remote becomes
+ * false on all.
  *
- * The first bytes of every pool are used for it, and are zero afterwards. Nothing to do with one node.
+ * The first bytes of every pool are used for the test, and are zero afterwards. With one node there is nothing to do.
  */
 int selftest_run(struct world *w, const struct windows *v, struct quirks *q);
 

@@ -56,8 +56,10 @@ static uint64_t theirs(const struct sieve *s, const struct plan_run *run)
     return s->write ? run->dst : run->src;
 }
 
-/* Whether the run joins the span by the cost rule. A span grows upwards only. A written one has no gaps: nothing between runs
- * may be overwritten. */
+/*
+ * Whether the run joins the span by the cost rule. A span grows upwards only. When writing it has no gaps, since nothing
+ * between runs may be overwritten.
+ */
 static bool joins(const struct sieve *s, const struct plan_run *run, const struct sieve_span *span)
 {
     uint64_t at = theirs(s, run), between = at > span->end ? at - span->end : 0;
@@ -65,7 +67,10 @@ static bool joins(const struct sieve *s, const struct plan_run *run, const struc
     return follows && between + run->bytes / 2 < SIEVE_GET_BYTES;
 }
 
-/* The span that the run joins; num_spans: none. Neighbours in a plan most often lie in one span, or in neighbouring ones. */
+/*
+ * The span that the run joins; num_spans: none. Neighbours in a plan most often lie in one span, or in neighbouring
+ * ones.
+ */
 static uint32_t find_span(const struct sieve *s, const struct plan_run *run)
 {
     uint32_t at = s->last;

@@ -5,14 +5,14 @@
  * READING. A request gets spans into the sieve's own memory: runs, and the bytes between them. When the request is
  * complete, the runs are copied from there to where they belong.
  *
- * WRITING. Runs that follow each other at the peer without a gap are first copied into the sieve's memory, and then put as
- * one span: the producer packs.
+ * WRITING. Runs that follow each other at the peer without a gap are first copied into the sieve's memory, and then put
+ * as one span: the producer packs.
  *
  * THE COST RULE. An operation costs as much as moving SIEVE_GET_BYTES more in an operation that is made anyway. A byte
  * that goes through the sieve costs half a byte more, since it is copied. So a run joins a span where the bytes between
- * them, and half of the run, are less than SIEVE_GET_BYTES; and a request goes through a sieve where the same sum over all
- * of it is less than that of its runs moved one by one. Derived datatypes (MPI_Type_vector) were faster than one get a run
- * only where there is nothing between the runs.
+ * them, and half of the run, are less than SIEVE_GET_BYTES; and a request goes through a sieve where the same sum over
+ * all of it is less than that of its runs moved one by one. Derived datatypes (MPI_Type_vector) were faster than one
+ * get a run only where there is nothing between the runs.
  *
  * The reactor's thread. Makes no MPI call.
  */
@@ -73,7 +73,9 @@ struct sieve *sieve_take(struct sieve_pool *pool);
 /** A sieve into which something might still be written must not be given back. */
 void sieve_give_back(struct sieve_pool *pool, struct sieve *s);
 
-/** Begins anew, for at most `most_spans` (1 .. QUIRKS_RUNS_MAX) spans of together `most_bytes`, or SIEVE_BYTES if less. */
+/**
+ * Begins anew, for at most `most_spans` (1 .. QUIRKS_RUNS_MAX) spans of together `most_bytes`, or SIEVE_BYTES if less.
+ */
 void sieve_begin(struct sieve *s, bool write, uint32_t most_spans, uint64_t most_bytes);
 
 /** Adds a run. False: it does not fit. */

@@ -2,9 +2,9 @@
 /*
  * slots: memory for control messages on their way out. MPI reads a slot until its request is complete.
  *
- * LIMITS. SLOTS_MAX, and SLOTS_OF_PEER of them for one peer. Once SLOTS_MAX are taken, only a peer that has none gets one;
- * so there are never more than one for each rank beyond, and silent peers never keep the slots of others, however many
- * they are. Slots are made as they are needed.
+ * LIMITS. SLOTS_MAX, and SLOTS_OF_PEER of them for one peer. Once SLOTS_MAX are taken, only a peer that has none gets
+ * one; so there are never more than one for each rank beyond, and silent peers never keep the slots of others, however
+ * many they are. Slots are made as they are needed.
  *
  * The reactor's thread. Never calls MPI.
  */

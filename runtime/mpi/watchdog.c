@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watchdog: waits on a condition variable until the watched call is over or the deadline passed. Runs on its own
- * thread with all signals blocked, so that the host program's handlers never run on it. Never calls MPI.
+ * watchdog: see the header. It waits on a condition variable until the watched call is over or the deadline has passed.
  */
 #include "mpi/watchdog.h"
 
@@ -39,7 +38,7 @@ static void *watch(void *arg)
     pthread_mutex_unlock(&d->lock);
     if (!hangs)
         return NULL;
-    /* Whatever the log level: a process that leaves says why. */
+    /* At any log level: a process that leaves says why. */
     dprintf(STDERR_FILENO,
             "baton: rank %d: the collective step '%s' has not returned after %" PRIu64 " ms (BATON_START_MS): a rank "
             "is missing or hangs. MPI cannot be interrupted; leaving with status %d\n",

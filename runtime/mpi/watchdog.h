@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watchdog: a thread beside a blocking collective. MPI cannot be interrupted, so where such a call hangs past the
- * deadline (a rank is missing), the only way on is to say which step it was and to leave the process.
+ * watchdog: a thread beside a blocking collective. MPI cannot be interrupted: where such a call hangs past the
+ * deadline, since a rank is missing, all that remains is to say which step it was and to leave the process.
  *
- * The thread makes no MPI call. Between watchdog_start and watchdog_stop exactly one is alive.
+ * The thread lives from watchdog_start to watchdog_stop, blocks all signals, and makes no MPI call.
  */
 #ifndef BATON_MPI_WATCHDOG_H
 #define BATON_MPI_WATCHDOG_H
@@ -14,7 +14,7 @@
 
 #include "observe/log.h"
 
-#define WATCHDOG_EXIT_STATUS 70 /* EX_SOFTWARE: what the launcher sees of a rank that left by its watchdog */
+#define WATCHDOG_EXIT_STATUS 70 /* EX_SOFTWARE: the status of a rank that its watchdog ended */
 
 struct watchdog {
     pthread_t thread;
@@ -26,10 +26,10 @@ struct watchdog {
     int rank;
 };
 
-/** Watches from now on. Where no thread can be made, that is logged, and the call goes on unwatched. */
+/** Watches from now on. Where no thread can be made, this is logged, and the call goes on unwatched. */
 void watchdog_start(struct watchdog *d, const char *step, uint64_t limit_ms, int rank, const struct logger *log);
 
-/** The call returned: joins the thread. */
+/** The call has returned: joins the thread. */
 void watchdog_stop(struct watchdog *d);
 
 #endif

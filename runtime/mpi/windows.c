@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * windows: checks memory, creates, populates and maps the segments, step by agreed step, so that a rank that fails
- * takes all others back with it and none waits in a window call alone. The thread that starts runs it. Never creates
- * dynamic windows, never uses window info that changes what passive calls may do.
+ * windows: checks memory, then creates, populates and maps the segments. The ranks agree after each step, so that where
+ * one fails all undo what was done, and none waits alone in a call. Never creates dynamic windows, and never uses
+ * window info that changes what passive calls may do: implementations differ too much in both.
  */
 #include "mpi/windows.h"
 
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "mpi/mpi_error.h"
 #include "mpi/fabric.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -26,7 +27,7 @@
 #endif
 
 #define ALIGNMENT (UINT64_C(2) << 20) /* a huge page */
-#define BYTES_MAX (UINT64_C(1) << 46) /* more is a mistake, and sums of it stay far from overflow */
+#define BYTES_MAX (UINT64_C(1) << 46) /* more is a mistake; sums of so much stay far from overflow */
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -34,7 +35,7 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* What is asked of MPI: room to align by hand, since Open MPI aligns the parts of a shared window to 8 bytes only. */
+/* What is asked of MPI. With room to align by hand: Open MPI aligns the parts of a shared window to 8 bytes only. */
 static uint64_t asked_bytes(const struct windows *v)
 {
     return round_up(v->segment_bytes, ALIGNMENT) + ALIGNMENT;
@@ -66,7 +67,7 @@ static int check_shm(const struct world *w, uint64_t needed)
 {
     struct statvfs fs;
     if (needed == 0 || statvfs("/dev/shm", &fs) != 0)
-        return 0; /* no /dev/shm to judge by: MPI keeps shared memory elsewhere, and populating finds out */
+        return 0; /* MPI keeps shared memory elsewhere, and populating finds out */
     uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (needed <= room)
         return 0;
@@ -88,24 +89,24 @@ static int check_limit(const struct world *w, uint64_t needed, uint64_t limit)
 }
 
 /*
- * Too little shared memory must be an error now: later it would be a SIGBUS at first touch. A node of one rank has no
- * need of /dev/shm, since MPI then allocates from the heap.
+ * Too little shared memory must be an error now: later it would be a SIGBUS at the first touch. A node of one rank does
+ * not need /dev/shm, since MPI then allocates from the heap.
  */
 static int check_room(const struct windows *v, struct world *w, uint64_t limit)
 {
     uint64_t mine[2] = {w->node_size > 1 ? asked_bytes(v) : 0, asked_bytes(v)}, all[2] = {0, 0};
     MPI_Request request;
-    int error = world_begin(w, "sum of memory");
+    int error = steps_begin(&w->steps, "sum of memory");
     if (error)
         return error;
     int rc = MPI_Iallreduce(mine, all, 2, MPI_UINT64_T, MPI_SUM, w->host, &request);
-    error = world_finish(w, "sum of memory", rc, &request);
+    error = steps_finish(&w->steps, "sum of memory", rc, &request);
     if (error)
         return error;
     int local = check_shm(w, all[0]);
     if (local == 0)
         local = check_limit(w, all[1], limit);
-    return world_agree(w, "room for the segments", local);
+    return steps_agree(&w->steps, "room for the segments", local);
 }
 
 /* ---- the shared window ------------------------------------------------------------------------------------------- */
@@ -113,21 +114,22 @@ static int check_room(const struct windows *v, struct world *w, uint64_t limit)
 /* Two windows over the same bytes, and loads and stores beside MPI, are sound in the unified memory model only. */
 static int check_model(MPI_Win win, const char *which)
 {
-    int *model = NULL, there = 0;
-    int rc = MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &there);
+    int *model = NULL, is_there = 0;
+    int rc = MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &is_there);
     if (rc != MPI_SUCCESS)
-        return world_mpi_error(BATON_EWINDOW, "MPI_Win_get_attr(MPI_WIN_MODEL)", rc);
-    if (there && *model == MPI_WIN_UNIFIED)
+        return mpi_error_set(BATON_EWINDOW, "MPI_Win_get_attr(MPI_WIN_MODEL)", rc);
+    if (is_there && *model == MPI_WIN_UNIFIED)
         return 0;
-    return error_set(BATON_EWINDOW,
-                     "%s has not the unified memory model (MPI_WIN_MODEL), which Baton needs: choose another one-sided "
-                     "component (OMPI_MCA_osc)",
-                     which);
+    return error_set(
+        BATON_EWINDOW,
+        "%s does not have the unified memory model (MPI_WIN_MODEL), which Baton needs: choose another one-sided "
+        "component (OMPI_MCA_osc)",
+        which);
 }
 
 /*
- * Errors of RMA requests are raised on their window in Open MPI (its request carries the window: osc/ucx, osc/rdma), so the
- * window's handler is all that is set. Other implementations may raise them on MPI_COMM_SELF, which is the caller's.
+ * Open MPI raises the errors of RMA requests on their window (its request carries the window: osc/ucx, osc/rdma), so
+ * only the window's handler is set. Other implementations may raise them on MPI_COMM_SELF, which belongs to the caller.
  */
 static int make_ready(MPI_Win win, const char *which)
 {
@@ -135,19 +137,19 @@ static int make_ready(MPI_Win win, const char *which)
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     snprintf(call, sizeof call, "MPI_Win_lock_all on %s", which);
     int rc = MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
-    return rc == MPI_SUCCESS ? check_model(win, which) : world_mpi_error(BATON_EWINDOW, call, rc);
+    return rc == MPI_SUCCESS ? check_model(win, which) : mpi_error_set(BATON_EWINDOW, call, rc);
 }
 
-/* Freeing is collective: a window that is missing on some ranks can never be freed by the others. */
+/* Freeing is collective: a window that some ranks do not have can never be freed by the others. */
 static int agree_on_window(struct world *w, const char *step, int local, MPI_Win *win)
 {
     bool everywhere = false;
-    int error = world_agree(w, step, local);
-    if (error == 0 || w->lost)
+    int error = steps_agree(&w->steps, step, local);
+    if (error == 0 || w->steps.is_lost)
         return error;
-    int lost = world_unanimous(w, "is the window everywhere", *win != MPI_WIN_NULL, &everywhere);
-    if (lost || everywhere)
-        return lost ? lost : error;
+    int failed = steps_unanimous(&w->steps, "is the window everywhere", *win != MPI_WIN_NULL, &everywhere);
+    if (failed || everywhere)
+        return failed ? failed : error;
     if (*win != MPI_WIN_NULL)
         log_line(w->log, LOG_WARN, "step '%s' failed on some ranks only: the window stays until the process ends",
                  step);
@@ -160,15 +162,15 @@ static int create_shared(struct windows *v, struct world *w)
     struct watchdog dog;
     MPI_Info info;
     MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* own pages for each rank: near its own NUMA node */
-    world_watch(w, &dog, "create the shared window");
+    MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each rank has pages of its own, near its NUMA node */
+    steps_watch(&w->steps, &dog, "create the shared window");
     int rc = MPI_Win_allocate_shared((MPI_Aint)asked_bytes(v), 1, info, w->node, &v->allocated, &v->shared);
     watchdog_stop(&dog);
     MPI_Info_free(&info);
     int local = 0;
     if (rc != MPI_SUCCESS) {
         v->shared = MPI_WIN_NULL;
-        local = world_mpi_error(BATON_EWINDOW, "MPI_Win_allocate_shared (is the osc component sm excluded?)", rc);
+        local = mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (is the osc component sm excluded?)", rc);
     } else {
         local = make_ready(v->shared, "the shared window");
         v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
@@ -183,20 +185,20 @@ static void touch(uint8_t *base, uint64_t bytes, uint64_t page)
 }
 
 /*
- * Every page of my segment gets its memory here, on my NUMA node, so that no rank meets a fault (or a SIGBUS) later.
- * The segment begins and ends on a page.
+ * Gives every page of my segment its memory now, on my NUMA node, so that no rank meets a page fault, or a SIGBUS,
+ * later. The segment begins and ends at a page's boundary.
  */
 static int populate(const struct windows *v, const struct windows_wish *wish, const struct logger *log)
 {
     int rc;
     if (madvise(v->segment, v->segment_bytes, MADV_HUGEPAGE) != 0)
         log_line(log, LOG_DEBUG, "no huge pages for the segment: %s", strerror(errno));
-    if (wish->bind)
-        wish->bind(v->segment, v->segment_bytes, wish->bind_arg);
+    if (wish->bind_pages != NULL)
+        wish->bind_pages(v->segment, v->segment_bytes, wish->bind_arg);
     do
         rc = madvise(v->segment, v->segment_bytes, MADV_POPULATE_WRITE);
     while (rc != 0 && (errno == EINTR || errno == EAGAIN));
-    if (rc != 0 && errno == EINVAL) { /* a kernel that does not know it: check_room was the only guard */
+    if (rc != 0 && errno == EINVAL) { /* an older kernel: check_room was the only guard */
         touch(v->segment, v->segment_bytes, (uint64_t)sysconf(_SC_PAGESIZE));
         rc = 0;
     }
@@ -208,7 +210,7 @@ static int populate(const struct windows *v, const struct windows_wish *wish, co
     return 0;
 }
 
-/* Who owns a segment: process ids mean something within one namespace only. */
+/* Who owns a segment. Process ids mean something only within one namespace. */
 struct process {
     uint64_t id, name_space; /* 0: not known */
 };
@@ -240,7 +242,7 @@ static bool pattern_is_there(const uint8_t *segment, uint32_t rank)
     return true;
 }
 
-/* `slack` is how far behind the beginning of its part the owner's aligned segment lies. */
+/* `slack`: the bytes from the beginning of the owner's part of the window to its aligned segment. */
 static int map_one(struct windows *v, int node_rank, uint32_t rank, uint64_t slack)
 {
     MPI_Aint bytes = 0;
@@ -248,7 +250,7 @@ static int map_one(struct windows *v, int node_rank, uint32_t rank, uint64_t sla
     uint8_t *base = NULL;
     int rc = MPI_Win_shared_query(v->shared, node_rank, &bytes, &unit, &base);
     if (rc != MPI_SUCCESS)
-        return world_mpi_error(BATON_EWINDOW, "MPI_Win_shared_query", rc);
+        return mpi_error_set(BATON_EWINDOW, "MPI_Win_shared_query", rc);
     if (slack > (uint64_t)bytes || v->parts[rank].bytes > (uint64_t)bytes - slack)
         return error_set(BATON_EWINDOW, "rank %" PRIu32 "'s segment does not fit into its part of the shared window",
                          rank);
@@ -274,23 +276,25 @@ static int map_node(struct windows *v, struct world *w, const uint64_t (*told)[2
     return error;
 }
 
-/* Everybody learns the length of every segment, and maps those of its node. */
+/* Each rank learns the lengths of all segments, and maps those of its node. */
 static int find_segments(struct windows *v, struct world *w)
 {
     uint64_t mine[2] = {v->segment_bytes, (uint64_t)(v->segment - v->allocated)};
     uint64_t(*told)[2] = calloc((size_t)w->size, sizeof *told);
     v->parts = calloc((size_t)w->size, sizeof *v->parts);
-    int local = told && v->parts ? 0 : error_set(BATON_ENOMEM, "no memory for the table of %d segments", w->size);
-    int error = world_agree(w, "table of segments", local);
+    int local = told != NULL && v->parts != NULL
+                    ? 0
+                    : error_set(BATON_ENOMEM, "no memory for the table of %d segments", w->size);
+    int error = steps_agree(&w->steps, "table of segments", local);
     if (error == 0)
-        error = world_allgather(w, "lengths of the segments", mine, sizeof mine, told);
-    if (error && w->lost)
+        error = steps_allgather(&w->steps, "lengths of the segments", mine, sizeof mine, told);
+    if (error && w->steps.is_lost)
         return error; /* MPI may still write into `told` */
     if (error == 0) {
-        windows_sync(v); /* the owners' patterns before my reading them */
+        windows_sync(v); /* what the owners stored, before my loads of it */
         for (int r = 0; r < w->size; r++)
             v->parts[r].bytes = told[r][0];
-        error = world_agree(w, "map the node's segments", map_node(v, w, (const uint64_t(*)[2])told));
+        error = steps_agree(&w->steps, "map the node's segments", map_node(v, w, (const uint64_t(*)[2])told));
     }
     free(told);
     return error;
@@ -303,7 +307,7 @@ static int create_overlay(struct windows *v, struct world *w)
     struct watchdog dog;
     if (w->nodes < 2)
         return 0;
-    world_watch(w, &dog, "create the window over all nodes");
+    steps_watch(&w->steps, &dog, "create the window over all nodes");
     int rc = MPI_Win_create(v->segment, (MPI_Aint)v->segment_bytes, 1, MPI_INFO_NULL, w->comm, &v->overlay);
     watchdog_stop(&dog);
     int local = 0;
@@ -333,7 +337,7 @@ static void name_window(MPI_Win win, char *name)
 int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish)
 {
     v->shared = v->overlay = MPI_WIN_NULL;
-    int error = world_agree(w, "layout of the segment", lay_out(v, wish));
+    int error = steps_agree(&w->steps, "layout of the segment", lay_out(v, wish));
     if (error == 0)
         error = check_room(v, w, wish->memory_limit);
     if (error == 0)
@@ -342,14 +346,14 @@ int windows_open(struct windows *v, struct world *w, const struct windows_wish *
         int local = populate(v, wish, w->log);
         if (local == 0)
             write_first_page(v, (uint32_t)w->rank);
-        error = world_agree(w, "populate the segment", local);
+        error = steps_agree(&w->steps, "populate the segment", local);
     }
     if (error == 0)
         error = find_segments(v, w);
     if (error == 0)
         error = create_overlay(v, w);
     if (error) {
-        if (!w->lost)
+        if (!w->steps.is_lost)
             windows_close(v, w);
         return error;
     }
@@ -374,8 +378,8 @@ static void release(MPI_Win *win, const char *which, const struct logger *log)
 void windows_close(struct windows *v, struct world *w)
 {
     struct watchdog dog;
-    world_watch(w, &dog, "free the windows");
-    release(&v->overlay, "outer", w->log); /* before the memory under it goes */
+    steps_watch(&w->steps, &dog, "free the windows");
+    release(&v->overlay, "outer", w->log); /* before the memory beneath it goes */
     release(&v->shared, "shared", w->log);
     watchdog_stop(&dog);
     free(v->parts);
@@ -391,7 +395,9 @@ void windows_sync(const struct windows *v)
         MPI_Win_sync(v->shared);
     if (v->overlay != MPI_WIN_NULL)
         MPI_Win_sync(v->overlay);
-    /* Some components only poll in MPI_Win_sync: this orders my loads and stores on either side of the call. */
+    /*
+     * Some components only poll in MPI_Win_sync. The fence orders my loads and stores before it against those after it.
+     */
     atomic_thread_fence(memory_order_seq_cst);
 }
 

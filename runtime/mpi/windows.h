@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * windows: the segments. One MPI_Win_allocate_shared window a node holds them; with more than one node, an
- * MPI_Win_create over the same bytes (the overlay) exposes them to the world. Both are locked for all ranks, without
- * conflict checks, from creation to release.
+ * windows: the segments. Each rank has one: a first page, its metadata, and its pool. The segments of a node lie in one
+ * MPI_Win_allocate_shared window. With more than one node, an MPI_Win_create over the same bytes, the overlay, exposes
+ * them to all ranks. Both windows are locked for all ranks, without conflict checks, from their creation to their
+ * release.
  *
- * Two windows over the same bytes: the standard leaves conflicting accesses through both undefined. Here the owner
- * alone stores into its metadata (but for the doorbell, which is rung by C11 atomics through the shared window alone),
- * and into its pool; other ranks put or store only into blocks that a want of the owner lent them by its lease, each
- * byte by one of them and none by the owner meanwhile. So accesses never conflict, and with the unified memory model
- * an MPI_Win_sync and a fence make them visible.
+ * TWO WINDOWS OVER THE SAME BYTES. The standard leaves conflicting accesses through both undefined. Here accesses never
+ * conflict: only the owner stores into its metadata; the bell is rung by C11 atomics through the shared window alone;
+ * and into a pool other ranks put or store only those blocks that a want of the owner lent them by its lease, each byte
+ * by one of them, and none by the owner meanwhile. With the unified memory model an MPI_Win_sync and a fence make them
+ * visible.
  *
- * Opened and closed by the thread that starts; windows_sync and the look-ups are the reactor's.
- *
- * Page 0 of a segment: the bell at 0, who its owner is at WINDOWS_PROCESS_OFFSET, the test pattern from
+ * THE FIRST PAGE. The bell at 0, the owner's process at WINDOWS_PROCESS_OFFSET, and the test pattern from
  * WINDOWS_PATTERN_OFFSET to the page's end.
+ *
+ * The thread that starts opens and closes the windows; windows_sync and the look-ups are the reactor's.
  */
 #ifndef BATON_MPI_WINDOWS_H
 #define BATON_MPI_WINDOWS_H
@@ -32,8 +33,8 @@
 /** What this rank asks for. */
 struct windows_wish {
     uint64_t meta_bytes, pool_bytes;
-    uint64_t memory_limit; /* 0: not known */
-    void (*bind)(void *base, uint64_t bytes, void *arg);
+    uint64_t memory_limit;                                     /* 0: not known */
+    void (*bind_pages)(void *base, uint64_t bytes, void *arg); /* to a NUMA node, before the first touch; may be NULL */
     void *bind_arg;
 };
 
@@ -43,7 +44,7 @@ struct windows_part {
 };
 
 struct windows {
-    MPI_Win shared, overlay; /* MPI_WIN_NULL: not there */
+    MPI_Win shared, overlay; /* MPI_WIN_NULL: there is none */
     uint8_t *allocated;      /* my part of the shared window, as MPI gave it */
     uint8_t *segment;        /* the same, aligned */
     uint64_t segment_bytes, pool_offset, pool_bytes;
@@ -51,19 +52,22 @@ struct windows {
     char shared_name[MPI_MAX_OBJECT_NAME], overlay_name[MPI_MAX_OBJECT_NAME];
 };
 
-/** Fills *v, zeroed before. Collective, agreed. On an error everything is undone, but where the world was lost. */
+/** Fills *v, zeroed before. Collective, agreed. On an error everything is undone, unless the ranks are lost. */
 int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish);
 
 /** Unlocks and frees: overlay, then shared. Collective. */
 void windows_close(struct windows *v, struct world *w);
 
-/** MPI_Win_sync on both windows and a full fence. */
+/**
+ * MPI_Win_sync on both windows and a full fence: orders all my loads and stores before the call, and what MPI wrote
+ * into my segment until then, before all after it.
+ */
 void windows_sync(const struct windows *v);
 
-/** The bell of a rank that is mapped here, else NULL. */
+/** The bell of a rank; NULL: it is not mapped here. */
 struct bell *windows_bell(const struct windows *v, uint32_t rank);
 
-/** The process id of a rank that is mapped here and shares this process' id namespace, else 0. */
+/** The process id of a rank that is mapped here and shares this process's id namespace, else 0. */
 int windows_process(const struct windows *v, uint32_t rank);
 
 /** The first byte of my pool. */
@@ -72,7 +76,7 @@ static inline uint8_t *windows_pool(const struct windows *v)
     return v->segment + v->pool_offset;
 }
 
-/** Byte `at` of the pattern in rank's page 0. */
+/** Byte `at` of the pattern in the first page of a rank. */
 uint8_t windows_pattern(uint32_t rank, uint32_t at);
 
 #endif

@@ -27,7 +27,7 @@ static void agrees_on_what_was_wrong_before(void)
 {
     struct fabric *f = NULL;
     int local = harness.rank == harness.size - 1 ? error_set(BATON_ESETTING, "BATON_X is bad") : 0;
-    CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, &f, local), BATON_ESETTING);
+    CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, local, &f), BATON_ESETTING);
     CHECK(f == NULL);
     CHECK_HAS(baton_errmsg(), ": BATON_X is bad");
 }
@@ -60,7 +60,7 @@ static void fails_together_at_every_step(void)
     settings.fail_rank = (uint64_t)harness.size - 1;
     for (settings.fail_step = 1; settings.fail_step < 40 && error != 0; settings.fail_step++) {
         struct fabric *f = NULL;
-        error = fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, &f, 0);
+        error = fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, 0, &f);
         if (error == 0) {
             error = fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL);
             if (error == 0)

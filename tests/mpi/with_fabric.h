@@ -28,7 +28,7 @@ static inline uint32_t me(void)
 static inline struct fabric *opened(void)
 {
     struct fabric *f = NULL;
-    if (!CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, &f, 0), 0)) {
+    if (!CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, 0, &f), 0)) {
         fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
         MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
     }
