@@ -32,7 +32,7 @@ static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_toke
 
 static bool may_begin(struct engine *e, uint32_t request)
 {
-    if (!sabotage_needs_gate(e, request) || e->gate_open)
+    if (!sabotage_needs_gate(e, request) || e->phase.gate_open)
         return true;
     if (e->slots[e->num_slots - 1].state == SLOT_FREE && engine_has_spare(e, request))
         engine_begin_gate(e, request);
@@ -74,7 +74,7 @@ static int want(struct engine *e, struct slot *s, const char *key)
 static void wanted(struct engine *e, struct slot *s)
 {
     if (!s->gate)
-        e->tally.wants[0]++;
+        e->phase.tally.wants[0]++;
 }
 
 /* ---- what came --------------------------------------------------------------------------------------------------- */
@@ -85,8 +85,8 @@ static bool verify(struct engine *e, const struct slot *s)
     const struct pattern_table t = engine_table(e, s);
     const uint64_t start = clock_ns();
     pattern_verify(&e->pattern, &t, &data);
-    e->tally.verify_ns += clock_ns() - start;
-    e->tally.verify_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
+    e->phase.tally.verify_ns += clock_ns() - start;
+    e->phase.tally.verify_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
     pattern_verify_rest(&e->pattern, &t, PATTERN_POISON_CONSUMER, &rest);
     engine_count_misses(e, &t, s->request, &data, "wrong");
     engine_count_misses(e, &t, s->request, &rest, "written though it was not wanted");
@@ -95,7 +95,7 @@ static bool verify(struct engine *e, const struct slot *s)
 
 static void add_sample(struct engine *e, const baton_event_t *event)
 {
-    struct tally_samples *all = &e->samples;
+    struct tally_samples *all = &e->phase.samples;
     if (all->count == all->room) {
         const size_t room = all->room ? 2 * all->room : 256;
         struct tally_sample *grown = realloc(all->at, room * sizeof *grown);
@@ -114,14 +114,14 @@ static void add_sample(struct engine *e, const baton_event_t *event)
 static bool check_bytes(struct engine *e, const struct slot *s, const baton_event_t *event)
 {
     const uint64_t demanded = model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
-    e->tally.payload_bytes += demanded;
-    e->tally.held_wants += s->held > 0;
-    e->tally.empty_wants += s->held == s->num_tokens;
+    e->phase.tally.payload_bytes += demanded;
+    e->phase.tally.held_wants += s->held > 0;
+    e->phase.tally.empty_wants += s->held == s->num_tokens;
     for (unsigned path = 0; path < BATON_PATHS; path++)
-        e->tally.path_bytes[path] += event->path_bytes[path];
+        e->phase.tally.path_bytes[path] += event->path_bytes[path];
     if (event->bytes == demanded)
         return true;
-    e->tally.miscounted++;
+    e->phase.tally.miscounted++;
     engine_complain(e, "request %u: %llu bytes were demanded, and the event tells %llu", s->request,
                     (unsigned long long)demanded, (unsigned long long)event->bytes);
     return false;
@@ -138,19 +138,19 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
         engine_complain(e, "the want of request %u %s: %s: %s", s->request, ending(event->status),
                         baton_strerror(event->error), event->detail);
     if (s->gate) {
-        e->gate_open = true;
+        e->phase.gate_open = true;
         return;
     }
     if (event->status >= BATON_STATUS_DONE && event->status <= BATON_STATUS_CANCELLED)
-        e->tally.wants[event->status]++;
+        e->phase.tally.wants[event->status]++;
     if (event->status != BATON_STATUS_DONE)
         return;
     add_sample(e, event);
     if (event->bytes > 0)
-        e->moments[s->request] =
+        e->phase.moments[s->request] =
             (struct tally_moments){.wanted_ns = s->begin_ns, .received_ns = s->begin_ns + event->total_ns};
     const bool counted = check_bytes(e, s, event), right = verify(e, s);
-    e->verified[s->request] = counted && right;
+    e->phase.verified[s->request] = counted && right;
 }
 
 const struct engine_job decode_job = {.held = held,

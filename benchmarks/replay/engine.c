@@ -67,7 +67,7 @@ static void complain_of_miss(struct engine *e, const struct pattern_table *t, ui
 void engine_count_misses(struct engine *e, const struct pattern_table *t, uint32_t request,
                          const struct pattern_result *r, const char *what)
 {
-    e->tally.mismatches += r->mismatches;
+    e->phase.tally.mismatches += r->mismatches;
     if (r->mismatches > 0)
         complain_of_miss(e, t, request, &r->first, what);
 }
@@ -89,9 +89,9 @@ static void show_progress(struct engine *e)
     if (!e->shows_progress || now - e->shown_ns < SHOW_INTERVAL_NS)
         return;
     e->shown_ns = now;
-    fprintf(stderr, "\r%s run: %u of %u requests begun, %u outstanding here, %.1f s\033[K", e->phase_name,
-            e->next < e->trace->count ? e->next : e->trace->count, e->trace->count, e->outstanding,
-            (double)(now - e->start_ns) / NS_PER_S);
+    fprintf(stderr, "\r%s run: %u of %u requests begun, %u outstanding here, %.1f s\033[K", e->phase.name,
+            e->phase.next < e->trace->count ? e->phase.next : e->trace->count, e->trace->count, e->phase.outstanding,
+            (double)(now - e->phase.start_ns) / NS_PER_S);
     fflush(stderr);
 }
 
@@ -105,7 +105,7 @@ static void clear_progress(const struct engine *e)
 
 uint64_t engine_pattern_request(const struct engine *e, uint32_t request)
 {
-    return ((uint64_t)e->phase << 32) | request;
+    return ((uint64_t)e->phase.number << 32) | request;
 }
 
 struct pattern_table engine_table(const struct engine *e, const struct slot *s)
@@ -190,21 +190,21 @@ static void release(struct engine *e, struct slot *s)
 static void call(struct engine *e, struct slot *s)
 {
     char key[BATON_KEY_MAX];
-    snprintf(key, sizeof key, "%s-%u-%s", s->gate ? "gate" : "req", s->request, e->phase_name);
+    snprintf(key, sizeof key, "%s-%u-%s", s->gate ? "gate" : "req", s->request, e->phase.name);
     const int rc = e->job->call(e, s, key);
     if (rc == BATON_EAGAIN) {
-        e->tally.postponed++;
+        e->phase.tally.postponed++;
         return;
     }
     if (rc < 0) {
-        e->tally.refused++;
+        e->phase.tally.refused++;
         engine_complain(e, "request %u was refused: %s: %s", s->request, baton_errname(rc), baton_errmsg());
-        e->gate_open |= s->gate;
+        e->phase.gate_open |= s->gate;
         release(e, s);
         return;
     }
     s->state = SLOT_OUT;
-    e->outstanding++;
+    e->phase.outstanding++;
     e->job->accepted(e, s);
 }
 
@@ -213,9 +213,9 @@ static void call(struct engine *e, struct slot *s)
 static uint64_t arrival_ns(const struct engine *e, uint32_t request)
 {
     if (e->options->speed == 0)
-        return e->start_ns;
+        return e->phase.start_ns;
     const uint64_t ms = e->trace->requests[request].arrival_ms - e->trace->requests[0].arrival_ms;
-    return e->start_ns + (uint64_t)((double)ms * (double)NS_PER_MS / e->options->speed);
+    return e->phase.start_ns + (uint64_t)((double)ms * (double)NS_PER_MS / e->options->speed);
 }
 
 static struct slot *held_slot(const struct engine *e)
@@ -238,11 +238,11 @@ static bool all_free(const struct engine *e)
 static struct slot *begin_next(struct engine *e)
 {
     struct slot *s = free_slot(e);
-    if (e->next >= e->trace->count || s == NULL || clock_ns() < arrival_ns(e, e->next) || !has_blocks(e, e->next, 0) ||
-        !e->job->may_begin(e, e->next))
+    if (e->phase.next >= e->trace->count || s == NULL || clock_ns() < arrival_ns(e, e->phase.next) ||
+        !has_blocks(e, e->phase.next, 0) || !e->job->may_begin(e, e->phase.next))
         return NULL;
-    hold(e, s, e->next, e->trace->requests[e->next].tokens, false);
-    e->next += e->share.engines;
+    hold(e, s, e->phase.next, e->trace->requests[e->phase.next].tokens, false);
+    e->phase.next += e->share.engines;
     return s;
 }
 
@@ -277,7 +277,7 @@ static bool go_on(struct engine *e)
 
 void engine_postpone(struct engine *e, struct slot *s)
 {
-    e->tally.postponed++;
+    e->phase.tally.postponed++;
     s->due_ns = clock_ns() + RETRY_NS;
 }
 
@@ -324,9 +324,9 @@ static bool read_event(struct engine *e)
     e->job->finish(e, s, &event);
     check_peer(e, &event);
     release(e, s);
-    e->outstanding--;
+    e->phase.outstanding--;
     if (event.status == BATON_STATUS_DONE)
-        e->good_ns = clock_ns();
+        e->phase.good_ns = clock_ns();
     return true;
 }
 
@@ -335,11 +335,11 @@ static bool read_event(struct engine *e)
 static void check_stuck(const struct engine *e)
 {
     const uint64_t now = clock_ns(), patience_ns = (3 * (uint64_t)e->options->timeout_ms + 10000) * NS_PER_MS;
-    if ((e->outstanding > 0 || held_slot(e) != NULL) && now - e->good_ns > patience_ns)
-        leave(e, "%u requests are outstanding, and none succeeded for %llu s", e->outstanding,
-              (unsigned long long)((now - e->good_ns) / NS_PER_S));
+    if ((e->phase.outstanding > 0 || held_slot(e) != NULL) && now - e->phase.good_ns > patience_ns)
+        leave(e, "%u requests are outstanding, and none succeeded for %llu s", e->phase.outstanding,
+              (unsigned long long)((now - e->phase.good_ns) / NS_PER_S));
     if (now > e->meet->deadline_ns)
-        leave(e, "the %s run did not end before its deadline", e->phase_name);
+        leave(e, "the %s run did not end before its deadline", e->phase.name);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -351,8 +351,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t idle_ns(const struct engine *e, uint64_t now)
 {
     uint64_t next = now + SLEEP_MAX_NS;
-    if (e->next < e->trace->count && arrival_ns(e, e->next) > now)
-        next = least(next, arrival_ns(e, e->next));
+    if (e->phase.next < e->trace->count && arrival_ns(e, e->phase.next) > now)
+        next = least(next, arrival_ns(e, e->phase.next));
     for (uint32_t i = 0; i < e->num_slots; i++)
         if (e->slots[i].due_ns != 0)
             next = least(next, e->slots[i].due_ns);
@@ -365,10 +365,10 @@ static void sleep_until_event(struct engine *e)
     uint64_t ns = idle_ns(e, now);
     if (e->lends_thread)
         ns = least(ns, LENT_SLEEP_NS);
-    else if (e->outstanding == 0 && held_slot(e) != NULL)
+    else if (e->phase.outstanding == 0 && held_slot(e) != NULL)
         ns = least(ns, RETRY_NS);
-    if (e->outstanding == 0 && held_slot(e) == NULL)
-        e->good_ns = now; /* nothing to succeed at */
+    if (e->phase.outstanding == 0 && held_slot(e) == NULL)
+        e->phase.good_ns = now; /* nothing to succeed at */
     struct pollfd fd = {.fd = baton_event_fd(e->baton), .events = POLLIN};
     const struct timespec wait = {.tv_nsec = (long)ns};
     ppoll(&fd, 1, &wait, NULL);
@@ -378,15 +378,15 @@ static void sleep_until_event(struct engine *e)
 
 static void reset(struct engine *e, uint32_t phase, const char *phase_name)
 {
-    e->phase = phase;
-    e->phase_name = phase_name;
-    e->next = e->share.engine;
-    e->gate_open = false;
-    e->tally = (struct tally){0};
-    e->samples.count = 0;
+    e->phase.number = phase;
+    e->phase.name = phase_name;
+    e->phase.next = e->share.engine;
+    e->phase.gate_open = false;
+    e->phase.tally = (struct tally){0};
+    e->phase.samples.count = 0;
     e->shown_ns = 0;
-    memset(e->verified, 0, e->trace->count * sizeof *e->verified);
-    memset(e->moments, 0, e->trace->count * sizeof *e->moments);
+    memset(e->phase.verified, 0, e->trace->count * sizeof *e->phase.verified);
+    memset(e->phase.moments, 0, e->trace->count * sizeof *e->phase.moments);
 }
 
 /* All blocks of a group as one table, which must be free. */
@@ -421,8 +421,8 @@ void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
 {
     reset(e, phase, phase_name);
     meet_barrier(e->meet);
-    e->start_ns = e->good_ns = clock_ns();
-    while (e->next < e->trace->count || !all_free(e)) {
+    e->phase.start_ns = e->phase.good_ns = clock_ns();
+    while (e->phase.next < e->trace->count || !all_free(e)) {
         const bool began = begin(e), went_on = go_on(e);
         if (e->lends_thread && baton_progress(e->baton) < 0)
             leave(e, "baton_progress: %s", baton_errmsg());
@@ -432,7 +432,7 @@ void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
         if (!began && !went_on && !ended)
             sleep_until_event(e);
     }
-    e->end_ns = clock_ns();
+    e->phase.end_ns = clock_ns();
     clear_progress(e);
     check_free(e);
 }
@@ -449,9 +449,9 @@ int engine_init(struct engine *e, const struct engine_job *job, const baton_geom
     e->shows_progress = e->meet->rank == 0 && has_terminal();
     e->num_slots = e->options->inflight + 1;
     e->slots = calloc(e->num_slots, sizeof *e->slots);
-    e->verified = calloc(e->trace->count, sizeof *e->verified);
-    e->moments = calloc(e->trace->count, sizeof *e->moments);
-    if (e->slots == NULL || e->verified == NULL || e->moments == NULL)
+    e->phase.verified = calloc(e->trace->count, sizeof *e->phase.verified);
+    e->phase.moments = calloc(e->trace->count, sizeof *e->phase.moments);
+    if (e->slots == NULL || e->phase.verified == NULL || e->phase.moments == NULL)
         return why_set(why, "no memory for %u requests", e->trace->count);
     const uint64_t seed = e->options->seed + (uint64_t)e->meet->rank;
     for (e->num_groups = 0; e->num_groups < model_num_groups(g); e->num_groups++) {
@@ -468,7 +468,7 @@ void engine_fini(struct engine *e)
     for (uint32_t g = 0; g < e->num_groups; g++)
         pool_fini(&e->pools[g]);
     free(e->slots);
-    free(e->verified);
-    free(e->moments);
-    free(e->samples.at);
+    free(e->phase.verified);
+    free(e->phase.moments);
+    free(e->phase.samples.at);
 }

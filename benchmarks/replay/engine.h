@@ -64,6 +64,21 @@ struct engine_job {
     unsigned char poison; /* what the job's free blocks hold */
 };
 
+/** One run through the trace. */
+struct engine_phase {
+    uint32_t number;
+    const char *name;
+    uint64_t start_ns, end_ns;
+    uint32_t next; /* request to begin next */
+    uint32_t outstanding;
+    uint64_t good_ns; /* when a call last ended done, or there was none to end */
+    bool gate_open;
+    struct tally tally;
+    struct tally_samples samples;
+    struct tally_moments *moments; /* by request */
+    uint32_t *verified;            /* by request: 1 where this rank found every element right */
+};
+
 struct engine {
     baton_t *baton;
     bool lends_thread; /* BATON_PROGRESS_CALLER */
@@ -79,19 +94,7 @@ struct engine {
     const struct engine_job *job;
     uint32_t num_slots; /* --inflight, and a last one for the gate */
     struct slot *slots;
-
-    /* Of the phase that runs. */
-    uint32_t phase;
-    const char *phase_name;
-    uint64_t start_ns, end_ns;
-    uint32_t next; /* request to begin next */
-    uint32_t outstanding;
-    uint64_t good_ns; /* when a call last ended done, or there was none to end */
-    bool gate_open;
-    struct tally tally;
-    struct tally_samples samples;
-    struct tally_moments *moments; /* by request */
-    uint32_t *verified;            /* by request: 1 where this rank found every element right */
+    struct engine_phase phase; /* that runs */
 
     /* Of the whole run. */
     uint64_t complaints;

@@ -31,7 +31,7 @@ static void fill(struct engine *e, const struct slot *s, const struct stream_ste
     const struct pattern_table t = engine_table(e, s);
     const uint64_t start = clock_ns();
     pattern_fill_some(&e->pattern, &t, part->layers, part->tokens);
-    e->tally.fill_ns += clock_ns() - start;
+    e->phase.tally.fill_ns += clock_ns() - start;
     sabotage_prepared(e, s);
 }
 
@@ -43,7 +43,7 @@ static void fill_all(struct engine *e, const struct slot *s)
 
 static void count_filled(struct engine *e, const struct slot *s)
 {
-    e->tally.fill_bytes += model_wanted_bytes(e->pattern.geometry, 0, s->num_tokens);
+    e->phase.tally.fill_bytes += model_wanted_bytes(e->pattern.geometry, 0, s->num_tokens);
 }
 
 /* ---- a prefill that takes time ----------------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static int tell(const struct engine *e, struct slot *s)
 
 static void refused(struct engine *e, struct slot *s, int rc)
 {
-    e->tally.refused++;
+    e->phase.tally.refused++;
     engine_complain(e, "a part of request %u was refused: %s: %s", s->request, baton_errname(rc), baton_errmsg());
     baton_cancel(e->baton, s->id);
     s->due_ns = 0;
@@ -146,8 +146,8 @@ static void go_on(struct engine *e, struct slot *s)
         fill(e, s, &s->step);
     else if (last)
         fill_all(e, s);
-    if (last && e->moments[s->request].filled_ns == 0)
-        e->moments[s->request].filled_ns = clock_ns();
+    if (last && e->phase.moments[s->request].filled_ns == 0)
+        e->phase.moments[s->request].filled_ns = clock_ns();
     const int rc = s->streams ? tell(e, s) : 0;
     if (rc == BATON_EAGAIN) {
         engine_postpone(e, s);
@@ -205,7 +205,7 @@ static int offer(struct engine *e, struct slot *s, const char *key)
 static void offered(struct engine *e, struct slot *s)
 {
     if (!s->gate)
-        e->tally.offers[0]++;
+        e->phase.tally.offers[0]++;
     if (s->streams)
         begin_prefill(e, s);
     else
@@ -219,7 +219,7 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
                         event->status == BATON_STATUS_EXPIRED ? "expired" : "without success",
                         baton_strerror(event->error), event->detail);
     if (!s->gate && event->status >= BATON_STATUS_DONE && event->status <= BATON_STATUS_CANCELLED)
-        e->tally.offers[event->status]++;
+        e->phase.tally.offers[event->status]++;
 }
 
 const struct engine_job prefill_job = {.held = held,

@@ -43,7 +43,7 @@ static struct result_quantiles quantiles(const struct tally_samples *s, size_t w
 static int collect_times(struct result_phase *out, struct engine *e)
 {
     struct tally_samples all;
-    int rc = meet_gather(e->meet, &e->samples, &all);
+    int rc = meet_gather(e->meet, &e->phase.samples, &all);
     if (rc != 0 || e->meet->rank != 0)
         return rc;
     uint64_t *room = malloc((all.count + 1) * sizeof *room);
@@ -70,7 +70,7 @@ static void measure_after_prefill(struct result_phase *out, const struct engine 
     for (unsigned streamed = 0; streamed < 2; streamed++) {
         size_t count = 0;
         for (uint32_t i = 0; i < e->trace->count; i++) {
-            const struct tally_moments *m = &e->moments[i];
+            const struct tally_moments *m = &e->phase.moments[i];
             if (stream_hits(e->options->seed, i) == streamed && m->wanted_ns != 0 && m->wanted_ns < m->filled_ns)
                 room[count++] = m->received_ns > m->filled_ns ? m->received_ns - m->filled_ns : 0;
         }
@@ -83,7 +83,7 @@ static int collect_after_prefill(struct result_phase *out, struct engine *e)
 {
     if (e->options->stream == 0 || !meet_on_one_machine(e->meet))
         return 0;
-    meet_most(e->meet, (uint64_t *)e->moments, e->trace->count * TALLY_MOMENTS);
+    meet_most(e->meet, (uint64_t *)e->phase.moments, e->trace->count * TALLY_MOMENTS);
     if (e->meet->rank != 0)
         return 0;
     uint64_t *room = malloc(e->trace->count * sizeof *room);
@@ -98,8 +98,8 @@ static int collect_after_prefill(struct result_phase *out, struct engine *e)
 static void collect_tally(struct result_phase *out, struct engine *e, const baton_stats_t *before)
 {
     baton_stats_t now = {0};
-    struct tally t = e->tally;
-    uint64_t numbers[TALLY_NUMBERS], most[2] = {e->end_ns - e->start_ns, 0};
+    struct tally t = e->phase.tally;
+    uint64_t numbers[TALLY_NUMBERS], most[2] = {e->phase.end_ns - e->phase.start_ns, 0};
     if (baton_stats(e->baton, &now) == 0) {
         t.handshakes = now.handshakes - before->handshakes;
         t.handshake_ns = now.handshake_ns_sum - before->handshake_ns_sum;
@@ -153,7 +153,7 @@ static int collect_verified(struct result_phase *out, struct engine *e)
 {
     const struct meet *m = e->meet;
     const uint32_t count = e->trace->count;
-    meet_sum_u32(e->meet, e->verified, count);
+    meet_sum_u32(e->meet, e->phase.verified, count);
     if (m->rank != 0)
         return 0;
     out->verified = calloc(count, sizeof *out->verified);
@@ -161,7 +161,7 @@ static int collect_verified(struct result_phase *out, struct engine *e)
         return -1;
     for (uint32_t i = 0; i < count; i++) {
         const struct meet_engine *decode = &m->engines[SIDE_DECODE][i % m->num_engines[SIDE_DECODE]];
-        out->verified[i] = e->verified[i] == decode->tp * decode->pp;
+        out->verified[i] = e->phase.verified[i] == decode->tp * decode->pp;
         out->verified_requests += out->verified[i];
     }
     return 0;
@@ -169,7 +169,7 @@ static int collect_verified(struct result_phase *out, struct engine *e)
 
 int result_collect(struct result_phase *out, struct engine *e, const baton_stats_t *before, struct why *why)
 {
-    *out = (struct result_phase){.name = e->phase_name};
+    *out = (struct result_phase){.name = e->phase.name};
     meet_barrier(e->meet);
     collect_tally(out, e, before);
     int rc = collect_pairs(out, e, why);

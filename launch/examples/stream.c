@@ -33,14 +33,48 @@ static uint8_t byte_of(uint32_t layer)
     return (uint8_t)(layer + 1);
 }
 
+static void decode(baton_t *b, const uint32_t *blocks)
+{
+    const baton_want_params_t want = {
+        .key = "r1", .engine = "prefill0", .blocks = blocks, .num_blocks = BLOCKS, .num_tokens = BLOCKS * BLOCK_TOKENS};
+    check(baton_want(b, &want, NULL), "baton_want");
+}
+
+/* Offers the request, and then computes it. The layers' bytes lie one after another. */
+static void prefill(baton_t *b, const uint32_t *blocks, uint8_t *base, uint64_t layer_bytes)
+{
+    const baton_offer_params_t offer = {.key = "r1",
+                                        .blocks = blocks,
+                                        .num_blocks = BLOCKS,
+                                        .num_tokens = BLOCKS * BLOCK_TOKENS,
+                                        .flags = BATON_OFFER_LAYERS};
+    baton_id_t id;
+    check(baton_offer(b, &offer, NULL, &id), "baton_offer");
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        nanosleep(&(struct timespec){.tv_nsec = LAYER_MS * 1000000}, NULL); /* the model computes */
+        memset(base + layer * layer_bytes, byte_of(layer), layer_bytes);
+        check(baton_ready(b, id, layer, 1, 0), "baton_ready");
+    }
+}
+
+static void await_event(baton_t *b, baton_event_t *e)
+{
+    struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN};
+    int n;
+    while ((n = baton_poll(b, e, 1)) == 0)
+        poll(&fd, 1, -1);
+    check(n, "baton_poll");
+}
+
 int main(void)
 {
     baton_t *b;
     baton_cache_t *cache;
     baton_open_params_t me = {0};
     baton_tensor_t tensors[LAYERS];
-    baton_id_t id;
+    baton_event_t e;
     uint32_t blocks[BLOCKS];
+    uint64_t wrong = 0;
     check(baton_role_from_env(&me), "role");
     check(baton_open(MPI_COMM_NULL, &me, &b), "baton_open");
     baton_geometry_t g = {.model = "example",
@@ -58,45 +92,22 @@ int main(void)
     check(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "baton_cache_create");
     check(baton_start(b), "baton_start");
     uint8_t *base = baton_cache_base(cache);
-    uint64_t layer_bytes = g.bytes / LAYERS; /* a layer's blocks lie together */
+    uint64_t layer_bytes = g.bytes / LAYERS;
     for (uint32_t i = 0; i < BLOCKS; i++)
         blocks[i] = i;
 
-    double begin = now_ms(), end_of_prefill = 0;
-    if (me.role == BATON_ROLE_PREFILL) {
-        const baton_offer_params_t offer = {.key = "r1",
-                                            .blocks = blocks,
-                                            .num_blocks = BLOCKS,
-                                            .num_tokens = BLOCKS * BLOCK_TOKENS,
-                                            .flags = BATON_OFFER_LAYERS};
-        check(baton_offer(b, &offer, NULL, &id), "baton_offer");
-        for (uint32_t layer = 0; layer < LAYERS; layer++) {
-            nanosleep(&(struct timespec){.tv_nsec = LAYER_MS * 1000000}, NULL); /* the model computes */
-            memset(base + layer * layer_bytes, byte_of(layer), layer_bytes);
-            check(baton_ready(b, id, layer, 1, 0), "baton_ready");
-        }
-        end_of_prefill = now_ms() - begin;
-    } else {
-        const baton_want_params_t want = {.key = "r1",
-                                          .engine = "prefill0",
-                                          .blocks = blocks,
-                                          .num_blocks = BLOCKS,
-                                          .num_tokens = BLOCKS * BLOCK_TOKENS};
-        check(baton_want(b, &want, &id), "baton_want");
-    }
-
-    struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN};
-    baton_event_t e;
-    int n;
-    while ((n = baton_poll(b, &e, 1)) == 0)
-        poll(&fd, 1, -1);
-    check(n, "baton_poll");
-    uint64_t wrong = 0;
+    double begin = now_ms();
+    if (me.role == BATON_ROLE_PREFILL)
+        prefill(b, blocks, base, layer_bytes);
+    else
+        decode(b, blocks);
+    double called = now_ms() - begin;
+    await_event(b, &e);
     for (uint64_t i = 0; i < g.bytes && me.role == BATON_ROLE_DECODE; i++)
         wrong += base[i] != byte_of((uint32_t)(i / layer_bytes));
     if (me.role == BATON_ROLE_PREFILL)
-        printf("prefill: %s; prefill ended after %.1f ms, the offer after %.1f ms\n", baton_strerror(e.error),
-               end_of_prefill, (double)e.total_ns / 1e6);
+        printf("prefill: %s; prefill ended after %.1f ms, the offer after %.1f ms\n", baton_strerror(e.error), called,
+               (double)e.total_ns / 1e6);
     else
         printf("decode: %s; %llu bytes after %.1f ms, %llu of them wrong\n", baton_strerror(e.error),
                (unsigned long long)e.bytes, (double)e.total_ns / 1e6, (unsigned long long)wrong);
