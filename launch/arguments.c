@@ -11,14 +11,14 @@ const char arguments_usage[] =
     "\n"
     "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world\n"
     "under mpirun, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its role by\n"
-    "variables that baton_role_from_env reads. Hosts are those that mpirun takes: of the Slurm job, say, or of the\n"
-    "file that OMPI_MCA_orte_default_hostfile names (Open MPI 4).\n"
+    "variables that baton_role_from_env reads. mpirun chooses the hosts: those of the Slurm job, say, or of the file\n"
+    "that OMPI_MCA_orte_default_hostfile names (Open MPI 4).\n"
     "\n"
     "  --prefill ExT      prefill engines (0x0: none)\n"
     "  --decode ExT       decode engines (0x0: none)\n"
     "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
     "  --timeout SECONDS  end all ranks after this time (status 124)\n"
-    "  --survive          the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
+    "  --survive          let the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
     "  -n, --dry-run      print the mpirun command and stop\n"
     "  -h, --help         print this\n"
     "\n"
@@ -52,7 +52,7 @@ bool side_parse(const char *text, struct side *out)
         return false;
     }
     if (s.engines == 0)
-        s.tp = s.pp = 1; /* what no engine has does not matter */
+        s.tp = s.pp = 1; /* without engines the others do not matter */
     if (s.tp == 0 || s.pp == 0 || (uint64_t)s.tp * s.pp > 1024 ||
         (uint64_t)s.engines * s.tp * s.pp > ARGUMENTS_RANKS_MAX)
         return false;
@@ -75,7 +75,7 @@ static int fail(struct arguments *a, const char *what, const char *text)
 static int take(struct arguments *a, const char *option, const char *value)
 {
     if (value == NULL)
-        return fail(a, "a value is missing behind ", option);
+        return fail(a, "a value is missing after ", option);
     if (strcmp(option, "-x") == 0) {
         if (value[0] == '\0' || value[0] == '=')
             return fail(a, "-x takes VAR or VAR=VALUE, not ", value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* baton-info: the version, where this process sits, and every setting with its value in force. */
+/* baton-info: prints the version, where this process runs, and every setting with its value. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,13 +57,13 @@ int main(int argc, char **argv)
         return 1;
     }
     print_settings(&s);
-    printf(
-        "beside these: BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK (a rank's role, "
-        "set by batonrun); BATON_FAULT (faults to inject, see baton(7))\n");
+    printf("Beside these there are BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK (a "
+           "rank's role, "
+           "set by batonrun); BATON_FAULT (faults to inject, see baton(7))\n");
     for (char **entry = environ; *entry != NULL; entry++) {
         const char *nearest = settings_nearest(*entry);
         if (nearest != NULL)
-            fprintf(stderr, "baton-info: %.*s is no setting and has no effect; the nearest is %s\n",
+            fprintf(stderr, "baton-info: %.*s is not a setting and has no effect; the nearest is %s\n",
                     (int)strcspn(*entry, "="), *entry, nearest);
     }
     return 0;

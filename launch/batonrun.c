@@ -2,8 +2,8 @@
 /*
  * batonrun: starts a world of prefill and decode engines under mpirun. It makes no MPI call.
  *
- * mpirun starts each rank through a shim (this program again, see rank.h). batonrun's exit status comes from the shims'
- * reports, and nothing that it started on this host outlives it.
+ * mpirun starts each rank through a shim, which is this program again (see rank.h). batonrun's exit status comes from
+ * the shims' reports. Nothing that it started on this host outlives it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -23,8 +23,8 @@
 #define STATUS_TIMEOUT 124
 #define STATUS_NOT_FOUND 127
 #define SECOND_NS 1000000000u
-#define GRACE_NS (10 * (uint64_t)SECOND_NS) /* for mpirun to end its ranks, once told */
-#define LINGER_NS (3 * (uint64_t)SECOND_NS) /* for mpirun to end, and again once told, when every rank has */
+#define GRACE_NS (10 * (uint64_t)SECOND_NS) /* from TERM to KILL, for mpirun to end its ranks */
+#define LINGER_NS (3 * (uint64_t)SECOND_NS) /* from the end of the last rank to TERM, and from there to KILL */
 #define ORPHAN_NS (2 * (uint64_t)SECOND_NS) /* for shims to see that mpirun is gone: they look once a second */
 
 extern char **environ;
@@ -32,9 +32,9 @@ extern char **environ;
 /* ---- the environment of the ranks -------------------------------------------------------------------------------- */
 
 /*
- * Settings that the ranks need unless the user chose others. Debian's own MCA file turns off every component with which
- * windows across nodes can be made (osc, pml, btl); the UCX components are only offered on hosts with known adapters
- * unless told that any will do; hcoll breaks window creation.
+ * Settings that the ranks need unless the user chose others. Debian's MCA file turns off every component that can make
+ * windows across nodes (osc, pml, btl). The UCX components offer themselves only on hosts with known adapters, unless
+ * they are told that any will do. hcoll breaks the creation of windows.
  */
 static const char *const presets[][2] = {
     {"OMPI_MCA_osc", "ucx,sm"},
@@ -43,7 +43,7 @@ static const char *const presets[][2] = {
     {"OMPI_MCA_coll", "^hcoll"},
     {"OMPI_MCA_opal_common_ucx_tls", "any"},
     {"OMPI_MCA_opal_common_ucx_devices", "any"},
-    {"UCX_LOG_FILE", "stderr"}, /* not among what a program prints */
+    {"UCX_LOG_FILE", "stderr"}, /* not mixed into what a program prints */
 };
 
 static uint32_t cpus_allowed(void)
@@ -52,7 +52,7 @@ static uint32_t cpus_allowed(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-/* As a shell would read it back. */
+/* Quoted so that a shell reads it back. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
@@ -69,7 +69,7 @@ static void print_word(const char *word)
     putchar('\'');
 }
 
-static void set(const struct arguments *a, const char *variable, const char *value)
+static void set_variable(const struct arguments *a, const char *variable, const char *value)
 {
     setenv(variable, value, 1);
     if (a->dry_run) {
@@ -82,7 +82,7 @@ static void set(const struct arguments *a, const char *variable, const char *val
 static void set_unless_set(const struct arguments *a, const char *variable, const char *value)
 {
     if (getenv(variable) == NULL)
-        set(a, variable, value);
+        set_variable(a, variable, value);
 }
 
 static void set_environment(const struct arguments *a, uint32_t ranks)
@@ -94,13 +94,13 @@ static void set_environment(const struct arguments *a, uint32_t ranks)
         set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT", "1");
         set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
-    if (2 * ranks > cpus_allowed()) /* each rank has a thread of its own and the reactor */
+    if (2 * ranks > cpus_allowed()) /* each rank has its own thread and the reactor's */
         set_unless_set(a, "OMPI_MCA_mpi_yield_when_idle", "1");
     if (isatty(STDERR_FILENO)) /* the ranks themselves see a pipe */
         set_unless_set(a, "BATON_TERMINAL", "1");
     snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->prefill.engines, a->prefill.tp, a->prefill.pp,
              a->decode.engines, a->decode.tp, a->decode.pp);
-    set(a, RANK_LAYOUT, layout);
+    set_variable(a, RANK_LAYOUT, layout);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static int print_command(const struct command *c)
     return 0;
 }
 
-/* Looked for here first: mpirun says the same once a rank, at length. */
+/* Asked before mpirun is started: it would complain once for each rank, at length. */
 static bool program_exists(const char *program)
 {
     char path[PATH_MAX];
@@ -192,16 +192,17 @@ static bool program_exists(const char *program)
 
 /* ---- while it runs ----------------------------------------------------------------------------------------------- */
 
-/* How mpirun ended, and why where it was us who ended it. */
+/* How mpirun ended, and why, where batonrun ended it. */
 struct run {
     int status;
     bool timed_out;
-    int signal; /* that asked us to end; 0: none */
+    int signal; /* that asked batonrun to end; 0: none did */
 };
 
 /*
- * Until mpirun has ended. It gets one TERM, which ends its ranks, and a KILL where it does not go within the grace. Once
- * every rank has ended it has no more to do: then it gets both soon.
+ * Waits until mpirun has ended. At the deadline, or where batonrun is asked to end, mpirun gets a TERM, by which it
+ * ends its ranks, and a KILL if it has not ended after GRACE_NS. Once every rank has ended it has nothing left to do,
+ * and gets both after LINGER_NS.
  */
 static void watch(const struct child *mpirun, uint32_t timeout_s, struct relay *relay, struct run *r)
 {
@@ -213,9 +214,10 @@ static void watch(const struct child *mpirun, uint32_t timeout_s, struct relay *
         int number = child_wait(mpirun, deadline < turn ? deadline : turn);
         now = child_now_ns();
         bool late = now >= deadline;
-        int over = atomic_load_explicit(&relay->over, memory_order_acquire);
-        /* Told by mpirun, which kills them soon; where it was us who said so, they have our grace. */
-        if (!done && !late && (over == REPORT_ENDED || (over == REPORT_TOLD && !told))) {
+        /* acquire: the reports that make up `least` come before it. */
+        int least = atomic_load_explicit(&relay->least, memory_order_acquire);
+        /* Ranks that mpirun told to end will be killed soon. Those that batonrun told have GRACE_NS. */
+        if (!done && !late && (least == REPORT_ENDED || (least == REPORT_TOLD && !told))) {
             done = true;
             grace = LINGER_NS;
             if (deadline > now + LINGER_NS)
@@ -235,7 +237,7 @@ static void watch(const struct child *mpirun, uint32_t timeout_s, struct relay *
     }
 }
 
-/* Until no child is left: shims end by themselves once mpirun is gone, and whatever else there is gets killed. */
+/* Waits until no child is left. Shims end by themselves once mpirun is gone; whatever else is left gets killed. */
 static void clear_orphans(const struct child *mpirun)
 {
     uint64_t start = child_now_ns();
@@ -244,14 +246,14 @@ static void clear_orphans(const struct child *mpirun)
             return;
         uint64_t now = child_now_ns();
         if (now > start + ORPHAN_NS && (now > start + GRACE_NS || !child_signal_all(SIGKILL))) {
-            complain(0, "processes of this run are left over");
+            complain(0, "some processes of this run could not be ended");
             return;
         }
         child_wait(mpirun, now + SECOND_NS / 10);
     }
 }
 
-/* "rank 3 (decode0 on host7)", as far as it is known. */
+/* "rank 3 (decode0 on host7)", without the host where it is not known. */
 static void name_rank(char name[160], const struct arguments *a, const struct report *r, uint32_t rank)
 {
     char engine[32];
@@ -276,7 +278,7 @@ static void print_rank(const struct arguments *a, const struct report *r, uint32
         complain(0, "%s ended with status %d", name, r->status);
 }
 
-/* One line each for the ranks that failed by themselves or are lost, one for those that were ended. */
+/* A line for each rank that failed by itself or is lost, up to 8, and one line for those that were told to end. */
 static void print_failures(const struct arguments *a, const struct report *reports, uint32_t ranks)
 {
     uint32_t failed = 0, told = 0;
@@ -295,7 +297,7 @@ static void print_failures(const struct arguments *a, const struct report *repor
         complain(0, "%u of %u ranks ended because they were told to", told, ranks);
 }
 
-/* What the reports say, then what ended the run from outside, then mpirun. */
+/* The exit status: by the reports, else by what ended the run from outside, else mpirun's. */
 static int judge(const struct arguments *a, const struct report *reports, uint32_t ranks, const struct run *r)
 {
     bool good = true;
@@ -326,7 +328,7 @@ static int run(const struct arguments *a, char **argv, const char *tag, uint32_t
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
-    child_adopt(); /* what mpirun leaves becomes ours, not init's */
+    child_adopt(); /* processes that mpirun leaves become children of this one */
     error = child_start(&mpirun, argv, SIGTERM, relay.ends[1]);
     if (error != 0) {
         free(reports);
@@ -353,7 +355,7 @@ static int launch(const struct arguments *a)
     uint32_t ranks = side_ranks(&a->prefill) + side_ranks(&a->decode);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
-        return complain(1, "cannot find itself: %s", strerror(errno));
+        return complain(1, "batonrun cannot find its own file: %s", strerror(errno));
     self[n] = '\0';
     set_environment(a, ranks);
     if (a->dry_run) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* child: see child.h. Signals are waited for, not handled: nothing here runs in a signal handler. */
+/* child: see child.h. It waits for signals: nothing here runs in a signal handler. */
 #include "launch/child.h"
 
 #include <errno.h>
@@ -37,11 +37,11 @@ static void take_signals(sigset_t *taken, sigset_t *before)
         sigaddset(taken, ending[i]);
     for (unsigned i = 0; i < LENGTH(passing); i++)
         sigaddset(taken, passing[i]);
-    signal(SIGCHLD, SIG_DFL); /* a parent's SIG_IGN would be inherited, and children then vanish unseen */
+    signal(SIGCHLD, SIG_DFL); /* under an inherited SIG_IGN, children vanish without a status */
     sigprocmask(SIG_BLOCK, taken, before);
 }
 
-/* In the new process. An error goes through the pipe, which a good exec closes. */
+/* In the new process. An error goes through the pipe `errors`; a successful exec closes it. */
 static void become(char **argv, int last_signal, pid_t parent, const sigset_t *mask, int errors, int errors_to)
 {
     if (errors_to >= 0)

@@ -17,24 +17,28 @@ struct child {
 };
 
 /**
- * Runs argv (found by PATH), with `errors_to` for its standard error unless that is -1. It gets `last_signal` when this process dies, however it dies: one thread only, since the
- * kernel takes the end of the thread that forked for ours. 0, or an errno: then nothing runs.
+ * Runs argv, found by PATH. `errors_to` becomes its standard error, unless it is -1. The kernel sends it `last_signal`
+ * when this process dies, however that happens. Call it while this process has one thread: the kernel watches the
+ * thread that forked. 0, or an errno: then nothing runs.
  */
 int child_start(struct child *c, char **argv, int last_signal, int errors_to);
 
-/** Waits for a signal, at most until `deadline_ns` (of child_now_ns). Its number, or 0. */
+/** Waits for a signal, at most until `deadline_ns` of child_now_ns. Its number; 0: none came. */
 int child_wait(const struct child *c, uint64_t deadline_ns);
 
-/** True once it has ended; other children that have ended are forgotten. *status is then as a shell gives it: the exit status, or 128 and the signal's number. */
+/**
+ * True once it has ended. *status is then what a shell gives: the exit status, or 128 and the signal's number. Other
+ * children that have ended are reaped.
+ */
 bool child_ended(const struct child *c, int *status);
 
-/** From now on, descendants whose own parents end become children of this process. */
+/** From now on, descendants whose parents end become children of this process. */
 void child_adopt(void);
 
 /** Signals every child that is left. False: the kernel does not tell which they are. */
 bool child_signal_all(int number);
 
-/** True once no child is left; those that have ended are forgotten. */
+/** True once no child is left. Those that have ended are reaped. */
 bool child_none_left(void);
 
 /** True for the signals that ask a program to end. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rank: see rank.h. One thread, which mostly sleeps: it must take no CPU from the rank. */
+/* rank: see rank.h. One thread, which sleeps most of the time: it must not take CPU from the rank. */
 #include "launch/rank.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "launch/child.h"
 #include "launch/report.h"
 
-#define HELPERS_GRACE_NS 500000000u /* between TERM and KILL */
-#define HELPERS_GIVE_UP_NS 3000000000u
+#define HELPERS_GRACE_NS 500000000u    /* from the first TERM to the first KILL */
+#define HELPERS_GIVE_UP_NS 3000000000u /* until they are left alone */
 #define LINGER_NS 200000000u
 
 int complain(int status, const char *format, ...)
@@ -84,10 +84,10 @@ static int find_role(uint32_t rank)
 {
     char text[128], *decode;
     struct side p, d;
-    snprintf(text, sizeof text, "%s", getenv(RANK_LAYOUT) ? getenv(RANK_LAYOUT) : "");
+    snprintf(text, sizeof text, "%s", getenv(RANK_LAYOUT) != NULL ? getenv(RANK_LAYOUT) : "");
     decode = strchr(text, ' ');
     if (decode == NULL)
-        return complain(2, "%s is missing: start ranks by batonrun", RANK_LAYOUT);
+        return complain(2, "the variable %s is missing: start ranks by batonrun", RANK_LAYOUT);
     *decode++ = '\0';
     if (!side_parse(text, &p) || !side_parse(decode, &d) || rank >= side_ranks(&p) + side_ranks(&d))
         return complain(2, "rank %u has no place in %s %s", rank, text, decode);
@@ -110,7 +110,7 @@ struct rank {
 static void report(const struct rank *r, enum report_kind kind, int status)
 {
     int error = r->tag[0] != '\0' ? report_send(r->tag, r->number, kind, status, r->told) : 0;
-    if (error != 0 && error != EPIPE) /* mpirun is gone: nobody to tell */
+    if (error != 0 && error != EPIPE) /* EPIPE: mpirun is gone, and nobody listens */
         complain(0, "rank %u could not send its report: %s", r->number, strerror(error));
 }
 
@@ -128,8 +128,8 @@ static void pass(const struct child *program, struct rank *r, int number)
 }
 
 /*
- * Until the program ends. The kernel could tell us of mpirun's death, but takes the end of the mpirun thread that
- * started us for it, and mpirun's starting threads are short-lived: so we look, once a second.
+ * Waits until the program ends. Looks once a second whether mpirun is still there: the kernel could tell of its death,
+ * but watches the thread of mpirun that started us, and that one ends early.
  */
 static int follow(const struct child *program, struct rank *r)
 {
@@ -148,8 +148,8 @@ static int follow(const struct child *program, struct rank *r)
 }
 
 /*
- * What the program left running (helpers, a model's loaders) goes too: they hold what it held, and mpirun may wait for
- * them. They are asked first.
+ * Ends the processes that the program left running (helpers, a model's loaders), first by TERM, then by KILL: they hold
+ * what the program held, and mpirun may wait for them.
  */
 static void end_helpers(const struct child *program)
 {
@@ -162,10 +162,10 @@ static void end_helpers(const struct child *program)
     }
 }
 
-/* The mpirun of Open MPI 5 may end without having handed on what its last rank wrote just before its own end. */
+/* Open MPI 5's mpirun may end before it has handed on what its last rank wrote just before it ended. */
 static void linger(void)
 {
-    if (getenv("PRTE_LAUNCHED"))
+    if (getenv("PRTE_LAUNCHED") != NULL)
         nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
 }
 
@@ -190,9 +190,10 @@ static int begin(char **program)
     struct rank r = {0};
     long number = my_rank();
     if (number < 0)
-        return complain(2, "no launcher told this rank its number");
+        return complain(
+            2, "no launcher told this rank its number (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID)");
     r.number = (uint32_t)number;
-    snprintf(r.tag, sizeof r.tag, "%s", getenv(RANK_REPORTS) ? getenv(RANK_REPORTS) : "");
+    snprintf(r.tag, sizeof r.tag, "%s", getenv(RANK_REPORTS) != NULL ? getenv(RANK_REPORTS) : "");
     unsetenv(RANK_REPORTS); /* not for a batonrun inside the program */
     report(&r, REPORT_HERE, 0);
     int status = find_role(r.number);

@@ -8,10 +8,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define PAUSE_MS 100 /* after which what may be a report's beginning is taken for what it is not */
-#define LEFT_MS 1000 /* for what is left in the pipe, where another process keeps it open */
+#define PAUSE_MS 100 /* after a pause this long, what might be the beginning of a report is passed on */
+#define LEFT_MS 1000 /* to read what is left in the pipe, where another process keeps it open */
 
-static void pass(void *to, const char *bytes, size_t count)
+static void pass_on(void *to, const char *bytes, size_t count)
 {
     (void)to;
     while (count > 0) {
@@ -25,7 +25,7 @@ static void pass(void *to, const char *bytes, size_t count)
     }
 }
 
-static enum report_kind least_said(const struct report_stream *s)
+static enum report_kind least_reported(const struct report_stream *s)
 {
     enum report_kind least = REPORT_ENDED;
     for (uint32_t i = 0; i < s->ranks; i++)
@@ -34,8 +34,8 @@ static enum report_kind least_said(const struct report_stream *s)
     return least;
 }
 
-/* One read, where there is something within the time. False: the stream has ended, or nothing came. */
-static bool step(struct relay *r, int timeout_ms)
+/* Reads once, if something comes within the time. False: nothing came, or the stream has ended. */
+static bool read_some(struct relay *r, int timeout_ms)
 {
     char bytes[16384];
     struct pollfd p = {.fd = r->ends[0], .events = POLLIN};
@@ -44,7 +44,7 @@ static bool step(struct relay *r, int timeout_ms)
     ssize_t n = read(r->ends[0], bytes, sizeof bytes);
     if (n <= 0)
         return n < 0 && errno == EINTR;
-    report_feed(&r->stream, bytes, (size_t)n, pass, NULL);
+    report_feed(&r->stream, bytes, (size_t)n, pass_on, NULL);
     return true;
 }
 
@@ -52,13 +52,14 @@ static void *relay_main(void *arg)
 {
     struct relay *r = arg;
     for (;;) {
-        bool came = step(r, r->stream.length > 0 ? PAUSE_MS : -1);
+        bool came = read_some(r, r->stream.length > 0 ? PAUSE_MS : -1);
         if (!came && r->stream.length > 0)
-            report_flush(&r->stream, pass, NULL);
+            report_flush(&r->stream, pass_on, NULL);
         else if (!came)
             return NULL;
-        int least = (int)least_said(&r->stream);
-        if (atomic_exchange_explicit(&r->over, least, memory_order_release) != least)
+        int least = (int)least_reported(&r->stream);
+        /* release: orders the reports before this, against the acquire of the thread that the signal wakes. */
+        if (atomic_exchange_explicit(&r->least, least, memory_order_release) != least)
             kill(getpid(), SIGCHLD);
     }
 }
@@ -81,10 +82,10 @@ void relay_finish(struct relay *r)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += LEFT_MS / 1000;
-    if (pthread_timedjoin_np(r->thread, NULL, &until) != 0) { /* somebody keeps the pipe open: it has had its time */
+    if (pthread_timedjoin_np(r->thread, NULL, &until) != 0) { /* another process keeps the pipe open */
         pthread_cancel(r->thread);
         pthread_join(r->thread, NULL);
     }
-    report_flush(&r->stream, pass, NULL);
+    report_flush(&r->stream, pass_on, NULL);
     close(r->ends[0]);
 }

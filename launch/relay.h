@@ -13,18 +13,18 @@
 
 struct relay {
     struct report_stream stream;
-    int ends[2];     /* of the pipe: ours, mpirun's */
-    atomic_int over; /* the least that every rank has said: an enum report_kind */
+    int ends[2];      /* of the pipe: ours, mpirun's */
+    atomic_int least; /* an enum report_kind: every rank has reported this much, or more */
     pthread_t thread;
 };
 
-/** 0 or an errno. `tag` and `reports` must outlive it. */
+/** 0 or an errno. `tag` and `reports` must outlive the relay. */
 int relay_open(struct relay *r, const char *tag, struct report *reports, uint32_t ranks);
 
-/** Once mpirun has its end, in the thread that waits for it. 0 or an errno. */
+/** Call it once mpirun has its end of the pipe, in the thread that waits for mpirun. 0 or an errno. */
 int relay_start(struct relay *r);
 
-/** After mpirun: reads what is left. The reports are the caller's again. */
+/** After mpirun has ended: reads what is left. From then on the reports are the caller's. */
 void relay_finish(struct relay *r);
 
 #endif

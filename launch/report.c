@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: see report.h. What comes out of the stream was printed by anyone: a report that does not parse is passed on. */
+/* report: see report.h. Any program may print the tag: what does not parse as a report is passed on. */
 #include "launch/report.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #define END "@\n"
-#define DRAIN_MS 500 /* for what the rank printed to be read */
-#define ROOM_MS 1000 /* for room in the pipe */
+#define DRAIN_MS 500 /* how long to wait until mpirun has read what the rank printed */
+#define ROOM_MS 1000 /* how long to wait for room in the pipe */
 
 static uint64_t now_ns(void)
 {
@@ -44,7 +44,7 @@ static void own_host(char host[REPORT_HOST_BYTES])
             *at = '?';
 }
 
-/* Until mpirun has read what is in the pipe. What is no pipe is not waited for. */
+/* Waits until mpirun has read what is in the pipe. Where standard error is not a pipe, it returns at once. */
 static void drain(void)
 {
     int bytes;
@@ -98,7 +98,7 @@ static size_t beginning(const char *text, size_t length, const char *tag)
     return 0;
 }
 
-/* What is decided of the held bytes goes; what may be a report's beginning stays. */
+/* Takes reports out of the held bytes and passes the others on, but for what may be the beginning of a report. */
 static void digest(struct report_stream *s, void (*pass)(void *to, const char *bytes, size_t count), void *to)
 {
     for (;;) {
@@ -114,7 +114,7 @@ static void digest(struct report_stream *s, void (*pass)(void *to, const char *b
         size_t reach = s->length < REPORT_MAX ? s->length : REPORT_MAX;
         char *end = memmem(s->held, reach, END, strlen(END));
         if (end == NULL && reach < REPORT_MAX)
-            return; /* the rest is to come */
+            return; /* the rest of it has not come yet */
         char text[REPORT_MAX + 1] = "";
         gone = end != NULL ? (size_t)(end - s->held) + strlen(END) : 0;
         if (end != NULL)

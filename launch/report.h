@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report: what a rank's shim tells batonrun: that it is there, that its program was asked to end, how that ended. The exit
- * status of the whole comes from these: mpirun's own is 0 where ranks were lost under its recovery, and not that of the
- * rank at fault where it ended the others itself.
+ * report: what the shim of a rank tells batonrun: that it is there, that its program was asked to end, how the program
+ * ended. batonrun's exit status comes from the reports. mpirun's own status would not do: under --enable-recovery it is
+ * 0 although ranks were lost, and where mpirun itself ended the other ranks, it may be theirs instead of that of the
+ * rank at fault.
  *
- * Reports travel with what the ranks print, on mpirun's standard error, so that hosts need share nothing else. A report is
- * a few bytes between a tag, which no other run has, and an end; batonrun takes them out wherever they stand, in the
- * middle of a line too. A shim sends one only when nothing that its rank printed waits in the pipe, and in one write: so
- * mpirun reads it whole and hands it on whole.
+ * Reports travel on mpirun's standard error, among what the ranks print, so the hosts need not share anything else. A
+ * report is a few bytes between a tag, which no other run has, and an end mark. batonrun takes it out wherever it
+ * stands, also in the middle of a line. A shim writes a report in one piece, and only when nothing that its rank
+ * printed waits in the pipe: so mpirun reads it whole and hands it on whole.
  */
 #ifndef BATON_LAUNCH_REPORT_H
 #define BATON_LAUNCH_REPORT_H
@@ -20,21 +21,21 @@
 #define REPORT_HOST_BYTES 65 /* NUL included */
 #define REPORT_MAX 256       /* bytes of one report */
 
-/* In this order: a later one of a rank replaces an earlier one. */
+/* A report replaces those of its rank that stand before it here. */
 enum report_kind { REPORT_NONE, REPORT_HERE, REPORT_TOLD, REPORT_ENDED };
 
 struct report {
     enum report_kind kind; /* the last that came */
-    int status;            /* as a shell gives it; of REPORT_TOLD, what it will be if nothing more is heard */
-    bool told;             /* it had been asked to end: whatever its status is, it is not at fault */
-    uint64_t ended_ns;     /* of the real-time clock, the only one that hosts share */
+    int status;            /* as a shell gives it; of REPORT_TOLD: what counts if no other report comes */
+    bool told;             /* the program was asked to end: whatever its status is, it is not at fault */
+    uint64_t ended_ns;     /* by the real-time clock, the only one that hosts share */
     char host[REPORT_HOST_BYTES];
 };
 
 /** A tag for this run. */
 void report_tag(char tag[REPORT_TAG_BYTES]);
 
-/** Writes a report as of now, from this host, to standard error. 0 or an errno; never blocks for long. */
+/** Writes a report of this moment and host to standard error. 0 or an errno. Blocks for 1.5 seconds at most. */
 int report_send(const char *tag, uint32_t rank, enum report_kind kind, int status, bool told);
 
 /* ---- batonrun's side --------------------------------------------------------------------------------------------- */
@@ -47,14 +48,14 @@ struct report_stream {
     char held[2 * REPORT_MAX]; /* what may be the beginning of a report */
 };
 
-/** Takes bytes of the stream; what is no report goes to `pass`, in its order. */
+/** Takes bytes of the stream. Those that belong to no report go to `pass`, in their order. */
 void report_feed(struct report_stream *s, const char *bytes, size_t count,
                  void (*pass)(void *to, const char *bytes, size_t count), void *to);
 
-/** The stream has ended, or pauses: what is held is no report. */
+/** The stream has ended, or pauses: the bytes that are held are not a report, and go to `pass`. */
 void report_flush(struct report_stream *s, void (*pass)(void *to, const char *bytes, size_t count), void *to);
 
-/** The rank whose failure came first, of those nobody had asked to end; -1: none. */
+/** Of the ranks that failed although nobody had asked them to end, the one that ended first. -1: there is none. */
 int64_t report_culprit(const struct report *reports, uint32_t ranks);
 
 #endif

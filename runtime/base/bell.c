@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bell: a futex on the count of rings. Called by any thread of any process that maps the bell; never allocates, never
- * blocks but in bell_sleep.
+ * bell: a futex on the count of rings. Any thread of any process that maps the bell calls it. Never allocates; blocks
+ * in bell_sleep alone.
  *
  * Why no wake-up is lost. Both sides write one word, then read the other's, all sequentially consistent:
  *
@@ -13,9 +13,9 @@
  * sleeper's read and its sleep the kernel compares `rings` with `seen` once more, atomically with queueing the
  * sleeper, so a ring in that gap either makes the compare fail or finds the sleeper queued.
  *
- * A process that dies asleep leaves `asleep` raised for good: every later ring then costs a system call, and nothing
- * else changes. A count of rings that wraps round to `seen` exactly would cost one timeout; it takes 2^32 rings
- * between a look and its sleep.
+ * A process that dies asleep leaves `asleep` too high for good: every later ring then costs a system call, and nothing
+ * else changes. Where the count of rings wraps round to exactly `seen`, the sleeper sleeps until its timeout; that
+ * takes 2^32 rings between its look and its sleep.
  */
 #include "base/bell.h"
 
@@ -41,8 +41,10 @@ static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const s
 
 void bell_ring(struct bell *b)
 {
-    /* seq_cst: orders this add before the load below, against the sleeper's add and load (see above). It releases
-     * the work too: who reads this count, or a later one, in bell_look sees what was written before the ring. */
+    /*
+     * seq_cst: orders this add before the load below, against the sleeper's add and load (see above). It also releases
+     * the work: whoever reads this count, or a later one, in bell_look sees what was written before the ring.
+     */
     atomic_fetch_add_explicit(&b->rings, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&b->asleep, memory_order_seq_cst) != 0)
         futex(&b->rings, FUTEX_WAKE, INT_MAX, NULL);

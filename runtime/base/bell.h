@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bell: wakes a sleeping thread, also across processes where the bell lies in shared memory. A futex under it.
+ * bell: wakes a sleeping thread, also of another process where the bell lies in shared memory. It is a futex.
  *
  *   sleeper: seen = bell_look(b); if (nothing to do) bell_sleep(b, seen, timeout);
  *   ringer:  make the work visible; bell_ring(b);
  *
  * A ring after the look makes the sleep return at once, so no wake-up is lost. Ringing costs one atomic add, and a
- * system call only while somebody sleeps. One sleeper, or several that all may be woken.
+ * system call only while somebody sleeps. Where several sleep, a ring wakes them all.
  */
 #ifndef BATON_BASE_BELL_H
 #define BATON_BASE_BELL_H
@@ -25,14 +25,19 @@ static inline void bell_init(struct bell *b)
     atomic_init(&b->asleep, 0);
 }
 
+/**
+ * seq_cst: orders this load before the caller's look for work, against a ringer that makes work visible before it
+ * rings.
+ */
 static inline uint32_t bell_look(struct bell *b)
 {
     return atomic_load_explicit(&b->rings, memory_order_seq_cst);
 }
 
+/** Wakes all who sleep. Who sees the ring also sees what the caller stored before. */
 void bell_ring(struct bell *b);
 
-/** Sleeps until a ring since `seen`, or timeout_ns, or a signal. */
+/** Sleeps until a ring that came after `seen` was looked at, until timeout_ns have passed, or until a signal. */
 void bell_sleep(struct bell *b, uint32_t seen, uint64_t timeout_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock: one monotonic clock, in nanoseconds. The core never reads it: time is handed in. */
+/* clock: the monotonic clock, in nanoseconds. The core never reads it: its callers hand it the time. */
 #ifndef BATON_BASE_CLOCK_H
 #define BATON_BASE_CLOCK_H
 
@@ -14,10 +14,10 @@ static inline uint64_t clock_now_ns(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+    return (uint64_t)ts.tv_sec * CLOCK_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/** So long before `at`; 0, where the clock began later. */
+/** The time `ns` before `at`; 0 where the clock began after that. */
 static inline uint64_t clock_before(uint64_t at, uint64_t ns)
 {
     return at > ns ? at - ns : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * error: the names and messages of the error numbers, and one sentence a thread that tells what went wrong. Any
- * thread; no lock, as each thread has its own sentence. Never allocates, and leaves errno as it was, so that it can be
- * called between a failed system call and the report of it.
+ * error: the names and messages of the error numbers, and for each thread one sentence that tells what went wrong.
+ * There is no lock, since each thread has its own sentence. Never allocates, and leaves errno as it was, so that it can
+ * be called between a failed system call and the report of it.
  */
 #include "base/error.h"
 
@@ -58,13 +58,13 @@ const char *baton_version(void)
 int error_set(int error, const char *format, ...)
 {
     const int saved = errno;
-    /* Built aside, because the former sentence may be one of the arguments. */
+    /* Built apart, because the former sentence may be one of the arguments. */
     char text[SENTENCE_MAX];
     va_list args;
     va_start(args, format);
     int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (length < 0) /* the format itself could not be served: the number's message is better than nothing */
+    if (length < 0) /* vsnprintf failed: the number's message is better than nothing */
         snprintf(text, sizeof text, "%s", baton_strerror(error));
     else if ((size_t)length >= sizeof text)
         memcpy(text + sizeof text - sizeof "...", "...", sizeof "...");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * latch: opens once and stays open; threads wait for that with a deadline. A bell under it, since the C library's own
- * waits by the monotonic clock (sem_clockwait, pthread_clockjoin_np) are younger than the systems that are supported.
+ * latch: opens once and stays open; threads wait for that with a deadline. They sleep on a bell, since the C library's
+ * own waits by the monotonic clock (sem_clockwait, pthread_clockjoin_np) are newer than the oldest glibc that Baton
+ * supports.
  */
 #ifndef BATON_BASE_LATCH_H
 #define BATON_BASE_LATCH_H
@@ -21,10 +22,10 @@ static inline void latch_init(struct latch *l)
     atomic_init(&l->is_open, false);
 }
 
-/** What the caller stored before is seen by whoever finds the latch open. Any thread. */
+/** Whoever finds the latch open sees what the caller stored before. Any thread. */
 void latch_open(struct latch *l);
 
-/** True once it is open; false when the clock of clock_now_ns passed `until_ns`. Any thread. */
+/** True: it is open. False: clock_now_ns has passed `until_ns`. Any thread. */
 bool latch_wait(struct latch *l, uint64_t until_ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * patience: how long a peer may take before it counts as silent: four times what its operations usually take, but at
- * least BATON_PARK_MS and at most BATON_PEER_MS. So a peer at the end of a long or narrow line is not taken for one that
- * was stopped.
+ * patience: how long a peer may take before it counts as silent. It is four times what its operations usually take, but
+ * at least BATON_PARK_MS and at most BATON_PEER_MS. So a peer at the end of a long or narrow line is not mistaken for
+ * one that was stopped.
  */
 #ifndef BATON_BASE_PATIENCE_H
 #define BATON_BASE_PATIENCE_H
@@ -12,7 +12,7 @@
 
 /** Zeroed before. */
 struct patience {
-    uint64_t usual_ns; /* smoothed; 0: nothing is known yet */
+    uint64_t usual_ns; /* a running average; 0: nothing is known yet */
 };
 
 static inline void patience_learn(struct patience *p, uint64_t took_ns)

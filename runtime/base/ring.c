@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring: D. Vyukov's bounded queue. Any threads; never blocks, allocates only in ring_create.
+ * ring: D. Vyukov's bounded queue. Never blocks; allocates in ring_create alone.
  *
  * Positions count up for ever; position p uses cell p mod capacity. A cell's turn says who may use it: turn == p means
  * free for the push at position p, turn == p + 1 means filled for the pop at p, and the pop sets p + capacity, which
  * frees it for the push one lap later. Producers race for `tail` and consumers for `head` by compare and swap; the
  * winner alone touches the cell's item until it hands the turn on.
  *
- * What orders the items is the turn alone, released by who hands it on and acquired by who takes it. `head` and `tail`
+ * The turn alone orders the items: whoever hands it on releases it, whoever takes it acquires it. `head` and `tail`
  * only give out positions, so they are relaxed.
  */
 #include "base/ring.h"
@@ -24,13 +24,13 @@ struct cell {
 };
 
 struct ring {
-    size_t mask; /* read by all, written never: a line of its own, away from the two that move */
+    size_t mask; /* never written: in a cache line of its own, apart from the two that change */
     _Alignas(LINE_BYTES) _Atomic size_t tail; /* the next position to push at */
     _Alignas(LINE_BYTES) _Atomic size_t head; /* the next position to pop at */
     _Alignas(LINE_BYTES) struct cell cells[];
 };
 
-/* The power of two to use, or 0 where the ring's size in bytes would overflow. */
+/* The power of two to use; 0: the ring's size in bytes would overflow. */
 static size_t round_capacity(size_t capacity)
 {
     size_t rounded = 2;

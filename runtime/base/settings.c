@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * settings: reads the environment against the table of settings.h. Runs once, in baton_open, in the thread that opens;
- * keeps no state. A value that is not understood is an error, never a guess.
+ * settings: reads the environment by the table of settings.h. The thread that opens runs it, once. Keeps no state. A
+ * value that is not understood is an error, never a guess.
  */
 #include "base/settings.h"
 #include "base/error.h"
@@ -30,7 +30,7 @@ static uint64_t *value_at(struct settings *s, unsigned row)
     return (uint64_t *)((char *)s + offsets[row]);
 }
 
-/* The factor that a suffix stands for; 0 for what is none. */
+/* The factor that a suffix stands for; 0: it is not a suffix. */
 static uint64_t suffix_factor(const char *suffix)
 {
     if (suffix[0] == '\0')
@@ -51,7 +51,7 @@ static uint64_t suffix_factor(const char *suffix)
 
 int settings_number(const char *text, uint64_t *out)
 {
-    /* Not strtoull: it takes blanks, signs (-1 becomes 2^64 - 1) and the locale's liberties. */
+    /* Not strtoull: it accepts blanks, signs (-1 becomes 2^64 - 1), and what the locale permits. */
     const char *at = text;
     uint64_t value = 0;
     for (; *at >= '0' && *at <= '9'; at++) {
@@ -69,10 +69,11 @@ static int read_one(const struct setting_info *info, const char *text, uint64_t 
 {
     uint64_t value;
     if (settings_number(text, &value) != 0)
-        return error_set(BATON_ESETTING,
-                         "%s=\"%.64s\" is no number below 2^64 (digits, then K, M or G if wanted); it may be %" PRIu64
-                         " to %" PRIu64 ": %s",
-                         info->variable, text, info->least, info->most, info->meaning);
+        return error_set(
+            BATON_ESETTING,
+            "%s=\"%.64s\" is not a number below 2^64 (digits, which K, M or G may follow); it may be %" PRIu64
+            " to %" PRIu64 ": %s",
+            info->variable, text, info->least, info->most, info->meaning);
     if (value < info->least || value > info->most)
         return error_set(BATON_ESETTING, "%s=\"%.64s\" is out of range; it may be %" PRIu64 " to %" PRIu64 ": %s",
                          info->variable, text, info->least, info->most, info->meaning);
@@ -82,15 +83,17 @@ static int read_one(const struct setting_info *info, const char *text, uint64_t 
 
 /* ---- misspelt names ---------------------------------------------------------------------------------------------- */
 
-/* Variables that are no numbers, or no settings of the runtime: a rank's role, injected faults, what batonrun tells. */
+/* Variables that are not numbers or not settings: a rank's role, injected faults, what batonrun tells its ranks. */
 static const char *const words[] = {"BATON_ENGINE",         "BATON_ROLE",    "BATON_TP",    "BATON_PP",
                                     "BATON_TP_RANK",        "BATON_PP_RANK", "BATON_FAULT", "BATON_LAUNCH",
                                     "BATON_LAUNCH_REPORTS", "BATON_TERMINAL"};
 static const unsigned words_count = sizeof words / sizeof words[0];
 
-#define NAME_MAX_BYTES 64u /* of a longer name the rest is not compared */
+#define NAME_MAX_BYTES 64u /* of a longer name, only so much is compared */
 
-/* How many letters must be put in, left out, replaced or swapped with their neighbour to make one name of the other. */
+/*
+ * How many letters must be added, left out, replaced or swapped with their neighbour to turn one name into the other.
+ */
 static unsigned distance(const char *a, size_t a_length, const char *b)
 {
     unsigned rows[3][NAME_MAX_BYTES + 1], *before = rows[0], *above = rows[1], *row = rows[2];

@@ -16,7 +16,7 @@
     X(requests, "BATON_REQUESTS", 4096, 1, 1048576, "offers and wants accepted and not yet polled, each rank")         \
     X(leases, "BATON_LEASES", 4096, 1, 65536, "lease slots: offers alive at one time, each rank")                      \
     X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "block tables of live offers, bytes, each rank")   \
-    X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers kept that came before their offer")                  \
+    X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers that came before their offer and are kept")          \
     X(tombstones, "BATON_TOMBSTONES", 4096, 1, 1048576, "ended keys remembered; the oldest go first")                  \
     X(tombstone_ms, "BATON_TOMBSTONE_MS", 60000, 1, 86400000, "how long an ended key is remembered, ms")               \
     X(close_ms, "BATON_CLOSE_MS", 60000, 1, 86400000, "how long closing waits for its peers, ms")                      \
@@ -26,29 +26,30 @@
     X(handshake_ms, "BATON_HANDSHAKE_MS", 3000, 1, 86400000, "deadline of one round of reading a peer's card, ms")     \
     X(backoff_ms, "BATON_BACKOFF_MS", 50, 1, 60000, "first pause before a retry; doubles up to 40 times it, ms")       \
     X(resend_ms, "BATON_RESEND_MS", 500, 1, 60000, "first pause before an unanswered WANT is sent again, ms")          \
-    X(beat_ms, "BATON_BEAT_MS", 500, 1, 60000, "pause between beats to a peer with which there is business, ms")       \
+    X(beat_ms, "BATON_BEAT_MS", 500, 1, 60000, "pause between heartbeats to a peer that open calls need, ms")          \
     X(peer_ms, "BATON_PEER_MS", 5000, 10, 86400000, "a peer of another node that is silent this long is lost, ms")     \
     X(verdict_ms, "BATON_VERDICT_MS", 60000, 2, 86400000, "how long an engine waits for all ranks' ends, ms")          \
     X(stall_ms, "BATON_STALL_MS", 20000, 10, 86400000, "a turn of the reactor this long means that MPI is stuck, ms")  \
     X(quiet_ms, "BATON_QUIET_MS", 1000, 1, 86400000,                                                                   \
-      "a call not known to be quiet this long after its deadline is given up, ms")                                     \
+      "a call that is not known to be quiet this long after its deadline is given up, ms")                             \
     X(checksum, "BATON_CHECKSUM", 0, 0, 1, "1: a want is done only if every block's hash is its producer's")           \
     X(paranoid, "BATON_PARANOID", 0, 0, 1, "1: a want into blocks of another open want is refused")                    \
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
     X(rma_bytes, "BATON_RMA_BYTES", 2097152, 8192, 1099511627776,                                                      \
-      "bytes in flight with peers of other nodes, each rank; one alone gets half of it")                               \
+      "bytes in flight with peers of other nodes, each rank; one peer alone gets half")                                \
     X(copy_bytes, "BATON_COPY_BYTES", 4194304, 8192, 1099511627776,                                                    \
-      "bytes queued for each copy worker; one peer alone gets half of it")                                             \
+      "bytes queued for each copy worker; one peer alone gets half")                                                   \
     X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
     X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
     X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 262144, 4096, 1073741824, "longest run that one MPI_Rget moves")           \
     X(rma_gets, "BATON_RMA_GETS_PER_REQUEST", 0, 0, 64, "gets that one request completes (0: by the quirks table)")    \
-    X(rma_put, "BATON_RMA_PUT", 0, 0, 2, "an MPI_Rput's completion is 1: remote, 2: local (0: by the quirks table)")   \
+    X(rma_put, "BATON_RMA_PUT", 0, 0, 2,                                                                               \
+      "the completion of an MPI_Rput is 1: remote, 2: local (0: by the quirks table)")                                 \
     X(rma_sieve_bytes, "BATON_RMA_SIEVE_BYTES", 10485760, 0, 1073741824,                                               \
-      "memory for short runs that are moved together (0: none)")                                                       \
+      "memory for short runs that are moved together, bytes (0: none)")                                                \
     X(park_ms, "BATON_PARK_MS", 200, 1, 60000,                                                                         \
       "a request open this long, and 4 times as long as usual, is tested rarely, ms")                                  \
-    X(parked, "BATON_PARKED", 256, 1, 65536, "requests of silent peers kept aside")                                    \
+    X(parked, "BATON_PARKED", 256, 1, 65536, "requests of silent peers that are kept aside")                           \
     X(copy_workers, "BATON_COPY_WORKERS", 1, 1, 64, "threads that copy from the peers' shared memory")                 \
     X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
     X(idle_us, "BATON_IDLE_US", 1000, 1, 1000000, "longest sleep of an idle reactor with peers on other nodes, us")    \
@@ -56,7 +57,7 @@
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
     X(stats_ms, "BATON_STATS_MS", 20, 1, 60000, "how often the gauges are brought up to date, ms")                     \
-    X(log_level, "BATON_LOG", 2, 0, 4, "0 nothing, 1 errors, 2 warnings, 3 information, 4 all")                        \
+    X(log_level, "BATON_LOG", 2, 0, 4, "what is logged: 0 nothing, 1 errors, 2 warnings, 3 information, 4 all")        \
     X(fail_step, "BATON_FAIL_STEP", 0, 0, 99, "for tests: fail at this collective step of start")                      \
     X(fail_rank, "BATON_FAIL_RANK", 0, 0, 1048576, "for tests: the rank that fails")
 
@@ -77,18 +78,18 @@ extern const struct setting_info settings_table[];
 extern const unsigned settings_count;
 
 /**
- * Presets, overridden by `lookup(variable)` (getenv, or a test's own; NULL where unset). A value is a decimal number,
- * with K, M or G (2^10, 2^20, 2^30) behind it if wanted. BATON_ESETTING and the error sentence name a bad one.
+ * Takes each value from `lookup(variable)` (getenv, or a test's own), or the preset where that returns NULL. A value is
+ * a decimal number that K, M or G (2^10, 2^20, 2^30) may follow. BATON_ESETTING: the error sentence names the bad one.
  */
 int settings_read(struct settings *s, char *(*lookup)(const char *variable));
 
 /**
- * For an entry "NAME=value" of the environment whose name begins with BATON_ and is none that Baton or its programs read:
- * the nearest that is one. Else NULL.
+ * Finds misspelt names: for an entry "NAME=value" of the environment whose name begins with BATON_, but is not one that
+ * Baton or its programs read, the name that is nearest to it. Else NULL.
  */
 const char *settings_nearest(const char *entry);
 
-/** Parses such a number. 0 or BATON_ESETTING (no sentence set). */
+/** Parses such a number. 0, or BATON_ESETTING without a sentence. */
 int settings_number(const char *text, uint64_t *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread: threads of the library's own, on which the host program's signal handlers never run. */
+/* thread: the library's own threads. Signal handlers of the host program never run on them. */
 #ifndef BATON_BASE_THREAD_H
 #define BATON_BASE_THREAD_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context: opening, declaring, starting and closing. Each step of start is checked by this rank alone, then agreed on by
- * all, so that every rank returns the same error and none waits alone.
+ * context: opening, declaring, starting and closing. Each step of start is checked by this rank alone, then agreed on
+ * by all, so that every rank returns the same error and none waits alone.
  */
 #include "front/context.h"
 
@@ -74,7 +74,7 @@ static void context_free(struct baton *b)
 {
     struct call *call;
     struct outcome *outcome;
-    log_settle(&b->log, 1);
+    log_settle(&b->log, true);
     log_limits_destroy(b->log.limits);
     while (b->submits != NULL && (call = ring_pop(b->submits)) != NULL)
         call_free(call);
@@ -141,7 +141,7 @@ static void warn_of_misspelt(const struct baton *b)
     for (char **entry = environ; *entry != NULL; entry++) {
         const char *nearest = settings_nearest(*entry);
         if (nearest != NULL)
-            log_each(&b->log, LOG_WARN, "%.*s in the environment is no setting and has no effect; the nearest is %s",
+            log_each(&b->log, LOG_WARN, "%.*s in the environment is not a setting and has no effect; the nearest is %s",
                      (int)strcspn(*entry, "="), *entry, nearest);
     }
 }

@@ -2,8 +2,8 @@
 /*
  * stall: a watchdog thread that makes no MPI call and looks whether the reactor's turns end. MPI cannot be interrupted.
  * While a turn lasts, calls are given up here when their time is over; where it lasts longer than BATON_STALL_MS (an
- * operation on a dead rank that never returns, say), all of them are, and what the engine calls is refused until the turn
- * ends after all.
+ * operation on a dead rank that never returns, say), all of them are, and what the engine calls is refused until the
+ * turn ends after all.
  */
 #include "front/context.h"
 
@@ -92,7 +92,7 @@ static void *stall_main(void *arg)
         uint64_t before = clock_now_ns();
         if (latch_wait(&b->rest, before + pause))
             return NULL;
-        log_settle(&b->log, 0);
+        log_settle(&b->log, false);
         if (clock_now_ns() - before < 2 * pause) /* else the whole process stood still, and the reactor with it */
             look(b, pause);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failure: one line of the log a failure, of a fixed form that tools can read. */
+/* failure: writes each failure as one line of the log, in a fixed form that tools can read. Any thread. */
 #ifndef BATON_OBSERVE_FAILURE_H
 #define BATON_OBSERVE_FAILURE_H
 
@@ -19,8 +19,8 @@ struct failure {
 /**
  * Writes
  *   failure what=want reason=BATON_EPEER key="…" peer=3 leg=moving state=active age_ms=12.3 detail="…"
- * as a warning. The reason is its cause: at most one line a second is written of each, and the next says how many more
- * there were. Quotes and backslashes in texts become '.
+ * as a warning. At most one line a second is written of each reason, and the next says how many more there were. Quotes
+ * and backslashes in texts become '.
  */
 void failure_log(const struct logger *l, const struct failure *what);
 

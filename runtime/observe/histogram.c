@@ -2,8 +2,8 @@
 /*
  * histogram: log-linear buckets. Values below 16 have a bucket each; from there every octave [2^e, 2^(e+1)) is cut
  * into 16 buckets of equal width, 2^e / 16 or 1/16 of its least value. That makes 16 + 59 * 16 = 960 buckets for the
- * octaves 4 to 62; the rare values from 2^63 count in the last one. One writer, no lock: who reads while another
- * thread writes takes a copy under that thread's rules.
+ * octaves 4 to 62; the rare values from 2^63 on count in the last one. There is no lock: whoever reads while another
+ * thread writes needs one of its own.
  */
 #include "observe/histogram.h"
 

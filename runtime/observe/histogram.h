@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * histogram: counts of positive values in buckets of at most 1/16 relative width, fixed size, no allocation. One
- * writer; values up to 2^63.
+ * histogram: counts values in buckets whose width is at most 1/16 of their least value. Of fixed size; never allocates.
+ * One thread writes it.
  */
 #ifndef BATON_OBSERVE_HISTOGRAM_H
 #define BATON_OBSERVE_HISTOGRAM_H
@@ -18,7 +18,10 @@ struct histogram {
 void histogram_add(struct histogram *h, uint64_t value);
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
-/** The upper bound of the bucket where the share `q` (0..1) of the values lies; never above max; 0 when empty. */
+/**
+ * A value that the share `q` (0..1) of all values does not exceed: the upper bound of a bucket, but never above max. 0:
+ * there is none.
+ */
 uint64_t histogram_quantile(const struct histogram *h, double q);
 
 #endif

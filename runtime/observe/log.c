@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log: builds the whole line aside and hands it over at once, so that lines of many threads and ranks that share a
- * terminal or a pipe do not mix. Any thread; errno stays as it was. The lock of the limits is held for a look at a table,
- * never while a line is written: a log that blocks holds up nobody but who speaks.
+ * log: builds the whole line apart and hands it over at once, so that the lines of many threads and ranks that share a
+ * terminal or a pipe do not mix. errno stays as it was. The lock of the limits is held while the table is read, never
+ * while a line is written: where the log blocks, it holds up only the thread that writes the line.
  *
- * Texts may carry names that came from a peer: what could break or forge a line is blanked out.
+ * Texts may carry names that came from a peer, so control characters, which could break or forge a line, become blanks.
  */
 #include "observe/log.h"
 
@@ -22,15 +22,15 @@
 #include "base/clock.h"
 
 #define LINE_MAX_BYTES 1024 /* newline included; below PIPE_BUF, up to which a write to a pipe is atomic */
-#define CAUSES 64           /* more than the places that speak; beyond them the last one is shared */
-#define COUNT_BYTES 48      /* of the words about lines left out */
+#define CAUSES 64           /* more than are needed; any beyond share the last one */
+#define COUNT_BYTES 48      /* for the words about lines left out */
 
 struct cause {
     const void *name;    /* NULL: free */
-    uint64_t written_ns; /* its last line */
-    uint32_t more;       /* left out since */
+    uint64_t written_ns; /* when its last line was written */
+    uint32_t more;       /* lines left out since */
     enum log_level level;
-    char last[256]; /* of those, the last one's text, as far as it fits */
+    char last[256]; /* the last of these, as far as it fits */
 };
 
 struct log_limits {
@@ -89,7 +89,7 @@ static void blank_control(char *text, size_t length)
     }
 }
 
-/* Once, but for a signal that came before the first byte. What fails is dropped: a log has nowhere to complain. */
+/* Tries again only after a signal before the first byte. What fails is dropped: a log has nowhere to complain. */
 static void write_line(const char *line, size_t length)
 {
     ssize_t written;
@@ -98,7 +98,7 @@ static void write_line(const char *line, size_t length)
     } while (written < 0 && errno == EINTR);
 }
 
-/* "in the last second" where that is so. */
+/* How many lines were left out, and in what time. */
 static void print_count(char text[COUNT_BYTES], uint32_t more, uint64_t over_ns)
 {
     text[0] = '\0';
@@ -119,7 +119,7 @@ static void print_text(char *text, size_t size, const char *format, va_list args
     blank_control(text, strlen(text));
 }
 
-/* The head, the text, and the words about lines left out, for which there is always room. */
+/* The head, the text, and `count`, for which there is always room. */
 static void hand_over(const struct logger *l, enum log_level level, const char *count, const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES]; /* the newline takes the place of the last NUL */
@@ -155,7 +155,7 @@ static struct cause *cause_of(struct log_limits *limits, const void *name)
     return &limits->causes[i];
 }
 
-/* True: write it, with what is in `count` behind it. Else it was counted. */
+/* True: write the line, and `count` behind it. False: the line was counted instead. */
 static bool may_write(const struct logger *l, const void *name, enum log_level level, char count[COUNT_BYTES],
                       const char *format, va_list args)
 {
@@ -179,7 +179,8 @@ static bool may_write(const struct logger *l, const void *name, enum log_level l
     return may;
 }
 
-static void speak(const struct logger *l, const void *cause, enum log_level level, const char *format, va_list args)
+static void write_entry(const struct logger *l, const void *cause, enum log_level level, const char *format,
+                        va_list args)
 {
     if (level == LOG_NONE || level > l->level)
         return;
@@ -197,7 +198,7 @@ void log_line(const struct logger *l, enum log_level level, const char *format, 
 {
     va_list args;
     va_start(args, format);
-    speak(l, format, level, format, args);
+    write_entry(l, format, level, format, args);
     va_end(args);
 }
 
@@ -205,7 +206,7 @@ void log_line_of(const struct logger *l, const void *cause, enum log_level level
 {
     va_list args;
     va_start(args, format);
-    speak(l, cause, level, format, args);
+    write_entry(l, cause, level, format, args);
     va_end(args);
 }
 
@@ -213,11 +214,11 @@ void log_each(const struct logger *l, enum log_level level, const char *format, 
 {
     va_list args;
     va_start(args, format);
-    speak(l, NULL, level, format, args);
+    write_entry(l, NULL, level, format, args);
     va_end(args);
 }
 
-void log_settle(const struct logger *l, int all)
+void log_settle(const struct logger *l, bool all)
 {
     for (unsigned i = 0; l->limits != NULL && i < CAUSES; i++) {
         struct cause *c = &l->limits->causes[i], owed = {0};

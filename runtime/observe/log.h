@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log: one line a fact, on standard error or to the engine's own logger, with rank and level. Any thread; one write a
- * line.
+ * log: lines with rank and level, on standard error or to the engine's own logger. Each line is one write. Any thread.
  */
 #ifndef BATON_OBSERVE_LOG_H
 #define BATON_OBSERVE_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "baton.h"
@@ -20,39 +20,40 @@ enum log_level {
 
 struct log_limits;
 
-/** Each context has its own. Zero it, then set what is needed. */
+/** Each context has its own. Zero it, then set the fields that are needed. */
 struct logger {
     enum log_level level;
     int rank;                  /* -1 until known */
     baton_log_fn sink;         /* NULL: standard error */
-    void *sink_user;           /* handed to it */
-    struct log_limits *limits; /* NULL: none */
+    void *sink_user;           /* handed to the sink */
+    struct log_limits *limits; /* NULL: every line is written */
 };
 
-/** NULL: out of memory. */
+/** NULL: no memory. */
 struct log_limits *log_limits_create(void);
 void log_limits_destroy(struct log_limits *limits);
 
 /**
- * With limits, at most one line a second is written of one cause, which is the place in the code that speaks: its
- * format. The next one says how many there were meanwhile: "… (37 more in the last second)". Lines of level LOG_DEBUG
+ * With limits, at most one line a second is written of each cause. A cause is a place in the code, known by its format.
+ * The next line of that cause says how many were left out: "… (37 more in the last second)". Lines of level LOG_DEBUG
  * are never left out.
  */
 void log_line(const struct logger *l, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** The same for a cause of the caller's naming: the address of a static text. */
+/** The same; the caller names the cause, by the address of a static text. */
 void log_line_of(const struct logger *l, const void *cause, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/** A line that is never left out: what is bounded by itself, such as one a lost rank. */
+/** A line that is never left out. For what is bounded anyway, such as one line for each lost rank. */
 void log_each(const struct logger *l, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /**
- * Tells of lines that were left out more than a second ago, or with `all` of any, and that no later line told of: the
- * last one of each cause, with the count. Call it now and then, and at the end.
+ * Writes what would stay untold where no later line of a cause comes: the last line that was left out, and the count.
+ * Of causes whose last line was written more than a second ago; with `all` of every cause. Call it now and then, and at
+ * the end.
  */
-void log_settle(const struct logger *l, int all);
+void log_settle(const struct logger *l, bool all);
 
 #endif

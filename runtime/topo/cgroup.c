@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cgroup: reads /proc/self/cgroup for the groups, /proc/self/mountinfo for where their hierarchies are mounted, and
- * there each group's limit up to the mount's top, since a limit anywhere above holds too. What cannot be read is taken
- * for no limit: this only ever makes the result larger, and the caller still has the machine's own size.
+ * cgroup: /proc/self/cgroup says which groups this process is in, /proc/self/mountinfo where their hierarchies are
+ * mounted. There it reads the limit of each group, and of all above it up to the mount's top, since these hold too.
+ * What cannot be read counts as no limit: that can only make the result larger, and the caller also knows the machine's
+ * own size.
  */
 #include "topo/cgroup.h"
 
@@ -25,7 +26,7 @@ static const struct version version2 = {"cgroup2", NULL, "memory.max"};
 
 struct mount {
     char top[PATH_MAX];   /* the group that the mount shows as its top */
-    char point[PATH_MAX]; /* where */
+    char point[PATH_MAX]; /* where it is mounted */
 };
 
 /* Whether `word` is one of the names between commas in the first `length` bytes of `list`. */
@@ -79,7 +80,7 @@ static bool find_mount(const char *root, const struct version *version, struct m
     return found;
 }
 
-/* The part of `group` below the mount's top; the top itself where the group lies outside of what is mounted. */
+/* The part of `group` below the mount's top; "" (the top itself) where the group is outside of what is mounted. */
 static const char *below_top(const char *group, const char *top)
 {
     if (strstr(group, "/..") != NULL)

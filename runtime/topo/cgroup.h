@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /**
- * The least memory limit in bytes of this process' group and all groups above it that can be seen, of control groups
- * version 1 and 2; UINT64_MAX where there is none. `root` stands before every path that is read: "" for this system,
- * or a folder that plays one (for tests).
+ * The least memory limit, in bytes, of this process's control group and of all groups above it that can be seen, of
+ * version 1 and 2. UINT64_MAX: there is none. `root` is put before every path that is read: "" for this system, or a
+ * folder that plays one in a test.
  */
 uint64_t cgroup_memory_limit(const char *root);
 

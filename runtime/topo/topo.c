@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo: asks hwloc once and keeps plain values, no topology. Runs in the thread that opens. What is found here is
- * advice (nearest device, where to place memory), so nothing in this file sets an error sentence or stops a start.
+ * topo: asks hwloc once, and keeps plain values rather than a topology. What it finds is advice (the nearest device,
+ * where to place memory), so nothing in this file sets an error sentence or stops a start.
  */
 #include "topo/topo.h"
 #include "baton.h"
@@ -16,8 +16,8 @@
 /* ---- the topology ------------------------------------------------------------------------------------------------ */
 
 /*
- * The first four find devices by starting a GPU runtime or a display connection inside the engine's process, before
- * the engine chose its own devices; the last asks libpciaccess, which keeps memory when hwloc unloads it. What the
+ * The first four find devices by starting a GPU runtime or a display connection inside the engine's process, before the
+ * engine has chosen its devices. The last one uses libpciaccess, which keeps memory when hwloc unloads it. What the
  * kernel shows of the same devices is enough here.
  */
 static void leave_out_components(hwloc_topology_t topology)
@@ -36,7 +36,7 @@ static hwloc_topology_t load(const char *xml, bool with_devices)
     leave_out_components(topology);
     if (with_devices)
         hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    /* A file describes some other machine: flags without IS_THISSYSTEM keep hwloc from asking this one. */
+    /* A file describes another machine: without the flag IS_THISSYSTEM hwloc does not ask this one. */
     if ((xml == NULL || hwloc_topology_set_xml(topology, xml) == 0) && hwloc_topology_set_flags(topology, 0) == 0 &&
         hwloc_topology_load(topology) == 0)
         return topology;
@@ -45,8 +45,8 @@ static hwloc_topology_t load(const char *xml, bool with_devices)
 }
 
 /*
- * The PUs of the topology that `cpus` lists; where it is NULL, those that this process may run on, or all of them if
- * the topology is not this machine's. NULL: none, or out of memory.
+ * The PUs of the topology that `cpus` lists. Where it is NULL: those that this process may run on, or all of them if
+ * the topology is not this machine's. Returns NULL where there is none, or no memory.
  */
 static hwloc_cpuset_t find_cpuset(hwloc_topology_t topology, const char *cpus)
 {
@@ -71,8 +71,8 @@ static hwloc_cpuset_t find_cpuset(hwloc_topology_t topology, const char *cpus)
 /* ---- where: NUMA node, package, cache, memory -------------------------------------------------------------------- */
 
 /*
- * The NUMA node with the fewest PUs of those near `set`, if it is near all of it. The fewest, because memory of a
- * second kind may belong to a whole package or machine that has nodes of its own inside.
+ * Of the NUMA nodes near some PU of `set`, the one with the fewest PUs, if it is near all of `set`. The fewest, because
+ * memory of a second kind may belong to a whole package or machine that has NUMA nodes of its own inside.
  */
 static uint32_t find_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
 {
@@ -102,7 +102,7 @@ static uint64_t find_last_cache(hwloc_topology_t topology, hwloc_const_cpuset_t 
     hwloc_obj_t object = hwloc_get_pu_obj_by_os_index(topology, (unsigned)hwloc_bitmap_first(set));
     for (; object != NULL; object = object->parent)
         if (hwloc_obj_type_is_dcache(object->type))
-            bytes = object->attr->cache.size; /* the walk goes outwards: the last one stays */
+            bytes = object->attr->cache.size; /* the walk goes outwards, so the last level stays */
     return bytes;
 }
 
@@ -119,7 +119,7 @@ static uint64_t find_memory(hwloc_topology_t topology)
 
 /* ---- what is near: NIC and GPU ----------------------------------------------------------------------------------- */
 
-/* How well an OS device serves; 0: it is none of the kind. */
+/* How well an OS device suits; 0: it is not of the kind. */
 typedef unsigned (*suits_fn)(hwloc_obj_t device);
 
 static unsigned suits_as_nic(hwloc_obj_t device)
@@ -140,13 +140,15 @@ static unsigned suits_as_gpu(hwloc_obj_t device)
     case HWLOC_OBJ_OSDEV_COPROC:
         return 3;
     case HWLOC_OBJ_OSDEV_GPU:
-        return device->subtype != NULL ? 2 : 1; /* known to a vendor's library; else it may be a mere display */
+        return device->subtype != NULL
+                   ? 2
+                   : 1; /* a vendor's library knows the first kind; the other may be a mere display */
     default:
         return 0;
     }
 }
 
-/* How deep in the tree the device and our PUs part: the deeper, the nearer. */
+/* The depth of the deepest object that holds both the device and our PUs: the deeper, the nearer. */
 static int shared_depth(hwloc_topology_t topology, hwloc_obj_t ours, hwloc_obj_t device)
 {
     hwloc_obj_t host = hwloc_get_non_io_ancestor_obj(topology, device);
@@ -174,7 +176,7 @@ static void find_nearest(hwloc_topology_t topology, hwloc_const_cpuset_t set, su
 static void read_host(char *host, size_t size)
 {
     if (gethostname(host, size) == 0)
-        host[size - 1] = '\0'; /* a name cut short may lack it */
+        host[size - 1] = '\0'; /* a name that was cut may not end in one */
     else
         host[0] = '\0';
 }
@@ -226,7 +228,7 @@ int topo_bind_memory(void *base, uint64_t bytes, uint32_t numa)
     if (topology == NULL)
         return BATON_ESYSTEM;
     hwloc_obj_t node = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, numa);
-    /* Without STRICT: a full node then spills to the others instead of ending the process. */
+    /* Without STRICT, so that memory of a full node comes from others instead of ending the process. */
     const bool bound = node != NULL && hwloc_set_area_membind(topology, base, bytes, node->nodeset, HWLOC_MEMBIND_BIND,
                                                               HWLOC_MEMBIND_BYNODESET) == 0;
     hwloc_topology_destroy(topology);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo: where this rank sits and what is near it, by hwloc. Called once, at open, by the thread that opens. Never
- * fails the start: what cannot be found is said to be unknown.
+ * topo: where this rank runs and what is near it, as hwloc says. The thread that opens calls it, once. Never fails the
+ * start: what cannot be found is unknown.
  */
 #ifndef BATON_TOPO_TOPO_H
 #define BATON_TOPO_TOPO_H
@@ -11,12 +11,13 @@
 #define TOPO_UNKNOWN UINT32_MAX
 
 struct topo_place {
-    char host[64];          /* this machine's name, known in any case */
-    uint32_t numa, package; /* logical indexes of the NUMA node and package this process may run on; unknown if many */
+    char host[64];          /* this machine's name: always known */
+    uint32_t numa, package; /* logical indexes of those that this process may run on; TOPO_UNKNOWN: there are several */
     uint32_t cpus;          /* processing units it may run on */
     uint64_t llc_bytes;     /* the last-level cache above its first PU; 0: unknown */
-    uint64_t memory_bytes;  /* that it may use: the least of the machine's and the control group's limit */
-    char nic[32], gpu[32];  /* OS names of the nearest; empty: none */
+    uint64_t
+        memory_bytes; /* that it may use: the machine's, or the control group's limit if that is less; 0: unknown */
+    char nic[32], gpu[32]; /* OS names of the nearest ones; empty: none */
 };
 
 /**
@@ -25,7 +26,7 @@ struct topo_place {
  */
 int topo_find(const char *xml, struct topo_place *out);
 
-/** The same for a process that may run on the PUs of `cpus`, a list as in "0-3,8" (OS indexes). NULL: as topo_find. */
+/** The same for a process that may run on the PUs of `cpus`, a list of OS indexes like "0-3,8". NULL: as topo_find. */
 int topo_find_at(const char *xml, const char *cpus, struct topo_place *out);
 
 /**

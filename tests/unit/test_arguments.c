@@ -83,7 +83,7 @@ static void test_bad(void **state)
     REFUSED("unknown option --bogus", "--bogus", "x");
     REFUSED("name the engines", "prog");
     REFUSED("a program is missing", "--prefill", "1x1");
-    REFUSED("a value is missing behind --decode", "--decode");
+    REFUSED("a value is missing after --decode", "--decode");
     REFUSED("name the engines", "--prefill", "0x0", "--decode", "0x0", "p");
     REFUSED("not 1x0", "--prefill", "1x0", "p");
     REFUSED("not 1x2x0", "--prefill", "1x2x0", "p");

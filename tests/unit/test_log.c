@@ -238,7 +238,7 @@ static void more_causes_than_places_are_bounded(void **state)
         log_line_of(&l, &causes[i], LOG_WARN, "cause %d", i);
     while (next_packet(text, sizeof text))
         lines++;
-    log_settle(&l, 1);
+    log_settle(&l, true);
     while (next_packet(text, sizeof text)) {
         int more = 0;
         sscanf(strchr(text, '('), "(%d more", &more);
@@ -257,14 +257,14 @@ static void what_was_left_out_is_told_in_the_end(void **state)
     char text[256];
     for (int i = 0; i < 5; i++)
         say(&l, i);
-    log_settle(&l, 0); /* not yet a second */
+    log_settle(&l, false); /* not yet a second */
     assert_true(next_packet(text, sizeof text));
     const bool early = next_packet(text, sizeof text);
     wait_ms(1050);
-    log_settle(&l, 0);
-    log_settle(&l, 1); /* it was told */
-    say(&l, 6);        /* the line that told counts as its cause's */
-    log_settle(&l, 1);
+    log_settle(&l, false);
+    log_settle(&l, true); /* it was told */
+    say(&l, 6);           /* the line that told counts as its cause's */
+    log_settle(&l, true);
     restore();
     assert_false(early);
     assert_true(next_packet(text, sizeof text));
