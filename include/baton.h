@@ -32,6 +32,21 @@
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
  * relative times are used: no clock is compared between ranks.
  *
+ * STRUCTS THAT GROW. A later header may add fields at the end of a struct that begins with `size`; a program and a
+ * library of different age then still understand each other.
+ *
+ *   - The caller sets `size` in what Baton reads: {.size = sizeof p, ...}, or BATON_INIT(type), also in C++. Fields that
+ *     a smaller struct lacks count as 0. A larger struct is taken if all that this library does not know is 0, else
+ *     EINVAL. A size of 0 is EINVAL.
+ *   - Baton sets `size` in what it fills: the bytes that this library filled. What lies behind them is 0. Such a struct
+ *     need not be initialised: the functions that fill one are inline, and hand its sizeof to their other form,
+ *     baton_..._sized, which is for bindings that cannot call an inline function.
+ *   - No other struct changes its form (baton_strides_t, baton_tensor_t, baton_group_t, baton_split_t, baton_table_t,
+ *     baton_ticket_t). Enumerations may get further values.
+ *
+ * The soname of the library is libbaton.so.0.MINOR until version 1.0: a program runs with the minor version that it was
+ * built with, in any patch version. From 1.0 on it is libbaton.so.MAJOR, and a program runs with every minor version.
+ *
  * BATON_NO_MPI leaves out the one declaration that needs <mpi.h> (baton_open), for code that only uses the types.
  */
 #ifndef BATON_H
@@ -68,6 +83,18 @@ extern "C" {
 
 /** The version of the library that runs, as "major.minor.patch". Any thread, any time. */
 BATON_API const char *baton_version(void);
+
+/** A struct of zeros with its size: `baton_want_params_t w = BATON_INIT(baton_want_params_t);`. See STRUCTS THAT GROW. */
+#ifdef __cplusplus
+#define BATON_INIT(type)                                                                                               \
+    ([]() -> type {                                                                                                    \
+        type sized_ = type();                                                                                          \
+        sized_.size = sizeof sized_;                                                                                   \
+        return sized_;                                                                                                 \
+    }())
+#else
+#define BATON_INIT(type) ((type){.size = sizeof(type)})
+#endif
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
@@ -177,8 +204,9 @@ typedef enum baton_verdicts {
     BATON_VERDICTS_LEADER = 2
 } baton_verdicts_t;
 
-/** Who this rank is. Zero it, then fill it; or let baton_role_from_env fill it. */
+/** Who this rank is. baton_role_from_env can fill it. */
 typedef struct baton_open_params {
+    size_t size;                        /**< sizeof this: see STRUCTS THAT GROW */
     char engine[BATON_ENGINE_NAME_MAX]; /**< the engine's name, the same on all its ranks; letters, digits, "._-" */
     baton_role_t role;
     uint32_t tp, pp;           /**< the engine's sizes: tp * pp ranks of the world carry its name */
@@ -189,9 +217,9 @@ typedef struct baton_open_params {
 
 /**
  * Reads BATON_ENGINE, BATON_ROLE (prefill, decode, both), BATON_TP, BATON_PP, BATON_TP_RANK and BATON_PP_RANK, as
- * batonrun sets them, into *params. progress and verdicts are left as they are; tp and pp default to 1, their ranks to
- * 0.
- * Errors: ESETTING: baton_errmsg names the variable that is missing or bad. Any thread, before or after MPI_Init.
+ * batonrun sets them, into *params, whose size is set. progress and verdicts are left as they are; tp and pp default to
+ * 1, their ranks to 0. Any thread, before or after MPI_Init.
+ * Errors: ESETTING: baton_errmsg names the variable that is missing or bad; EINVAL.
  */
 BATON_API int baton_role_from_env(baton_open_params_t *params);
 
@@ -307,6 +335,7 @@ typedef struct baton_split {
  * tensors together has less than 2^32 elements.
  */
 typedef struct baton_geometry {
+    size_t size;                                     /**< sizeof this: see STRUCTS THAT GROW */
     char model[BATON_NAME_MAX];                      /**< the model's id, not empty, compared exactly */
     char dtype[BATON_DTYPE_MAX];                     /**< "bf16" say, compared exactly */
     uint32_t elem_bytes;                             /**< bytes of one channel's element: 1, 2, 4 or 8 */
@@ -428,6 +457,7 @@ typedef enum baton_offer_flags {
 } baton_offer_flags_t;
 
 typedef struct baton_offer_params {
+    size_t size;            /**< sizeof this: see STRUCTS THAT GROW */
     const char *key;        /**< chosen by the engines, 1..255 bytes, unique within the engine while the offer lives. At
                                  most 63 bytes if an engine concerned runs a build before 0.2 (else EKEY) */
     const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
@@ -463,6 +493,7 @@ typedef struct baton_offer_params {
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
 
 typedef struct baton_append_params {
+    size_t size;            /**< sizeof this: see STRUCTS THAT GROW */
     const uint32_t *blocks; /**< blocks that follow those given so far; none where all were given before */
     uint32_t num_blocks;
     uint32_t num_tokens;         /**< of the request, so far: more than before, at most those of the offer */
@@ -510,6 +541,7 @@ typedef enum baton_want_flags {
 } baton_want_flags_t;
 
 typedef struct baton_want_params {
+    size_t size; /**< sizeof this: see STRUCTS THAT GROW */
     const char *key;
     const char *engine;     /**< the producer's engine */
     const uint32_t *blocks; /**< where tokens go: block i takes tokens [i * block_tokens, (i+1) * block_tokens) */
@@ -648,10 +680,17 @@ typedef enum baton_status {
     BATON_STATUS_CANCELLED = 4
 } baton_status_t;
 
+/** "offer", "want", "given up", "verdict"; "unknown" for any other number. Any thread. Never NULL, never freed. */
+BATON_API const char *baton_event_name(baton_event_type_t type);
+
+/** "done", "failed", "expired", "cancelled"; "unknown" for any other number. Any thread. Never NULL, never freed. */
+BATON_API const char *baton_status_name(baton_status_t status);
+
 typedef enum baton_path { BATON_PATH_NONE = 0, BATON_PATH_SHM = 1, BATON_PATH_RMA = 2 } baton_path_t;
-#define BATON_PATHS 3
+#define BATON_PATHS 8 /* more than there are paths */
 
 typedef struct baton_event {
+    size_t size; /**< bytes that the library filled */
     baton_event_type_t type;
     baton_status_t status;
     int error; /**< 0 when done, else the reason, BATON_E... */
@@ -679,7 +718,12 @@ typedef struct baton_event {
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL.
  */
-BATON_API int baton_poll(baton_t *b, baton_event_t *events, int max);
+BATON_API int baton_poll_sized(baton_t *b, void *events, int max, size_t size);
+
+static inline int baton_poll(baton_t *b, baton_event_t *events, int max)
+{
+    return baton_poll_sized(b, events, max, sizeof *events);
+}
 
 /**
  * A descriptor that polls readable (POLLIN) while events wait, for an engine's own loop. It belongs to the context: do
@@ -702,6 +746,7 @@ BATON_API int baton_progress(baton_t *b);
 
 /** One engine whose handshake is not complete while wants queue behind it. */
 typedef struct baton_pending {
+    size_t size; /**< bytes that the library filled */
     char engine[BATON_ENGINE_NAME_MAX];
     uint32_t ranks_needed, ranks_known; /**< cards needed, cards read and found good */
     uint32_t attempts;                  /**< rounds of reading begun */
@@ -713,12 +758,18 @@ typedef struct baton_pending {
  * Fills up to `max` entries, at most 64, as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread.
  * Errors: EINVAL.
  */
-BATON_API int baton_pending(baton_t *b, baton_pending_t *out, int max);
+BATON_API int baton_pending_sized(baton_t *b, void *out, int max, size_t size);
 
-#define BATON_REASONS 32 /* more than there are error numbers */
+static inline int baton_pending(baton_t *b, baton_pending_t *out, int max)
+{
+    return baton_pending_sized(b, out, max, sizeof *out);
+}
+
+#define BATON_REASONS 64 /* more than there are error numbers */
 
 /** Counts of this rank alone, as of the reactor's last look: never older than the last event that was handed out. */
 typedef struct baton_stats {
+    size_t size; /**< bytes that the library filled */
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
     uint64_t bytes[BATON_PATHS]; /**< received by wants that were done */
@@ -746,10 +797,16 @@ typedef struct baton_stats {
 } baton_stats_t;
 
 /** Copies the statistics. Any thread. Errors: EINVAL. */
-BATON_API int baton_stats(baton_t *b, baton_stats_t *out);
+BATON_API int baton_stats_sized(baton_t *b, void *out, size_t size);
+
+static inline int baton_stats(baton_t *b, baton_stats_t *out)
+{
+    return baton_stats_sized(b, out, sizeof *out);
+}
 
 /** What this rank knows of one other. */
 typedef struct baton_peer_stats {
+    size_t size; /**< bytes that the library filled */
     baton_path_t path;
     uint64_t failures;                  /**< calls that ended with this rank as the event's peer */
     uint64_t reasons[BATON_REASONS];    /**< the same by reason: [-error] */
@@ -757,7 +814,12 @@ typedef struct baton_peer_stats {
 } baton_peer_stats_t;
 
 /** Copies the statistics of one rank of the world. Any thread, after baton_start. Errors: EINVAL, ESTATE. */
-BATON_API int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out);
+BATON_API int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size);
+
+static inline int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out)
+{
+    return baton_peer_stats_sized(b, rank, out, sizeof *out);
+}
 
 /**
  * Writes what was built into text of at most `size` bytes, NUL included: node, windows and their components, quirks,

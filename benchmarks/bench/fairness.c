@@ -131,7 +131,8 @@ static void describe(struct run *run)
     uint32_t blocks = DEPTH * run->big;
     if (bench_is_consumer(run->bench))
         blocks = run->num_engines * DEPTH * run->big + 2 * run->max_batch;
-    run->geometry = (baton_geometry_t){.model = "baton-bench",
+    run->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                       .model = "baton-bench",
                                        .dtype = "bf16",
                                        .elem_bytes = 2,
                                        .planes = 1,
@@ -173,7 +174,8 @@ static void big_key(uint64_t serial, uint32_t i, char key[BATON_KEY_MAX])
 static baton_id_t offer(struct run *run, const char *key, uint32_t blocks)
 {
     baton_id_t id;
-    baton_offer_params_t p = {.key = key,
+    baton_offer_params_t p = {.size = sizeof p,
+                              .key = key,
                               .blocks = run->ids,
                               .num_blocks = blocks,
                               .num_tokens = blocks * BLOCK_TOKENS,
@@ -260,7 +262,8 @@ static void command_all(struct run *run, struct command c)
 static baton_id_t want(struct run *run, uint32_t engine, const char *key, uint32_t blocks, void *user)
 {
     baton_id_t id;
-    baton_want_params_t p = {.key = key,
+    baton_want_params_t p = {.size = sizeof p,
+                             .key = key,
                              .engine = run->engine[engine].name,
                              .blocks = run->ids,
                              .num_blocks = blocks,

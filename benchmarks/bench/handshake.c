@@ -89,7 +89,8 @@ static void describe_cache(struct run *run)
     const struct roster *r = &run->bench->roster;
     const baton_open_params_t *self = &r->ranks[r->rank];
     baton_geometry_t *g = &run->geometry;
-    *g = (baton_geometry_t){.model = "baton-bench",
+    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                            .model = "baton-bench",
                             .dtype = "bf16",
                             .elem_bytes = 2,
                             .planes = 2,
@@ -145,7 +146,8 @@ static void offer_all(struct run *run, baton_id_t ids[ROUNDS])
         uint32_t blocks[BLOCKS];
         key_of(b, round, engine, key);
         blocks_of(round, engine, blocks);
-        baton_offer_params_t p = {.key = key,
+        baton_offer_params_t p = {.size = sizeof p,
+                                  .key = key,
                                   .blocks = blocks,
                                   .num_blocks = BLOCKS,
                                   .num_tokens = BLOCKS * BLOCK_TOKENS,
@@ -194,7 +196,8 @@ static void want_one(struct run *run, int round, int engine)
     uint32_t blocks[BLOCKS];
     key_of(b, round, engine, key);
     blocks_of(round, engine, blocks);
-    baton_want_params_t p = {.key = key,
+    baton_want_params_t p = {.size = sizeof p,
+                             .key = key,
                              .engine = b->roster.engines[engine].name,
                              .blocks = blocks,
                              .num_blocks = BLOCKS,

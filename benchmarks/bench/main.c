@@ -108,7 +108,7 @@ static int leave(struct bench *b)
 int main(int argc, char **argv)
 {
     struct bench b = {.watcher = {.pipe = -1}};
-    baton_open_params_t self = {0};
+    baton_open_params_t self = {.size = sizeof self};
     struct why why;
     if (options_read(&b.options, argc, argv, &why) != 0) {
         fprintf(stderr, "baton-bench: %s\n", why.text);

@@ -67,7 +67,8 @@ static uint32_t tp_rank_of(const struct scene *s)
 static baton_open_params_t role_of(const struct scene *s)
 {
     const struct bench *b = s->bench;
-    baton_open_params_t p = {.role = is_producer(s) ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE, .tp = 1, .pp = 1};
+    baton_open_params_t p = {
+        .size = sizeof p, .role = is_producer(s) ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE, .tp = 1, .pp = 1};
     p.tp_rank = tp_rank_of(s);
     if (is_spectator(s)) {
         snprintf(p.engine, sizeof p.engine, "spectator%d", b->roster.rank);
@@ -94,7 +95,8 @@ static uint64_t block_bytes(uint32_t heads)
 static void describe(const struct scene *s, bool producer, uint32_t tp_rank, baton_geometry_t *g, baton_tensor_t *t)
 {
     uint32_t heads = s->cut.heads / (producer ? s->cut.producers : s->cut.consumers);
-    *g = (baton_geometry_t){.model = "baton-bench",
+    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                            .model = "baton-bench",
                             .dtype = "bf16",
                             .elem_bytes = 2,
                             .planes = 2,
@@ -190,7 +192,8 @@ static baton_id_t offer(struct scene *s, const struct command *c)
     baton_id_t id;
     key_of(c, key);
     walk_draw(&s->walk[0], c->place, s->batch, s->ids[0]);
-    baton_offer_params_t p = {.key = key,
+    baton_offer_params_t p = {.size = sizeof p,
+                              .key = key,
                               .blocks = s->ids[0],
                               .num_blocks = s->batch,
                               .num_tokens = s->batch * BLOCK_TOKENS,
@@ -288,7 +291,8 @@ static uint64_t want(struct scene *s, const struct command *c, baton_path_t *pat
     char key[BATON_KEY_MAX];
     baton_event_t event;
     key_of(c, key);
-    baton_want_params_t p = {.key = key,
+    baton_want_params_t p = {.size = sizeof p,
+                             .key = key,
                              .engine = "producer",
                              .blocks = s->ids[1],
                              .num_blocks = s->batch,

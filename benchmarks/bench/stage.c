@@ -56,7 +56,8 @@ static bool takes_part(const struct stage *s)
 static void describe_blocks(struct stage *s)
 {
     baton_geometry_t *g = &s->geometry;
-    *g = (baton_geometry_t){.model = "baton-bench",
+    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                            .model = "baton-bench",
                             .dtype = "bf16",
                             .elem_bytes = ELEM_BYTES,
                             .planes = 1,
@@ -138,7 +139,8 @@ static void serve_offer(struct stage *s, const struct command *c)
     baton_event_t event;
     key_of(c->serial, key);
     walk_draw(&s->source, c->place, c->batch, s->source_ids);
-    baton_offer_params_t p = {.key = key,
+    baton_offer_params_t p = {.size = sizeof p,
+                              .key = key,
                               .blocks = s->source_ids,
                               .num_blocks = c->batch,
                               .num_tokens = c->batch * BLOCK_TOKENS,
@@ -248,7 +250,8 @@ static void want(struct stage *s, uint32_t batch, const char *key, bool scribble
 {
     const struct bench *b = s->bench;
     baton_event_t event;
-    baton_want_params_t p = {.key = key,
+    baton_want_params_t p = {.size = sizeof p,
+                             .key = key,
                              .engine = b->roster.engines[b->prefill].name,
                              .blocks = s->table,
                              .num_blocks = batch,

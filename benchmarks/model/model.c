@@ -331,6 +331,7 @@ int model_cache_init(struct model_cache *c, const struct model_cut *cut, const s
     if (check_seat(cut, seat, why) != 0)
         return -1;
     baton_geometry_t *g = &c->geometry;
+    g->size = sizeof *g;
     snprintf(g->model, sizeof g->model, "%s", cut->model->name);
     snprintf(g->dtype, sizeof g->dtype, "%s", cut->dtype->name);
     g->elem_bytes = cut->dtype->bytes;

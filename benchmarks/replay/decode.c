@@ -53,6 +53,7 @@ static void check_free(struct engine *e, struct slot *s)
 static int want(struct engine *e, struct slot *s, const char *key)
 {
     baton_want_params_t params = {
+        .size = sizeof params,
         .key = key,
         .engine = e->meet->engines[SIDE_PREFILL][s->request % e->meet->num_engines[SIDE_PREFILL]].name,
         .num_tokens = s->num_tokens,

@@ -52,7 +52,7 @@ static uint64_t prefill_ms(const struct replay *r, uint32_t request)
 
 static int read_role(struct replay *r, int thread_level, struct why *why)
 {
-    r->self = (baton_open_params_t){0};
+    r->self = (baton_open_params_t){.size = sizeof(baton_open_params_t)};
     if (baton_role_from_env(&r->self) != 0)
         return why_set(why, "%s", baton_errmsg());
     r->self.progress = r->options.progress;

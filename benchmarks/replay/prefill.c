@@ -101,7 +101,7 @@ static int append(const struct engine *e, const struct slot *s, uint32_t num_tok
         more[g] = (baton_table_t){.blocks = s->tables[g].blocks + given,
                                   .num_blocks = blocks_of(e, s, g, num_tokens) - given};
     }
-    baton_append_params_t params = {.num_tokens = num_tokens};
+    baton_append_params_t params = {.size = sizeof params, .num_tokens = num_tokens};
     if (e->num_groups == 1) {
         params.blocks = more[0].blocks;
         params.num_blocks = more[0].num_blocks;
@@ -181,7 +181,8 @@ static void prepare(struct engine *e, struct slot *s)
 static int offer(struct engine *e, struct slot *s, const char *key)
 {
     const char *consumer = e->meet->engines[SIDE_DECODE][s->request % e->meet->num_engines[SIDE_DECODE]].name;
-    baton_offer_params_t params = {.key = key,
+    baton_offer_params_t params = {.size = sizeof params,
+                                   .key = key,
                                    .num_tokens = s->num_tokens,
                                    .ttl_ms = e->options->timeout_ms,
                                    .num_consumers = 1,

@@ -51,11 +51,15 @@ static unsigned serve(MPI_Comm engines, int router)
     MPI_Comm_size(engines, &size);
     uint32_t tp = (uint32_t)size / 2;
     bool prefill = (uint32_t)rank < tp;
-    baton_open_params_t me = {
-        .role = prefill ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE, .tp = tp, .pp = 1, .tp_rank = (uint32_t)rank % tp};
+    baton_open_params_t me = {.size = sizeof me,
+                              .role = prefill ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
+                              .tp = tp,
+                              .pp = 1,
+                              .tp_rank = (uint32_t)rank % tp};
     strcpy(me.engine, prefill ? "prefill" : "decode");
     check(baton_open(engines, &me, &b), "baton_open"); /* it works on a duplicate */
-    baton_geometry_t g = {.model = "example",
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "example",
                           .dtype = "fp32",
                           .elem_bytes = 4,
                           .planes = 2,
@@ -78,10 +82,17 @@ static unsigned serve(MPI_Comm engines, int router)
         for (unsigned k = 0; prefill && k < 2; k++)
             for (uint64_t n = 0; n < each; n++)
                 base[order.from[k] * each + n] = (float)(i + k);
-        const baton_offer_params_t offer = {
-            .key = order.key, .blocks = order.from, .num_blocks = 2, .num_tokens = 2 * BLOCK_TOKENS};
-        const baton_want_params_t want = {
-            .key = order.key, .engine = "prefill", .blocks = order.to, .num_blocks = 2, .num_tokens = 2 * BLOCK_TOKENS};
+        const baton_offer_params_t offer = {.size = sizeof offer,
+                                            .key = order.key,
+                                            .blocks = order.from,
+                                            .num_blocks = 2,
+                                            .num_tokens = 2 * BLOCK_TOKENS};
+        const baton_want_params_t want = {.size = sizeof want,
+                                          .key = order.key,
+                                          .engine = "prefill",
+                                          .blocks = order.to,
+                                          .num_blocks = 2,
+                                          .num_tokens = 2 * BLOCK_TOKENS};
         check(prefill ? baton_offer(b, &offer, NULL, NULL) : baton_want(b, &want, NULL), "offer or want");
         int n;
         while ((n = baton_poll(b, &e, 1)) == 0) {

@@ -117,7 +117,8 @@ static void begin(unsigned number)
     snprintf(key, sizeof key, "request-%u", number);
     if (engine.prefill) {
         prefill(r);
-        const baton_offer_params_t offer = {.key = key,
+        const baton_offer_params_t offer = {.size = sizeof offer,
+                                            .key = key,
                                             .blocks = r->blocks,
                                             .num_blocks = BLOCKS_EACH,
                                             .num_tokens = BLOCKS_EACH * BLOCK_TOKENS,
@@ -126,7 +127,8 @@ static void begin(unsigned number)
         check(baton_offer(engine.baton, &offer, NULL, &r->id), "baton_offer");
         return;
     }
-    const baton_want_params_t want = {.key = key,
+    const baton_want_params_t want = {.size = sizeof want,
+                                      .key = key,
                                       .engine = "prefill0",
                                       .blocks = r->blocks,
                                       .num_blocks = BLOCKS_EACH,
@@ -178,12 +180,13 @@ static void take_events(void)
 
 static void start(void)
 {
-    baton_open_params_t me = {.verdicts = BATON_VERDICTS_ALL};
+    baton_open_params_t me = {.size = sizeof me, .verdicts = BATON_VERDICTS_ALL};
     baton_tensor_t tensors[2];
     check(baton_role_from_env(&me), "role");
     check(baton_open(MPI_COMM_NULL, &me, &engine.baton), "baton_open");
     engine.prefill = me.role == BATON_ROLE_PREFILL;
-    engine.geometry = (baton_geometry_t){.model = "example",
+    engine.geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                         .model = "example",
                                          .dtype = "bf16",
                                          .elem_bytes = 2,
                                          .planes = 2,

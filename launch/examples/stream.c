@@ -35,15 +35,20 @@ static uint8_t byte_of(uint32_t layer)
 
 static void decode(baton_t *b, const uint32_t *blocks)
 {
-    const baton_want_params_t want = {
-        .key = "r1", .engine = "prefill0", .blocks = blocks, .num_blocks = BLOCKS, .num_tokens = BLOCKS * BLOCK_TOKENS};
+    const baton_want_params_t want = {.size = sizeof want,
+                                      .key = "r1",
+                                      .engine = "prefill0",
+                                      .blocks = blocks,
+                                      .num_blocks = BLOCKS,
+                                      .num_tokens = BLOCKS * BLOCK_TOKENS};
     check(baton_want(b, &want, NULL), "baton_want");
 }
 
 /* Offers the request, and then computes it. The layers' bytes lie one after another. */
 static void prefill(baton_t *b, const uint32_t *blocks, uint8_t *base, uint64_t layer_bytes)
 {
-    const baton_offer_params_t offer = {.key = "r1",
+    const baton_offer_params_t offer = {.size = sizeof offer,
+                                        .key = "r1",
                                         .blocks = blocks,
                                         .num_blocks = BLOCKS,
                                         .num_tokens = BLOCKS * BLOCK_TOKENS,
@@ -70,14 +75,15 @@ int main(void)
 {
     baton_t *b;
     baton_cache_t *cache;
-    baton_open_params_t me = {0};
+    baton_open_params_t me = {.size = sizeof me};
     baton_tensor_t tensors[LAYERS];
     baton_event_t e;
     uint32_t blocks[BLOCKS];
     uint64_t wrong = 0;
     check(baton_role_from_env(&me), "role");
     check(baton_open(MPI_COMM_NULL, &me, &b), "baton_open");
-    baton_geometry_t g = {.model = "example",
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "example",
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 2,

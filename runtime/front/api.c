@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "wire/table.h"
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -266,8 +267,6 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
     int rc = check_state(b);
     if (rc != 0)
         return rc;
-    if (p == NULL)
-        return error_set(BATON_EINVAL, "params must not be NULL");
     if (p->num_attach != 0)
         return error_set(BATON_ENOSYS, "this version carries no bytes of the engine's own");
     if ((p->flags & ~(uint32_t)(BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS)) != 0 ||
@@ -298,11 +297,14 @@ static void stores_first(void)
     atomic_thread_fence(memory_order_release);
 }
 
-int baton_offer(baton_t *b, const baton_offer_params_t *p, baton_ticket_t *ticket, baton_id_t *id)
+int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id)
 {
+    baton_offer_params_t own, *p = &own;
     struct plan_tables tables;
     uint32_t room[BATON_GROUPS_MAX];
-    int rc = offer_check(b, p, &tables, room);
+    int rc = sized_take(params, "baton_offer_params_t", p, sizeof *p);
+    if (rc == 0)
+        rc = offer_check(b, p, &tables, room);
     if (rc != 0)
         return rc;
     stores_first();
@@ -343,8 +345,6 @@ static int append_check(const struct baton *b, baton_id_t offer, const baton_app
     int rc = check_state(b);
     if (rc == 0)
         rc = check_id(b, offer);
-    if (rc == 0 && p == NULL)
-        rc = error_set(BATON_EINVAL, "params must not be NULL");
     if (rc == 0 && p->num_tokens == 0)
         rc = error_set(BATON_ETOKENS, "a chunk has at least one token");
     if (rc == 0)
@@ -355,11 +355,14 @@ static int append_check(const struct baton *b, baton_id_t offer, const baton_app
     return rc != 0 ? rc : check_tables(b, tables, true, 0, 0);
 }
 
-int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *p)
+int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *params)
 {
+    baton_append_params_t own, *p = &own;
     struct plan_tables tables;
     uint32_t room[BATON_GROUPS_MAX];
-    int rc = append_check(b, offer, p, &tables);
+    int rc = sized_take(params, "baton_append_params_t", p, sizeof *p);
+    if (rc == 0)
+        rc = append_check(b, offer, p, &tables);
     if (rc == 0)
         rc = room_of(b, &tables, 0, room);
     if (rc == 0)
@@ -419,8 +422,8 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     int rc = check_state(b);
     if (rc != 0)
         return rc;
-    if (p == NULL || p->engine == NULL)
-        return error_set(BATON_EINVAL, "params and engine must not be NULL");
+    if (p->engine == NULL)
+        return error_set(BATON_EINVAL, "engine must not be NULL");
     if ((p->flags & ~(uint32_t)BATON_WANT_ZERO_TAIL) != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
         (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
         return error_set(BATON_EINVAL, "flags and mode must be known, tickets at most one a producer rank");
@@ -458,12 +461,15 @@ static int want_tickets(const baton_want_params_t *p, struct call_want *want)
     return 0;
 }
 
-int baton_want(baton_t *b, const baton_want_params_t *p, baton_id_t *id)
+int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
 {
+    baton_want_params_t own, *p = &own;
     uint32_t engine = DIRECTORY_NONE;
     struct plan_tables tables;
     uint32_t room[BATON_GROUPS_MAX];
-    int rc = want_check(b, p, &engine, &tables, room);
+    int rc = sized_take(params, "baton_want_params_t", p, sizeof *p);
+    if (rc == 0)
+        rc = want_check(b, p, &engine, &tables, room);
     if (rc != 0)
         return rc;
     bool leased = p->mode == BATON_MODE_PUSH;
@@ -522,20 +528,29 @@ int baton_event_fd(const baton_t *b)
     return b->lent.wake_fd >= 0 ? b->lent.wake_fd : b->event_fd;
 }
 
-int baton_poll(baton_t *b, baton_event_t *events, int max)
+/* Where the i-th struct of an array of the caller's begins. */
+static void *at(void *array, int i, size_t size)
+{
+    return (unsigned char *)array + (size_t)i * size;
+}
+
+int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
 {
     struct outcome *outcome;
     uint64_t count;
     int n = 0;
     if (b == NULL || (events == NULL && max > 0) || max < 0)
         return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
+    int rc = sized_check(size, "baton_event_t");
+    if (rc != 0)
+        return rc;
     if (b->state == CONTEXT_STARTED && lend_is_mine(b))
         lend_turn(b);
     /* Cleared before the ring is read: whatever is pushed after this makes it readable again. */
     ssize_t cleared = read(b->event_fd, &count, sizeof count);
     (void)cleared;
     while (n < max && (outcome = ring_pop(b->events)) != NULL) {
-        events[n++] = outcome->event;
+        sized_fill(&outcome->event, sizeof outcome->event, at(events, n++, size), size);
         admission_polled(&b->admission, &outcome->event);
         outcome_free(outcome);
     }
@@ -562,46 +577,56 @@ int baton_progress(baton_t *b)
 
 /* ---- readings ---------------------------------------------------------------------------------------------------- */
 
-int baton_pending(baton_t *b, baton_pending_t *out, int max)
+int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
 {
     if (b == NULL || (out == NULL && max > 0) || max < 0)
         return error_set(BATON_EINVAL, "b and out must not be NULL, max not negative");
+    int rc = sized_check(size, "baton_pending_t");
+    if (rc != 0)
+        return rc;
     pthread_mutex_lock(&b->snapshot_lock);
     int n = b->num_pending < max ? b->num_pending : max;
-    if (n > 0)
-        memcpy(out, b->pending, (size_t)n * sizeof *out);
+    for (int i = 0; i < n; i++)
+        sized_fill(&b->pending[i], sizeof b->pending[i], at(out, i, size), size);
     pthread_mutex_unlock(&b->snapshot_lock);
     return n;
 }
 
-int baton_stats(baton_t *b, baton_stats_t *out)
+int baton_stats_sized(baton_t *b, void *out, size_t size)
 {
     if (b == NULL || out == NULL)
         return error_set(BATON_EINVAL, "b and out must not be NULL");
+    int rc = sized_check(size, "baton_stats_t");
+    if (rc != 0)
+        return rc;
     pthread_mutex_lock(&b->snapshot_lock);
-    *out = b->stats;
-    memcpy(out->reasons, b->reasons, sizeof out->reasons);
+    baton_stats_t stats = b->stats;
+    memcpy(stats.reasons, b->reasons, sizeof stats.reasons);
     pthread_mutex_unlock(&b->snapshot_lock);
-    out->again = admission_refused(&b->admission);
+    stats.again = admission_refused(&b->admission);
+    sized_fill(&stats, sizeof stats, out, size);
     return 0;
 }
 
-int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out)
+int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size)
 {
     if (b == NULL || out == NULL)
         return error_set(BATON_EINVAL, "b and out must not be NULL");
     int rc = check_started(b);
+    if (rc == 0)
+        rc = sized_check(size, "baton_peer_stats_t");
     if (rc != 0)
         return rc;
     if (rank >= fabric_size(b->fabric))
         return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
-    *out = (baton_peer_stats_t){.path = paths_table(b->paths)[rank]};
-    snprintf(out->engine, sizeof out->engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
+    baton_peer_stats_t stats = {.path = paths_table(b->paths)[rank]};
+    snprintf(stats.engine, sizeof stats.engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
     pthread_mutex_lock(&b->snapshot_lock);
     if (b->reasons_of[rank] != NULL)
-        memcpy(out->reasons, b->reasons_of[rank], sizeof out->reasons);
+        memcpy(stats.reasons, b->reasons_of[rank], sizeof stats.reasons);
     pthread_mutex_unlock(&b->snapshot_lock);
     for (unsigned i = 0; i < BATON_REASONS; i++)
-        out->failures += out->reasons[i];
+        stats.failures += stats.reasons[i];
+    sized_fill(&stats, sizeof stats, out, size);
     return 0;
 }

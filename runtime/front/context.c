@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "front/inside.h"
 #include "wire/card.h"
 #include "wire/row.h"
@@ -148,11 +149,14 @@ static void warn_of_misspelt(const struct baton *b)
 
 int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
 {
+    baton_open_params_t own;
     struct settings settings;
     struct baton *b = NULL;
     if (params == NULL || out == NULL)
         return error_set(BATON_EINVAL, "params and out must not be NULL");
-    int local = params_check(params);
+    int local = sized_take(params, "baton_open_params_t", &own, sizeof own);
+    if (local == 0)
+        local = params_check(&own);
     int rc = settings_read(&settings, getenv);
     if (local == 0)
         local = rc;
@@ -163,10 +167,10 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
             ((uint64_t *)&settings)[i] = settings_table[i].preset;
         error_set(rc, "%s", sentence);
     }
-    b = context_create(params, &settings);
+    b = context_create(&own, &settings);
     if (b == NULL)
         return error_set(BATON_ENOMEM, "no memory for a context");
-    rc = fabric_open(comm, &b->settings, params->progress, &b->log, local, &b->fabric);
+    rc = fabric_open(comm, &b->settings, own.progress, &b->log, local, &b->fabric);
     if (rc != 0) {
         context_free(b);
         return rc;
@@ -183,10 +187,11 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
 
 /* ---- the cache --------------------------------------------------------------------------------------------------- */
 
-int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, baton_cache_t **out)
+int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t memory, baton_cache_t **out)
 {
+    baton_geometry_t own, *geometry = &own;
     struct plan_why why;
-    if (b == NULL || geometry == NULL || out == NULL)
+    if (b == NULL || given == NULL || out == NULL)
         return error_set(BATON_EINVAL, "b, geometry and out must not be NULL");
     if (b->state != CONTEXT_OPEN)
         return error_set(BATON_ESTATE, "declare the cache before baton_start");
@@ -194,7 +199,10 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memor
         return error_set(BATON_ENOSYS, "this version allocates host memory only");
     if (b->cache != NULL)
         return error_set(BATON_ENOSYS, "this version has one cache a context");
-    int rc = geometry_check(geometry, &geometry->bytes, 1, &why);
+    int rc = sized_take(given, "baton_geometry_t", geometry, sizeof *geometry);
+    if (rc != 0)
+        return rc;
+    rc = geometry_check(geometry, &geometry->bytes, 1, &why);
     if (rc != 0)
         return error_set(rc, "geometry: %s", why.text);
     if (geometry->model[0] == '\0')

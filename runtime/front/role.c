@@ -7,6 +7,7 @@
 #include "baton.h"
 
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/settings.h"
 
 static int number(const char *variable, uint32_t preset, uint32_t least, uint32_t *out)
@@ -46,16 +47,18 @@ static int role(baton_role_t *out)
 int baton_role_from_env(baton_open_params_t *params)
 {
     const char *engine = getenv("BATON_ENGINE");
-    if (params == NULL)
-        return error_set(BATON_EINVAL, "params must not be NULL");
-    baton_open_params_t p = {.progress = params->progress, .verdicts = params->verdicts};
+    baton_open_params_t p;
+    int rc = sized_take(params, "baton_open_params_t", &p, sizeof p);
+    if (rc != 0)
+        return rc;
+    memset(p.engine, 0, sizeof p.engine);
     if (engine == NULL)
         return not_set("BATON_ENGINE");
     if (engine[0] == '\0' || strlen(engine) >= sizeof p.engine)
         return error_set(BATON_ESETTING, "BATON_ENGINE=%.64s is not a name of 1 to %d bytes", engine,
                          BATON_ENGINE_NAME_MAX - 1);
     memcpy(p.engine, engine, strlen(engine));
-    int rc = role(&p.role);
+    rc = role(&p.role);
     if (rc == 0)
         rc = number("BATON_TP", 1, 1, &p.tp);
     if (rc == 0)
@@ -68,6 +71,6 @@ int baton_role_from_env(baton_open_params_t *params)
         rc = error_set(BATON_ESETTING, "BATON_TP_RANK %u of %u or BATON_PP_RANK %u of %u lies outside", p.tp_rank, p.tp,
                        p.pp_rank, p.pp);
     if (rc == 0)
-        *params = p;
+        sized_give_back(&p, sizeof p, params);
     return rc;
 }

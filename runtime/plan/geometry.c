@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sized.h"
 #include "plan/plan.h"
 
 #define BYTES_MOST (UINT64_C(1) << 62)
@@ -397,11 +398,15 @@ static void nest(int64_t *stride, uint32_t count, uint64_t *bytes, int *overflow
     *overflow |= __builtin_mul_overflow(*bytes, (uint64_t)count, bytes) || *bytes > BYTES_MOST;
 }
 
-int baton_geometry_layout(baton_geometry_t *g, baton_tensor_t *tensors, unsigned layout)
+int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout)
 {
+    baton_geometry_t own, *g = &own;
     const unsigned known = BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED | BATON_LAYOUT_BLOCK_MAJOR;
-    if (g == NULL || tensors == NULL)
+    if (geometry == NULL || tensors == NULL)
         return error_set(BATON_EINVAL, "geometry and tensors must not be NULL");
+    int rc = sized_take(geometry, "baton_geometry_t", g, sizeof *g);
+    if (rc != 0)
+        return rc;
     unsigned kv = layout & (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED);
     if ((layout & ~known) != 0 || kv == (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED))
         return error_set(BATON_EINVAL, "layout %u has bits that are unknown or exclude each other", layout);
@@ -444,5 +449,6 @@ int baton_geometry_layout(baton_geometry_t *g, baton_tensor_t *tensors, unsigned
     g->tensors = tensors;
     g->num_tensors = g->layer_count;
     g->bytes = bytes;
+    sized_give_back(g, sizeof *g, geometry);
     return 0;
 }

@@ -97,7 +97,8 @@ int main(int argc, char **argv)
     baton_t *b;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    baton_open_params_t me = {.role = rank == 0 ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
+    baton_open_params_t me = {.size = sizeof me,
+                              .role = rank == 0 ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
                               .tp = 1,
                               .pp = 1,
                               .progress = BATON_PROGRESS_CALLER}; /* so that this thread alone makes progress */

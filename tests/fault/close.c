@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 {
     int rank, size, level;
     baton_t *b;
-    baton_open_params_t me = {0};
+    baton_open_params_t me = {.size = sizeof me};
     if (argc != 3)
         return 2;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);

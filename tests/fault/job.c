@@ -166,7 +166,8 @@ static void begin(struct slot *s)
     if (produces()) {
         walk(s, FILL);
         rc = baton_offer(job.baton,
-                         &(baton_offer_params_t){.key = key,
+                         &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                                 .key = key,
                                                  .blocks = s->blocks,
                                                  .num_blocks = BLOCKS_A_REQUEST,
                                                  .num_tokens = TOKENS,
@@ -175,7 +176,8 @@ static void begin(struct slot *s)
                          NULL, &s->id);
     } else {
         rc = baton_want(job.baton,
-                        &(baton_want_params_t){.key = key,
+                        &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                               .key = key,
                                                .engine = engine,
                                                .blocks = s->blocks,
                                                .num_blocks = BLOCKS_A_REQUEST,
@@ -318,7 +320,8 @@ static void wait_for_the_held(double cause)
 static void open_all(void)
 {
     uint32_t per_peer = SLOTS * BLOCKS_A_REQUEST;
-    job.geometry = (baton_geometry_t){.model = "fault",
+    job.geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                      .model = "fault",
                                       .dtype = "bf16",
                                       .elem_bytes = 2,
                                       .planes = 2,
@@ -380,6 +383,7 @@ int main(int argc, char **argv)
     job.requests = (uint32_t)atoi(argv[3]);
     job.peers = (uint32_t)job.size / 2;
     MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD);
+    job.me = BATON_INIT(baton_open_params_t);
     check(job.rank, baton_role_from_env(&job.me), "role");
     open_all();
     run();

@@ -50,8 +50,12 @@ static void offer(baton_t *b, uint8_t *pool, int consumer)
     snprintf(key, sizeof key, "p%d.d%d", rank, consumer);
     check(rank,
           baton_offer(b,
-                      &(baton_offer_params_t){
-                          .key = key, .blocks = blocks, .num_blocks = BLOCKS, .num_tokens = TOKENS, .ttl_ms = 20000},
+                      &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                              .key = key,
+                                              .blocks = blocks,
+                                              .num_blocks = BLOCKS,
+                                              .num_tokens = TOKENS,
+                                              .ttl_ms = 20000},
                       NULL, NULL),
           "offer");
 }
@@ -66,7 +70,8 @@ static void want(baton_t *b, int producer)
     snprintf(engine, sizeof engine, "prefill%d", producer);
     check(rank,
           baton_want(b,
-                     &(baton_want_params_t){.key = key,
+                     &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                            .key = key,
                                             .engine = engine,
                                             .blocks = blocks,
                                             .num_blocks = BLOCKS,
@@ -82,8 +87,9 @@ int main(void)
     baton_t *b;
     baton_cache_t *cache;
     baton_tensor_t tensor;
-    baton_open_params_t me = {0};
-    baton_geometry_t g = {.model = "pause",
+    baton_open_params_t me = {.size = sizeof me};
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "pause",
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 1,

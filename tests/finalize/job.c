@@ -44,9 +44,10 @@ int main(int argc, char **argv)
     baton_event_t e;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    baton_open_params_t me = {.role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
+    baton_open_params_t me = {.size = sizeof me, .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
     snprintf(me.engine, sizeof me.engine, "e%d", rank);
-    baton_geometry_t g = {.model = "m",
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 1,
@@ -64,8 +65,9 @@ int main(int argc, char **argv)
     if (strcmp(how, "both") == 0 || strcmp(how, "one") == 0)
         open_more(&me, strcmp(how, "one") == 0);
     const baton_offer_params_t offer = {
-        .key = "k", .blocks = &block, .num_blocks = 1, .num_tokens = 16, .ttl_ms = 20000};
-    const baton_want_params_t want = {.key = strcmp(how, "open") == 0 ? "another" : "k",
+        .size = sizeof offer, .key = "k", .blocks = &block, .num_blocks = 1, .num_tokens = 16, .ttl_ms = 20000};
+    const baton_want_params_t want = {.size = sizeof want,
+                                      .key = strcmp(how, "open") == 0 ? "another" : "k",
                                       .engine = "e0",
                                       .blocks = &block,
                                       .num_blocks = 1,

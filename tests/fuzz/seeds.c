@@ -136,7 +136,8 @@ static void cards(void)
     static const baton_split_t splits[] = {{4, 0, 4}, {1, 0, 1}};
     for (unsigned layout = 0; layout < 16; layout++) {
         baton_tensor_t tensors[2];
-        baton_geometry_t g = {.model = "m",
+        baton_geometry_t g = {.size = sizeof g,
+                              .model = "m",
                               .dtype = "bf16",
                               .elem_bytes = 2,
                               .planes = 2,

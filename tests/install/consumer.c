@@ -31,8 +31,9 @@ static void wait_for(baton_t *b, int events)
 
 int main(void)
 {
-    baton_open_params_t me = {.engine = "both", .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
-    baton_geometry_t g = {.model = "m",
+    baton_open_params_t me = {.size = sizeof me, .engine = "both", .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 2,
@@ -55,12 +56,20 @@ int main(void)
     size_t block = (size_t)tensor.stride.block;
     for (int i = 0; i < 2; i++)
         memset(base + from[i] * block, 'a' + i, block);
-    check(baton_offer(b, &(baton_offer_params_t){.key = "k", .blocks = from, .num_blocks = 2, .num_tokens = 32}, NULL,
-                      NULL),
+    check(baton_offer(
+              b,
+              &(baton_offer_params_t){
+                  .size = sizeof(baton_offer_params_t), .key = "k", .blocks = from, .num_blocks = 2, .num_tokens = 32},
+              NULL, NULL),
           "offer");
-    check(baton_want(
-              b, &(baton_want_params_t){.key = "k", .engine = "both", .blocks = to, .num_blocks = 2, .num_tokens = 32},
-              NULL),
+    check(baton_want(b,
+                     &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                            .key = "k",
+                                            .engine = "both",
+                                            .blocks = to,
+                                            .num_blocks = 2,
+                                            .num_tokens = 32},
+                     NULL),
           "want");
     wait_for(b, 2);
     for (int i = 0; i < 2; i++)

@@ -217,7 +217,8 @@ static int call(struct slot *s)
     snprintf(engine, sizeof engine, "prefill%u", producer);
     if (produces())
         return baton_offer(job.baton,
-                           &(baton_offer_params_t){.key = key,
+                           &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                                   .key = key,
                                                    .blocks = s->blocks,
                                                    .num_blocks = BLOCKS,
                                                    .num_tokens = TOKENS,
@@ -225,7 +226,8 @@ static int call(struct slot *s)
                                                    .user = s},
                            NULL, &s->id);
     return baton_want(job.baton,
-                      &(baton_want_params_t){.key = key,
+                      &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                             .key = key,
                                              .engine = engine,
                                              .blocks = s->blocks,
                                              .num_blocks = BLOCKS,
@@ -423,6 +425,7 @@ static void find_place(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *layout = getenv("BATON_LAUNCH");
     uint32_t consumers;
+    job.me = BATON_INIT(baton_open_params_t);
     check(baton_role_from_env(&job.me), "role");
     if (rank == NULL || layout == NULL || sscanf(layout, "%ux1x1 %ux1x1", &job.producers, &consumers) != 2 ||
         job.producers > PEERS_MAX || consumers > PEERS_MAX) {
@@ -437,7 +440,8 @@ static void find_place(void)
 static void open_all(void)
 {
     check(baton_open(MPI_COMM_NULL, &job.me, &job.baton), "open");
-    job.geometry = (baton_geometry_t){.model = "lab",
+    job.geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                      .model = "lab",
                                       .dtype = "bf16",
                                       .elem_bytes = ELEMENT_BYTES,
                                       .planes = PLANES,

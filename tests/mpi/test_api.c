@@ -39,7 +39,8 @@ static void who(struct fixture *f)
     f->producer = first;
     f->consumer = !first || harness.size == 1;
     f->engine = "p";
-    f->me = (baton_open_params_t){.role = harness.size == 1 ? BATON_ROLE_BOTH
+    f->me = (baton_open_params_t){.size = sizeof(baton_open_params_t),
+                                  .role = harness.size == 1 ? BATON_ROLE_BOTH
                                           : first           ? BATON_ROLE_PREFILL
                                                             : BATON_ROLE_DECODE,
                                   .tp = (uint32_t)(first ? half : harness.size - half),
@@ -52,7 +53,8 @@ static void who(struct fixture *f)
 static void shape(struct fixture *f, const char *model)
 {
     uint32_t heads = HEADS / f->me.tp;
-    f->geometry = (baton_geometry_t){.elem_bytes = 2,
+    f->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                     .elem_bytes = 2,
                                      .planes = 2,
                                      .block_tokens = BLOCK_TOKENS,
                                      .head_size = 32,
@@ -179,7 +181,8 @@ static void scatter(uint32_t *blocks, uint32_t n, uint32_t first, uint32_t step)
 static baton_id_t offer(struct fixture *f, const char *key, const uint32_t *blocks, uint32_t tokens, uint32_t ttl_ms)
 {
     baton_id_t id = 0;
-    baton_offer_params_t o = {.key = key,
+    baton_offer_params_t o = {.size = sizeof o,
+                              .key = key,
                               .blocks = blocks,
                               .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
                               .num_tokens = tokens,
@@ -191,7 +194,8 @@ static baton_id_t offer(struct fixture *f, const char *key, const uint32_t *bloc
 static baton_id_t want(struct fixture *f, const char *key, const uint32_t *blocks, uint32_t tokens, uint32_t timeout_ms)
 {
     baton_id_t id = 0;
-    baton_want_params_t w = {.key = key,
+    baton_want_params_t w = {.size = sizeof w,
+                             .key = key,
                              .engine = f->engine,
                              .blocks = blocks,
                              .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
@@ -278,7 +282,8 @@ static void moves_layer_by_layer(void)
         if (f.consumer && round % 2)
             w = want(&f, key, to, tokens, 20000);
         if (f.producer) {
-            baton_offer_params_t p = {.key = key,
+            baton_offer_params_t p = {.size = sizeof p,
+                                      .key = key,
                                       .blocks = from,
                                       .num_blocks = 3,
                                       .num_tokens = tokens,
@@ -331,11 +336,12 @@ static void moves_groups_chunk_by_chunk(void)
     memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
     MPI_Barrier(MPI_COMM_WORLD);
     baton_id_t o = 0;
-    baton_offer_params_t p = {.key = "groups", .num_tokens = tokens, .flags = BATON_OFFER_CHUNKS};
+    baton_offer_params_t p = {.size = sizeof p, .key = "groups", .num_tokens = tokens, .flags = BATON_OFFER_CHUNKS};
     if (f.producer)
         CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
     const baton_table_t wanted[2] = {{.blocks = to[0], .num_blocks = 2}, {.blocks = to[1], .num_blocks = 2}};
-    const baton_want_params_t w = {.key = "groups",
+    const baton_want_params_t w = {.size = sizeof w,
+                                   .key = "groups",
                                    .engine = f.engine,
                                    .tables = wanted,
                                    .num_tables = 2,
@@ -347,7 +353,8 @@ static void moves_groups_chunk_by_chunk(void)
     for (uint32_t i = 0; f.producer && i < 2; i++) {
         const baton_table_t more[2] = {{.blocks = &from[0][i], .num_blocks = 1},
                                        {.blocks = &from[1][i], .num_blocks = 1}};
-        const baton_append_params_t a = {.tables = more, .num_tables = 2, .num_tokens = i == 0 ? BLOCK_TOKENS : tokens};
+        const baton_append_params_t a = {
+            .size = sizeof a, .tables = more, .num_tables = 2, .num_tokens = i == 0 ? BLOCK_TOKENS : tokens};
         walk_layers(&f, from[0], a.num_tokens, 5, true, 0, LAYERS - 1);
         walk_layers(&f, from[1], a.num_tokens, 5, true, LAYERS - 1, LAYERS);
         CHECK_EQ(baton_append(f.b, o, &a), 0);
@@ -376,7 +383,8 @@ static void zeroes_what_lies_behind(void)
         walk(&f, from, tokens, 3, true);
         offer(&f, "tail", from, tokens, 10000);
     }
-    baton_want_params_t w = {.key = "tail",
+    baton_want_params_t w = {.size = sizeof w,
+                             .key = "tail",
                              .engine = f.engine,
                              .blocks = to,
                              .num_blocks = 2,
@@ -402,7 +410,8 @@ static void prefill_in_chunks(struct fixture *f, baton_id_t o, const uint32_t *b
     uint32_t given = 0;
     for (unsigned i = 0; i < 3; i++) {
         uint32_t need = (ends[i] + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-        baton_append_params_t a = {.blocks = blocks + given, .num_blocks = need - given, .num_tokens = ends[i]};
+        baton_append_params_t a = {
+            .size = sizeof a, .blocks = blocks + given, .num_blocks = need - given, .num_tokens = ends[i]};
         given = need;
         usleep(20000);
         if (!in_layers)
@@ -431,7 +440,8 @@ static void moves_chunk_by_chunk(void)
         if (f.consumer && round % 2)
             w = want(&f, key, to, tokens, 20000);
         if (f.producer) {
-            baton_offer_params_t p = {.key = key,
+            baton_offer_params_t p = {.size = sizeof p,
+                                      .key = key,
                                       .num_tokens = tokens,
                                       .ttl_ms = 20000,
                                       .flags = BATON_OFFER_CHUNKS | (in_layers ? BATON_OFFER_LAYERS : 0)};
@@ -452,18 +462,37 @@ static void moves_chunk_by_chunk(void)
     }
     if (f.producer) {
         const baton_table_t late = {.blocks = from, .num_blocks = 1, .first_token = BLOCK_TOKENS};
-        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.num_tokens = tokens}), 0); /* nothing comes of it */
+        CHECK_EQ(
+            baton_append(f.b, o, &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = tokens}),
+            0); /* nothing comes of it */
         CHECK_EQ(baton_append(f.b, o, NULL), BATON_EINVAL);
-        CHECK_EQ(baton_append(f.b, o + 1000, &(baton_append_params_t){.num_tokens = 1}), BATON_EINVAL);
-        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.num_blocks = 1, .num_tokens = 1}), BATON_EINVAL);
-        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.tables = &late, .num_tables = 1, .num_tokens = 1}),
+        CHECK_EQ(baton_append(f.b, o + 1000,
+                              &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = 1}),
                  BATON_EINVAL);
-        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.blocks = from, .num_blocks = 1}), BATON_ETOKENS);
-        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.blocks = &outside, .num_blocks = 1, .num_tokens = 1}),
+        CHECK_EQ(baton_append(
+                     f.b, o,
+                     &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_blocks = 1, .num_tokens = 1}),
+                 BATON_EINVAL);
+        CHECK_EQ(
+            baton_append(f.b, o,
+                         &(baton_append_params_t){
+                             .size = sizeof(baton_append_params_t), .tables = &late, .num_tables = 1, .num_tokens = 1}),
+            BATON_EINVAL);
+        CHECK_EQ(baton_append(
+                     f.b, o,
+                     &(baton_append_params_t){.size = sizeof(baton_append_params_t), .blocks = from, .num_blocks = 1}),
+                 BATON_ETOKENS);
+        CHECK_EQ(baton_append(
+                     f.b, o,
+                     &(baton_append_params_t){
+                         .size = sizeof(baton_append_params_t), .blocks = &outside, .num_blocks = 1, .num_tokens = 1}),
                  BATON_EBLOCK);
-        baton_offer_params_t p = {.key = "plain", .blocks = from, .num_blocks = 3, .num_tokens = tokens};
+        baton_offer_params_t p = {
+            .size = sizeof p, .key = "plain", .blocks = from, .num_blocks = 3, .num_tokens = tokens};
         CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
-        CHECK_EQ(baton_append(f.b, o, &(baton_append_params_t){.num_tokens = tokens}), 0);
+        CHECK_EQ(
+            baton_append(f.b, o, &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = tokens}),
+            0);
         ends(&f, o, BATON_STATUS_FAILED, BATON_EINVAL);
     }
     down(&f);
@@ -488,7 +517,8 @@ static void counts_in_larger_blocks(void)
     CHECK_EQ(baton_start(f.b), 0);
     memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
     baton_table_t table = {.blocks = large, .num_blocks = 2};
-    baton_offer_params_t o = {.key = "large", .tables = &table, .num_tables = 1, .num_tokens = tokens};
+    baton_offer_params_t o = {
+        .size = sizeof o, .key = "large", .tables = &table, .num_tables = 1, .num_tokens = tokens};
     if (f.producer) {
         walk(&f, large_as_small, tokens, 3, true);
         CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
@@ -569,8 +599,9 @@ static void refuses_bad_calls(void)
     up(&f, "m", BATON_PROGRESS_THREAD);
     memset(long_key, 'k', sizeof long_key);
     long_key[sizeof long_key - 1] = '\0';
-    baton_want_params_t w = {.key = "k", .engine = "p", .blocks = good, .num_blocks = 2, .num_tokens = 32};
-    baton_offer_params_t o = {.key = "k", .blocks = good, .num_blocks = 2, .num_tokens = 32};
+    baton_want_params_t w = {
+        .size = sizeof w, .key = "k", .engine = "p", .blocks = good, .num_blocks = 2, .num_tokens = 32};
+    baton_offer_params_t o = {.size = sizeof o, .key = "k", .blocks = good, .num_blocks = 2, .num_tokens = 32};
     baton_want_params_t bad = w;
     baton_id_t id = 77;
     bad.engine = "nobody";
@@ -674,7 +705,8 @@ static void every_call_has_its_end(void)
     up(&f, "m", BATON_PROGRESS_THREAD);
     if (f.producer) { /* nobody wants these */
         const char *consumer = harness.size == 1 ? "p" : "d";
-        baton_offer_params_t named = {.key = "expires",
+        baton_offer_params_t named = {.size = sizeof named,
+                                      .key = "expires",
                                       .blocks = blocks,
                                       .num_blocks = 2,
                                       .num_tokens = 20,
@@ -729,8 +761,10 @@ static void meets_by_a_base_key(void)
     uint32_t from[2] = {1, 2}, to[2] = {9, 5};
     baton_id_t id;
     up(&f, "m", BATON_PROGRESS_THREAD);
-    baton_offer_params_t o = {.key = "req-1-p", .base_key = "req-1", .blocks = from, .num_blocks = 2, .num_tokens = 20};
-    baton_want_params_t w = {.key = "req-1-d",
+    baton_offer_params_t o = {
+        .size = sizeof o, .key = "req-1-p", .base_key = "req-1", .blocks = from, .num_blocks = 2, .num_tokens = 20};
+    baton_want_params_t w = {.size = sizeof w,
+                             .key = "req-1-d",
                              .base_key = "req-1",
                              .engine = "p",
                              .blocks = to,
@@ -824,9 +858,16 @@ static void verdicts_are_told(void)
         for (unsigned i = 0; i < 40; i++) {
             char key[16];
             snprintf(key, sizeof key, "v%u", i);
-            baton_offer_params_t o = {.key = key, .blocks = from, .num_blocks = 2, .num_tokens = 20, .user = &f};
-            baton_want_params_t w = {
-                .key = key, .engine = "p", .blocks = to, .num_blocks = 2, .num_tokens = 20, .mode = mode, .user = &f};
+            baton_offer_params_t o = {
+                .size = sizeof o, .key = key, .blocks = from, .num_blocks = 2, .num_tokens = 20, .user = &f};
+            baton_want_params_t w = {.size = sizeof w,
+                                     .key = key,
+                                     .engine = "p",
+                                     .blocks = to,
+                                     .num_blocks = 2,
+                                     .num_tokens = 20,
+                                     .mode = mode,
+                                     .user = &f};
             bool never = i % 4 == 3; /* nobody offers */
             w.timeout_ms = never ? 20 : 10000;
             if (f.producer && !never)
@@ -938,7 +979,8 @@ static void a_stalled_reactor_takes_nothing(void)
 {
     struct fixture f;
     uint32_t from[2] = {1, 2};
-    baton_offer_params_t o = {.key = "later", .blocks = from, .num_blocks = 2, .num_tokens = 20, .ttl_ms = 10};
+    baton_offer_params_t o = {
+        .size = sizeof o, .key = "later", .blocks = from, .num_blocks = 2, .num_tokens = 20, .ttl_ms = 10};
     setenv("BATON_STALL_MS", "100", 1);
     setenv("BATON_FAULT", "stall@send.WANT#1+1500", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
@@ -1044,7 +1086,8 @@ static void calls_given_up_keep_their_places(void)
     for (double until = now_ms() + 1200; f.consumer && more < REQUESTS / 2 && now_ms() < until; usleep(1000)) {
         char key[16];
         snprintf(key, sizeof key, "+%d", more);
-        baton_want_params_t w = {.key = key, .engine = f.engine, .blocks = &block, .num_blocks = 1, .num_tokens = 1};
+        baton_want_params_t w = {
+            .size = sizeof w, .key = key, .engine = f.engine, .blocks = &block, .num_blocks = 1, .num_tokens = 1};
         w.timeout_ms = 100;
         more += baton_want(f.b, &w, NULL) == 0;
     }
@@ -1067,7 +1110,7 @@ static void full_is_told(void)
     uint32_t block = 0, accepted = 0;
     setenv("BATON_REQUESTS", "8", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
-    baton_offer_params_t o = {.blocks = &block, .num_blocks = 1, .num_tokens = 1, .ttl_ms = 300};
+    baton_offer_params_t o = {.size = sizeof o, .blocks = &block, .num_blocks = 1, .num_tokens = 1, .ttl_ms = 300};
     for (int i = 0; i < 20; i++) {
         char key[8];
         snprintf(key, sizeof key, "%d", i);

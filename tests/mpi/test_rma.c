@@ -161,7 +161,8 @@ struct cache {
 
 static void lay_out(struct cache *c, unsigned layout, uint32_t head_first, uint32_t head_count)
 {
-    c->geometry = (baton_geometry_t){.model = "m",
+    c->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                     .model = "m",
                                      .dtype = "bf16",
                                      .elem_bytes = 2,
                                      .planes = 2,

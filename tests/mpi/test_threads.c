@@ -15,7 +15,8 @@
 
 static baton_open_params_t me(baton_progress_mode_t mode)
 {
-    baton_open_params_t p = {.engine = "e",
+    baton_open_params_t p = {.size = sizeof p,
+                             .engine = "e",
                              .role = BATON_ROLE_BOTH,
                              .tp = (uint32_t)harness.size,
                              .pp = 1,
@@ -46,7 +47,8 @@ static baton_t *up(baton_progress_mode_t mode, unsigned char **base)
     baton_t *b;
     if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &p, &b), 0))
         return NULL;
-    baton_geometry_t g = {.model = "m",
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
                           .dtype = "u8",
                           .elem_bytes = 1,
                           .planes = 1,
@@ -71,12 +73,21 @@ static baton_t *up(baton_progress_mode_t mode, unsigned char **base)
 static void offer_and_want(baton_t *b)
 {
     const uint32_t from = 1, to = 2;
-    CHECK_EQ(baton_offer(b, &(baton_offer_params_t){.key = "k", .blocks = &from, .num_blocks = 1, .num_tokens = 16},
-                         NULL, NULL),
-             0);
-    CHECK_EQ(baton_want(
-                 b, &(baton_want_params_t){.key = "k", .engine = "e", .blocks = &to, .num_blocks = 1, .num_tokens = 16},
-                 NULL),
+    CHECK_EQ(
+        baton_offer(
+            b,
+            &(baton_offer_params_t){
+                .size = sizeof(baton_offer_params_t), .key = "k", .blocks = &from, .num_blocks = 1, .num_tokens = 16},
+            NULL, NULL),
+        0);
+    CHECK_EQ(baton_want(b,
+                        &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                               .key = "k",
+                                               .engine = "e",
+                                               .blocks = &to,
+                                               .num_blocks = 1,
+                                               .num_tokens = 16},
+                        NULL),
              0);
 }
 
@@ -228,7 +239,7 @@ static void says_what_it_fell_back_to(void)
 
 static void reads_its_role(void)
 {
-    baton_open_params_t p = {.progress = BATON_PROGRESS_CALLER, .verdicts = BATON_VERDICTS_ALL};
+    baton_open_params_t p = {.size = sizeof p, .progress = BATON_PROGRESS_CALLER, .verdicts = BATON_VERDICTS_ALL};
     unsetenv("BATON_ENGINE");
     unsetenv("BATON_ROLE");
     CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);

@@ -174,8 +174,10 @@ static bool call(struct slot *s)
 {
     char key[BATON_KEY_MAX];
     snprintf(key, sizeof key, "number%u", s->number);
-    baton_offer_params_t offer = {.key = key, .blocks = s->blocks, .num_blocks = s->num_blocks, .user = s};
-    baton_want_params_t want = {.key = key, .blocks = s->blocks, .num_blocks = s->num_blocks, .user = s};
+    baton_offer_params_t offer = {
+        .size = sizeof offer, .key = key, .blocks = s->blocks, .num_blocks = s->num_blocks, .user = s};
+    baton_want_params_t want = {
+        .size = sizeof want, .key = key, .blocks = s->blocks, .num_blocks = s->num_blocks, .user = s};
     offer.num_tokens = want.num_tokens = s->num_tokens;
     offer.ttl_ms = want.timeout_ms = DEADLINE_MS;
     want.engine = "prefill0";
@@ -311,7 +313,11 @@ static void open_all(void)
     job.num_slots = job.most + 1;
     job.num_free = job.num_slots * BLOCKS_MOST;
     baton_geometry_t *g = &job.geometry;
-    *g = (baton_geometry_t){.model = "overload", .dtype = "u8", .elem_bytes = 1, .block_tokens = BLOCK_TOKENS};
+    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                            .model = "overload",
+                            .dtype = "u8",
+                            .elem_bytes = 1,
+                            .block_tokens = BLOCK_TOKENS};
     g->head_size = TOKEN_WORDS * sizeof(uint64_t);
     g->num_blocks = job.num_free;
     g->planes = g->heads_total = g->head_count = g->layers_total = g->layer_count = 1;
@@ -340,6 +346,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     job.mode = strcmp(argv[2], "push") == 0 ? BATON_MODE_PUSH : BATON_MODE_PULL;
+    job.me = BATON_INIT(baton_open_params_t);
     check(job.rank, baton_role_from_env(&job.me), "role");
     open_all();
     run(seconds);

@@ -39,6 +39,7 @@ static void default_layout_is_the_library_s(void **state)
     struct cache c = cache_of(&d, (struct model_seat){2, 1, 1, 0}, 40);
     baton_tensor_t tensors[3];
     baton_geometry_t g = *c.geometry;
+    g.size = sizeof g;
     assert_int_equal(g.num_blocks, 3);
     assert_int_equal(g.head_first, 2);
     assert_int_equal(g.head_count, 2);

@@ -316,6 +316,7 @@ static bool tensors_usual(struct reference_cache *c, const struct pair_side *s)
             0)
             return false;
     memcpy(own, c->tensors, sizeof own);
+    g->size = sizeof *g;
     CHECK(baton_geometry_layout(g, c->tensors, s->usual - 1) == 0, "%s", baton_errmsg());
     for (uint32_t i = 0; i < g->num_tensors; i++)
         memcpy(c->tensors[i].name, own[i].name, BATON_NAME_MAX);

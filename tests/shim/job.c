@@ -112,10 +112,12 @@ static baton_t *context(baton_cache_t **cache, baton_tensor_t *tensors)
 {
     baton_t *b;
     bool producer = rank == 0 || (rank == 1 && cell.replicas);
-    baton_open_params_t me = {.role = BATON_ROLE_BOTH, .tp = producer && cell.replicas ? 2 : 1, .pp = 1};
+    baton_open_params_t me = {
+        .size = sizeof me, .role = BATON_ROLE_BOTH, .tp = producer && cell.replicas ? 2 : 1, .pp = 1};
     me.tp_rank = producer && cell.replicas ? (uint32_t)rank : 0;
     snprintf(me.engine, sizeof me.engine, "%s", rank == 2 ? "dec" : producer ? "pre" : "idle");
-    baton_geometry_t g = {.model = "m",
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 1,
@@ -142,8 +144,9 @@ static void submit(baton_t *b, struct call *calls)
         for (uint32_t i = 0; i < BLOCKS; i++)
             ids[i] = id_of(w, i, rank == 2);
         const baton_offer_params_t offer = {
-            .key = key, .blocks = ids, .num_blocks = BLOCKS, .num_tokens = TOKENS, .ttl_ms = ms};
-        const baton_want_params_t want = {.key = key,
+            .size = sizeof offer, .key = key, .blocks = ids, .num_blocks = BLOCKS, .num_tokens = TOKENS, .ttl_ms = ms};
+        const baton_want_params_t want = {.size = sizeof want,
+                                          .key = key,
                                           .engine = "pre",
                                           .blocks = ids,
                                           .num_blocks = BLOCKS,

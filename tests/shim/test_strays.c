@@ -64,7 +64,8 @@ struct scene {
 
 static void geometry(baton_geometry_t *g, baton_tensor_t *tensors, unsigned layout, uint32_t head_size)
 {
-    *g = (baton_geometry_t){.model = "m",
+    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                            .model = "m",
                             .dtype = "u8",
                             .elem_bytes = 1,
                             .planes = 2,

@@ -82,7 +82,8 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
     l->now = MS;
     l->path = calloc(num_ranks, sizeof *l->path);
     l->arena = calloc(1, 1 << 20);
-    l->geometry = (baton_geometry_t){.model = "model",
+    l->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                     .model = "model",
                                      .dtype = "u8",
                                      .elem_bytes = 1,
                                      .planes = 1,

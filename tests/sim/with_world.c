@@ -450,7 +450,8 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                             .ended = fake_ended,
                             .sum = fake_sum,
                             .zero = fake_zero};
-    r->geometry = (baton_geometry_t){.dtype = "u8",
+    r->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                     .dtype = "u8",
                                      .elem_bytes = 1,
                                      .planes = 2,
                                      .block_tokens = 4,

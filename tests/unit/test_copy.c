@@ -85,7 +85,8 @@ struct shape {
 
 static void shape_init(struct shape *s, uint32_t head_size, unsigned layout, uint32_t first, uint32_t heads)
 {
-    s->g = (baton_geometry_t){.elem_bytes = 2,
+    s->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                              .elem_bytes = 2,
                               .planes = 2,
                               .block_tokens = 16,
                               .head_size = head_size,
@@ -213,7 +214,8 @@ static void world_init(struct world *w)
     struct plan_why why;
     struct plan_box all = {0, 2, 0, 2, 0};
     memset(w, 0, sizeof *w);
-    w->g = (baton_geometry_t){.elem_bytes = 2,
+    w->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                              .elem_bytes = 2,
                               .planes = 2,
                               .block_tokens = 8,
                               .head_size = 32,

@@ -23,7 +23,8 @@ struct cache {
 
 static void cache_init_blocks(struct cache *c, uint32_t tp, uint32_t rank, unsigned layout, uint32_t block_tokens)
 {
-    c->g = (baton_geometry_t){.model = "m",
+    c->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                              .model = "m",
                               .dtype = "bf16",
                               .elem_bytes = 2,
                               .planes = 2,
@@ -822,7 +823,8 @@ static void test_a_window_and_a_state(void **state)
 static void shapes_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t shapes, uint32_t each)
 {
     uint64_t offset = 0;
-    *g = (baton_geometry_t){.model = "m",
+    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                            .model = "m",
                             .dtype = "x",
                             .elem_bytes = 1,
                             .planes = 1,
@@ -881,7 +883,8 @@ static double seconds(void)
 
 static void cost_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t tp, uint32_t pp, uint32_t rank)
 {
-    *g = (baton_geometry_t){.model = "m",
+    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                            .model = "m",
                             .dtype = "bf16",
                             .elem_bytes = 2,
                             .planes = 2,

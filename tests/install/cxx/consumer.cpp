@@ -15,11 +15,11 @@ static void check(int rc, const std::string &what)
 
 int main()
 {
-    baton_open_params_t me = {};
+    baton_open_params_t me = BATON_INIT(baton_open_params_t);
     std::strcpy(me.engine, "both");
     me.role = BATON_ROLE_BOTH;
     me.tp = me.pp = 1;
-    baton_geometry_t g = {};
+    baton_geometry_t g = BATON_INIT(baton_geometry_t);
     std::strcpy(g.model, "m");
     std::strcpy(g.dtype, "bf16");
     g.elem_bytes = g.planes = 2;
@@ -36,13 +36,13 @@ int main()
     check(baton_start(b), "start");
     std::memset(baton_cache_base(cache), 42, g.bytes);
     const uint32_t blocks[] = {3};
-    baton_offer_params_t o = {};
+    baton_offer_params_t o = BATON_INIT(baton_offer_params_t);
     o.key = "k";
     o.blocks = blocks;
     o.num_blocks = 1;
     o.num_tokens = 16;
     check(baton_offer(b, &o, nullptr, nullptr), "offer");
-    baton_want_params_t w = {};
+    baton_want_params_t w = BATON_INIT(baton_want_params_t);
     w.key = "k";
     w.engine = "both";
     w.num_tokens = 0; // nothing is needed: the offer is released

@@ -91,7 +91,8 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
     r->storm = s;
     r->rank = rank;
     storm_port(r);
-    r->geometry = (baton_geometry_t){.model = "m",
+    r->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                                     .model = "m",
                                      .dtype = "u32",
                                      .elem_bytes = 4,
                                      .planes = e->planes,

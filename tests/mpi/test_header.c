@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_header: callers that were compiled with an older or a newer header: their structs have fewer or more fields. Each
+ * rank is an engine of its own, which wants what it offers.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "baton.h"
+#include "harness.h"
+
+#define BLOCK_TOKENS 16
+#define BLOCKS 8
+
+/* A struct as a newer header has it. */
+#define NEWER(type)                                                                                                    \
+    struct {                                                                                                           \
+        type old;                                                                                                      \
+        uint64_t more;                                                                                                 \
+    }
+
+struct fixture {
+    baton_t *b;
+    baton_cache_t *cache;
+    baton_open_params_t me;
+    baton_geometry_t geometry;
+    baton_tensor_t tensor;
+};
+
+static const uint32_t from[2] = {0, 1}, to[2] = {2, 3};
+
+static void failed(const char *what)
+{
+    fprintf(stderr, "# rank %d: %s: %s\n", harness.rank, what, baton_errmsg());
+    MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
+}
+
+static void describe(struct fixture *f)
+{
+    f->me = (baton_open_params_t){
+        .size = sizeof f->me, .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .progress = BATON_PROGRESS_CALLER};
+    snprintf(f->me.engine, sizeof f->me.engine, "e%d", harness.rank);
+    f->geometry = (baton_geometry_t){.size = sizeof f->geometry,
+                                     .model = "m",
+                                     .dtype = "u8",
+                                     .elem_bytes = 1,
+                                     .planes = 1,
+                                     .block_tokens = BLOCK_TOKENS,
+                                     .head_size = 64,
+                                     .num_blocks = BLOCKS,
+                                     .heads_total = 1,
+                                     .head_count = 1,
+                                     .layers_total = 1,
+                                     .layer_count = 1};
+    CHECK_EQ(baton_geometry_layout(&f->geometry, &f->tensor, 0), 0);
+}
+
+static void up(struct fixture *f)
+{
+    memset(f, 0, sizeof *f);
+    describe(f);
+    if (baton_open(MPI_COMM_WORLD, &f->me, &f->b) != 0 ||
+        baton_cache_create(f->b, &f->geometry, BATON_MEMORY_HOST, &f->cache) != 0 || baton_start(f->b) != 0)
+        failed("up");
+}
+
+static void down(struct fixture *f)
+{
+    CHECK_EQ(baton_close(f->b), 0);
+}
+
+/* Lends this thread until so many events wait; at most 20 s. */
+static void await(struct fixture *f, int events)
+{
+    for (time_t end = time(NULL) + 20; baton_progress(f->b) < events;)
+        if (time(NULL) > end)
+            failed("await");
+}
+
+static baton_event_t next_event(struct fixture *f)
+{
+    baton_event_t e;
+    await(f, 1);
+    CHECK_EQ(baton_poll(f->b, &e, 1), 1);
+    return e;
+}
+
+static baton_offer_params_t an_offer(const char *key)
+{
+    return (baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                  .key = key,
+                                  .blocks = from,
+                                  .num_blocks = 2,
+                                  .num_tokens = 2 * BLOCK_TOKENS};
+}
+
+static baton_want_params_t a_want(const struct fixture *f, const char *key)
+{
+    return (baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                 .key = key,
+                                 .engine = f->me.engine,
+                                 .blocks = to,
+                                 .num_blocks = 2,
+                                 .num_tokens = 2 * BLOCK_TOKENS};
+}
+
+/* ---- what Baton reads -------------------------------------------------------------------------------------------- */
+
+/* What an older header lacks is never read, whatever lies there. */
+static void older_callers_are_served(void)
+{
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    describe(&f);
+    f.me.size = offsetof(baton_open_params_t, verdicts);
+    f.me.verdicts = (baton_verdicts_t)77;
+    f.geometry.size = offsetof(baton_geometry_t, num_splits);
+    f.geometry.num_splits = 77;
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
+        failed("open");
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+    if (!CHECK_EQ(baton_start(f.b), 0))
+        failed("start");
+
+    baton_offer_params_t o = an_offer("older");
+    baton_id_t id;
+    o.size = offsetof(baton_offer_params_t, attempt);
+    o.attempt = 77;
+    o.flags = BATON_OFFER_CHUNKS;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
+    baton_append_params_t a = {
+        .size = offsetof(baton_append_params_t, tables), .num_tokens = 2 * BLOCK_TOKENS, .num_tables = 77};
+    CHECK_EQ(baton_append(f.b, id, &a), 0);
+    baton_want_params_t w = a_want(&f, "older");
+    w.size = offsetof(baton_want_params_t, attempt);
+    w.attempt = 78;
+    CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.status, BATON_STATUS_DONE);
+        CHECK_EQ(e.attempt, 0);
+    }
+    down(&f);
+}
+
+/* `call` takes a struct of that size that has a field more, or none. */
+#define CHECK_SIZES(params, type, call)                                                                                \
+    do {                                                                                                               \
+        (params).more = 1;                                                                                             \
+        (params).old.size = sizeof(params);                                                                            \
+        CHECK_EQ(call, BATON_EINVAL);                                                                                  \
+        CHECK_HAS(baton_errmsg(), "is set, and baton " BATON_VERSION_STRING " knows");                                 \
+        (params).old.size = 0;                                                                                         \
+        CHECK_EQ(call, BATON_EINVAL);                                                                                  \
+        CHECK_HAS(baton_errmsg(), "BATON_INIT(" #type ")");                                                            \
+        (params).old.size = sizeof(params);                                                                            \
+        (params).more = 0;                                                                                             \
+        if (!CHECK_EQ(call, 0))                                                                                        \
+            failed(#call);                                                                                             \
+    } while (0)
+
+/* What a newer header has is taken if it asks for nothing. */
+static void newer_callers_are_served(void)
+{
+    struct fixture f;
+    NEWER(baton_open_params_t) me;
+    NEWER(baton_geometry_t) geometry;
+    NEWER(baton_offer_params_t) o = {.old = an_offer("newer")};
+    NEWER(baton_append_params_t) a = {.old = {.num_tokens = 2 * BLOCK_TOKENS}};
+    NEWER(baton_want_params_t) w;
+    baton_id_t id = 0;
+    memset(&f, 0, sizeof f);
+    describe(&f);
+    me.old = f.me;
+    geometry.old = f.geometry;
+    w.old = a_want(&f, "newer");
+    CHECK_SIZES(me, baton_open_params_t, baton_open(MPI_COMM_WORLD, &me.old, &f.b));
+    CHECK_SIZES(geometry, baton_geometry_t, baton_cache_create(f.b, &geometry.old, BATON_MEMORY_HOST, &f.cache));
+    CHECK_EQ(baton_start(f.b), 0);
+    o.old.flags = BATON_OFFER_CHUNKS;
+    CHECK_SIZES(o, baton_offer_params_t, baton_offer(f.b, &o.old, NULL, &id));
+    CHECK_SIZES(a, baton_append_params_t, baton_append(f.b, id, &a.old));
+    CHECK_SIZES(w, baton_want_params_t, baton_want(f.b, &w.old, NULL));
+    CHECK_EQ(next_event(&f).status, BATON_STATUS_DONE);
+    CHECK_EQ(next_event(&f).status, BATON_STATUS_DONE);
+    down(&f);
+}
+
+static void a_role_is_read_for_any_caller(void)
+{
+    NEWER(baton_open_params_t) me;
+    memset(&me, 0, sizeof me);
+    setenv("BATON_ENGINE", "role", 1);
+    setenv("BATON_ROLE", "both", 1);
+    setenv("BATON_TP", "3", 1);
+    CHECK_SIZES(me, baton_open_params_t, baton_role_from_env(&me.old));
+    CHECK_EQ(me.old.size, sizeof me);
+    CHECK_EQ(me.old.tp, 3);
+    me.old.tp = 0;
+    me.old.pp = 77;
+    me.old.size = offsetof(baton_open_params_t, pp);
+    CHECK_EQ(baton_role_from_env(&me.old), 0);
+    CHECK_EQ(me.old.tp, 3);
+    CHECK_EQ(me.old.pp, 77);
+    unsetenv("BATON_ENGINE");
+    unsetenv("BATON_ROLE");
+    unsetenv("BATON_TP");
+}
+
+/* ---- what Baton fills -------------------------------------------------------------------------------------------- */
+
+static const size_t not_sizes[] = {0, 4, 1u << 20};
+#define NUM_NOT_SIZES (int)(sizeof not_sizes / sizeof not_sizes[0])
+
+/* An offer and a want end; both events wait. */
+static void make_two_events(struct fixture *f, const char *key)
+{
+    baton_offer_params_t o = an_offer(key);
+    baton_want_params_t w = a_want(f, key);
+    CHECK_EQ(baton_offer(f->b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_want(f->b, &w, NULL), 0);
+    await(f, 2);
+}
+
+static void events_come_at_the_callers_stride(void)
+{
+    struct fixture f;
+    NEWER(baton_event_t) newer[3];
+    enum { OLDER = offsetof(baton_event_t, num_blocks) };
+    unsigned char older[3 * OLDER];
+    up(&f);
+    make_two_events(&f, "stride");
+    for (int i = 0; i < NUM_NOT_SIZES; i++)
+        CHECK_EQ(baton_poll_sized(f.b, newer, 3, not_sizes[i]), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "baton_event_t");
+    memset(newer, 0xff, sizeof newer);
+    CHECK_EQ(baton_poll_sized(f.b, newer, 3, sizeof newer[0]), 2);
+    CHECK(newer[0].old.type != newer[1].old.type);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(newer[i].old.size, sizeof(baton_event_t));
+        CHECK_EQ(newer[i].old.status, BATON_STATUS_DONE);
+        CHECK_EQ(strcmp(newer[i].old.key, "stride"), 0);
+        CHECK_EQ(strcmp(newer[i].old.detail, ""), 0);
+        CHECK_EQ(newer[i].more, 0);
+    }
+    CHECK_EQ(newer[2].more, UINT64_MAX);
+
+    make_two_events(&f, "older");
+    memset(older, 0xff, sizeof older);
+    CHECK_EQ(baton_poll_sized(f.b, older, 3, OLDER), 2);
+    for (int i = 0; i < 2; i++) {
+        baton_event_t e = {0};
+        memcpy(&e, older + i * OLDER, OLDER);
+        CHECK_EQ(e.size, OLDER);
+        CHECK_EQ(e.status, BATON_STATUS_DONE);
+        CHECK_EQ(strcmp(e.key, "older"), 0);
+        CHECK_EQ(e.peer, -1);
+    }
+    CHECK_EQ(older[2 * OLDER], 0xff);
+    down(&f);
+}
+
+static void statistics_are_filled_as_far_as_both_know_them(void)
+{
+    struct fixture f;
+    NEWER(baton_stats_t) s;
+    NEWER(baton_peer_stats_t) p;
+    up(&f);
+    make_two_events(&f, "counted");
+    next_event(&f), next_event(&f);
+    for (int i = 0; i < NUM_NOT_SIZES; i++) {
+        CHECK_EQ(baton_stats_sized(f.b, &s, not_sizes[i]), BATON_EINVAL);
+        CHECK_EQ(baton_peer_stats_sized(f.b, 0, &p, not_sizes[i]), BATON_EINVAL);
+        CHECK_EQ(baton_pending_sized(f.b, &p, 1, not_sizes[i]), BATON_EINVAL);
+    }
+    memset(&s, 0xff, sizeof s);
+    memset(&p, 0xff, sizeof p);
+    CHECK_EQ(baton_stats_sized(f.b, &s, sizeof s), 0);
+    CHECK_EQ(baton_peer_stats_sized(f.b, 0, &p, sizeof p), 0);
+    CHECK_EQ(s.old.size, sizeof s.old);
+    CHECK_EQ(p.old.size, sizeof p.old);
+    CHECK_EQ(s.old.wants_done, 1);
+    CHECK_EQ(strcmp(p.old.engine, "e0"), 0);
+    CHECK_EQ(s.more, 0);
+    CHECK_EQ(p.more, 0);
+
+    memset(&s, 0xff, sizeof s);
+    memset(&p, 0xff, sizeof p);
+    CHECK_EQ(baton_stats_sized(f.b, &s, offsetof(baton_stats_t, wants)), 0);
+    CHECK_EQ(baton_peer_stats_sized(f.b, 0, &p, offsetof(baton_peer_stats_t, reasons)), 0);
+    CHECK_EQ(s.old.size, offsetof(baton_stats_t, wants));
+    CHECK_EQ(s.old.offers_done, 1);
+    CHECK_EQ(s.old.wants, UINT64_MAX);
+    CHECK_EQ(p.old.size, offsetof(baton_peer_stats_t, reasons));
+    CHECK_EQ(p.old.failures, 0);
+    CHECK_EQ(p.old.reasons[0], UINT64_MAX);
+    down(&f);
+}
+
+/* Wants queue behind handshakes whose first cards are spoilt. */
+static void pending_engines_come_at_the_callers_stride(void)
+{
+    struct fixture f;
+    NEWER(baton_pending_t) newer[2];
+    char engine[BATON_ENGINE_NAME_MAX];
+    if (harness.size < 3)
+        return SKIP("fewer than two other engines");
+    setenv("BATON_FAULT", "corrupt@card#1,corrupt@card#2", 1);
+    setenv("BATON_HANDSHAKE_MS", "300", 1);
+    up(&f);
+    unsetenv("BATON_FAULT");
+    unsetenv("BATON_HANDSHAKE_MS");
+    for (int i = 1; i <= 2; i++) {
+        baton_want_params_t w = a_want(&f, "pending");
+        snprintf(engine, sizeof engine, "e%d", (harness.rank + i) % harness.size);
+        w.engine = engine;
+        w.timeout_ms = 1000;
+        CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    }
+    int n = 0;
+    for (time_t end = time(NULL) + 10; n < 2 && time(NULL) < end;) {
+        baton_progress(f.b);
+        memset(newer, 0xff, sizeof newer);
+        n = baton_pending_sized(f.b, newer, 2, sizeof newer[0]);
+    }
+    CHECK_EQ(n, 2);
+    for (int i = 0; i < n; i++) {
+        CHECK_EQ(newer[i].old.size, sizeof newer[i].old);
+        CHECK_EQ(newer[i].old.wants, 1);
+        CHECK_EQ(newer[i].old.engine[0], 'e');
+        CHECK_EQ(newer[i].more, 0);
+    }
+    CHECK(strcmp(newer[0].old.engine, newer[1].old.engine) != 0);
+    memset(newer, 0xff, sizeof newer);
+    CHECK_EQ(baton_pending_sized(f.b, newer, 1, sizeof(size_t)), 1);
+    CHECK_EQ(newer[0].old.size, sizeof(size_t));
+    CHECK_EQ(newer[0].old.engine[0], (char)0xff);
+    next_event(&f), next_event(&f);
+    down(&f);
+}
+
+int main(int argc, char **argv)
+{
+    harness_begin(&argc, &argv);
+    RUN(older_callers_are_served);
+    RUN(newer_callers_are_served);
+    RUN(a_role_is_read_for_any_caller);
+    RUN(events_come_at_the_callers_stride);
+    RUN(statistics_are_filled_as_far_as_both_know_them);
+    RUN(pending_engines_come_at_the_callers_stride);
+    return harness_end();
+}
