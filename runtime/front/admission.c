@@ -39,6 +39,11 @@ void admission_init(struct admission *a, uint32_t requests, uint32_t leases, boo
         .hears = hears, .most = places(hears) * requests, .most_leases = leases, .most_strays = hears ? requests : 0};
 }
 
+bool admission_hears(const struct admission *a)
+{
+    return a->hears;
+}
+
 uint32_t admission_most_calls(const struct admission *a)
 {
     return a->most;

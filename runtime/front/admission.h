@@ -41,6 +41,8 @@ struct admission {
 
 void admission_init(struct admission *a, uint32_t requests, uint32_t leases, bool hears);
 
+/** Verdicts are told to this rank. */
+bool admission_hears(const struct admission *a);
 /** How many calls may be open at once, and how many events may wait to be polled. */
 uint32_t admission_most_calls(const struct admission *a);
 uint32_t admission_most_events(const struct admission *a);

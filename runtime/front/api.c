@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * api: the verbs and the readings, called by any thread. Each call checks its arguments, copies what it was given into
- * one `struct call`, and puts that on the reactor's queue; none waits.
+ * api: the verbs, called by any thread. Each checks its arguments, copies what it was given into one `struct call`, and
+ * puts that on the reactor's queue; none waits.
  */
 #include "front/context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -17,19 +16,10 @@
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-static int check_started(const struct baton *b)
-{
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "the context must not be NULL");
-    if (b->state != CONTEXT_STARTED)
-        return error_set(BATON_ESTATE, "call baton_start first");
-    return 0;
-}
-
 static int check_state(const struct baton *b)
 {
-    int rc = check_started(b);
-    if (rc == 0 && atomic_load_explicit(&b->stalled, memory_order_relaxed))
+    int rc = context_check_started(b);
+    if (rc == 0 && stall_is_on(&b->stall))
         return error_set(BATON_ESTALL, "the reactor has been inside MPI for more than BATON_STALL_MS: poll the events");
     return rc;
 }
@@ -183,7 +173,7 @@ static struct call *call_create(const struct baton *b, enum call_kind kind, cons
         return NULL;
     memset(call, 0, sizeof *call);
     call->kind = kind;
-    bool ends = call_ends(call), hears = b->admission.hears && ends;
+    bool ends = call_ends(call), hears = admission_hears(&b->admission) && ends;
     call->given_up = ends ? calloc(1, sizeof *call->given_up) : NULL;
     call->verdict = hears ? calloc(1, sizeof *call->verdict) : NULL;
     if ((ends && call->given_up == NULL) || (hears && call->verdict == NULL)) {
@@ -517,116 +507,4 @@ int baton_cancel(baton_t *b, baton_id_t id)
         return error_set(BATON_ENOMEM, "no memory to cancel a call");
     word->id = id;
     return hand_word(b, word);
-}
-
-/* ---- events ------------------------------------------------------------------------------------------------------ */
-
-int baton_event_fd(const baton_t *b)
-{
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "b must not be NULL");
-    return b->lent.wake_fd >= 0 ? b->lent.wake_fd : b->event_fd;
-}
-
-/* Where the i-th struct of an array of the caller's begins. */
-static void *at(void *array, int i, size_t size)
-{
-    return (unsigned char *)array + (size_t)i * size;
-}
-
-int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
-{
-    struct outcome *outcome;
-    uint64_t count;
-    int n = 0;
-    if (b == NULL || (events == NULL && max > 0) || max < 0)
-        return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
-    int rc = sized_check(size, "baton_event_t");
-    if (rc != 0)
-        return rc;
-    if (b->state == CONTEXT_STARTED && lend_is_mine(b))
-        lend_turn(b);
-    /* Cleared before the ring is read: whatever is pushed after this makes it readable again. */
-    ssize_t cleared = read(b->event_fd, &count, sizeof count);
-    (void)cleared;
-    while (n < max && (outcome = ring_pop(b->events)) != NULL) {
-        sized_fill(&outcome->event, sizeof outcome->event, at(events, n++, size), size);
-        admission_polled(&b->admission, &outcome->event);
-        outcome_free(outcome);
-    }
-    if (n > 0)
-        atomic_fetch_sub_explicit(&b->waiting, (uint32_t)n, memory_order_relaxed);
-    if (!ring_is_empty(b->events)) {
-        count = 1;
-        ssize_t written = write(b->event_fd, &count, sizeof count);
-        (void)written;
-    }
-    return n;
-}
-
-int baton_progress(baton_t *b)
-{
-    int rc = check_started(b);
-    if (rc != 0)
-        return rc;
-    if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
-        return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
-    lend_turn(b);
-    return (int)atomic_load_explicit(&b->waiting, memory_order_relaxed);
-}
-
-/* ---- readings ---------------------------------------------------------------------------------------------------- */
-
-int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
-{
-    if (b == NULL || (out == NULL && max > 0) || max < 0)
-        return error_set(BATON_EINVAL, "b and out must not be NULL, max not negative");
-    int rc = sized_check(size, "baton_pending_t");
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&b->snapshot_lock);
-    int n = b->num_pending < max ? b->num_pending : max;
-    for (int i = 0; i < n; i++)
-        sized_fill(&b->pending[i], sizeof b->pending[i], at(out, i, size), size);
-    pthread_mutex_unlock(&b->snapshot_lock);
-    return n;
-}
-
-int baton_stats_sized(baton_t *b, void *out, size_t size)
-{
-    if (b == NULL || out == NULL)
-        return error_set(BATON_EINVAL, "b and out must not be NULL");
-    int rc = sized_check(size, "baton_stats_t");
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&b->snapshot_lock);
-    baton_stats_t stats = b->stats;
-    memcpy(stats.reasons, b->reasons, sizeof stats.reasons);
-    pthread_mutex_unlock(&b->snapshot_lock);
-    stats.again = admission_refused(&b->admission);
-    sized_fill(&stats, sizeof stats, out, size);
-    return 0;
-}
-
-int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size)
-{
-    if (b == NULL || out == NULL)
-        return error_set(BATON_EINVAL, "b and out must not be NULL");
-    int rc = check_started(b);
-    if (rc == 0)
-        rc = sized_check(size, "baton_peer_stats_t");
-    if (rc != 0)
-        return rc;
-    if (rank >= fabric_size(b->fabric))
-        return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
-    baton_peer_stats_t stats = {.path = paths_table(b->paths)[rank]};
-    snprintf(stats.engine, sizeof stats.engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
-    pthread_mutex_lock(&b->snapshot_lock);
-    if (b->reasons_of[rank] != NULL)
-        memcpy(stats.reasons, b->reasons_of[rank], sizeof stats.reasons);
-    pthread_mutex_unlock(&b->snapshot_lock);
-    for (unsigned i = 0; i < BATON_REASONS; i++)
-        stats.failures += stats.reasons[i];
-    sized_fill(&stats, sizeof stats, out, size);
-    return 0;
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,29 +73,20 @@ void baton_log_set(baton_log_fn callback, void *user)
 static void context_free(struct baton *b)
 {
     struct call *call;
-    struct outcome *outcome;
     log_settle(&b->log, true);
     log_limits_destroy(b->log.limits);
     while (b->submits != NULL && (call = ring_pop(b->submits)) != NULL)
         call_free(call);
-    while (b->events != NULL && (outcome = ring_pop(b->events)) != NULL)
-        outcome_free(outcome);
-    outcome_free(b->held);
     ring_destroy(b->submits);
-    ring_destroy(b->events);
-    if (b->event_fd >= 0)
-        close(b->event_fd);
-    lend_fini(b);
+    events_fini(&b->events);
+    reactor_fini(&b->loop);
+    lend_fini(&b->lent);
     if (b->cache != NULL)
         free((void *)b->cache->geometry.tensors);
     free(b->cache);
     directory_destroy(b->directory);
-    pthread_mutex_destroy(&b->snapshot_lock);
-    sem_destroy(&b->go);
+    snapshot_fini(&b->snapshot);
     calls_destroy(b->calls);
-    for (uint32_t i = 0; b->reasons_of != NULL && i < b->num_ranks; i++)
-        free(b->reasons_of[i]);
-    free(b->reasons_of);
     free(b);
 }
 
@@ -107,27 +97,25 @@ static struct baton *context_create(const baton_open_params_t *params, const str
         return NULL;
     b->who = *params;
     b->settings = *settings;
-    b->loss = -1;
     b->log = (struct logger){.level = (enum log_level)settings->log_level,
                              .rank = -1,
                              .sink = log_default.sink,
                              .sink_user = log_default.user,
                              .limits = log_limits_create()};
-    pthread_mutex_init(&b->snapshot_lock, NULL);
-    sem_init(&b->go, 0, 0);
+    reactor_init(&b->loop);
+    closing_init(&b->closing);
+    stall_init(&b->stall);
+    snapshot_init(&b->snapshot);
     b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
     bool leads = params->tp_rank == 0 && params->pp_rank == 0;
     bool hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
     admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);
-    b->events = ring_create(admission_most_events(&b->admission));
+    bool has_events = events_init(&b->events, admission_most_events(&b->admission));
     b->calls = calls_create(admission_most_calls(&b->admission));
-    latch_init(&b->ended);
-    latch_init(&b->rest);
-    b->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    b->lent.wake_fd = b->lent.timer_fd = -1;
-    bool lent = params->progress == BATON_PROGRESS_THREAD || lend_init(b); /* AUTO: what MPI gives is not known yet */
-    if (b->log.limits == NULL || b->submits == NULL || b->events == NULL || b->calls == NULL || b->event_fd < 0 ||
-        !lent) {
+    lend_init(&b->lent);
+    bool lent = params->progress == BATON_PROGRESS_THREAD ||
+                lend_open(&b->lent, events_fd(&b->events)); /* AUTO: what MPI gives is not known yet */
+    if (b->log.limits == NULL || b->submits == NULL || !has_events || b->calls == NULL || !lent) {
         context_free(b);
         return NULL;
     }
@@ -177,7 +165,7 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     }
     b->log.rank = (int)fabric_rank(b->fabric);
     if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
-        lend_fini(b);
+        lend_fini(&b->lent);
     b->incarnation = incarnation_new(fabric_rank(b->fabric));
     topo_find(NULL, &b->place);
     warn_of_misspelt(b);
@@ -261,7 +249,7 @@ static struct layout layout_of(const struct settings *s)
     return l;
 }
 
-static void bind(void *base, uint64_t bytes, void *arg)
+static void bind_near(void *base, uint64_t bytes, void *arg)
 {
     const struct baton *b = arg;
     if (b->place.numa != TOPO_UNKNOWN && topo_bind_memory(base, bytes, b->place.numa) != 0)
@@ -339,9 +327,7 @@ static int directory_build(struct baton *b, const struct layout *l)
 static int core_build(struct baton *b, const struct layout *l)
 {
     int rc = paths_create(b->fabric, &b->settings, l->board, &b->paths);
-    b->num_ranks = fabric_size(b->fabric);
-    b->reasons_of = calloc(b->num_ranks, sizeof *b->reasons_of);
-    if (b->reasons_of == NULL)
+    if (!events_know_ranks(&b->events, fabric_size(b->fabric)))
         return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
     if (rc != 0)
         return error_set(rc, "the copy workers could not be started");
@@ -365,7 +351,7 @@ static int core_build(struct baton *b, const struct layout *l)
     return rc == 0 ? 0 : error_set(rc, "no memory for the protocol's tables");
 }
 
-static int listen(struct baton *b)
+static int start_listening(struct baton *b)
 {
     int rc = reactor_start(b);
     return rc == 0 ? fabric_on_finalize(b->fabric, reactor_abandon, b) : rc;
@@ -380,7 +366,7 @@ int baton_start(baton_t *b)
     uint64_t pool = b->cache != NULL ? b->cache->geometry.bytes : 0;
     int rc = fabric_agree(b->fabric, "start", local);
     if (rc == 0)
-        rc = fabric_start(b->fabric, l.end - FABRIC_META_OFFSET, pool, b->place.memory_bytes, bind, b);
+        rc = fabric_start(b->fabric, l.end - FABRIC_META_OFFSET, pool, b->place.memory_bytes, bind_near, b);
     if (rc == 0)
         rc = directory_build(b, &l);
     if (rc == 0)
@@ -390,7 +376,7 @@ int baton_start(baton_t *b)
     if (rc == 0)
         rc = fabric_agree(b->fabric, "watchdog", stall_watch_start(b));
     if (rc == 0)
-        rc = fabric_agree(b->fabric, "reactor", listen(b)); /* every rank listens before anyone speaks */
+        rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank listens before anyone speaks */
     if (rc != 0) {
         if (local == 0)
             b->state = CONTEXT_FAILED;
@@ -399,11 +385,20 @@ int baton_start(baton_t *b)
     if (b->cache != NULL)
         b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
     b->state = CONTEXT_STARTED;
-    if (!b->threaded) {
+    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) {
         core_greet(b->core, clock_now_ns());
-        lend_start(b);
+        lend_start(&b->lent);
     }
-    sem_post(&b->go);
+    reactor_go(b);
+    return 0;
+}
+
+int context_check_started(const struct baton *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "the context must not be NULL");
+    if (b->state != CONTEXT_STARTED)
+        return error_set(BATON_ESTATE, "call baton_start first");
     return 0;
 }
 
@@ -413,26 +408,23 @@ int baton_close(baton_t *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "b must not be NULL");
-    char why[sizeof b->close_why];
+    char why[SNAPSHOT_WHY];
     if (b->state == CONTEXT_LEFT)
         return error_set(BATON_ESTATE, "MPI was finalised before: call baton_close first");
     if (fabric_on_finalize(b->fabric, NULL, NULL) != 0)
         log_line(&b->log, LOG_WARN, "%s", baton_errmsg());
     int rc = reactor_stop(b);
     stall_watch_stop(b);
-    pthread_mutex_lock(&b->snapshot_lock);
-    memcpy(why, b->close_why, sizeof why);
-    pthread_mutex_unlock(&b->snapshot_lock);
+    snapshot_why(&b->snapshot, why);
     if (rc != 0) /* the thread is inside MPI and uses all of this: leave it, the process is to end */
         return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
-    uint64_t now = clock_now_ns();
-    bool lost = b->lost; /* as wind_up settled it, so that no rank is left alone in what follows */
-    if (b->close_until != 0)
-        fabric_hurry(b->fabric, b->close_until > now ? (b->close_until - now) / CLOCK_NS_PER_MS : 0);
+    bool alone = closing_is_alone(&b->closing); /* as all ranks settled it: none is left alone in what follows */
+    if (closing_has_begun(&b->closing))
+        fabric_hurry(b->fabric, closing_left_ms(&b->closing, clock_now_ns()));
     paths_destroy(b->paths);
     core_destroy(b->core);
     faults_destroy(b->faults);
-    if (lost)
+    if (alone)
         rc = fabric_leave_open(b->fabric, why[0] != '\0' ? why : "the control channel failed");
     else
         rc = fabric_close(b->fabric); /* agrees first: no rank frees what another may still read */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * lend: progress by the caller's thread (BATON_PROGRESS_CALLER), inside baton_poll and baton_progress. An engine's loop
- * that sleeps on baton_event_fd must be woken for turns too: the descriptor is an epoll set of the events' own and of a
- * timer, which runs out when the reactor thread would have ended its sleep.
- */
+/* lend: see lend.h. */
 #include "front/context.h"
 
 #include <sys/epoll.h>
@@ -12,23 +8,31 @@
 
 #include "base/clock.h"
 
-static bool add(int set, int fd)
+static bool watch(int set, int fd)
 {
     struct epoll_event e = {.events = EPOLLIN};
     return fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
-bool lend_init(struct baton *b)
+void lend_init(struct lent *l)
 {
-    struct lent *l = &b->lent;
-    l->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    l->wake_fd = epoll_create1(EPOLL_CLOEXEC);
-    return l->wake_fd >= 0 && add(l->wake_fd, l->timer_fd) && add(l->wake_fd, b->event_fd);
+    *l = (struct lent){.wake_fd = -1, .timer_fd = -1};
 }
 
-void lend_fini(struct baton *b)
+bool lend_open(struct lent *l, int event_fd)
 {
-    struct lent *l = &b->lent;
+    l->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    l->wake_fd = epoll_create1(EPOLL_CLOEXEC);
+    return l->wake_fd >= 0 && watch(l->wake_fd, l->timer_fd) && watch(l->wake_fd, event_fd);
+}
+
+int lend_fd(const struct lent *l)
+{
+    return l->wake_fd;
+}
+
+void lend_fini(struct lent *l)
+{
     if (l->timer_fd >= 0)
         close(l->timer_fd);
     if (l->wake_fd >= 0)
@@ -48,10 +52,10 @@ static void wake_in(struct lent *l, uint64_t ns)
     timerfd_settime(l->timer_fd, 0, &in, NULL);
 }
 
-void lend_start(struct baton *b)
+void lend_start(struct lent *l)
 {
-    atomic_store_explicit(&b->lent.thread, pthread_self(), memory_order_relaxed);
-    wake_in(&b->lent, 0);
+    atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
+    wake_in(l, 0);
 }
 
 bool lend_is_mine(const struct baton *b)
@@ -64,7 +68,7 @@ void lend_turn(struct baton *b)
 {
     struct lent *l = &b->lent;
     /* acquire, and release below: the next turn sees all of this one, whichever thread lends itself to it. */
-    if (atomic_exchange_explicit(&l->busy, true, memory_order_acquire))
+    if (atomic_exchange_explicit(&l->is_busy, true, memory_order_acquire))
         return; /* another thread is at it */
     atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
     bool active = reactor_turn(b);
@@ -73,5 +77,5 @@ void lend_turn(struct baton *b)
     else if (l->idle_since == 0)
         l->idle_since = clock_now_ns();
     wake_in(l, active ? 0 : reactor_rest_ns(b, l->idle_since));
-    atomic_store_explicit(&l->busy, false, memory_order_release);
+    atomic_store_explicit(&l->is_busy, false, memory_order_release);
 }

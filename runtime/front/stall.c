@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * stall: a watchdog thread that makes no MPI call and looks whether the reactor's turns end. MPI cannot be interrupted.
- * While a turn lasts, calls are given up here when their time is over; where it lasts longer than BATON_STALL_MS (an
- * operation on a dead rank that never returns, say), all of them are, and what the engine calls is refused until the
- * turn ends after all.
- */
+/* stall: see stall.h. */
 #include "front/context.h"
 
 #include <stdio.h>
@@ -17,9 +12,15 @@
 
 /* What was told, to be logged after the calls' lock was let go: a log that blocks must hold up nobody. */
 struct told {
-    struct baton *b;
+    struct events *events;
     struct outcome *lines;
 };
+
+void stall_init(struct stall *s)
+{
+    *s = (struct stall){.is_watching = false};
+    latch_init(&s->rest);
+}
 
 static bool tell(void *arg, struct outcome *outcome)
 {
@@ -28,8 +29,7 @@ static bool tell(void *arg, struct outcome *outcome)
     if (line == NULL)
         return false;
     *line = *outcome;
-    if (!reactor_tell(t->b,
-                      outcome)) { /* each call has its places; a poller that was interrupted may still keep a cell */
+    if (!events_put(t->events, outcome)) {
         free(line);
         return false;
     }
@@ -41,11 +41,11 @@ static bool tell(void *arg, struct outcome *outcome)
 /* Gives up calls, and tells of it. Returns how many. */
 static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason *why)
 {
-    struct told told = {.b = b};
+    struct told told = {.events = &b->events};
     struct outcome *line;
     uint32_t n = calls_give_up(b->calls, now, why, tell, &told);
     if (n > 0) {
-        atomic_store_explicit(&b->told, true, memory_order_release); /* the reactor ends them when it goes on */
+        atomic_store_explicit(&b->stall.has_given_up, true, memory_order_release); /* see stall_take_given_up */
         log_line(&b->log, LOG_ERROR, "%s: %u calls are given up", why->detail, n);
     }
     while ((line = told.lines) != NULL) {
@@ -64,10 +64,10 @@ static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason
 
 static void look(struct baton *b, uint64_t pause)
 {
-    uint64_t began = atomic_load_explicit(&b->turn_ns, memory_order_acquire), now = clock_now_ns();
+    uint64_t began = reactor_turn_ns(b), now = clock_now_ns();
     uint64_t inside = began != 0 && now > began ? now - began : 0;
     bool is = inside > b->settings.stall_ms * CLOCK_NS_PER_MS;
-    bool was = atomic_exchange_explicit(&b->stalled, is, memory_order_relaxed);
+    bool was = atomic_exchange_explicit(&b->stall.is_on, is, memory_order_relaxed);
     char detail[96];
     if (inside <= pause) /* it keeps the promise itself */
         return;
@@ -90,7 +90,7 @@ static void *stall_main(void *arg)
     uint64_t pause = (quiet_ms < stall_ms ? quiet_ms : stall_ms) * CLOCK_NS_PER_MS / 4;
     for (;;) {
         uint64_t before = clock_now_ns();
-        if (latch_wait(&b->rest, before + pause))
+        if (latch_wait(&b->stall.rest, before + pause))
             return NULL;
         log_settle(&b->log, false);
         if (clock_now_ns() - before < 2 * pause) /* else the whole process stood still, and the reactor with it */
@@ -100,17 +100,35 @@ static void *stall_main(void *arg)
 
 int stall_watch_start(struct baton *b)
 {
-    if (thread_start(&b->watchdog, "baton-watchdog", stall_main, b) != 0)
+    struct stall *s = &b->stall;
+    if (thread_start(&s->thread, "baton-watchdog", stall_main, b) != 0)
         return error_set(BATON_ESYSTEM, "the watchdog thread could not be made");
-    b->watched = true;
+    s->is_watching = true;
     return 0;
 }
 
 void stall_watch_stop(struct baton *b)
 {
-    if (!b->watched)
+    struct stall *s = &b->stall;
+    if (!s->is_watching)
         return;
-    latch_open(&b->rest);
-    pthread_join(b->watchdog, NULL);
-    b->watched = false;
+    latch_open(&s->rest);
+    pthread_join(s->thread, NULL);
+    s->is_watching = false;
+}
+
+bool stall_is_on(const struct stall *s)
+{
+    return atomic_load_explicit(&s->is_on, memory_order_relaxed);
+}
+
+/* Acquire: what calls_give_up noted of them is seen. */
+bool stall_take_given_up(struct stall *s)
+{
+    return atomic_exchange_explicit(&s->has_given_up, false, memory_order_acquire);
+}
+
+bool stall_end(struct stall *s)
+{
+    return atomic_exchange_explicit(&s->is_on, false, memory_order_relaxed);
 }

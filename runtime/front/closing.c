@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* closing: see closing.h. */
+#include "front/context.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define LOSS_GRACE_MS 2000 /* once there is little to wait for */
+
+void closing_init(struct closing *c)
+{
+    *c = (struct closing){.loss = -1};
+}
+
+void closing_begin(struct baton *b, uint64_t now)
+{
+    core_shut(b->core, now);
+    if (b->state == CONTEXT_STARTED)
+        core_leave(b->core, now);
+    b->closing.begun = true;
+    b->closing.until_ns = now + b->settings.close_ms * CLOCK_NS_PER_MS;
+}
+
+static void wait_at_most(struct closing *c, uint64_t until_ns)
+{
+    if (until_ns < c->until_ns)
+        c->until_ns = until_ns;
+}
+
+/* A rank is lost: what had to do with it may never come to rest, and the others' has little to wait for. */
+static void note_loss(struct baton *b, uint64_t now)
+{
+    struct closing *c = &b->closing;
+    int64_t lost = core_loss(b->core);
+    if (lost < 0 || lost == c->loss)
+        return;
+    if (c->loss < 0) {
+        c->loss_ns = now;
+        wait_at_most(c, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
+    }
+    c->loss = lost;
+    char name[128], why[SNAPSHOT_WHY];
+    core_rank_name(b->core, (uint32_t)lost, name, sizeof name);
+    snprintf(why, sizeof why, "%s is lost", name);
+    snapshot_put_why(&b->snapshot, why);
+    log_line(&b->log, LOG_WARN, "closing without the other ranks: %s", why);
+}
+
+/* Nothing is left but calls that were given up: there is little to wait for. */
+static void note_given_up(struct baton *b, uint64_t now)
+{
+    struct closing *c = &b->closing;
+    if (c->waits_for_quiet || core_is_quiet(b->core) || !core_is_given_up(b->core))
+        return;
+    c->waits_for_quiet = true;
+    wait_at_most(c, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
+}
+
+/* Quiet here: waits until every rank is, since they may need this one's answers. */
+static int leave(struct baton *b, uint64_t now, bool late)
+{
+    struct closing *c = &b->closing;
+    int rc = c->leave_failed ? BATON_EAGAIN : fabric_leave(b->fabric, late);
+    if (rc == BATON_EAGAIN || rc == 0)
+        return rc;
+    snapshot_put_why(&b->snapshot, baton_errmsg());
+    log_line(&b->log, LOG_ERROR, "%s", baton_errmsg());
+    c->lost = late;
+    if (late)
+        return 0;
+    c->leave_failed = true; /* rank 0 cannot be reached: soon it is known whether it is lost */
+    wait_at_most(c, now + (b->settings.peer_ms + LOSS_GRACE_MS) * CLOCK_NS_PER_MS);
+    return BATON_EAGAIN;
+}
+
+/*
+ * Where a rank is lost, this one stays for another beat: so that all that it knows of that reaches the others, and what
+ * they know comes here.
+ */
+int closing_step(struct baton *b, uint64_t now)
+{
+    struct closing *c = &b->closing;
+    c->lost |= fabric_failed(b->fabric);
+    if (b->state == CONTEXT_STARTED)
+        note_loss(b, now);
+    note_given_up(b, now);
+    bool late = now > c->until_ns;
+    if (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0)
+        return late ? BATON_EPEER : BATON_EAGAIN;
+    if (b->state != CONTEXT_STARTED || c->lost)
+        return 0; /* where start failed it failed everywhere */
+    if (c->loss >= 0 && !late && now - c->loss_ns < b->settings.beat_ms * CLOCK_NS_PER_MS)
+        return BATON_EAGAIN;
+    c->lost = c->loss >= 0 || (c->leave_failed && late);
+    return c->lost ? 0 : leave(b, now, late);
+}
+
+uint64_t closing_left_ms(const struct closing *c, uint64_t now)
+{
+    return c->until_ns > now ? (c->until_ns - now) / CLOCK_NS_PER_MS : 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* events: see events.h. */
+#include "front/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define COUNTED(name, number, message) _Static_assert(-(number) < BATON_REASONS, "BATON_REASONS is too small");
+BATON_ERRNO_MAP(COUNTED)
+#undef COUNTED
+
+bool events_init(struct events *e, uint32_t most)
+{
+    *e = (struct events){.ring = ring_create(most), .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    pthread_mutex_init(&e->lock, NULL);
+    return e->ring != NULL && e->fd >= 0;
+}
+
+bool events_know_ranks(struct events *e, uint32_t num_ranks)
+{
+    e->num_ranks = num_ranks;
+    e->reasons_of = calloc(num_ranks, sizeof *e->reasons_of);
+    return e->reasons_of != NULL;
+}
+
+void events_fini(struct events *e)
+{
+    struct outcome *outcome;
+    while (e->ring != NULL && (outcome = ring_pop(e->ring)) != NULL)
+        outcome_free(outcome);
+    ring_destroy(e->ring);
+    if (e->fd >= 0)
+        close(e->fd);
+    for (uint32_t i = 0; e->reasons_of != NULL && i < e->num_ranks; i++)
+        free(e->reasons_of[i]);
+    free(e->reasons_of);
+    pthread_mutex_destroy(&e->lock);
+}
+
+/* A failure counts once: a verdict tells of others' calls, and an end after a GIVEN_UP was counted with that. */
+static bool is_failure(const baton_event_t *event)
+{
+    return event->error != 0 && event->type != BATON_EVENT_VERDICT && !event->given_up;
+}
+
+/* Under the lock. */
+static void count(struct events *e, int error, int32_t peer)
+{
+    unsigned reason = error > -BATON_REASONS ? (unsigned)-error : 0; /* a peer's build may know more of them */
+    e->reasons[reason]++;
+    if (peer >= 0 && e->reasons_of[peer] == NULL)
+        e->reasons_of[peer] = calloc(BATON_REASONS, sizeof *e->reasons);
+    if (peer >= 0 && e->reasons_of[peer] != NULL)
+        e->reasons_of[peer][reason]++;
+}
+
+static void make_readable(struct events *e)
+{
+    uint64_t one = 1;
+    ssize_t written = write(e->fd, &one, sizeof one); /* fails only when it is readable anyway */
+    (void)written;
+}
+
+/* What the caller did before (fences, the raised generation) happens before the pop that hands the event out: the ring's
+ * release and acquire. */
+bool events_put(struct events *e, struct outcome *outcome)
+{
+    bool failure = is_failure(&outcome->event); /* it is the poller's once it is in the ring */
+    int error = outcome->event.error;
+    int32_t peer = outcome->event.peer;
+    atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
+    pthread_mutex_lock(&e->lock);
+    bool put = ring_push(e->ring, outcome);
+    if (put && failure)
+        count(e, error, peer);
+    pthread_mutex_unlock(&e->lock);
+    if (put)
+        make_readable(e);
+    else
+        atomic_fetch_sub_explicit(&e->waiting, 1, memory_order_relaxed);
+    return put;
+}
+
+void events_poll_begin(struct events *e)
+{
+    uint64_t count;
+    /* Cleared before the ring is read: whatever is pushed after this makes it readable again. */
+    ssize_t cleared = read(e->fd, &count, sizeof count);
+    (void)cleared;
+}
+
+struct outcome *events_take(struct events *e)
+{
+    return ring_pop(e->ring);
+}
+
+void events_poll_end(struct events *e, uint32_t taken)
+{
+    if (taken > 0)
+        atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
+    if (!ring_is_empty(e->ring))
+        make_readable(e);
+}
+
+int events_fd(const struct events *e)
+{
+    return e->fd;
+}
+
+uint32_t events_waiting(const struct events *e)
+{
+    return atomic_load_explicit(&e->waiting, memory_order_relaxed);
+}
+
+void events_reasons(struct events *e, uint64_t out[BATON_REASONS])
+{
+    pthread_mutex_lock(&e->lock);
+    memcpy(out, e->reasons, sizeof e->reasons);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void events_reasons_of(struct events *e, uint32_t rank, uint64_t out[BATON_REASONS])
+{
+    pthread_mutex_lock(&e->lock);
+    if (e->reasons_of[rank] != NULL)
+        memcpy(out, e->reasons_of[rank], sizeof e->reasons);
+    else
+        memset(out, 0, sizeof e->reasons);
+    pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report: what the engine hears and reads, in any thread: events, handshakes under way, statistics. None waits. */
+#include "front/context.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/sized.h"
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+int baton_event_fd(const baton_t *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "b must not be NULL");
+    int lent = lend_fd(&b->lent);
+    return lent >= 0 ? lent : events_fd(&b->events);
+}
+
+/* Where the i-th struct of an array of the caller's begins. */
+static void *at(void *array, int i, size_t size)
+{
+    return (unsigned char *)array + (size_t)i * size;
+}
+
+int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
+{
+    struct outcome *outcome;
+    int n = 0;
+    if (b == NULL || (events == NULL && max > 0) || max < 0)
+        return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
+    int rc = sized_check(size, "baton_event_t");
+    if (rc != 0)
+        return rc;
+    if (b->state == CONTEXT_STARTED && lend_is_mine(b))
+        lend_turn(b);
+    events_poll_begin(&b->events);
+    while (n < max && (outcome = events_take(&b->events)) != NULL) {
+        sized_fill(&outcome->event, sizeof outcome->event, at(events, n++, size), size);
+        admission_polled(&b->admission, &outcome->event);
+        outcome_free(outcome);
+    }
+    events_poll_end(&b->events, (uint32_t)n);
+    return n;
+}
+
+int baton_progress(baton_t *b)
+{
+    int rc = context_check_started(b);
+    if (rc != 0)
+        return rc;
+    if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
+        return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
+    lend_turn(b);
+    return (int)events_waiting(&b->events);
+}
+
+/* ---- readings ---------------------------------------------------------------------------------------------------- */
+
+int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
+{
+    baton_pending_t pending[SNAPSHOT_PENDING];
+    if (b == NULL || (out == NULL && max > 0) || max < 0)
+        return error_set(BATON_EINVAL, "b and out must not be NULL, max not negative");
+    int rc = sized_check(size, "baton_pending_t");
+    if (rc != 0)
+        return rc;
+    int n = snapshot_pending(&b->snapshot, pending);
+    if (n > max)
+        n = max;
+    for (int i = 0; i < n; i++)
+        sized_fill(&pending[i], sizeof pending[i], at(out, i, size), size);
+    return n;
+}
+
+int baton_stats_sized(baton_t *b, void *out, size_t size)
+{
+    baton_stats_t stats;
+    if (b == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "b and out must not be NULL");
+    int rc = sized_check(size, "baton_stats_t");
+    if (rc != 0)
+        return rc;
+    snapshot_stats(&b->snapshot, &stats);
+    events_reasons(&b->events, stats.reasons);
+    stats.again = admission_refused(&b->admission);
+    sized_fill(&stats, sizeof stats, out, size);
+    return 0;
+}
+
+int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size)
+{
+    if (b == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "b and out must not be NULL");
+    int rc = context_check_started(b);
+    if (rc == 0)
+        rc = sized_check(size, "baton_peer_stats_t");
+    if (rc != 0)
+        return rc;
+    if (rank >= fabric_size(b->fabric))
+        return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
+    baton_peer_stats_t stats = {.path = paths_table(b->paths)[rank]};
+    snprintf(stats.engine, sizeof stats.engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
+    events_reasons_of(&b->events, rank, stats.reasons);
+    for (unsigned i = 0; i < BATON_REASONS; i++)
+        stats.failures += stats.reasons[i];
+    sized_fill(&stats, sizeof stats, out, size);
+    return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* snapshot: see snapshot.h. */
+#include "front/snapshot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+
+void snapshot_init(struct snapshot *s)
+{
+    memset(s, 0, sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+}
+
+void snapshot_fini(struct snapshot *s)
+{
+    pthread_mutex_destroy(&s->lock);
+}
+
+void snapshot_put(struct snapshot *s, const baton_stats_t *stats, const struct core *core, uint64_t now)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stats = *stats;
+    s->num_pending = core_pending(core, now, s->pending, SNAPSHOT_PENDING);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void snapshot_put_why(struct snapshot *s, const char *why)
+{
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->why, sizeof s->why, "%s", why);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void snapshot_stats(struct snapshot *s, baton_stats_t *out)
+{
+    pthread_mutex_lock(&s->lock);
+    *out = s->stats;
+    pthread_mutex_unlock(&s->lock);
+}
+
+int snapshot_pending(struct snapshot *s, baton_pending_t out[SNAPSHOT_PENDING])
+{
+    pthread_mutex_lock(&s->lock);
+    int n = s->num_pending;
+    memcpy(out, s->pending, (size_t)n * sizeof *out);
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+void snapshot_why(struct snapshot *s, char out[SNAPSHOT_WHY])
+{
+    pthread_mutex_lock(&s->lock);
+    memcpy(out, s->why, sizeof s->why);
+    pthread_mutex_unlock(&s->lock);
+}
