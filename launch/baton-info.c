@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/settings.h"
-#include "copy/copy.h"
+#include "shm/copy.h"
 #include "topo/topo.h"
 
 static void print_place(void)

@@ -11,7 +11,7 @@
 
 #include "base/settings.h"
 #include "bench/fail.h"
-#include "copy/copy.h"
+#include "shm/copy.h"
 
 static const char *const variables[] = {"UCX_TLS",
                                         "UCX_NET_DEVICES",

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "bench/fail.h"
-#include "copy/copy.h"
+#include "shm/copy.h"
 #include "front/inside.h"
 
 #define PAGE_BYTES 4096

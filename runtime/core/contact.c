@@ -53,7 +53,7 @@ static void contact_read(struct core *core, struct contact *c)
         contact_retry(core, c, contact_backoff(core, c));
         return;
     }
-    int rc = core->c.port->read(core->c.port->self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
+    int rc = core->c.port->path.read(core->c.port->path.self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
     if (rc != 0) { /* no room now: soon again; anything else: as if it were silent */
         contact_retry(core, c, rc == BATON_EAGAIN ? NS_PER_MS : contact_backoff(core, c));
         c->attempts += rc != BATON_EAGAIN;

@@ -67,7 +67,7 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
 {
     bool was = leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || (leg->state == LEG_STOPPING && is_push(leg));
     bool is = state == LEG_AWAITED || state == LEG_CHECKING || (state == LEG_STOPPING && is_push(leg));
-    if (core->c.path[contact_peer(leg->contact)] == BATON_PATH_RMA)
+    if (path_is_far(core->c.path[contact_peer(leg->contact)]))
         core->awaiting = core->awaiting + is - was;
     leg->state = state;
 }
@@ -359,10 +359,10 @@ static struct contact *another(struct core *core, const struct leg *leg)
 {
     uint32_t num;
     const uint32_t *spares = link_spares(leg->want->link, &num);
-    for (unsigned path = BATON_PATH_SHM; path <= BATON_PATH_RMA; path++)
+    for (int far = 0; far <= 1; far++)
         for (uint32_t i = 0; i < num; i++) {
             uint32_t rank = spares[i];
-            if (core->c.path[rank] != path || peer_is_lost(core, rank) || ask_knows(leg->want, rank))
+            if (path_is_far(core->c.path[rank]) != far || peer_is_lost(core, rank) || ask_knows(leg->want, rank))
                 continue;
             struct contact *c = link_spare(core, leg->contact, rank);
             if (c != NULL)

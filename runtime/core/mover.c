@@ -60,7 +60,7 @@ static void run_add(struct core *core, struct mover *m)
 
 static struct budget *budget_of(struct core *core, uint32_t peer)
 {
-    return core->c.path[peer] == BATON_PATH_RMA ? &core->movers->rma : &core->movers->copies;
+    return path_is_far(core->c.path[peer]) ? &core->movers->rma : &core->movers->copies;
 }
 
 static void on_look(struct core *core, struct timer *t)
@@ -267,8 +267,8 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
 /* Asks what is under way of a mover that is given up. True: nothing is. */
 static bool is_put_away(struct core *core, struct mover *m)
 {
-    const struct port *port = core->c.port;
-    m->parked = port->park(port->self, m->peer, m->op.tag);
+    const struct path *path = &core->c.port->path;
+    m->parked = path->park(path->self, m->peer, m->op.tag);
     return m->parked == PORT_PARK_QUIET;
 }
 
@@ -279,7 +279,7 @@ static bool is_put_away(struct core *core, struct mover *m)
 static bool is_harmless(const struct core *core, const struct mover *m)
 {
     uint32_t peer = m->peer;
-    if (core->c.path[peer] == BATON_PATH_SHM)
+    if (!path_is_far(core->c.path[peer]))
         return false; /* the workers are soon done, and that is told */
     return m->write ? peer_is_dead(core, peer) : peer_is_ended(core, peer);
 }
@@ -343,7 +343,7 @@ static uint64_t may_move(struct core *core, const struct mover *m)
 {
     const struct settings *set = core->c.settings;
     uint32_t peer = m->peer;
-    bool far = core->c.path[peer] == BATON_PATH_RMA;
+    bool far = path_is_far(core->c.path[peer]);
     uint64_t limit = far ? set->rma_bytes : set->copy_bytes * set->copy_workers;
     uint64_t left = budget_left(budget_of(core, peer), limit, &m->lane->share);
     return left < set->chunk_bytes ? left : set->chunk_bytes;
@@ -351,14 +351,14 @@ static uint64_t may_move(struct core *core, const struct mover *m)
 
 static int64_t ask(struct core *core, struct mover *m)
 {
-    const struct port *port = core->c.port;
+    const struct path *path = &core->c.port->path;
     const struct places *at = contact_places(m->contact);
     if (m->state == MOVER_TABLE)
-        return port->read(port->self, m->peer, at->arena_offset + m->table.offset,
+        return path->read(path->self, m->peer, at->arena_offset + m->table.offset,
                           (uint32_t)wire_table_bytes(m->table.numbers), m->op.tag);
     if (m->write)
-        return port->settle(port->self, m->peer, m->op.tag);
-    return port->board(port->self, m->peer, at->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
+        return path->settle(path->self, m->peer, m->op.tag);
+    return path->board(path->self, m->peer, at->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
 }
 
 /* One turn of one that asks. False: it was refused. */
@@ -389,7 +389,7 @@ static bool turn_to_ask(struct core *core, struct mover *m)
 /* One turn of one that moves: a chunk at most. False: it was refused. */
 static bool turn_to_move(struct core *core, struct mover *m)
 {
-    const struct port *port = core->c.port;
+    const struct path *path = &core->c.port->path;
     uint64_t most = ahead(m), budget = may_move(core, m);
     if (most == 0) { /* its peer took back what it had said to be in place */
         run_remove(core, m);
@@ -404,7 +404,7 @@ static bool turn_to_move(struct core *core, struct mover *m)
                             .cursor = &m->cursor,
                             .pool_offset = contact_places(m->contact)->pool_offset,
                             .pool_bytes = contact_places(m->contact)->pool_bytes};
-    int64_t rc = port->move(port->self, &part, budget < most ? budget : most);
+    int64_t rc = path->move(path->self, &part, budget < most ? budget : most);
     if (rc == BATON_EAGAIN)
         return false;
     if (rc < 0) {
@@ -454,7 +454,7 @@ bool movers_are_busy(const struct core *core)
 
 uint64_t movers_held(const struct core *core, baton_path_t path)
 {
-    return budget_held(path == BATON_PATH_RMA ? &core->movers->rma : &core->movers->copies);
+    return budget_held(path_is_far(path) ? &core->movers->rma : &core->movers->copies);
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */

@@ -536,8 +536,8 @@ static void reader_rest(struct core *core, struct offer *o, struct reader *r, ui
         return;
     r->state = READER_NONE;
     peer_end(core, peer);
-    o->serving -= core->c.path[peer] == BATON_PATH_RMA;
-    core->serving -= core->c.path[peer] == BATON_PATH_RMA;
+    o->serving -= path_is_far(core->c.path[peer]);
+    core->serving -= path_is_far(core->c.path[peer]);
 }
 
 /* What was granted to it by a belated word was not: it may come again, and so may another engine in its place. */
@@ -706,8 +706,8 @@ static void match(struct core *core, struct offer *o, const struct waiter *w)
             return;
         }
         r->state = READER_GRANTED;
-        o->serving += core->c.path[w->peer] == BATON_PATH_RMA;
-        core->serving += core->c.path[w->peer] == BATON_PATH_RMA;
+        o->serving += path_is_far(core->c.path[w->peer]);
+        core->serving += path_is_far(core->c.path[w->peer]);
     }
     if (w->mode == BATON_MODE_PUSH) {
         rc = push_create(core, o, seat, w, &r->push);

@@ -116,7 +116,7 @@ static void lose(struct core *core, struct peer *p, bool dead)
     p->dead |= dead;
     if (dead)
         post_close(core->post, p->rank);
-    p->ended |= dead && core->c.port->ended(core->c.port->self, p->rank);
+    p->ended |= dead && core->c.port->path.ended(core->c.port->path.self, p->rank);
     p->lost_ns = core->now;
     core_rank_name(core, p->rank, name, sizeof name);
     if (!was) {
@@ -159,7 +159,7 @@ void peer_mourned(struct core *core, uint32_t rank)
 static void on_burial(struct core *core, struct timer *t)
 {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, beat));
-    if (core->c.port->ended(core->c.port->self, p->rank))
+    if (core->c.port->path.ended(core->c.port->path.self, p->rank))
         lose(core, p, true);
     else
         timer_arm(&core->timers, t, core->now + core->c.settings->beat_ms * NS_PER_MS, on_burial);

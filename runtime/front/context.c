@@ -337,6 +337,7 @@ static int core_build(struct baton *b, const struct layout *l)
                        fabric_segment(b->fabric) + fabric_pool_offset(b->fabric), &b->faults);
     if (rc != 0)
         return rc;
+    b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);
     struct core_config config = {.settings = &b->settings,
                                  .directory = b->directory,
                                  .self = fabric_rank(b->fabric),
@@ -344,7 +345,7 @@ static int core_build(struct baton *b, const struct layout *l)
                                  .path = paths_table(b->paths),
                                  .arena = fabric_segment(b->fabric) + l->arena,
                                  .arena_bytes = b->settings.table_bytes,
-                                 .port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths),
+                                 .port = b->port,
                                  .log = &b->log,
                                  .host = b->place.host};
     rc = core_create(&config, &b->core);
@@ -458,11 +459,12 @@ int baton_describe(const baton_t *b, char *text, size_t size)
         return error_set(BATON_EINVAL, "b and text must not be NULL");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
+    char paths[128];
+    paths_describe(b->paths, paths, sizeof paths);
     int n = fabric_describe(b->fabric, text, size);
     size_t used = n > 0 && (size_t)n < size ? (size_t)n : size;
-    int more = snprintf(size > used ? text + used : NULL, size - used,
-                        "paths: %u ranks by shm, %u by rma\nplace: host %s, NUMA node %d, %u CPUs\n",
-                        b->peers[BATON_PATH_SHM], b->peers[BATON_PATH_RMA], b->place.host,
-                        b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
+    int more =
+        snprintf(size > used ? text + used : NULL, size - used, "paths: %s\nplace: host %s, NUMA node %d, %u CPUs\n",
+                 paths, b->place.host, b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
     return n + more;
 }

@@ -18,11 +18,11 @@
 #include "base/ring.h"
 #include "base/settings.h"
 #include "core/core.h"
+#include "fault/fault.h"
 #include "front/admission.h"
 #include "front/calls.h"
 #include "front/closing.h"
 #include "front/events.h"
-#include "front/fault.h"
 #include "front/lend.h"
 #include "front/paths.h"
 #include "front/reactor.h"
@@ -52,7 +52,8 @@ struct baton {
     struct baton_cache *cache; /* NULL: none declared */
     struct directory *directory;
     struct paths *paths;
-    struct faults *faults; /* NULL: none are injected */
+    struct faults *faults;   /* NULL: none are injected */
+    const struct port *port; /* the faults' or, without them, the paths' */
     struct core *core;
     uint64_t incarnation;
     uint32_t peers[BATON_PATHS]; /* ranks of the world by path */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paths: the port of the protocol core, wired. Each peer is reached by one path, settled at start: shm where its
- * segment is mapped here (metadata by atomic loads, blocks by the copy workers), rma elsewhere (the fabric).
+ * paths: the port of the protocol core, wired. Each rank is reached by one path (core/path.h), the first of the table in
+ * paths.c that leads there, settled at start; the port's own table hands each call on to the path of its rank. Messages
+ * and the lease board are the fabric's, hashes and zeros the copy workers'. The reactor's, all of it.
  */
 #ifndef BATON_FRONT_PATHS_H
 #define BATON_FRONT_PATHS_H
@@ -20,10 +21,7 @@ const struct port *paths_port(const struct paths *p);
 /** By rank: the path to it. */
 const baton_path_t *paths_table(const struct paths *p);
 
-/** Collects what happened on either path; at most `max`. Data stays until the next call. */
-int paths_progress(struct paths *p, struct port_event *events, int max);
-
-/** Events wait here that paths_progress has not handed out. */
-bool paths_pending(const struct paths *p);
+/** "3 ranks by shm, 1 by rma"; as snprintf. Any thread. */
+int paths_describe(const struct paths *p, char *text, size_t size);
 
 #endif

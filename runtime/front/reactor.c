@@ -143,10 +143,8 @@ bool reactor_turn(struct baton *b)
     struct port_event events[EVENTS_A_TURN];
     atomic_store_explicit(&l->turn_ns, clock_now_ns(), memory_order_release);
     bool active = drain(b);
-    int n = paths_progress(b->paths, events, EVENTS_A_TURN);
+    int n = b->port->path.progress(b->port->path.self, events, EVENTS_A_TURN);
     uint64_t now = clock_now_ns();
-    if (b->faults != NULL)
-        n = faults_filter(b->faults, now, events, n);
     core_step(b->core, now, events, n);
     end_given_up(b, now);
     active |= n > 0;
@@ -163,8 +161,7 @@ bool reactor_turn(struct baton *b)
 
 static bool must_poll(const struct baton *b)
 {
-    return fabric_busy(b->fabric) > 0 || core_is_serving(b->core) || paths_pending(b->paths) ||
-           (b->faults != NULL && faults_pending(b->faults));
+    return core_is_serving(b->core) || b->port->path.busy(b->port->path.self);
 }
 
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)

@@ -94,14 +94,14 @@ int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t b
 int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 /** The same for one 64-bit word, into a word preset to 0. MPI_Win_sync and a full fence, then PORT_BOARD follow. */
 int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag);
-/** port.move over rma. Region 0 is my pool. */
+/** path.move over rma. Region 0 is my pool. */
 int64_t fabric_move(struct fabric *f, const struct port_leg *leg, uint64_t budget);
 /**
- * port.settle over rma: at once where a put's request implies remote completion, else by a flush of a peer that
+ * path.settle over rma: at once where a put's request implies remote completion, else by a flush of a peer that
  * answers.
  */
 int fabric_settle(struct fabric *f, uint32_t peer, uint64_t tag);
-/** port.park over rma. */
+/** path.park over rma. */
 enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag);
 /**
  * Whether the transport itself said that the connection to this rank of another node has ended: one of our one-sided
@@ -129,6 +129,9 @@ struct fabric_counts fabric_counts(const struct fabric *f);
  * data points to stays until the next call. One-sided operations go on after the control channel has failed.
  */
 int fabric_progress(struct fabric *f, struct port_event *events, int max);
+
+/** The table of core/path.h, for every rank: calls those above. */
+void fabric_path(struct fabric *f, struct path *out);
 
 /** Whether the control channel, or the testing of one-sided requests, has failed for good. Logged when it happened. */
 bool fabric_failed(const struct fabric *f);

@@ -31,12 +31,7 @@
 static uint32_t every = 23;
 static struct world *current;
 
-/* What a producer rank sends by goes through its rma path as well: its port has two owners. */
-struct half {
-    struct port real, rma;
-    struct with_rma *path;
-};
-static struct half halves[RANKS_MAX];
+static struct with_rma *rma_of[RANKS_MAX]; /* each rank's path to the others */
 
 struct cell {
     bool push, replicas, sieved;
@@ -62,54 +57,12 @@ static uint8_t *address(int rank, MPI_Aint at, int bytes)
 
 /* ---- the port: bytes by rma, all else by the world ---------------------------------------------------------------- */
 
-static int read_piece(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
-{
-    struct half *h = &halves[((struct world_rank *)self)->rank];
-    return h->rma.read(h->path, peer, offset, bytes, tag);
-}
-
-static int board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
-{
-    struct half *h = &halves[((struct world_rank *)self)->rank];
-    return h->rma.board(h->path, peer, offset, tag);
-}
-
-static int64_t move(void *self, const struct port_leg *leg, uint64_t budget)
-{
-    struct half *h = &halves[((struct world_rank *)self)->rank];
-    return h->rma.move(h->path, leg, budget);
-}
-
-static int settle(void *self, uint32_t peer, uint64_t tag)
-{
-    struct half *h = &halves[((struct world_rank *)self)->rank];
-    return h->rma.settle(h->path, peer, tag);
-}
-
-static enum port_park park(void *self, uint32_t peer, uint64_t tag)
-{
-    struct half *h = &halves[((struct world_rank *)self)->rank];
-    return h->rma.park(h->path, peer, tag);
-}
-
-static bool ended(void *self, uint32_t peer)
-{
-    struct half *h = &halves[((struct world_rank *)self)->rank];
-    return h->rma.ended(h->path, peer);
-}
-
 static void take_ports(struct world *w, const struct quirks *quirks)
 {
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
-        halves[i].path = with_rma_create(&w->settings, quirks, i, w->num_ranks, r->pool, r->geometry.bytes);
-        with_rma_port(halves[i].path, &halves[i].rma);
-        r->port.read = read_piece;
-        r->port.board = board;
-        r->port.move = move;
-        r->port.settle = settle;
-        r->port.park = park;
-        r->port.ended = ended;
+        rma_of[i] = with_rma_create(&w->settings, quirks, i, w->num_ranks, r->pool, r->geometry.bytes);
+        with_rma_path(rma_of[i], &r->port.path);
     }
 }
 
@@ -119,7 +72,7 @@ static void pass(struct world *w, uint64_t ns)
     world_run(w, w->now + ns);
     shim_progress();
     for (uint32_t i = 0; i < w->num_ranks; i++) {
-        int n = with_rma_progress(halves[i].path, events, 64);
+        int n = with_rma_progress(rma_of[i], events, 64);
         assert_true(n >= 0);
         core_step(w->ranks[i].core, w->now, events, n);
     }
@@ -241,7 +194,7 @@ static void round_run(const struct cell *cell, struct tally *tally)
     }
     world_fini(&w);
     for (uint32_t i = 0; i <= consumer; i++)
-        with_rma_destroy(halves[i].path);
+        with_rma_destroy(rma_of[i]);
     fake_reset();
 }
 

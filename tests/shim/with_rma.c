@@ -54,45 +54,45 @@ struct settings *with_rma_settings(struct with_rma *w)
     return &w->world.settings;
 }
 
-static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int path_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     return rma_read(&((struct with_rma *)self)->rma, peer, offset, bytes, tag);
 }
 
-static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+static int path_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     return rma_read_word(&((struct with_rma *)self)->rma, peer, offset, tag);
 }
 
-static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t path_move(void *self, const struct port_leg *leg, uint64_t budget)
 {
     return rma_move(&((struct with_rma *)self)->rma, leg, budget);
 }
 
-static int port_settle(void *self, uint32_t peer, uint64_t tag)
+static int path_settle(void *self, uint32_t peer, uint64_t tag)
 {
     return rma_settle(&((struct with_rma *)self)->rma, peer, tag);
 }
 
-static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
+static enum port_park path_park(void *self, uint32_t peer, uint64_t tag)
 {
     return rma_park(&((struct with_rma *)self)->rma, peer, tag);
 }
 
-static bool port_ended(void *self, uint32_t peer)
+static bool path_ended(void *self, uint32_t peer)
 {
     return rma_ended(&((struct with_rma *)self)->rma, peer);
 }
 
-void with_rma_port(struct with_rma *w, struct port *port)
+void with_rma_path(struct with_rma *w, struct path *path)
 {
-    port->self = w;
-    port->read = port_read;
-    port->board = port_board;
-    port->move = port_move;
-    port->settle = port_settle;
-    port->park = port_park;
-    port->ended = port_ended;
+    *path = (struct path){.self = w,
+                          .read = path_read,
+                          .board = path_board,
+                          .move = path_move,
+                          .settle = path_settle,
+                          .park = path_park,
+                          .ended = path_ended};
 }
 
 int with_rma_progress(struct with_rma *w, struct port_event *events, int max)

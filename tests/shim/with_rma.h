@@ -18,8 +18,8 @@ struct rma *with_rma_of(struct with_rma *w);
 /** Those in use, which were copied from `settings`. */
 struct settings *with_rma_settings(struct with_rma *w);
 
-/** Its port: card, board, move, settle, park and ended; `self` is the with_rma. */
-void with_rma_port(struct with_rma *w, struct port *port);
+/** What a core calls of it. */
+void with_rma_path(struct with_rma *w, struct path *path);
 /** See fabric_progress. */
 int with_rma_progress(struct with_rma *w, struct port_event *events, int max);
 

@@ -95,7 +95,8 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
                                      .layers_total = 1,
                                      .layer_count = 1};
     assert_int_equal(baton_geometry_layout(&l->geometry, &l->tensor, 0), 0);
-    l->port = (struct port){.self = l, .send = drop_message, .read = never_read, .raise = no_raise, .alive = unknown};
+    l->port = (struct port){
+        .self = l, .path = {.self = l, .read = never_read}, .send = drop_message, .raise = no_raise, .alive = unknown};
     struct core_config config = {.settings = &l->settings,
                                  .directory = l->directory,
                                  .geometry = &l->geometry,

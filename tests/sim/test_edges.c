@@ -208,7 +208,7 @@ static void test_dead_after_it_could_not_be_settled(void **state)
     w.mode = BATON_MODE_PUSH;
     alive_answer = PORT_UNKNOWN;
     w.ranks[0].port.alive = alive;
-    w.ranks[0].port.settle = settle_epeer; /* the peer's window is poisoned */
+    w.ranks[0].port.path.settle = settle_epeer; /* the peer's window is poisoned */
     w.move_ns = MS;
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 32, 60000);
     world_want(&w, 1, "P", "key", 0, 1, 32, 60000);

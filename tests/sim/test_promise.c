@@ -162,7 +162,7 @@ static struct {
 static int64_t move_fails(void *self, const struct port_leg *leg, uint64_t budget)
 {
     if (shim.fails == 0)
-        return shim.real.move(self, leg, budget);
+        return shim.real.path.move(self, leg, budget);
     shim.fails--;
     shim.astray = leg->tag;
     return BATON_EMPI;
@@ -170,7 +170,7 @@ static int64_t move_fails(void *self, const struct port_leg *leg, uint64_t budge
 
 static enum port_park never(void *self, uint32_t peer, uint64_t tag)
 {
-    enum port_park answer = shim.real.park(self, peer, tag);
+    enum port_park answer = shim.real.path.park(self, peer, tag);
     return tag == shim.astray ? PORT_PARK_NEVER : answer;
 }
 
@@ -187,8 +187,8 @@ static void test_no_replica_after_a_stray(void **state)
         w.settings.chunk_bytes = 64;
         shim.real = w.ranks[2].port;
         shim.fails = 1;
-        w.ranks[2].port.move = move_fails;
-        w.ranks[2].port.park = never;
+        w.ranks[2].port.path.move = move_fails;
+        w.ranks[2].port.path.park = never;
         world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
         world_offer(&w, 1, "key", 0, 1, TOKENS, 60000);
         baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, TOKENS, 1000);
@@ -233,7 +233,7 @@ static void test_death_is_not_the_end_of_its_bytes(void **state)
     alive_answer = PORT_ALIVE;
     ended_answer = false;
     w.ranks[1].port.alive = alive;
-    w.ranks[1].port.ended = ended;
+    w.ranks[1].port.path.ended = ended;
     struct calls c = moving(&w, 60000);
     w.ranks[0].stopped = w.ranks[0].is_dead = true;
     alive_answer = PORT_DEAD;
@@ -255,7 +255,7 @@ static int mute(struct world *w, const struct world_message *m)
 
 static enum port_park never_any(void *self, uint32_t peer, uint64_t tag)
 {
-    shim.real.park(self, peer, tag);
+    shim.real.path.park(self, peer, tag);
     return PORT_PARK_NEVER;
 }
 
@@ -283,9 +283,9 @@ static void test_the_end_of_one_in_doubt(void **state)
     alive_answer = PORT_ALIVE;
     ended_answer = true;
     shim.real = w.ranks[2].port;
-    w.ranks[2].port.park = never_any;
+    w.ranks[2].port.path.park = never_any;
     w.ranks[2].port.alive = first_alive;
-    w.ranks[2].port.ended = ended;
+    w.ranks[2].port.path.ended = ended;
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
     world_offer(&w, 1, "key", 0, 1, TOKENS, 60000);
     baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, TOKENS, 60000);
@@ -313,7 +313,7 @@ static void test_a_dead_consumer_frees_what_is_sent(void **state)
     alive_answer = PORT_ALIVE;
     ended_answer = false;
     w.ranks[0].port.alive = alive;
-    w.ranks[0].port.ended = ended;
+    w.ranks[0].port.path.ended = ended;
     struct calls c = moving(&w, 60000);
     w.ranks[1].stopped = w.ranks[1].is_dead = true;
     alive_answer = PORT_DEAD;

@@ -8,7 +8,7 @@
 
 #include <utlist.h>
 
-#include "copy/copy.h"
+#include "shm/copy.h"
 
 #define POISON 0xa5
 #define WORLD_NODES 1000 /* those that engines share are numbered from here */
@@ -438,16 +438,17 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     r->world = w;
     r->rank = rank;
     snprintf(r->host, sizeof r->host, "host%u", e->node > 0 ? e->node : 100 + rank);
-    r->port = (struct port){.self = r,
+    r->port = (struct port){.path = {.self = r,
+                                     .read = fake_read,
+                                     .board = fake_board,
+                                     .move = fake_move,
+                                     .settle = fake_settle,
+                                     .park = fake_park,
+                                     .ended = fake_ended},
+                            .self = r,
                             .send = fake_send,
-                            .read = fake_read,
-                            .board = fake_board,
-                            .move = fake_move,
-                            .settle = fake_settle,
-                            .park = fake_park,
                             .raise = fake_raise,
                             .alive = fake_alive,
-                            .ended = fake_ended,
                             .sum = fake_sum,
                             .zero = fake_zero};
     r->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),

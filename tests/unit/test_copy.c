@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "copy/copy.h"
+#include "shm/copy.h"
 
 #define GUARD 128
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "fault/fault.h"
 #include "wire/message.h"
-#include "front/fault.h"
 
 #define MS CLOCK_NS_PER_MS
 #define RANKS 4

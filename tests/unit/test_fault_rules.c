@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "front/fault.h"
+#include "fault/fault.h"
 
 static const char *const actions[] = {"drop", "double", "delay", "corrupt", "stall", "stop", "kill"};
 enum { DOUBLE = 1, DELAY, CORRUPT, STALL, ACTIONS = 7 };

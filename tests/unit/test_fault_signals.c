@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "front/fault.h"
+#include "fault/fault.h"
 
 #define MS CLOCK_NS_PER_MS
 
@@ -76,15 +76,15 @@ static bool port_ended(void *self, uint32_t peer)
     return peer == 1;
 }
 
-static const struct port under = {.send = port_send,
-                                  .read = port_read,
-                                  .board = port_board,
-                                  .move = port_move,
-                                  .settle = port_settle,
-                                  .park = port_park,
+static const struct port under = {.path = {.read = port_read,
+                                           .board = port_board,
+                                           .move = port_move,
+                                           .settle = port_settle,
+                                           .park = port_park,
+                                           .ended = port_ended},
+                                  .send = port_send,
                                   .raise = port_raise,
-                                  .alive = port_alive,
-                                  .ended = port_ended};
+                                  .alive = port_alive};
 
 static struct faults *make(const char *text)
 {
@@ -113,11 +113,11 @@ static int64_t do_one(struct faults *f, int what)
         e = (struct port_event){.kind = PORT_MESSAGE, .data = read, .bytes = sizeof read};
         break;
     case DO_BOARD:
-        return p->board(p->self, 1, 2, 3);
+        return p->path.board(p->path.self, 1, 2, 3);
     case DO_MOVE:
-        return p->move(p->self, &leg, 2);
+        return p->path.move(p->path.self, &leg, 2);
     case DO_SETTLE:
-        return p->settle(p->self, 1, 2);
+        return p->path.settle(p->path.self, 1, 2);
     }
     return faults_filter(f, 0, &e, 1);
 }
@@ -127,7 +127,7 @@ static void test_what_the_port_says_is_handed_on(void **state)
     (void)state;
     struct faults *f = make("double@send.*,drop@take.*#2,corrupt@card,stall@move");
     const struct port *p = faults_port(f);
-    assert_int_equal(p->read(p->self, 1, 2, 3, 4), 11);
+    assert_int_equal(p->path.read(p->path.self, 1, 2, 3, 4), 11);
     assert_int_equal(do_one(f, DO_SEND), 10);
     assert_int_equal(do_one(f, DO_TAKE), 1);
     assert_int_equal(do_one(f, DO_TAKE), 0);
@@ -136,10 +136,10 @@ static void test_what_the_port_says_is_handed_on(void **state)
     assert_int_equal(do_one(f, DO_BOARD), 12);
     assert_int_equal(do_one(f, DO_MOVE), 13);
     assert_int_equal(do_one(f, DO_SETTLE), 14);
-    assert_int_equal(p->park(p->self, 1, 2), PORT_PARK_NEVER);
+    assert_int_equal(p->path.park(p->path.self, 1, 2), PORT_PARK_NEVER);
     assert_int_equal(p->alive(p->self, 1), PORT_DEAD);
-    assert_true(p->ended(p->self, 1));
-    assert_false(p->ended(p->self, 0));
+    assert_true(p->path.ended(p->path.self, 1));
+    assert_false(p->path.ended(p->path.self, 0));
     p->raise(p->self, 5, 6);
     assert_int_equal(raised, 506);
     faults_destroy(f);
@@ -171,7 +171,7 @@ static void test_a_refused_move_is_no_event(void **state)
     do_one(f, DO_MOVE);
     uint64_t before = clock_now_ns();
     for (int i = 0; i < 3; i++)
-        assert_int_equal(p->move(p->self, &leg, 1), BATON_EAGAIN);
+        assert_int_equal(p->path.move(p->path.self, &leg, 1), BATON_EAGAIN);
     assert_true(clock_now_ns() - before < 20 * MS);
     do_one(f, DO_MOVE);
     assert_true(clock_now_ns() - before >= 20 * MS);

@@ -6,7 +6,7 @@
  */
 #include "storm.h"
 
-#include "copy/copy.h"
+#include "shm/copy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -449,16 +449,17 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
 
 void storm_port(struct storm_rank *r)
 {
-    r->port = (struct port){.self = r,
+    r->port = (struct port){.path = {.self = r,
+                                     .read = port_read,
+                                     .board = port_board,
+                                     .move = port_move,
+                                     .settle = port_settle,
+                                     .park = port_park,
+                                     .ended = port_ended},
+                            .self = r,
                             .send = port_send,
-                            .read = port_read,
-                            .board = port_board,
-                            .move = port_move,
-                            .settle = port_settle,
-                            .park = port_park,
                             .raise = port_raise,
                             .alive = port_alive,
-                            .ended = port_ended,
                             .sum = port_sum,
                             .zero = port_zero};
 }

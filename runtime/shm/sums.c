@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sums: hashes of parts, in the order in which a plan walks them, so that both sides of a leg hash the same bytes. */
-#include "copy/copy.h"
+#include "shm/copy.h"
 
 #include <string.h>
 

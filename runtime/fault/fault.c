@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fault: see fault.h. The reactor's, all of it, but for the thread that raises a signal later. */
-#include "front/fault.h"
+#include "fault/fault.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -23,10 +23,10 @@
 #define STRUCK (1u << ACTIONS)
 
 enum action { DROP, DOUBLE, DELAY, CORRUPT, STALL, STOP, KILL, ACTIONS };
-static const char *const actions[] = {"drop", "double", "delay", "corrupt", "stall", "stop", "kill"};
+static const char *const action_names[] = {"drop", "double", "delay", "corrupt", "stall", "stop", "kill"};
 
 enum event { SEND, TAKE, CARD, TABLE, BOARD, MOVE, SETTLE, EVENTS };
-static const char *const events_names[] = {"send", "take", "card", "table", "board", "move", "settle"};
+static const char *const event_names[] = {"send", "take", "card", "table", "board", "move", "settle"};
 
 struct rule {
     enum action action;
@@ -88,35 +88,34 @@ static bool number(const char **at, uint64_t *out)
     return true;
 }
 
-/* One rule, up to a comma, a colon or the end. *other: it is for another rank. */
-static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
+/* "take.WANT" or "card". Returns where the text goes on, or NULL. */
+static const char *parse_event(const char *at, struct rule *r)
 {
-    const char *at = *text;
-    size_t length = strcspn(at, "@");
-    int action = find(actions, ACTIONS, at, length), event, type = ANY_TYPE;
-    uint64_t value;
-    *r = (struct rule){.chance = 1000};
-    if (action < 0 || at[length] != '@')
-        return false;
-    at += length + 1;
-    length = strcspn(at, ".#~+/,:");
-    event = find(events_names, EVENTS, at, length);
+    size_t length = strcspn(at, ".#~+/,:");
+    int event = find(event_names, EVENTS, at, length), type = ANY_TYPE;
     at += length;
     if (event == SEND || event == TAKE) {
         if (*at++ != '.')
-            return false;
+            return NULL;
         length = strcspn(at, "#~+/,:");
         type = message_type(at, length);
         at += length;
     }
-    bool fits = action >= STALL || event == SEND || (event == TAKE && (action == DROP || action == CORRUPT)) ||
-                (action == CORRUPT && (event == CARD || event == TABLE || event == MOVE));
-    if (event < 0 || type < 0 || !fits)
-        return false;
-    for (; *at != '\0' && *at != ',' && *at != ':';) {
+    if (event < 0 || type < 0)
+        return NULL;
+    r->event = (enum event)event;
+    r->type = (unsigned)type;
+    return at;
+}
+
+/* "#2~500+10/1". Returns where the text goes on, or NULL. *other: the rule is for another rank. */
+static const char *parse_marks(const char *at, uint32_t rank, struct rule *r, bool *other)
+{
+    while (*at != '\0' && *at != ',' && *at != ':') {
+        uint64_t value;
         char mark = *at++;
         if (!number(&at, &value))
-            return false;
+            return NULL;
         if (mark == '#' && value > 0)
             r->only = value;
         else if (mark == '~' && value <= 1000)
@@ -126,11 +125,42 @@ static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
         else if (mark == '/')
             *other = value != rank;
         else
-            return false;
+            return NULL;
     }
+    return at;
+}
+
+/* Whether this can be done at that event. */
+static bool is_possible(enum action action, enum event event)
+{
+    switch (action) {
+    case DROP:
+        return event == SEND || event == TAKE;
+    case DOUBLE:
+    case DELAY:
+        return event == SEND;
+    case CORRUPT:
+        return event != BOARD && event != SETTLE;
+    default:
+        return true;
+    }
+}
+
+/* One rule, up to a comma, a colon or the end. *other: it is for another rank. */
+static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
+{
+    size_t length = strcspn(*text, "@");
+    int action = find(action_names, ACTIONS, *text, length);
+    *r = (struct rule){.chance = 1000};
+    if (action < 0 || (*text)[length] != '@')
+        return false;
     r->action = (enum action)action;
-    r->event = (enum event)event;
-    r->type = (unsigned)type;
+    const char *at = parse_event(*text + length + 1, r);
+    if (at == NULL || !is_possible(r->action, r->event))
+        return false;
+    at = parse_marks(at, rank, r, other);
+    if (at == NULL)
+        return false;
     *text = at;
     return true;
 }
@@ -279,14 +309,14 @@ static int fault_send(void *self, uint32_t peer, const void *message, uint32_t b
 static int fault_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct faults *f = self;
-    return f->under.read(f->under.self, peer, offset, bytes, tag);
+    return f->under.path.read(f->under.path.self, peer, offset, bytes, tag);
 }
 
 static int fault_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct faults *f = self;
     strike(f, BOARD, ANY_TYPE, NULL);
-    return f->under.board(f->under.self, peer, offset, tag);
+    return f->under.path.board(f->under.path.self, peer, offset, tag);
 }
 
 /* A read is spoilt once; beyond SPOILT_MAX at a time none is. */
@@ -319,7 +349,7 @@ static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budge
     struct faults *f = self;
     struct plan_cursor at = *leg->cursor;
     struct plan_run run;
-    int64_t taken = f->under.move(f->under.self, leg, budget);
+    int64_t taken = f->under.path.move(f->under.path.self, leg, budget);
     unsigned done = taken > 0 ? strike(f, MOVE, ANY_TYPE, NULL) : 0;
     if ((done & 1u << CORRUPT) && !leg->write && plan_next(leg->transfer, &at, &run, 1, 1) == 1)
         spoil_later(f, leg->tag, run.dst);
@@ -330,13 +360,13 @@ static int fault_settle(void *self, uint32_t peer, uint64_t tag)
 {
     struct faults *f = self;
     strike(f, SETTLE, ANY_TYPE, NULL);
-    return f->under.settle(f->under.self, peer, tag);
+    return f->under.path.settle(f->under.path.self, peer, tag);
 }
 
 static enum port_park fault_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct faults *f = self;
-    return f->under.park(f->under.self, peer, tag);
+    return f->under.path.park(f->under.path.self, peer, tag);
 }
 
 static void fault_raise(void *self, uint32_t slot, uint64_t generation)
@@ -361,7 +391,7 @@ static int fault_sum(void *self, const struct plan_transfer *transfer, bool sour
 static bool fault_ended(void *self, uint32_t peer)
 {
     struct faults *f = self;
-    return f->under.ended(f->under.self, peer);
+    return f->under.path.ended(f->under.path.self, peer);
 }
 
 static int fault_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
@@ -425,7 +455,39 @@ bool faults_pending(const struct faults *f)
     return f->held != NULL;
 }
 
+static int fault_progress(void *self, struct port_event *events, int max)
+{
+    struct faults *f = self;
+    int n = f->under.path.progress(f->under.path.self, events, max);
+    return faults_filter(f, clock_now_ns(), events, n);
+}
+
+static bool fault_busy(const void *self)
+{
+    const struct faults *f = self;
+    return faults_pending(f) || f->under.path.busy(f->under.path.self);
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void port_fill(struct faults *f)
+{
+    f->port = (struct port){.path = {.self = f,
+                                     .read = fault_read,
+                                     .board = fault_board,
+                                     .move = fault_move,
+                                     .settle = fault_settle,
+                                     .park = fault_park,
+                                     .ended = fault_ended,
+                                     .progress = fault_progress,
+                                     .busy = fault_busy},
+                            .self = f,
+                            .send = fault_send,
+                            .raise = fault_raise,
+                            .alive = fault_alive,
+                            .sum = fault_sum,
+                            .zero = fault_zero};
+}
 
 int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, uint8_t *pool,
                   struct faults **out)
@@ -442,18 +504,7 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
     f->under = *port;
     f->pool = pool;
     f->random = 1;
-    f->port = (struct port){.self = f,
-                            .send = fault_send,
-                            .read = fault_read,
-                            .board = fault_board,
-                            .move = fault_move,
-                            .settle = fault_settle,
-                            .park = fault_park,
-                            .raise = fault_raise,
-                            .alive = fault_alive,
-                            .ended = fault_ended,
-                            .sum = fault_sum,
-                            .zero = fault_zero};
+    port_fill(f);
     int rc = parse_all(f, text, rank);
     if (rc != 0) {
         faults_destroy(f);

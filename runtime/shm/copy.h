@@ -6,8 +6,8 @@
  * (streaming stores are not ordered by a release store alone), then the release store that publishes the completion;
  * the reactor's acquire pairs with it, so that whatever it reads afterwards is read after the last byte.
  */
-#ifndef BATON_COPY_COPY_H
-#define BATON_COPY_COPY_H
+#ifndef BATON_SHM_COPY_H
+#define BATON_SHM_COPY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
  *
  * A worker with nothing to do spins for a moment, since chunks of one transfer follow each other closely, then sleeps.
  */
-#include "copy/copy.h"
+#include "shm/copy.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -17,8 +17,8 @@
  * process. A message that waits for credit is one event however often it is tried; a move is one once the port has taken
  * something of it.
  */
-#ifndef BATON_FRONT_FAULT_H
-#define BATON_FRONT_FAULT_H
+#ifndef BATON_FAULT_FAULT_H
+#define BATON_FAULT_FAULT_H
 
 #include <stdbool.h>
 

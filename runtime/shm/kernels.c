@@ -8,7 +8,7 @@
  * asked for ahead of the copy as LEAD_BYTES: all of a short run, the beginning of a long one, which the hardware then
  * follows better than instructions do.
  */
-#include "copy/copy.h"
+#include "shm/copy.h"
 
 #include <string.h>
 

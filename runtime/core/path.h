@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * path: a way to the memory of other ranks. A path is a folder that fills one table of functions: runtime/shm for ranks
+ * whose segments are mapped here, runtime/mpi for all others. The port of the protocol core has such a table too, which
+ * reaches every rank: front fills it by routing each call to the path of that rank, the simulator fills it by itself.
+ *
+ * THREAD. All calls are the reactor's. None blocks and none calls back.
+ * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out; PORT_QUIET
+ * is the last event of a tag that was parked. Tags are the core's, and never used twice.
+ * ERRORS. A call returns 0 or an error; then nothing was begun, except where `move` says otherwise. BATON_EAGAIN: no room
+ * now, try again later. BATON_EPEER: this rank can be reached no more. BATON_EMESSAGE: the place lies outside of the rank's
+ * segment. What fails later has its error in its event.
+ */
+#ifndef BATON_CORE_PATH_H
+#define BATON_CORE_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+struct port_event;
+
+/**
+ * A leg to be advanced. `cursor` moves by what was taken. The transfer must live until the leg is quiet; over a far path,
+ * whose operations need it no longer once they are issued, until the leg was parked.
+ */
+struct port_leg {
+    uint32_t peer;
+    bool write; /* from my cache to the peer's; else from the peer's to mine */
+    uint64_t tag;
+    const struct plan_transfer *transfer;
+    struct plan_cursor *cursor;
+    uint64_t pool_offset, pool_bytes; /* where the peer's region 0 lies in its segment, as its card says */
+};
+
+enum port_park {
+    PORT_PARK_QUIET = 0, /* nothing of that tag is under way */
+    PORT_PARK_LATER = 1, /* exactly one PORT_QUIET of that tag will come */
+    PORT_PARK_NEVER = 2  /* it cannot be known */
+};
+
+struct path {
+    void *self;
+
+    /* ---- what the core calls ---- */
+
+    /** Reads [offset, offset + bytes) of a peer's segment: a card, block tables. Then PORT_READ. */
+    int (*read)(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
+
+    /**
+     * Reads the peer's generation word at `offset` of its segment, over the path of its data, into a word preset to 0.
+     * Called only when every PORT_MOVED of the leg has come. Then PORT_BOARD, before which everything read of that
+     * peer is made visible.
+     */
+    int (*board)(void *self, uint32_t peer, uint64_t offset, uint64_t tag);
+
+    /**
+     * Advances a leg by at most `budget` bytes. Returns the bytes taken (> 0), or an error (nothing taken; an operation
+     * may have begun all the same). For bytes taken, PORT_MOVED events come, whose bytes add up to them.
+     */
+    int64_t (*move)(void *self, const struct port_leg *leg, uint64_t budget);
+
+    /**
+     * Remote completion of what a leg wrote: once every PORT_MOVED of it has come. Then PORT_SETTLED: whoever the peer
+     * hears of it by a message sent after that finds the bytes in place. ENOSYS where this path cannot know.
+     */
+    int (*settle)(void *self, uint32_t peer, uint64_t tag);
+
+    /**
+     * Gives up on whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. Asked
+     * whenever something is given up: also what failed, or was refused half-way, may have begun operations.
+     */
+    enum port_park (*park)(void *self, uint32_t peer, uint64_t tag);
+
+    /**
+     * Asked of a rank that is dead for certain: whether nothing that it sent, or that I asked of it, can land in my
+     * memory any more. By shared memory that is so at once; by a network when the transport itself has reported that
+     * the connection ended. Where it cannot be known, the answer stays false.
+     */
+    bool (*ended)(void *self, uint32_t peer);
+
+    /* ---- what front calls. A simulator makes its own events and needs none of these. ---- */
+
+    /** Fills up to `max` events; what they point to stays until the next call. Returns their number. */
+    int (*progress)(void *self, struct port_event *events, int max);
+
+    /** Something is under way that only `progress` finds out about: nobody rings the bell for it. */
+    bool (*busy)(const void *self);
+
+    /** Whether this path leads to that rank. Asked once, at start. NULL: to every rank. */
+    bool (*reaches)(const void *self, uint32_t peer);
+
+    /** Ends the path's threads and frees it. NULL: whoever made it does that. */
+    void (*close)(void *self);
+
+    baton_path_t kind; /* what the engine is told */
+    const char *name;
+};
+
+/**
+ * Whether this kind goes over a network. Bytes of far paths have a budget of their own, and they move only while the
+ * process at the other end polls; bytes of near paths are moved by this process' copy workers alone.
+ */
+static inline bool path_is_far(baton_path_t kind)
+{
+    return kind == BATON_PATH_RMA;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* process: see process.h. */
+#include "shm/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open /* headers of before Linux 5.3; an older kernel says that it knows no such call */
+#define SYS_pidfd_open 434
+#endif
+
+enum { UNOPENED = -1, GONE = -2, UNKNOWN = -3 };
+
+struct process process_of(int id)
+{
+    return (struct process){.id = id, .descriptor = id == 0 ? UNKNOWN : UNOPENED};
+}
+
+static int descriptor_of(int id)
+{
+    int descriptor = (int)syscall(SYS_pidfd_open, id, 0);
+    return descriptor >= 0 ? descriptor : errno == ESRCH ? GONE : UNKNOWN;
+}
+
+enum port_alive process_alive(struct process *p)
+{
+    if (p->descriptor == UNOPENED)
+        p->descriptor = descriptor_of(p->id);
+    if (p->descriptor == UNKNOWN)
+        return PORT_UNKNOWN;
+    struct pollfd ended = {.fd = p->descriptor, .events = POLLIN}; /* readable once the process has ended */
+    if (p->descriptor != GONE && poll(&ended, 1, 0) == 0)
+        return PORT_ALIVE;
+    return PORT_DEAD;
+}
+
+void process_forget(struct process *p)
+{
+    if (p->descriptor >= 0)
+        close(p->descriptor);
+    p->descriptor = UNKNOWN;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shm: see shm.h. */
+#include "shm/shm.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+#include "shm/copy.h"
+#include "shm/process.h"
+
+#define JOBS_MOST 256 /* handed to the workers and not yet collected */
+
+/* An answer that is known at once and told at the next progress. */
+struct answer {
+    struct answer *prev, *next;
+    struct port_event event;
+    uint8_t data[];
+};
+
+/* Copies under way for one leg. */
+struct copying {
+    uint64_t tag;
+    UT_hash_handle hh;
+    uint32_t jobs;
+    bool parked;
+};
+
+struct neighbour {
+    struct shm_segment segment;
+    struct process process;
+};
+
+struct shm {
+    uint32_t self, num_ranks;
+    struct neighbour *neighbours; /* by rank */
+    char **pools;                 /* by rank: region 0 of its cache, once a leg named it */
+    struct copy_pool *workers;
+    struct copying *copying;
+    uint64_t queued, queued_most;  /* bytes that copy workers have or that wait for them, also of what was given up */
+    struct answer *answers, *told; /* told: handed out, freed at the next progress */
+};
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static struct answer *answer_add(struct shm *s, enum port_event_kind kind, uint64_t tag, uint32_t bytes)
+{
+    struct answer *a = malloc(sizeof *a + bytes);
+    if (a == NULL)
+        return NULL;
+    a->event = (struct port_event){.kind = kind, .tag = tag, .data = a->data, .bytes = bytes};
+    DL_APPEND(s->answers, a);
+    return a;
+}
+
+static void answers_drop(struct shm *s, uint64_t tag)
+{
+    struct answer *a, *next;
+    DL_FOREACH_SAFE(s->answers, a, next)
+    {
+        if (a->event.tag == tag) {
+            DL_DELETE(s->answers, a);
+            free(a);
+        }
+    }
+}
+
+static void answers_free(struct answer **list)
+{
+    struct answer *a, *next;
+    DL_FOREACH_SAFE(*list, a, next)
+    {
+        DL_DELETE(*list, a);
+        free(a);
+    }
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+static struct copying *copying_of(struct shm *s, uint64_t tag)
+{
+    struct copying *c;
+    HASH_FIND(hh, s->copying, &tag, sizeof tag, c);
+    return c;
+}
+
+static struct copying *copying_add(struct shm *s, uint64_t tag)
+{
+    struct copying *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    c->tag = tag;
+    HASH_ADD(hh, s->copying, tag, sizeof c->tag, c);
+    if (c->hh.tbl == NULL) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void copying_remove(struct shm *s, struct copying *c)
+{
+    HASH_DEL(s->copying, c);
+    free(c);
+}
+
+/* True: the event is to be told. */
+static bool job_ended(struct shm *s, uint64_t tag, uint64_t bytes, struct port_event *event)
+{
+    struct copying *c = copying_of(s, tag);
+    if (c == NULL) { /* hashes or zeros: no bytes are counted */
+        *event = (struct port_event){.kind = PORT_WORKED, .tag = tag};
+        return true;
+    }
+    bool parked = c->parked, last = --c->jobs == 0;
+    s->queued -= bytes;
+    if (last)
+        copying_remove(s, c);
+    *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED, .tag = tag, .moved = bytes};
+    return !parked || last;
+}
+
+static bool collect(struct shm *s, struct port_event *event)
+{
+    uint64_t tag, bytes;
+    while (copy_collect(s->workers, &tag, &bytes))
+        if (job_ended(s, tag, bytes, event))
+            return true;
+    return false;
+}
+
+/* ---- the path ---------------------------------------------------------------------------------------------------- */
+
+static int shm_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    struct shm *s = self;
+    const struct shm_segment *segment = &s->neighbours[peer].segment;
+    if (offset > segment->bytes || bytes > segment->bytes - offset)
+        return BATON_EMESSAGE;
+    struct answer *a = answer_add(s, PORT_READ, tag, bytes);
+    if (a == NULL)
+        return BATON_EAGAIN;
+    /* The message that named this place was sent after its bytes were stored; this orders our loads behind it. */
+    atomic_thread_fence(memory_order_acquire);
+    memcpy(a->data, segment->mapped + offset, bytes);
+    return 0;
+}
+
+static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    struct shm *s = self;
+    const struct shm_segment *segment = &s->neighbours[peer].segment;
+    if (offset > segment->bytes || segment->bytes - offset < 8 || offset % 8 != 0)
+        return BATON_EMESSAGE;
+    struct answer *a = answer_add(s, PORT_BOARD, tag, 0);
+    if (a == NULL)
+        return BATON_EAGAIN;
+    /* copy_collect acquired the workers' last stores and loads; the full fence keeps the load below behind them. */
+    atomic_thread_fence(memory_order_seq_cst);
+    const _Atomic uint64_t *word = (const void *)(segment->mapped + offset);
+    a->event.generation = atomic_load_explicit(word, memory_order_acquire);
+    return 0;
+}
+
+static int64_t shm_move(void *self, const struct port_leg *leg, uint64_t budget)
+{
+    struct shm *s = self;
+    const struct shm_segment *segment = &s->neighbours[leg->peer].segment;
+    if (leg->pool_offset > segment->bytes ||
+        leg->pool_bytes > segment->bytes - leg->pool_offset) /* the plan's runs lie within pool_bytes */
+        return BATON_EMESSAGE;
+    if (s->queued >= s->queued_most)
+        return BATON_EAGAIN;
+    if (s->pools[leg->peer] == NULL) /* workers read it: written once */
+        s->pools[leg->peer] = (char *)segment->mapped + leg->pool_offset;
+
+    struct copying *c = copying_of(s, leg->tag);
+    if (c == NULL)
+        c = copying_add(s, leg->tag);
+    if (c == NULL)
+        return BATON_EAGAIN;
+    struct plan_cursor behind = *leg->cursor;
+    struct copy_job job = {.transfer = leg->transfer,
+                           .from = *leg->cursor,
+                           .bytes = plan_skip(leg->transfer, &behind, budget),
+                           .src_bases = &s->pools[leg->write ? s->self : leg->peer],
+                           .dst_bases = &s->pools[leg->write ? leg->peer : s->self],
+                           .tag = leg->tag};
+    if (!copy_submit(s->workers, &job)) {
+        if (c->jobs == 0)
+            copying_remove(s, c);
+        return BATON_EAGAIN;
+    }
+    c->jobs++;
+    s->queued += job.bytes;
+    *leg->cursor = behind;
+    return (int64_t)job.bytes;
+}
+
+static int shm_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    (void)peer;
+    /* copy_collect acquired the workers' last stores, which they fenced: a message sent from now on comes after them. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return answer_add(self, PORT_SETTLED, tag, 0) != NULL ? 0 : BATON_EAGAIN;
+}
+
+static enum port_park shm_park(void *self, uint32_t peer, uint64_t tag)
+{
+    struct shm *s = self;
+    (void)peer;
+    answers_drop(s, tag);
+    struct copying *c = copying_of(s, tag);
+    if (c == NULL)
+        return PORT_PARK_QUIET;
+    c->parked = true;
+    return PORT_PARK_LATER;
+}
+
+/* What a process of this node stored by shared memory it stored before it was gone. */
+static bool shm_ended(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return true;
+}
+
+static int shm_progress(void *self, struct port_event *events, int max)
+{
+    struct shm *s = self;
+    int n = 0;
+    answers_free(&s->told);
+    while (n < max && collect(s, &events[n]))
+        n++;
+    while (n < max && s->answers != NULL) {
+        struct answer *a = s->answers;
+        DL_DELETE(s->answers, a);
+        DL_APPEND(s->told, a);
+        events[n++] = a->event;
+    }
+    return n;
+}
+
+/* Workers ring the bell; nobody does for an answer. */
+static bool shm_busy(const void *self)
+{
+    const struct shm *s = self;
+    return s->answers != NULL;
+}
+
+static bool shm_reaches(const void *self, uint32_t peer)
+{
+    const struct shm *s = self;
+    return s->neighbours[peer].segment.mapped != NULL;
+}
+
+static void shm_close(void *self)
+{
+    shm_destroy(self);
+}
+
+void shm_path(struct shm *s, struct path *out)
+{
+    *out = (struct path){.self = s,
+                         .read = shm_read,
+                         .board = shm_board,
+                         .move = shm_move,
+                         .settle = shm_settle,
+                         .park = shm_park,
+                         .ended = shm_ended,
+                         .progress = shm_progress,
+                         .busy = shm_busy,
+                         .reaches = shm_reaches,
+                         .close = shm_close,
+                         .kind = BATON_PATH_SHM,
+                         .name = "shm"};
+}
+
+/* ---- my own cache ------------------------------------------------------------------------------------------------ */
+
+int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
+            uint64_t *out, uint64_t tag)
+{
+    char *const *bases = &s->pools[s->self];
+    struct copy_job job = {.transfer = transfer,
+                           .src_bases = source ? bases : NULL,
+                           .dst_bases = source ? NULL : bases,
+                           .tag = tag,
+                           .sums = out,
+                           .first = first,
+                           .count = count};
+    return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
+}
+
+int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
+{
+    struct copy_job job = {.transfer = transfer, .dst_bases = &s->pools[s->self], .tag = tag, .zero = true};
+    return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+enum port_alive shm_alive(struct shm *s, uint32_t peer)
+{
+    return process_alive(&s->neighbours[peer].process);
+}
+
+static void ring(void *bell)
+{
+    bell_ring(bell);
+}
+
+int shm_create(const struct shm_wish *wish, struct shm **out)
+{
+    struct shm *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return BATON_ENOMEM;
+    s->self = wish->self;
+    s->num_ranks = wish->num_ranks;
+    s->queued_most = wish->workers * wish->worker_bytes;
+    s->neighbours = calloc(wish->num_ranks, sizeof *s->neighbours);
+    s->pools = calloc(wish->num_ranks, sizeof *s->pools);
+    for (uint32_t i = 0; s->neighbours != NULL && i < wish->num_ranks; i++)
+        s->neighbours[i] =
+            (struct neighbour){.segment = wish->segments[i], .process = process_of(wish->segments[i].process)};
+    int rc = s->neighbours == NULL || s->pools == NULL ? BATON_ENOMEM : 0;
+    if (rc == 0) {
+        s->pools[s->self] = (char *)wish->segments[s->self].mapped + wish->pool_offset;
+        rc = copy_pool_create((unsigned)wish->workers, JOBS_MOST, ring, wish->bell, &s->workers);
+    }
+    if (rc != 0) {
+        shm_destroy(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void shm_destroy(struct shm *s)
+{
+    if (s->workers != NULL)
+        copy_pool_destroy(s->workers);
+    struct copying *c, *next;
+    HASH_ITER(hh, s->copying, c, next)
+    {
+        copying_remove(s, c);
+    }
+    answers_free(&s->answers);
+    answers_free(&s->told);
+    for (uint32_t i = 0; s->neighbours != NULL && i < s->num_ranks; i++)
+        process_forget(&s->neighbours[i].process);
+    free(s->neighbours);
+    free(s->pools);
+    free(s);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm: the path to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once; blocks
+ * are copied by the copy workers (shm/copy.h), which ring the bell for each completion. What lies in this rank's own cache
+ * is hashed and zeroed by the same workers.
+ *
+ * The reactor's, all of it. The segments are made elsewhere and outlive the path.
+ */
+#ifndef BATON_SHM_SHM_H
+#define BATON_SHM_SHM_H
+
+#include "base/bell.h"
+#include "core/port.h"
+
+struct shm;
+
+/** What is known here of one rank's segment. */
+struct shm_segment {
+    uint8_t *mapped; /* NULL: it is not mapped here, and this path does not lead there */
+    uint64_t bytes;
+    int process; /* the rank's process id; 0: not known */
+};
+
+struct shm_wish {
+    uint32_t self, num_ranks;
+    const struct shm_segment *segments; /* by rank; copied */
+    uint64_t pool_offset;               /* where region 0 lies in my segment */
+    uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
+    struct bell *bell;                  /* the reactor's */
+};
+
+/** Starts the copy workers. 0, BATON_ENOMEM or BATON_ESYSTEM. */
+int shm_create(const struct shm_wish *wish, struct shm **out);
+/** Joins the copy workers. */
+void shm_destroy(struct shm *s);
+
+/** The table of core/path.h. */
+void shm_path(struct shm *s, struct path *out);
+
+/** As port.sum and port.zero. */
+int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
+            uint64_t *out, uint64_t tag);
+int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag);
+
+/** Whether a rank's process lives, as the system says. PORT_UNKNOWN: its id is not known here. */
+enum port_alive shm_alive(struct shm *s, uint32_t peer);
+
+#endif
