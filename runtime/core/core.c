@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* core: creation, the step, messages out and in, outcomes and counts. The verbs' two sides are offer.c and want.c. */
+#include "core/attempt.h"
 #include "core/state.h"
 
 #include <stdio.h>
@@ -9,11 +10,12 @@
 /* All that core_destroy destroys. */
 static int parts_create(struct core *core)
 {
-    static int (*const create[])(struct core *) = {early_create, survey_create, peers_create, leave_create,
-                                                   ends_create,  links_create,  movers_create};
+    static int (*const create[])(struct core *) = {early_create,  survey_create,   peers_create,
+                                                   leave_create,  ends_create,     links_create,
+                                                   movers_create, attempts_create, offers_create};
     int rc = 0;
-    core->leases =
-        leases_create((uint32_t)core->c.settings->leases, core->incarnation, core->c.arena, core->c.arena_bytes);
+    core->leases = leases_create((uint32_t)core->c.settings->leases, core_row(core)->incarnation, core->c.arena,
+                                 core->c.arena_bytes);
     core->post = post_create(&core->c, &core->stats);
     if (core->leases == NULL || core->post == NULL)
         return BATON_ENOMEM;
@@ -31,12 +33,9 @@ int core_create(const struct core_config *config, struct core **out)
     core->c = *config;
     core->works.looks_most = LOOKS_A_STEP;
     core->works.pause_ns = 1;
-    core->incarnation = d->rows[config->self].incarnation;
-    core->engine = d->engine_of[config->self];
-    core->index = d->index_of[config->self];
     int rc = parts_create(core);
-    for (uint32_t i = 0; rc == 0 && i < d->engines[core->engine].num_ranks && d->rows[config->self].verdicts; i++)
-        rc = peer_know(core, d->engines[core->engine].ranks[i]);
+    for (uint32_t i = 0; rc == 0 && i < d->engines[core_engine(core)].num_ranks && d->rows[config->self].verdicts; i++)
+        rc = peer_know(core, d->engines[core_engine(core)].ranks[i]);
     if (rc != 0) {
         core_destroy(core);
         return rc;
@@ -67,6 +66,7 @@ void core_destroy(struct core *core)
     claims_destroy(core);
     movers_destroy(core);
     early_destroy(core);
+    attempts_destroy(core);
     leases_destroy(core->leases);
     reap_free(&core->reap);
     free(core);
@@ -354,7 +354,7 @@ bool core_is_busy(const struct core *core)
 
 bool core_is_serving(const struct core *core)
 {
-    return core->serving > 0 || core->awaiting > 0;
+    return core->serving > 0;
 }
 
 void core_shut(struct core *core, uint64_t now)
@@ -371,22 +371,22 @@ void core_shut(struct core *core, uint64_t now)
 bool core_is_quiet(const struct core *core)
 {
     /* In closing, a peer that closed before gives no credits back: what waits for them is not waited for. */
-    return core->wants == NULL && core->num_live == 0 && (core->shut || post_waiting(core->post) == 0);
+    return core->wants == NULL && offers_open(core) == 0 && (core->shut || post_waiting(core->post) == 0);
 }
 
 bool core_is_given_up(const struct core *core)
 {
-    return HASH_COUNT(core->wants) + core->num_live == core->outcomes.num_quarantined;
+    return HASH_COUNT(core->wants) + offers_open(core) == core->outcomes.num_quarantined;
 }
 
 void core_stats(const struct core *core, baton_stats_t *out)
 {
     *out = core->stats;
-    out->leases_live = core->num_live;
+    out->leases_live = offers_open(core);
     out->quarantined = core->outcomes.num_quarantined;
     out->wants_live = HASH_COUNT(core->wants);
     out->legs_live = core->num_legs;
-    out->pushes_live = core->num_pushes;
+    out->pushes_live = core->ops.num[OP_PUSH];
 }
 
 int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, int max)

@@ -68,7 +68,7 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
     bool was = leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || (leg->state == LEG_STOPPING && is_push(leg));
     bool is = state == LEG_AWAITED || state == LEG_CHECKING || (state == LEG_STOPPING && is_push(leg));
     if (path_is_far(core->c.path[contact_peer(leg->contact)]))
-        core->awaiting = core->awaiting + is - was;
+        core->serving = core->serving + is - was;
     leg->state = state;
 }
 
@@ -89,7 +89,7 @@ static void send_want(struct core *core, struct leg *leg)
                                       .held = call->want.held_tokens,
                                       .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                                       .ticket_serial = ticket != NULL ? ticket->serial : 0,
-                                      .num_readers_bits = core->c.directory->engines[core->engine].num_ranks,
+                                      .num_readers_bits = core->c.directory->engines[core_engine(core)].num_ranks,
                                       .slot = lease->slot,
                                       .generation = lease->generation,
                                       .table_offset = lease->table_offset,

@@ -102,13 +102,13 @@ static bool reads(const struct core *core, const struct link *link, uint32_t i, 
 {
     const struct directory *d = core->c.directory;
     return link->served[i] &&
-           plan_members_share(&d->engines[core->engine].members[i], &d->engines[link->engine].members[producer]);
+           plan_members_share(&d->engines[core_engine(core)].members[i], &d->engines[link->engine].members[producer]);
 }
 
 static void readers_from(const struct core *core, struct contact *c)
 {
     const struct directory *d = core->c.directory;
-    for (uint32_t i = 0; i < d->engines[core->engine].num_ranks; i++)
+    for (uint32_t i = 0; i < d->engines[core_engine(core)].num_ranks; i++)
         c->readers[i / 8] |= (uint8_t)((unsigned)reads(core, c->link, i, d->index_of[c->peer]) << (i % 8));
 }
 
@@ -119,13 +119,13 @@ static void readers_from(const struct core *core, struct contact *c)
  */
 static void other_from(const struct core *core, struct link *link, uint32_t k)
 {
-    uint32_t ranks = core->c.directory->engines[core->engine].num_ranks;
+    uint32_t ranks = core->c.directory->engines[core_engine(core)].num_ranks;
     uint32_t rank = core->c.directory->engines[link->engine].ranks[k];
     bool any = false, met = link->finding.met < link->num_contacts && link->contacts[link->finding.met].peer == rank;
     for (uint32_t i = 0; i < ranks && !any; i++)
         any = reads(core, link, i, k);
     link->finding.met += met;
-    if (!met && reads(core, link, core->index, k))
+    if (!met && reads(core, link, core_index(core), k))
         link->spare_ranks[link->num_spare++] = rank;
     else if (!any && link->finding.tells)
         link->idle_ranks[link->num_idle++] = rank;
@@ -137,7 +137,7 @@ static void link_start(struct core *core, struct link *link);
 static enum work_state link_piece(struct core *core, struct work *work)
 {
     struct link *link = (struct link *)work;
-    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
     const struct directory_engine *engine = &core->c.directory->engines[link->engine];
     if (link->finding.served_to < mine->num_ranks) {
         int served = survey_served(core, mine, link->finding.served_to, engine);
@@ -163,18 +163,18 @@ static enum work_state link_piece(struct core *core, struct work *work)
 
 static bool is_teller(const struct core *core)
 {
-    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
     uint32_t first = 0;
     while (first < mine->num_ranks && mine->members[first].num_boxes == 0)
         first++;
-    return core->index == first;
+    return core_index(core) == first;
 }
 
 /* Where nobody holds a part of what is wanted: some rank's card says whether this engine's model is mine at all. */
 static int witness_from(const struct core *core, struct link *link, const struct directory_engine *engine)
 {
     for (uint32_t i = 0; i < engine->num_ranks; i++) {
-        uint32_t k = (core->index + i) % engine->num_ranks; /* not all of mine ask the same one */
+        uint32_t k = (core_index(core) + i) % engine->num_ranks; /* not all of mine ask the same one */
         if (engine->members[k].num_boxes == 0)
             continue;
         int rc = contacts_from(link, engine, &(struct plan_source){.member = k}, 1);
@@ -190,7 +190,7 @@ static int witness_from(const struct core *core, struct link *link, const struct
 
 static int link_create(struct core *core, uint32_t engine, struct link **out, struct plan_why *why)
 {
-    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
     const struct directory_engine *peer = &core->c.directory->engines[engine];
     struct plan_source *parts;
     struct link *link = calloc(1, sizeof *link);
@@ -203,7 +203,7 @@ static int link_create(struct core *core, uint32_t engine, struct link **out, st
     link->idle_ranks = calloc(peer->num_ranks, sizeof *link->idle_ranks);
     int rc = link->served != NULL && link->spare_ranks != NULL && link->idle_ranks != NULL ? 0 : BATON_ENOMEM;
     if (rc == 0) {
-        int n = survey_sources(core, mine, core->index, peer, &parts, why);
+        int n = survey_sources(core, mine, core_index(core), peer, &parts, why);
         rc = n < 0 ? n : contacts_from(link, peer, parts, (uint32_t)n);
         if (n >= 0)
             free(parts);

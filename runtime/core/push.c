@@ -1,41 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * push: what an offer writes to one of its readers.
- *
- *   CARD      the reader's card is not known yet; its link reads it
- *   WRITING   its block table is read, the bytes move and are settled
- *   WRITTEN   the reader was told that they are in place; its DONE ends it
- *   STOPPING  given up; once nothing reads my blocks or writes into the reader's, the reader is told and it is gone
- */
-#include "core/state.h"
+/* push: see push.h. */
+#include "core/push.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-int push_create(struct core *core, struct offer *o, struct seat *seat, const struct waiter *w, struct push **out)
+#include "core/link.h"
+#include "core/post.h"
+#include "core/state.h"
+
+struct push {
+    struct push_order order;
+    struct mover *mover;
+    struct contact *contact;
+    struct queued card; /* CARD: it waits for the contact's */
+    struct word word;   /* the want that is answered */
+    enum push_state state;
+    int32_t error;   /* STOPPING: why */
+    char detail[96]; /* and in words */
+    bool cancelled;  /* STOPPING: by the consumer, which waits for CLOSED */
+    bool of_former;  /* STOPPING: its want was about a former offer of this key */
+};
+
+int push_create(struct core *core, const struct push_order *order, const struct word *w, struct push **out)
 {
     int error = 0;
     struct contact *c = target_of(core, w->peer, &error);
     struct push *push = c != NULL ? reap_new(sizeof *push) : NULL;
     if (push == NULL)
         return c != NULL ? BATON_ENOMEM : error;
+    push->order = *order;
     push->contact = c;
-    push->table = w->table;
-    push->tokens = w->tokens;
-    push->held = w->held;
-    push->offer = o;
-    push->seat = seat;
-    push->peer = w->peer;
-    push->asks = w->asks;
-    push->want = w->want;
+    push->word = *w;
     push->mover = mover_create(core, OP_PUSH, push, c, true);
     if (push->mover == NULL) {
         reap_add(&core->reap, push);
         return BATON_ENOMEM;
     }
-    o->pushes++;
-    core->num_pushes++;
     *out = push;
     return 0;
 }
@@ -43,38 +44,35 @@ int push_create(struct core *core, struct offer *o, struct seat *seat, const str
 void push_destroy(struct core *core, struct push *push)
 {
     contact_leave(core, push->contact, &push->card);
-    push->offer->pushes--;
-    core->num_pushes--;
     mover_destroy(core, push->mover);
     reap_add(&core->reap, push);
 }
 
-void push_tell(struct core *core, const struct push *push, int32_t error)
+static void tell(struct core *core, const struct push *push, int32_t error)
 {
     struct wire_message m = {.type = WIRE_WRITTEN,
-                             .want_id = push->want,
-                             .written = {.asks = push->asks,
+                             .want_id = push->word.want,
+                             .written = {.asks = push->word.asks,
                                          .error = error,
                                          .bytes = mover_landed(push->mover),
-                                         .generation = push->offer->lease.generation}};
+                                         .generation = push->order.generation}};
     memcpy(m.written.detail, push->detail, sizeof m.written.detail);
-    post_send(core->post, push->peer, &m);
+    post_send(core->post, push->word.peer, &m);
 }
 
-static const struct push_end goes_on = {.seat = NULL};
+static const struct push_end goes_on = {.reader = NULL};
 
 /* Quiet: the reader is told. */
 static struct push_end gone(struct core *core, struct push *push)
 {
-    struct push_end end = {push->seat, push->peer, push->error, push->belated};
     if (push->cancelled) {
-        struct wire_message closed = {.type = WIRE_CLOSED, .want_id = push->want, .closed.quiet = WIRE_QUIET};
-        post_send(core->post, push->peer, &closed);
+        struct wire_message closed = {.type = WIRE_CLOSED, .want_id = push->word.want, .closed.quiet = WIRE_QUIET};
+        post_send(core->post, push->word.peer, &closed);
     } else {
-        push_tell(core, push, push->error);
+        tell(core, push, push->error);
     }
     push_destroy(core, push);
-    return end;
+    return (struct push_end){push->order.reader, push->error, push->of_former};
 }
 
 struct push_end push_stop(struct core *core, struct push *push, int32_t error, const char *detail)
@@ -97,18 +95,20 @@ struct push_end push_cancel(struct core *core, struct push *push, int32_t error)
     return push_stop(core, push, error, "");
 }
 
-struct push_end push_on_quiet(struct core *core, struct push *push)
+struct push_end push_lose(struct core *core, struct push *push)
 {
-    return gone(core, push);
+    if (push->state != PUSH_STOPPING)
+        return push_stop(core, push, BATON_EPEER, "it was silent");
+    return mover_lose(core, push->mover) ? gone(core, push) : goes_on;
 }
 
 static struct push_end begin_to_write(struct core *core, struct push *push)
 {
-    struct mover_job job = {.table = push->table,
-                            .reach = push->offer->reach,
-                            .held = push->held,
-                            .num_tokens = push->tokens,
-                            .mine = &push->offer->call->tables};
+    struct mover_job job = {.table = push->word.table,
+                            .reach = *push->order.reach,
+                            .held = push->word.held,
+                            .num_tokens = push->word.tokens,
+                            .mine = push->order.mine};
     push->state = PUSH_WRITING;
     int rc = mover_start(core, push->mover, &job);
     if (rc == BATON_EMESSAGE)
@@ -131,13 +131,53 @@ struct push_end push_on_contact(struct core *core, struct push *push)
     return why != NULL ? push_stop(core, push, BATON_EGEOMETRY, why) : begin_to_write(core, push);
 }
 
-struct push_end push_on_moved(struct core *core, struct push *push, int error, const char *detail)
+struct push_end push_on_mover(struct core *core, struct push *push, const struct mover_word *word)
 {
+    if (word->what == MOVER_QUIET)
+        return gone(core, push);
     if (push->state != PUSH_WRITING)
         return goes_on;
-    if (error != 0)
-        return push_stop(core, push, error, detail);
+    if (word->error != 0)
+        return push_stop(core, push, word->error, word->detail);
     push->state = PUSH_WRITTEN;
-    push_tell(core, push, 0);
+    tell(core, push, 0);
     return goes_on;
+}
+
+void push_ready(struct core *core, struct push *push)
+{
+    if (push->state == PUSH_WRITING)
+        mover_ready(core, push->mover, push->order.reach, NULL);
+}
+
+void push_ask(struct core *core, struct push *push, uint32_t asks)
+{
+    push->word.asks = asks;
+    if (push->state == PUSH_WRITTEN)
+        tell(core, push, 0);
+}
+
+void push_note_former(struct push *push)
+{
+    push->of_former = true;
+}
+
+enum push_state push_state(const struct push *push)
+{
+    return push->state;
+}
+
+uint64_t push_want(const struct push *push)
+{
+    return push->word.want;
+}
+
+struct offer *push_offer(const struct push *push)
+{
+    return push->order.offer;
+}
+
+struct push *push_waiting(struct queued *card)
+{
+    return (struct push *)((char *)card - offsetof(struct push, card));
 }

@@ -22,6 +22,7 @@
 #include "core/leave.h"
 #include "core/link.h"
 #include "core/mover.h"
+#include "core/offer.h"
 #include "core/op.h"
 #include "core/outcome.h"
 #include "core/peer.h"
@@ -33,117 +34,6 @@
 #include "core/work.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-
-/* ---- producer ---------------------------------------------------------------------------------------------------- */
-
-enum reader_state { READER_NONE, READER_GRANTED, READER_ENDED };
-
-/** One rank of a consumer engine, as a seat knows it. */
-struct reader {
-    uint64_t want;     /* the attempt that was granted */
-    struct push *push; /* it is written to */
-    uint64_t until_ns; /* its want's deadline: until then it keeps the lease alive */
-    uint32_t asks;     /* how often it had asked then */
-    int32_t error;     /* once ended: how */
-    uint8_t state;     /* enum reader_state */
-    bool expected;     /* it takes blocks from me, so its end is waited for */
-    bool lost;         /* its rank was lost: only the quiet of what is written to it is waited for */
-};
-
-struct seat {
-    uint32_t engine; /* DIRECTORY_NONE: free for any */
-    uint32_t open;   /* expected readers that have not ended */
-    bool free;       /* was, until it was bound */
-    bool bound, complete;
-    struct reader *readers; /* by index in the engine; NULL until bound */
-};
-
-/** A want or release that came before its offer. */
-struct waiter {
-    uint32_t peer;
-    bool release; /* else a want */
-    int32_t error;
-    uint64_t want, ticket_incarnation, ticket_serial;
-    uint32_t asks, tokens, held;
-    uint8_t mode;
-    bool partial;            /* it can take a part before the rest is in place */
-    uint64_t until_ns;       /* the want's deadline */
-    struct peer_table table; /* push: the consumer's */
-    struct timer timer;      /* forgets it */
-    struct offer *offer;
-    struct waiter *prev, *next;
-};
-
-enum offer_state { OFFER_AWAITED, OFFER_LIVE, OFFER_DRAINING, OFFER_ENDED };
-
-/**
- * What a rank wanted of the former offers of a key and attempt: its wants up to this one are over here. Their late
- * repetitions, and the words of their ends, are no words about the next offer.
- */
-struct former {
-    uint32_t rank;
-    bool open; /* its part of the last offer was never taken: its next want is meant for that */
-    uint64_t want;
-};
-
-/** A request key, while there is anything of it. */
-struct request {
-    char key[BATON_KEY_MAX];
-    UT_hash_handle hh;
-    struct offer *attempts;
-};
-
-/** All that is known of one attempt of a request on this rank, from the first word of it until its tombstone goes. */
-struct offer {
-    struct request *request;
-    uint32_t attempt;
-    struct offer *before, *behind; /* among the request's attempts */
-    enum offer_state state;
-    struct waiter *waiters; /* AWAITED, ENDED: for the next offer */
-    struct former *formers; /* one a rank at most; of all states */
-    uint32_t num_formers;
-    uint32_t untaken[BATON_CONSUMERS_MAX], num_untaken; /* ENDED: engines whose seats nobody took */
-    /* LIVE, DRAINING */
-    struct call *call;
-    baton_id_t id; /* the call's */
-    UT_hash_handle by_id;
-    struct lease lease;
-    uint32_t num_seats;
-    struct seat seats[BATON_CONSUMERS_MAX];
-    struct reach reach; /* what is in place */
-    uint8_t *ready;     /* of one in layers: bit i: so is my layer layer_first + i of tokens [done, next) */
-    uint32_t serving;   /* readers granted whose path needs my polling */
-    uint32_t pushes;    /* of its readers that are written to */
-    int32_t worst;      /* the first error a reader ended with */
-    int32_t worst_peer;
-    struct timer timer;        /* LIVE: its time; DRAINING: until it is given up; ENDED: tombstone */
-    uint64_t serial;           /* the ticket's */
-    baton_status_t status;     /* DRAINING: what it will end as */
-    int error;                 /* DRAINING, ENDED */
-    struct offer *prev, *next; /* among the live and draining, or the ended */
-};
-
-/* ---- producer's side of a push ----------------------------------------------------------------------------------- */
-
-enum push_state { PUSH_CARD, PUSH_WRITING, PUSH_WRITTEN, PUSH_STOPPING };
-
-/** One reader that is written to. */
-struct push {
-    struct mover *mover;
-    struct contact *contact;
-    struct queued card; /* CARD: it waits for the contact's */
-    struct offer *offer;
-    struct seat *seat;
-    uint32_t peer, asks; /* how often it was asked for */
-    uint64_t want;
-    struct peer_table table; /* the consumer's */
-    uint32_t tokens, held;
-    enum push_state state;
-    int32_t error;   /* STOPPING: why */
-    char detail[96]; /* and in words */
-    bool cancelled;  /* STOPPING: by the consumer, which waits for CLOSED */
-    bool belated;    /* STOPPING: its want was about a former offer of this key */
-};
 
 /* ---- consumer ---------------------------------------------------------------------------------------------------- */
 
@@ -233,14 +123,13 @@ struct want {
 
 struct core {
     struct core_config c;
-    uint64_t incarnation;   /* mine */
-    uint32_t engine, index; /* my engine, my index in it */
     uint64_t now;
     struct timers timers;
     struct ops ops;
     struct works works;
     struct reap reap;
     bool shut;
+    uint32_t serving; /* peers that read from here or write to here over a path that needs this process to poll */
     baton_stats_t stats;
     struct post *post;
     struct outcomes outcomes;
@@ -254,11 +143,8 @@ struct core {
     struct links *links;
     struct movers *movers;
 
-    struct request *requests;   /* by key */
-    struct offer *live, *ended; /* the latter are tombstones, oldest first */
-    uint32_t num_formers;       /* of all of them */
-    struct offer *called;       /* those in `live`, by their calls' ids */
-    uint32_t num_ended, num_live, serving;
+    struct attempts *attempts;
+    struct offers *offers;
 
     struct want *wants; /* by seq */
     struct want *told;  /* news of their legs */
@@ -267,8 +153,7 @@ struct core {
     uint32_t num_checks;
     struct tail *tails;
     struct plan *own; /* from my cache to itself, once a tail needed it */
-    uint32_t num_legs, num_pushes;
-    uint32_t awaiting; /* legs that a peer writes whose path needs my polling */
+    uint32_t num_legs;
 
     struct report *reports; /* by id: my calls that ended and await their verdict */
     struct round *rounds, *rounds_by_name;
@@ -276,48 +161,21 @@ struct core {
     uint64_t evicted_ns; /* when a closed round last made room */
 };
 
-/* offer.c: the producer's side */
-void offers_lose(struct core *core, uint32_t rank); /* ends what it takes from here */
-void offer_submit(struct core *core, struct call *call);
-bool offer_cancel(struct core *core, baton_id_t id, int error); /* false: no live offer has that id */
-/** The engine was told that the offer is given up: it is. */
-void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int error);
-void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *m);
-void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m); /* DONE, CANCEL, RELEASE */
-/** News of a push's mover, or of the contact that pushes wait for. Offers may end by it. */
-void offers_on_mover(struct core *core, struct push *push, const struct mover_word *word);
-void offers_on_contact(struct core *core, struct contact *c);
-/** Layers of an offer are in place; or tokens. */
-void offer_ready(struct core *core, const struct call *word);
-void offer_append(struct core *core, const struct call *word);
-void offers_shut(struct core *core);
-void offers_destroy(struct core *core);
+/** My row in the directory, my engine, and my index in it. */
+static inline const struct wire_row *core_row(const struct core *core)
+{
+    return &core->c.directory->rows[core->c.self];
+}
 
-/** What is known of a request; NULL: nothing. */
-struct offer *offer_find(const struct core *core, const char *key, uint32_t attempt);
-/** The call of the live offer of that request, if that rank's want is granted; NULL: it is not. */
-const struct call *offer_granted(struct core *core, const char *key, uint32_t attempt, uint32_t peer, uint64_t want);
-/** The call of the live offer of that request; NULL: none. And in words, where it stands. */
-struct call *offer_call(struct core *core, const char *key, uint32_t attempt);
-void offer_standing(struct core *core, const char *key, uint32_t attempt, char *text, size_t size);
+static inline uint32_t core_engine(const struct core *core)
+{
+    return core->c.directory->engine_of[core->c.self];
+}
 
-/* push.c: what an offer writes to its readers */
-int push_create(struct core *core, struct offer *o, struct seat *seat, const struct waiter *w, struct push **out);
-/** What became of a push: seat NULL: it goes on. Else it is gone: quiet, and its consumer was told. */
-struct push_end {
-    struct seat *seat;
-    uint32_t peer;
-    int32_t error;
-    bool belated;
-};
-struct push_end push_start(struct core *core, struct push *push);
-struct push_end push_stop(struct core *core, struct push *push, int32_t error, const char *detail);
-struct push_end push_cancel(struct core *core, struct push *push, int32_t error); /* by who waits for CLOSED */
-struct push_end push_on_contact(struct core *core, struct push *push);            /* GOOD or REFUSED now */
-struct push_end push_on_moved(struct core *core, struct push *push, int error, const char *detail);
-struct push_end push_on_quiet(struct core *core, struct push *push);
-void push_tell(struct core *core, const struct push *push, int32_t error); /* WRITTEN */
-void push_destroy(struct core *core, struct push *push);
+static inline uint32_t core_index(const struct core *core)
+{
+    return core->c.directory->index_of[core->c.self];
+}
 
 /* ask.c: what a want asks of every rank that serves it */
 const baton_ticket_t *ask_ticket(const struct want *want, uint32_t peer); /* for that producer rank; NULL: none */

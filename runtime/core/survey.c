@@ -14,8 +14,8 @@
 #include "core/state.h"
 
 /* A message that waits until the readers of its engine are known. */
-struct word {
-    struct word *prev, *next;
+struct kept {
+    struct kept *prev, *next;
     uint64_t came_ns;
     uint32_t peer, bytes;
     uint8_t data[];
@@ -28,11 +28,11 @@ struct readers {
     uint32_t *first;        /* likewise: its first box; one more than ranks */
     struct plan_box *boxes; /* of all, in order */
     uint32_t num_boxes, room;
-    struct word *words;
+    struct kept *words;
 };
 
 struct survey {
-    struct word *words;        /* whose readers are known by now: news */
+    struct kept *words;        /* whose readers are known by now: news */
     struct readers *readers[]; /* by engine; found out on demand */
 };
 
@@ -77,24 +77,24 @@ int survey_served(struct core *core, const struct directory_engine *consumer, ui
 
 /* ---- my readers -------------------------------------------------------------------------------------------------- */
 
-static void word_free(struct core *core, struct word *w)
+static void kept_free(struct core *core, struct kept *w)
 {
     early_drop(core, w->peer);
     free(w);
 }
 
-static void words_free(struct core *core, struct word *words)
+static void kept_all_free(struct core *core, struct kept *words)
 {
-    struct word *w, *next;
+    struct kept *w, *next;
     DL_FOREACH_SAFE(words, w, next)
     {
-        word_free(core, w);
+        kept_free(core, w);
     }
 }
 
 static void readers_destroy(struct core *core, struct readers *r)
 {
-    words_free(core, r->words);
+    kept_all_free(core, r->words);
     free(r->reads);
     free(r->first);
     free(r->boxes);
@@ -111,7 +111,7 @@ void survey_destroy(struct core *core)
 {
     if (core->survey == NULL)
         return;
-    words_free(core, core->survey->words);
+    kept_all_free(core, core->survey->words);
     for (uint32_t e = 0; e < core->c.directory->num_engines; e++)
         if (core->survey->readers[e] != NULL)
             readers_destroy(core, core->survey->readers[e]);
@@ -136,18 +136,18 @@ static bool box_add(struct readers *r, const struct plan_box *box)
 static bool look_at(struct core *core, struct readers *r, uint32_t i)
 {
     const struct directory_engine *consumer = &core->c.directory->engines[r->engine];
-    const struct directory_engine *mine = &core->c.directory->engines[core->engine];
+    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
     struct plan_source *parts;
     struct plan_why why;
     bool is_room = true;
     r->num_boxes = r->first[i];
     core->works.looks++;
-    if (plan_members_share(&consumer->members[i], &mine->members[core->index])) {
+    if (plan_members_share(&consumer->members[i], &mine->members[core_index(core)])) {
         int n = survey_sources(core, consumer, i, mine, &parts, &why);
         if (n == BATON_ENOMEM)
             return false;
         for (int k = 0; is_room && k < n; k++)
-            if (parts[k].member == core->index)
+            if (parts[k].member == core_index(core))
                 is_room = box_add(r, &parts[k].box);
         if (n >= 0)
             free(parts);
@@ -171,7 +171,7 @@ static enum work_state readers_piece(struct core *core, struct work *work)
 
 bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m)
 {
-    struct word *w = core->survey->words;
+    struct kept *w = core->survey->words;
     if (w == NULL)
         return false;
     DL_DELETE(core->survey->words, w);
@@ -181,7 +181,7 @@ bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m
     if (*left_ms > 0)
         *left_ms = *left_ms > waited_ms ? *left_ms - (uint32_t)waited_ms : 1;
     *peer = w->peer;
-    word_free(core, w);
+    kept_free(core, w);
     return true;
 }
 
@@ -227,7 +227,7 @@ bool readers_await(struct core *core, const struct port_event *e)
         core->survey->readers[engine] != NULL ? core->survey->readers[engine] : readers_create(core, engine);
     if (readers_of(core, engine) != NULL)
         return false;
-    struct word *w = r != NULL && early_may_keep(core, e->peer) ? malloc(sizeof *w + e->bytes) : NULL;
+    struct kept *w = r != NULL && early_may_keep(core, e->peer) ? malloc(sizeof *w + e->bytes) : NULL;
     if (w == NULL) {
         log_line(core->c.log, LOG_WARN, "a word of rank %u was dropped: too many wait until its engine is known",
                  e->peer);

@@ -51,7 +51,7 @@ struct round {
 
 static const struct directory_engine *my_engine(const struct core *core)
 {
-    return &core->c.directory->engines[core->engine];
+    return &core->c.directory->engines[core_engine(core)];
 }
 
 static baton_verdicts_t mode_of(const struct core *core)
@@ -115,7 +115,7 @@ static void report_end(struct core *core, struct report *r, const struct wire_ve
 /* The producer's engine of a call of mine. */
 static uint32_t producer_of(const struct core *core, const struct call *call)
 {
-    return call->kind == CALL_OFFER ? core->engine : call->want.engine;
+    return call->kind == CALL_OFFER ? core_engine(core) : call->want.engine;
 }
 
 /* A call of mine has just ended: its report is about to be made. */
@@ -481,7 +481,7 @@ static void on_ask(struct core *core, uint32_t rank, const struct wire_message *
 
 void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    bool from_member = core->c.directory->engine_of[rank] == core->engine, i_lead = leader(core) == core->c.self;
+    bool from_member = core->c.directory->engine_of[rank] == core_engine(core), i_lead = leader(core) == core->c.self;
     bool to_leader = m->type == WIRE_REPORT || m->type == WIRE_STANDING;
     if (!from_member || mode_of(core) == BATON_VERDICTS_NONE || (to_leader ? !i_lead : rank != leader(core)) ||
         (to_leader && !takes_part(core, core->c.directory->index_of[rank])) ||
@@ -562,7 +562,7 @@ void verdict_report(struct core *core, struct outcome *told)
     baton_event_t *e = &told->event;
     struct call *call = told->call;
     struct outcome *verdict = call->verdict;
-    if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core->index) || core->shut)
+    if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core_index(core)) || core->shut)
         return;
     struct wire_message m = {.type = WIRE_REPORT,
                              .want_id = call->id,
@@ -594,7 +594,7 @@ void verdict_report(struct core *core, struct outcome *told)
 
 void verdicts_lose(struct core *core, uint32_t rank)
 {
-    if (core->c.directory->engine_of[rank] != core->engine)
+    if (core->c.directory->engine_of[rank] != core_engine(core))
         return;
     if (rank == leader(core)) {
         struct report *r, *next;

@@ -2,6 +2,7 @@
 /* One key again and again: what is said of a former offer or want meets the next, without tickets. */
 #include "with_world.h"
 
+#include "core/offer_inside.h"
 #include "core/state.h"
 
 #define TOKENS 13
@@ -108,7 +109,7 @@ static void test_an_end_of_what_another_gave(void **state)
     baton_id_t b = world_offer(&w, 0, "key", 16, 1, TOKENS, 60000);
     world_run(&w, w.now + 40 * MS);
     assert_null(world_event(&w, 1, first));
-    assert_int_equal(w.ranks[0].core->live->seats[0].bound, 1); /* b granted it */
+    assert_non_null(reader_of(w.ranks[0].core, w.ranks[0].core->offers->open->seats, 1)); /* b granted it */
     w.ranks[1].refuses_zero = w.zero_tail = false;
     world_run(&w, w.now + 500 * MS);
     DONE(&w, 1, first);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "core/attempt.h"
 #include "core/state.h"
 
 #define TOKENS 8
@@ -220,12 +221,12 @@ static void test_little_is_remembered(void **state)
             world_want(&w, rank, "P", key, 0, 1, TOKENS, 5000);
         world_run(&w, w.now + 500 * MS);
         DONE(&w, 0, o);
-        assert_in_range(w.ranks[0].core->num_formers, 1, 6);
-        assert_in_range(HASH_COUNT(w.ranks[0].core->requests), 1, 3);
+        assert_in_range(attempts_remembered(w.ranks[0].core), 1, 6);
+        assert_in_range(attempts_requests(w.ranks[0].core), 1, 3);
     }
     world_run(&w, w.now + 31000 * MS);
-    assert_int_equal(w.ranks[0].core->num_formers, 0);
-    assert_null(w.ranks[0].core->requests);
+    assert_int_equal(attempts_remembered(w.ranks[0].core), 0);
+    assert_int_equal(attempts_requests(w.ranks[0].core), 0);
     world_fini(&w);
 }
 
@@ -237,7 +238,7 @@ static void test_one_tombstone_a_key(void **state)
     for (uint32_t attempt = 1; attempt <= 20; attempt++) {
         offer(&w, attempt, 0, 5);
         world_run(&w, w.now + 10 * MS);
-        assert_int_equal(w.ranks[0].core->num_ended, 1);
+        assert_int_equal(attempts_ended(w.ranks[0].core), 1);
     }
     world_fini(&w);
 }

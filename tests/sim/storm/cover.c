@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cover: counts which event met which state, over all seeds. */
 #include "core/mover_inside.h"
+#include "core/offer_inside.h"
 #include "core/peer_inside.h"
 #include "storm.h"
 
@@ -49,10 +50,15 @@ bool storm_cover_read(int fd)
     return f != NULL && !ferror(f) && fclose(f) == 0;
 }
 
-static const char *offer_name(const struct offer *o)
+static const char *offer_name(const struct core *core, const char *key, uint32_t attempt)
 {
-    static const char *const names[] = {"offer awaited", "offer live", "offer draining", "offer ended"};
-    return o == NULL ? "offer unknown" : names[o->state];
+    static const char *const names[] = {
+        [ATTEMPT_AWAITED] = "offer awaited", [ATTEMPT_OFFERED] = "offer live", [ATTEMPT_ENDED] = "offer ended"};
+    const struct attempt *a = attempt_find(core, key, attempt);
+    if (a == NULL)
+        return "offer unknown";
+    bool drains = attempt_offer(a) != NULL && attempt_offer(a)->state == OFFER_DRAINING;
+    return drains ? "offer draining" : names[attempt_state(a)];
 }
 
 static const char *leg_name(const struct leg *leg)
@@ -82,15 +88,6 @@ static const char *mover_name(const struct mover *m)
     return m->write ? write[m->state] : read[m->state];
 }
 
-static const struct reader *reader_of(const struct core *core, const struct offer *o, uint32_t peer)
-{
-    for (uint32_t i = 0; o != NULL && i < o->num_seats; i++)
-        if (o->seats[i].bound && o->seats[i].engine == core->c.directory->engine_of[peer])
-            return &o->seats[i].readers[core->c.directory->index_of[peer]];
-    return NULL;
-}
-
-/* Of a WANT, a CHECK, or the word of a want's end. */
 static void cover_producer(const struct core *core, uint32_t peer, const struct wire_message *m)
 {
     const struct wire_name *name = wire_name_of(m);
@@ -100,10 +97,10 @@ static void cover_producer(const struct core *core, uint32_t peer, const struct 
     if (m->type == WIRE_WANT)
         event = m->want.mode == BATON_MODE_PUSH ? "WANT push" : "WANT pull";
     const struct offer *o = offer_find(core, name->key, name->attempt);
-    count(offer_name(o), event);
-    const struct reader *r = o != NULL && o->state == OFFER_LIVE ? reader_of(core, o, peer) : NULL;
+    count(offer_name(core, name->key, name->attempt), event);
+    const struct reader *r = o != NULL && o->state == OFFER_LIVE ? reader_of(core, o->seats, peer) : NULL;
     if (r != NULL)
-        count(r->push != NULL ? pushes[r->push->state] : readers[r->state], event);
+        count(reader_push(r) != NULL ? pushes[push_state(reader_push(r))] : readers[reader_state(r)], event);
 }
 
 static void cover_consumer(const struct core *core, uint32_t peer, const struct wire_message *m)
@@ -172,7 +169,7 @@ static const char *call_state(const struct core *core, const struct storm_call *
                                             : "want draining";
     }
     snprintf(key, sizeof key, "k%u", c->key);
-    return offer_name(offer_find(core, key, c->attempt));
+    return offer_name(core, key, c->attempt);
 }
 
 void storm_cover_call(struct storm_rank *r, const struct storm_call *c, const char *what)

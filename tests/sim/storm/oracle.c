@@ -3,6 +3,7 @@
  * oracle: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
  * of that key had in its blocks, all of it; an offer is done only if every rank that takes from it was; limits hold.
  */
+#include "core/attempt.h"
 #include "core/peer_inside.h"
 #include "storm.h"
 
@@ -433,9 +434,10 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
 {
     const struct core *core = r->core;
     const struct settings *set = &s->settings;
-    if (early_kept(core) > set->waiting || core->num_ended > set->tombstones || leases_live(core->leases) > set->leases)
+    if (early_kept(core) > set->waiting || attempts_ended(core) > set->tombstones ||
+        leases_live(core->leases) > set->leases)
         storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: past a limit", r->rank, early_kept(core),
-                   core->num_ended, leases_live(core->leases));
+                   attempts_ended(core), leases_live(core->leases));
     if (ends_owed(core) > 2 * set->requests)
         storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, ends_owed(core));
     if (post_waiting(core->post) > 4 * set->requests)
@@ -516,10 +518,11 @@ void storm_check_end(struct storm *s)
         bool has_room = !s->tries && s->settings.waiting / 4 >= STORM_KEYS_MAX; /* for words that wait for offers */
         if (s->calm && has_room && ends_owed(core) > 0)
             storm_fail(s, "rank %u: the ends of %u wants are never answered", i, ends_owed(core));
-        if (!open && (core->num_live > 0 || core->wants != NULL || core->num_legs > 0 || core->num_pushes > 0 ||
-                      movers_held(core, BATON_PATH_SHM) > 0 || movers_held(core, BATON_PATH_RMA) > 0 ||
-                      movers_wait(core) || core->serving > 0 || core->awaiting > 0 || leases_live(core->leases) > 0))
+        if (!open &&
+            (offers_open(core) > 0 || core->wants != NULL || core->num_legs > 0 || core->ops.num[OP_PUSH] > 0 ||
+             movers_held(core, BATON_PATH_SHM) > 0 || movers_held(core, BATON_PATH_RMA) > 0 || movers_wait(core) ||
+             core->serving > 0 || leases_live(core->leases) > 0))
             storm_fail(s, "rank %u has no open call and yet %u offers, %u legs, %u pushes, %u leases", i,
-                       core->num_live, core->num_legs, core->num_pushes, leases_live(core->leases));
+                       offers_open(core), core->num_legs, core->ops.num[OP_PUSH], leases_live(core->leases));
     }
 }

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* former: what an attempt remembers of the wants of its former offers, see attempt.h. */
+#include <stdlib.h>
+
+#include "core/attempt_inside.h"
+#include "core/state.h"
+
+static struct former *find(const struct attempt *a, uint32_t rank)
+{
+    for (uint32_t i = 0; i < a->formers.num; i++)
+        if (a->formers.of[i].rank == rank)
+            return &a->formers.of[i];
+    return NULL;
+}
+
+/* What is remembered of that rank from now on; for want of memory NULL: nothing. */
+static struct former *make(struct core *core, struct attempt *a, uint32_t rank)
+{
+    struct formers *f = &a->formers;
+    struct former *former = find(a, rank);
+    if (former != NULL)
+        return former;
+    struct former *more = realloc(f->of, (f->num + 1) * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    f->of = more;
+    more[f->num] = (struct former){.rank = rank};
+    core->attempts->num_formers++;
+    return &more[f->num++];
+}
+
+bool attempt_is_former(const struct attempt *a, uint32_t rank, uint64_t want)
+{
+    const struct former *f = find(a, rank);
+    return f != NULL && want <= f->want;
+}
+
+void attempt_remember(struct core *core, struct attempt *a, const struct seats *seats)
+{
+    struct formers *f = &a->formers;
+    for (uint32_t i = 0; i < f->num; i++)
+        f->of[i].open = false;
+    for (const struct reader *r = seats_next(seats, NULL); r != NULL; r = seats_next(seats, r)) {
+        bool open = reader_is_expected(r) && reader_state(r) == READER_NONE;
+        struct former *former = open || reader_want(r) != 0 ? make(core, a, reader_rank(core, r)) : NULL;
+        if (former == NULL)
+            continue;
+        former->open = open;
+        former->want = reader_want(r) > former->want ? reader_want(r) : former->want;
+    }
+    f->num_untaken = seats_untaken(seats, f->untaken);
+    for (uint32_t i = 0; i < f->num; i++)
+        for (uint32_t k = 0; k < f->num_untaken; k++)
+            f->of[i].open |= core->c.directory->engine_of[f->of[i].rank] == f->untaken[k];
+}
+
+bool former_was_meant(struct core *core, struct attempt *a, uint32_t rank, uint64_t want)
+{
+    struct former *f = find(a, rank);
+    bool untaken = false;
+    for (uint32_t i = 0; i < a->formers.num_untaken; i++)
+        untaken |= a->formers.untaken[i] == core->c.directory->engine_of[rank];
+    if (f != NULL && want <= f->want)
+        return true;
+    if (f != NULL ? !f->open : !untaken)
+        return false;
+    f = make(core, a, rank);
+    if (f != NULL) {
+        f->open = false;
+        f->want = want;
+    }
+    return true;
+}
+
+void formers_free(struct core *core, struct attempt *a)
+{
+    core->attempts->num_formers -= a->formers.num;
+    free(a->formers.of);
+    a->formers = (struct formers){.of = NULL};
+}

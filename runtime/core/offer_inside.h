@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* offer_inside: an offer's fields, and what its files call of each other. For offer.c, offer_serve.c and offer_call.c. */
+#ifndef BATON_CORE_OFFER_INSIDE_H
+#define BATON_CORE_OFFER_INSIDE_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "core/attempt.h"
+#include "core/lease.h"
+#include "core/offer.h"
+#include "core/timer.h"
+
+enum offer_state { OFFER_LIVE, OFFER_DRAINING, OFFER_ENDED };
+
+struct offer {
+    struct attempt *attempt;
+    enum offer_state state;
+    struct call *call;
+    baton_id_t id; /* the call's */
+    UT_hash_handle by_id;
+    struct lease lease;
+    struct seats *seats;
+    struct reach reach;        /* what is in place */
+    uint8_t *ready;            /* of one in layers: bit i: so is my layer layer_first + i of tokens [done, next) */
+    uint32_t pushes;           /* readers that are written to */
+    struct timer timer;        /* LIVE: its time; DRAINING: until it is given up */
+    baton_status_t status;     /* DRAINING, ENDED: what it ends as */
+    int error;                 /* likewise */
+    struct offer *prev, *next; /* among the open ones */
+};
+
+struct offers {
+    struct offer *open;  /* LIVE or DRAINING, in the order in which they came */
+    struct offer *by_id; /* the same, by their calls' ids */
+    uint32_t num_open;
+};
+
+/* offer.c */
+
+struct offer *offer_of(const struct core *core, baton_id_t id);
+/** The offer of that attempt, if it is open; NULL: it is not. */
+struct offer *offer_find(const struct core *core, const char *key, uint32_t attempt);
+/** One that is LIVE, with its lease raised, and known to its attempt. NULL: no memory. */
+struct offer *offer_create(struct core *core, struct attempt *a, struct call *call, const struct lease *lease);
+/** Its time is over then. */
+void offer_until(struct core *core, struct offer *o, uint64_t due_ns);
+bool offer_is_whole(const struct offer *o);
+
+/** The one way out of LIVE. */
+void offer_end(struct core *core, struct offer *o, baton_status_t status, int error);
+/** The same, for its caller's fault. */
+void offer_fail(struct core *core, struct offer *o, int error, const char *detail);
+/** A reader with nothing in flight has ended; with the last, the offer ends. */
+void offer_close_reader(struct core *core, struct offer *o, struct reader *r, int32_t error);
+/** Nothing is written to that reader any more. */
+void offer_drop_push(struct core *core, struct offer *o, struct reader *r);
+/** What became of a push of it. */
+void offer_on_push(struct core *core, struct offer *o, struct push_end end);
+/** Answers a want that comes when it has ended. */
+void offer_nack_ended(struct core *core, const struct offer *o, const struct word *w);
+
+/* offer_serve.c */
+
+/** A word that came before it meets it, LIVE or not. */
+void offer_meet(struct core *core, struct offer *o, const struct word *w);
+/** Readers that were granted it hear that more is in place. */
+void offer_tell_reach(struct core *core, struct offer *o);
+
+#endif

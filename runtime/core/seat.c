@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* seat: see seat.h. */
+#include "core/seat.h"
+
+#include "core/peer.h"
+#include "core/state.h"
+#include "core/survey.h"
+
+struct reader {
+    struct seat *seat;
+    struct push *push;
+    uint64_t want, until_ns;
+    uint32_t asks;
+    uint8_t state; /* enum reader_state */
+    bool expected, lost;
+};
+
+struct seat {
+    uint32_t engine; /* DIRECTORY_NONE: free for any */
+    uint32_t open;   /* expected readers that have not ended */
+    bool was_free;   /* for any, until it was taken */
+    bool taken, complete;
+    uint32_t num_readers;
+    struct reader *readers; /* by index in the engine; NULL until it is taken */
+};
+
+struct seats {
+    int32_t error, error_rank;
+    uint32_t num;
+    struct seat of[BATON_CONSUMERS_MAX];
+};
+
+/* ---- seats ------------------------------------------------------------------------------------------------------- */
+
+struct seats *seats_create(const uint32_t *engines, uint32_t num)
+{
+    struct seats *s = reap_new(sizeof *s);
+    if (s == NULL)
+        return NULL;
+    s->error_rank = -1;
+    s->num = num;
+    for (uint32_t i = 0; i < num; i++)
+        s->of[i].engine = engines[i];
+    return s;
+}
+
+void seats_destroy(struct core *core, struct seats *s)
+{
+    if (s == NULL)
+        return;
+    for (uint32_t i = 0; i < s->num; i++) {
+        for (uint32_t k = 0; k < s->of[i].num_readers; k++)
+            reader_rest(core, &s->of[i].readers[k]);
+        reap_add(&core->reap, s->of[i].readers);
+    }
+    reap_add(&core->reap, s);
+}
+
+static int seat_take(struct core *core, struct seat *seat, uint32_t engine)
+{
+    const struct readers *readers = readers_of(core, engine);
+    uint32_t n = core->c.directory->engines[engine].num_ranks;
+    if (readers == NULL)
+        return BATON_EBUSY; /* it has said nothing yet */
+    seat->readers = reap_new(n * sizeof *seat->readers);
+    if (seat->readers == NULL)
+        return BATON_ENOMEM;
+    seat->was_free = seat->engine == DIRECTORY_NONE;
+    seat->engine = engine;
+    seat->taken = true;
+    seat->num_readers = n;
+    for (uint32_t i = 0; i < n; i++) {
+        seat->readers[i].seat = seat;
+        seat->readers[i].expected = readers_have(readers, i);
+        seat->open += seat->readers[i].expected;
+    }
+    return 0;
+}
+
+/* The seat of that engine, taken by it now if one is named for it or free for any. */
+static int take(struct core *core, struct seats *s, uint32_t engine, struct seat **out)
+{
+    struct seat *any = NULL;
+    for (uint32_t i = 0; i < s->num; i++) {
+        struct seat *seat = &s->of[i];
+        if (seat->engine == engine) {
+            *out = seat;
+            return seat->taken ? 0 : seat_take(core, seat, engine);
+        }
+        if (seat->engine == DIRECTORY_NONE && any == NULL)
+            any = seat;
+    }
+    if (any == NULL)
+        return BATON_ESEAT;
+    *out = any;
+    return seat_take(core, any, engine);
+}
+
+bool seats_are_complete(const struct seats *s)
+{
+    for (uint32_t i = 0; i < s->num; i++)
+        if (!s->of[i].complete)
+            return false;
+    return true;
+}
+
+uint32_t seats_missing(const struct seats *s)
+{
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < s->num; i++)
+        missing += s->of[i].taken ? s->of[i].open : 1;
+    return missing;
+}
+
+int32_t seats_error(const struct seats *s, int32_t *rank)
+{
+    *rank = s->error_rank;
+    return s->error;
+}
+
+uint32_t seats_untaken(const struct seats *s, uint32_t engines[BATON_CONSUMERS_MAX])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->num; i++)
+        if (!s->of[i].taken && s->of[i].engine != DIRECTORY_NONE)
+            engines[n++] = s->of[i].engine;
+    return n;
+}
+
+struct reader *seats_next(const struct seats *s, const struct reader *r)
+{
+    const struct seat *seat = r != NULL ? r->seat : s->of, *end = s->of + s->num;
+    uint32_t next = r != NULL ? (uint32_t)(r - seat->readers) + 1 : 0;
+    while (seat < end && next >= seat->num_readers) {
+        seat++;
+        next = 0;
+    }
+    return seat < end ? &seat->readers[next] : NULL;
+}
+
+uint64_t seats_wanted_until(const struct seats *s)
+{
+    uint64_t until = 0;
+    for (const struct reader *r = seats_next(s, NULL); r != NULL; r = seats_next(s, r))
+        if (r->state == READER_GRANTED && !r->lost && r->until_ns > until)
+            until = r->until_ns;
+    return until;
+}
+
+/* ---- readers ----------------------------------------------------------------------------------------------------- */
+
+struct reader *reader_of(const struct core *core, const struct seats *s, uint32_t rank)
+{
+    for (uint32_t i = 0; i < s->num; i++)
+        if (s->of[i].taken && s->of[i].engine == core->c.directory->engine_of[rank])
+            return &s->of[i].readers[core->c.directory->index_of[rank]];
+    return NULL;
+}
+
+struct reader *reader_take(struct core *core, struct seats *s, uint32_t rank, int *error)
+{
+    struct seat *seat;
+    *error = take(core, s, core->c.directory->engine_of[rank], &seat);
+    return *error == 0 ? &seat->readers[core->c.directory->index_of[rank]] : NULL;
+}
+
+uint32_t reader_rank(const struct core *core, const struct reader *r)
+{
+    return core->c.directory->engines[r->seat->engine].ranks[r - r->seat->readers];
+}
+
+enum reader_state reader_state(const struct reader *r)
+{
+    return (enum reader_state)r->state;
+}
+
+bool reader_is_expected(const struct reader *r)
+{
+    return r->expected;
+}
+
+uint64_t reader_want(const struct reader *r)
+{
+    return r->want;
+}
+
+uint32_t reader_asks(const struct reader *r)
+{
+    return r->asks;
+}
+
+struct push *reader_push(const struct reader *r)
+{
+    return r->push;
+}
+
+void reader_set_push(struct reader *r, struct push *push)
+{
+    r->push = push;
+}
+
+int reader_grant(struct core *core, struct reader *r)
+{
+    if (r->state != READER_NONE)
+        return 0;
+    uint32_t rank = reader_rank(core, r);
+    int rc = peer_begin(core, rank);
+    if (rc != 0)
+        return rc;
+    r->state = READER_GRANTED;
+    core->serving += path_is_far(core->c.path[rank]);
+    return 0;
+}
+
+void reader_note(struct reader *r, const struct word *w)
+{
+    r->want = w->want;
+    r->asks = w->asks;
+    r->until_ns = w->until_ns;
+}
+
+void reader_note_end(struct reader *r, uint64_t want)
+{
+    r->want = want;
+}
+
+void reader_rest(struct core *core, struct reader *r)
+{
+    if (r->state != READER_GRANTED)
+        return;
+    uint32_t rank = reader_rank(core, r);
+    r->state = READER_NONE;
+    peer_end(core, rank);
+    core->serving -= path_is_far(core->c.path[rank]);
+}
+
+/* Its end is not waited for any more, nor is a second word of it counted. */
+static void settle(struct core *core, struct seats *s, struct reader *r, int32_t error)
+{
+    struct seat *seat = r->seat;
+    if (error != 0 && s->error == 0) {
+        s->error = error;
+        s->error_rank = (int32_t)reader_rank(core, r);
+    }
+    if (r->expected)
+        seat->open--;
+    if (seat->open == 0)
+        seat->complete = true;
+}
+
+void reader_undo(struct core *core, struct reader *r)
+{
+    struct seat *seat = r->seat;
+    if (r->lost) { /* it is waited for again */
+        r->lost = false;
+        seat->open += r->expected;
+        seat->complete = false;
+    }
+    reader_rest(core, r);
+    for (uint32_t i = 0; i < seat->num_readers; i++)
+        if (seat->readers[i].state != READER_NONE)
+            return;
+    reap_add(&core->reap, seat->readers);
+    *seat = (struct seat){.engine = seat->was_free ? DIRECTORY_NONE : seat->engine};
+}
+
+void reader_end(struct core *core, struct seats *s, struct reader *r, int32_t error)
+{
+    if (r->state == READER_ENDED)
+        return; /* identity, not counting */
+    reader_rest(core, r);
+    r->state = READER_ENDED;
+    if (!r->lost)
+        settle(core, s, r, error);
+}
+
+void reader_lose(struct core *core, struct seats *s, struct reader *r)
+{
+    if (r->lost)
+        return;
+    r->lost = true;
+    settle(core, s, r, BATON_EPEER);
+}

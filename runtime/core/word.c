@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* word: see word.h. */
+#include "core/word.h"
+
+#include <stdio.h>
+
+#include "core/post.h"
+#include "core/state.h"
+
+struct word word_of_want(const struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    const struct wire_want *w = &m->want;
+    return (struct word){.peer = peer,
+                         .want = m->want_id,
+                         .ticket_incarnation = w->ticket_incarnation,
+                         .ticket_serial = w->ticket_serial,
+                         .asks = w->asks,
+                         .tokens = w->tokens,
+                         .held = w->held,
+                         .partial = w->partial,
+                         .mode = w->mode,
+                         .until_ns = core->now + w->time_left_ms * NS_PER_MS,
+                         .table = {w->slot, w->numbers, w->generation, w->table_offset}};
+}
+
+struct word word_of_end(uint32_t peer, const struct wire_message *m)
+{
+    return (struct word){.peer = peer,
+                         .release = true,
+                         .want = m->want_id,
+                         .error = m->end.error,
+                         .ticket_incarnation = m->end.ticket_incarnation,
+                         .ticket_serial = m->end.ticket_serial};
+}
+
+bool word_names(const struct core *core, const struct word *w, uint64_t serial)
+{
+    return w->ticket_serial == 0 ||
+           (w->ticket_serial == serial && w->ticket_incarnation == core_row(core)->incarnation);
+}
+
+void word_nack(struct core *core, const struct word *w, uint64_t generation, int error, const char *detail)
+{
+    struct wire_message m = {
+        .type = WIRE_NACK, .want_id = w->want, .nack = {.asks = w->asks, .error = error, .generation = generation}};
+    snprintf(m.nack.detail, sizeof m.nack.detail, "%s", detail);
+    post_send(core->post, w->peer, &m);
+}
