@@ -2,8 +2,9 @@
 /*
  * call: what the engine asked, as one record: an offer, a want, or a word about one of them (cancel, ready, append).
  *
- * The caller allocates and checks the record, then hands it to the core (core_submit). A word is freed as soon as it is
- * done. An offer or a want is freed with its end, which whoever takes outcomes frees (outcome_free).
+ * The caller allocates and checks the record, then hands it to the core (core_submit). The core frees a word as soon
+ * as it has done what the word asks. An offer or a want lives until its end was taken from the core and freed
+ * (outcome_free).
  */
 #ifndef BATON_CORE_CALL_H
 #define BATON_CORE_CALL_H
@@ -22,8 +23,8 @@ struct call_offer {
     uint32_t num_tokens, ttl_ms;
     uint32_t num_seats;                  /* >= 1 */
     uint32_t seats[BATON_CONSUMERS_MAX]; /* index of an engine; DIRECTORY_NONE: of any */
-    bool in_layers;                      /* no layer is in place yet (in chunks: of each chunk): CALL_READY tells */
-    bool in_chunks;                      /* no token is in place yet: CALL_APPEND brings them with their blocks */
+    bool in_layers;                      /* it, or each chunk of it, begins without a layer: CALL_READY adds layers */
+    bool in_chunks;                      /* it begins without a token: CALL_APPEND adds tokens and their blocks */
     uint32_t room[BATON_GROUPS_MAX];     /* block ids that fit in the place of each table */
 };
 
@@ -38,11 +39,11 @@ struct call_want {
 
 struct call_ready {
     uint32_t layer_first, layer_count;
-    uint32_t chunk_tokens; /* where the chunk ends; 0: of the newest, or of an offer that has none */
+    uint32_t chunk_tokens; /* the token at which their chunk ends; 0: the newest chunk, or an offer without chunks */
 };
 
 struct call_append {
-    uint32_t num_tokens; /* in place by now */
+    uint32_t num_tokens; /* of the offer so far, with this chunk */
 };
 
 struct call {
@@ -88,14 +89,14 @@ static inline const char *call_name(const struct call *call)
 }
 
 /**
- * Copies tables into a call whose blocks[] has place for all ids: table i gets place for room[i] of them (NULL: for those
- * that it has). Each id stands for per_id[i] blocks, or (NULL) for one.
+ * Copies tables into a call whose blocks[] has place for all ids: table i gets place for room[i] of them (NULL: for
+ * those that it has). Each id stands for per_id[i] blocks, or (NULL) for one.
  */
 void call_set_tables(struct call *call, const struct plan_tables *tables, const uint32_t *per_id, const uint32_t *room);
 /** Adds tables to those of an offer, each to the one of its group. False: there is no room, and nothing has changed. */
 bool call_add_tables(struct call *offer, const struct plan_tables *more);
 
-/** With the outcomes that were not told. NULL is allowed. */
+/** Also frees its outcomes that were not handed out. NULL is allowed. */
 void call_free(struct call *call);
 
 #endif

@@ -17,14 +17,14 @@
 struct call;
 struct core;
 
-/** Zeroed before, but for `place`. */
+/** Zeroed by whoever allocates it; the caller may set `place`. */
 struct outcome {
     baton_event_t event;
-    uint64_t submitted_ns;                    /* when its call was made */
-    uint32_t place;                           /* the caller's: where it knows the call */
-    const char *state, *leg;                  /* where the call stood when it failed, for the log; NULL: not known */
-    struct call *call;                        /* of an end: its call, freed with it. Of a GIVEN_UP: while it is news */
-    struct outcome *next;                     /* in the queue */
+    uint64_t submitted_ns;   /* when its call was made */
+    uint32_t place;          /* for the caller's own use; a call's end and its GIVEN_UP have the same */
+    const char *state, *leg; /* where the call stood when it failed, for the log; NULL: not known */
+    struct call *call;       /* of an end: its call, freed with it. Of a GIVEN_UP: while it is news */
+    struct outcome *next;    /* in the queue */
     struct outcome *news_before, *news_after; /* among those that verdicts are still to be made of */
 };
 

@@ -17,7 +17,7 @@ static void give(_Atomic uint32_t *count, uint32_t n)
     atomic_fetch_sub_explicit(count, n, memory_order_relaxed);
 }
 
-/* Of a call: its end, its GIVEN_UP, its verdict. */
+/* How many places a call takes: for its end, its GIVEN_UP, and its verdict. */
 static uint32_t places(bool hears)
 {
     return hears ? 3 : 2;

@@ -37,7 +37,7 @@ static int check_keys(const char *key, const char *base_key)
     return 0;
 }
 
-/* Whether the other engine's ranks can be told of the request, and this engine's, where verdicts are. */
+/* Whether messages to that engine, and to this rank's own if it hears verdicts, can carry the key and the attempt. */
 static int check_name(const struct baton *b, uint32_t engine, const char *key, const char *base_key, uint32_t attempt)
 {
     const char *meets = base_key != NULL ? base_key : key;
@@ -76,7 +76,7 @@ static uint32_t per_id(const baton_geometry_t *g, uint32_t group)
     return n > 0 ? n : 1;
 }
 
-/* A group as the caller counts. */
+/* A group as the caller counts it: in ids, which may stand for several blocks each. */
 static baton_group_t group_of(const baton_geometry_t *g, uint32_t i)
 {
     baton_group_t group = geometry_group(g, i);
@@ -85,7 +85,7 @@ static baton_group_t group_of(const baton_geometry_t *g, uint32_t i)
     return group;
 }
 
-/* Every id given exists, and every token that moves by this call has a block. An offer may lack those before a table. */
+/* Every id exists, and every token that this call moves has a block. An offer's table may begin after token 0. */
 static int check_tables(const struct baton *b, const struct plan_tables *tables, bool offered, uint32_t held,
                         uint32_t num_tokens)
 {
@@ -125,7 +125,7 @@ static int check_once(const struct baton *b, const struct plan_tables *tables, u
     return 0;
 }
 
-/* How many ids each table will have: `tokens` 0, those that it has; else at least as many as that many tokens take. */
+/* How many blocks each table needs room for: as many as it has, and at least as many as `tokens` tokens take. */
 static int room_of(const struct baton *b, const struct plan_tables *tables, uint32_t tokens,
                    uint32_t room[BATON_GROUPS_MAX])
 {
@@ -159,7 +159,7 @@ static int check_arena(const struct baton *b, const struct plan_tables *tables, 
     return 0;
 }
 
-/* With tables, room has what room_of says. */
+/* NULL: no memory. `room`, if there are tables: as room_of fills it. */
 static struct call *call_create(const struct baton *b, enum call_kind kind, const char *key, const char *base_key,
                                 const struct plan_tables *tables, const uint32_t room[BATON_GROUPS_MAX])
 {
@@ -215,7 +215,7 @@ static int check_id(const struct baton *b, baton_id_t id)
     return 0;
 }
 
-/* Words about a call that was made before have no event of their own. */
+/* Hands over a word about an earlier call. It has no event of its own. */
 static int hand_word(struct baton *b, struct call *word)
 {
     if (hand_over(b, word))
@@ -278,7 +278,7 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
     return rc != 0 ? rc : check_arena(b, tables, room);
 }
 
-/* The caller's stores into the blocks, streaming ones too, before anything that tells of them. */
+/* Makes the caller's stores into the blocks, streaming stores too, visible before anything that tells of them. */
 static void stores_first(void)
 {
 #if defined(__x86_64__)

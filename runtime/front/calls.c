@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a GIVEN_UP needs to say of an open call. The call itself belongs to the core meanwhile, but for due_ns. */
+/* What the GIVEN_UP of an open call says. The call itself belongs to the core meanwhile; only due_ns is read here. */
 struct entry {
-    bool open, given_up, passed_on; /* given up: it was told so; passed on: the core was told to end it */
+    bool open, given_up, passed_on; /* given up: the engine was told so; passed on: the core was told to end it */
     bool hears;                     /* a verdict on it will be told */
     baton_event_type_t of;          /* OFFER or WANT */
     baton_mode_t mode;
@@ -20,7 +20,7 @@ struct entry {
     uint32_t num_blocks;
     uint64_t submitted_ns;
     const _Atomic uint64_t *due_ns; /* in the call, which lives as long as this is open */
-    baton_status_t status;          /* given up: as what */
+    baton_status_t status;          /* what its GIVEN_UP said */
     int error;
 };
 
@@ -82,7 +82,7 @@ static void enter(struct calls *c, struct call *call)
 
 bool calls_submit(struct calls *c, struct call *call, struct ring *ring)
 {
-    pthread_mutex_lock(&c->lock); /* so that nobody ends a call that is then refused */
+    pthread_mutex_lock(&c->lock); /* so that nobody gives up a call that is refused after all */
     enter(c, call);
     uint32_t place = call->end.place; /* the call is the reactor's once it is in the ring */
     bool given = ring_push(ring, call);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * calls: the calls that were accepted and have not ended, known outside of the protocol core too: so that when the
- * reactor is stuck inside MPI, another thread can tell that they are given up. A short lock; a fixed number of places.
+ * calls: the calls that were accepted and have not ended. The core knows them too, but only the reactor may ask it.
+ * This table lets another thread give calls up while the reactor is stuck inside MPI. Any thread, under one short
+ * lock. The number of places is fixed.
  */
 #ifndef BATON_FRONT_CALLS_H
 #define BATON_FRONT_CALLS_H
@@ -19,8 +20,8 @@ struct calls *calls_create(uint32_t most);
 void calls_destroy(struct calls *c);
 
 /**
- * Enters an offer or a want and hands it over: pushes it into the ring. end.place says where it is. False: the ring is
- * full, and the call never was. There is a place for each: the caller has counted. Any thread.
+ * Enters an offer or a want, and pushes it into the ring. end.place says where it was entered. False: the ring is full,
+ * and it is as if the call had never been made. There is always a place: admission.h has counted.
  */
 bool calls_submit(struct calls *c, struct call *call, struct ring *ring);
 
@@ -31,32 +32,32 @@ struct calls_end {
 };
 
 /**
- * The calls that calls_give_up told of, and that the core has not been told to end yet: each is given once. A call that
- * is still in the ring is not in the core: calls_is_given_up says so when it is taken.
+ * Fills `ends` with calls that calls_give_up gave up and that the core does not know of yet: each is returned once. A
+ * call that is still in the ring is not in the core: ask calls_is_given_up when it is taken out.
  */
 uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max);
 bool calls_is_given_up(struct calls *c, uint32_t place);
 
 /**
- * An end or a GIVEN_UP of a call is about to be handed out. True: it goes out as it is, or as it was changed: a terminal
- * event after calls_give_up says what that said. False: it is a GIVEN_UP that was told already; free it.
+ * Whether an end or a GIVEN_UP of a call may be handed out. The end of a call that was given up is changed to say what
+ * its GIVEN_UP said. False: the outcome is a GIVEN_UP, and the engine was told before; free it.
  */
 bool calls_pass(struct calls *c, struct outcome *outcome);
 
-/** Why calls are given up: of all, or of those whose time was over at due_ns. */
+/** Which calls are given up, and why. */
 struct calls_reason {
-    uint64_t due_ns; /* UINT64_MAX: of all */
+    uint64_t due_ns; /* calls that were due by then; UINT64_MAX: all calls */
     baton_status_t status;
     int error;
     const char *detail;
 };
 
-/** Takes a GIVEN_UP, under the lock: must not wait. False: it cannot be told now, and stays the caller's. */
+/** Takes a GIVEN_UP. Called under the lock, so it must not wait. False: it cannot take it now. */
 typedef bool (*calls_tell_fn)(void *arg, struct outcome *outcome);
 
 /**
- * Makes a BATON_EVENT_GIVEN_UP for each call that has none, and tells it; a call of which it cannot be told is not given
- * up. Told under the lock, so that no terminal event can overtake it. Returns how many. Any thread.
+ * Makes a BATON_EVENT_GIVEN_UP for each of those calls that has none, and hands it to `tell`, under the lock, so that
+ * no terminal event can overtake it. A call whose event `tell` does not take is not given up. Returns how many are.
  */
 uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason *why, calls_tell_fn tell, void *arg);
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define LOSS_GRACE_MS 2000 /* once there is little to wait for */
+#define LOSS_GRACE_MS 2000 /* see closing.h */
 
 void closing_init(struct closing *c)
 {
@@ -29,7 +29,7 @@ static void wait_at_most(struct closing *c, uint64_t until_ns)
         c->until_ns = until_ns;
 }
 
-/* A rank is lost: what had to do with it may never come to rest, and the others' has little to wait for. */
+/* Transfers with a lost rank may never come to rest, and the others will do so soon. */
 static void note_loss(struct baton *b, uint64_t now)
 {
     struct closing *c = &b->closing;
@@ -48,7 +48,7 @@ static void note_loss(struct baton *b, uint64_t now)
     log_line(&b->log, LOG_WARN, "closing without the other ranks: %s", why);
 }
 
-/* Nothing is left but calls that were given up: there is little to wait for. */
+/* Only calls that were given up are left. They may never become quiet. */
 static void note_given_up(struct baton *b, uint64_t now)
 {
     struct closing *c = &b->closing;
@@ -58,7 +58,7 @@ static void note_given_up(struct baton *b, uint64_t now)
     wait_at_most(c, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
 }
 
-/* Quiet here: waits until every rank is, since they may need this one's answers. */
+/* This rank is quiet. It stays until every rank is, since they may need its answers. */
 static int leave(struct baton *b, uint64_t now, bool late)
 {
     struct closing *c = &b->closing;
@@ -70,14 +70,14 @@ static int leave(struct baton *b, uint64_t now, bool late)
     c->lost = late;
     if (late)
         return 0;
-    c->leave_failed = true; /* rank 0 cannot be reached: soon it is known whether it is lost */
+    c->leave_failed = true; /* rank 0 cannot be reached; whether it is lost will be known soon */
     wait_at_most(c, now + (b->settings.peer_ms + LOSS_GRACE_MS) * CLOCK_NS_PER_MS);
     return BATON_EAGAIN;
 }
 
 /*
- * Where a rank is lost, this one stays for another beat: so that all that it knows of that reaches the others, and what
- * they know comes here.
+ * After the loss of a rank, this one stays for another beat, so that the ranks can tell each other what they know of
+ * it.
  */
 int closing_step(struct baton *b, uint64_t now)
 {
@@ -90,7 +90,7 @@ int closing_step(struct baton *b, uint64_t now)
     if (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0)
         return late ? BATON_EPEER : BATON_EAGAIN;
     if (b->state != CONTEXT_STARTED || c->lost)
-        return 0; /* where start failed it failed everywhere */
+        return 0; /* start failed on every rank: there is nobody to wait for */
     if (c->loss >= 0 && !late && now - c->loss_ns < b->settings.beat_ms * CLOCK_NS_PER_MS)
         return BATON_EAGAIN;
     c->lost = c->loss >= 0 || (c->leave_failed && late);

@@ -2,10 +2,11 @@
 /*
  * closing: how a context comes to rest, and when it stops waiting for that.
  *
- * All transfers end, then this rank goes on to answer the others until every rank is quiet. Once a rank is known to be
- * lost, or nothing is left but calls that were given up, there is little to wait for: two more seconds.
+ * All transfers end, then this rank goes on to answer the others until every rank is quiet. It waits for
+ * BATON_CLOSE_MS at most; and for two more seconds at most, once a rank is known to be lost, or once only calls that
+ * were given up are left.
  *
- * The thread that makes turns; after its end, the closing thread.
+ * Only the thread that makes turns touches this; after its end, the thread that closes the context.
  */
 #ifndef BATON_FRONT_CLOSING_H
 #define BATON_FRONT_CLOSING_H
@@ -17,20 +18,20 @@ struct baton;
 
 struct closing {
     bool begun;
-    uint64_t until_ns;    /* waits no longer */
+    uint64_t until_ns;    /* when it stops waiting */
     int64_t loss;         /* the rank without which it closes; -1: none */
     uint64_t loss_ns;     /* when a loss was first known */
-    bool leave_failed;    /* MPI did, towards rank 0 */
-    bool waits_for_quiet; /* of calls that were given up, and for nothing else */
-    bool lost;            /* a rank, or the control channel */
+    bool leave_failed;    /* MPI failed as this rank told rank 0 that it is quiet */
+    bool waits_for_quiet; /* only calls that were given up are left */
+    bool lost;            /* a rank or the control channel is lost */
 };
 
 void closing_init(struct closing *c);
 
-/** Ends everything. Turns go on. */
+/** Ends all transfers. Turns go on. */
 void closing_begin(struct baton *b, uint64_t now);
 
-/** After a turn: 0: this rank may stop; BATON_EAGAIN: it must go on; BATON_EPEER: it does not come to rest, and stops. */
+/** After each turn. 0: this rank may stop. BATON_EAGAIN: it must go on. BATON_EPEER: it stops without being quiet. */
 int closing_step(struct baton *b, uint64_t now);
 
 static inline bool closing_has_begun(const struct closing *c)
@@ -38,13 +39,13 @@ static inline bool closing_has_begun(const struct closing *c)
     return c->begun;
 }
 
-/** After the last step: a rank or the control channel is lost, so that no collective may follow. */
+/** After the last step: whether a rank or the control channel is lost. Then no collective may follow. */
 static inline bool closing_is_alone(const struct closing *c)
 {
     return c->lost;
 }
 
-/** How much of the time that it may take is left, in ms. */
+/** How long closing may still take. */
 uint64_t closing_left_ms(const struct closing *c, uint64_t now);
 
 #endif

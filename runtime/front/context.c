@@ -50,14 +50,14 @@ static int params_check(const baton_open_params_t *p)
 static uint64_t incarnation_new(uint32_t rank)
 {
     struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts); /* only to differ from any former one of this rank */
+    clock_gettime(CLOCK_REALTIME, &ts); /* it only has to differ from those of earlier starts of this rank */
     uint64_t ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
     return (ns ^ ((uint64_t)rank << 48)) | UINT64_C(1) << 63; /* never 0 */
 }
 
 /*
- * Where the lines of contexts that are still to be opened go: a context takes it over as it is made, so that no thread
- * of Baton's ever reads it.
+ * Where contexts that are opened later write their log. Each context copies it when it is created, so that no thread of
+ * Baton's own reads it.
  */
 static struct {
     baton_log_fn sink;
@@ -114,7 +114,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     b->calls = calls_create(admission_most_calls(&b->admission));
     lend_init(&b->lent);
     bool lent = params->progress == BATON_PROGRESS_THREAD ||
-                lend_open(&b->lent, events_fd(&b->events)); /* AUTO: what MPI gives is not known yet */
+                lend_open(&b->lent, events_fd(&b->events)); /* AUTO: which thread level MPI gives is not known yet */
     if (b->log.limits == NULL || b->submits == NULL || !has_events || b->calls == NULL || !lent) {
         context_free(b);
         return NULL;
@@ -122,7 +122,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     return b;
 }
 
-/* Once an engine: its ranks have one environment, as a rule. */
+/* Only the first rank of an engine warns: its ranks usually have the same environment. */
 static void warn_of_misspelt(const struct baton *b)
 {
     if (b->who.tp_rank != 0 || b->who.pp_rank != 0)
@@ -148,7 +148,7 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     int rc = settings_read(&settings, getenv);
     if (local == 0)
         local = rc;
-    if (rc != 0) { /* the presets will do to tell the others */
+    if (rc != 0) { /* the default settings are good enough to tell the other ranks of the error */
         char sentence[256];
         snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
         for (unsigned i = 0; i < settings_count; i++)
@@ -377,7 +377,7 @@ int baton_start(baton_t *b)
     if (rc == 0)
         rc = fabric_agree(b->fabric, "watchdog", stall_watch_start(b));
     if (rc == 0)
-        rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank listens before anyone speaks */
+        rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank can receive before any rank sends */
     if (rc != 0) {
         if (local == 0)
             b->state = CONTEXT_FAILED;
@@ -417,9 +417,11 @@ int baton_close(baton_t *b)
     int rc = reactor_stop(b);
     stall_watch_stop(b);
     snapshot_why(&b->snapshot, why);
-    if (rc != 0) /* the thread is inside MPI and uses all of this: leave it, the process is to end */
+    if (rc !=
+        0) /* the thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
         return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
-    bool alone = closing_is_alone(&b->closing); /* as all ranks settled it: none is left alone in what follows */
+    bool alone =
+        closing_is_alone(&b->closing); /* all ranks agree on this, so that no rank waits for the others in vain */
     if (closing_has_begun(&b->closing))
         fabric_hurry(b->fabric, closing_left_ms(&b->closing, clock_now_ns()));
     paths_destroy(b->paths);
@@ -428,7 +430,7 @@ int baton_close(baton_t *b)
     if (alone)
         rc = fabric_leave_open(b->fabric, why[0] != '\0' ? why : "the control channel failed");
     else
-        rc = fabric_close(b->fabric); /* agrees first: no rank frees what another may still read */
+        rc = fabric_close(b->fabric); /* all ranks agree first: none frees what another may still read */
     context_free(b);
     return rc;
 }
@@ -444,7 +446,7 @@ void baton_exit(int status)
 const char *baton_inside_peer_pool(const baton_t *b, uint32_t peer)
 {
     const uint8_t *segment = fabric_mapped(b->fabric, peer, NULL);
-    /* Every rank lays its segment out alike when the settings are the same, which tools ensure. */
+    /* All segments have the same layout if all ranks have the same settings. Tools make sure of that. */
     return segment != NULL ? (const char *)segment + fabric_pool_offset(b->fabric) : NULL;
 }
 

@@ -2,11 +2,11 @@
 /*
  * context: what one baton_t is made of.
  *
- *   the opening thread   everything before start, and after the reactor has been joined. What start made is constant then
- *   the reactor          core, paths and fabric in between
- *   any thread           the rings, what has its own lock or is atomic: each part's header says so
+ *   the opening thread   everything, before start and after the reactor has been joined
+ *   the reactor          in between: core, paths and fabric
+ *   any thread           in between: reads what start has made; and the parts below, as the header of each says
  *
- * A part's fields are touched by its own file; others call its functions.
+ * Only a part's own file touches its fields. Other files call its functions.
  */
 #ifndef BATON_FRONT_CONTEXT_H
 #define BATON_FRONT_CONTEXT_H
@@ -33,7 +33,7 @@
 #include "topo/topo.h"
 
 struct baton_cache {
-    baton_geometry_t geometry; /* what it points to: our copies */
+    baton_geometry_t geometry; /* it points to copies of what the caller gave */
     baton_group_t groups[BATON_GROUPS_MAX];
     baton_split_t splits[BATON_SPLITS_MAX];
     void *base; /* after start */
@@ -66,14 +66,13 @@ struct baton {
     struct events events;
     struct snapshot snapshot;
 
-    /* each header says whose */
     struct loop loop;
     struct closing closing;
     struct stall stall;
     struct lent lent;
 };
 
-/** 0, or ESTATE or (NULL) EINVAL with its sentence. */
+/** 0; BATON_EINVAL: b is NULL; BATON_ESTATE: it is not started. */
 int context_check_started(const struct baton *b);
 
 #endif

@@ -39,16 +39,17 @@ void events_fini(struct events *e)
     pthread_mutex_destroy(&e->lock);
 }
 
-/* A failure counts once: a verdict tells of others' calls, and an end after a GIVEN_UP was counted with that. */
+/* A failure counts once: not with a verdict, and not with the end of a call that was given up before. */
 static bool is_failure(const baton_event_t *event)
 {
     return event->error != 0 && event->type != BATON_EVENT_VERDICT && !event->given_up;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void count(struct events *e, int error, int32_t peer)
 {
-    unsigned reason = error > -BATON_REASONS ? (unsigned)-error : 0; /* a peer's build may know more of them */
+    unsigned reason =
+        error > -BATON_REASONS ? (unsigned)-error : 0; /* a peer of a later version may send an unknown one */
     e->reasons[reason]++;
     if (peer >= 0 && e->reasons_of[peer] == NULL)
         e->reasons_of[peer] = calloc(BATON_REASONS, sizeof *e->reasons);
@@ -59,15 +60,15 @@ static void count(struct events *e, int error, int32_t peer)
 static void make_readable(struct events *e)
 {
     uint64_t one = 1;
-    ssize_t written = write(e->fd, &one, sizeof one); /* fails only when it is readable anyway */
+    ssize_t written = write(e->fd, &one, sizeof one); /* it only fails if the descriptor is readable already */
     (void)written;
 }
 
-/* What the caller did before (fences, the raised generation) happens before the pop that hands the event out: the ring's
- * release and acquire. */
+/* What the caller did before (fences, the raised generation) happens before the poller takes the event: the ring orders
+ * that by release and acquire. */
 bool events_put(struct events *e, struct outcome *outcome)
 {
-    bool failure = is_failure(&outcome->event); /* it is the poller's once it is in the ring */
+    bool failure = is_failure(&outcome->event); /* once it is in the ring, the outcome is the poller's */
     int error = outcome->event.error;
     int32_t peer = outcome->event.peer;
     atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
@@ -86,7 +87,7 @@ bool events_put(struct events *e, struct outcome *outcome)
 void events_poll_begin(struct events *e)
 {
     uint64_t count;
-    /* Cleared before the ring is read: whatever is pushed after this makes it readable again. */
+    /* Cleared before the ring is read, so that what is pushed later makes the descriptor readable again. */
     ssize_t cleared = read(e->fd, &count, sizeof count);
     (void)cleared;
 }

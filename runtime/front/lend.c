@@ -40,13 +40,13 @@ void lend_fini(struct lent *l)
     l->timer_fd = l->wake_fd = -1;
 }
 
-/* The timer runs out after so long; 0: at once, and stays so until it is set again. */
+/* Sets the timer. 0: it runs out at once, and stays due until it is set again. */
 static void wake_in(struct lent *l, uint64_t ns)
 {
     if (ns == 0 && l->is_due)
         return;
     l->is_due = ns == 0;
-    ns += ns == 0; /* 0 would stop it */
+    ns += ns == 0; /* a timer of 0 ns would never run out */
     const struct itimerspec in = {
         .it_value = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)}};
     timerfd_settime(l->timer_fd, 0, &in, NULL);
@@ -67,9 +67,9 @@ bool lend_is_mine(const struct baton *b)
 void lend_turn(struct baton *b)
 {
     struct lent *l = &b->lent;
-    /* acquire, and release below: the next turn sees all of this one, whichever thread lends itself to it. */
+    /* Acquire here and release below: the next turn sees all that this one did, whichever thread makes it. */
     if (atomic_exchange_explicit(&l->is_busy, true, memory_order_acquire))
-        return; /* another thread is at it */
+        return; /* another thread is making a turn */
     atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
     bool active = reactor_turn(b);
     if (active)

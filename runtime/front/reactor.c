@@ -17,10 +17,11 @@
 
 #define SUBMITS_A_TURN 64
 #define EVENTS_A_TURN 64
-#define ABANDON_NS (5 * CLOCK_NS_PER_S) /* that MPI_Finalize waits for the reactor's turn */
+#define ABANDON_NS (5 * CLOCK_NS_PER_S) /* how long MPI_Finalize waits for the turn under way */
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
-#define REST_NS (500 * CLOCK_NS_PER_MS) /* in MPI_Finalize without baton_close */
-#define LOOK_NS (100 * CLOCK_NS_PER_MS) /* in closing: how often the reactor is looked at */
+#define REST_NS                                                                                                        \
+    (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
+#define LOOK_NS (100 * CLOCK_NS_PER_MS) /* how often closing looks whether the reactor still makes turns */
 
 /* ---- scheduling -------------------------------------------------------------------------------------------------- */
 
@@ -47,7 +48,7 @@ static void ask_for_slice(const struct settings *s)
     if (syscall(SYS_sched_setattr, 0, &a, 0) == 0)
         return;
     a.nice = nice;
-    syscall(SYS_sched_setattr, 0, &a, 0); /* an older system refuses: the usual slice then */
+    syscall(SYS_sched_setattr, 0, &a, 0); /* if an older system refuses this too, the slice stays as it is */
 }
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
@@ -57,7 +58,7 @@ static bool drain(struct baton *b)
     struct call *call;
     int n = 0;
     while (n < SUBMITS_A_TURN && (call = ring_pop(b->submits)) != NULL) {
-        if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was in the ring */
+        if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
             core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
         else
             core_submit(b->core, clock_now_ns(), call);
@@ -66,7 +67,7 @@ static bool drain(struct baton *b)
     return n > 0;
 }
 
-/* What any thread may read: brought up to date when events are handed out, before a sleep, and every BATON_STATS_MS. */
+/* Taken when events are handed out, before a sleep, and every BATON_STATS_MS. */
 static void take_snapshot(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
@@ -88,7 +89,7 @@ static void take_snapshot(struct baton *b, uint64_t now)
     l->snapshot_is_stale = false;
 }
 
-/* An outcome is about to go out. False: it has no place, or was told already. */
+/* Whether an outcome is handed out. False: it has no place, or the engine heard of it before. */
 static bool goes_out(struct baton *b, struct outcome *outcome)
 {
     const baton_event_t *e = &outcome->event;
@@ -106,7 +107,7 @@ static bool hand_out(struct baton *b)
     struct loop *l = &b->loop;
     if (l->held == NULL && !core_has_outcome(b->core))
         return false;
-    take_snapshot(b, clock_now_ns()); /* first, so that who has seen an event sees it counted */
+    take_snapshot(b, clock_now_ns()); /* first, so that whoever has seen an event finds it counted */
     while (l->held != NULL || core_has_outcome(b->core)) {
         if (l->held == NULL) {
             struct outcome *outcome = core_take(b->core);
@@ -123,7 +124,7 @@ static bool hand_out(struct baton *b)
     return true;
 }
 
-/* The turn before lasted so long that the watchdog gave up calls: they end here too, and will be quiet soon. */
+/* A turn lasted so long that the watchdog gave up calls. They end in the core too, and will be quiet soon. */
 static void end_given_up(struct baton *b, uint64_t now)
 {
     struct calls_end ends[SUBMITS_A_TURN];
@@ -196,13 +197,13 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 
 static void begin_closing(struct baton *b)
 {
-    drain(b); /* every call that was accepted ends in an event */
+    drain(b);
     closing_begin(b, clock_now_ns());
 }
 
 /*
- * MPI is being finalised: it frees windows once every rank is past this point, and a read that is served then takes from
- * memory that is gone. So what is under way here comes to its end first, if it does so soon.
+ * MPI is being finalised. It frees windows once every rank is past this point, and a read that is served after that
+ * would read freed memory. So operations under way end first, if they do so soon.
  */
 static void come_to_rest(struct baton *b)
 {
@@ -295,8 +296,8 @@ static int stop_in_caller(struct baton *b)
 }
 
 /*
- * Waits for the thread's end. False: it did not come, or MPI does not return: one turn has lasted BATON_PEER_MS. Looks
- * are counted, not the clock, so that a pause of the whole process counts as one.
+ * Waits until the thread ends. False: it does not, or it is stuck inside MPI: one turn has lasted BATON_PEER_MS. That
+ * time is counted in looks, not read from the clock, so that a pause of the whole process counts as one look.
  */
 static bool await_end(struct baton *b)
 {
@@ -320,7 +321,7 @@ int reactor_stop(struct baton *b)
     if (!l->is_threaded)
         return stop_in_caller(b);
     atomic_store_explicit(&l->stop, true, memory_order_release);
-    sem_post(&l->go); /* where start failed after the thread was made */
+    sem_post(&l->go); /* the thread still waits for it if start failed after the thread was made */
     bell_ring(fabric_bell(b->fabric));
     if (!await_end(b))
         return BATON_EPEER;

@@ -2,12 +2,13 @@
 /*
  * reactor: the loop. One thread makes all of Baton's MPI calls after start (or the caller's: see lend.h).
  *
- * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns it
- * idles by degrees: it spins BATON_SPIN_US; then, where MPI must be polled for something under way (rma requests,
+ * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns
+ * it idles by degrees: it spins BATON_SPIN_US; then, where MPI must be polled for something under way (rma requests,
  * messages, or a lease that a peer reads through this process' progress), it yields; else it sleeps on the doorbell,
- * which submissions, copy workers and peers of this node ring. A sleep lasts until the next timer at most, and a quarter
- * of the time that nothing has happened, up to BATON_IDLE_US (BATON_SLEEP_US where every peer shares the node): what
- * rings no doorbell is late by a quarter of its wait at most, and a long idle process costs next to nothing.
+ * which submissions, copy workers and peers of this node ring. A sleep lasts until the next timer at most, and a
+ * quarter of the time that nothing has happened, up to BATON_IDLE_US (BATON_SLEEP_US where every peer shares the
+ * node): what rings no doorbell is noticed late by at most a quarter of the time that it took, and a process that has
+ * long been idle costs next to nothing.
  */
 #ifndef BATON_FRONT_REACTOR_H
 #define BATON_FRONT_REACTOR_H
@@ -33,7 +34,7 @@ struct loop {
     struct latch ended;         /* the thread is at its end */
     _Atomic uint64_t turn_ns;   /* when the turn under way began; 0: none */
     /* the thread that makes turns */
-    struct outcome *held; /* no place for it yet */
+    struct outcome *held; /* taken from the core, and not handed out yet */
     bool gave_up;         /* it stopped before all was quiet */
     uint64_t turns, sleeps, verdicts_lost;
     uint64_t snapshot_due_ns;
@@ -43,18 +44,18 @@ struct loop {
 void reactor_init(struct loop *l);
 void reactor_fini(struct loop *l);
 
-/** Makes the thread (BATON_PROGRESS_THREAD), which waits for reactor_go. Else there is nothing to make. */
+/** Makes the thread, which waits for reactor_go. Under BATON_PROGRESS_CALLER there is none to make. */
 int reactor_start(struct baton *b);
 /** Every rank is ready: the thread begins its turns. */
 void reactor_go(struct baton *b);
 
 /**
- * Ends all transfers, waits until every rank has, and stops: the thread is joined. BATON_EPEER if it does not come to
- * rest within BATON_CLOSE_MS: then nothing that it used may be freed.
+ * Ends all transfers, waits until every rank has done so, and joins the thread. BATON_EPEER if this rank does not come
+ * to rest within BATON_CLOSE_MS: then nothing that the reactor used may be freed.
  */
 int reactor_stop(struct baton *b);
 
-/** MPI_Finalize was called while the context is open (`arg`): stops the reactor where it stands. */
+/** MPI_Finalize was called while the context (`arg`) is open: stops the reactor at the end of its turn. */
 void reactor_abandon(void *arg);
 
 /** When the turn under way began; 0: none is. Any thread. */

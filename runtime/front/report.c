@@ -17,7 +17,7 @@ int baton_event_fd(const baton_t *b)
     return lent >= 0 ? lent : events_fd(&b->events);
 }
 
-/* Where the i-th struct of an array of the caller's begins. */
+/* The i-th element of an array of the caller's, whose elements have that size. */
 static void *at(void *array, int i, size_t size)
 {
     return (unsigned char *)array + (size_t)i * size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * snapshot: what the reactor last said of itself, for any thread to read: counts, handshakes under way, why it closes alone.
- * The reactor's thread puts, any thread reads, each under the lock.
+ * snapshot: what the reactor last said about itself: counts, handshakes under way, and why it closes without other
+ * ranks. The reactor writes it, any thread reads it, each under the lock.
  */
 #ifndef BATON_FRONT_SNAPSHOT_H
 #define BATON_FRONT_SNAPSHOT_H
@@ -21,7 +21,7 @@ struct snapshot {
     baton_stats_t stats;
     baton_pending_t pending[SNAPSHOT_PENDING];
     int num_pending;
-    char why[SNAPSHOT_WHY]; /* why windows cannot be freed; empty: they can */
+    char why[SNAPSHOT_WHY]; /* why windows cannot be freed; empty if they can */
 };
 
 void snapshot_init(struct snapshot *s);
@@ -31,7 +31,7 @@ void snapshot_put(struct snapshot *s, const baton_stats_t *stats, const struct c
 void snapshot_put_why(struct snapshot *s, const char *why);
 
 void snapshot_stats(struct snapshot *s, baton_stats_t *out);
-/** Returns how many. */
+/** Returns how many it wrote. */
 int snapshot_pending(struct snapshot *s, baton_pending_t out[SNAPSHOT_PENDING]);
 void snapshot_why(struct snapshot *s, char out[SNAPSHOT_WHY]);
 

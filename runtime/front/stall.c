@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "observe/failure.h"
 
-/* What was told, to be logged after the calls' lock was let go: a log that blocks must hold up nobody. */
+/* What was told. It is logged once the calls' lock is free: a log that blocks must not hold up other threads. */
 struct told {
     struct events *events;
     struct outcome *lines;
@@ -38,14 +38,14 @@ static bool tell(void *arg, struct outcome *outcome)
     return true;
 }
 
-/* Gives up calls, and tells of it. Returns how many. */
+/* Gives up calls, tells the engine, and logs it. Returns how many. */
 static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason *why)
 {
     struct told told = {.events = &b->events};
     struct outcome *line;
     uint32_t n = calls_give_up(b->calls, now, why, tell, &told);
     if (n > 0) {
-        atomic_store_explicit(&b->stall.has_given_up, true, memory_order_release); /* see stall_take_given_up */
+        atomic_store_explicit(&b->stall.has_given_up, true, memory_order_release);
         log_line(&b->log, LOG_ERROR, "%s: %u calls are given up", why->detail, n);
     }
     while ((line = told.lines) != NULL) {
@@ -69,7 +69,7 @@ static void look(struct baton *b, uint64_t pause)
     bool is = inside > b->settings.stall_ms * CLOCK_NS_PER_MS;
     bool was = atomic_exchange_explicit(&b->stall.is_on, is, memory_order_relaxed);
     char detail[96];
-    if (inside <= pause) /* it keeps the promise itself */
+    if (inside <= pause) /* the reactor itself gives calls up in time */
         return;
     snprintf(detail, sizeof detail, "the reactor has been inside MPI for %llu ms",
              (unsigned long long)(inside / CLOCK_NS_PER_MS));
@@ -93,7 +93,7 @@ static void *stall_main(void *arg)
         if (latch_wait(&b->stall.rest, before + pause))
             return NULL;
         log_settle(&b->log, false);
-        if (clock_now_ns() - before < 2 * pause) /* else the whole process stood still, and the reactor with it */
+        if (clock_now_ns() - before < 2 * pause) /* else the whole process was paused */
             look(b, pause);
     }
 }
@@ -122,7 +122,7 @@ bool stall_is_on(const struct stall *s)
     return atomic_load_explicit(&s->is_on, memory_order_relaxed);
 }
 
-/* Acquire: what calls_give_up noted of them is seen. */
+/* Acquire, after the release in give_up: the reactor sees which calls were given up. */
 bool stall_take_given_up(struct stall *s)
 {
     return atomic_exchange_explicit(&s->has_given_up, false, memory_order_acquire);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stall: a watchdog thread that makes no MPI call and looks whether the reactor's turns end. MPI cannot be interrupted.
- * While a turn lasts, calls are given up here when their time is over; where it lasts longer than BATON_STALL_MS (an
- * operation on a dead rank that never returns, say), all of them are, and what the engine calls is refused until the turn
- * ends after all.
+ * stall: a watchdog thread that looks whether the reactor's turns end. It makes no MPI call, since a call of MPI
+ * cannot be interrupted. While a turn lasts, the watchdog gives up calls whose time is over. When a turn has lasted
+ * longer than BATON_STALL_MS (say, an operation on a dead rank never returns), it gives up all calls, and the engine's
+ * calls are refused until the turn ends.
  */
 #ifndef BATON_FRONT_STALL_H
 #define BATON_FRONT_STALL_H
@@ -23,7 +23,7 @@ struct stall {
     /* any thread */
     struct latch rest; /* opened to end it */
     _Atomic bool is_on;
-    _Atomic bool has_given_up; /* calls that the reactor has not ended yet */
+    _Atomic bool has_given_up; /* calls, and the reactor has not taken notice yet */
 };
 
 void stall_init(struct stall *s);
@@ -35,9 +35,9 @@ void stall_watch_stop(struct baton *b);
 /** The turn under way has lasted longer than BATON_STALL_MS. Any thread. */
 bool stall_is_on(const struct stall *s);
 
-/** The reactor's, after each step: whether calls were given up since it last asked. They are to end. */
+/** Whether calls were given up since the last time that this was asked. The reactor ends them then. */
 bool stall_take_given_up(struct stall *s);
-/** The turn went on. True: it was a stall. */
+/** The reactor makes turns again. True: it was stalled. */
 bool stall_end(struct stall *s);
 
 #endif
