@@ -254,10 +254,10 @@ static void clear_orphans(const struct child *mpirun)
 }
 
 /* "rank 3 (decode0 on host7)", without the host where it is not known. */
-static void name_rank(char name[160], const struct arguments *a, const struct report *r, uint32_t rank)
+static void name_rank(const struct arguments *a, const struct report *r, uint32_t rank, char name[160])
 {
     char engine[32];
-    rank_engine(engine, &a->prefill, &a->decode, rank);
+    rank_engine(&a->prefill, &a->decode, rank, engine);
     if (r->kind == REPORT_NONE)
         snprintf(name, 160, "rank %u (%s)", rank, engine);
     else
@@ -267,7 +267,7 @@ static void name_rank(char name[160], const struct arguments *a, const struct re
 static void print_rank(const struct arguments *a, const struct report *r, uint32_t rank)
 {
     char name[160];
-    name_rank(name, a, r, rank);
+    name_rank(a, r, rank, name);
     if (r->kind == REPORT_NONE)
         complain(0, "%s never started", name);
     else if (r->kind == REPORT_HERE)

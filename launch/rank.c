@@ -46,18 +46,18 @@ static long my_rank(void)
     return -1;
 }
 
-static void engine_name(char name[32], const char *role, const struct side *side, uint32_t rank)
+static void print_engine(const char *role, const struct side *side, uint32_t rank, char name[32])
 {
     snprintf(name, 32, "%s%u", role, rank / (side->tp * side->pp));
 }
 
-void rank_engine(char name[32], const struct side *prefill, const struct side *decode, uint32_t rank)
+void rank_engine(const struct side *prefill, const struct side *decode, uint32_t rank, char name[32])
 {
     uint32_t first = side_ranks(prefill);
     if (rank < first)
-        engine_name(name, "prefill", prefill, rank);
+        print_engine("prefill", prefill, rank, name);
     else
-        engine_name(name, "decode", decode, rank - first);
+        print_engine("decode", decode, rank - first, name);
 }
 
 static void set_number(const char *variable, uint32_t value)
@@ -71,7 +71,7 @@ static void set_role(const char *role, const struct side *side, uint32_t rank)
 {
     char engine[32];
     uint32_t place = rank % (side->tp * side->pp);
-    engine_name(engine, role, side, rank);
+    print_engine(role, side, rank, engine);
     setenv("BATON_ENGINE", engine, 1);
     setenv("BATON_ROLE", role, 1);
     set_number("BATON_TP", side->tp);

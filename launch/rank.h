@@ -16,7 +16,7 @@
 int rank_main(char **program);
 
 /** The name of a rank's engine, "prefill0" say. */
-void rank_engine(char name[32], const struct side *prefill, const struct side *decode, uint32_t rank);
+void rank_engine(const struct side *prefill, const struct side *decode, uint32_t rank, char name[32]);
 
 /** Prints "batonrun: " and a sentence on standard error. Returns `status`. */
 int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* with_clock: time, and calls that must succeed, for jobs that a script or ctest judges by their output. */
+/* with_clock: time, and calls that must succeed. For programs that a script or ctest judges by their output. */
 #ifndef BATON_TESTS_WITH_CLOCK_H
 #define BATON_TESTS_WITH_CLOCK_H
 
@@ -9,7 +9,7 @@
 
 #include "baton.h"
 
-/** Of the monotonic clock. */
+/** By the monotonic clock. */
 static inline double now_ms(void)
 {
     struct timespec t;
@@ -23,7 +23,7 @@ static inline void sleep_until(double ms)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/** Ends the process with status 3 where a call failed. */
+/** Ends the process with status 3 if a call failed. */
 static inline void check(int rank, int rc, const char *what)
 {
     if (rc == 0)

@@ -61,10 +61,10 @@ static bool unwrap(struct control *c, const struct inbox_message *m)
 /* The next message. 0: none is there, or the channel failed. */
 static int take(struct control *c, struct inbox_message *m)
 {
-    int rc = inbox_take(&c->inbox, m);
-    if (rc < 0)
+    int got = inbox_take(&c->inbox, m);
+    if (got < 0)
         fail(c);
-    return rc > 0;
+    return got > 0;
 }
 
 static int hand_out(struct control *c, struct port_event *events, int max)

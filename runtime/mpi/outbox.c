@@ -130,8 +130,8 @@ static void drop_slot(struct outbox *o, struct outbox_peer *p, struct slot *slot
     count_given_back(o, p);
     if (!slot->was_begun) {
         slots_give_back(&o->slots, slot);
-    } else if (slot->is_alone && p->knock == NULL) {
-        p->knock = slot;
+    } else if (slot->is_alone && p->failed_alone == NULL) {
+        p->failed_alone = slot;
     } else {
         slot->next = p->held;
         p->held = slot;
@@ -158,9 +158,9 @@ void outbox_revive(struct outbox *o, struct outbox_peer *p)
         p->held = slot->next;
         slots_give_back(&o->slots, slot);
     }
-    if (p->knock != NULL)
-        slots_give_back(&o->slots, p->knock);
-    p->knock = NULL;
+    if (p->failed_alone != NULL)
+        slots_give_back(&o->slots, p->failed_alone);
+    p->failed_alone = NULL;
 }
 
 /*
@@ -294,7 +294,7 @@ static void post_new(struct outbox *o, struct outbox_peer *p, struct slot *slot,
  */
 static bool post_alone(struct outbox *o, struct outbox_peer *p)
 {
-    struct slot *slot = p->knock;
+    struct slot *slot = p->failed_alone;
     if (slot == NULL) {
         slot = take_slot(o, p);
         if (slot != NULL)
@@ -304,7 +304,7 @@ static bool post_alone(struct outbox *o, struct outbox_peer *p)
     if (!slots_may_take(&o->slots, p->slots))
         return false;
     count_taken(o, p);
-    p->knock = NULL;
+    p->failed_alone = NULL;
     envelope_sent(&p->counts, true);
     post(o, p, slot);
     return true;

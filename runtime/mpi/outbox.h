@@ -41,9 +41,9 @@ struct outbox_peer {
     bool is_failing;     /* it stands in the list of those to whom something is sent again */
     uint64_t failing_ns; /* since when nothing has come through */
     uint64_t next_try_ns, pause_ns;
-    struct slot *again; /* failed, in the order of their numbers */
-    struct slot *held; /* dropped messages that MPI may still read, for all that it says: kept until the rank is back */
-    struct slot *knock; /* an envelope alone of that kind: it goes out again as it is */
+    struct slot *again; /* failed messages to be sent again, in the order of their numbers */
+    struct slot *held;  /* dropped; MPI reported them as failed, but may still read them: kept until the rank is back */
+    struct slot *failed_alone; /* the same of an envelope alone, which is sent again as it is */
     struct outbox_peer *next_owed, *next_failing;
 };
 

@@ -148,7 +148,7 @@ static void learn(struct rma *r, struct rma_op *op, int rc, uint64_t now)
     op->error = p->is_poisoned ? BATON_EPEER : 0;
     if (p->is_poisoned)
         return;
-    rma_peer_prove(p, op->issued_ns, now);
+    rma_peer_note_answer(p, op->issued_ns, now);
     if (p->data + p->reads == 0 && rma_peer_is_flush_due(&r->peers, p))
         rma_peer_flush(&r->peers, p);
 }
@@ -189,7 +189,7 @@ static bool is_lost(const struct rma *r, const struct rma_op *op, uint64_t now)
 {
     const struct rma_peer *p = r->peers.by_rank[op->peer];
     return !p->is_poisoned && rma_peer_is_fresh(p, now) &&
-           p->proof_ns > op->issued_ns + patience_ns(&p->patience, &r->world->settings);
+           p->answered_issue_ns > op->issued_ns + patience_ns(&p->patience, &r->world->settings);
 }
 
 /*

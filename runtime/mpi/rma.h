@@ -13,7 +13,7 @@
  * silent peers hold them all, runs are moved one by one. An operation that was given up leaves its blocks alone. A
  * sieve into which something might still be written, since its peer was poisoned, is never used again.
  *
- * The reactor's thread. Never blocks, but for a flush of a peer that has just answered.
+ * The reactor's thread. Never blocks, except in a flush of a peer that has just answered.
  */
 #ifndef BATON_MPI_RMA_H
 #define BATON_MPI_RMA_H

@@ -101,15 +101,15 @@ int rma_peer_flush(struct rma_peers *s, struct rma_peer *p)
 
 /* ---- whether it answers ------------------------------------------------------------------------------------------ */
 
-void rma_peer_prove(struct rma_peer *p, uint64_t issued_ns, uint64_t now)
+void rma_peer_note_answer(struct rma_peer *p, uint64_t issued_ns, uint64_t now)
 {
     patience_learn(&p->patience, now - issued_ns);
     p->is_overdue = false;
-    p->proof_ns = issued_ns > p->proof_ns ? issued_ns : p->proof_ns;
-    p->proof_at_ns = now;
+    p->answered_issue_ns = issued_ns > p->answered_issue_ns ? issued_ns : p->answered_issue_ns;
+    p->answered_ns = now;
 }
 
 bool rma_peer_is_fresh(const struct rma_peer *p, uint64_t now)
 {
-    return now - p->proof_at_ns < FRESH_NS;
+    return now - p->answered_ns < FRESH_NS;
 }

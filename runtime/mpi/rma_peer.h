@@ -13,7 +13,7 @@
  * from then on. The peer has room for RMA_STRAYS tags; once there are more, every tag of this peer counts as a stray. A
  * batch that is read through a sieve is none: its bytes cannot reach a block.
  *
- * The reactor's thread. Never blocks, but for a flush of a peer that has just answered.
+ * The reactor's thread. Never blocks, except in a flush of a peer that has just answered.
  */
 #ifndef BATON_MPI_RMA_PEER_H
 #define BATON_MPI_RMA_PEER_H
@@ -38,10 +38,10 @@ struct rma_peer {
     bool has_ended;      /* a request to it completed in error: the connection is no more */
     uint32_t num_strays; /* RMA_STRAYS + 1: more than are kept */
     uint64_t strays[RMA_STRAYS];
-    uint64_t unflushed;   /* operations since the last flush */
-    uint64_t proof_ns;    /* when the latest issued of the completed operations was issued, */
-    uint64_t proof_at_ns; /* and when it completed */
-    uint64_t probed_ns;   /* when the last probe went out */
+    uint64_t unflushed;         /* operations since the last flush */
+    uint64_t answered_ns;       /* when an operation last completed */
+    uint64_t answered_issue_ns; /* the latest time of issue among those that completed */
+    uint64_t probed_ns;         /* when the last probe went out */
     struct patience patience;
 };
 
@@ -78,8 +78,8 @@ bool rma_peer_is_flush_due(const struct rma_peers *s, const struct rma_peer *p);
  */
 int rma_peer_flush(struct rma_peers *s, struct rma_peer *p);
 
-/** An operation of a sound peer, issued at `issued_ns`, completed. */
-void rma_peer_prove(struct rma_peer *p, uint64_t issued_ns, uint64_t now);
+/** An operation with a peer that is not poisoned, issued at `issued_ns`, completed. */
+void rma_peer_note_answer(struct rma_peer *p, uint64_t issued_ns, uint64_t now);
 /** Whether an operation completed so recently that a flush will return. */
 bool rma_peer_is_fresh(const struct rma_peer *p, uint64_t now);
 

@@ -9,23 +9,23 @@
 
 enum { LEAST_OPEN = 3 }; /* operations that any peer may have open: of data, a read, a probe */
 
-static size_t most_parked(const struct world *w)
+static size_t room_to_park(const struct world *w)
 {
     return (size_t)w->settings.parked + RMA_ACTIVE_MAX + LEAST_OPEN * (size_t)w->size;
 }
 
 /* BATON_PARKED, or what MPI's limit on open requests leaves beside all the active ones. */
-static uint32_t many_parked(const struct settings *s, const struct quirks *quirks)
+static uint32_t limit_parked(const struct settings *s, const struct quirks *quirks)
 {
-    uint64_t many = s->parked, active = s->rma_requests + RMA_READS;
-    if (quirks->requests_within != 0 && many > quirks->requests_within - active)
-        many = quirks->requests_within - active;
-    return (uint32_t)many;
+    uint64_t limit = s->parked, active = s->rma_requests + RMA_READS;
+    if (quirks->requests_within != 0 && limit > quirks->requests_within - active)
+        limit = quirks->requests_within - active;
+    return (uint32_t)limit;
 }
 
 size_t rma_requests_most(const struct world *w)
 {
-    return RMA_ACTIVE_MAX + most_parked(w);
+    return RMA_ACTIVE_MAX + room_to_park(w);
 }
 
 bool rma_requests_init(struct rma_requests *q, const struct world *w, const struct quirks *quirks,
@@ -34,10 +34,10 @@ bool rma_requests_init(struct rma_requests *q, const struct world *w, const stru
     q->world = w;
     q->quirks = quirks;
     q->peers = peers;
-    q->max_parked = (uint32_t)most_parked(w);
-    q->many_parked = many_parked(&w->settings, quirks);
-    q->parked = calloc(q->max_parked, sizeof(MPI_Request));
-    q->parked_op = calloc(q->max_parked, sizeof(struct rma_op *));
+    q->parked_room = (uint32_t)room_to_park(w);
+    q->parked_limit = limit_parked(&w->settings, quirks);
+    q->parked = calloc(q->parked_room, sizeof(MPI_Request));
+    q->parked_op = calloc(q->parked_room, sizeof(struct rma_op *));
     return q->parked != NULL && q->parked_op != NULL;
 }
 
@@ -60,13 +60,13 @@ static uint32_t less(uint32_t a, uint32_t b)
     return a > b ? a - b : 0;
 }
 
-/* One peer's share of the places: see LIMITS. One at least. */
+/* How many places one peer may have: see LIMITS. One at least. */
 static uint32_t share_of_one(const struct rma_requests *q, bool data)
 {
     const struct settings *s = &q->world->settings;
-    uint32_t most = (uint32_t)s->rma_peer_requests, many = q->many_parked;
+    uint32_t most = (uint32_t)s->rma_peer_requests, limit = q->parked_limit;
     uint32_t left = data ? less((uint32_t)s->rma_requests, q->active_data) : RMA_READS - q->active_reads;
-    uint32_t share = (most * less(many, q->num_parked) + many - 1) / many;
+    uint32_t share = (most * less(limit, q->num_parked) + limit - 1) / limit;
     most = share < left ? share : left;
     return most > 0 ? most : 1;
 }
@@ -162,7 +162,7 @@ void rma_requests_park(struct rma_requests *q, uint64_t now)
         if (now <= op->issued_ns || now - op->issued_ns <= patience_ns(&p->patience, s))
             continue;
         p->is_overdue = true;
-        if (q->num_parked == q->max_parked)
+        if (q->num_parked == q->parked_room)
             continue;
         q->parked[q->num_parked] = q->active[i];
         q->parked_op[q->num_parked++] = op;

@@ -5,9 +5,9 @@
  * patience.h) is parked: of the parked ones, one is tested in each turn.
  *
  * LIMITS. Active requests of data: BATON_RMA_REQUESTS. One peer has at most BATON_RMA_PEER_REQUESTS of them, parked
- * ones included; at most as many as it leaves to others; and the fewer, the more requests are parked. Reads of metadata
- * and words have RMA_READS places of their own, shared in the same way, so that a generation can be read again while
- * data fill their limit.
+ * ones included; at most as many as it leaves to others; and fewer, the more requests are parked already. Reads of
+ * metadata and words have RMA_READS places of their own, shared in the same way, so that a generation can be read again
+ * while data fill their limit.
  *
  * Parked requests: once BATON_PARKED are parked, a peer has at most one request of each kind open; there are places for
  * these, and for what was active then, beyond BATON_PARKED. So silent peers never keep the places of others, however
@@ -51,9 +51,9 @@ struct rma_requests {
 
     MPI_Request *parked; /* without gaps */
     struct rma_op **parked_op;
-    uint32_t num_parked, max_parked;
-    uint32_t next_parked; /* the one whose turn it is */
-    uint32_t many_parked; /* BATON_PARKED, or fewer where MPI bears fewer requests */
+    uint32_t num_parked, parked_room;
+    uint32_t next_parked;  /* the one whose turn it is */
+    uint32_t parked_limit; /* BATON_PARKED, or fewer where MPI permits fewer requests */
 
     bool has_failed; /* MPI could not test the requests: logged */
 };
@@ -65,7 +65,7 @@ bool rma_requests_init(struct rma_requests *q, const struct world *w, const stru
                        struct rma_peers *peers);
 void rma_requests_fini(struct rma_requests *q);
 
-/** Whether MPI bears no more open requests, of whichever peer. */
+/** Whether MPI permits no more open requests, of any peer. */
 bool rma_requests_are_full(const struct rma_requests *q);
 /** Whether this peer may have one more request, of data or of a read. */
 bool rma_requests_have_room(const struct rma_requests *q, const struct rma_peer *p, bool data);
@@ -74,7 +74,7 @@ void rma_requests_add(struct rma_requests *q, struct rma_op *op, MPI_Request req
 
 /** Tests the active ones. Returns how many are complete. */
 int rma_requests_test(struct rma_requests *q, struct rma_completion completed[RMA_ACTIVE_MAX]);
-/** Parks the active ones that are overdue, and notes it with their peers. Looks four times in BATON_PARK_MS. */
+/** Parks the active ones that are overdue, and marks their peers. Looks for them four times in BATON_PARK_MS. */
 void rma_requests_park(struct rma_requests *q, uint64_t now);
 /** The parked one whose turn it is, and where it stands. NULL: there is none. */
 struct rma_op *rma_requests_next_parked(struct rma_requests *q, uint32_t *at);

@@ -57,8 +57,8 @@ static uint64_t theirs(const struct sieve *s, const struct plan_run *run)
 }
 
 /*
- * Whether the run joins the span by the cost rule. A span grows upwards only. When writing it has no gaps, since nothing
- * between runs may be overwritten.
+ * Whether the run joins the span by the cost rule. A span grows upwards only. When writing it has no gaps, since
+ * nothing between runs may be overwritten.
  */
 static bool joins(const struct sieve *s, const struct plan_run *run, const struct sieve_span *span)
 {

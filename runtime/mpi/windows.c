@@ -368,10 +368,10 @@ static void release(MPI_Win *win, const char *which, const struct logger *log)
         return;
     int rc = MPI_Win_unlock_all(*win);
     if (rc != MPI_SUCCESS)
-        log_line(log, LOG_WARN, "MPI_Win_unlock_all of the %s window failed: MPI error %d", which, rc);
+        log_line(log, LOG_WARN, "MPI_Win_unlock_all on %s failed: MPI error %d", which, rc);
     rc = MPI_Win_free(win);
     if (rc != MPI_SUCCESS)
-        log_line(log, LOG_WARN, "MPI_Win_free of the %s window failed: MPI error %d", which, rc);
+        log_line(log, LOG_WARN, "MPI_Win_free of %s failed: MPI error %d", which, rc);
     *win = MPI_WIN_NULL;
 }
 
@@ -379,8 +379,8 @@ void windows_close(struct windows *v, struct world *w)
 {
     struct watchdog dog;
     steps_watch(&w->steps, &dog, "free the windows");
-    release(&v->overlay, "outer", w->log); /* before the memory beneath it goes */
-    release(&v->shared, "shared", w->log);
+    release(&v->overlay, "the window over all nodes", w->log); /* before the memory beneath it goes */
+    release(&v->shared, "the shared window", w->log);
     watchdog_stop(&dog);
     free(v->parts);
     v->parts = NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * canary: a read that reports success without a byte written must not pass for a generation. Rank 1 reads a word of
- * rank 0 over and over, so that every place into which such a read can land holds the expected value; rank 0 raises its
- * word and is killed; rank 1 reads again. Whatever MPI reports of these reads, the expected value must not come out.
+ * canary: a read that MPI reports as successful although it wrote no byte must not be taken for a generation. Rank 1
+ * reads a word of rank 0 many times, so that every place into which such a read can land holds the expected value. Rank
+ * 0 changes its word and is killed. Rank 1 reads again: whatever MPI reports, none of these reads may bring the
+ * expected value.
  *
  *   canary        two ranks, each a node of its own (BATON_FAKE_NODES=2); rank 0 is killed
  */
@@ -19,7 +20,7 @@
 #include "front/inside.h"
 #include "mpi/fabric.h"
 
-#define READS 512                      /* more than there are places */
+#define READS 512                      /* more than there are places to read into */
 #define WORD_OFFSET FABRIC_META_OFFSET /* the first word of the lease board */
 #define EXPECTED UINT64_C(0x600dc0de600dc0de)
 #define RAISED UINT64_C(0x0ddc0de0ddc0de00)
@@ -73,7 +74,7 @@ static void read_on(struct fabric *f)
         if (!read_word(f, 1 + i, 5, &value) || value != EXPECTED)
             fail("the word could not be read while its rank lived");
     int word = 0;
-    MPI_Send(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD); /* rank 0's last hour */
+    MPI_Send(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD); /* by this, rank 0 kills itself */
     usleep(100000);
     unsigned good = 0, other = 0, none = 0;
     for (unsigned i = 0; i < 8; i++) {
@@ -86,7 +87,7 @@ static void read_on(struct fabric *f)
     }
     printf("canary: after the death: %u reads brought the expected word, %u another, %u nothing\n", good, other, none);
     if (good > 0)
-        fail("a word was taken for read that was not");
+        fail("a word that was not read was taken for one that was");
     fflush(stdout);
     baton_exit(0);
 }
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
         read_on(f);
     MPI_Request request;
     MPI_Irecv(&over, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &request);
-    for (over = 0; !over;) { /* lends its progress until then */
+    for (over = 0; !over;) { /* makes progress for rank 1's reads until then */
         struct port_event events[8];
         fabric_progress(f, events, 8);
         MPI_Test(&request, &over, MPI_STATUS_IGNORE);

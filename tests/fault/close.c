@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * close: ranks that have nothing to do with each other, of which one is killed; the others close. Each says how long that
- * took, counted from the death where it came first, and why no window was freed.
+ * close: ranks that make no calls. One of them is killed, the others close. Each prints how long that took, counted
+ * from the later of its call and the death, and why no window was freed.
  *
  *   close VICTIM before|during|left
  *
- *   before  it is dead when they close
- *   during  they wait for it in baton_close when it dies
- *   left    one rank closes and leaves at once, the others follow some time later: they must not name that one
+ *   before  the victim is dead when they close
+ *   during  they wait for the victim in baton_close when it dies
+ *   left    one rank closes and leaves soon, the others follow some time later: they must not name that rank as lost
  */
 #include <mpi.h>
 #include <signal.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job: an engine in whose world one rank is killed or stopped (by BATON_FAULT in that rank). Every prefill rank offers
- * to every decode rank, which wants each request and looks at every byte of it. The first requests come at once, the
- * others at a steady pace, so that survivors go on with each other while their calls with the victim wait.
+ * job: engines of which one rank, the victim, is killed or stopped (by BATON_FAULT in that rank). Every prefill rank
+ * offers requests to every decode rank, which wants each of them and looks at every byte. The first requests come at
+ * once, the others at a steady pace, so that survivors go on with each other while their calls with the victim wait.
  *
  *   job VICTIM pull|push REQUESTS full|contained killed|stopped|continued ENDED_MS
  *
- * Each call is open, given up or ended, as baton.h has it. Blocks are left alone until the terminal event, overwritten
- * at it, and looked at again when they are taken next, before close, and after it.
+ * Each call is open, given up or ended, as in baton.h. Blocks are left alone until the terminal event. Then they are
+ * overwritten, and looked at again when they are next used, before close, and after close.
  *
- * When every call is answered, a stopped victim is killed, or continued: then its own calls are looked at too. Calls that
- * were given up must end within ENDED_MS of the victim's death, or of its being continued (0: at close at the latest).
+ * When every call is answered, a stopped victim is killed or continued; a continued one judges its own calls too. Calls
+ * that were given up must end within ENDED_MS after the victim died or was continued (0: at close at the latest).
  *
- * Each rank prints one line to stdout, and its exit status is 0 only if all this holds: every call was answered in time,
- * no accepted byte was wrong, nothing was written into free blocks, what touches no victim is all done and none of it
- * was given up, and close returned in time. Where the promise is "contained", MPI may be stuck in an operation on the
- * victim: then it is enough that all is answered in time, and that the survivors leave.
+ * Each rank prints one line to stdout. Its exit status is 0 only if all of this holds: every call was answered in time;
+ * no accepted byte was wrong; nothing was written into free blocks; every call that does not involve the victim was
+ * done, and none of these was given up; close returned in time. Where the promise is "contained", MPI may be stuck in
+ * an operation on the victim: then it is enough that all calls are answered in time, and that the survivors leave.
  */
 #include <mpi.h>
 #include <poll.h>
@@ -37,7 +37,7 @@
 #define SLOTS 4u /* requests under way with one peer */
 #define PEERS_MAX 16
 #define PACE_MS 400.0  /* between two requests with one peer, after the first SLOTS */
-#define CALL_MS 4000.0 /* each call asks for so long */
+#define CALL_MS 4000.0 /* the deadline of each call */
 #define TOLERANCE_MS 500.0
 #define GAP_MS 1000.0 /* a rank that did not run for so long was stopped */
 #define CANARY_MS 300.0
@@ -56,7 +56,7 @@ struct slot {
 static struct {
     baton_t *baton;
     baton_cache_t *cache;
-    uint8_t *base; /* of the cache; still there after a close that met a loss */
+    uint8_t *base; /* of the cache; it stays after a close that met a loss */
     baton_geometry_t geometry;
     baton_tensor_t tensors[LAYERS];
     baton_open_params_t me;
@@ -64,12 +64,12 @@ static struct {
     baton_mode_t mode;
     uint32_t peers, requests; /* engines of the other side; requests with each */
     struct slot slots[PEERS_MAX * SLOTS];
-    uint32_t next[PEERS_MAX], open, held; /* held: given up, and not ended */
+    uint32_t next[PEERS_MAX], open, held; /* held: given up, but not ended */
     uint32_t done, failed, expired, given_up, wrong, late, lost_good;
-    bool broken[PEERS_MAX];                          /* a call with that peer failed: nothing more is asked of it */
+    bool broken[PEERS_MAX];                          /* a call with that peer failed: no new one begins */
     double started_ms, seen_ms, resumed_ms, held_ms; /* resumed: this rank was stopped until then; 0: never */
     double quiet_ms, peer_ms, ended_ms;
-    bool contained, stalled; /* what is promised; the reactor is stuck: nothing new can begin */
+    bool contained, stalled; /* contained: see above; stalled: the reactor is stuck, and no call can begin */
 } job;
 
 static bool produces(void)
@@ -197,11 +197,13 @@ static void begin(struct slot *s)
     job.open++;
 }
 
-/* The first event of a call: was it in time, and does it say what it must? */
+/* The first event of a call: checks whether it came in time and says what it must. */
 static void answered(struct slot *s, const baton_event_t *e)
 {
-    /* An offer's deadline is that of the last want that it granted, which may have come as its own passed. A rank that
-     * was stopped could not answer before it ran again. */
+    /*
+     * An offer's deadline is that of the last want that it granted, and that want may have come at the end of the
+     * offer's time to live. A rank that was stopped could not answer before it ran again.
+     */
     double limit = s->began_ms + (produces() ? 2 * CALL_MS : CALL_MS);
     if (limit < job.resumed_ms)
         limit = job.resumed_ms;
@@ -242,7 +244,7 @@ static void take(const baton_event_t *e)
         s->state = GIVEN_UP;
         job.held++;
         job.given_up++;
-        return; /* its blocks are not ours again: another slot's turn */
+        return; /* its blocks are not ours yet */
     }
     if (e->status == BATON_STATUS_DONE && !produces()) {
         uint32_t bad = walk(s, CHECK);
@@ -254,7 +256,7 @@ static void take(const baton_event_t *e)
     walk(s, FREE);
 }
 
-/* The victim learns by the clock that it was stopped. */
+/* The victim learns from the clock that it was stopped. */
 static void notice_a_stop(void)
 {
     double now = now_ms();
@@ -298,7 +300,7 @@ static void run(void)
         turn(20);
 }
 
-/* Something happened at `cause` that makes what was given up quiet: how long does it take to end? */
+/* At `cause` the victim died or was continued: from then on calls that were given up must end in time. */
 static void wait_for_the_held(double cause)
 {
     double bound = job.ended_ms > 0 ? job.ended_ms : job.peer_ms;
@@ -345,7 +347,10 @@ static void open_all(void)
     }
 }
 
-/* Survivors meet by plain messages when their calls are answered; then the leader deals with the victim, and says when. */
+/*
+ * Survivors meet, by plain messages, when their calls are answered. Then the leader kills or continues the victim;
+ * returns when.
+ */
 static double meet(int victim_pid, const char *fault)
 {
     int leader = job.victim == 0 ? 1 : 0, token = 0;
@@ -387,7 +392,7 @@ int main(int argc, char **argv)
     check(job.rank, baton_role_from_env(&job.me), "role");
     open_all();
     run();
-    if (job.rank == job.victim && job.resumed_ms == 0) { /* the fault did not come: nothing was tried */
+    if (job.rank == job.victim && job.resumed_ms == 0) { /* the fault did not happen: nothing was tested */
         fprintf(stderr, "rank %d: the victim came to its end\n", job.rank);
         baton_exit(4);
     }
@@ -397,7 +402,7 @@ int main(int argc, char **argv)
     double before = now_ms(), close_ms;
     int closed = baton_close(job.baton);
     close_ms = now_ms() - before;
-    if (closed == BATON_EPEER) /* no window is freed then, so that the blocks are still there */
+    if (closed == BATON_EPEER) /* then no window was freed, and the blocks are still there */
         look_for_canaries();
     bool slow = close_ms > job.peer_ms + 5000 && !job.contained, badly = closed != BATON_EPEER && closed != 0;
     if (slow || badly)

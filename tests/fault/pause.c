@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pause: a consumer is stopped for longer than BATON_PEER_MS while it waits for offers of two healthy producers, each on a
- * node of its own. Its wants go on when it does, and another consumer is served meanwhile. Ranks: 0 and 1 prefill, 2 and 3
- * decode; rank 2 is stopped by rank 0. Default settings.
+ * pause: a consumer is stopped for longer than BATON_PEER_MS while it waits for the offers of two healthy producers,
+ * each on a node of its own. When it is continued its wants go on; another consumer is served meanwhile. Ranks 0 and 1
+ * are prefill, 2 and 3 decode; rank 0 stops rank 2. All settings are the defaults.
  */
 #include <mpi.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 
 static int rank;
 
-/* Of two calls; returns how many were done by that time. */
+/* Takes the ends of two calls. Returns how many were done by that time. */
 static int ends(baton_t *b, double until)
 {
     struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN};
@@ -120,7 +120,7 @@ int main(void)
         sleep_until(began + STOP_MS + STOPPED_MS);
         if (rank == 0)
             kill(pids[2], SIGCONT);
-        sleep_until(began + STOP_MS + STOPPED_MS + 1500); /* time enough to be given up */
+        sleep_until(began + STOP_MS + STOPPED_MS + 1500); /* enough time for the wants to be given up */
         offer(b, pool, 2);
         done = ends(b, now_ms() + 20000);
     } else {

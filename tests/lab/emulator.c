@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * emulator: a network link between two network namespaces, by a TAP device in each, that can be impaired as it runs.
+ * emulator: a network link between two network namespaces, by a TAP device in each, that can be impaired while it runs.
  *
  *   lab_emulator CONTROL ANSWER SEED NAMESPACE INTERFACE NAMESPACE INTERFACE
  *
  * CONTROL and ANSWER are FIFOs, NAMESPACE a path such as /proc/PID/ns/net. Each line of CONTROL holds settings (see
- * link.h) for both directions. It is answered by a line: what became of all frames so far, or "error: ..." where a word
- * is wrong and nothing changes. The answer to an empty first line says that the link is up.
+ * link.h) for both directions. One line answers it: what became of all frames so far; or "error: ..." where a word is
+ * wrong, and then nothing changes. The answer to an empty first line says that the link is up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #include "lab/link.h"
 
-#define BATCH 64 /* frames of one direction before the other has its turn */
+#define BATCH 64 /* frames of one direction before it is the other's turn */
 
 static struct {
     int tap[2], control, answer;
@@ -60,7 +60,7 @@ static int open_tap(const char *namespace, const char *interface)
     return fd;
 }
 
-/* Both ends are kept open here, so that it never reads as ended. */
+/* Opened for reading and writing, so that it never reaches its end. */
 static int open_fifo(const char *path)
 {
     int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -77,7 +77,7 @@ static void answer(const char *bad)
     const struct link_counts *a = link_counts(emulator.link[0]), *b = link_counts(emulator.link[1]);
 #define BOTH(field) (unsigned long long)(a->field + b->field)
     if (bad != NULL)
-        snprintf(text, sizeof text, "error: \"%s\" is no setting of a link\n", bad);
+        snprintf(text, sizeof text, "error: \"%s\" is not a setting of a link\n", bad);
     else
         snprintf(text, sizeof text,
                  "taken=%llu given=%llu lost=%llu duplicated=%llu reordered=%llu cut=%llu full=%llu refused=%llu\n",

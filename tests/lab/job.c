@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job: an engine's traffic at a fixed rate, whatever becomes of it. Every prefill rank offers to every decode rank, and
- * each such pair has RATE requests a second of 1 MiB, none of which waits for an earlier one. Engines have one rank.
+ * job: traffic at a fixed rate, whether or not it gets through. Every prefill rank offers to every decode rank, and
+ * each such pair has RATE requests a second of 1 MiB, none of which waits for an earlier one. Each engine has one rank.
  *
  *   lab_job pull|push RATE SECONDS FOLDER AFFECTED [careless]
  *
- * FOLDER is shared by all ranks and their driver. A rank that is ready puts its process id into FOLDER/ready.RANK and
- * waits for FOLDER/go. It makes calls for SECONDS, waits until each is answered or late beyond doubt, puts down
- * FOLDER/finished.RANK, and closes once all have, but those of which nobody can expect it. The driver touches FOLDER/mark
- * at the end of what it does to the world: the longest pause is counted from then.
+ * All ranks and the script that drives them share FOLDER. A rank that is ready writes its process id into
+ * FOLDER/ready.RANK and waits for FOLDER/go. It makes calls for SECONDS, waits until each is answered or certainly
+ * late, and makes FOLDER/finished.RANK. It closes once all ranks but the affected ones have finished. The script
+ * touches FOLDER/mark after the last thing that it does to the world: pauses count from then on.
  *
- * AFFECTED is a list of ranks such as "1,2", or "-". Calls between one of them and one of the others may fail. Others may
- * not; which ones failed without need is counted.
+ * AFFECTED is a list of ranks such as "1,2", or "-". Calls between one of these ranks and one of the others may fail.
+ * No other call may; those that fail nevertheless are counted as needless.
  *
- * Each rank prints a line with the counts before it closes, and one with the times of closing after it. A call is
- * answered by its terminal event, or by GIVEN_UP where that comes first. Free blocks hold a pattern from the terminal
- * event on, which is looked at when they are taken again, and at the end. "careless" hands blocks back at GIVEN_UP, to
- * show that the pattern finds what is written late.
+ * Each rank prints a line of counts before it closes, and one with the times of its close afterwards. The answer to a
+ * call is its terminal event, or GIVEN_UP where that comes first. From the terminal event on, blocks hold a pattern,
+ * which is checked when they are next used, and at the end. With "careless", blocks are reused at GIVEN_UP already:
+ * that shows that the pattern finds what is written late.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -39,12 +39,12 @@
 #define TOKENS (BLOCKS * BLOCK_TOKENS)
 #define BLOCK_WORDS (BLOCK_TOKENS * HEADS * HEAD_SIZE * ELEMENT_BYTES / 8)
 #define PEERS_MAX 8u
-#define SLOTS 96u /* calls of one pair under way, and free blocks that are watched */
+#define SLOTS 96u /* calls of one pair under way, and free blocks whose pattern is checked */
 #define RANKS_MAX (2 * PEERS_MAX)
 #define CALL_MS 4000u
-#define QUIET_MS 1000.0     /* BATON_QUIET_MS, as it is by default */
+#define QUIET_MS 1000.0     /* the default of BATON_QUIET_MS */
 #define SCHEDULING_MS 500.0 /* what a busy machine may add */
-#define RETURN_MS 6000.0    /* how long what was given up has to come back: BATON_PEER_MS and a second */
+#define RETURN_MS 6000.0    /* within which calls that were given up must end: BATON_PEER_MS and a second */
 #define MEETING_MS 15000.0  /* how long a rank that finished waits for the others */
 #define FREE_WORD UINT64_C(0xa5a5a5a5a5a5a5a5)
 #define REASONS BATON_REASONS
@@ -53,9 +53,9 @@ enum slot_state { SLOT_FREE, SLOT_OPEN, SLOT_GIVEN_UP };
 
 struct slot {
     enum slot_state state;
-    bool late; /* counted already */
+    bool late; /* counted as late already */
     uint32_t peer, request, blocks[BLOCKS];
-    uint64_t freed; /* in which order slots became free: the one that rested longest is taken */
+    uint64_t freed; /* when it became free, as a number: the slot that has been free longest is used next */
     baton_id_t id;
     double began_ms;
 };
@@ -80,13 +80,13 @@ static struct {
     bool affected[RANKS_MAX], careless;
     struct pair pairs[PEERS_MAX];
     uint64_t freed;
-    uint32_t open, held; /* without an answer; given up and not handed back */
+    uint32_t open, held; /* calls without an answer; calls given up that have not ended */
     uint32_t calls, refused, skipped, done, failed, given_up, late, unanswered, wrong, touched, astray, needless;
     uint32_t reasons[REASONS];
-    double slowest_ms, turn_ms; /* answer; turn of its own loop */
+    double slowest_ms, turn_ms; /* the slowest answer; the longest turn of the loop */
 } job;
 
-/* Of the clock that all processes of the machine share, files' times too. */
+/* By the real-time clock, which files' times have too. */
 static double now_ms(void)
 {
     struct timespec t;
@@ -192,7 +192,10 @@ static void look_at_free(struct slot *s)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* From the call to its answer. The bound of an offer is a want's that it granted at the end of its time to live. */
+/*
+ * The longest time to an answer. An offer may grant a want at the end of its time to live: then it has a want's time
+ * more.
+ */
 static double bound_ms(void)
 {
     return (produces() ? 2 : 1) * (double)CALL_MS + QUIET_MS + SCHEDULING_MS;
@@ -283,7 +286,7 @@ static void note_late(struct slot *s, double took_ms)
                 rank_of(s->peer), took_ms);
 }
 
-/* A pair's pause ends: by a request that was done, or with the last call. Only what lies behind the mark counts. */
+/* A pair's pause ends when a request is done, or with the last call. Only the time after the mark counts. */
 static void end_pause(struct pair *pair, double now)
 {
     double mark = touched_ms("mark", UINT32_MAX), since = pair->flowed_ms > mark ? pair->flowed_ms : mark;
@@ -332,7 +335,7 @@ static bool terminal(const baton_event_t *e)
     return e->type == BATON_EVENT_OFFER || e->type == BATON_EVENT_WANT;
 }
 
-/* A call is given up once at most, never as done, and its terminal event says so too. */
+/* A call is given up once at most, and never as done; its terminal event says that it was given up. */
 static bool in_order(const struct slot *s, const baton_event_t *e)
 {
     bool given_up = s->state == SLOT_GIVEN_UP;
@@ -377,7 +380,7 @@ static void turn(void)
         job.turn_ms = took;
 }
 
-/* What has no answer long after its bound is taken as never answered. */
+/* A call that has no answer long after its bound counts as unanswered. */
 static bool waits_for_answers(void)
 {
     double now = now_ms();
@@ -480,7 +483,7 @@ static void wait_for_go(void)
         job.pairs[p].flowed_ms = job.start_ms;
 }
 
-/* The longest pause of the pairs that were affected, or of the others. */
+/* The longest pause of the affected pairs, or of the others. */
 static double pause_ms(bool affected)
 {
     double longest = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link: see link.h. Frames under way stand in a heap by the time they are due, and by their order where that is equal. */
+/* link: see link.h. Frames under way are in a heap, ordered by the time when they are due, then by their arrival. */
 #include "lab/link.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct link {
     struct link_settings settings;
     struct link_counts counts;
     uint64_t random, order;
-    uint64_t free_ns; /* when the line has sent what was given to it */
+    uint64_t free_ns; /* when the line will have sent all that entered */
     uint32_t num;
     struct frame heap[LINK_QUEUE_MAX];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * link: one direction of a network link that delays, loses, doubles, reorders and throttles frames as it is told. It
- * reads no clock and does no I/O: the caller gives the time, and a seed that settles every choice.
+ * reads no clock and does no input or output: the caller gives it the time, and a seed that decides every chance.
  */
 #ifndef BATON_TESTS_LAB_LINK_H
 #define BATON_TESTS_LAB_LINK_H
@@ -12,15 +12,15 @@
 
 #define LINK_FRAME_MAX 9216                       /* bytes of a frame */
 #define LINK_QUEUE_MAX 4096                       /* frames under way */
-#define LINK_QUEUE 1000                           /* the same, where the settings do not say */
+#define LINK_QUEUE 1000                           /* the same, where the settings do not say how many */
 #define LINK_SURE 10000u                          /* a chance of 100 % */
-#define LINK_OVERTAKEN_NS (2 * UINT64_C(1000000)) /* how much later a frame comes that others shall overtake */
+#define LINK_OVERTAKEN_NS (2 * UINT64_C(1000000)) /* the delay of a frame that others are to overtake */
 
 struct link_settings {
-    uint64_t delay_ns, jitter_ns;      /* each frame takes delay, and at most jitter more */
+    uint64_t delay_ns, jitter_ns;      /* each frame takes the delay, and up to the jitter more */
     uint64_t rate;                     /* bits a second; 0: no limit */
-    uint32_t loss, duplicate, reorder; /* chances of each frame, of LINK_SURE */
-    uint32_t queue;                    /* frames under way at most; what comes then is lost */
+    uint32_t loss, duplicate, reorder; /* the chances of each frame, out of LINK_SURE */
+    uint32_t queue;                    /* frames under way at most; those beyond are lost */
     bool cut;
 };
 
@@ -32,8 +32,9 @@ struct link_counts {
 struct link;
 
 /**
- * Reads words such as "delay_ms=50 jitter_ms=2 loss=2 duplicate=5 reorder=0.5 rate_mbit=100 queue=1000 cut"; chances are
- * per cent. What no word names is as in a good link, so "" is one. False: the word that is wrong is in `bad`.
+ * Reads words such as "delay_ms=50 jitter_ms=2 loss=2 duplicate=5 reorder=0.5 rate_mbit=100 queue=1000 cut"; chances
+ * are per cent. What no word names is as in a good link, so "" makes a good link. False: `bad` is the word that is
+ * wrong.
  */
 bool link_settings_parse(const char *text, struct link_settings *out, char *bad, size_t bad_size);
 
@@ -41,7 +42,7 @@ bool link_settings_parse(const char *text, struct link_settings *out, char *bad,
 struct link *link_create(uint64_t seed);
 void link_destroy(struct link *l);
 
-/** From now on. A cut loses what is under way too. */
+/** The settings hold from now on. A cut also loses the frames under way. */
 void link_set(struct link *l, const struct link_settings *s);
 
 /** A frame of at most LINK_FRAME_MAX bytes enters. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * harness: tests that all ranks of a world run together. Every rank runs each case; what failed anywhere failed
- * everywhere; rank 0 prints TAP. A failed check is printed by the rank where it failed, with both operands, and the
- * case goes on, since the others wait for this rank in its collectives.
+ * harness: for tests that all ranks of a world run together. Every rank runs each case, and a case that failed on one
+ * rank has failed; rank 0 prints TAP. The rank where a check fails prints it, with both operands, and goes on with the
+ * case, since the others wait for it in collectives.
  */
 #ifndef BATON_TESTS_HARNESS_H
 #define BATON_TESTS_HARNESS_H
@@ -20,18 +20,18 @@ struct harness {
 
 static struct harness harness;
 
-#define HARNESS_PRINTED_MAX 20 /* failures a case prints a rank */
+#define HARNESS_PRINTED_MAX 20 /* failures that a rank prints in one case */
 
-/** True where it holds. Evaluates its operand once. */
+/** Checks a condition; true where it holds. Evaluates the operand once. */
 #define CHECK(condition) harness_check((condition) != 0, __FILE__, __LINE__, #condition)
 
-/** Two whole numbers. Evaluates each once. */
+/** Checks that two whole numbers are equal. Evaluates each once. */
 #define CHECK_EQ(a, b) harness_check_eq((long long)(a), (long long)(b), __FILE__, __LINE__, #a " == " #b)
 
-/** That a text contains another. */
+/** Checks that a text contains another. */
 #define CHECK_HAS(text, part) harness_check_has((text), (part), __FILE__, __LINE__, #text)
 
-/** Marks this case as not applicable, on all ranks alike: `return SKIP("one node");`. */
+/** Skips this case, on all ranks alike: `return SKIP("one node");`. */
 #define SKIP(why) ((void)(harness.skip = (why)))
 
 static inline int harness_failed(const char *file, int line)
@@ -94,7 +94,7 @@ static inline void harness_run(const char *name, void (*run)(void))
 }
 #define RUN(function) harness_run(#function, function)
 
-/** Prints the plan and finalises MPI; the program's exit status. */
+/** Prints the plan and finalises MPI. Returns the program's exit status. */
 static inline int harness_end(void)
 {
     if (harness.rank == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_api: the library from outside, by its public header alone, on any number of ranks: the first half (at least one)
- * is the prefill engine "p", the rest the decode engine "d"; one rank alone is both.
+ * test_api: the library by its public header alone, on any number of ranks. The first half of them, at least one, is
+ * the prefill engine "p", the rest is the decode engine "d". One rank alone is both.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include "harness.h"
 
 #define LAYERS 2
-#define HEADS 12 /* divides by 1, 2 and 3 */
+#define HEADS 12 /* divisible by 1, 2 and 3 */
 #define BLOCKS 64
 #define BLOCK_TOKENS 16
 
@@ -26,7 +26,7 @@ struct fixture {
     baton_geometry_t geometry;
     baton_tensor_t tensors[LAYERS];
     bool producer, consumer;
-    const char *engine; /* where wants go */
+    const char *engine; /* from which this rank wants */
 };
 
 static baton_mode_t mode;         /* of all wants */
@@ -72,7 +72,7 @@ static void shape(struct fixture *f, const char *model)
 static void failed(const char *what)
 {
     fprintf(stderr, "# rank %d: %s: %s\n", harness.rank, what, baton_errmsg());
-    MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
+    MPI_Abort(MPI_COMM_WORLD, 1); /* no later case makes sense */
 }
 
 /* Calls baton_open as f->me. */
@@ -267,14 +267,14 @@ static void moves_every_byte(void)
     down(&f);
 }
 
-/* Each layer is computed just before it is said to be ready: what moves too early is wrong. */
+/* Each layer is filled just before it is reported as ready: what moves too early is wrong. */
 static void moves_layer_by_layer(void)
 {
     struct fixture f;
     uint32_t from[] = {3, 1, 4}, to[] = {BLOCKS - 3, BLOCKS - 1, BLOCKS - 8}, tokens = 2 * BLOCK_TOKENS + 5;
     baton_id_t o = 0, w = 0;
     up(&f, "m", BATON_PROGRESS_THREAD);
-    for (unsigned round = 0; round < 4; round++) { /* the last: the layers in the other order */
+    for (unsigned round = 0; round < 4; round++) { /* in the last one the layers come in reverse order */
         memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
         MPI_Barrier(MPI_COMM_WORLD);
         char key[16];
@@ -307,7 +307,7 @@ static void moves_layer_by_layer(void)
                 CHECK_EQ(walk(&f, to, tokens, round, false), 0);
         }
     }
-    if (f.producer) { /* of an offer that has ended: nothing comes of it */
+    if (f.producer) { /* on an offer that has ended it does nothing */
         CHECK_EQ(baton_ready(f.b, o, 0, LAYERS, 0), 0);
         CHECK_EQ(baton_ready(f.b, o, 0, LAYERS + 1, 0), BATON_EINVAL);
         CHECK_EQ(baton_ready(f.b, o, 0, 0, 0), BATON_EINVAL);
@@ -403,7 +403,7 @@ static void zeroes_what_lies_behind(void)
     down(&f);
 }
 
-/* Tokens are computed, layer by layer or all at once, just before they are said to be there. */
+/* Tokens are filled, layer by layer or all at once, just before they are reported. */
 static void prefill_in_chunks(struct fixture *f, baton_id_t o, const uint32_t *blocks, bool in_layers, unsigned seed)
 {
     static const uint32_t ends[] = {BLOCK_TOKENS / 2, 2 * BLOCK_TOKENS, 2 * BLOCK_TOKENS + 5};
@@ -464,7 +464,7 @@ static void moves_chunk_by_chunk(void)
         const baton_table_t late = {.blocks = from, .num_blocks = 1, .first_token = BLOCK_TOKENS};
         CHECK_EQ(
             baton_append(f.b, o, &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = tokens}),
-            0); /* nothing comes of it */
+            0); /* it does nothing */
         CHECK_EQ(baton_append(f.b, o, NULL), BATON_EINVAL);
         CHECK_EQ(baton_append(f.b, o + 1000,
                               &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = 1}),
@@ -498,7 +498,7 @@ static void moves_chunk_by_chunk(void)
     down(&f);
 }
 
-/* The producer's engine counts in blocks of twice the size of those that its memory has. */
+/* The producer's engine counts in blocks that are twice as large as those of its memory. */
 static void counts_in_larger_blocks(void)
 {
     struct fixture f;
@@ -528,7 +528,7 @@ static void counts_in_larger_blocks(void)
         table.blocks = outside;
         CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EBLOCK);
         table = (baton_table_t){.blocks = large, .num_blocks = 2, .first_token = BLOCK_TOKENS};
-        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL); /* within one of its blocks */
+        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL); /* the end lies within one of its blocks */
     }
     if (f.consumer && harness.size > 1)
         want(&f, "large", to, tokens, 10000);
@@ -547,7 +547,9 @@ static void moves_with_the_callers_thread(void)
 {
     struct fixture f;
     up(&f, "m", BATON_PROGRESS_CALLER);
-    /* Every rank must lend its thread until all are done, so no barrier may stand between: one request. */
+    /*
+     * Every rank must lend its thread until all are done, so there can be no barrier in between, and only one request.
+     */
     uint32_t blocks[2] = {1, 2}, to[2] = {9, 5};
     int open = 0, all = 1;
     if (f.producer) {
@@ -625,7 +627,7 @@ static void refuses_bad_calls(void)
     bad = w;
     bad.flags = 2 * BATON_WANT_ZERO_TAIL;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
-    for (int all_held = 0; all_held < 2; all_held++) { /* what is given is looked at also where nothing moves */
+    for (int all_held = 0; all_held < 2; all_held++) { /* arguments are checked also where nothing has to move */
         bad = w;
         bad.held_tokens = all_held ? bad.num_tokens : 0;
         bad.blocks = NULL;
@@ -652,7 +654,7 @@ static void refuses_bad_calls(void)
     bad.num_tickets = 2;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
     CHECK_HAS(baton_errmsg(), "tickets[1] is the second one of rank 0");
-    tickets[1].rank = harness.size > 1 ? (uint32_t)harness.size - 1 : 7; /* of the other engine, or of none */
+    tickets[1].rank = harness.size > 1 ? (uint32_t)harness.size - 1 : 7; /* a rank of the other engine, or no rank */
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
     CHECK_HAS(baton_errmsg(), "which is not of engine p");
     o.blocks = outside;
@@ -662,7 +664,7 @@ static void refuses_bad_calls(void)
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ETOKENS);
     o.num_tokens = 32;
     o.consumers = (const char *const[]){"nobody"};
-    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EINVAL); /* none of them counts */
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EINVAL); /* none of the tickets counts */
     o.num_consumers = 1;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EENGINE);
     CHECK_EQ(id, 77); /* outputs are set only on success */
@@ -674,7 +676,7 @@ static void refuses_bad_calls(void)
     down(&f);
 }
 
-/* After every_call_has_its_end: what ended, by reason and by peer. */
+/* After every_call_has_its_end: how calls ended, by reason and by peer. */
 static void reasons_are_counted(struct fixture *f)
 {
     baton_stats_t s;
@@ -684,7 +686,8 @@ static void reasons_are_counted(struct fixture *f)
     CHECK_EQ(s.reasons[-BATON_ETIMEDOUT], (f->producer ? 1 : 0) + alone + (f->consumer ? 1 : 0));
     CHECK_EQ(s.reasons[-BATON_EEXIST], f->producer ? 1 : 0);
     CHECK_EQ(s.reasons[-BATON_EGONE], f->consumer ? 1 : 0);
-    CHECK_EQ(s.reasons[-BATON_ETOKENS], alone ? 0 : 1); /* the want's, or that of the offer that it ended */
+    CHECK_EQ(s.reasons[-BATON_ETOKENS],
+             alone ? 0 : 1); /* the want's reason, or that of the offer that the want ended */
     for (int r = 0; r < harness.size; r++) {
         baton_peer_stats_t p;
         CHECK_EQ(baton_peer_stats(f->b, (uint32_t)r, &p), 0);
@@ -721,7 +724,7 @@ static void every_call_has_its_end(void)
         ends(&f, b, BATON_STATUS_FAILED, BATON_EEXIST);
         CHECK_EQ(baton_cancel(f.b, a), 0);
         ends(&f, a, BATON_STATUS_CANCELLED, BATON_ECANCELED);
-        CHECK_EQ(baton_cancel(f.b, a), 0); /* again: no error, no event */
+        CHECK_EQ(baton_cancel(f.b, a), 0); /* a second time: no error, no event */
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (f.consumer) {
@@ -738,7 +741,7 @@ static void every_call_has_its_end(void)
         ends(&f, w, BATON_STATUS_CANCELLED, BATON_ECANCELED);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (f.producer) { /* all ranks that read here have cancelled: a late offer learns it at once */
+    if (f.producer) { /* all ranks that read from here have cancelled: a late offer learns it at once */
         baton_id_t o = offer(&f, "also never", blocks, 20, 60000);
         ends(&f, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
     }
@@ -754,7 +757,7 @@ static void every_call_has_its_end(void)
     down(&f);
 }
 
-/* Each side calls the request by a name of its own, and they meet by the base key that both set. */
+/* Each side has a key of its own for the request, and they meet by the base key that both set. */
 static void meets_by_a_base_key(void)
 {
     struct fixture f;
@@ -797,7 +800,7 @@ static void meets_by_a_base_key(void)
     down(&f);
 }
 
-/* The next turn of a conversation: what decode has goes back to prefill, by the same two verbs. */
+/* The next turn of a conversation: what decode has goes back to prefill, by an offer and a want. */
 static void blocks_flow_back(void)
 {
     struct fixture f;
@@ -815,7 +818,7 @@ static void blocks_flow_back(void)
     }
     memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
     if (f.consumer) {
-        walk(&f, there, 45, 2, true); /* it has decoded five more tokens */
+        walk(&f, there, 45, 2, true); /* five more tokens were decoded */
         ends(&f, offer(&f, "turn-2", there, 45, 10000), BATON_STATUS_DONE, 0);
     } else {
         f.engine = "d";
@@ -825,7 +828,7 @@ static void blocks_flow_back(void)
     down(&f);
 }
 
-/* Takes events until `calls` calls have ended, and had their verdicts where this rank hears those. */
+/* Takes events until `calls` calls have ended, and have had their verdicts if this rank gets any. */
 static void until_all_is_told(struct fixture *f, int calls, bool hears, baton_status_t status)
 {
     for (int ends = 0, told = 0; ends < calls || told < (hears ? calls : 0);) {
@@ -845,7 +848,7 @@ static void until_all_is_told(struct fixture *f, int calls, bool hears, baton_st
     }
 }
 
-/* Many more requests than there are places for, so that none is lost on the way. */
+/* Many more requests than there are places, so that a place that is lost would be missed. */
 static void verdicts_are_told(void)
 {
     for (verdicts = BATON_VERDICTS_ALL; verdicts <= BATON_VERDICTS_LEADER; verdicts++) {
@@ -868,7 +871,7 @@ static void verdicts_are_told(void)
                                      .num_tokens = 20,
                                      .mode = mode,
                                      .user = &f};
-            bool never = i % 4 == 3; /* nobody offers */
+            bool never = i % 4 == 3; /* nobody offers it */
             w.timeout_ms = never ? 20 : 10000;
             if (f.producer && !never)
                 CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
@@ -887,7 +890,7 @@ static void verdicts_are_told(void)
     verdicts = BATON_VERDICTS_NONE;
 }
 
-/* Ranks of one engine that ask for different verdicts contradict each other. */
+/* Ranks of one engine must not ask for different verdicts. */
 static void verdicts_must_agree(void)
 {
     struct fixture f;
@@ -919,7 +922,7 @@ static void closes_with_calls_open(void)
     snprintf(key, sizeof key, "w%d", harness.rank);
     if (f.consumer)
         want(&f, key, blocks, 20, 60000);
-    usleep(50000); /* it has been granted a place to wait, or has not: both happen */
+    usleep(50000); /* by now the want waits at the producer, or not yet: both happen */
     if (harness.rank == harness.size - 1)
         usleep(300000);
     double began = now_ms();
@@ -927,7 +930,7 @@ static void closes_with_calls_open(void)
     CHECK(now_ms() - began < 5000);
 }
 
-/* One reactor stands still: its calls are given up within BATON_STALL_MS and a little; they end when it goes on. */
+/* One reactor stands still: its calls are given up soon after BATON_STALL_MS, and end when it goes on. */
 static void a_stalled_reactor_is_told(void)
 {
     struct fixture f;
@@ -954,7 +957,7 @@ static void a_stalled_reactor_is_told(void)
             told++;
         } else {
             CHECK(stalls || e.status == BATON_STATUS_DONE ||
-                  served_by_it); /* whose offer has failed, perhaps before it was done */
+                  served_by_it); /* its offer has failed, perhaps before the want was done */
             served_by_it &= e.status != BATON_STATUS_DONE;
             CHECK_EQ(e.given_up, stalls);
             ended_ms = now_ms() - began;
@@ -974,7 +977,7 @@ static void a_stalled_reactor_is_told(void)
     down(&f);
 }
 
-/* While it stands still nothing new is taken. */
+/* While the reactor stands still no new call is taken. */
 static void a_stalled_reactor_takes_nothing(void)
 {
     struct fixture f;
@@ -1003,7 +1006,7 @@ static void a_stalled_reactor_takes_nothing(void)
     down(&f);
 }
 
-/* A call that was made while the reactor stood still, just before the watchdog looked, is in no core yet. */
+/* A call that was made while the reactor stood still, just before the watchdog looked, has not reached the core yet. */
 static void a_call_made_just_before_the_look(void)
 {
     struct fixture f;
@@ -1016,7 +1019,7 @@ static void a_call_made_just_before_the_look(void)
     if (f.consumer) {
         double began = now_ms();
         want(&f, "first", &block, 1, 10000);
-        usleep(60000); /* it stands still by now, and that is not known yet */
+        usleep(60000); /* the reactor stands still by now, which is not known yet */
         want(&f, "second", &other, 1, 10000);
         for (int i = 0; i < 4; i++) {
             baton_event_t e = next_event(&f);
@@ -1029,11 +1032,11 @@ static void a_call_made_just_before_the_look(void)
         CHECK_EQ(e.id, again);
         CHECK_EQ(e.error, BATON_ETIMEDOUT); /* and not BATON_EEXIST */
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* who closes earlier ends the wants */
+    MPI_Barrier(MPI_COMM_WORLD); /* a rank that closed earlier would end the wants */
     down(&f);
 }
 
-/* The deadline of a call passes while the reactor is inside MPI: it is answered in time all the same. */
+/* The deadline of a call passes while the reactor is inside MPI: the call is answered in time nevertheless. */
 static void a_deadline_while_the_reactor_stands_still(void)
 {
     struct fixture f;
@@ -1062,7 +1065,7 @@ static void a_deadline_while_the_reactor_stands_still(void)
     down(&f);
 }
 
-/* Calls that were given up are open until they end: those made meanwhile find places of their own. */
+/* Calls that were given up are open until they end: calls made meanwhile get places of their own. */
 static void calls_given_up_keep_their_places(void)
 {
     enum { REQUESTS = 8 };
@@ -1100,7 +1103,7 @@ static void calls_given_up_keep_their_places(void)
         if (i == REQUESTS + more - 1)
             CHECK_EQ(ended, REQUESTS);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* who closes earlier ends the wants */
+    MPI_Barrier(MPI_COMM_WORLD); /* a rank that closed earlier would end the wants */
     down(&f);
 }
 
@@ -1158,7 +1161,7 @@ static void ranks_that_contradict_fail_together(void)
     }
     memset(&f, 0, sizeof f);
     who(&f);
-    f.me.tp = 2; /* everyone says rank 0 of 2 of one engine */
+    f.me.tp = 2; /* every rank says that it is rank 0 of 2 of one engine */
     f.me.tp_rank = 0;
     strcpy(f.me.engine, "p");
     open_as(&f);
@@ -1167,7 +1170,7 @@ static void ranks_that_contradict_fail_together(void)
     CHECK_EQ(baton_close(f.b), 0);
 }
 
-/* One engine's ranks hold one cache between them: of one model, in blocks of one size. */
+/* The ranks of an engine hold one cache together: of one model, in blocks of one size. */
 static void caches_of_one_engine_must_agree(void)
 {
     struct fixture f;
@@ -1255,7 +1258,7 @@ static void a_step_that_fails_on_one_rank_fails_on_all(void)
     unsetenv("BATON_FAIL_RANK");
 }
 
-/* The kernel's link to the file behind the mapping that holds `at`. False: no file, no others can open it. */
+/* The kernel's link to the file behind the mapping that holds `at`. False: there is no file that others could open. */
 static bool file_behind(const void *at, char *path, size_t size)
 {
     char line[4096];
@@ -1280,8 +1283,9 @@ static void segments_belong_to_this_user_alone(void)
     struct stat s;
     up(&f, "m", BATON_PROGRESS_THREAD);
     bool is_file = file_behind(baton_cache_base(f.cache), path, sizeof path);
-    CHECK(is_file || harness.size == 1 || getenv("BATON_FAKE_NODES") != NULL); /* alone on a node: not shared at all */
-    if (is_file && stat(path, &s) == 0) { /* for root only: it is deleted, so has no other name */
+    CHECK(is_file || harness.size == 1 ||
+          getenv("BATON_FAKE_NODES") != NULL); /* a rank alone on a node shares nothing */
+    if (is_file && stat(path, &s) == 0) {      /* root alone gets here: the file is deleted, and has no other name */
         CHECK_EQ(s.st_mode & 077, 0);
         CHECK_EQ(s.st_uid, geteuid());
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_fabric: the mpi room from outside: the world, windows and messages. Runs on any number of ranks; what needs peers
- * on other nodes is skipped where there are none (BATON_FAKE_NODES=2 makes some).
+ * test_fabric: the mpi room by its fabric: the world, windows and messages. Runs on any number of ranks. Cases that
+ * need peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some).
  */
 #include "wire/message.h"
 #include "mpi/quirks.h"
@@ -42,10 +42,10 @@ static void agrees(void)
     CHECK_EQ(fabric_agree(f, "geometry", local), BATON_EGEOMETRY);
     snprintf(sentence, sizeof sentence, "rank %d: block_tokens is 16 here", last);
     CHECK(strcmp(baton_errmsg(), sentence) == 0);
-    /* Agreed on again by whoever passes it on: the sentence stays as it is. */
+    /* Where an error is agreed on again, its sentence stays as it is. */
     CHECK_EQ(fabric_agree(f, "again", BATON_EGEOMETRY), BATON_EGEOMETRY);
     CHECK(strcmp(baton_errmsg(), sentence) == 0);
-    /* Of several errors the lowest number, of several ranks the lowest. */
+    /* Of several errors the lowest number counts, and of several ranks with it the lowest. */
     CHECK_EQ(fabric_agree(f, "all fail", error_set(BATON_ESHM, "mine")), BATON_ESHM);
     CHECK(strcmp(baton_errmsg(), "rank 0: mine") == 0);
     CHECK_EQ(fabric_agree(f, "well again", 0), 0);
@@ -112,7 +112,7 @@ static void opens_two_at_once(void)
     closed(g);
 }
 
-/* Pure, so that any library can be asked for. */
+/* The table is asked about any library, not only the one in use. */
 static void chooses_quirks(void)
 {
     struct quirks q;
@@ -241,7 +241,7 @@ static void check_letter(const struct port_event *e, uint32_t *expected)
     CHECK_EQ(letter.rest[e->bytes - 9], (uint8_t)(letter.number + letter.from));
 }
 
-/* Everybody to everybody, own rank too, far beyond the credits: all arrive, each sender's in order. */
+/* Every rank sends to every rank, itself too, far beyond the credits: all messages arrive, each sender's in order. */
 static void delivers_in_order(void)
 {
     struct fabric *f = started();
@@ -263,13 +263,13 @@ static void delivers_in_order(void)
             check_letter(&events[i], expected);
     }
     CHECK_EQ(got, n * FLOOD);
-    CHECK(refused > 0); /* else credits were not tried */
+    CHECK(refused > 0); /* else the credits did not run out */
     free(sent);
     free(expected);
     closed(f);
 }
 
-/* Who does not consume holds up its own messages alone: here rank 0 consumes nothing for a while. */
+/* A rank that does not consume holds up only the messages to itself. Rank 0 consumes nothing for a while. */
 static void bounds_what_is_unconfirmed(void)
 {
     struct fabric *f = started();
@@ -291,11 +291,11 @@ static void bounds_what_is_unconfirmed(void)
         }
     }
     meet(f);
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody is in there any more to take what follows */
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank takes messages here any more */
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
     bool sent = me() != harness.size - 1u;
     struct port_event none;
-    while (!sent && clock_now_ns() < deadline) { /* an envelope alone confirms: rank 0 has nothing to say */
+    while (!sent && clock_now_ns() < deadline) { /* an envelope alone confirms, since rank 0 has nothing to say */
         sent = send_letter(f, 0, 0);
         if (!sent)
             CHECK_EQ(fabric_progress(f, &none, 1), 0);
@@ -344,7 +344,7 @@ static void rings_the_bell_of_the_node(void)
 
 /* ---- a rank that does not come ----------------------------------------------------------------------------------- */
 
-/* The last case: what it opened stays open in MPI. */
+/* Must be the last case: what it opens stays open in MPI. */
 static void names_the_silent_rank(void)
 {
     struct settings before = settings;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rma: the mpi room from outside: reading and writing other ranks' segments. Runs on any number of ranks; what needs
- * peers on other nodes is skipped where there are none (BATON_FAKE_NODES=2 makes some).
+ * test_rma: the mpi room by its fabric: reading and writing other ranks' segments. Runs on any number of ranks. Cases
+ * that need peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some).
  */
 #include "with_fabric.h"
 
@@ -55,7 +55,7 @@ static void refuses_to_read_outside(void)
     closed(f);
 }
 
-/* As many reads at once as are allowed: those beyond are refused, and all that were accepted are answered. */
+/* As many reads at once as are allowed: those beyond are refused, and all that were taken are answered. */
 static void bounds_reads_of_one_peer(void)
 {
     struct fabric *f = started();
@@ -108,7 +108,7 @@ static void parks_what_is_under_way(void)
     closed(f); /* checks that nothing else comes */
 }
 
-/* A peer that answers nobody for a while: its requests go aside, and come when it is back. */
+/* A peer answers nobody for a while: requests to it are parked, and complete when it is back. */
 static void parks_a_silent_peer(void)
 {
     struct settings before = settings;
@@ -142,7 +142,7 @@ static void parks_a_silent_peer(void)
         e = next_event(f);
     CHECK_EQ(e.kind, reads ? PORT_READ : 0);
     end = clock_now_ns() + PATIENCE_NS;
-    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* the probe */
+    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* until the probe has completed too */
         CHECK_EQ(fabric_progress(f, &e, 1), 0);
     CHECK_EQ(fabric_counts(f).parked, 0);
     closed(f);
@@ -186,7 +186,7 @@ static uint64_t entry(const struct cache *c, uint32_t layer, uint32_t block, uin
                                   (head - c->geometry.head_first) * t->stride.head + token * t->stride.token);
 }
 
-/* Puts into `pool` what the move must: the peer's entries where they were wanted. Walks entry by entry. */
+/* Puts into `pool` what the move must put there: the peer's entries, where they are wanted. Goes entry by entry. */
 static void expect(const struct cache *src, const struct cache *dst, uint32_t peer, const uint32_t *from,
                    const uint32_t *to, uint32_t tokens, uint8_t *pool)
 {
@@ -201,7 +201,7 @@ static void expect(const struct cache *src, const struct cache *dst, uint32_t pe
                     }
 }
 
-/* Moves everything, chunk by chunk, while it answers others. The number of gets or puts. */
+/* Moves everything, chunk by chunk, and answers others meanwhile. Returns the number of gets or puts. */
 static uint64_t move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
 {
     uint64_t taken = 0, moved = 0, runs = 0, deadline = clock_now_ns() + PATIENCE_NS;
@@ -224,13 +224,13 @@ static uint64_t move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
     }
     CHECK_EQ(taken, total);
     CHECK_EQ(moved, total);
-    while (fabric_busy(f) > 0 && clock_now_ns() < deadline) /* on a busy machine a late peer was probed */
+    while (fabric_busy(f) > 0 && clock_now_ns() < deadline) /* a peer that was late on a busy machine was probed */
         CHECK_EQ(fabric_progress(f, events, EVENTS), 0);
     CHECK_EQ(fabric_busy(f), 0);
     return runs;
 }
 
-/* Until what was put is in place at the peer. Each rank answers others meanwhile. */
+/* Waits until what was put is in place at the peer. Each rank answers others meanwhile. */
 static void settle(struct fabric *f, uint32_t peer, uint64_t tag)
 {
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
@@ -256,7 +256,7 @@ struct leg {
     struct plan_transfer *transfer;
     struct plan_cursor cursor;
     struct port_leg leg;
-    uint8_t *expected; /* my pool, afterwards */
+    uint8_t *expected; /* what my pool must hold afterwards */
 };
 
 /*
@@ -309,7 +309,7 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
     move_all(f, &m.leg, m.transfer->bytes);
     if (write) {
         settle(f, m.leg.peer, 42);
-        meet(f); /* a message after it: what the peer wrote here is in place */
+        meet(f); /* by messages after it: what the peer wrote here is in place */
         fabric_sync(f);
     } else {
         CHECK_EQ(fabric_read_word(f, m.leg.peer, FABRIC_META_OFFSET, 43), 0);
@@ -346,7 +346,7 @@ static void writes_every_byte(void)
     move_all_ways(true);
 }
 
-/* As where a put's request says nothing of the other side: settled by flushes. */
+/* Where a put's request implies nothing at the peer: puts are settled by flushes. */
 static void writes_where_requests_are_local(void)
 {
     struct settings before = settings;
@@ -364,7 +364,7 @@ static void moves_with_one_run_a_request(void)
     settings = before;
 }
 
-/* No sieve, and one for all. */
+/* Without a sieve, and with one for all. */
 static void moves_with_few_sieves(void)
 {
     struct settings before = settings;
@@ -377,7 +377,7 @@ static void moves_with_few_sieves(void)
     settings = before;
 }
 
-/* Fewer requests than runs: that is what sieves are for. */
+/* Through sieves there are fewer requests than runs. */
 static void reads_short_runs_together(void)
 {
     struct fabric *f = started();
@@ -416,7 +416,7 @@ static void writes_short_runs_together(void)
     closed(f);
 }
 
-/* What was read together comes to no block once it was given up, whether or not its bytes are still under way. */
+/* Nothing of a leg that was given up comes into a block, whether or not its bytes are still under way. */
 static void gives_up_in_the_middle(void)
 {
     struct fabric *f = started();
@@ -437,7 +437,7 @@ static void gives_up_in_the_middle(void)
         enum port_park park = fabric_park(f, m.leg.peer, m.leg.tag);
         CHECK_EQ(park, PORT_PARK_LATER);
         memcpy(m.expected, pool_of(f), POOL_BYTES);
-        leg_free_plan(&m); /* nobody walks it any more */
+        leg_free_plan(&m); /* the path does not need it any more */
         e = next_event(f);
         CHECK_EQ(e.kind, PORT_QUIET);
         CHECK_EQ(e.tag, m.leg.tag);
@@ -449,7 +449,7 @@ static void gives_up_in_the_middle(void)
     closed(f);
 }
 
-/* The same of a peer that answers nobody, when its requests have gone aside; then it is back, and is read from. */
+/* The same with a peer that answers nobody, so that requests to it are parked; then it is back, and is read from. */
 static void gives_up_on_a_silent_peer(void)
 {
     struct settings before = settings;
@@ -479,7 +479,8 @@ static void gives_up_on_a_silent_peer(void)
     if (reads) {
         enum port_park park = fabric_park(f, silent, m.leg.tag);
         memcpy(m.expected, pool_of(f), POOL_BYTES);
-        CHECK_EQ(park, moved < taken ? PORT_PARK_LATER : PORT_PARK_QUIET); /* QUIET: it did not need to answer */
+        CHECK_EQ(park,
+                 moved < taken ? PORT_PARK_LATER : PORT_PARK_QUIET); /* QUIET: it could be read without its help */
         if (park == PORT_PARK_LATER)
             CHECK_EQ(next_event(f).kind, PORT_QUIET);
     }
@@ -488,7 +489,7 @@ static void gives_up_on_a_silent_peer(void)
         CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
     leg_fini(&m);
     end = clock_now_ns() + PATIENCE_NS;
-    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* the probe */
+    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* until the probe has completed too */
         CHECK_EQ(fabric_progress(f, &e, 1), 0);
     meet(f);
     move_between(f, false, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, 0, 4);

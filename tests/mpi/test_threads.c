@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_threads: an MPI that gives less than MPI_THREAD_MULTIPLE (plain MPI_Init), what is logged there, and roles read from
- * the environment.
+ * test_threads: an MPI that gives less than MPI_THREAD_MULTIPLE (plain MPI_Init), what is logged there, and roles read
+ * from the environment.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void refuses_a_thread_asked_for_by_one_rank(void)
     CHECK_EQ(baton_open(MPI_COMM_WORLD, &p, &b), BATON_ETHREAD); /* on every rank the same */
 }
 
-/* A context of one block each, and who lends the thread says so or does not. NULL: it could not be opened. */
+/* A context with one block on each rank, in the progress mode asked for. NULL: it could not be opened. */
 static baton_t *up(baton_progress_mode_t mode, unsigned char **base)
 {
     baton_open_params_t p = me(mode);
@@ -117,7 +117,7 @@ static void works_by_progress(void)
     check_and_close(b, base);
 }
 
-/* The README's loop: it sleeps on the descriptor for as long as that likes. It never does here for 10 s. */
+/* The README's loop, which sleeps on the descriptor. Here it must never sleep for 10 s. */
 static baton_event_t next_event(baton_t *b)
 {
     struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN};
@@ -140,7 +140,7 @@ static void works_by_the_readmes_loop(void)
     check_and_close(b, base);
 }
 
-/* Nothing is under way: the descriptor rests between turns, and wakes often enough to answer others. */
+/* Nothing is under way: the descriptor is quiet between turns, but wakes often enough to answer others. */
 static void an_idle_loop_sleeps(void)
 {
     unsigned char *base;
@@ -177,7 +177,7 @@ static void *take_events(void *arg)
     return NULL;
 }
 
-/* MPI allows one thread only: nothing moves for another one that polls. */
+/* MPI allows one thread only: nothing moves while another thread polls. */
 static void another_thread_moves_nothing(void)
 {
     unsigned char *base;
@@ -213,7 +213,10 @@ static void hear(void *user, baton_log_level_t level, int rank, const char *line
     h->others += strstr(line, "MPI_THREAD_MULTIPLE") == NULL && strstr(line, "BATON_REQEST") == NULL;
 }
 
-/* At the default level: the fallback once in the world, a misspelt setting once an engine; to the engine's logger. */
+/*
+ * At the default level the fallback is logged once in the world, a misspelt setting once an engine, by the engine's
+ * logger.
+ */
 static void says_what_it_fell_back_to(void)
 {
     unsigned char *base;
@@ -229,7 +232,7 @@ static void says_what_it_fell_back_to(void)
     CHECK_EQ(h.others, 0);
     if (b != NULL)
         CHECK_EQ(baton_close(b), 0);
-    baton_log_set(hear, &quiet); /* who asks for the mode is not warned */
+    baton_log_set(hear, &quiet); /* an engine that asks for the mode is not warned */
     b = up(BATON_PROGRESS_CALLER, &base);
     baton_log_set(NULL, NULL);
     CHECK_EQ(quiet.fallbacks + quiet.misspelt + quiet.others, 0);
@@ -257,7 +260,7 @@ static void reads_its_role(void)
     setenv("BATON_TP_RANK", "4", 1);
     CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
     CHECK_HAS(baton_errmsg(), "BATON_TP_RANK");
-    CHECK_EQ(p.tp, 1); /* set only on success */
+    CHECK_EQ(p.tp, 1); /* it is set only on success */
     setenv("BATON_TP_RANK", "3", 1);
     CHECK_EQ(baton_role_from_env(&p), 0);
     CHECK(strcmp(p.engine, "decode3") == 0);

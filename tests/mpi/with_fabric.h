@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* with_fabric: what tests of the mpi room from outside share. */
+/* with_fabric: what the tests that use the mpi room by its fabric share. */
 #ifndef BATON_TESTS_WITH_FABRIC_H
 #define BATON_TESTS_WITH_FABRIC_H
 
@@ -30,7 +30,7 @@ static inline struct fabric *opened(void)
     struct fabric *f = NULL;
     if (!CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, 0, &f), 0)) {
         fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
-        MPI_Abort(MPI_COMM_WORLD, 1); /* nothing later makes sense */
+        MPI_Abort(MPI_COMM_WORLD, 1); /* no later case makes sense */
     }
     return f;
 }
@@ -53,7 +53,7 @@ static inline uint8_t *pool_of(const struct fabric *f)
     return fabric_segment(f) + fabric_pool_offset(f);
 }
 
-/* A rank on another node, or my own where there is none: each rank has one reader at most, if nodes are equal. */
+/* A rank on another node, or this rank where there is none. Where nodes are equal, each rank has one reader at most. */
 static inline uint32_t far_peer(const struct fabric *f)
 {
     for (uint32_t i = 0; i < fabric_size(f); i++) {
@@ -75,7 +75,7 @@ static inline void fill_pool(const struct fabric *f)
         pool_of(f)[i] = byte_at(me(), i);
 }
 
-/* Waits for all ranks while it answers the others. Events that come are counted, not looked at. */
+/* Waits for all ranks, and answers them meanwhile. Counts the events that come, and drops them. */
 static inline int meet(struct fabric *f)
 {
     struct port_event events[EVENTS];
@@ -92,7 +92,7 @@ static inline int meet(struct fabric *f)
     return strays;
 }
 
-/* The next event; a zeroed one where none comes in time. */
+/* The next event; zeroed if none comes in time. */
 static inline struct port_event next_event(struct fabric *f)
 {
     struct port_event e = {0};

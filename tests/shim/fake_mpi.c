@@ -125,7 +125,7 @@ int PMPI_Isend(const void *data, int n, MPI_Datatype t, int to, int tag, MPI_Com
 {
     struct message *m = malloc(sizeof *m);
     (void)t, (void)tag;
-    if (!m || num_queue == MESSAGES_MAX || n > (int)sizeof m->data)
+    if (m == NULL || num_queue == MESSAGES_MAX || n > (int)sizeof m->data)
         abort();
     *m = (struct message){.from = rank_of(comm), .to = to, .bytes = n};
     memcpy(m->data, data, (size_t)n);
@@ -146,20 +146,21 @@ static struct request *oldest_receive(int rank)
     struct request *oldest = NULL;
     for (int i = 0; i < REQUESTS_MAX; i++) {
         struct request *r = &requests[i];
-        if (r->is_used && r->is_receive && !r->is_there && r->rank == rank && (!oldest || r->order < oldest->order))
+        if (r->is_used && r->is_receive && !r->is_there && r->rank == rank &&
+            (oldest == NULL || r->order < oldest->order))
             oldest = r;
     }
     return oldest;
 }
 
-/* Messages go into the receives in the order in which they were posted. */
+/* Messages go into the receives in the order in which these were posted. */
 static void match(int rank)
 {
     int kept = 0;
     for (int i = 0; i < num_queue; i++) {
         struct message *m = queue[i];
         struct request *r = m->to == rank ? oldest_receive(rank) : NULL;
-        if (!r) {
+        if (r == NULL) {
             queue[kept++] = m;
             continue;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_mpi: as much of MPI as the rma path and the control channel call after start, in one process and one thread,
- * without MPI_Init. Below the shim, which does what goes wrong; by itself it does everything at once and well.
+ * fake_mpi: those functions of MPI that the rma path and the control channel call after start, in one process and one
+ * thread, without MPI_Init. It lies below the shim, which makes things go wrong. By itself it does everything at once.
  */
 #ifndef BATON_TESTS_FAKE_MPI_H
 #define BATON_TESTS_FAKE_MPI_H
@@ -9,14 +9,14 @@
 #include <mpi.h>
 #include <stdint.h>
 
-/** Where a rank's segment lies: `bytes` from offset `at` of it. */
+/** The test's: the address of `bytes` bytes from offset `at` of a rank's segment on. */
 extern uint8_t *(*fake_address)(int rank, MPI_Aint at, int bytes);
 
-/** The window of all, and a rank's own side of the communicator of all. */
+/** The window of all ranks; a rank's handle of their communicator. */
 MPI_Win fake_window(void);
 MPI_Comm fake_comm(int rank);
 
-/** A message to that rank that nobody has received. */
+/** How many messages to that rank nobody has received. */
 int fake_messages(int rank);
 /** Forgets every request, receive and message. */
 void fake_reset(void);

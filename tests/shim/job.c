@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job: three ranks on nodes of their own, over a real MPI of which one call goes wrong: refused, late, completed in error
- * or out of turn. A round opens a context, makes a few offers and wants with that fault, and closes. Whatever it was: no
- * wrong byte in what is done, each call answered in time, no block touched after its terminal event.
+ * job: three ranks, each on a node of its own, over a real MPI in which one call goes wrong: it is refused, late,
+ * completes in error or out of turn. A round opens a context, makes a few offers and wants under that fault, and
+ * closes. In every round no byte of what is done is wrong, each call is answered in time, and no block is touched after
+ * its terminal event.
  *
- *   job EVERY [CALL…]     each EVERYth of the rounds (calls × faults × first 20 occurrences × pull, push × replicas or not)
+ *   job EVERY [CALL…]     each EVERYth round (calls × faults × first 20 occurrences × pull, push × replicas or not)
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include "shim.h"
 
 #define WANTS 4u
-#define BLOCKS 8u /* of a request: no two of them neighbours */
+#define BLOCKS 8u /* of a request: none lies beside another */
 #define LAYERS 2u
 #define BLOCK_BYTES 4096u
 #define TOKENS (16 * BLOCKS)
@@ -43,7 +44,7 @@ struct call {
 
 static int rank, failures;
 static struct cell cell;
-static uint64_t counts[4]; /* rounds in which the call was met; calls done, failed, given up */
+static uint64_t counts[4]; /* rounds in which the rule was met; calls done, failed, given up */
 
 static uint64_t now_ns(void)
 {
@@ -83,13 +84,13 @@ static uint8_t pattern(uint32_t want, uint32_t layer, uint32_t i, uint32_t at)
     return (uint8_t)(x >> 24);
 }
 
-/* The i-th block of a request: of the producers', or where the consumer wants it. */
+/* The i-th block of a request: at the producers, or where the consumer wants it. */
 static uint32_t id_of(uint32_t want, uint32_t i, bool consumer)
 {
     return (consumer ? (want + 1) % WANTS : want) * 2 * BLOCKS + 2 * i;
 }
 
-/* mark 0: fills or compares with the request's bytes. The number of bytes that differ. */
+/* Stores `mark`, or the request's bytes where it is 0; or only compares. Returns how many bytes differ. */
 static uint64_t each_byte(baton_cache_t *cache, const baton_tensor_t *tensors, uint32_t want, uint8_t mark, bool store)
 {
     uint64_t differ = 0;
@@ -97,10 +98,10 @@ static uint64_t each_byte(baton_cache_t *cache, const baton_tensor_t *tensors, u
         for (uint32_t i = 0; i < BLOCKS; i++) {
             uint8_t *at = block_of(cache, tensors, l, id_of(want, i, rank == 2));
             for (uint32_t b = 0; b < BLOCK_BYTES; b++) {
-                uint8_t is = mark ? mark : pattern(want, l, i, b);
+                uint8_t right = mark != 0 ? mark : pattern(want, l, i, b);
                 if (store)
-                    at[b] = is;
-                differ += at[b] != is;
+                    at[b] = right;
+                differ += at[b] != right;
             }
         }
     return differ;
@@ -154,7 +155,7 @@ static void submit(baton_t *b, struct call *calls)
                                           .timeout_ms = ms,
                                           .mode = cell.push ? BATON_MODE_PUSH : BATON_MODE_PULL};
         calls[w] = (struct call){.is_offer = rank != 2};
-        /* An offer lives as long as its last want. */
+        /* An offer is answered when its last want is, at its own deadline at the latest. */
         calls[w].due_ns = now_ns() + (uint64_t)(ms + QUIET_MS + SLACK_MS) * 1000000;
         need(rank == 2 ? baton_want(b, &want, &calls[w].id) : baton_offer(b, &offer, NULL, &calls[w].id), "a call");
     }
@@ -166,7 +167,7 @@ static void take(const baton_event_t *e, struct call *calls, baton_cache_t *cach
     while (w < WANTS && calls[w].id != e->id)
         w++;
     if (w == WANTS) {
-        wrong("an event of no call", e->id, e->type);
+        wrong("an event that belongs to no call", e->id, e->type);
         return;
     }
     struct call *c = &calls[w];
@@ -188,7 +189,7 @@ static void take(const baton_event_t *e, struct call *calls, baton_cache_t *cach
     each_byte(cache, tensors, w, c->is_offer ? 0xb0 : 0x77, true);
 }
 
-/* Until each call was answered, and what is late was done. */
+/* Runs until each call was answered and all late operations were done. */
 static void run(baton_t *b, struct call *calls, baton_cache_t *cache, const baton_tensor_t *tensors)
 {
     bool all = false;
@@ -202,7 +203,7 @@ static void run(baton_t *b, struct call *calls, baton_cache_t *cache, const bato
             bool answered = calls[w].has_ended || calls[w].was_given_up;
             if (!answered && now_ns() > calls[w].due_ns) {
                 wrong("not answered in time", w, (now_ns() - calls[w].due_ns) / 1000000);
-                calls[w].was_given_up = true; /* said once */
+                calls[w].was_given_up = true; /* report it once */
             }
             all &= answered;
         }
@@ -212,7 +213,7 @@ static void run(baton_t *b, struct call *calls, baton_cache_t *cache, const bato
         wrong("late operations were never done", shim_late(), 0);
 }
 
-/* Waits for all, while the reactors go on. */
+/* Waits for all ranks, while their reactors go on. */
 static void meet(void)
 {
     MPI_Request all;
@@ -255,7 +256,7 @@ static void round_run(void)
     if (rc != 0 && rc != BATON_EPEER)
         wrong("baton_close", (uint64_t)-rc, 0);
     meet();
-    shim_free_windows(); /* all ranks are here: what a close after a loss left behind can go */
+    shim_free_windows(); /* all ranks are here: windows that a close after a loss left can go */
     meet();
 }
 
@@ -269,8 +270,8 @@ static bool is_asked(enum shim_call call, char **names, int n)
     return n == 0;
 }
 
-/* Gets move by pull, puts and flushes by push; messages go both ways. */
-static bool makes_sense(enum shim_call call, bool push)
+/* A pull makes gets, a push puts and flushes; both send messages. */
+static bool can_meet(enum shim_call call, bool push)
 {
     bool one_sided = call != SHIM_ISEND && call != SHIM_IRECV;
     bool writes = call == SHIM_PUT || call == SHIM_RPUT || call == SHIM_FLUSH;
@@ -308,7 +309,7 @@ int main(int argc, char **argv)
                                      .nth = nth,
                                      .push = kind & 1,
                                      .replicas = kind & 2};
-                if (!is_asked(cell.call, argv + 2, argc - 2) || !makes_sense(cell.call, cell.push) ||
+                if (!is_asked(cell.call, argv + 2, argc - 2) || !can_meet(cell.call, cell.push) ||
                     nth_round++ % every != 0)
                     continue;
                 setenv("BATON_RMA_PUT", cell.call == SHIM_FLUSH ? "2" : "0", 1);
@@ -326,6 +327,8 @@ int main(int argc, char **argv)
         printf("every call was answered, and no byte was wrong\n");
     fflush(stdout);
     meet();
-    /* Contexts that were left behind keep MPI from being finalised, and mpirun calls that a failure: the line above tells. */
+    /*
+     * Contexts that were not freed keep MPI from being finalised, which mpirun calls a failure: the line above decides.
+     */
     baton_exit(all_bad > 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shim: see shim.h. One lock around all of it; MPI is called under it, but never to wait. */
+/* shim: see shim.h. One lock protects everything. MPI is called under it, but never to wait. */
 #include "shim.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #define BATCHES_MAX 256
 #define HIDDEN_MAX 64
 #define WINDOWS_MAX 64
-#define HANDLE_FIRST 0x5a5a0000u /* handles of my own: MPI never sees one */
+#define HANDLE_FIRST 0x5a5a0000u /* the shim's own handles, which MPI never sees */
 
 const char *const shim_call_name[SHIM_CALLS] = {"get", "rget", "put", "rput", "isend", "irecv", "flush"};
 const char *const shim_fault_name[SHIM_FAULTS] = {"fail", "late", "break", "swap"};
@@ -26,13 +26,14 @@ struct op {
     MPI_Aint theirs;
 };
 
-/* Operations that are done together, or a message. */
+/* Operations that are done together, or one message. */
 struct batch {
     bool is_used, is_begun, is_told, has_handle, is_broken, is_message, is_dropped, is_over;
     int peer, num_ops, tag;
     MPI_Win win;
     MPI_Comm comm;
-    uint64_t due_ns, told_ns; /* is_broken: when its request says so */
+    uint64_t due_ns;  /* when it is begun */
+    uint64_t told_ns; /* is_broken: when its request completes in error */
     struct op op[OPS_MAX];
     MPI_Request real[OPS_MAX];
 };
@@ -53,10 +54,10 @@ static struct {
     uint32_t calls[SHIM_CALLS], met, late;
     uint64_t early_ns;
     int early_bytes;
-    struct batch open; /* begun without a request so far: of one peer */
+    struct batch open; /* operations to one peer that have no request yet */
     bool reverses, breaks, delays;
     struct batch batch[BATCHES_MAX];
-    int num_batches; /* those in use lie below */
+    int num_batches; /* none is in use from there on */
     struct hidden hidden[HIDDEN_MAX];
     MPI_Win window[WINDOWS_MAX];
     int num_windows;
@@ -65,7 +66,7 @@ static struct {
 static uint64_t now_ns(void)
 {
     struct timespec t;
-    if (shim_clock)
+    if (shim_clock != NULL)
         return shim_clock();
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -77,7 +78,7 @@ void shim_set(const struct shim_rule *rule)
 {
     pthread_mutex_lock(&shim.lock);
     shim.is_set = rule != NULL;
-    if (rule)
+    if (rule != NULL)
         shim.rule = *rule;
     shim.met = 0;
     memset(shim.calls, 0, sizeof shim.calls);
@@ -123,13 +124,13 @@ void shim_break_promise(bool gets, bool puts, int least_bytes, uint64_t late_ns)
     shim.early_ns = late_ns;
 }
 
-/* Counts the call. Whether the rule is about it. */
-static bool meets(enum shim_call call)
+/* Counts the call. True: the rule is about this one. */
+static bool is_met(enum shim_call call)
 {
-    uint32_t n = ++shim.calls[call], times = shim.rule.times ? shim.rule.times : 1;
-    bool is = shim.is_set && shim.rule.call == call && n >= shim.rule.nth && n < shim.rule.nth + times;
-    shim.met += is;
-    return is;
+    uint32_t n = ++shim.calls[call], times = shim.rule.times > 0 ? shim.rule.times : 1;
+    bool met = shim.is_set && shim.rule.call == call && n >= shim.rule.nth && n < shim.rule.nth + times;
+    shim.met += met;
+    return met;
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
@@ -164,7 +165,7 @@ static int begin_op(const struct op *op, MPI_Win win, MPI_Request *request)
     return PMPI_Rget(op->mine, op->bytes, MPI_BYTE, op->peer, op->theirs, op->bytes, MPI_BYTE, win, request);
 }
 
-/* Each with a request of its own, so that it is known when all are done. */
+/* Each operation gets a request of its own, so that it is known when all are done. */
 static void begin_late(struct batch *b)
 {
     b->is_begun = true;
@@ -180,7 +181,7 @@ static void begin_late(struct batch *b)
             b->real[i] = MPI_REQUEST_NULL;
 }
 
-static void advance(struct batch *b, uint64_t now)
+static void advance_batch(struct batch *b, uint64_t now)
 {
     int all = 1;
     if (!b->is_begun && now >= b->due_ns)
@@ -203,7 +204,7 @@ static void advance_all(void)
     uint64_t now = now_ns();
     for (int i = 0; i < shim.num_batches; i++)
         if (shim.batch[i].is_used)
-            advance(&shim.batch[i], now);
+            advance_batch(&shim.batch[i], now);
     while (shim.num_batches > 0 && !shim.batch[shim.num_batches - 1].is_used)
         shim.num_batches--;
 }
@@ -215,8 +216,8 @@ void shim_progress(void)
     pthread_mutex_unlock(&shim.lock);
 }
 
-/* What was begun without a request, with nothing to cover it any more. */
-static void orphan(uint64_t late_ns)
+/* The open operations will have no request: they are done late, and nothing tells of it. */
+static void leave_open(uint64_t late_ns)
 {
     if (shim.open.num_ops > 0) {
         struct batch *b = take_batch();
@@ -240,7 +241,7 @@ static void begin_open(void)
     shim.open.num_ops = 0;
 }
 
-/* A batch that is done and told by the shim. */
+/* The open operations become a batch that the shim does later, with a request of the shim's. */
 static int take_over(MPI_Request *request)
 {
     struct batch *b = take_batch();
@@ -256,7 +257,7 @@ static int take_over(MPI_Request *request)
     return MPI_SUCCESS;
 }
 
-/* The request completes at once, its operations later: no MPI may do so where the batch has a promise. */
+/* The request completes at once, its operations later: what the quirks table promises not to happen. */
 static int tell_early(MPI_Request *request)
 {
     struct batch *b = take_batch();
@@ -285,19 +286,19 @@ static int one_sided(enum shim_call call, struct op op, MPI_Win win, MPI_Request
     pthread_mutex_lock(&shim.lock);
     if (shim.open.num_ops > 0 && (shim.open.peer != op.peer || shim.open.win != win || shim.open.num_ops == OPS_MAX))
         begin_open();
-    bool meet = meets(call);
-    if (meet && shim.rule.fault == SHIM_FAIL) {
-        orphan(shim.rule.late_ns);
+    bool met = is_met(call);
+    if (met && shim.rule.fault == SHIM_FAIL) {
+        leave_open(shim.rule.late_ns);
         rc = MPI_ERR_OTHER;
         goto out;
     }
-    shim.delays |= meet && shim.rule.fault == SHIM_LATE;
-    shim.breaks |= meet && shim.rule.fault == SHIM_BREAK;
-    shim.reverses |= meet && shim.rule.fault == SHIM_SWAP;
+    shim.delays |= met && shim.rule.fault == SHIM_LATE;
+    shim.breaks |= met && shim.rule.fault == SHIM_BREAK;
+    shim.reverses |= met && shim.rule.fault == SHIM_SWAP;
     shim.open.peer = op.peer;
     shim.open.win = win;
     shim.open.op[shim.open.num_ops++] = op;
-    if (!request) {
+    if (request == NULL) {
         if (!shim.is_set && !shim.gets_early && !shim.puts_early)
             begin_open();
         goto out;
@@ -342,7 +343,7 @@ int MPI_Rput(const void *mine, int n, MPI_Datatype t, int peer, MPI_Aint at, int
     return one_sided(SHIM_RPUT, (struct op){true, (void *)(uintptr_t)mine, n, peer, at}, win, request);
 }
 
-/* peer < 0: any */
+/* peer < 0: to all peers */
 static void begin_all(int peer, MPI_Win win)
 {
     if (shim.open.num_ops > 0)
@@ -366,30 +367,30 @@ int MPI_Win_flush_all(MPI_Win win)
 int MPI_Win_flush(int peer, MPI_Win win)
 {
     pthread_mutex_lock(&shim.lock);
-    bool meet = meets(SHIM_FLUSH), refused = meet && shim.rule.fault == SHIM_FAIL;
+    bool met = is_met(SHIM_FLUSH), refused = met && shim.rule.fault == SHIM_FAIL;
     if (!refused)
         begin_all(peer, win);
     pthread_mutex_unlock(&shim.lock);
     if (refused)
         return MPI_ERR_OTHER;
-    if (meet && shim.rule.fault == SHIM_LATE && !shim_clock) {
+    if (met && shim.rule.fault == SHIM_LATE && shim_clock == NULL) {
         struct timespec t = {0, 100 * 1000 * 1000};
         nanosleep(&t, NULL);
     }
     int rc = PMPI_Win_flush(peer, win);
-    return meet && shim.rule.fault == SHIM_BREAK ? MPI_ERR_OTHER : rc;
+    return met && shim.rule.fault == SHIM_BREAK ? MPI_ERR_OTHER : rc;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* A message to that rank that is not on its way yet: none that follows may overtake it. */
+/* The last message to that rank that is not on its way yet: no message that follows may overtake it. */
 static const struct batch *held_before(int to, MPI_Comm comm)
 {
     const struct batch *last = NULL;
     for (int i = 0; i < shim.num_batches; i++) {
         const struct batch *b = &shim.batch[i];
         if (b->is_used && b->is_message && !b->is_begun && !b->is_dropped && b->peer == to && b->comm == comm &&
-            (!last || b->due_ns > last->due_ns))
+            (last == NULL || b->due_ns > last->due_ns))
             last = b;
     }
     return last;
@@ -400,14 +401,14 @@ int MPI_Isend(const void *data, int n, MPI_Datatype t, int to, int tag, MPI_Comm
     uint64_t now = now_ns();
     pthread_mutex_lock(&shim.lock);
     const struct batch *before = held_before(to, comm);
-    bool meet = meets(SHIM_ISEND);
+    bool met = is_met(SHIM_ISEND);
     int rc = MPI_SUCCESS;
-    if (meet && shim.rule.fault == SHIM_FAIL) {
+    if (met && shim.rule.fault == SHIM_FAIL) {
         rc = MPI_ERR_OTHER;
-    } else if (!meet && !before) {
+    } else if (!met && before == NULL) {
         rc = PMPI_Isend(data, n, t, to, tag, comm, request);
     } else {
-        enum shim_fault fault = meet ? shim.rule.fault : SHIM_LATE;
+        enum shim_fault fault = met ? shim.rule.fault : SHIM_LATE;
         struct batch *b = take_batch();
         *b = (struct batch){
             .is_used = true, .has_handle = true, .is_message = true, .peer = to, .comm = comm, .tag = tag};
@@ -416,10 +417,10 @@ int MPI_Isend(const void *data, int n, MPI_Datatype t, int to, int tag, MPI_Comm
         b->is_broken = fault == SHIM_BREAK || fault == SHIM_SWAP;
         b->is_dropped = fault == SHIM_BREAK;
         b->told_ns = now + shim.rule.late_ns / 16;
-        b->due_ns = fault == SHIM_LATE && meet ? now + shim.rule.late_ns : now;
-        if (before && before->due_ns >= b->due_ns)
+        b->due_ns = fault == SHIM_LATE && met ? now + shim.rule.late_ns : now;
+        if (before != NULL && before->due_ns >= b->due_ns)
             b->due_ns = before->due_ns + 1;
-        if (!before && fault == SHIM_SWAP)
+        if (before == NULL && fault == SHIM_SWAP)
             begin_late(b);
         *request = handle_of(b);
     }
@@ -430,9 +431,9 @@ int MPI_Isend(const void *data, int n, MPI_Datatype t, int to, int tag, MPI_Comm
 int MPI_Irecv(void *data, int n, MPI_Datatype t, int from, int tag, MPI_Comm comm, MPI_Request *request)
 {
     pthread_mutex_lock(&shim.lock);
-    bool meet = meets(SHIM_IRECV);
-    int rc = meet && shim.rule.fault == SHIM_FAIL ? MPI_ERR_OTHER : PMPI_Irecv(data, n, t, from, tag, comm, request);
-    for (int i = 0; meet && rc == MPI_SUCCESS && i < HIDDEN_MAX; i++)
+    bool met = is_met(SHIM_IRECV);
+    int rc = met && shim.rule.fault == SHIM_FAIL ? MPI_ERR_OTHER : PMPI_Irecv(data, n, t, from, tag, comm, request);
+    for (int i = 0; met && rc == MPI_SUCCESS && i < HIDDEN_MAX; i++)
         if (shim.hidden[i].request == 0) {
             shim.hidden[i] = (struct hidden){.request = *request, .fault = shim.rule.fault};
             break;
@@ -495,10 +496,10 @@ static int test_hidden(struct hidden *h, MPI_Request *request, int *done, MPI_St
 static int test_one(MPI_Request *request, int *done, MPI_Status *status)
 {
     struct batch *b = batch_of(*request);
-    struct hidden *h = b ? NULL : hidden_of(*request);
-    if (b)
+    struct hidden *h = b != NULL ? NULL : hidden_of(*request);
+    if (b != NULL)
         return test_batch(b, request, done, status);
-    return h ? test_hidden(h, request, done, status) : PMPI_Test(request, done, status);
+    return h != NULL ? test_hidden(h, request, done, status) : PMPI_Test(request, done, status);
 }
 
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
@@ -590,7 +591,7 @@ int MPI_Win_free(MPI_Win *win)
     return PMPI_Win_free(win);
 }
 
-/* The last one first: the outer window lies over the shared one's memory. */
+/* The last one first: the overlay lies over the shared window's memory. */
 void shim_free_windows(void)
 {
     while (shim.num_windows > 0) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_broken_promise: start finds out where MPI breaks a promise of the quirks table. Over osc/ucx, whose requests are said to
- * cover the gets before them and the remote side of puts; the shim makes them complete early.
+ * test_broken_promise: the start finds out where MPI breaks a promise of the quirks table. By that table the requests
+ * of osc/ucx cover the gets before them and the remote side of puts; the shim makes them complete early.
  */
 #include "../mpi/with_fabric.h"
 #include "shim.h"
 
 #define LATE (30 * CLOCK_NS_PER_MS)
-#define LONG_BYTES 100000 /* longer than any of the short ones */
+#define LONG_BYTES 100000 /* longer than any short operation of the self-test */
 
 static unsigned lines;
 
@@ -17,7 +17,7 @@ static void count(void *user, baton_log_level_t level, int rank, const char *lin
     lines++;
 }
 
-/* What a started fabric says of itself; it has told of `sum` broken promises, of all ranks together. */
+/* Starts a fabric: fabric_describe's text. All ranks together must have logged `sum` broken promises. */
 static void starts(char *text, size_t size, unsigned sum)
 {
     unsigned all = 0;
@@ -66,7 +66,7 @@ static void long_puts_complete_early(void)
     puts_break(LONG_BYTES);
 }
 
-/* Asked for by BATON_RMA_PUT, it is tested all the same. */
+/* A promise that BATON_RMA_PUT makes is tested too. */
 static void a_forced_promise_is_tested(void)
 {
     struct settings before = settings;

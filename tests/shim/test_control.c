@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_control: the message channels of two ranks over an MPI in this process that refuses sends and receives, does them
- * late or lets them fail. What is sent comes once and in order, or is said to be lost. The clock is the test's own: it
- * moves by each turn, however long that takes.
+ * test_control: the message channels of two ranks over an MPI in this process that refuses sends and receives, does
+ * them late or lets them fail. What is sent comes once and in order, or the channel reports it as lost. The clock is
+ * the test's own: each turn moves it by the same time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "mpi/rma.h"
 #include "shim.h"
 
-#define RANKS 64 /* two of them are there */
+#define RANKS 64 /* only two of them exist */
 #define PEER_MS 400
 #define LATE (40 * CLOCK_NS_PER_MS)
 
@@ -32,7 +32,7 @@ struct end {
     uint32_t got[4096], num_got;
 };
 
-/* In the place of the C library's: of the channels, the shim and the test. */
+/* Replaces the C library's clock, for the channels, the shim and the test. */
 static uint64_t now_ns = CLOCK_NS_PER_S;
 
 int clock_gettime(clockid_t id, struct timespec *t)
@@ -110,7 +110,7 @@ static void turns(uint64_t ms)
     } while (clock_now_ns() < until);
 }
 
-/* Numbers first .. first + n - 1 go from rank 0 to rank 1 as fast as they are taken; for so long at most. */
+/* Sends the numbers first .. first + n - 1 from rank 0 to rank 1, as fast as they are taken, for so long at most. */
 static void send_all(uint32_t first, uint32_t n, uint64_t ms)
 {
     uint64_t until = clock_now_ns() + ms * CLOCK_NS_PER_MS;
@@ -155,7 +155,10 @@ static void test_one_send_goes_wrong(void **state)
         }
 }
 
-/* Lost with an error while others are under way behind it: those that came are in order, and the pair goes on. */
+/*
+ * A send is lost with an error while others are under way behind it: those that come are in order, and the pair goes
+ * on.
+ */
 static void test_a_send_is_lost_among_others(void **state)
 {
     for (uint32_t nth = 1; nth <= 20; nth++) {
@@ -172,7 +175,7 @@ static void test_a_send_is_lost_among_others(void **state)
     }
 }
 
-/* Alone on its way, it is sent again: nothing is lost. */
+/* A send that is alone on its way fails: it is sent again, and nothing is lost. */
 static void test_a_lone_send_fails(void **state)
 {
     (void)state;
@@ -200,14 +203,14 @@ static void test_lost_after_its_time_and_back_by_a_send(void **state)
     (void)state;
     send_all(0, 3, 1000);
     rule(SHIM_ISEND, SHIM_FAIL, 1, 1000000);
-    assert_int_equal(say(0, 77), 0); /* it waits */
+    assert_int_equal(say(0, 77), 0); /* taken, and then waits to be sent again */
     assert_int_equal(say(0, 78), BATON_EAGAIN);
     turns(PEER_MS / 2);
     assert_int_equal(say(0, 78), BATON_EAGAIN);
     turns(PEER_MS);
     assert_int_equal(say(0, 78), BATON_EPEER);
     assert_false(control_busy(&ends[0].control));
-    for (int i = 0; i < 100; i++) { /* many times lost costs no credit */
+    for (int i = 0; i < 100; i++) { /* refused sends cost no credit */
         assert_int_equal(say(0, 78), BATON_EPEER);
         turns(2);
     }
@@ -237,7 +240,7 @@ static void test_back_by_a_message_of_its_own(void **state)
     all_came_in_order(40);
 }
 
-/* Lost again and again, with messages that wait each time: there are credits left in the end. */
+/* The rank is lost again and again while messages wait: their credits come back. */
 static void test_lost_many_times(void **state)
 {
     (void)state;
@@ -256,7 +259,7 @@ static void test_lost_many_times(void **state)
     for (int i = 0; i < 2; i++)
         ends[i].world.settings.peer_ms = PEER_MS;
     turns(60);
-    ends[1].num_got = 0; /* some that were reported as failed */
+    ends[1].num_got = 0; /* some came that had been reported as failed */
     send_all(0, 60, 2000);
     all_came_in_order(60);
 }
@@ -289,7 +292,7 @@ static unsigned slots_made(int at)
     return n;
 }
 
-/* As long as a rank is lost, and every attempt fails after MPI took it: the memory that MPI may still read is bounded. */
+/* While a rank is lost, and every attempt fails after MPI took it, the memory that MPI may still read is bounded. */
 static void test_a_lost_rank_takes_no_more_memory(void **state)
 {
     (void)state;
@@ -312,7 +315,7 @@ static void test_a_lost_rank_takes_no_more_memory(void **state)
     all_came_in_order(64);
 }
 
-/* The same where all that is owed is a word that messages were consumed. */
+/* The same where only confirmations are sent. */
 static void test_what_is_owed_takes_no_more_memory(void **state)
 {
     (void)state;
@@ -333,7 +336,7 @@ static void test_what_is_owed_takes_no_more_memory(void **state)
     assert_int_equal(ends[0].num_got, ENVELOPE_CONFIRM + 4 * ENVELOPE_CREDITS);
 }
 
-/* Many silent ranks, to each as many messages as it may have: whoever is spoken to next has a slot all the same. */
+/* Many silent ranks have as many messages under way as they may: the next rank gets a slot nevertheless. */
 static void test_silent_ranks_keep_no_slot_of_others(void **state)
 {
     uint32_t word = 0, rank = 2;
@@ -358,7 +361,7 @@ static void test_silent_ranks_keep_no_slot_of_others(void **state)
 
 /* ---- receives ---------------------------------------------------------------------------------------------------- */
 
-/* A receive that is refused or late, each of the first 20 that are posted again. */
+/* Each of the first 20 receives that are posted again is refused or late. */
 static void test_one_receive_goes_wrong(void **state)
 {
     static const enum shim_fault faults[] = {SHIM_FAIL, SHIM_LATE};
@@ -373,7 +376,7 @@ static void test_one_receive_goes_wrong(void **state)
         }
 }
 
-/* A message that came to nothing is a damaged one: it is counted, and those behind it come. */
+/* A receive that fails is a damaged message: it is counted, and those behind it come. */
 static void test_a_receive_fails(void **state)
 {
     (void)state;
@@ -387,7 +390,7 @@ static void test_a_receive_fails(void **state)
     assert_false(ends[1].control.has_failed);
 }
 
-/* None can be posted: the channel fails after the peer's time, and says so by its sends. */
+/* No receive can be posted: the channel fails after BATON_PEER_MS, and then refuses sends. */
 static void test_no_receive_can_be_posted(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_shim_core: whole cores whose bytes move over the rma path and an MPI in this process, of which one call goes wrong:
- * refused, late, completed in error or out of turn, at each of its occurrences. Whatever it is: no wrong byte in what is
- * done, each call answered in time, and no block touched after its terminal event.
+ * test_shim_core: whole cores whose bytes move over the rma path and an MPI in this process. In each round one call of
+ * MPI goes wrong: it is refused, late, completes in error or out of turn; each of its occurrences has its turn. In
+ * every round no byte of what is done is wrong, each call is answered in time, and no block is touched after its
+ * terminal event.
  *
- *   test_shim_core [EVERY]      each EVERYth of the first 200 occurrences; 1: all of them
+ *   test_shim_core [EVERY]      only each EVERYth of the first 200 occurrences; 1: all of them
  */
 #include "with_world.h"
 
@@ -18,7 +19,7 @@
 
 #define WANTS 4u
 #define TOKENS 64u
-#define STEP 2u /* blocks of a request: no two of them neighbours */
+#define STEP 2u /* from a block of a request to the next: none lies beside another */
 #define BLOCKS (TOKENS / 4 * STEP)
 #define WANT_MS 500u
 #define OFFER_MS 1000u
@@ -55,7 +56,7 @@ static uint8_t *address(int rank, MPI_Aint at, int bytes)
     return world_address(current, (uint32_t)rank, (uint64_t)at);
 }
 
-/* ---- the port: bytes by rma, all else by the world ---------------------------------------------------------------- */
+/* ---- the port: bytes by rma, all else by the world --------------------------------------------------------------- */
 
 static void take_ports(struct world *w, const struct quirks *quirks)
 {
@@ -81,7 +82,7 @@ static void pass(struct world *w, uint64_t ns)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* Every byte of a request's blocks; false: one is not `value`. */
+/* Stores `value` into every byte of a request's blocks, or compares. False: a byte differs. */
 static bool each_byte(struct world *w, uint32_t rank, uint32_t first, uint8_t value, bool store)
 {
     struct world_rank *r = &w->ranks[rank];
@@ -104,7 +105,8 @@ static bool each_byte(struct world *w, uint32_t rank, uint32_t first, uint8_t va
 struct expected {
     uint32_t rank, first;
     baton_id_t id;
-    bool is_offer, is_ours, was_done; /* ours: its terminal event came, and the blocks have a mark of ours */
+    bool is_offer, was_done;
+    bool is_ours; /* its terminal event came, and the test has filled the blocks with a mark */
     uint64_t due_ns;
 };
 
@@ -125,80 +127,102 @@ static void look_at_call(struct world *w, struct expected *c, uint32_t seed)
     each_byte(w, c->rank, c->first, c->is_offer ? 0xb0 : 0x77, true);
 }
 
-static void round_run(const struct cell *cell, struct tally *tally)
+/* `quirks` must live as long as the world. */
+static void begin_world(struct world *w, const struct cell *cell, struct quirks *quirks)
 {
     static const struct world_engine alone[] = {{.name = "P", .tp = 1, .heads_total = 1, .num_blocks = 256},
                                                 {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 256}};
     static const struct world_engine many[] = {{.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 256},
                                                {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 256}};
-    struct quirks quirks;
-    struct expected calls[WANTS * RANKS_MAX];
-    uint32_t num_calls = 0;
-    struct world w;
     world_mode = cell->push ? BATON_MODE_PUSH : BATON_MODE_PULL;
-    world_init(&w, cell->replicas ? many : alone, 2);
-    current = &w;
-    uint32_t consumer = w.num_ranks - 1;
-    quirks_choose(&quirks, "Open MPI v4.1.4", "ucx window 3", 4);
-    quirks.put_is_remote = cell->call != SHIM_FLUSH;
-    w.settings.rma_sieve_bytes = cell->sieved ? 10 << 20 : 0;
-    w.settings.rma_run_bytes = 4096;
-    w.settings.park_ms = 60000; /* of the real clock: this world's stands still meanwhile */
-    w.settings.quiet_ms = QUIET_MS;
-    w.settings.chunk_bytes = 512;
-    take_ports(&w, &quirks);
-    shim_set(&(struct shim_rule){.call = cell->call, .fault = cell->fault, .nth = cell->nth, .late_ns = LATE_NS});
+    world_init(w, cell->replicas ? many : alone, 2);
+    current = w;
+    quirks_choose(quirks, "Open MPI v4.1.4", "ucx window 3", 4);
+    quirks->put_is_remote = cell->call != SHIM_FLUSH;
+    w->settings.rma_sieve_bytes = cell->sieved ? 10 << 20 : 0;
+    w->settings.rma_run_bytes = 4096;
+    w->settings.park_ms = 60000; /* by the real clock, which the path reads: nothing is overdue */
+    w->settings.quiet_ms = QUIET_MS;
+    w->settings.chunk_bytes = 512;
+    take_ports(w, quirks);
+}
 
+/* The last rank wants what each of the others offers. Returns the number of calls. */
+static uint32_t submit(struct world *w, struct expected *calls)
+{
+    uint32_t consumer = w->num_ranks - 1, num_calls = 0;
     for (uint32_t i = 0; i < WANTS; i++) {
         char key[8];
         snprintf(key, sizeof key, "k%u", i);
         for (uint32_t p = 0; p < consumer; p++) {
-            world_fill(&w, p, 10 + i, i * BLOCKS, STEP, TOKENS);
+            world_fill(w, p, 10 + i, i * BLOCKS, STEP, TOKENS);
             calls[num_calls++] = (struct expected){.rank = p,
                                                    .first = i * BLOCKS,
                                                    .is_offer = true,
-                                                   .due_ns = w.now + (OFFER_MS + QUIET_MS + SLACK_MS) * MS};
-            calls[num_calls - 1].id = world_offer(&w, p, key, i * BLOCKS, STEP, TOKENS, OFFER_MS);
+                                                   .id = world_offer(w, p, key, i * BLOCKS, STEP, TOKENS, OFFER_MS),
+                                                   .due_ns = w->now + (OFFER_MS + QUIET_MS + SLACK_MS) * MS};
         }
+        uint32_t first = (i + 1) % WANTS * BLOCKS;
         calls[num_calls++] = (struct expected){.rank = consumer,
-                                               .first = (i + 1) % WANTS * BLOCKS,
-                                               .due_ns = w.now + (WANT_MS + QUIET_MS + SLACK_MS) * MS};
-        calls[num_calls - 1].id = world_want(&w, consumer, "P", key, calls[num_calls - 1].first, STEP, TOKENS, WANT_MS);
+                                               .first = first,
+                                               .id = world_want(w, consumer, "P", key, first, STEP, TOKENS, WANT_MS),
+                                               .due_ns = w->now + (WANT_MS + QUIET_MS + SLACK_MS) * MS};
     }
-    uint64_t end = w.now + (OFFER_MS + QUIET_MS + 2 * SLACK_MS) * MS;
-    while (w.now < end) {
-        bool all = true;
-        pass(&w, w.now < 20 * MS ? MS / 10 : 2 * MS);
+    return num_calls;
+}
+
+/* Until each call has its terminal event and nothing is late, or the time is up. */
+static void run_calls(struct world *w, struct expected *calls, uint32_t num_calls)
+{
+    uint64_t end = w->now + (OFFER_MS + QUIET_MS + 2 * SLACK_MS) * MS;
+    bool all = false;
+    while (w->now < end && !(all && shim_late() == 0)) {
+        all = true;
+        pass(w, w->now < 20 * MS ? MS / 10 : 2 * MS);
         for (uint32_t i = 0; i < num_calls; i++) {
-            look_at_call(&w, &calls[i], 10 + i / (consumer + 1));
+            look_at_call(w, &calls[i], 10 + i / w->num_ranks);
             all &= calls[i].is_ours;
         }
-        if (all && shim_late() == 0)
-            break;
     }
+}
+
+static void judge(struct world *w, const struct expected *calls, uint32_t num_calls, struct tally *tally)
+{
+    for (uint32_t i = 0; i < num_calls; i++) {
+        const struct expected *c = &calls[i];
+        assert_true(c->is_ours || world_given_up(w, c->rank, c->id) != NULL);
+        if (c->is_ours)
+            assert_true(each_byte(w, c->rank, c->first, c->is_offer ? 0xb0 : 0x77, false));
+        tally->done += c->was_done;
+        tally->failed += !c->was_done;
+        tally->given_up += !c->is_ours;
+        if (!c->is_ours)
+            w->ranks[c->rank].is_dead = true; /* world_fini does not ask it to come to rest */
+    }
+}
+
+static void round_run(const struct cell *cell, struct tally *tally)
+{
+    struct quirks quirks;
+    struct expected calls[WANTS * RANKS_MAX];
+    struct world w;
+    begin_world(&w, cell, &quirks);
+    shim_set(&(struct shim_rule){.call = cell->call, .fault = cell->fault, .nth = cell->nth, .late_ns = LATE_NS});
+    uint32_t num_calls = submit(&w, calls), num_ranks = w.num_ranks;
+    run_calls(&w, calls, num_calls);
     tally->rounds++;
     tally->met += shim_met() > 0;
     shim_set(NULL);
     while (shim_late() > 0)
         pass(&w, 4 * MS);
-    for (uint32_t i = 0; i < num_calls; i++) {
-        const struct expected *c = &calls[i];
-        assert_true(c->is_ours || world_given_up(&w, c->rank, c->id) != NULL);
-        if (c->is_ours)
-            assert_true(each_byte(&w, c->rank, c->first, c->is_offer ? 0xb0 : 0x77, false));
-        tally->done += c->was_done;
-        tally->failed += !c->was_done;
-        tally->given_up += !c->is_ours;
-        if (!c->is_ours)
-            w.ranks[c->rank].is_dead = true; /* it need not come to rest */
-    }
+    judge(&w, calls, num_calls, tally);
     world_fini(&w);
-    for (uint32_t i = 0; i <= consumer; i++)
+    for (uint32_t i = 0; i < num_ranks; i++)
         with_rma_destroy(rma_of[i]);
     fake_reset();
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- all rounds ------------------------------------------------------------------------------------------------- */
 
 static void each_occurrence(bool push, enum shim_call call)
 {
@@ -217,7 +241,7 @@ static void each_occurrence(bool push, enum shim_call call)
                                          .nth = nth},
                           &t);
                 if (t.met == met)
-                    break; /* there are no more of them */
+                    break; /* the call does not occur so often */
             }
     printf("# %s: %u rounds, the call was met in %u; %u calls done, %u failed, of those %u given up\n",
            shim_call_name[call], t.rounds, t.met, t.done, t.failed, t.given_up);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_strays: the rma path over an MPI in this process that refuses calls, does them late and lets requests fail.
- * Whatever may still be under way keeps its tag from ever being told as quiet; nothing else does.
+ * test_strays: the rma path over an MPI in this process that refuses calls, does them late and lets requests fail. The
+ * tag of whatever may still be under way is never reported as quiet; every other tag is.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #define BLOCKS 24u
 #define TOKENS 16u
 #define PEER 1u
-#define RUN_BYTES 16384u /* of a block of one layer and plane, whole */
+#define RUN_BYTES 16384u /* a whole block of one layer and plane */
 #define LATE (50 * MS)
 
 static uint64_t now;
@@ -48,7 +48,7 @@ static char *preset(const char *name)
     return NULL;
 }
 
-/* One rank's path to the other, and a leg of all blocks: to where they lie there. */
+/* One rank's path to the other, and a leg of all blocks. */
 struct scene {
     struct settings settings;
     struct quirks quirks;
@@ -135,14 +135,14 @@ static void rule(enum shim_call call, enum shim_fault fault, uint32_t nth)
     shim_set(&(struct shim_rule){.call = call, .fault = fault, .nth = nth, .late_ns = LATE});
 }
 
-/* So many runs, as one batch. */
+/* Moves so many runs, as one batch. */
 static int64_t move(struct scene *s, uint64_t tag, uint32_t runs)
 {
     s->leg.tag = tag;
     return rma_move(s->rma, &s->leg, runs * RUN_BYTES);
 }
 
-/* All that comes until nothing does: how many MOVED and QUIET of that tag. */
+/* How many events of a tag came until none came any more. */
 struct came {
     uint32_t moved, failed, quiet;
 };
@@ -171,7 +171,7 @@ static struct came progress(struct scene *s, uint64_t tag)
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* The third of several gets is refused, and nothing is taken: the first two are still to come. */
+/* The third of several operations is refused, and nothing is taken: the first two are still to come. */
 static void refused_in_the_middle(bool write)
 {
     struct scene *s = scene_create(write, false);
@@ -186,7 +186,7 @@ static void refused_in_the_middle(bool write)
     uint8_t *to = pools[write ? 1 : 0], before = write ? 0x11 : 0xee, after = write ? 0xee : 0x11;
     assert_null(memchr(to, after, pool_bytes));
     pass(2 * LATE);
-    assert_non_null(memchr(to, after, pool_bytes)); /* that is why */
+    assert_non_null(memchr(to, after, pool_bytes)); /* which is why the tag is never quiet */
     assert_non_null(memchr(to, before, pool_bytes));
     NEVER(s, 7);
     assert_int_equal(progress(s, 7).quiet, 0);
@@ -205,7 +205,7 @@ static void test_puts_refused_in_the_middle(void **state)
     refused_in_the_middle(true);
 }
 
-/* The last one, which was to have the request. */
+/* The last operation, which would have had the request, is refused. */
 static void test_the_request_is_refused(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void test_a_request_fails(void **state)
     }
 }
 
-/* Each of several batches under way fails: none is forgotten for a later one. */
+/* Each of several batches under way fails: the tags of all are kept. */
 static void several_requests_fail(uint32_t n)
 {
     struct scene *s = scene_create(false, false);
@@ -280,7 +280,7 @@ static void several_requests_fail(uint32_t n)
     if (n <= RMA_STRAYS)
         QUIET(s, 99);
     else
-        NEVER(s, 99); /* more than can be told apart */
+        NEVER(s, 99); /* more than the peer keeps tags of */
     scene_destroy(s);
 }
 
@@ -302,7 +302,7 @@ static void test_more_fail_than_are_kept(void **state)
     several_requests_fail(RMA_STRAYS + 3);
 }
 
-/* Given up while under way; then its request fails: nothing says that it is quiet. */
+/* A batch is given up while it is under way, and then its request fails: it is never reported as quiet. */
 static void test_given_up_before_it_fails(void **state)
 {
     (void)state;
@@ -318,8 +318,10 @@ static void test_given_up_before_it_fails(void **state)
 
 /* ---- slow peers -------------------------------------------------------------------------------------------------- */
 
-/* One whose requests always take longer than BATON_PARK_MS is overdue until that is known, and then no more, unless one
- * takes four times as long. The path reads the real clock. */
+/*
+ * A peer whose requests always take longer than BATON_PARK_MS is overdue until the path has learned that; later only
+ * where a request takes four times as long. The path reads the real clock.
+ */
 static void test_a_slow_peer_is_not_overdue(void **state)
 {
     (void)state;
@@ -335,7 +337,7 @@ static void test_a_slow_peer_is_not_overdue(void **state)
         uint64_t patience = patience_ns(&p->patience, set);
         nanosleep(&(struct timespec){.tv_nsec = 40 * MS}, NULL);
         assert_int_equal(rma_progress(s->rma, e, 4), 0);
-        if (clock_now_ns() - begin < patience) /* else this machine is slow itself */
+        if (clock_now_ns() - begin < patience) /* else this machine itself was slow */
             assert_false(p->is_overdue);
         if (i == 0)
             assert_true(p->is_overdue);
@@ -356,7 +358,7 @@ static void test_a_slow_peer_is_not_overdue(void **state)
 
 /* ---- sieves ------------------------------------------------------------------------------------------------------ */
 
-/* What comes late comes into a sieve that nobody uses any more: no block of mine is touched. */
+/* What comes late comes into a sieve that is never used again: no block is touched. */
 static void test_a_sieve_keeps_strays_from_the_blocks(void **state)
 {
     (void)state;
@@ -382,7 +384,7 @@ static void test_a_sieve_keeps_strays_from_the_blocks(void **state)
     }
 }
 
-/* Refused at once: nothing is about to come into the sieve. A packed put may still land at the peer. */
+/* A get that is refused at once leaves its sieve free. A packed put that fails may still land at the peer. */
 static void test_sieves_of_what_never_began_and_of_puts(void **state)
 {
     (void)state;
@@ -456,7 +458,7 @@ static void test_bounds_all_open_requests(void **state)
     quirks_choose(&s->quirks, "Open MPI v5.0.7", "ucx window 3", 0);
     s->owner = with_rma_create(&s->settings, &s->quirks, 0, 2, pools[0], pool_bytes);
     s->rma = with_rma_of(s->owner);
-    assert_int_equal(s->rma->requests.many_parked, 254 - 128 - RMA_READS);
+    assert_int_equal(s->rma->requests.parked_limit, 254 - 128 - RMA_READS);
     scene_destroy(s);
 }
 

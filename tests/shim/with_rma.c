@@ -18,7 +18,7 @@ struct with_rma *with_rma_create(const struct settings *settings, const struct q
                                  uint32_t ranks, uint8_t *pool, uint64_t pool_bytes)
 {
     struct with_rma *w = calloc(1, sizeof *w);
-    if (!w)
+    if (w == NULL)
         abort();
     w->world.settings = *settings;
     w->log.level = LOG_ERROR;
@@ -30,7 +30,7 @@ struct with_rma *with_rma_create(const struct settings *settings, const struct q
     w->windows.segment = pool;
     w->windows.pool_bytes = pool_bytes;
     w->windows.parts = calloc(ranks, sizeof *w->windows.parts);
-    if (!w->windows.parts || rma_init(&w->rma, &w->world, &w->windows, quirks) != 0)
+    if (w->windows.parts == NULL || rma_init(&w->rma, &w->world, &w->windows, quirks) != 0)
         abort();
     for (uint32_t i = 0; i < ranks; i++)
         w->windows.parts[i].bytes = UINT64_C(1) << 32;

@@ -9,7 +9,7 @@
 
 struct with_rma;
 
-/** `quirks` and `pool` must live as long. The other ranks' segments are where fake_address says. */
+/** `quirks` and `pool` must live as long. fake_address says where the other ranks' segments are. */
 struct with_rma *with_rma_create(const struct settings *settings, const struct quirks *quirks, uint32_t rank,
                                  uint32_t ranks, uint8_t *pool, uint64_t pool_bytes);
 /** What is still open in MPI is dropped. */
