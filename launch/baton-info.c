@@ -24,7 +24,7 @@ static void print_place(void)
            p.llc_bytes >> 10, p.memory_bytes >> 20, p.nic[0] ? p.nic : "none", p.gpu[0] ? p.gpu : "none");
 }
 
-static void print_settings(const struct settings *s)
+static void print_settings(const struct settings *s, bool of_tests)
 {
     const uint64_t values[] = {
 #define VALUE(field, variable, preset, least, most, meaning) s->field,
@@ -33,6 +33,8 @@ static void print_settings(const struct settings *s)
     };
     for (unsigned i = 0; i < settings_count; i++) {
         const struct setting_info *info = &settings_table[i];
+        if (info->is_of_tests != of_tests)
+            continue;
         printf("%-27s %12" PRIu64 "  %-11s %" PRIu64 "..%" PRIu64 "  %s\n", info->variable, values[i],
                getenv(info->variable) != NULL ? "environment" : "default", info->least, info->most, info->meaning);
     }
@@ -56,10 +58,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "baton-info: %s\n", baton_errmsg());
         return 1;
     }
-    print_settings(&s);
-    printf("Beside these there are BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK (a "
-           "rank's role, "
-           "set by batonrun); BATON_FAULT (faults to inject, see baton(7))\n");
+    print_settings(&s, false);
+    printf("Beside these there are BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK: the "
+           "role of a rank. batonrun sets them.\n\nFor tests:\n");
+    print_settings(&s, true);
+    printf("BATON_FAULT injects faults: see baton(7).\n");
     for (char **entry = environ; *entry != NULL; entry++) {
         const char *nearest = settings_nearest(*entry);
         if (nearest != NULL)

@@ -11,8 +11,11 @@
 #include <string.h>
 
 const struct setting_info settings_table[] = {
-#define SETTINGS_INFO(field, variable, preset, least, most, meaning) {variable, preset, least, most, meaning},
-    SETTINGS_MAP(SETTINGS_INFO)
+#define SETTINGS_INFO(field, variable, preset, least, most, meaning) {variable, preset, least, most, meaning, false},
+    SETTINGS_MAP_OF_ENGINES(SETTINGS_INFO)
+#undef SETTINGS_INFO
+#define SETTINGS_INFO(field, variable, preset, least, most, meaning) {variable, preset, least, most, meaning, true},
+        SETTINGS_MAP_OF_TESTS(SETTINGS_INFO)
 #undef SETTINGS_INFO
 };
 

@@ -6,13 +6,14 @@
 #ifndef BATON_BASE_SETTINGS_H
 #define BATON_BASE_SETTINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* X(field, variable, default, least, most, meaning) */
-#define SETTINGS_MAP(X)                                                                                                \
+
+/* What an engine may need to change. */
+#define SETTINGS_MAP_OF_ENGINES(X)                                                                                     \
     X(start_ms, "BATON_START_MS", 60000, 100, 86400000, "deadline of each collective step of start, ms")               \
-    X(fake_nodes, "BATON_FAKE_NODES", 0, 0, 65536,                                                                     \
-      "split the ranks of each host into this many pretended nodes (0: do not)")                                       \
     X(requests, "BATON_REQUESTS", 4096, 1, 1048576, "offers and wants accepted and not yet polled, each rank")         \
     X(leases, "BATON_LEASES", 4096, 1, 65536, "lease slots: offers alive at one time, each rank")                      \
     X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "block tables of live offers, bytes, each rank")   \
@@ -57,9 +58,16 @@
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
     X(stats_ms, "BATON_STATS_MS", 20, 1, 60000, "how often the gauges are brought up to date, ms")                     \
-    X(log_level, "BATON_LOG", 2, 0, 4, "what is logged: 0 nothing, 1 errors, 2 warnings, 3 information, 4 all")        \
-    X(fail_step, "BATON_FAIL_STEP", 0, 0, 99, "for tests: fail at this collective step of start")                      \
-    X(fail_rank, "BATON_FAIL_RANK", 0, 0, 1048576, "for tests: the rank that fails")
+    X(log_level, "BATON_LOG", 2, 0, 4, "what is logged: 0 nothing, 1 errors, 2 warnings, 3 information, 4 all")
+
+/* What tests set, and who tries things out on one machine. */
+#define SETTINGS_MAP_OF_TESTS(X)                                                                                       \
+    X(fake_nodes, "BATON_FAKE_NODES", 0, 0, 65536,                                                                     \
+      "split the ranks of each host into this many pretended nodes (0: do not)")                                       \
+    X(fail_step, "BATON_FAIL_STEP", 0, 0, 99, "fail at this collective step of start (0: do not)")                     \
+    X(fail_rank, "BATON_FAIL_RANK", 0, 0, 1048576, "the rank that fails at that step")
+
+#define SETTINGS_MAP(X) SETTINGS_MAP_OF_ENGINES(X) SETTINGS_MAP_OF_TESTS(X)
 
 struct settings {
 #define SETTINGS_FIELD(field, variable, preset, least, most, meaning) uint64_t field;
@@ -71,6 +79,7 @@ struct setting_info {
     const char *variable;
     uint64_t preset, least, most;
     const char *meaning;
+    bool is_of_tests;
 };
 
 /** The table itself, for baton-info. */
