@@ -5,11 +5,11 @@
  * reaches every rank: front fills it by routing each call to the path of that rank, the simulator fills it by itself.
  *
  * THREAD. All calls are the reactor's. None blocks and none calls back.
- * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out; PORT_QUIET
- * is the last event of a tag that was parked. Tags are the core's, and never used twice.
- * ERRORS. A call returns 0 or an error; then nothing was begun, except where `move` says otherwise. BATON_EAGAIN: no room
- * now, try again later. BATON_EPEER: this rank can be reached no more. BATON_EMESSAGE: the place lies outside of the rank's
- * segment. What fails later has its error in its event.
+ * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out.
+ * PORT_QUIET is the last event of a tag that was parked. Tags are the core's, and never used twice.
+ * ERRORS. A call returns 0 or an error. After an error no event comes, but an operation may have begun all the same:
+ * park the tag. BATON_EAGAIN: no room now, try again later. BATON_EPEER: this rank can be reached no more.
+ * BATON_EMESSAGE: the place lies outside of the rank's segment. What fails later has its error in its event.
  */
 #ifndef BATON_CORE_PATH_H
 #define BATON_CORE_PATH_H
@@ -23,8 +23,8 @@
 struct port_event;
 
 /**
- * A leg to be advanced. `cursor` moves by what was taken. The transfer must live until the leg is quiet; over a far path,
- * whose operations need it no longer once they are issued, until the leg was parked.
+ * A leg to be advanced. `cursor` moves by what was taken. The transfer must live until the leg is quiet. Over a far
+ * path, whose operations need it no longer once they are issued, it must live until the leg was parked.
  */
 struct port_leg {
     uint32_t peer;
@@ -57,26 +57,27 @@ struct path {
     int (*board)(void *self, uint32_t peer, uint64_t offset, uint64_t tag);
 
     /**
-     * Advances a leg by at most `budget` bytes. Returns the bytes taken (> 0), or an error (nothing taken; an operation
-     * may have begun all the same). For bytes taken, PORT_MOVED events come, whose bytes add up to them.
+     * Advances a leg by at most `budget` bytes. Returns the bytes taken (> 0), or an error (nothing taken). For bytes
+     * taken, PORT_MOVED events come, whose bytes add up to them.
      */
     int64_t (*move)(void *self, const struct port_leg *leg, uint64_t budget);
 
     /**
-     * Remote completion of what a leg wrote: once every PORT_MOVED of it has come. Then PORT_SETTLED: whoever the peer
-     * hears of it by a message sent after that finds the bytes in place. ENOSYS where this path cannot know.
+     * Remote completion of what a leg wrote. Called only when every PORT_MOVED of the leg has come. Then PORT_SETTLED:
+     * a peer that hears of it by a message sent after that finds the bytes in place. ENOSYS where this path cannot
+     * know.
      */
     int (*settle)(void *self, uint32_t peer, uint64_t tag);
 
     /**
-     * Gives up on whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. Asked
-     * whenever something is given up: also what failed, or was refused half-way, may have begun operations.
+     * Gives up whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. Called
+     * whenever something is given up, also if it failed or was refused half-way: it may have begun operations.
      */
     enum port_park (*park)(void *self, uint32_t peer, uint64_t tag);
 
     /**
-     * Asked of a rank that is dead for certain: whether nothing that it sent, or that I asked of it, can land in my
-     * memory any more. By shared memory that is so at once; by a network when the transport itself has reported that
+     * Asked of a rank that is dead for certain: whether nothing that it sent, or that was asked of it, can land in my
+     * memory any more. By shared memory that is so at once; by a network, when the transport itself has reported that
      * the connection ended. Where it cannot be known, the answer stays false.
      */
     bool (*ended)(void *self, uint32_t peer);

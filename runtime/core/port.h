@@ -4,9 +4,9 @@
  * answers. front/paths.c implements it over the paths (core/path.h), the simulator implements it in virtual time, fault
  * injection wraps it.
  *
- * Thread, completion and errors are as in core/path.h: all calls are the reactor's, none blocks, none calls back, and what
- * happened comes as an event of a later core_step. Peers are named by their rank in the directory. An event whose tag the
- * core no longer knows is ignored.
+ * Thread, completion and errors are as in core/path.h: all calls are the reactor's, none blocks, none calls back, and
+ * what happened comes as an event of a later core_step. Peers are named by their rank in the directory. An event whose
+ * tag the core no longer knows is ignored.
  */
 #ifndef BATON_CORE_PORT_H
 #define BATON_CORE_PORT_H
@@ -32,9 +32,9 @@ struct port {
     enum port_alive (*alive)(void *self, uint32_t peer);
 
     /**
-     * Hashes parts [first, first + count) of a transfer as they lie in my cache, which is its source or its destination:
-     * XXH3_64bits of each part's bytes in the order of the plan (plan_part). Then PORT_WORKED; transfer and out must
-     * live until then, or until the port ends. 0 or EAGAIN.
+     * Hashes parts [first, first + count) of a transfer as they lie in my cache, which is its source or its
+     * destination: XXH3_64bits of each part's bytes in the order of the plan (plan_part). Then PORT_WORKED; transfer
+     * and out must live until then, or until the port ends. 0 or EAGAIN.
      */
     int (*sum)(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
                uint64_t *out, uint64_t tag);

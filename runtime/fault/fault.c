@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault: see fault.h. The reactor's, all of it, but for the thread that raises a signal later. */
+/* fault: see fault.h. All of it is the reactor's, except the thread that raises a signal later. */
 #include "fault/fault.h"
 
 #include <pthread.h>
@@ -15,27 +15,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "fault/rules.h"
 #include "wire/message.h"
 
-#define RULES_MAX 16
 #define SPOILT_MAX 64
-#define ANY_TYPE 0u
 #define STRUCK (1u << ACTIONS)
 
-enum action { DROP, DOUBLE, DELAY, CORRUPT, STALL, STOP, KILL, ACTIONS };
-static const char *const action_names[] = {"drop", "double", "delay", "corrupt", "stall", "stop", "kill"};
-
-enum event { SEND, TAKE, CARD, TABLE, BOARD, MOVE, SETTLE, EVENTS };
-static const char *const event_names[] = {"send", "take", "card", "table", "board", "move", "settle"};
-
-struct rule {
-    enum action action;
-    enum event event;
-    unsigned type; /* of a message; ANY_TYPE */
-    uint64_t only, chance, ms;
-    uint64_t seen;
-};
-
+/* A message that is delayed. */
 struct held {
     struct held *prev, *next;
     uint64_t due_ns;
@@ -45,148 +31,16 @@ struct held {
 
 struct faults {
     struct port port, under;
-    struct rule rules[RULES_MAX];
-    unsigned num_rules;
-    uint64_t random;
-    struct held *held;  /* in order */
-    uint32_t *held_for; /* by rank: how many */
+    struct rules rules;
+    uint64_t random;    /* the state of the generator */
+    struct held *held;  /* in the order in which they are to go */
+    uint32_t *held_for; /* by rank: how many messages to it are held */
     uint8_t *pool;      /* mine */
     struct {
         uint64_t tag, at;
-    } spoilt[SPOILT_MAX]; /* reads of which one byte is to be spoilt once all of it has landed; tag 0: none */
-    unsigned *struck;     /* by rank: STRUCK and what the rules said of a message that found no credit; else 0 */
+    } spoilt[SPOILT_MAX]; /* pulls whose byte `at` is changed once all bytes have landed; tag 0: none */
+    unsigned *struck;     /* by rank: STRUCK and what the rules said of a message that waits for credit; else 0 */
 };
-
-/* ---- rules ------------------------------------------------------------------------------------------------------- */
-
-static int find(const char *const *names, int n, const char *text, size_t length)
-{
-    for (int i = 0; i < n; i++)
-        if (strlen(names[i]) == length && strncmp(names[i], text, length) == 0)
-            return i;
-    return -1;
-}
-
-static int message_type(const char *text, size_t length)
-{
-    if (length == 1 && text[0] == '*')
-        return ANY_TYPE;
-    for (unsigned t = WIRE_WANT; t <= WIRE_TYPE_LAST; t++)
-        if (strlen(wire_type_name((enum wire_type)t)) == length &&
-            strncmp(wire_type_name((enum wire_type)t), text, length) == 0)
-            return (int)t;
-    return -1;
-}
-
-static bool number(const char **at, uint64_t *out)
-{
-    char *end;
-    if (**at < '0' || **at > '9')
-        return false;
-    *out = strtoull(*at, &end, 10);
-    *at = end;
-    return true;
-}
-
-/* "take.WANT" or "card". Returns where the text goes on, or NULL. */
-static const char *parse_event(const char *at, struct rule *r)
-{
-    size_t length = strcspn(at, ".#~+/,:");
-    int event = find(event_names, EVENTS, at, length), type = ANY_TYPE;
-    at += length;
-    if (event == SEND || event == TAKE) {
-        if (*at++ != '.')
-            return NULL;
-        length = strcspn(at, "#~+/,:");
-        type = message_type(at, length);
-        at += length;
-    }
-    if (event < 0 || type < 0)
-        return NULL;
-    r->event = (enum event)event;
-    r->type = (unsigned)type;
-    return at;
-}
-
-/* "#2~500+10/1". Returns where the text goes on, or NULL. *other: the rule is for another rank. */
-static const char *parse_marks(const char *at, uint32_t rank, struct rule *r, bool *other)
-{
-    while (*at != '\0' && *at != ',' && *at != ':') {
-        uint64_t value;
-        char mark = *at++;
-        if (!number(&at, &value))
-            return NULL;
-        if (mark == '#' && value > 0)
-            r->only = value;
-        else if (mark == '~' && value <= 1000)
-            r->chance = value;
-        else if (mark == '+' && value <= UINT32_MAX)
-            r->ms = value;
-        else if (mark == '/')
-            *other = value != rank;
-        else
-            return NULL;
-    }
-    return at;
-}
-
-/* Whether this can be done at that event. */
-static bool is_possible(enum action action, enum event event)
-{
-    switch (action) {
-    case DROP:
-        return event == SEND || event == TAKE;
-    case DOUBLE:
-    case DELAY:
-        return event == SEND;
-    case CORRUPT:
-        return event != BOARD && event != SETTLE;
-    default:
-        return true;
-    }
-}
-
-/* One rule, up to a comma, a colon or the end. *other: it is for another rank. */
-static bool parse(const char **text, uint32_t rank, struct rule *r, bool *other)
-{
-    size_t length = strcspn(*text, "@");
-    int action = find(action_names, ACTIONS, *text, length);
-    *r = (struct rule){.chance = 1000};
-    if (action < 0 || (*text)[length] != '@')
-        return false;
-    r->action = (enum action)action;
-    const char *at = parse_event(*text + length + 1, r);
-    if (at == NULL || !is_possible(r->action, r->event))
-        return false;
-    at = parse_marks(at, rank, r, other);
-    if (at == NULL)
-        return false;
-    *text = at;
-    return true;
-}
-
-static int parse_all(struct faults *f, const char *text, uint32_t rank)
-{
-    const char *at = text;
-    for (;;) {
-        bool other = false;
-        struct rule rule;
-        if (f->num_rules == RULES_MAX || !parse(&at, rank, &rule, &other))
-            return error_set(BATON_ESETTING, "BATON_FAULT: cannot read \"%.40s\": action@event[#n][~p][+ms][/rank]",
-                             at);
-        if (!other)
-            f->rules[f->num_rules++] = rule;
-        if (*at != ',')
-            break;
-        at++;
-    }
-    if (*at == ':') {
-        at++;
-        if (!number(&at, &f->random))
-            return error_set(BATON_ESETTING, "BATON_FAULT: a number must follow the colon, not \"%.40s\"", at);
-    }
-    return *at == '\0' ? 0 : error_set(BATON_ESETTING, "BATON_FAULT: \"%.40s\" is left over", at);
-}
 
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
 
@@ -215,7 +69,7 @@ static void hit(int signal_number, uint64_t ms)
     pthread_t thread;
     struct raising *r = ms > 0 ? malloc(sizeof *r) : NULL;
     if (r == NULL) {
-        raise(signal_number); /* at once: one to the process may reach this thread a moment later, inside MPI */
+        raise(signal_number); /* in this thread, at once: kill may reach it a moment later, inside MPI */
         return;
     }
     *r = (struct raising){signal_number, ms};
@@ -235,13 +89,13 @@ static uint64_t draw(struct faults *f) /* xorshift64* (Vigna 2016) */
     return f->random * UINT64_C(0x2545f4914f6cdd1d) >> 33;
 }
 
-/* What the rules say of one event: a bit for each action that is the wrapper's to do; signals and stalls happen here. */
+/* Applies the rules to one event. Stalls and signals happen here; the result has a bit for each action that is left. */
 static unsigned strike(struct faults *f, enum event event, unsigned type, uint64_t *delay_ms)
 {
     unsigned done = 0;
-    for (unsigned i = 0; i < f->num_rules; i++) {
-        struct rule *r = &f->rules[i];
-        if (r->event != event || (r->type != ANY_TYPE && r->type != type))
+    for (unsigned i = 0; i < f->rules.num; i++) {
+        struct rule *r = &f->rules.rule[i];
+        if (r->event != event || (r->type != RULES_ANY_TYPE && r->type != type))
             continue;
         r->seen++;
         if ((r->only != 0 && r->seen != r->only) || draw(f) % 1000 >= r->chance)
@@ -260,14 +114,14 @@ static unsigned strike(struct faults *f, enum event event, unsigned type, uint64
 static unsigned type_of(const void *message, uint32_t bytes)
 {
     struct wire_message m;
-    return wire_decode(message, bytes, &m) == 0 ? m.type : ANY_TYPE;
+    return wire_decode(message, bytes, &m) == 0 ? m.type : RULES_ANY_TYPE;
 }
 
 static void hold(struct faults *f, uint64_t due_ns, uint32_t peer, const uint8_t *data, uint32_t bytes)
 {
     struct held *h = malloc(sizeof *h + bytes);
     if (h == NULL)
-        return; /* dropped: that too is a fault */
+        return; /* the message is dropped, which is a fault too */
     h->due_ns = due_ns;
     h->peer = peer;
     h->bytes = bytes;
@@ -281,7 +135,7 @@ static int fault_send(void *self, uint32_t peer, const void *message, uint32_t b
     struct faults *f = self;
     uint8_t data[WIRE_MESSAGE_MAX];
     uint64_t delay_ms = 0;
-    unsigned done = f->struck[peer]; /* sent again for want of a credit: no second event */
+    unsigned done = f->struck[peer]; /* a message that waited for credit is no second event */
     if (done == 0)
         done = STRUCK | strike(f, SEND, type_of(message, bytes), &delay_ms);
     f->struck[peer] = 0;
@@ -305,7 +159,7 @@ static int fault_send(void *self, uint32_t peer, const void *message, uint32_t b
     return rc;
 }
 
-/* Struck when it comes: only then is it known to be a card or a table. */
+/* The rules apply when the bytes come: only then is it known whether they are a card or a table. */
 static int fault_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct faults *f = self;
@@ -315,11 +169,11 @@ static int fault_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes
 static int fault_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct faults *f = self;
-    strike(f, BOARD, ANY_TYPE, NULL);
+    strike(f, BOARD, RULES_ANY_TYPE, NULL);
     return f->under.path.board(f->under.path.self, peer, offset, tag);
 }
 
-/* A read is spoilt once; beyond SPOILT_MAX at a time none is. */
+/* A pull is spoilt once. While SPOILT_MAX wait to be spoilt, no other is. */
 static void spoil_later(struct faults *f, uint64_t tag, uint64_t at)
 {
     int free_place = -1;
@@ -350,7 +204,7 @@ static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budge
     struct plan_cursor at = *leg->cursor;
     struct plan_run run;
     int64_t taken = f->under.path.move(f->under.path.self, leg, budget);
-    unsigned done = taken > 0 ? strike(f, MOVE, ANY_TYPE, NULL) : 0;
+    unsigned done = taken > 0 ? strike(f, MOVE, RULES_ANY_TYPE, NULL) : 0;
     if ((done & 1u << CORRUPT) && !leg->write && plan_next(leg->transfer, &at, &run, 1, 1) == 1)
         spoil_later(f, leg->tag, run.dst);
     return taken;
@@ -359,7 +213,7 @@ static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budge
 static int fault_settle(void *self, uint32_t peer, uint64_t tag)
 {
     struct faults *f = self;
-    strike(f, SETTLE, ANY_TYPE, NULL);
+    strike(f, SETTLE, RULES_ANY_TYPE, NULL);
     return f->under.path.settle(f->under.path.self, peer, tag);
 }
 
@@ -440,7 +294,7 @@ int faults_filter(struct faults *f, uint64_t now, struct port_event *events, int
         else if (e->kind == PORT_BOARD && e->error == 0)
             spoil(f, e->tag);
         else if (e->kind == PORT_READ)
-            done = strike(f, is_card(e) ? CARD : TABLE, ANY_TYPE, NULL);
+            done = strike(f, is_card(e) ? CARD : TABLE, RULES_ANY_TYPE, NULL);
         if (done & 1u << DROP)
             continue;
         if ((done & 1u << CORRUPT) && e->bytes > 0)
@@ -503,14 +357,14 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
     }
     f->under = *port;
     f->pool = pool;
-    f->random = 1;
+    f->rules.seed = 1;
     port_fill(f);
-    int rc = parse_all(f, text, rank);
+    int rc = rules_read(&f->rules, text, rank);
     if (rc != 0) {
         faults_destroy(f);
         return rc;
     }
-    f->random = (f->random + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ rank; /* each rank its own chances; never 0 */
+    f->random = (f->rules.seed + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ rank; /* each rank its own chances; never 0 */
     f->random += f->random == 0;
     *out = f;
     return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paths: the port of the protocol core, wired. Each rank is reached by one path (core/path.h), the first of the table in
- * paths.c that leads there, settled at start; the port's own table hands each call on to the path of its rank. Messages
- * and the lease board are the fabric's, hashes and zeros the copy workers'. The reactor's, all of it.
+ * paths: the port of the protocol core, wired. Each rank is reached by one path (core/path.h), which is settled at
+ * start: the first of the table in paths.c that leads there. The port hands on each call to the path of its rank.
+ * Messages go by the fabric; the copy workers hash and zero. All of it is the reactor's.
  */
 #ifndef BATON_FRONT_PATHS_H
 #define BATON_FRONT_PATHS_H

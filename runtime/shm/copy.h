@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy: the shm path's muscle. Worker threads copy slices of a transfer straight from a peer's mapped pool into ours.
+ * copy: worker threads that copy slices of a transfer between my pool and a peer's mapped one, and what else is done
+ * with the bytes of a plan on this node.
  *
- * The reactor submits and collects; workers do nothing else than copy. A worker's order of things is copy, sfence
- * (streaming stores are not ordered by a release store alone), then the release store that publishes the completion;
- * the reactor's acquire pairs with it, so that whatever it reads afterwards is read after the last byte.
+ * The reactor submits jobs and collects them; a worker does nothing else than jobs. It copies, then fences (sfence: a
+ * release store alone does not order streaming stores), then publishes the completion by a release store. The reactor's
+ * acquire pairs with that store, so whatever it reads afterwards is read after the last byte.
  */
 #ifndef BATON_SHM_COPY_H
 #define BATON_SHM_COPY_H
@@ -15,7 +16,11 @@
 
 #include "plan/plan.h"
 
-/** One slice of one transfer. The transfer and its tables stay the caller's until the job was collected. */
+/**
+ * A slice of a transfer to copy. With `sums` instead: parts [first, first + count) to hash, as they lie at src_bases
+ * or, where that is NULL, at dst_bases. With `zero` instead: zeros for all of the destination. The transfer and its
+ * tables must live until the job was collected.
+ */
 struct copy_job {
     const struct plan_transfer *transfer;
     struct plan_cursor from;
@@ -23,13 +28,12 @@ struct copy_job {
     char *const *src_bases; /* by region; may be NULL entries where unused */
     char *const *dst_bases;
     uint64_t tag; /* the caller's */
-    /* or hashing, where sums is not NULL: parts [first, first + count) as they lie at src_bases or, NULL, dst_bases */
     uint64_t *sums;
     uint32_t first, count;
-    bool zero; /* or storing zeros into the destination of all of it */
+    bool zero;
 };
 
-/** Copies of so many bytes or fewer are short: they overtake longer jobs that wait. */
+/** Copies of at most this many bytes are short: they overtake longer jobs that wait. */
 #define COPY_SHORT_BYTES (UINT64_C(256) << 10)
 
 struct copy_pool;
@@ -40,10 +44,10 @@ struct copy_pool;
  */
 int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), void *arg, struct copy_pool **out);
 
-/** Waits for the jobs in hand, drops none, joins the threads. */
+/** Waits until all jobs are done, and joins the threads. */
 void copy_pool_destroy(struct copy_pool *pool);
 
-/** Hands a job over (copied). False: at its depth; try after a collect. One thread. Jobs end in any order. */
+/** Hands over a job, which is copied. False: `depth` jobs are there; collect first. Jobs end in any order. */
 bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 
 /** Takes one completion. False: none. The same thread as copy_submit. After it, every byte of the job is in place. */
@@ -53,7 +57,7 @@ bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
 
 /**
  * Hashes parts [first, first + count) of one side of a transfer: out[i] is XXH3_64bits of part first + i's bytes in the
- * order of the plan (plan_part). `bases` by region, of the source (else the destination).
+ * order of the plan (plan_part). `bases`, by region, are those of the source or, without `source`, of the destination.
  */
 void copy_sums(const struct plan_transfer *transfer, bool source, char *const *bases, uint32_t first, uint32_t count,
                uint64_t *out);
@@ -69,9 +73,7 @@ enum copy_kernel {
     COPY_STREAM  /* streaming stores, the widest this CPU has, prefetch ahead */
 };
 
-/**
- * Copies `n` runs, prefetching ahead over all of them. Streaming stores are fenced (sfence) before it returns.
- */
+/** Copies `n` runs, prefetching ahead over all of them. Streaming stores are fenced (sfence) before it returns. */
 void copy_runs(enum copy_kernel kernel, const struct plan_run *runs, uint32_t n, const char *const *src_bases,
                char *const *dst_bases);
 

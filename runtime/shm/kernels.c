@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kernels: the ways of copying runs. Streaming stores leave the cache alone and save the read of the line that is
- * overwritten; they need 16, 32 or 64 aligned bytes at the destination, so the bytes before and behind are copied
+ * overwritten. They need 16, 32 or 64 aligned bytes at the destination, so the bytes before and behind are copied
  * plainly.
  *
- * Scattered runs defeat the hardware's own prefetching, each at its beginning, and short ones altogether. So as much is
- * asked for ahead of the copy as LEAD_BYTES: all of a short run, the beginning of a long one, which the hardware then
- * follows better than instructions do.
+ * The hardware's own prefetching begins anew at each scattered run, and never begins in short ones. So LEAD_BYTES are
+ * prefetched ahead of the copy: all of a short run, and the beginning of a long one, whose rest the hardware follows
+ * better than instructions do.
  */
 #include "shm/copy.h"
 
@@ -19,18 +19,18 @@
 #define LINE 64
 
 /*
- * Measured on Zen 4 with 4 KiB pages, scattered blocks, one thread, GB/s: runs of 256 and 512 bytes by memcpy and two
- * runs of lead 7 and 4, by streaming stores and this lead 11 and 8; runs of 4 KiB prefetched whole 6.5, so 9; of 32 KiB
- * 11 and 12. Short runs lose a third where the lead is 32 KiB, or goes into L1.
+ * Measured on Zen 4 with 4 KiB pages, scattered blocks and one thread. Runs of 256 and 512 bytes: 7 and 4 GB/s by
+ * memcpy with a lead of two runs, 11 and 8 by streaming stores with this lead. Runs of 4 KiB: 6.5 prefetched whole, 9
+ * so; of 32 KiB: 11 and 12. Short runs lose a third if the lead is 32 KiB, or if it is fetched into L1.
  */
 #define LEAD_BYTES 8192
-#define LONG_BYTES 2048 /* from here on the hardware follows, */
-#define BEGIN_BYTES 512 /* after so many */
+#define LONG_BYTES 2048 /* the hardware follows runs of this length, */
+#define BEGIN_BYTES 512 /* once this much of them was fetched */
 
-/* Shorter runs gain nothing by streaming if they share lines with others: their ends cost more than is saved. */
+/* Shorter runs gain nothing by streaming unless they are whole lines: their ends cost more than streaming saves. */
 #define STREAM_LEAST 1024
 
-#define RUNS_AT_HAND 128 /* of a slice: half of them are copied, then the other half moves up */
+#define RUNS_AT_HAND 128 /* of a slice: half of them are copied, then the rest moves up */
 
 /* The bytes of a run that are prefetched. */
 static uint64_t ahead_of(const struct plan_run *run)
@@ -112,7 +112,7 @@ static void stream(stream_body body, char *dst, const char *src, uint64_t bytes)
         memcpy(dst + done, src + done, bytes - done);
 }
 
-/* What this kernel streams by, or NULL; runs shorter than *least only where they are whole lines. */
+/* What this kernel streams by, or NULL. Runs shorter than *least are streamed only if they are whole lines. */
 static stream_body body_of(enum copy_kernel kernel, uint64_t *least)
 {
     *least = kernel == COPY_STREAM ? 0 : STREAM_LEAST;
@@ -127,7 +127,7 @@ static void copy_one(stream_body body, uint64_t least, char *dst, const char *sr
         memcpy(dst, src, bytes);
 }
 
-/* A release store does not order streaming stores: this does. */
+/* Orders streaming stores before what follows, which a release store does not. */
 static void fence(void)
 {
     _mm_sfence();
@@ -169,7 +169,7 @@ struct walk {
     const char *const *src_bases;
     char *const *dst_bases;
     uint32_t asked; /* runs prefetched, from the first at hand */
-    uint64_t lead;  /* bytes prefetched of those that are not copied yet */
+    uint64_t lead;  /* bytes prefetched and not copied yet */
 };
 
 /* Copies runs[0 .. n) of `at_hand`, and prefetches beyond them. */
@@ -180,7 +180,7 @@ static void walk_runs(struct walk *w, const struct plan_run *runs, uint32_t n, u
         if (w->asked > i)
             w->lead -= ahead_of(r);
         else
-            w->asked = i + 1; /* too late for this one */
+            w->asked = i + 1; /* it is too late to prefetch this one */
         for (; w->lead < LEAD_BYTES && w->asked < at_hand; w->asked++) {
             const struct plan_run *next = &runs[w->asked];
             prefetch(w->src_bases[next->src_region] + next->src, ahead_of(next));

@@ -204,7 +204,7 @@ static int64_t shm_move(void *self, const struct port_leg *leg, uint64_t budget)
 static int shm_settle(void *self, uint32_t peer, uint64_t tag)
 {
     (void)peer;
-    /* copy_collect acquired the workers' last stores, which they fenced: a message sent from now on comes after them. */
+    /* copy_collect acquired the workers' last stores, which they fenced: messages sent from now on come after them. */
     atomic_thread_fence(memory_order_seq_cst);
     return answer_add(self, PORT_SETTLED, tag, 0) != NULL ? 0 : BATON_EAGAIN;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm: the path to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once; blocks
- * are copied by the copy workers (shm/copy.h), which ring the bell for each completion. What lies in this rank's own cache
- * is hashed and zeroed by the same workers.
+ * shm: the path to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once;
+ * blocks are copied by the copy workers (shm/copy.h), which ring the bell for each completion. What lies in this rank's
+ * own cache is hashed and zeroed by the same workers.
  *
  * The reactor's, all of it. The segments are made elsewhere and outlive the path.
  */

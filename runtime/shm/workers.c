@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * workers: the threads that copy. The reactor hands jobs over through two rings, one for short jobs, and takes
- * completions from a third; job slots come from a fixed array, so nothing is allocated on the way.
+ * workers: the threads that copy. The reactor hands over jobs through two rings, one of them for short jobs, and takes
+ * completions from a third. Job slots come from a fixed array, so nothing is allocated on the way.
  *
  * Short jobs overtake long ones, so that a small transfer waits for at most the job that is being copied. After
- * SHORTS_IN_A_ROW of them a long one is taken, so that short jobs never stop the long ones.
+ * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
  *
- * A worker with nothing to do spins for a moment, since chunks of one transfer follow each other closely, then sleeps.
+ * A worker with nothing to do spins for a moment, since the chunks of a transfer follow each other closely. Then it
+ * sleeps.
  */
 #include "shm/copy.h"
 
@@ -27,7 +28,7 @@ enum length { SHORT, LONG, LENGTHS };
 
 struct copy_pool {
     struct copy_job *slots;
-    struct ring *idle;                 /* free slots; the reactor's alone */
+    struct ring *idle;                 /* free slots; only the reactor uses it */
     struct ring *todo[LENGTHS], *done; /* reactor to workers, workers to reactor */
     struct bell work;                  /* rung when todo gets a job, or at the end */
     _Atomic bool stop;
@@ -91,7 +92,7 @@ static void *worker_main(void *arg)
     unsigned shorts = 0;
     while ((job = next_job(p, &shorts)) != NULL) {
         run_job(job);
-        /* copy_slice fenced its streaming stores; the push's release publishes all of the job's bytes with it. The ring
+        /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, job);
         p->bell(p->arg);
@@ -157,7 +158,7 @@ bool copy_submit(struct copy_pool *p, const struct copy_job *job)
     if (slot == NULL)
         return false;
     *slot = *job;
-    if (!ring_push(p->todo[length_of(slot)], slot)) { /* a worker interrupted in its pop still keeps the cell */
+    if (!ring_push(p->todo[length_of(slot)], slot)) { /* a worker interrupted in its pop still holds the cell */
         ring_push(p->idle, slot);
         return false;
     }
