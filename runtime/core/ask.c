@@ -1,28 +1,101 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ask: what a want asks of every rank that serves it, for the want and its legs. */
+/* ask: see ask.h. */
+#include "core/ask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ends.h"
 #include "core/state.h"
 
-const baton_ticket_t *ask_ticket(const struct want *want, uint32_t peer)
+int ask_begin(struct ask *ask)
 {
-    for (uint32_t i = 0; i < want->call->want.num_tickets; i++)
-        if (want->call->want.tickets[i].rank == peer)
-            return &want->call->want.tickets[i];
+    uint32_t n = link_num_contacts(ask->link);
+    ask->ranks = calloc(n, sizeof *ask->ranks);
+    if (ask->ranks == NULL)
+        return BATON_ENOMEM;
+    ask->num_legs = n;
+    for (uint32_t i = 0; i < n; i++)
+        ask->ranks[i] = contact_peer(link_contact(ask->link, i));
+    return 0;
+}
+
+void ask_fini(struct ask *ask)
+{
+    queue_leave(&ask->news);
+    free(ask->ranks);
+    free(ask->left);
+    ask->ranks = NULL;
+    ask->left = NULL;
+    ask->num_legs = ask->num_left = 0;
+}
+
+const baton_ticket_t *ask_ticket(const struct ask *ask, uint32_t rank)
+{
+    const struct call_want *want = &ask->call->want;
+    for (uint32_t i = 0; i < want->num_tickets; i++)
+        if (want->tickets[i].rank == rank)
+            return &want->tickets[i];
     return NULL;
 }
 
-uint32_t ask_left_ms(const struct core *core, const struct want *want)
+uint32_t ask_left_ms(const struct core *core, const struct ask *ask)
 {
-    uint64_t due = call_due_ns(want->call);
+    uint64_t due = call_due_ns(ask->call);
     return due > core->now ? (uint32_t)((due - core->now + NS_PER_MS - 1) / NS_PER_MS) : 1;
 }
 
-bool ask_knows(const struct want *want, uint32_t rank)
+bool ask_knows(const struct ask *ask, uint32_t rank)
 {
-    for (uint32_t i = 0; i < want->num_legs; i++)
-        if (contact_peer(want->legs[i].contact) == rank)
+    for (uint32_t i = 0; i < ask->num_legs; i++)
+        if (ask->ranks[i] == rank)
             return true;
-    for (uint32_t i = 0; i < want->num_left; i++)
-        if (want->left[i].peer == rank)
+    for (uint32_t i = 0; i < ask->num_left; i++)
+        if (ask->left[i].rank == rank)
             return true;
     return false;
+}
+
+bool ask_turn(struct ask *ask, uint32_t i, const struct ask_left *left, uint32_t rank)
+{
+    struct ask_left *more = realloc(ask->left, (ask->num_left + 1) * sizeof *more);
+    if (more == NULL)
+        return false;
+    ask->left = more;
+    more[ask->num_left++] = *left;
+    ask->ranks[i] = rank;
+    return true;
+}
+
+void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, enum wire_type type, uint64_t generation,
+                  int error)
+{
+    const baton_ticket_t *ticket = ask_ticket(ask, rank);
+    struct wire_message m = {.type = type,
+                             .want_id = ask->want,
+                             .end = {.name.attempt = ask->call->attempt,
+                                     .error = error,
+                                     .generation = generation,
+                                     .time_left_ms = ask_left_ms(core, ask),
+                                     .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
+                                     .ticket_serial = ticket != NULL ? ticket->serial : 0}};
+    memcpy(m.end.name.key, ask->call->key, sizeof m.end.name.key);
+    ends_tell(core, rank, &m);
+}
+
+void ask_tell(struct ask *ask)
+{
+    queue_join(ask->told, &ask->news);
+}
+
+void ask_fail(struct ask *ask, uint32_t rank, int error, const char *detail)
+{
+    struct ask_failure *f = &ask->failure;
+    if (f->error == 0) {
+        f->error = error;
+        f->rank = (int32_t)rank;
+        snprintf(f->detail, sizeof f->detail, "%s", detail);
+    }
+    ask_tell(ask);
 }

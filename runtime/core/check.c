@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check: a 64-bit hash of each block of a leg (BATON_CHECKSUM=1 at the consumer; of two sizes, of the larger block).
- * When the bytes of a leg are proved to have landed, the consumer hashes them where they lie now and asks the producer
- * (CHECK) for the hashes of what it has in its blocks; both go by the plan of that pair, which is the same on both
- * sides, so layouts do not matter. Only when all are equal does the leg count as done. Hashing is done by the copy
- * workers, a slice at a time.
- */
-#include "core/state.h"
+/* check: see check.h. */
+#include "core/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <utlist.h>
+
+#include "core/link.h"
+#include "core/post.h"
+#include "core/state.h"
+
 struct check {
     struct op op; /* first */
     struct check *prev, *next;
-    struct leg *leg;                   /* the consumer's; NULL: the producer's, or given up */
+    struct check_job job;              /* consumer; leg NULL: it was given up */
     struct check_question asked;       /* producer */
     uint64_t serial;                   /* producer: of the offer when it was asked */
     uint32_t num_parts, summed, slice; /* slice: parts that are being hashed; 0: none */
@@ -28,16 +28,19 @@ struct check {
     struct plan_transfer transfer; /* of my side alone */
 };
 
+struct checks {
+    struct check *first;
+};
+
 static void check_free(struct core *core, struct check *c)
 {
-    DL_DELETE(core->checks, c);
-    core->num_checks--;
+    DL_DELETE(core->checks->first, c);
     op_remove(&core->ops, &c->op);
     free(c->mine);
     free(c->theirs);
     free(c->has);
     free(c->ids);
-    free(c);
+    reap_add(&core->reap, c);
 }
 
 static bool tables_copy(struct check *c, const struct call *call)
@@ -62,11 +65,10 @@ static int check_create(struct core *core, const struct plan *plan, uint32_t hel
                         const struct call *call, bool for_leg, struct check **out)
 {
     struct plan_why why;
-    struct check *c = calloc(1, sizeof *c);
+    struct check *c = reap_new(sizeof *c);
     if (c == NULL)
         return BATON_ENOMEM;
-    DL_APPEND(core->checks, c);
-    core->num_checks++;
+    DL_APPEND(core->checks->first, c);
     int rc = tables_copy(c, call) ? 0 : BATON_ENOMEM;
     if (rc == 0)
         rc = plan_transfer_init(&c->transfer, plan, held, tokens, for_leg ? NULL : &c->tables,
@@ -105,7 +107,7 @@ static void sum_on(struct core *core, struct check *c)
 void checks_run(struct core *core)
 {
     struct check *c;
-    DL_FOREACH(core->checks, c)
+    DL_FOREACH(core->checks->first, c)
     {
         sum_on(core, c);
     }
@@ -121,7 +123,6 @@ static int compare(struct core *core, struct check *c, struct plan_why *why)
     bool good = i == c->num_parts;
     if (!good)
         snprintf(why->text, sizeof why->text, "block %u of %u has another hash than the producer's", i, c->num_parts);
-    c->leg->check = NULL;
     check_free(core, c);
     return good ? CHECK_GOOD : BATON_ECHECKSUM;
 }
@@ -149,10 +150,10 @@ int check_on_event(struct core *core, struct check *c, struct leg **leg, struct 
 {
     c->summed += c->slice;
     c->slice = 0;
-    *leg = c->leg;
+    *leg = c->job.leg;
     if (c->theirs == NULL)
         return c->summed == c->num_parts ? CHECK_GOOD : CHECK_OPEN;
-    if (c->leg != NULL)
+    if (c->job.leg != NULL)
         return compare(core, c, why);
     check_free(core, c); /* given up meanwhile */
     return CHECK_OPEN;
@@ -174,54 +175,50 @@ void check_answer(struct core *core, struct check *c, const struct call *granted
 
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */
 
-void check_ask(struct core *core, const struct leg *leg)
+void check_ask(struct core *core, const struct check *c)
 {
-    const struct call *call = leg->want->call;
+    const struct call *call = c->job.call;
     struct wire_message m = {
         .type = WIRE_CHECK,
-        .want_id = leg->want->seq,
+        .want_id = c->job.want,
         .check = {.name.attempt = call->attempt, .tokens = call->want.num_tokens, .held = call->want.held_tokens}};
     memcpy(m.check.name.key, call->key, sizeof m.check.name.key);
-    post_send(core->post, contact_peer(leg->contact), &m);
+    post_send(core->post, contact_peer(c->job.contact), &m);
 }
 
-int check_begin(struct core *core, struct leg *leg)
+int check_begin(struct core *core, const struct check_job *job, struct check **out)
 {
-    const struct call *call = leg->want->call;
+    const struct call *call = job->call;
     struct check *c;
     int rc =
-        check_create(core, contact_plan(leg->contact), call->want.held_tokens, call->want.num_tokens, call, true, &c);
+        check_create(core, contact_plan(job->contact), call->want.held_tokens, call->want.num_tokens, call, true, &c);
     if (rc != 0)
         return rc;
     if (c->num_parts == 0) { /* layers without a tensor have no bytes */
         check_free(core, c);
         return CHECK_GOOD;
     }
-    c->leg = leg;
-    leg->check = c;
-    check_ask(core, leg);
+    c->job = *job;
+    *out = c;
+    check_ask(core, c);
     return CHECK_OPEN;
 }
 
-void check_stop(struct core *core, struct leg *leg)
+void check_stop(struct core *core, struct check *c)
 {
-    struct check *c = leg->check;
     if (c == NULL)
         return;
-    leg->check = NULL;
-    c->leg = NULL;
+    c->job.leg = NULL;
     if (c->slice == 0)
         check_free(core, c); /* else a worker reads the blocks, which harms nobody, and writes into c */
 }
 
-int check_on_sums(struct core *core, struct leg *leg, const struct wire_message *m, struct plan_why *why)
+int check_on_sums(struct core *core, struct check *c, const struct wire_message *m, struct plan_why *why)
 {
     const struct wire_sums *sums = &m->sums;
-    struct check *c = leg->check;
-    if (c == NULL)
-        return CHECK_OPEN;
     if (sums->error != 0) {
         snprintf(why->text, sizeof why->text, "the producer could not tell the hashes of its blocks");
+        check_stop(core, c);
         return sums->error;
     }
     if (sums->first >= c->num_parts || sums->hashes.num > c->num_parts - sums->first) {
@@ -253,7 +250,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     }
     struct check *c;
     uint32_t asked = 0; /* mine are not counted: else two engines that serve each other could wait for each other */
-    DL_FOREACH(core->checks, c)
+    DL_FOREACH(core->checks->first, c)
     {
         asked += c->theirs == NULL;
         if (c->theirs == NULL && c->asked.peer == peer && c->asked.want == m->want_id)
@@ -282,8 +279,15 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     c->serial = granted->offer.serial;
 }
 
+int checks_create(struct core *core)
+{
+    core->checks = calloc(1, sizeof *core->checks);
+    return core->checks != NULL ? 0 : BATON_ENOMEM;
+}
+
 void checks_destroy(struct core *core)
 {
-    while (core->checks != NULL)
-        check_free(core, core->checks);
+    while (core->checks != NULL && core->checks->first != NULL)
+        check_free(core, core->checks->first);
+    free(core->checks);
 }

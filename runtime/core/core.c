@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* core: creation, the step, messages out and in, outcomes and counts. The verbs' two sides are offer.c and want.c. */
 #include "core/attempt.h"
+#include "core/check.h"
+#include "core/leg.h"
 #include "core/state.h"
+#include "core/tail.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +13,9 @@
 /* All that core_destroy destroys. */
 static int parts_create(struct core *core)
 {
-    static int (*const create[])(struct core *) = {early_create,  survey_create,   peers_create,
-                                                   leave_create,  ends_create,     links_create,
-                                                   movers_create, attempts_create, offers_create};
+    static int (*const create[])(struct core *) = {early_create,  survey_create, peers_create,  leave_create,
+                                                   ends_create,   links_create,  movers_create, attempts_create,
+                                                   offers_create, wants_create,  checks_create, tails_create};
     int rc = 0;
     core->leases = leases_create((uint32_t)core->c.settings->leases, core_row(core)->incarnation, core->c.arena,
                                  core->c.arena_bytes);
@@ -103,7 +106,7 @@ static void dispatch(struct core *core, uint32_t peer, const struct wire_message
     case WIRE_CLOSED:
     case WIRE_SUMS:
     case WIRE_READY:
-        leg_on_message(core, peer, m);
+        want_on_message(core, peer, m);
         break;
     case WIRE_ENDED:
         ends_on_answer(core, peer, m);
@@ -177,7 +180,7 @@ static void on_event(struct core *core, const struct port_event *e)
     else if (op->kind == OP_CHECK)
         on_hashed(core, (struct check *)op);
     else if (op->kind == OP_TAIL)
-        want_settle(core, tail_end(core, (struct tail *)op));
+        want_on_tail(core, tail_end(core, (struct tail *)op));
     else
         mover_on_event(core, op, e);
 }
@@ -214,10 +217,8 @@ static void on_mover(struct core *core, const struct mover *m, const struct move
 {
     if (mover_kind(m) == OP_PUSH)
         offers_on_mover(core, mover_owner(m), word);
-    else if (word->what == MOVER_MOVED)
-        leg_on_moved(core, mover_owner(m), word->error, word->detail);
     else
-        leg_on_quiet(core, mover_owner(m));
+        leg_on_mover(core, mover_owner(m), word);
 }
 
 static void on_works(struct core *core, struct timer *t)
@@ -371,12 +372,12 @@ void core_shut(struct core *core, uint64_t now)
 bool core_is_quiet(const struct core *core)
 {
     /* In closing, a peer that closed before gives no credits back: what waits for them is not waited for. */
-    return core->wants == NULL && offers_open(core) == 0 && (core->shut || post_waiting(core->post) == 0);
+    return wants_open(core) == 0 && offers_open(core) == 0 && (core->shut || post_waiting(core->post) == 0);
 }
 
 bool core_is_given_up(const struct core *core)
 {
-    return HASH_COUNT(core->wants) + offers_open(core) == core->outcomes.num_quarantined;
+    return wants_open(core) + offers_open(core) == core->outcomes.num_quarantined;
 }
 
 void core_stats(const struct core *core, baton_stats_t *out)
@@ -384,8 +385,8 @@ void core_stats(const struct core *core, baton_stats_t *out)
     *out = core->stats;
     out->leases_live = offers_open(core);
     out->quarantined = core->outcomes.num_quarantined;
-    out->wants_live = HASH_COUNT(core->wants);
-    out->legs_live = core->num_legs;
+    out->wants_live = wants_open(core);
+    out->legs_live = wants_legs(core);
     out->pushes_live = core->ops.num[OP_PUSH];
 }
 

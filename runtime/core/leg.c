@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * leg: the part of a want between one producer rank and this one.
- *
- *   HANDSHAKE it was taken away from a rank that failed; the card of the one in its place is read
- *   ASKED     WANT was sent; sent again with growing pauses until it is answered
- *   MOVING    pull: granted; the blocks are read (mover.c)
- *   DOUBTED   pull: what was read may not be what was granted, by the proof. WANT is sent again: the producer says why
- *   AWAITED   push: granted; the producer writes. WANT is still repeated, and answered by how far it is
- *   CHECKING  BATON_CHECKSUM: they are there; their hashes are compared with the producer's (check.c)
- *   FENCED    the bytes in my blocks are those that were offered
- *   STOPPING  given up. Pull: until my own reads are quiet. Push: CANCEL was sent, and is sent again until the producer
- *             says that it writes no more
- *   CLOSED    given up, and nothing of it can write into the blocks any more
- */
-#include "core/state.h"
+/* leg: see leg.h. */
+#include "core/leg.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/check.h"
+#include "core/ends.h"
+#include "core/leg_inside.h"
+#include "core/peer.h"
+#include "core/post.h"
+#include "core/state.h"
 #include "wire/table.h"
 
 const char *leg_state_name(enum leg_state state)
@@ -32,34 +23,21 @@ const char *leg_state_name(enum leg_state state)
 
 static bool is_push(const struct leg *leg)
 {
-    return leg->want->call->want.mode == BATON_MODE_PUSH;
+    return leg->ask->call->want.mode == BATON_MODE_PUSH;
 }
 
 static bool retry(struct core *core, struct leg *leg, int error);
+static void on_quiet(struct core *core, struct leg *leg);
 
-/* The want is to look at its legs: one has failed, is fenced or is closed. */
-static void tell(struct core *core, struct want *want)
+static void give_up(struct leg *leg, int error, const char *detail)
 {
-    if (!want->is_news)
-        DL_APPEND2(core->told, want, told_before, told_after);
-    want->is_news = true;
-}
-
-static void give_up(struct core *core, struct leg *leg, int error, const char *detail)
-{
-    struct want *want = leg->want;
-    if (want->failure.error == 0) { /* the first reason counts */
-        want->failure.error = error;
-        want->failure.peer = (int32_t)contact_peer(leg->contact);
-        snprintf(want->failure.detail, sizeof want->failure.detail, "%s", detail);
-    }
-    tell(core, want);
+    ask_fail(leg->ask, leg_rank(leg), error, detail);
 }
 
 static void fail(struct core *core, struct leg *leg, int error, const char *detail)
 {
     if (!retry(core, leg, error))
-        give_up(core, leg, error, detail);
+        give_up(leg, error, detail);
 }
 
 /* A peer that writes to me over this path needs me to poll. */
@@ -67,7 +45,7 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
 {
     bool was = leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || (leg->state == LEG_STOPPING && is_push(leg));
     bool is = state == LEG_AWAITED || state == LEG_CHECKING || (state == LEG_STOPPING && is_push(leg));
-    if (path_is_far(core->c.path[contact_peer(leg->contact)]))
+    if (path_is_far(core->c.path[leg_rank(leg)]))
         core->serving = core->serving + is - was;
     leg->state = state;
 }
@@ -76,15 +54,15 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
 
 static void send_want(struct core *core, struct leg *leg)
 {
-    const struct call *call = leg->want->call;
-    const struct lease *lease = &leg->want->lease;
-    const baton_ticket_t *ticket = ask_ticket(leg->want, contact_peer(leg->contact));
+    const struct call *call = leg->ask->call;
+    const struct lease *lease = &leg->ask->lease;
+    const baton_ticket_t *ticket = ask_ticket(leg->ask, leg_rank(leg));
     struct wire_message m = {.type = WIRE_WANT,
-                             .want_id = leg->want->seq,
+                             .want_id = leg->ask->want,
                              .want = {.name.attempt = call->attempt,
                                       .mode = (uint8_t)call->want.mode,
                                       .asks = ++leg->asks,
-                                      .time_left_ms = ask_left_ms(core, leg->want),
+                                      .time_left_ms = ask_left_ms(core, leg->ask),
                                       .tokens = call->want.num_tokens,
                                       .held = call->want.held_tokens,
                                       .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
@@ -97,19 +75,19 @@ static void send_want(struct core *core, struct leg *leg)
                                       .partial = true}};
     memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
     memcpy(m.want.readers, contact_readers(leg->contact), sizeof m.want.readers);
-    post_send(core->post, contact_peer(leg->contact), &m);
-    leg->told = true;
+    post_send(core->post, leg_rank(leg), &m);
+    leg->known = true;
 }
 
 static void send_cancel(struct core *core, struct leg *leg)
 {
     struct wire_message m = {
         .type = WIRE_CANCEL,
-        .want_id = leg->want->seq,
-        .end = {.name.attempt = leg->want->call->attempt, .error = leg->want->error, .generation = leg->generation}};
-    memcpy(m.end.name.key, leg->want->call->key, sizeof m.end.name.key);
-    post_send(core->post, contact_peer(leg->contact), &m);
-    leg->ended = leg->unsaid = true; /* until CLOSED comes */
+        .want_id = leg->ask->want,
+        .end = {.name.attempt = leg->ask->call->attempt, .error = leg->ask->error, .generation = leg->generation}};
+    memcpy(m.end.name.key, leg->ask->call->key, sizeof m.end.name.key);
+    post_send(core->post, leg_rank(leg), &m);
+    leg->let_go = leg->owes_end = true; /* until CLOSED comes */
 }
 
 static void on_resend(struct core *core, struct timer *t)
@@ -121,12 +99,12 @@ static void on_resend(struct core *core, struct timer *t)
         fail(core, leg, BATON_ESTALE, "the lease's generation is another, and its producer does not say why");
         return;
     }
-    if (post_waits(core->post, contact_peer(leg->contact))) /* the former one has not left yet */
+    if (post_waits(core->post, leg_rank(leg))) /* the former one has not left yet */
         return;
     if (leg->state == LEG_STOPPING)
         send_cancel(core, leg);
     else if (leg->state == LEG_CHECKING)
-        check_ask(core, leg);
+        check_ask(core, leg->check);
     else
         send_want(core, leg);
 }
@@ -139,11 +117,11 @@ static void resend_from_now(struct core *core, struct leg *leg)
 
 static int ask(struct core *core, struct leg *leg)
 {
-    int rc = peer_begin(core, contact_peer(leg->contact));
+    int rc = peer_begin(core, leg_rank(leg));
     if (rc != 0)
         return rc;
     leg->busy = true;
-    ends_take_back(core, contact_peer(leg->contact), leg->want->seq); /* it was released before it was turned to */
+    ends_take_back(core, leg_rank(leg), leg->ask->want); /* it was released before it was turned to */
     leg->state = LEG_ASKED;
     send_want(core, leg);
     resend_from_now(core, leg);
@@ -191,7 +169,7 @@ static void on_ready(struct core *core, struct leg *leg, const struct wire_ready
 
 static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
 {
-    const struct call *call = leg->want->call;
+    const struct call *call = leg->ask->call;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED)
         leg->generation = m->generation; /* of the offer that writes by now */
@@ -207,7 +185,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
             on_more(core, leg, &table, &REACH_WHOLE);
         return;
     }
-    leg->want->call->end.event.wait_ns = core->now - call->submitted_ns;
+    leg->ask->call->end.event.wait_ns = core->now - call->submitted_ns;
     leg->generation = m->generation;
     if (is_push(leg)) {
         await(core, leg, LEG_AWAITED);
@@ -226,16 +204,16 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
 
 static void add_bytes(struct core *core, struct leg *leg, uint64_t bytes)
 {
-    leg->want->call->end.event.bytes += bytes;
-    leg->want->call->end.event.path_bytes[core->c.path[contact_peer(leg->contact)]] += bytes;
+    leg->ask->call->end.event.bytes += bytes;
+    leg->ask->call->end.event.path_bytes[core->c.path[leg_rank(leg)]] += bytes;
 }
 
 static void fenced(struct core *core, struct leg *leg)
 {
     timer_stop(&core->timers, &leg->resend);
     await(core, leg, LEG_FENCED);
-    leg->want->fenced++;
-    tell(core, leg->want);
+    leg->ask->fenced++;
+    ask_tell(leg->ask);
 }
 
 /* All bytes are there. */
@@ -247,11 +225,14 @@ static void landed(struct core *core, struct leg *leg)
     }
     await(core, leg, LEG_CHECKING);
     resend_from_now(core, leg);
-    leg_on_checked(core, leg, check_begin(core, leg), "");
+    struct check_job job = {leg, leg->ask->want, leg->contact, leg->ask->call};
+    leg_on_checked(core, leg, check_begin(core, &job, &leg->check), "");
 }
 
 void leg_on_checked(struct core *core, struct leg *leg, int how, const char *detail)
 {
+    if (how != CHECK_OPEN)
+        leg->check = NULL;
     if (leg->state != LEG_CHECKING)
         return;
     if (how < 0)
@@ -263,7 +244,7 @@ void leg_on_checked(struct core *core, struct leg *leg, int how, const char *det
 /* Whether it is as many bytes as I want of it. */
 static bool is_all(const struct leg *leg, uint64_t bytes)
 {
-    const struct call *call = leg->want->call;
+    const struct call *call = leg->ask->call;
     struct plan_transfer t;
     struct plan_why why;
     return plan_transfer_init(&t, contact_plan(leg->contact), call->want.held_tokens, call->want.num_tokens, NULL,
@@ -277,9 +258,9 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_wri
     if (m->asks != leg->asks) /* one that asked later is on its way there, and might begin another writing */
         return;
     if (leg->state == LEG_STOPPING) {
-        leg_on_quiet(core, leg);
+        on_quiet(core, leg);
     } else if (m->error != 0) {
-        leg->ended = true;
+        leg->let_go = true;
         fail(core, leg, m->error, m->detail);
     } else if (leg->state != LEG_ASKED && leg->state != LEG_AWAITED) {
         return;
@@ -306,34 +287,28 @@ static void on_nack(struct core *core, struct leg *leg, const struct wire_nack *
             resend_from_now(core, leg);
         return;
     }
-    leg->unsaid = m->generation != 0; /* an offer refused, and waits for this rank's end like any other */
+    leg->owes_end = m->generation != 0; /* an offer refused, and waits for this rank's end like any other */
     if (m->generation != 0)
         leg->generation = m->generation;
     if (leg->state == LEG_STOPPING) {
-        leg_on_quiet(core, leg);
+        on_quiet(core, leg);
     } else {
-        leg->ended = true;
+        leg->let_go = true;
         fail(core, leg, m->error, m->detail);
     }
 }
 
-void leg_on_message(struct core *core, uint32_t peer, const struct wire_message *m)
+void leg_on_message(struct core *core, struct leg *leg, const struct wire_message *m)
 {
-    struct want *want;
-    struct leg *leg = NULL;
     struct plan_why why = {{0}};
-    HASH_FIND(hh, core->wants, &m->want_id, sizeof m->want_id, want);
-    for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
-        if (contact_peer(want->legs[i].contact) == peer)
-            leg = &want->legs[i];
-    if (leg == NULL || !leg->told)
-        return; /* ended: messages are idempotent */
+    if (!leg->known)
+        return;
     if (m->type == WIRE_GRANT)
         on_grant(core, leg, &m->grant);
     else if (m->type == WIRE_NACK)
         on_nack(core, leg, &m->nack);
     else if (m->type == WIRE_SUMS)
-        leg_on_checked(core, leg, check_on_sums(core, leg, m, &why), why.text);
+        leg_on_checked(core, leg, leg->check != NULL ? check_on_sums(core, leg->check, m, &why) : CHECK_OPEN, why.text);
     else if (m->type == WIRE_READY)
         on_ready(core, leg, &m->ready);
     else if (!is_push(leg))
@@ -342,27 +317,22 @@ void leg_on_message(struct core *core, uint32_t peer, const struct wire_message 
         on_written(core, leg, &m->written);
     else if (leg->state ==
              LEG_STOPPING) { /* CLOSED: quiet; or not known, and by the order of messages it never will be */
-        leg->unsaid = false;
-        leg_on_quiet(core, leg);
+        leg->owes_end = false;
+        on_quiet(core, leg);
     }
 }
 
 /* ---- another rank in the place of one that failed ---------------------------------------------------------------- */
 
-static void leave_handshake(struct core *core, struct leg *leg)
-{
-    contact_leave(core, leg->contact, &leg->card);
-}
-
 /* The next rank to turn to: of this node first. NULL: none. */
 static struct contact *another(struct core *core, const struct leg *leg)
 {
     uint32_t num;
-    const uint32_t *spares = link_spares(leg->want->link, &num);
+    const uint32_t *spares = link_spares(leg->ask->link, &num);
     for (int far = 0; far <= 1; far++)
         for (uint32_t i = 0; i < num; i++) {
             uint32_t rank = spares[i];
-            if (path_is_far(core->c.path[rank]) != far || peer_is_lost(core, rank) || ask_knows(leg->want, rank))
+            if (path_is_far(core->c.path[rank]) != far || peer_is_lost(core, rank) || ask_knows(leg->ask, rank))
                 continue;
             struct contact *c = link_spare(core, leg->contact, rank);
             if (c != NULL)
@@ -371,32 +341,25 @@ static struct contact *another(struct core *core, const struct leg *leg)
     return NULL;
 }
 
-static bool leave(struct want *want, const struct leg *leg)
-{
-    struct left *more = realloc(want->left, (want->num_left + 1) * sizeof *more);
-    if (more == NULL)
-        return false;
-    more[want->num_left++] = (struct left){contact_peer(leg->contact), leg->told, leg->generation};
-    want->left = more;
-    return true;
-}
-
 /* The leg is quiet: it begins anew with the next rank that can be asked. */
 static void turn(struct core *core, struct leg *leg)
 {
     struct contact *next;
     int rc = leg->error;
     if (leg->busy)
-        peer_end(core, contact_peer(leg->contact));
-    leg->busy = leg->ended = leg->unsaid = false;
-    while ((next = another(core, leg)) != NULL && leave(leg->want, leg)) {
+        peer_end(core, leg_rank(leg));
+    leg->busy = leg->let_go = leg->owes_end = false;
+    while ((next = another(core, leg)) != NULL) {
+        struct ask_left left = {leg_rank(leg), leg->known, leg->generation};
+        if (!ask_turn(leg->ask, leg->index, &left, contact_peer(next)))
+            break;
         mover_destroy(core, leg->mover);
         leg->contact = next;
-        leg->told = false;
+        leg->known = false;
         leg->asks = 0;
         leg->generation = 0;
         core->stats.retries++;
-        log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->want->call->key, contact_peer(next));
+        log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->ask->call->key, contact_peer(next));
         leg->mover = mover_create(core, OP_LEG, leg, next, false);
         if (leg->mover == NULL) {
             rc = BATON_ENOMEM;
@@ -412,7 +375,7 @@ static void turn(struct core *core, struct leg *leg)
             return;
     }
     leg->state = LEG_ASKED; /* as far as giving up goes */
-    give_up(core, leg, rc, "no other rank is left");
+    give_up(leg, rc, "no other rank is left");
 }
 
 /* Turns to another rank that holds the same. False: there is none, or it would not be safe: the want fails. */
@@ -420,11 +383,11 @@ static bool retry(struct core *core, struct leg *leg, int error)
 {
     bool reads = leg->state == LEG_MOVING || leg->state == LEG_DOUBTED;
     bool can = error == BATON_EPEER || error == BATON_ESTALE || error == BATON_EMPI || (error == BATON_EGONE && reads);
-    if (!can || is_push(leg) || core->c.settings->checksum || leg->want->state != WANT_ACTIVE ||
-        leg->state == LEG_FENCED || another(core, leg) == NULL)
+    if (!can || is_push(leg) || core->c.settings->checksum || leg->ask->is_over || leg->state == LEG_FENCED ||
+        another(core, leg) == NULL)
         return false;
     timer_stop(&core->timers, &leg->resend);
-    leave_handshake(core, leg);
+    contact_leave(core, leg->contact, &leg->card);
     leg->error = error;
     bool is_quiet = mover_stop(core, leg->mover);
     if (mover_is_stray(leg->mover))
@@ -437,21 +400,30 @@ static bool retry(struct core *core, struct leg *leg, int error)
     return true;
 }
 
-void leg_begin(struct core *core, struct leg *leg)
+static void start(struct core *core, struct leg *leg)
 {
     int rc = ask(core, leg);
     if (rc != 0)
         fail(core, leg, rc, rc == BATON_EPEER ? "it is lost" : "");
 }
 
-void leg_on_spare(struct core *core, struct leg *leg)
+int leg_begin(struct core *core, struct leg *leg)
+{
+    leg->mover = mover_create(core, OP_LEG, leg, leg->contact, false);
+    if (leg->mover == NULL)
+        return BATON_ENOMEM;
+    start(core, leg);
+    return 0;
+}
+
+void leg_on_contact(struct core *core, struct leg *leg)
 {
     const char *why = contact_refusal(leg->contact);
     leg->state = LEG_ASKED;
     if (why != NULL)
         fail(core, leg, BATON_EGEOMETRY, why);
     else
-        leg_begin(core, leg);
+        start(core, leg);
 }
 
 /* ---- the mover --------------------------------------------------------------------------------------------------- */
@@ -465,7 +437,7 @@ static void doubt(struct core *core, struct leg *leg)
     resend_from_now(core, leg);
 }
 
-void leg_on_moved(struct core *core, struct leg *leg, int error, const char *detail)
+static void on_moved(struct core *core, struct leg *leg, int error, const char *detail)
 {
     if (leg->state != LEG_MOVING)
         return;
@@ -482,16 +454,24 @@ void leg_on_moved(struct core *core, struct leg *leg, int error, const char *det
     landed(core, leg);
 }
 
+void leg_on_mover(struct core *core, struct leg *leg, const struct mover_word *word)
+{
+    if (word->what == MOVER_MOVED)
+        on_moved(core, leg, word->error, word->detail);
+    else
+        on_quiet(core, leg);
+}
+
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
 
 static void close_leg(struct core *core, struct leg *leg)
 {
     timer_stop(&core->timers, &leg->resend);
     await(core, leg, LEG_CLOSED);
-    leg->want->closed++;
+    leg->ask->closed++;
 }
 
-void leg_on_quiet(struct core *core, struct leg *leg)
+static void on_quiet(struct core *core, struct leg *leg)
 {
     if (leg->leaves) {
         leg->leaves = false;
@@ -499,18 +479,19 @@ void leg_on_quiet(struct core *core, struct leg *leg)
         return;
     }
     close_leg(core, leg);
-    tell(core, leg->want);
+    ask_tell(leg->ask);
 }
 
 void leg_stop(struct core *core, struct leg *leg)
 {
     bool written = leg->state == LEG_CHECKING || leg->state == LEG_FENCED;
-    bool writes = is_push(leg) && leg->told && !leg->ended && !written;
+    bool writes = is_push(leg) && leg->known && !leg->let_go && !written;
     timer_stop(&core->timers, &leg->resend);
-    check_stop(core, leg);
-    leave_handshake(core, leg);
+    check_stop(core, leg->check);
+    leg->check = NULL;
+    contact_leave(core, leg->contact, &leg->card);
     leg->leaves = false;
-    if (writes && peer_is_ended(core, contact_peer(leg->contact))) {
+    if (writes && peer_is_ended(core, leg_rank(leg))) {
         close_leg(core, leg);
     } else if (writes) {
         await(core, leg, LEG_STOPPING);
@@ -523,24 +504,75 @@ void leg_stop(struct core *core, struct leg *leg)
     }
 }
 
-void leg_free(struct core *core, struct leg *leg)
+static void leg_fini(struct core *core, struct leg *leg)
 {
     timer_stop(&core->timers, &leg->resend);
-    check_stop(core, leg);
-    leave_handshake(core, leg);
+    check_stop(core, leg->check);
+    contact_leave(core, leg->contact, &leg->card);
     if (leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || leg->state == LEG_STOPPING)
         await(core, leg, LEG_CLOSED);
     mover_destroy(core, leg->mover);
     if (leg->busy)
-        peer_end(core, contact_peer(leg->contact));
+        peer_end(core, leg_rank(leg));
 }
 
 void leg_lose(struct core *core, struct leg *leg)
 {
     if (leg->state == LEG_ASKED || leg->state == LEG_MOVING || leg->state == LEG_AWAITED ||
         leg->state == LEG_CHECKING || leg->state == LEG_HANDSHAKE || leg->state == LEG_DOUBTED)
-        fail(core, leg, BATON_EPEER, peer_is_dead(core, contact_peer(leg->contact)) ? "it is gone" : "it is silent");
+        fail(core, leg, BATON_EPEER, peer_is_dead(core, leg_rank(leg)) ? "it is gone" : "it is silent");
     else if (leg->state == LEG_STOPPING &&
-             (is_push(leg) ? peer_is_ended(core, contact_peer(leg->contact)) : mover_lose(core, leg->mover)))
-        leg_on_quiet(core, leg);
+             (is_push(leg) ? peer_is_ended(core, leg_rank(leg)) : mover_lose(core, leg->mover)))
+        on_quiet(core, leg);
+}
+
+void leg_tell_end(struct core *core, const struct leg *leg, int error)
+{
+    if (!leg->known)
+        ask_tell_end(core, leg->ask, leg_rank(leg), WIRE_RELEASE, 0, error);
+    else if (!leg->let_go || leg->owes_end)
+        ask_tell_end(core, leg->ask, leg_rank(leg), error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, leg->generation,
+                     error);
+}
+
+/* ---- the legs of a want ------------------------------------------------------------------------------------------ */
+
+struct leg *legs_create(struct ask *ask)
+{
+    struct leg *legs = reap_new(ask->num_legs * sizeof *legs);
+    for (uint32_t i = 0; legs != NULL && i < ask->num_legs; i++) {
+        legs[i].ask = ask;
+        legs[i].index = i;
+        legs[i].contact = link_contact(ask->link, i);
+    }
+    return legs;
+}
+
+void legs_destroy(struct core *core, struct leg *legs, uint32_t num)
+{
+    if (legs == NULL)
+        return;
+    for (uint32_t i = 0; i < num; i++)
+        leg_fini(core, &legs[i]);
+    reap_add(&core->reap, legs);
+}
+
+struct leg *leg_at(struct leg *legs, uint32_t i)
+{
+    return &legs[i];
+}
+
+struct leg *leg_waiting(struct queued *card)
+{
+    return (struct leg *)((char *)card - offsetof(struct leg, card));
+}
+
+enum leg_state leg_state(const struct leg *leg)
+{
+    return leg->state;
+}
+
+uint32_t leg_rank(const struct leg *leg)
+{
+    return contact_peer(leg->contact);
 }

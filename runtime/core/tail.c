@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * tail: zeros behind a want's tokens, to the end of their last blocks (BATON_WANT_ZERO_TAIL). A copy worker stores them
- * while the legs move: no leg writes there. The want has its end only when that is over, however it ends.
- */
-#include "core/state.h"
+/* tail: see tail.h. */
+#include "core/tail.h"
 
 #include <stdlib.h>
+
+#include <utlist.h>
+
+#include "core/state.h"
 
 struct tail {
     struct op op; /* first */
@@ -15,71 +16,87 @@ struct tail {
     struct tail *prev, *next;
 };
 
-/* My cache as both sides. */
+struct tails {
+    struct tail *first;
+    struct plan *own; /* from my cache to itself; NULL until it is needed */
+};
+
 static int own_plan(struct core *core, struct plan_why *why)
 {
     struct plan_box boxes[BATON_SPLITS_MAX];
-    if (core->own != NULL)
+    if (core->tails->own != NULL)
         return 0;
     uint32_t n = plan_boxes(core->c.geometry, boxes);
-    return plan_compile(core->c.geometry, core->c.geometry, boxes, n, &core->own, why);
+    return plan_compile(core->c.geometry, core->c.geometry, boxes, n, &core->tails->own, why);
 }
 
 static void tail_free(struct core *core, struct tail *t)
 {
-    t->want->tail = NULL;
-    DL_DELETE(core->tails, t);
+    DL_DELETE(core->tails->first, t);
     op_remove(&core->ops, &t->op);
-    free(t);
+    reap_add(&core->reap, t);
 }
 
-int tail_begin(struct core *core, struct want *want, struct plan_why *why)
+int tail_begin(struct core *core, struct want *want, const struct call *call, struct tail **out, struct plan_why *why)
 {
     int rc = own_plan(core, why);
+    *out = NULL;
     if (rc != 0)
         return rc;
-    struct tail *t = calloc(1, sizeof *t);
+    struct tail *t = reap_new(sizeof *t);
     if (t == NULL)
         return BATON_ENOMEM;
-    rc = plan_transfer_tail(&t->transfer, core->own, want->call->want.num_tokens, &want->call->tables, why);
+    rc = plan_transfer_tail(&t->transfer, core->tails->own, call->want.num_tokens, &call->tables, why);
     if (rc == 0 && t->transfer.bytes > 0)
         rc = op_add(&core->ops, &t->op, OP_TAIL);
     if (rc != 0 || t->transfer.bytes == 0) {
-        free(t);
+        reap_add(&core->reap, t);
         return rc;
     }
     t->want = want;
-    want->tail = t;
-    DL_APPEND(core->tails, t);
+    DL_APPEND(core->tails->first, t);
+    *out = t;
     return 0;
 }
 
-void tail_stop(struct core *core, struct want *want)
+bool tail_stop(struct core *core, struct tail *t)
 {
-    if (want->tail != NULL && !want->tail->issued)
-        tail_free(core, want->tail);
+    if (t == NULL)
+        return true;
+    if (t->issued)
+        return false;
+    tail_free(core, t);
+    return true;
 }
 
 struct want *tail_end(struct core *core, struct tail *t)
 {
-    struct want *want = t->want;
     tail_free(core, t);
-    return want;
+    return t->want;
 }
 
 void tails_run(struct core *core)
 {
     struct tail *t;
-    DL_FOREACH(core->tails, t)
+    DL_FOREACH(core->tails->first, t)
     {
         if (!t->issued)
             t->issued = core->c.port->zero(core->c.port->self, &t->transfer, t->op.tag) == 0;
     }
 }
 
+int tails_create(struct core *core)
+{
+    core->tails = calloc(1, sizeof *core->tails);
+    return core->tails != NULL ? 0 : BATON_ENOMEM;
+}
+
 void tails_destroy(struct core *core)
 {
-    while (core->tails != NULL)
-        tail_free(core, core->tails);
-    plan_destroy(core->own);
+    if (core->tails == NULL)
+        return;
+    while (core->tails->first != NULL)
+        tail_free(core, core->tails->first);
+    plan_destroy(core->tails->own);
+    free(core->tails);
 }

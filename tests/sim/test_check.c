@@ -126,13 +126,13 @@ static void test_an_offer_that_ends_meanwhile(void **state)
     baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 20000);
     world_run(&w, 100 * MS);
     assert_null(world_event(&w, 1, d)); /* it waits for the hashes */
-    assert_int_equal(w.ranks[1].core->num_checks, 1);
+    assert_int_equal(w.ranks[1].core->ops.num[OP_CHECK], 1);
     world_cancel(&w, 0, o);
     w.rule = NULL;
     world_run(&w, 3000 * MS);
     ENDED(&w, 0, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
     assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
-    assert_int_equal(w.ranks[1].core->num_checks, 0);
+    assert_int_equal(w.ranks[1].core->ops.num[OP_CHECK], 0);
     world_fini(&w);
 }
 
@@ -151,7 +151,7 @@ static void test_cancel_while_checking(void **state)
         world_cancel(&w, 1, d);
         world_run(&w, w.now + 1000 * MS);
         assert_non_null(world_event(&w, 1, d));
-        assert_int_equal(w.ranks[0].core->num_checks + w.ranks[1].core->num_checks, 0);
+        assert_int_equal(w.ranks[0].core->ops.num[OP_CHECK] + w.ranks[1].core->ops.num[OP_CHECK], 0);
         world_fini(&w);
     }
 }
@@ -207,7 +207,7 @@ static void test_a_check_of_nothing(void **state)
             assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
     }
     assert_true(w.sent[WIRE_SUMS] > before);
-    assert_int_equal(w.ranks[1].core->num_checks, 0);
+    assert_int_equal(w.ranks[1].core->ops.num[OP_CHECK], 0);
     world_run(&w, 10000 * MS);
     assert_non_null(world_event(&w, 2, d));
     world_fini(&w);

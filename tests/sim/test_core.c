@@ -707,7 +707,7 @@ static void nothing_is_under_way(struct world *w)
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         assert_int_equal(w->ranks[i].core->movers->rma.held, 0);
         assert_int_equal(w->ranks[i].core->movers->reading, 0);
-        assert_int_equal(w->ranks[i].core->num_legs, 0);
+        assert_int_equal(wants_legs(w->ranks[i].core), 0);
         assert_false(movers_wait(w->ranks[i].core));
         assert_null(w->ranks[i].core->ops.by_tag);
     }

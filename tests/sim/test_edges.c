@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/leg_inside.h"
 #include "core/state.h"
+#include "core/want_inside.h"
 
 struct report {
     uint64_t id;
@@ -267,7 +269,7 @@ static void test_no_room_means_nothing_to_a_leg_that_is_over(void **state)
     baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 30000);
     world_run(&w, 50 * MS); /* leg to 0 is fenced, leg to 1 asks */
     struct want *want;
-    HASH_FIND(hh, w.ranks[2].core->wants, &d, sizeof d, want);
+    HASH_FIND(by_id, w.ranks[2].core->wants->by_id, &d, sizeof d, want);
     assert_non_null(want);
     assert_int_equal(want->legs[0].state, LEG_FENCED);
     uint32_t asks = want->legs[0].asks;
@@ -325,8 +327,7 @@ static void test_one_deaf_peer_costs_others_nothing(void **state)
             }
         baton_id_t o = world_offer(&w, 2, "key", 0, 1, 8, 30000);
         world_want(&w, 0, "C", "key", 0, 1, 8, 5000);
-        while (w.ranks[0].core->wants == NULL || ((struct want *)w.ranks[0].core->wants)->num_legs == 0 ||
-               w.ranks[0].core->wants->legs[0].state != LEG_MOVING)
+        while (wants_legs(w.ranks[0].core) == 0 || w.ranks[0].core->wants->by_id->legs[0].state != LEG_MOVING)
             world_run(&w, w.now + MS / 100);
         w.ranks[2].deaf = true; /* for a moment */
         world_run(&w, w.now + 5 * MS);

@@ -7,6 +7,7 @@
 
 #include "core/mover_inside.h"
 #include "core/state.h"
+#include "core/want_inside.h"
 
 static const struct world_engine replicas[] = {
     /* all three hold the one head */
@@ -25,10 +26,10 @@ static void offers(struct world *w, baton_id_t id[3])
 
 static uint32_t who_is_asked(const struct world *w)
 {
-    const struct want *want = w->ranks[3].core->wants;
+    const struct want *want = w->ranks[3].core->wants->by_id;
     assert_non_null(want);
-    assert_int_equal(want->num_legs, 1);
-    return contact_peer(want->legs[0].contact);
+    assert_int_equal(want->ask.num_legs, 1);
+    return leg_rank(leg_at(want->legs, 0));
 }
 
 static void slowly(struct world *w)
@@ -48,7 +49,7 @@ static uint64_t retries(const struct world *w)
 static void until_retries(struct world *w, uint64_t n)
 {
     while (retries(w) < n) {
-        assert_non_null(w->ranks[3].core->wants);
+        assert_true(wants_open(w->ranks[3].core) > 0);
         world_run(w, w->now + MS);
     }
 }
@@ -199,7 +200,7 @@ static void test_cancel_while_turning(void **state)
         for (uint32_t i = 0; i < 3; i++)
             assert_non_null(world_event(&w, i, o[i]));
         assert_int_equal(w.ranks[3].core->movers->rma.held, 0);
-        assert_int_equal(w.ranks[3].core->num_legs, 0);
+        assert_int_equal(wants_legs(w.ranks[3].core), 0);
         world_fini(&w);
     }
     assert_true(turned > 10);

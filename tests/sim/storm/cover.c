@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cover: counts which event met which state, over all seeds. */
+#include "core/leg_inside.h"
 #include "core/mover_inside.h"
 #include "core/offer_inside.h"
 #include "core/peer_inside.h"
+#include "core/want_inside.h"
 #include "storm.h"
 
 #include <stdio.h>
@@ -76,7 +78,7 @@ static const char *leg_name(const struct leg *leg)
                                                      "push leg closed"};
     if (leg == NULL)
         return "leg gone";
-    return leg->want->call->want.mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
+    return leg->ask->call->want.mode == BATON_MODE_PUSH ? push[leg->state] : pull[leg->state];
 }
 
 static const char *mover_name(const struct mover *m)
@@ -107,10 +109,10 @@ static void cover_consumer(const struct core *core, uint32_t peer, const struct 
 {
     struct want *want;
     const struct leg *leg = NULL;
-    HASH_FIND(hh, core->wants, &m->want_id, sizeof m->want_id, want);
-    for (uint32_t i = 0; want != NULL && i < want->num_legs; i++)
-        if (contact_peer(want->legs[i].contact) == peer)
-            leg = &want->legs[i];
+    HASH_FIND(by_id, core->wants->by_id, &m->want_id, sizeof m->want_id, want);
+    for (uint32_t i = 0; want != NULL && i < want->ask.num_legs; i++)
+        if (leg_rank(leg_at(want->legs, i)) == peer)
+            leg = leg_at(want->legs, i);
     bool bad = m->type == WIRE_WRITTEN && m->written.error != 0;
     count(leg_name(leg), bad ? "WRITTEN error" : wire_type_name(m->type));
 }
@@ -162,7 +164,7 @@ static const char *call_state(const struct core *core, const struct storm_call *
     struct want *want;
     char key[8];
     if (c->is_want) {
-        HASH_FIND(hh, core->wants, &id, sizeof id, want);
+        HASH_FIND(by_id, core->wants->by_id, &id, sizeof id, want);
         return want == NULL                 ? "want gone"
                : want->state == WANT_QUEUED ? "want queued"
                : want->state == WANT_ACTIVE ? "want active"

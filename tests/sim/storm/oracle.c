@@ -519,10 +519,10 @@ void storm_check_end(struct storm *s)
         if (s->calm && has_room && ends_owed(core) > 0)
             storm_fail(s, "rank %u: the ends of %u wants are never answered", i, ends_owed(core));
         if (!open &&
-            (offers_open(core) > 0 || core->wants != NULL || core->num_legs > 0 || core->ops.num[OP_PUSH] > 0 ||
+            (offers_open(core) > 0 || wants_open(core) > 0 || wants_legs(core) > 0 || core->ops.num[OP_PUSH] > 0 ||
              movers_held(core, BATON_PATH_SHM) > 0 || movers_held(core, BATON_PATH_RMA) > 0 || movers_wait(core) ||
              core->serving > 0 || leases_live(core->leases) > 0))
             storm_fail(s, "rank %u has no open call and yet %u offers, %u legs, %u pushes, %u leases", i,
-                       offers_open(core), core->num_legs, core->ops.num[OP_PUSH], leases_live(core->leases));
+                       offers_open(core), wants_legs(core), core->ops.num[OP_PUSH], leases_live(core->leases));
     }
 }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check: hashes of what arrived (BATON_CHECKSUM), a 64-bit hash of each block of a leg; of two sizes, of the larger block.
+ * When the bytes of a leg are proved to have landed, the consumer hashes them where they lie now and asks the producer
+ * (CHECK) for the hashes of what it has in its blocks. Both go by the plan of that pair, which is the same on both sides,
+ * so layouts do not matter. Only when all are equal does the leg count as done. Hashing is done by the copy workers, a
+ * slice at a time.
+ *
+ * A leg begins and stops the consumer's checks; core.c hands on CHECK messages and what the workers have done. check.c
+ * knows neither legs nor offers: it gives back a leg's pointer, and is told whether a want is granted.
+ */
+#ifndef BATON_CORE_CHECK_H
+#define BATON_CORE_CHECK_H
+
+#include "core/call.h"
+#include "core/contact.h"
+#include "core/op.h"
+#include "wire/message.h"
+
+struct check;
+struct leg;
+
+/* How a check stands: one of these, or an error, with *why. It is gone unless it is OPEN. */
+#define CHECK_OPEN 0
+#define CHECK_GOOD 1 /* all hashes are equal */
+
+/** 0 or BATON_ENOMEM. */
+int checks_create(struct core *core);
+void checks_destroy(struct core *core);
+/** Hands slices to the workers. */
+void checks_run(struct core *core);
+
+/* ---- the consumer ------------------------------------------------------------------------------------------------ */
+
+/** What is to be checked; all of it outlives the check. */
+struct check_job {
+    struct leg *leg;
+    uint64_t want;
+    const struct contact *contact;
+    const struct call *call;
+};
+
+/** Begins, and asks. OPEN with *out; GOOD: there is nothing to hash; or BATON_ENOMEM. */
+int check_begin(struct core *core, const struct check_job *job, struct check **out);
+/** Asks again. */
+void check_ask(struct core *core, const struct check *c);
+/** Gives up. NULL is ignored. */
+void check_stop(struct core *core, struct check *c);
+int check_on_sums(struct core *core, struct check *c, const struct wire_message *m, struct plan_why *why);
+
+/** Workers have hashed some of it. *leg: whose it is; NULL: a producer's (GOOD: check_answer is due), or given up. */
+int check_on_event(struct core *core, struct check *c, struct leg **leg, struct plan_why *why);
+
+/* ---- the producer ------------------------------------------------------------------------------------------------ */
+
+/** What a consumer asked. */
+struct check_question {
+    char key[BATON_KEY_MAX];
+    uint32_t attempt, peer;
+    uint64_t want;
+};
+
+/** `granted`: the call of the offer that this want is granted; NULL: none. */
+void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct call *granted);
+const struct check_question *check_asked(const struct check *c);
+void check_answer(struct core *core, struct check *c, const struct call *granted);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* leg_inside: a leg's fields. For leg.c, and for tests that look inside. */
+#ifndef BATON_CORE_LEG_INSIDE_H
+#define BATON_CORE_LEG_INSIDE_H
+
+#include "core/leg.h"
+#include "core/timer.h"
+
+struct leg {
+    struct ask *ask;
+    uint32_t index; /* among the legs of its want */
+    struct contact *contact;
+    struct queued card;  /* HANDSHAKE: it waits for the contact's */
+    struct mover *mover; /* pull; NULL: none yet */
+    enum leg_state state;
+    bool busy;           /* counted among the peer's business */
+    bool known;          /* the producer knows of the want */
+    bool let_go;         /* and has nothing under way for it: it said no, or was sent CANCEL */
+    bool owes_end;       /* yet its offer must hear of the end */
+    uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */
+    uint32_t doubts;     /* DOUBTED: WANTs that were not answered */
+    uint32_t asks;       /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
+    bool leaves;         /* STOPPING: for another rank, once it is quiet */
+    int error;           /* then: why */
+    struct check *check; /* CHECKING */
+    struct timer resend;
+    uint64_t pause_ns;
+};
+
+#endif

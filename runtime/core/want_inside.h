@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* want_inside: a want's fields. For want.c, and for tests that look inside. */
+#ifndef BATON_CORE_WANT_INSIDE_H
+#define BATON_CORE_WANT_INSIDE_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "core/ask.h"
+#include "core/leg.h"
+#include "core/tail.h"
+#include "core/timer.h"
+#include "core/want.h"
+
+enum want_state { WANT_QUEUED, WANT_ACTIVE, WANT_DRAINING };
+
+/** What one rank wants from one engine has one want at a time. */
+struct want_name {
+    char key[BATON_KEY_MAX];
+    uint32_t attempt, engine;
+};
+
+struct want {
+    struct ask ask;
+    UT_hash_handle by_id; /* by ask.want */
+    struct want_name name;
+    UT_hash_handle by_name; /* until it is reported */
+    enum want_state state;
+    struct queued behind; /* QUEUED: its link */
+    struct leg *legs;
+    struct tail *tail;     /* what is zeroed behind its tokens; NULL: nothing, or done */
+    bool claims;           /* its blocks: claim.h */
+    bool leased;           /* ask.lease */
+    bool failed_unheard;   /* before any producer heard of it */
+    struct timer timer;    /* its deadline; DRAINING: until it is given up */
+    baton_status_t status; /* DRAINING: what it will end as */
+    int32_t rank;          /* likewise: at which it failed; -1: at none */
+    char detail[128];
+};
+
+struct wants {
+    struct want *by_id;   /* in the order in which they came */
+    struct want *by_name; /* those that have not been reported */
+    struct queue told;    /* news of their legs */
+    uint32_t num_legs;
+};
+
+#endif
