@@ -47,7 +47,7 @@
  * The soname of the library is libbaton.so.0.MINOR until version 1.0: a program runs with the minor version that it was
  * built with, in any patch version. From 1.0 on it is libbaton.so.MAJOR, and a program runs with every minor version.
  *
- * BATON_NO_MPI leaves out the one declaration that needs <mpi.h> (baton_open), for code that only uses the types.
+ * BATON_NO_MPI leaves out the one declaration that needs <mpi.h> (baton_open). baton_open_f does without it.
  */
 #ifndef BATON_H
 #define BATON_H
@@ -236,6 +236,15 @@ BATON_API int baton_role_from_env(baton_open_params_t *params);
 BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out);
 #endif
 
+#define BATON_COMM_NULL_F (-1) /* for baton_open_f: what MPI_COMM_NULL is for baton_open */
+
+/**
+ * baton_open for bindings that cannot spell an MPI_Comm, which each MPI defines in its own way. `comm` is a
+ * communicator's Fortran handle, as MPI_Comm_c2f gives it (mpi4py: comm.py2f()), or BATON_COMM_NULL_F.
+ * Errors: as baton_open; EINVAL also for a handle that no communicator has.
+ */
+BATON_API int baton_open_f(int comm, const baton_open_params_t *params, baton_t **out);
+
 /**
  * Makes everything that was declared: shared memory, windows, the directory of all ranks, the reactor. Collective;
  * each step is agreed upon by all ranks before and after, within BATON_START_MS. After it, baton_cache_base is valid
@@ -246,6 +255,43 @@ BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton
  * arose.
  */
 BATON_API int baton_start(baton_t *b);
+
+/**
+ * How far a rank is from this one: the larger, the farther. A process that may run on several NUMA nodes or packages is
+ * on none of them. A later version may know classes between these.
+ */
+typedef enum baton_distance {
+    BATON_DISTANCE_SELF = 0,     /**< this rank */
+    BATON_DISTANCE_NUMA = 20,    /**< on the same NUMA node */
+    BATON_DISTANCE_PACKAGE = 30, /**< in the same package */
+    BATON_DISTANCE_NODE = 40,    /**< on the same node */
+    BATON_DISTANCE_WORLD = 60    /**< on another node */
+} baton_distance_t;
+
+/** The distance of a rank of the world. Any thread, after baton_start. Errors: EINVAL, ESTATE. */
+BATON_API int baton_distance(const baton_t *b, uint32_t rank);
+
+/** One engine of the world. */
+typedef struct baton_engine {
+    size_t size; /**< bytes that the library filled */
+    char name[BATON_ENGINE_NAME_MAX];
+    baton_role_t role;         /**< of its first rank */
+    uint32_t tp, pp;           /**< it has tp * pp ranks */
+    const uint32_t *ranks;     /**< ranks[pp_rank * tp + tp_rank] is a rank of the world. Valid until baton_close */
+    baton_distance_t distance; /**< from this rank to the nearest of them */
+    uint32_t nearest;          /**< that one; the lowest of several */
+} baton_engine_t;
+
+/**
+ * Fills up to `max` engines of the world, this rank's too, in the order of their lowest ranks. Returns how many there
+ * are in the world, which may be more than max. Any thread, after baton_start. Errors: EINVAL, ESTATE.
+ */
+BATON_API int baton_engines_sized(const baton_t *b, void *out, int max, size_t size);
+
+static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
+{
+    return baton_engines_sized(b, out, max, sizeof *out);
+}
 
 /**
  * Closes the context. Collective. Every open transfer ends with BATON_ECLOSED; its event may be lost. Then this waits
@@ -374,8 +420,13 @@ typedef enum baton_layout {
  */
 BATON_API int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout);
 
-/** The kind of memory a cache lies in. */
-typedef enum baton_memory { BATON_MEMORY_HOST = 0, BATON_MEMORY_PINNED = 1, BATON_MEMORY_DEVICE = 2 } baton_memory_t;
+/** The kind of memory that a cache lies in. This version knows BATON_MEMORY_HOST; the others are ENOSYS. */
+typedef enum baton_memory {
+    BATON_MEMORY_HOST = 0,   /**< pages of this process that any of its threads may read and write */
+    BATON_MEMORY_PINNED = 1, /**< the same, locked for a device's driver */
+    BATON_MEMORY_DEVICE = 2, /**< only a driver may touch it; its copies complete later */
+    BATON_MEMORY_SHARED = 3  /**< a mapping that other processes of the node can map too: memfd, a file in /dev/shm */
+} baton_memory_t;
 
 typedef struct baton_cache baton_cache_t;
 
@@ -389,8 +440,8 @@ BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, b
                                  baton_cache_t **out);
 
 /**
- * Declares memory that the engine owns: `bases[r]`, `bytes[r]` for each of num_regions regions (at most 128), which
- * must stay until baton_close. Peers reach it by rma.
+ * Declares memory that the engine owns: `bases[r]`, `bytes[r]` for each of num_regions regions, which must stay until
+ * baton_close.
  * Errors: ENOSYS: not in this version; allocate one slab by baton_cache_create instead.
  */
 BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],

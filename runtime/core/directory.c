@@ -8,6 +8,30 @@
 
 #include "wire/version.h"
 
+baton_distance_t directory_distance(const struct directory *d, uint32_t rank, uint32_t peer)
+{
+    const struct wire_row *a = &d->rows[rank], *b = &d->rows[peer];
+    if (rank == peer)
+        return BATON_DISTANCE_SELF;
+    if (a->node != b->node)
+        return BATON_DISTANCE_WORLD;
+    if (a->numa == b->numa && a->numa != DIRECTORY_NONE)
+        return BATON_DISTANCE_NUMA;
+    return a->package == b->package && a->package != DIRECTORY_NONE ? BATON_DISTANCE_PACKAGE : BATON_DISTANCE_NODE;
+}
+
+uint32_t directory_nearest(const struct directory *d, uint32_t rank, const struct directory_engine *engine)
+{
+    uint32_t nearest = engine->ranks[0];
+    for (uint32_t i = 1; i < engine->num_ranks; i++) {
+        baton_distance_t best = directory_distance(d, rank, nearest),
+                         is = directory_distance(d, rank, engine->ranks[i]);
+        if (is < best || (is == best && engine->ranks[i] < nearest))
+            nearest = engine->ranks[i];
+    }
+    return nearest;
+}
+
 uint32_t directory_find(const struct directory *d, const char *engine)
 {
     struct directory_engine *found;

@@ -53,6 +53,12 @@ unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t pe
 int directory_can_name(const struct directory *d, uint32_t rank, uint32_t engine, const char *key, uint32_t attempt,
                        struct plan_why *why);
 
+/** How far one rank is from another. What is not known of a place is not the same place. */
+baton_distance_t directory_distance(const struct directory *d, uint32_t rank, uint32_t peer);
+
+/** The rank of an engine that is nearest to `rank`; the lowest of several. */
+uint32_t directory_nearest(const struct directory *d, uint32_t rank, const struct directory_engine *engine);
+
 /** Index of the engine of that name, or DIRECTORY_NONE. Takes as long with many engines as with few. */
 uint32_t directory_find(const struct directory *d, const char *engine);
 

@@ -173,6 +173,13 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     return 0;
 }
 
+int baton_open_f(int comm, const baton_open_params_t *params, baton_t **out)
+{
+    MPI_Comm own;
+    int rc = fabric_comm(comm, &own);
+    return rc != 0 ? rc : baton_open(own, params, out);
+}
+
 /* ---- the cache --------------------------------------------------------------------------------------------------- */
 
 int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t memory, baton_cache_t **out)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: what the engine hears and reads, in any thread: events, handshakes under way, statistics. None waits. */
+/* report: what the engine hears and reads, in any thread: events, engines, handshakes under way, statistics. None waits. */
 #include "front/context.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/sized.h"
@@ -55,6 +56,55 @@ int baton_progress(baton_t *b)
     return (int)events_waiting(&b->events);
 }
 
+/* ---- the world ---------------------------------------------------------------------------------------------------- */
+
+static int check_rank(const baton_t *b, uint32_t rank)
+{
+    if (rank >= fabric_size(b->fabric))
+        return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
+    return 0;
+}
+
+int baton_distance(const baton_t *b, uint32_t rank)
+{
+    int rc = context_check_started(b);
+    if (rc == 0)
+        rc = check_rank(b, rank);
+    return rc != 0 ? rc : (int)directory_distance(b->directory, fabric_rank(b->fabric), rank);
+}
+
+static baton_engine_t engine_of(const baton_t *b, const struct directory_engine *engine)
+{
+    const struct directory *d = b->directory;
+    const struct wire_row *first = &d->rows[engine->ranks[0]];
+    uint32_t nearest = directory_nearest(d, fabric_rank(b->fabric), engine);
+    baton_engine_t out = {.role = (baton_role_t)first->role,
+                          .tp = first->tp,
+                          .pp = first->pp,
+                          .ranks = engine->ranks,
+                          .nearest = nearest,
+                          .distance = directory_distance(d, fabric_rank(b->fabric), nearest)};
+    memcpy(out.name, engine->name, sizeof out.name);
+    return out;
+}
+
+int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
+{
+    int rc = context_check_started(b);
+    if (rc == 0 && ((out == NULL && max > 0) || max < 0))
+        rc = error_set(BATON_EINVAL, "out must not be NULL, max not negative");
+    if (rc == 0)
+        rc = sized_check(size, "baton_engine_t");
+    if (rc != 0)
+        return rc;
+    int num = (int)b->directory->num_engines;
+    for (int i = 0; i < num && i < max; i++) {
+        baton_engine_t engine = engine_of(b, &b->directory->engines[i]);
+        sized_fill(&engine, sizeof engine, at(out, i, size), size);
+    }
+    return num;
+}
+
 /* ---- readings ---------------------------------------------------------------------------------------------------- */
 
 int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
@@ -95,10 +145,10 @@ int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size)
     int rc = context_check_started(b);
     if (rc == 0)
         rc = sized_check(size, "baton_peer_stats_t");
+    if (rc == 0)
+        rc = check_rank(b, rank);
     if (rc != 0)
         return rc;
-    if (rank >= fabric_size(b->fabric))
-        return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
     baton_peer_stats_t stats = {.path = paths_table(b->paths)[rank]};
     snprintf(stats.engine, sizeof stats.engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
     events_reasons_of(&b->events, rank, stats.reasons);

@@ -47,6 +47,24 @@ int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_m
     return 0;
 }
 
+int fabric_comm(int handle, MPI_Comm *out)
+{
+    int initialised = 0, finalised = 0;
+    *out = MPI_COMM_NULL;
+    if (handle == BATON_COMM_NULL_F)
+        return 0;
+    MPI_Initialized(&initialised);
+    MPI_Finalized(&finalised);
+    if (!initialised || finalised)
+        return error_set(BATON_ESTATE, "communicator %d was given, but MPI %s", handle,
+                         finalised ? "is already finalised" : "is not initialised");
+    *out = MPI_Comm_f2c((MPI_Fint)handle);
+    bool none = *out == (MPI_Comm)0 || (*out == MPI_COMM_NULL && handle != (int)MPI_Comm_c2f(MPI_COMM_NULL));
+    if (none) /* (MPI_Comm)0: from Open MPI for a handle that it does not know */
+        return error_set(BATON_EINVAL, "no communicator has the Fortran handle %d", handle);
+    return 0;
+}
+
 uint32_t fabric_rank(const struct fabric *f)
 {
     return (uint32_t)f->world.rank;

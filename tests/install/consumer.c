@@ -49,7 +49,11 @@ int main(void)
     baton_cache_t *cache;
     baton_t *b;
     check(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND | BATON_LAYOUT_KV_BLOCK), "layout");
+#ifdef BATON_NO_MPI
+    check(baton_open_f(BATON_COMM_NULL_F, &me, &b), "open");
+#else
     check(baton_open(MPI_COMM_NULL, &me, &b), "open");
+#endif
     check(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "cache");
     check(baton_start(b), "start");
     char *base = baton_cache_base(cache);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_header: callers that were compiled with an older or a newer header: their structs have fewer or more fields. Each
- * rank is an engine of its own, which wants what it offers.
+ * test_header: what the header promises to a caller beside the verbs: structs of older and of newer headers are
+ * understood, the world's engines are listed, and a Fortran handle is a communicator. Each rank is an engine of its own,
+ * which wants what it offers, where a case says nothing else.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,13 +60,19 @@ static void describe(struct fixture *f)
     CHECK_EQ(baton_geometry_layout(&f->geometry, &f->tensor, 0), 0);
 }
 
+static void start(struct fixture *f)
+{
+    if (baton_cache_create(f->b, &f->geometry, BATON_MEMORY_HOST, &f->cache) != 0 || baton_start(f->b) != 0)
+        failed("start");
+}
+
 static void up(struct fixture *f)
 {
     memset(f, 0, sizeof *f);
     describe(f);
-    if (baton_open(MPI_COMM_WORLD, &f->me, &f->b) != 0 ||
-        baton_cache_create(f->b, &f->geometry, BATON_MEMORY_HOST, &f->cache) != 0 || baton_start(f->b) != 0)
-        failed("up");
+    if (baton_open(MPI_COMM_WORLD, &f->me, &f->b) != 0)
+        failed("open");
+    start(f);
 }
 
 static void down(struct fixture *f)
@@ -343,6 +350,137 @@ static void pending_engines_come_at_the_callers_stride(void)
     down(&f);
 }
 
+/* ---- the world ---------------------------------------------------------------------------------------------------- */
+
+/* Two engines, one of each half of the world; the ranks of the first stand in it in reverse. */
+static void up_in_halves(struct fixture *f)
+{
+    uint32_t half = (uint32_t)harness.size / 2, rank = (uint32_t)harness.rank;
+    memset(f, 0, sizeof *f);
+    describe(f);
+    f->me.tp = half;
+    f->me.role = rank < half ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE;
+    f->me.tp_rank = rank < half ? half - 1 - rank : rank - half;
+    f->geometry.heads_total = half;
+    f->geometry.head_first = f->me.tp_rank;
+    strcpy(f->me.engine, rank < half ? "first" : "second");
+    if (baton_open(MPI_COMM_WORLD, &f->me, &f->b) != 0)
+        failed("open");
+    start(f);
+}
+
+static bool is_far(int rank)
+{
+    const char *nodes = getenv("BATON_FAKE_NODES"); /* they have as many ranks each */
+    int ranks = nodes != NULL ? harness.size / atoi(nodes) : harness.size;
+    return rank / ranks != harness.rank / ranks;
+}
+
+static void check_distances(const struct fixture *f)
+{
+    for (int r = 0; r < harness.size; r++) {
+        int distance = baton_distance(f->b, (uint32_t)r);
+        CHECK_EQ(distance == BATON_DISTANCE_SELF, r == harness.rank);
+        CHECK_EQ(distance == BATON_DISTANCE_WORLD, is_far(r));
+        CHECK(distance >= 0);
+    }
+    CHECK_EQ(baton_distance(f->b, (uint32_t)harness.size), BATON_EINVAL);
+    CHECK_EQ(baton_distance(NULL, 0), BATON_EINVAL);
+}
+
+static void check_engine(const struct fixture *f, const baton_engine_t *e, bool first)
+{
+    uint32_t half = (uint32_t)harness.size / 2;
+    bool mine = first == ((uint32_t)harness.rank < half), met = false;
+    CHECK_EQ(strcmp(e->name, first ? "first" : "second"), 0);
+    CHECK_EQ(e->role, first ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE);
+    CHECK_EQ(e->tp, half);
+    CHECK_EQ(e->pp, 1);
+    for (uint32_t i = 0; i < half; i++) {
+        uint32_t rank = e->ranks[i];
+        CHECK_EQ(rank, first ? half - 1 - i : half + i);
+        CHECK(baton_distance(f->b, rank) >= (int)e->distance);
+        met |= rank == e->nearest;
+        CHECK(rank >= e->nearest || baton_distance(f->b, rank) > (int)e->distance);
+    }
+    CHECK(met);
+    CHECK_EQ(baton_distance(f->b, e->nearest), e->distance);
+    CHECK_EQ(e->distance == BATON_DISTANCE_SELF, mine);
+}
+
+static void engines_are_listed(void)
+{
+    struct fixture f;
+    NEWER(baton_engine_t) newer[3];
+    baton_engine_t one;
+    if (harness.size % 2 != 0)
+        return SKIP("no two halves");
+    up_in_halves(&f);
+    memset(newer, 0xff, sizeof newer);
+    CHECK_EQ(baton_engines_sized(f.b, newer, 3, sizeof newer[0]), 2);
+    for (int i = 0; i < 2; i++) {
+        check_engine(&f, &newer[i].old, i == 0);
+        CHECK_EQ(newer[i].old.size, sizeof one);
+        CHECK_EQ(newer[i].more, 0);
+    }
+    CHECK_EQ(newer[2].more, UINT64_MAX);
+    CHECK_EQ(baton_engines(f.b, NULL, 0), 2);
+    CHECK_EQ(baton_engines(f.b, &one, 1), 2);
+    check_engine(&f, &one, true);
+    CHECK_EQ(baton_engines(f.b, NULL, 1), BATON_EINVAL);
+    CHECK_EQ(baton_engines(f.b, &one, -1), BATON_EINVAL);
+    for (int i = 0; i < NUM_NOT_SIZES; i++)
+        CHECK_EQ(baton_engines_sized(f.b, &one, 1, not_sizes[i]), BATON_EINVAL);
+    check_distances(&f);
+    down(&f);
+}
+
+static void the_world_is_known_after_start(void)
+{
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    describe(&f);
+    CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0);
+    CHECK_EQ(baton_engines(f.b, NULL, 0), BATON_ESTATE);
+    CHECK_EQ(baton_distance(f.b, 0), BATON_ESTATE);
+    start(&f);
+    down(&f);
+}
+
+/* ---- handles ------------------------------------------------------------------------------------------------------ */
+
+static void move_two_blocks(struct fixture *f)
+{
+    make_two_events(f, "moves");
+    CHECK_EQ(next_event(f).status, BATON_STATUS_DONE);
+    CHECK_EQ(next_event(f).status, BATON_STATUS_DONE);
+}
+
+static void a_fortran_handle_is_a_communicator(void)
+{
+    struct fixture f;
+    MPI_Comm backwards;
+    memset(&f, 0, sizeof f);
+    describe(&f);
+    CHECK_EQ(baton_open_f(BATON_COMM_NULL_F, &f.me, &f.b), 0); /* the whole world */
+    start(&f);
+    CHECK_EQ(baton_engines(f.b, NULL, 0), harness.size);
+    move_two_blocks(&f);
+    down(&f);
+
+    MPI_Comm_split(MPI_COMM_WORLD, 0, harness.size - harness.rank, &backwards);
+    CHECK_EQ(baton_open_f((int)MPI_Comm_c2f(backwards), &f.me, &f.b), 0);
+    start(&f);
+    CHECK_EQ(baton_distance(f.b, (uint32_t)(harness.size - 1 - harness.rank)), BATON_DISTANCE_SELF);
+    move_two_blocks(&f);
+    down(&f);
+    MPI_Comm_free(&backwards);
+#ifdef OPEN_MPI /* others do not tell by a handle whether there is such a communicator */
+    CHECK_EQ(baton_open_f(123456, &f.me, &f.b), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "123456");
+#endif
+}
+
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
@@ -352,5 +490,8 @@ int main(int argc, char **argv)
     RUN(events_come_at_the_callers_stride);
     RUN(statistics_are_filled_as_far_as_both_know_them);
     RUN(pending_engines_come_at_the_callers_stride);
+    RUN(engines_are_listed);
+    RUN(the_world_is_known_after_start);
+    RUN(a_fortran_handle_is_a_communicator);
     return harness_end();
 }

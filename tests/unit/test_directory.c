@@ -442,6 +442,41 @@ static void names_are_found_among_many(void **state)
     assert_true(many < 10 * few + 1000);
 }
 
+static void distances_are_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t node, package, numa;
+    } place[] = {{0, 0, 0},          {0, 0, 0},
+                 {0, 0, 1},          {0, 1, 2},
+                 {1, 0, 0},          {0, UINT32_MAX, UINT32_MAX},
+                 {0, 0, UINT32_MAX}, {0, UINT32_MAX, UINT32_MAX}};
+    static const baton_distance_t of_first[] = {BATON_DISTANCE_SELF,    BATON_DISTANCE_NUMA,  BATON_DISTANCE_PACKAGE,
+                                                BATON_DISTANCE_NODE,    BATON_DISTANCE_WORLD, BATON_DISTANCE_NODE,
+                                                BATON_DISTANCE_PACKAGE, BATON_DISTANCE_NODE};
+    clear();
+    add_engine("a", 2, 1);
+    add_engine("b", 6, 1);
+    for (uint32_t i = 0; i < world_size; i++) {
+        world[i].node = place[i].node;
+        world[i].package = place[i].package;
+        world[i].numa = place[i].numa;
+    }
+    struct directory *d = created();
+    for (uint32_t i = 0; i < world_size; i++) {
+        assert_int_equal(directory_distance(d, 0, i), of_first[i]);
+        assert_int_equal(directory_distance(d, i, 0), of_first[i]);
+    }
+    assert_int_equal(directory_distance(d, 5, 7), BATON_DISTANCE_NODE); /* what is not known is not the same */
+    const struct directory_engine *a = &d->engines[directory_find(d, "a")], *b = &d->engines[directory_find(d, "b")];
+    assert_int_equal(directory_nearest(d, 0, a), 0);
+    assert_int_equal(directory_nearest(d, 1, a), 1);
+    assert_int_equal(directory_nearest(d, 0, b), 2); /* ranks 2 and 6 are in its package */
+    assert_int_equal(directory_nearest(d, 3, a), 0); /* both are on its node */
+    assert_int_equal(directory_nearest(d, 4, a), 0);
+    directory_destroy(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +500,7 @@ int main(void)
         cmocka_unit_test(the_older_version_is_spoken),
         cmocka_unit_test(a_damaged_row_names_its_rank),
         cmocka_unit_test(a_sentence_fits_with_the_longest_name_and_numbers),
+        cmocka_unit_test(distances_are_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
