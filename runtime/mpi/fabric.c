@@ -237,11 +237,12 @@ uint64_t fabric_busy(const struct fabric *f)
 
 struct fabric_counts fabric_counts(const struct fabric *f)
 {
+    struct rma_counts rma = rma_counts(&f->rma);
     return (struct fabric_counts){.messages_bad = f->control.bad,
-                                  .flushes = f->rma.peers.flushes,
-                                  .settled = f->rma.settled,
-                                  .poisoned = f->rma.peers.poisonings,
-                                  .parked = f->rma.requests.num_parked};
+                                  .flushes = rma.flushes,
+                                  .settled = rma.settled,
+                                  .poisoned = rma.poisonings,
+                                  .parked = rma.parked};
 }
 
 /* Messages and completions take turns at being first, so that neither can fill the room of every call. */
@@ -281,8 +282,9 @@ static int drain_rma(struct fabric *f)
                              rma_open_ops(&f->rma));
         steps_pause(polls);
     }
-    return f->rma.peers.poisonings > 0 ? error_set(BATON_EPEER, "a one-sided operation failed, and its rank is lost")
-                                       : 0;
+    return rma_counts(&f->rma).poisonings > 0
+               ? error_set(BATON_EPEER, "a one-sided operation failed, and its rank is lost")
+               : 0;
 }
 
 /*
@@ -398,7 +400,7 @@ int fabric_describe(const struct fabric *f, char *text, size_t size)
         return p.length;
     describe_windows(f, &p);
     describe_quirks(f, &p);
-    print(&p, "control: %d receives, %d send slots and one a rank, at most %d a peer, %u credits\n", INBOX_RECEIVES,
-          SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
+    print(&p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
+          INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
     return p.length;
 }

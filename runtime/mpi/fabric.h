@@ -90,7 +90,7 @@ void fabric_hash(struct fabric *f, uint32_t peer);
 
 /* ---- the reactor's ---- */
 
-/** One control message of at most WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no slot or credit), BATON_EPEER. */
+/** One control message of at most WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no place or credit), BATON_EPEER. */
 int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes);
 
 /** Reads a piece of a peer's segment, by MPI_Rget (a mapped peer's by loads). PORT_READ follows. */

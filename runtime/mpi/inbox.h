@@ -4,10 +4,10 @@
  * matches a sender's messages to them in the order in which they were posted. Only the ring's head is tested, so
  * messages come out in the order in which each sender sent them.
  *
- * FAILURES. A receive that cannot be posted is posted later. One that fails is a damaged message. Where neither stops
- * for BATON_PEER_MS, the inbox fails.
+ * FAILURES. A receive that cannot be posted is posted later. One that fails is a damaged message. Where such
+ * failures go on for BATON_PEER_MS, the inbox fails.
  *
- * The reactor's thread, after start. Never blocks, but in inbox_cancel.
+ * The reactor's thread, after start. Never blocks, except in inbox_cancel.
  */
 #ifndef BATON_MPI_INBOX_H
 #define BATON_MPI_INBOX_H
@@ -25,15 +25,15 @@ enum { INBOX_TAG = 1 };   /* on which the messages travel */
 struct inbox_message {
     const uint8_t *data; /* the envelope and what is behind it; valid until the next inbox_release */
     int bytes;           /* < 0: it is damaged */
-    uint32_t rank;       /* UINT32_MAX: MPI does not say whose it was (only of a damaged one; logged) */
+    uint32_t rank;       /* UINT32_MAX: unknown (of a damaged one, which was logged) */
 };
 
 struct inbox {
     const struct world *world;
     MPI_Comm comm;
     /*
-     * [head - handed, head) were handed out or skipped; inbox_release posts them again. Indexes into the ring are
-     * modulo.
+     * The ring. Receives head - handed .. head - 1, modulo INBOX_RECEIVES, were handed out or skipped: inbox_release
+     * posts them again.
      */
     uint8_t (*received)[INBOX_BYTES];
     MPI_Request receive[INBOX_RECEIVES];

@@ -101,35 +101,23 @@ static void list_as_failing(struct outbox *o, struct outbox_peer *p)
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
 
-static void count_taken(struct outbox *o, struct outbox_peer *p)
-{
-    p->slots++;
-    o->slots.num_taken++;
-}
-
-static void count_given_back(struct outbox *o, struct outbox_peer *p)
-{
-    p->slots--;
-    o->slots.num_taken--;
-}
-
 static struct slot *take_slot(struct outbox *o, struct outbox_peer *p)
 {
-    struct slot *slot = slots_may_take(&o->slots, p->slots) ? slots_take(&o->slots) : NULL;
+    struct slot *slot = slots_have_place(&o->slots, p->places) ? slots_get(&o->slots) : NULL;
     if (slot == NULL)
         return NULL;
     slot->peer = p->rank;
     slot->was_begun = false;
-    count_taken(o, p);
+    slots_take_place(&o->slots, &p->places);
     return slot;
 }
 
 /* Its message is not sent any more. */
 static void drop_slot(struct outbox *o, struct outbox_peer *p, struct slot *slot)
 {
-    count_given_back(o, p);
+    slots_leave_place(&o->slots, &p->places);
     if (!slot->was_begun) {
-        slots_give_back(&o->slots, slot);
+        slots_put_back(&o->slots, slot);
     } else if (slot->is_alone && p->failed_alone == NULL) {
         p->failed_alone = slot;
     } else {
@@ -156,10 +144,10 @@ void outbox_revive(struct outbox *o, struct outbox_peer *p)
     while (p->held != NULL) {
         struct slot *slot = p->held;
         p->held = slot->next;
-        slots_give_back(&o->slots, slot);
+        slots_put_back(&o->slots, slot);
     }
     if (p->failed_alone != NULL)
-        slots_give_back(&o->slots, p->failed_alone);
+        slots_put_back(&o->slots, p->failed_alone);
     p->failed_alone = NULL;
 }
 
@@ -197,8 +185,8 @@ static void note_success(struct outbox *o, struct outbox_peer *p, struct slot *s
         log_line(o->world->log, LOG_WARN, "a message to rank %" PRIu32 " was lost: later ones came through", p->rank);
         drop_slot(o, p, late);
     }
-    count_given_back(o, p);
-    slots_give_back(&o->slots, slot);
+    slots_leave_place(&o->slots, &p->places);
+    slots_put_back(&o->slots, slot);
 }
 
 /* Each failure doubles the pause before the peer's next message, up to an eighth of BATON_PEER_MS. */
@@ -301,9 +289,9 @@ static bool post_alone(struct outbox *o, struct outbox_peer *p)
             post_new(o, p, slot, 0);
         return slot != NULL;
     }
-    if (!slots_may_take(&o->slots, p->slots))
+    if (!slots_have_place(&o->slots, p->places))
         return false;
-    count_taken(o, p);
+    slots_take_place(&o->slots, &p->places);
     p->failed_alone = NULL;
     envelope_sent(&p->counts, true);
     post(o, p, slot);

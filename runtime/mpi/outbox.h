@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outbox: control messages on their way to each rank, in order, bounded by credits and slots (slots.h).
+ * outbox: control messages on their way to each rank, in order, bounded by credits and places (slots.h).
  *
  * CREDITS. A peer has at most ENVELOPE_CREDITS messages whose consumption it has not confirmed. Each message confirms,
  * in its envelope, how many of the other's were consumed. Whoever consumed ENVELOPE_CONFIRM messages and had nothing to
@@ -34,8 +34,8 @@ struct outbox_peer {
     uint32_t rank;
     struct envelope_counts counts;
     uint32_t posted;    /* MPI messages to it that did not fail, envelopes alone included */
-    uint32_t slots;     /* with a message to it */
-    uint32_t under_way; /* of those, in MPI */
+    uint32_t places;    /* that its messages have taken */
+    uint32_t under_way; /* of these, in MPI */
     bool is_lost;
     bool is_owed;        /* it stands in the queue of those owed a confirmation */
     bool is_failing;     /* it stands in the list of those to whom something is sent again */
@@ -75,7 +75,7 @@ struct outbox_peer *outbox_peer_of(struct outbox *o, uint32_t rank);
 void outbox_hash(struct outbox *o, uint32_t rank);
 
 /**
- * A message of 1 .. WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no slot or credit), BATON_EPEER (lost),
+ * A message of 1 .. WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no place or credit), BATON_EPEER (lost),
  * BATON_ENOMEM.
  */
 int outbox_send(struct outbox *o, uint32_t rank, const void *message, uint32_t bytes);

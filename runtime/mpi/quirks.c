@@ -18,6 +18,7 @@ struct row {
     const char *why;
 };
 
+/* The first row that fits is chosen, so a special row stands before a general one. */
 static const struct row rows[] = {
     /*
      * osc/ucx of 4.x completes a request by a fetching atomic behind a worker fence (osc_ucx_comm.c), so the request

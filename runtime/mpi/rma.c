@@ -157,10 +157,7 @@ static void learn(struct rma *r, struct rma_op *op, int rc, uint64_t now)
 static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
 {
     struct rma_peer *p = r->peers.by_rank[op->peer];
-    if (rma_op_is_data(op))
-        p->data--;
-    else
-        p->reads--;
+    rma_peer_end(p, rma_op_is_data(op));
     learn(r, op, rc, now);
     if (op->kind == RMA_PROBE) {
         p->is_probed = false;
@@ -290,6 +287,14 @@ int rma_progress(struct rma *r, struct port_event *events, int max)
         rma_requests_park(&r->requests, now);
     }
     return hand_out(r, events, max);
+}
+
+struct rma_counts rma_counts(const struct rma *r)
+{
+    return (struct rma_counts){.flushes = r->peers.flushes,
+                               .settled = r->settled,
+                               .poisonings = r->peers.poisonings,
+                               .parked = r->requests.num_parked};
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */

@@ -39,7 +39,13 @@ struct rma {
     struct rma_peers peers;
     struct rma_requests requests;
     struct sieve_pool sieves;
-    uint64_t settled; /* completions that MPI lost */
+    uint64_t settled; /* operations whose completion MPI lost */
+};
+
+/** What is counted from the start on; of parked requests, how many there are. */
+struct rma_counts {
+    uint64_t flushes, settled, poisonings;
+    uint32_t parked;
 };
 
 /** *r zeroed before. Local. On an error rma_fini frees what is there. */
@@ -59,6 +65,8 @@ bool rma_ended(struct rma *r, uint32_t peer);
 void rma_release(struct rma *r);
 /** Tests requests, then hands out up to `max` events. Returns their number. */
 int rma_progress(struct rma *r, struct port_event *events, int max);
+
+struct rma_counts rma_counts(const struct rma *r);
 
 /** Whether MPI could not test the requests: logged when it happened. */
 static inline bool rma_has_failed(const struct rma *r)

@@ -21,7 +21,7 @@ static int check_runs(const struct rma *r, const struct port_leg *leg, const str
     uint64_t theirs = leg->pool_bytes, mine = r->windows->pool_bytes;
     uint64_t src = leg->write ? mine : theirs, dst = leg->write ? theirs : mine;
     if (!rma_is_within(leg->pool_offset, theirs, r->windows->parts[leg->peer].bytes))
-        return error_set(BATON_EMESSAGE, "rank %" PRIu32 "'s card tells of a pool outside of its segment", leg->peer);
+        return error_set(BATON_EMESSAGE, "rank %" PRIu32 "'s card names a pool outside of its segment", leg->peer);
     for (uint32_t i = 0; i < n; i++) {
         if (runs[i].src_region != 0 || runs[i].dst_region != 0)
             return error_set(BATON_EMESSAGE, "a run lies in a region other than 0");
@@ -54,7 +54,7 @@ static int issue_piece(const struct rma *r, const struct port_leg *leg, const st
 static int issue_pieces(struct rma *r, struct rma_op *op, const struct port_leg *leg, const struct piece *pieces,
                         uint32_t n)
 {
-    MPI_Request request;
+    MPI_Request request = MPI_REQUEST_NULL;
     struct rma_peer *p = r->peers.by_rank[op->peer];
     for (uint32_t i = 0; i < n; i++) {
         int rc = issue_piece(r, leg, &pieces[i], i + 1 < n ? NULL : &request);

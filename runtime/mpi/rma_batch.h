@@ -5,7 +5,7 @@
  * them all. The runs go straight to where they belong, or through a sieve where that is cheaper.
  *
  * The reactor's thread. Never blocks; never touches a byte outside of my pool and of the pool that the peer's card
- * tells.
+ * names.
  */
 #ifndef BATON_MPI_RMA_BATCH_H
 #define BATON_MPI_RMA_BATCH_H

@@ -39,6 +39,18 @@ struct rma_peer *rma_peer_of(struct rma_peers *s, uint32_t rank)
     return p;
 }
 
+void rma_peer_begin(struct rma_peer *p, bool data)
+{
+    p->data += data;
+    p->reads += !data;
+}
+
+void rma_peer_end(struct rma_peer *p, bool data)
+{
+    p->data -= data;
+    p->reads -= !data;
+}
+
 int rma_peer_poison(struct rma_peers *s, struct rma_peer *p, const char *call, int rc)
 {
     if (!p->is_poisoned) {

@@ -31,7 +31,7 @@
 
 struct rma_peer {
     uint32_t rank;
-    uint32_t data, reads; /* operations that are not done, parked ones included */
+    uint32_t data, reads; /* open operations, parked ones included */
     bool is_overdue;      /* one is open for too long, and none has completed since */
     bool is_probed;       /* a probe is open */
     bool is_poisoned;
@@ -62,6 +62,10 @@ void rma_peers_fini(struct rma_peers *s);
 /** NULL: no such rank, or no memory for its state. */
 struct rma_peer *rma_peer_of(struct rma_peers *s, uint32_t rank);
 
+/** An operation of data, or a read, is open from now on, or is open no more. */
+void rma_peer_begin(struct rma_peer *p, bool data);
+void rma_peer_end(struct rma_peer *p, bool data);
+
 /** `call` failed with `rc`: logged the first time. BATON_EPEER. */
 int rma_peer_poison(struct rma_peers *s, struct rma_peer *p, const char *call, int rc);
 
@@ -69,7 +73,7 @@ int rma_peer_poison(struct rma_peers *s, struct rma_peer *p, const char *call, i
 void rma_peer_keep_stray(struct rma_peer *p, const struct rma_op *op);
 bool rma_peer_has_stray(const struct rma_peer *p, uint64_t tag);
 
-/** So many operations were issued, in MPI's counting. */
+/** So many operations were issued, as MPI counts them. */
 void rma_peer_count(struct rma_peers *s, struct rma_peer *p, uint32_t n);
 /** Some components flush by themselves, blocking, after so many operations: whether it is time to do it well before. */
 bool rma_peer_is_flush_due(const struct rma_peers *s, const struct rma_peer *p);

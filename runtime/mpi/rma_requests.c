@@ -84,16 +84,14 @@ bool rma_requests_have_room(const struct rma_requests *q, const struct rma_peer 
 
 void rma_requests_add(struct rma_requests *q, struct rma_op *op, MPI_Request request)
 {
-    struct rma_peer *p = q->peers->by_rank[op->peer];
+    rma_peer_begin(q->peers->by_rank[op->peer], rma_op_is_data(op));
     op->issued_ns = clock_now_ns();
     q->active[q->num_active] = request;
     q->active_op[q->num_active++] = op;
     if (rma_op_is_data(op)) {
-        p->data++;
         q->active_data++;
         q->bytes_open += op->bytes;
     } else {
-        p->reads++;
         q->active_reads++;
     }
 }

@@ -14,12 +14,24 @@ void slots_fini(struct slots *s)
     *s = (struct slots){0};
 }
 
-bool slots_may_take(const struct slots *s, uint32_t of_peer)
+bool slots_have_place(const struct slots *s, uint32_t of_peer)
 {
-    return of_peer == 0 || (of_peer < SLOTS_OF_PEER && s->num_taken < SLOTS_MAX);
+    return of_peer == 0 || (of_peer < SLOTS_OF_PEER && s->num_places < SLOTS_MAX);
 }
 
-struct slot *slots_take(struct slots *s)
+void slots_take_place(struct slots *s, uint32_t *of_peer)
+{
+    ++*of_peer;
+    s->num_places++;
+}
+
+void slots_leave_place(struct slots *s, uint32_t *of_peer)
+{
+    --*of_peer;
+    s->num_places--;
+}
+
+struct slot *slots_get(struct slots *s)
 {
     struct slot *slot = s->free;
     if (slot != NULL) {
@@ -31,7 +43,7 @@ struct slot *slots_take(struct slots *s)
     return slot;
 }
 
-void slots_give_back(struct slots *s, struct slot *slot)
+void slots_put_back(struct slots *s, struct slot *slot)
 {
     slot->next = s->free;
     s->free = slot;

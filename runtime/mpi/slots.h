@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slots: memory for control messages on their way out. MPI reads a slot until its request is complete.
+ * slots: memory for control messages on their way out, and places that bound how many there are. MPI reads a slot until
+ * its request is complete. A message that is dropped leaves its place at once, although MPI may still read its slot.
  *
- * LIMITS. SLOTS_MAX, and SLOTS_OF_PEER of them for one peer. Once SLOTS_MAX are taken, only a peer that has none gets
- * one; so there are never more than one for each rank beyond, and silent peers never keep the slots of others, however
- * many they are. Slots are made as they are needed.
+ * LIMITS. There are SLOTS_MAX places; one peer has at most SLOTS_OF_PEER of them. Once all are taken, only a peer that
+ * has none gets one, so that there is at most one for each rank beyond. So silent peers never keep the places of
+ * others, however many they are. Slots are made as they are needed.
  *
  * The reactor's thread. Never calls MPI.
  */
@@ -30,17 +31,20 @@ struct slot {
 
 struct slots {
     struct slot *all, *free;
-    uint32_t num_taken; /* in use, those whose message waits to be sent again included */
+    uint32_t num_places; /* taken, those of messages that wait to be sent again included */
 };
 
 void slots_fini(struct slots *s);
 
-/** Whether a peer that has `of_peer` slots may have one more. */
-bool slots_may_take(const struct slots *s, uint32_t of_peer);
-/** A free slot, once that was asked. It does not count as taken yet. NULL: no memory. */
-struct slot *slots_take(struct slots *s);
-/** Makes a slot free. */
-void slots_give_back(struct slots *s, struct slot *slot);
+/** Whether a peer that has `of_peer` places may have one more. */
+bool slots_have_place(const struct slots *s, uint32_t of_peer);
+/** A message takes a place, or leaves it. *of_peer counts the places of its peer. */
+void slots_take_place(struct slots *s, uint32_t *of_peer);
+void slots_leave_place(struct slots *s, uint32_t *of_peer);
+
+/** A free slot. NULL: no memory. */
+struct slot *slots_get(struct slots *s);
+void slots_put_back(struct slots *s, struct slot *slot);
 
 /** Whether a's message comes before b's. */
 bool slot_is_before(const struct slot *a, const struct slot *b);

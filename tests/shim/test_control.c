@@ -336,8 +336,8 @@ static void test_what_is_owed_takes_no_more_memory(void **state)
     assert_int_equal(ends[0].num_got, ENVELOPE_CONFIRM + 4 * ENVELOPE_CREDITS);
 }
 
-/* Many silent ranks have as many messages under way as they may: the next rank gets a slot nevertheless. */
-static void test_silent_ranks_keep_no_slot_of_others(void **state)
+/* Many silent ranks have as many messages under way as they may: the next rank gets a place nevertheless. */
+static void test_silent_ranks_keep_no_place_of_others(void **state)
 {
     uint32_t word = 0, rank = 2;
     (void)state;
@@ -356,7 +356,7 @@ static void test_silent_ranks_keep_no_slot_of_others(void **state)
     now_ns += 60 * CLOCK_NS_PER_S;
     turns(10);
     assert_int_equal(ends[0].control.outbox.num_sending, 0);
-    assert_int_equal(ends[0].control.outbox.slots.num_taken, 0);
+    assert_int_equal(ends[0].control.outbox.slots.num_places, 0);
 }
 
 /* ---- receives ---------------------------------------------------------------------------------------------------- */
@@ -417,7 +417,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_memory_that_may_still_be_read, begin, end),
         cmocka_unit_test_setup_teardown(test_a_lost_rank_takes_no_more_memory, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_owed_takes_no_more_memory, begin, end),
-        cmocka_unit_test_setup_teardown(test_silent_ranks_keep_no_slot_of_others, begin, end),
+        cmocka_unit_test_setup_teardown(test_silent_ranks_keep_no_place_of_others, begin, end),
         cmocka_unit_test_setup_teardown(test_one_receive_goes_wrong, begin, end),
         cmocka_unit_test_setup_teardown(test_a_receive_fails, begin, end),
         cmocka_unit_test_setup_teardown(test_no_receive_can_be_posted, begin, end),
