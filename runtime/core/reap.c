@@ -16,9 +16,9 @@ void *reap_new(size_t bytes)
 
 void reap_add(struct reap *reap, void *memory)
 {
-    struct reaped *r = (struct reaped *)memory - 1;
     if (memory == NULL)
         return;
+    struct reaped *r = (struct reaped *)memory - 1;
     r->next = reap->first;
     reap->first = r;
 }
