@@ -5,6 +5,7 @@
 #include "core/leg.h"
 #include "core/state.h"
 #include "core/tail.h"
+#include "core/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 /* All that core_destroy destroys. */
 static int parts_create(struct core *core)
 {
-    static int (*const create[])(struct core *) = {early_create,  survey_create, peers_create,  leave_create,
-                                                   ends_create,   links_create,  movers_create, attempts_create,
-                                                   offers_create, wants_create,  checks_create, tails_create};
+    static int (*const create[])(struct core *) = {
+        early_create,    survey_create, peers_create, leave_create,  ends_create,  links_create,   movers_create,
+        attempts_create, offers_create, wants_create, checks_create, tails_create, verdicts_create};
     int rc = 0;
     core->leases = leases_create((uint32_t)core->c.settings->leases, core_row(core)->incarnation, core->c.arena,
                                  core->c.arena_bytes);
@@ -55,7 +56,7 @@ void core_destroy(struct core *core)
     tails_destroy(core);
     wants_destroy(core);
     links_destroy(core);
-    verdicts_shut(core);
+    verdicts_destroy(core);
     checks_destroy(core);
     ends_destroy(core);
     leave_destroy(core);

@@ -66,11 +66,7 @@ struct core {
     struct wants *wants;
     struct checks *checks;
     struct tails *tails;
-
-    struct report *reports; /* by id: my calls that ended and await their verdict */
-    struct round *rounds, *rounds_by_name;
-    uint32_t num_rounds, num_closed;
-    uint64_t evicted_ns; /* when a closed round last made room */
+    struct verdicts *verdicts;
 };
 
 /** My row in the directory, my engine, and my index in it. */
@@ -88,11 +84,5 @@ static inline uint32_t core_index(const struct core *core)
 {
     return core->c.directory->index_of[core->c.self];
 }
-
-/* verdict.c: the outcome for the whole engine */
-void verdict_report(struct core *core, struct outcome *told); /* a call ended, or was given up */
-void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m);
-void verdicts_lose(struct core *core, uint32_t rank);
-void verdicts_shut(struct core *core);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/state.h"
+#include "core/verdict_inside.h"
 
 static const struct world_engine two_to_two[] = {
     {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32, .verdicts = BATON_VERDICTS_ALL},
@@ -50,8 +51,8 @@ static void test_done_when_all_are_done(void **state)
         assert_int_equal(world_verdict(&w, 2 + i, d[i])->of, BATON_EVENT_WANT);
         assert_int_equal(world_verdict(&w, i, o[i])->of, BATON_EVENT_OFFER);
         assert_string_equal(world_verdict(&w, i, o[i])->key, "key");
-        assert_null(w.ranks[i].core->reports);
-        assert_null(w.ranks[2 + i].core->reports);
+        assert_int_equal(verdicts_awaited(w.ranks[i].core), 0);
+        assert_int_equal(verdicts_awaited(w.ranks[2 + i].core), 0);
     }
     world_fini(&w);
 }
@@ -132,7 +133,7 @@ static void test_identity_not_counting(void **state)
     baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 8000 * MS); /* it is sent again meanwhile */
     assert_true(w.sent[WIRE_REPORT] > 3);
-    assert_int_equal(w.ranks[2].core->num_rounds, 1);
+    assert_int_equal(w.ranks[2].core->verdicts->num_rounds, 1);
     assert_null(world_verdict(&w, 3, d));
     baton_id_t first = world_want(&w, 2, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 9000 * MS);
@@ -273,7 +274,7 @@ static void test_the_leader_alone(void **state)
     assert_null(world_verdict(&w, 3, d[1]));
     assert_int_equal(world_event(&w, 3, d[1])->verdict, BATON_VERDICT_NONE);
     assert_int_equal(world_event(&w, 0, o[0])->verdict, BATON_VERDICT_NONE);
-    assert_null(w.ranks[3].core->reports);
+    assert_int_equal(verdicts_awaited(w.ranks[3].core), 0);
     world_fini(&w);
 }
 
@@ -307,7 +308,7 @@ static void test_rounds_are_bounded(void **state)
         d[i] = world_want(&w, 2, "P", key, 0, 1, 0, 5000);
         world_run(&w, w.now + 5 * MS);
     }
-    assert_int_equal(w.ranks[2].core->num_rounds - w.ranks[2].core->num_closed, 8);
+    assert_int_equal(verdicts_open(w.ranks[2].core), 8);
     for (uint32_t i = 0; i < 2; i++)
         VERDICT(&w, 2, d[i], BATON_STATUS_FAILED, BATON_EAGAIN, 3);
     assert_null(world_verdict(&w, 2, d[2]));

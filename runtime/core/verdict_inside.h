@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verdict_inside: reports and rounds. For verdict.c, verdict_round.c and verdict_report.c. */
+#ifndef BATON_CORE_VERDICT_INSIDE_H
+#define BATON_CORE_VERDICT_INSIDE_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "core/state.h"
+#include "core/timer.h"
+#include "core/verdict.h"
+
+/** One call of mine that ended, and whose verdict I await. */
+struct report {
+    uint64_t id;
+    UT_hash_handle hh;
+    struct outcome *verdict; /* NULL: it is not told here */
+    struct wire_message message;
+    struct timer timer;
+    uint64_t pause_ns, until_ns;
+};
+
+struct round_name {
+    char key[BATON_KEY_MAX];
+    uint32_t attempt;
+    uint32_t verb;   /* enum call_kind */
+    uint32_t engine; /* the producer's, as in the directory */
+};
+
+struct round {
+    struct round_name name;
+    UT_hash_handle hh;
+    struct round *later;       /* of the same name: a next attempt */
+    struct round *prev, *next; /* in verdicts->rounds, oldest first */
+    bool closed, asked;
+    uint32_t missing;
+    struct timer timer;
+    baton_status_t status;
+    int32_t error, peer; /* the worst that was reported, and by which rank; DONE: 0, -1 */
+    char detail[96];
+    uint32_t standing_of; /* index of the missing rank that `standing` is about */
+    char standing[96];
+    uint64_t ids[]; /* by index in the engine: the call that it reported; 0: none yet */
+};
+
+struct verdicts {
+    struct report *reports; /* by id */
+    struct round *rounds;   /* oldest first */
+    struct round *rounds_by_name;
+    uint32_t num_rounds, num_closed;
+    uint64_t evicted_ns; /* when a closed round last made room */
+};
+
+static inline const struct directory_engine *my_engine(const struct core *core)
+{
+    return &core->c.directory->engines[core_engine(core)];
+}
+
+static inline baton_verdicts_t mode_of(const struct core *core)
+{
+    return (baton_verdicts_t)core->c.directory->rows[core->c.self].verdicts;
+}
+
+static inline uint32_t leader(const struct core *core)
+{
+    return my_engine(core)->ranks[0];
+}
+
+/** Whether the rank of that index holds a part of the cache. */
+static inline bool takes_part(const struct core *core, uint32_t index)
+{
+    return my_engine(core)->members[index].num_boxes > 0;
+}
+
+/* verdict_report.c */
+
+/** Tells this rank's engine. */
+void report_emit(struct core *core, struct outcome *verdict, const struct wire_verdict *v);
+/** Makes a verdict of a report that got none. */
+void report_fail_message(const struct core *core, struct wire_message *m, int error, const char *why);
+/** The first rank is told by *m. `verdict`: the event of its verdict, or NULL. 0, or as peer_begin. */
+int report_create(struct core *core, const struct wire_message *m, struct outcome *verdict);
+void report_on_verdict(struct core *core, const struct wire_message *m);
+/** The producer's engine of a call of mine. */
+uint32_t report_producer(const struct core *core, const struct call *call);
+void reports_fail(struct core *core, int error, const char *why);
+void reports_destroy(struct core *core);
+
+/* verdict_round.c */
+
+void round_on_report(struct core *core, uint32_t rank, const struct wire_message *m);
+void round_on_standing(struct core *core, uint32_t rank, const struct wire_message *m);
+/** The first rank asks where this one stands. */
+void round_on_ask(struct core *core, uint32_t rank, const struct wire_message *m);
+void rounds_lose(struct core *core, uint32_t rank);
+void rounds_destroy(struct core *core);
+
+#endif
