@@ -3,6 +3,18 @@
 #include "core/attempt.h"
 #include "core/check.h"
 #include "core/leg.h"
+#include "core/leave.h"
+#include "core/survey.h"
+#include "core/want.h"
+#include "core/offer.h"
+#include "core/lease.h"
+#include "core/mover.h"
+#include "core/ends.h"
+#include "core/early.h"
+#include "core/link.h"
+#include "core/peer.h"
+#include "core/post.h"
+#include "core/contact.h"
 #include "core/state.h"
 #include "core/tail.h"
 #include "core/verdict.h"
@@ -67,7 +79,6 @@ void core_destroy(struct core *core)
     }
     HASH_CLEAR(hh, core->ops.by_tag);
     survey_destroy(core);
-    claims_destroy(core);
     movers_destroy(core);
     early_destroy(core);
     attempts_destroy(core);

@@ -36,7 +36,7 @@ static void want_destroy(struct core *core, struct want *want)
     ask_fini(&want->ask);
     unname(core, want);
     if (want->claims)
-        claim_leave(core, want->ask.call);
+        claim_leave(core->wants->claims, core->c.geometry, want->ask.call);
     if (want->by_id.tbl != NULL)
         HASH_DELETE(by_id, core->wants->by_id, want);
     reap_add(&core->reap, want);
@@ -421,7 +421,7 @@ static struct link *link_for(struct core *core, struct want *want, int *error, s
     const struct call *call = want->ask.call;
     *error = directory_can_name(core->c.directory, core->c.self, call->want.engine, call->key, call->attempt, why);
     if (*error == 0 && core->c.settings->paranoid)
-        *error = claim_take(core, call, why);
+        *error = claim_take(&core->wants->claims, core->c.geometry, call, why);
     if (*error != 0)
         return NULL;
     want->claims = core->c.settings->paranoid;
@@ -515,11 +515,14 @@ int wants_create(struct core *core)
 
 void wants_destroy(struct core *core)
 {
-    while (core->wants != NULL && core->wants->by_id != NULL) {
+    if (core->wants == NULL)
+        return;
+    while (core->wants->by_id != NULL) {
         struct want *want = core->wants->by_id;
         struct call *call = want->ask.call;
         want_destroy(core, want);
         call_free(call);
     }
+    claims_destroy(core->wants->claims);
     free(core->wants);
 }

@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "core/ask.h"
+#include "core/claim.h"
 #include "core/leg.h"
 #include "core/tail.h"
 #include "core/timer.h"
@@ -43,6 +44,7 @@ struct wants {
     struct want *by_name; /* those that have not been reported */
     struct queue told;    /* news of their legs */
     uint32_t num_legs;
+    struct claims *claims; /* BATON_PARANOID; NULL: none yet */
 };
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One key again and again: what is said of a former offer or want meets the next, without tickets. */
+#include "core_inside.h"
 #include "with_world.h"
-
-#include "core/offer_inside.h"
-#include "core/state.h"
 
 #define TOKENS 13
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A key that is used again: with attempts, in either order; and without, where wants wait for the next offer. */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <stdio.h>
-
-#include "core/attempt.h"
-#include "core/state.h"
 
 #define TOKENS 8
 

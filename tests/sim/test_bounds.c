@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/offer_inside.h"
-#include "core/state.h"
+#include "core_inside.h"
 
 #define MS UINT64_C(1000000)
 

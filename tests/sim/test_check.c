@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* BATON_CHECKSUM: a want is done only if each block's hash is its producer's. */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "core/state.h"
 
 static const struct world_engine two_to_four[] = {
     {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The protocol core on a fake port: handshakes, both orders of meeting, ends of every kind, and what arrives twice, late
  * or not at all. */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/mover_inside.h"
-#include "core/state.h"
 
 static const struct world_engine one_to_one[] = {
     {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},

@@ -3,9 +3,8 @@
  * Messages that are damaged on their way. Between ranks that send hashes each is refused and counted, and costs no more
  * than its repetition; with a rank of version 1 a field may be believed, but every call ends, and the pair goes on.
  */
+#include "core_inside.h"
 #include "with_world.h"
-
-#include "core/state.h"
 
 #define TOKENS 13
 #define CALLS 24

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What happens at the edges: limits that are reached, words that cross, peers that die between two steps. */
+#include "core_inside.h"
 #include "with_world.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/leg_inside.h"
-#include "core/state.h"
-#include "core/verdict.h"
-#include "core/want_inside.h"
-
-struct report {
-    uint64_t id;
-    UT_hash_handle hh;
-}; /* as verdict.c begins it */
 
 static int verdicts_of(struct world *w, uint32_t rank, const char *key)
 {

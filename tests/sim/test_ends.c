@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The word of a want's end reaches each rank whose offer it touched, whatever is lost, and is answered. */
+#include "core_inside.h"
 #include "with_world.h"
-
-#include "core/state.h"
 
 #define TOKENS 8
 

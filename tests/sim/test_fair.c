@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small wants behind big ones, and healthy engines beside stopped ones. Times are those of the world's moves. */
+#include "core_inside.h"
 #include "with_world.h"
-
-#include "core/mover_inside.h"
-#include "core/state.h"
 
 static const struct world_engine three[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 64},
                                             {.name = "Q", .tp = 1, .heads_total = 4, .num_blocks = 64},

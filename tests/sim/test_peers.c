@@ -3,12 +3,11 @@
  * test_peers: who is alive. A rank that was away itself judges nobody for it; neighbours know of a death for certain;
  * whoever closes finds the lost rank, whatever it had to do with that one, and all name the same one.
  */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/state.h"
 
 static struct core *core_of(struct world *w, uint32_t rank)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The promise: each call is answered in time, and its terminal event comes once its blocks are quiet, never before. */
+#include "core_inside.h"
 #include "with_world.h"
-
-#include "core/state.h"
 
 #define TOKENS 32
 #define QUIET_MS 300

@@ -4,11 +4,10 @@
  * close and its time are EGONE, ECLOSED and EGONE to every want that was to take from it, and to the ranks that hear of
  * it by those wants. ESTALE is said where bytes could have been wrong, and nothing else explains it.
  */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <string.h>
-
-#include "core/state.h"
 
 #define TOKENS 16
 #define P0 0

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A leg of a pull whose rank fails turns to another that holds the same, where that is safe. */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "core/mover_inside.h"
-#include "core/state.h"
-#include "core/want_inside.h"
 
 static const struct world_engine replicas[] = {
     /* all three hold the one head */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Verdicts: what the ranks of an engine hear of a request as a whole. */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "core/state.h"
-#include "core/verdict_inside.h"
 
 static const struct world_engine two_to_two[] = {
     {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32, .verdicts = BATON_VERDICTS_ALL},

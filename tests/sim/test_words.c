@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Words that are about another offer, or another want, than the one that is there: an old end, an early release, the
  * second of two wants, more of them than there is room for. */
+#include "core_inside.h"
 #include "with_world.h"
 
 #include <stdio.h>
-
-#include "core/state.h"
 
 static const struct world_engine one_to_one[] = {
     {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cover: counts which event met which state, over all seeds. */
-#include "core/leg_inside.h"
-#include "core/mover_inside.h"
-#include "core/offer_inside.h"
-#include "core/peer_inside.h"
-#include "core/want_inside.h"
 #include "storm.h"
 
 #include <stdio.h>

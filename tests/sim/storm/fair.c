@@ -4,7 +4,6 @@
  * nothing from others, and nobody waits for what is free. Found from what the port sees and from what the movers still
  * have to move, without a look at how the core orders them.
  */
-#include "core/mover_inside.h"
 #include "storm.h"
 
 static struct storm_pair *pair_of(const struct storm_rank *r, uint32_t peer)

@@ -3,8 +3,6 @@
  * oracle: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
  * of that key had in its blocks, all of it; an offer is done only if every rank that takes from it was; limits hold.
  */
-#include "core/attempt.h"
-#include "core/peer_inside.h"
 #include "storm.h"
 
 #include <stdio.h>

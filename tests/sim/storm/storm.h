@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "wire/card.h"
+#include "../core_inside.h"
 #include "wire/envelope.h"
-#include "core/state.h"
 
 #define STORM_US UINT64_C(1000)
 #define STORM_MS UINT64_C(1000000)
