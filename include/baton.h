@@ -378,7 +378,10 @@ typedef struct baton_split {
 
 /**
  * What one rank's cache holds, and where. The tensors are copied by the calls that take a geometry. One block of all
- * tensors together has less than 2^32 elements.
+ * tensors together has less than 2^32 elements. A model whose layers are alike has one group and one split:
+ *
+ *   .num_groups = 1, .groups = {{.block_tokens = 16, .num_blocks = 4096}},
+ *   .num_splits = 1, .splits = {{.heads_total = 8, .head_first = 0, .head_count = 8}},
  */
 typedef struct baton_geometry {
     size_t size;                                     /**< sizeof this: see STRUCTS THAT GROW */
@@ -386,20 +389,14 @@ typedef struct baton_geometry {
     char dtype[BATON_DTYPE_MAX];                     /**< "bf16" say, compared exactly */
     uint32_t elem_bytes;                             /**< bytes of one channel's element: 1, 2, 4 or 8 */
     uint32_t planes;                                 /**< 2 (K and V), or 1 where there is one latent */
-    uint32_t block_tokens;                           /**< tokens a block holds */
     uint32_t head_size;                              /**< channels of a head */
-    uint32_t num_blocks;                             /**< block ids are 0 .. num_blocks - 1 */
-    uint32_t heads_total, head_first, head_count;    /**< KV heads of the model; those that this rank holds */
     uint32_t layers_total, layer_first, layer_count; /**< layers of the model; those that this rank holds */
+    uint32_t num_groups, num_splits;                 /**< at least 1 each */
+    baton_group_t groups[BATON_GROUPS_MAX];
+    baton_split_t splits[BATON_SPLITS_MAX]; /**< of splits behind the first, heads_total is at most 65535 */
     uint32_t num_tensors;
     const baton_tensor_t *tensors;
-    uint64_t bytes;              /**< size of the memory that the tensors lie in (region 0) */
-    uint32_t num_groups;         /**< 0: one, of full attention, with block_tokens and num_blocks above */
-    const baton_group_t *groups; /**< else block_tokens and num_blocks above are those of groups[0] */
-    uint32_t num_splits;         /**< 0: one, with the heads above */
-    const baton_split_t
-        *splits; /**< else the heads above are those of splits[0]. Of splits behind the first, heads_total is
-                                     at most 65535 */
+    uint64_t bytes; /**< size of the memory that the tensors lie in (region 0) */
 } baton_geometry_t;
 
 /** The usual layouts: one of each group, or-ed. The first of each group is the default. */
@@ -508,16 +505,17 @@ typedef enum baton_offer_flags {
 } baton_offer_flags_t;
 
 typedef struct baton_offer_params {
-    size_t size;            /**< sizeof this: see STRUCTS THAT GROW */
-    const char *key;        /**< chosen by the engines, 1..255 bytes, unique within the engine while the offer lives. At
+    size_t size;         /**< sizeof this: see STRUCTS THAT GROW */
+    const char *key;     /**< chosen by the engines, 1..255 bytes, unique within the engine while the offer lives. At
                                  most 63 bytes if an engine concerned runs a build before 0.2 (else EKEY) */
-    const uint32_t *blocks; /**< blocks[i] holds tokens [i * block_tokens, (i+1) * block_tokens) */
-    uint32_t num_blocks;
-    uint32_t num_tokens;          /**< of the whole request; at most num_blocks * block_tokens, except in chunks */
-    uint32_t ttl_ms;              /**< the offer expires this long after its last baton_offer, baton_append or
+    uint32_t num_tables; /**< the number of the cache's groups; 0: no blocks, which an offer in chunks may begin
+                                       with */
+    baton_table_t tables[BATON_GROUPS_MAX]; /**< one a group; each reaches to num_tokens, except in chunks */
+    uint32_t num_tokens;                    /**< of the whole request */
+    uint32_t ttl_ms;                        /**< the offer expires this long after its last baton_offer, baton_append or
                                        baton_ready. If a want that it granted still lives then: at that want's
                                        deadline. 0: BATON_TTL_MS */
-    uint32_t num_consumers;       /**< seats: 0 means 1. Each is one engine */
+    uint32_t num_consumers;                 /**< seats: 0 means 1. Each is one engine */
     const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
     const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
     uint32_t num_attach;
@@ -525,10 +523,7 @@ typedef struct baton_offer_params {
     void *user;           /**< handed back in the event */
     const char *base_key; /**< what offer and want meet by, where the two sides call the request by different keys (say,
                                a suffix of their own); events still carry `key`. NULL: the key itself */
-    const baton_table_t
-        *tables; /**< one a group, num_tables of them, instead of `blocks`; each reaches to num_tokens */
-    uint32_t num_tables;
-    uint32_t attempt; /**< beside the key: see ATTEMPTS */
+    uint32_t attempt;     /**< beside the key: see ATTEMPTS */
 } baton_offer_params_t;
 
 /**
@@ -544,12 +539,10 @@ typedef struct baton_offer_params {
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
 
 typedef struct baton_append_params {
-    size_t size;            /**< sizeof this: see STRUCTS THAT GROW */
-    const uint32_t *blocks; /**< blocks that follow those given so far; none where all were given before */
-    uint32_t num_blocks;
-    uint32_t num_tokens;         /**< of the request, so far: more than before, at most those of the offer */
-    const baton_table_t *tables; /**< one a group instead of `blocks`, with first_token 0: they follow the former */
-    uint32_t num_tables;
+    size_t size;                            /**< sizeof this: see STRUCTS THAT GROW */
+    uint32_t num_tokens;                    /**< of the request, so far: more than before, at most those of the offer */
+    uint32_t num_tables;                    /**< the number of the cache's groups; 0: all blocks were given before */
+    baton_table_t tables[BATON_GROUPS_MAX]; /**< blocks that follow those given so far, with first_token 0 */
 } baton_append_params_t;
 
 /**
@@ -594,9 +587,10 @@ typedef enum baton_want_flags {
 typedef struct baton_want_params {
     size_t size; /**< sizeof this: see STRUCTS THAT GROW */
     const char *key;
-    const char *engine;     /**< the producer's engine */
-    const uint32_t *blocks; /**< where tokens go: block i takes tokens [i * block_tokens, (i+1) * block_tokens) */
-    uint32_t num_blocks;
+    const char *engine;                     /**< the producer's engine */
+    uint32_t num_tables;                    /**< the number of the cache's groups; 0: no blocks, where nothing moves */
+    baton_table_t tables[BATON_GROUPS_MAX]; /**< where tokens go, one a group; what lies before held_tokens, or before a
+                                                 window, need have no block */
     uint32_t num_tokens;  /**< the first num_tokens of the request. A cache with a recurrent state takes all tokens that
                                are offered, since the state is that of the last one. 0: nothing is needed, the producer
                                is released */
@@ -609,10 +603,7 @@ typedef struct baton_want_params {
     uint32_t flags;       /**< an or of baton_want_flags_t */
     void *user;           /**< handed back in the event */
     const char *base_key; /**< as with an offer. Keys meet exactly */
-    const baton_table_t
-        *tables; /**< as with an offer; what lies before held_tokens, or before a window, need have no block */
-    uint32_t num_tables;
-    uint32_t attempt; /**< beside the key: see ATTEMPTS */
+    uint32_t attempt;     /**< beside the key: see ATTEMPTS */
 } baton_want_params_t;
 
 /*

@@ -136,11 +136,11 @@ static void describe(struct run *run)
                                        .dtype = "bf16",
                                        .elem_bytes = 2,
                                        .planes = 1,
-                                       .block_tokens = BLOCK_TOKENS,
                                        .head_size = (uint32_t)(run->block_bytes / BLOCK_TOKENS / 2),
-                                       .num_blocks = blocks,
-                                       .heads_total = 1,
-                                       .head_count = 1,
+                                       .num_groups = 1,
+                                       .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = blocks}},
+                                       .num_splits = 1,
+                                       .splits = {{.heads_total = 1, .head_count = 1}},
                                        .layers_total = 1,
                                        .layer_count = 1};
     fail_on(baton_geometry_layout(&run->geometry, &run->tensor, BATON_LAYOUT_HND), "baton_geometry_layout");
@@ -176,8 +176,8 @@ static baton_id_t offer(struct run *run, const char *key, uint32_t blocks)
     baton_id_t id;
     baton_offer_params_t p = {.size = sizeof p,
                               .key = key,
-                              .blocks = run->ids,
-                              .num_blocks = blocks,
+                              .num_tables = 1,
+                              .tables = {{.blocks = run->ids, .num_blocks = blocks}},
                               .num_tokens = blocks * BLOCK_TOKENS,
                               .ttl_ms = PATIENCE_MS};
     fail_on(baton_offer(run->context.baton, &p, NULL, &id), "baton_offer");
@@ -265,8 +265,8 @@ static baton_id_t want(struct run *run, uint32_t engine, const char *key, uint32
     baton_want_params_t p = {.size = sizeof p,
                              .key = key,
                              .engine = run->engine[engine].name,
-                             .blocks = run->ids,
-                             .num_blocks = blocks,
+                             .num_tables = 1,
+                             .tables = {{.blocks = run->ids, .num_blocks = blocks}},
                              .num_tokens = blocks * BLOCK_TOKENS,
                              .timeout_ms = PATIENCE_MS,
                              .user = user};

@@ -89,21 +89,25 @@ static void describe_cache(struct run *run)
     const struct roster *r = &run->bench->roster;
     const baton_open_params_t *self = &r->ranks[r->rank];
     baton_geometry_t *g = &run->geometry;
-    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                            .model = "baton-bench",
-                            .dtype = "bf16",
-                            .elem_bytes = 2,
-                            .planes = 2,
-                            .block_tokens = BLOCK_TOKENS,
-                            .head_size = 16,
-                            .num_blocks = ROUNDS * BLOCKS * (uint32_t)r->num_engines,
-                            .heads_total = HEADS,
-                            .layers_total = LAYERS};
+    *g = (baton_geometry_t){
+        .size = sizeof(baton_geometry_t),
+        .model = "baton-bench",
+        .dtype = "bf16",
+        .elem_bytes = 2,
+        .planes = 2,
+        .head_size = 16,
+        .num_groups = 1,
+        .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = ROUNDS * BLOCKS * (uint32_t)r->num_engines}},
+        .num_splits = 1,
+        .splits[0].heads_total = HEADS,
+        .layers_total = LAYERS};
     for (int e = 0; e < r->num_engines; e++) {
-        g->heads_total = r->engines[e].tp > g->heads_total ? r->engines[e].tp : g->heads_total;
+        g->num_splits = 1;
+        g->splits[0].heads_total =
+            r->engines[e].tp > g->splits[0].heads_total ? r->engines[e].tp : g->splits[0].heads_total;
         g->layers_total = r->engines[e].pp > g->layers_total ? r->engines[e].pp : g->layers_total;
     }
-    part(g->heads_total, self->tp_rank, self->tp, &g->head_first, &g->head_count);
+    part(g->splits[0].heads_total, self->tp_rank, self->tp, &g->splits[0].head_first, &g->splits[0].head_count);
     part(g->layers_total, self->pp_rank, self->pp, &g->layer_first, &g->layer_count);
     run->tensors = calloc(g->layer_count, sizeof *run->tensors);
     if (!run->tensors)
@@ -148,8 +152,8 @@ static void offer_all(struct run *run, baton_id_t ids[ROUNDS])
         blocks_of(round, engine, blocks);
         baton_offer_params_t p = {.size = sizeof p,
                                   .key = key,
-                                  .blocks = blocks,
-                                  .num_blocks = BLOCKS,
+                                  .num_tables = 1,
+                                  .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
                                   .num_tokens = BLOCKS * BLOCK_TOKENS,
                                   .ttl_ms = (uint32_t)(2 * b->options.want_ms) + PATIENCE_MS};
         fail_on(baton_offer(run->context.baton, &p, NULL, &ids[round]), "baton_offer");
@@ -199,8 +203,8 @@ static void want_one(struct run *run, int round, int engine)
     baton_want_params_t p = {.size = sizeof p,
                              .key = key,
                              .engine = b->roster.engines[engine].name,
-                             .blocks = blocks,
-                             .num_blocks = BLOCKS,
+                             .num_tables = 1,
+                             .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
                              .num_tokens = BLOCKS * BLOCK_TOKENS,
                              .timeout_ms = (uint32_t)b->options.want_ms,
                              .user = o};

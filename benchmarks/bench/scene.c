@@ -95,21 +95,21 @@ static uint64_t block_bytes(uint32_t heads)
 static void describe(const struct scene *s, bool producer, uint32_t tp_rank, baton_geometry_t *g, baton_tensor_t *t)
 {
     uint32_t heads = s->cut.heads / (producer ? s->cut.producers : s->cut.consumers);
-    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                            .model = "baton-bench",
-                            .dtype = "bf16",
-                            .elem_bytes = 2,
-                            .planes = 2,
-                            .block_tokens = BLOCK_TOKENS,
-                            .head_size = CHANNELS,
-                            .num_blocks = s->num_blocks,
-                            .heads_total = s->cut.heads,
-                            .head_first = heads * tp_rank,
-                            .head_count = heads,
-                            .layers_total = 1,
-                            .layer_count = 1};
+    *g = (baton_geometry_t){
+        .size = sizeof(baton_geometry_t),
+        .model = "baton-bench",
+        .dtype = "bf16",
+        .elem_bytes = 2,
+        .planes = 2,
+        .head_size = CHANNELS,
+        .num_groups = 1,
+        .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = s->num_blocks}},
+        .num_splits = 1,
+        .splits = {{.heads_total = s->cut.heads, .head_first = heads * tp_rank, .head_count = heads}},
+        .layers_total = 1,
+        .layer_count = 1};
     if (!producer && tp_rank > 0)
-        g->num_blocks = 1; /* nothing comes there */
+        g->groups[0].num_blocks = 1; /* nothing comes there */
     fail_on(baton_geometry_layout(g, t, producer ? s->cut.source : s->cut.target), "baton_geometry_layout");
 }
 
@@ -118,8 +118,8 @@ static char *entry(const baton_geometry_t *g, char *pool, uint32_t block, uint32
 {
     const baton_tensor_t *t = g->tensors;
     return pool + t->offset +
-           (uint64_t)(block * t->stride.block + plane * t->stride.plane + (head - g->head_first) * t->stride.head +
-                      token * t->stride.token);
+           (uint64_t)(block * t->stride.block + plane * t->stride.plane +
+                      (head - g->splits[0].head_first) * t->stride.head + token * t->stride.token);
 }
 
 static uint32_t pattern_of(uint32_t block, uint32_t plane, uint32_t head, uint32_t token)
@@ -130,7 +130,8 @@ static uint32_t pattern_of(uint32_t block, uint32_t plane, uint32_t head, uint32
 /* Calls for each entry of a block of this rank's cache. */
 #define FOR_ENTRIES(g, plane, head, token)                                                                             \
     for (uint32_t plane = 0; plane < 2; plane++)                                                                       \
-        for (uint32_t head = (g)->head_first; head < (g)->head_first + (g)->head_count; head++)                        \
+        for (uint32_t head = (g)->splits[0].head_first; head < (g)->splits[0].head_first + (g)->splits[0].head_count;  \
+             head++)                                                                                                   \
             for (uint32_t token = 0; token < BLOCK_TOKENS; token++)
 
 static void fill(const struct scene *s)
@@ -194,8 +195,8 @@ static baton_id_t offer(struct scene *s, const struct command *c)
     walk_draw(&s->walk[0], c->place, s->batch, s->ids[0]);
     baton_offer_params_t p = {.size = sizeof p,
                               .key = key,
-                              .blocks = s->ids[0],
-                              .num_blocks = s->batch,
+                              .num_tables = 1,
+                              .tables = {{.blocks = s->ids[0], .num_blocks = s->batch}},
                               .num_tokens = s->batch * BLOCK_TOKENS,
                               .ttl_ms = PATIENCE_MS};
     fail_on(baton_offer(s->context.baton, &p, NULL, &id), "baton_offer");
@@ -294,8 +295,8 @@ static uint64_t want(struct scene *s, const struct command *c, baton_path_t *pat
     baton_want_params_t p = {.size = sizeof p,
                              .key = key,
                              .engine = "producer",
-                             .blocks = s->ids[1],
-                             .num_blocks = s->batch,
+                             .num_tables = 1,
+                             .tables = {{.blocks = s->ids[1], .num_blocks = s->batch}},
                              .num_tokens = s->batch * BLOCK_TOKENS,
                              .timeout_ms = PATIENCE_MS,
                              .mode = s->cut.mode};
@@ -381,8 +382,8 @@ static bool next_producer(struct raw_walk *w)
         struct plan_why why;
         struct plan_box part;
         describe(s, true, w->producer++, &theirs, &tensor);
-        if (!box_intersect(&(struct plan_box){0, 1, theirs.head_first, theirs.head_count, 0},
-                           &(struct plan_box){0, 1, mine->head_first, mine->head_count, 0}, &part))
+        if (!box_intersect(&(struct plan_box){0, 1, theirs.splits[0].head_first, theirs.splits[0].head_count, 0},
+                           &(struct plan_box){0, 1, mine->splits[0].head_first, mine->splits[0].head_count, 0}, &part))
             continue;
         plan_destroy(w->plan);
         w->plan = NULL;

@@ -61,11 +61,11 @@ static void describe_blocks(struct stage *s)
                             .dtype = "bf16",
                             .elem_bytes = ELEM_BYTES,
                             .planes = 1,
-                            .block_tokens = BLOCK_TOKENS,
                             .head_size = (uint32_t)(s->block_bytes / BLOCK_TOKENS / ELEM_BYTES),
-                            .num_blocks = s->num_blocks,
-                            .heads_total = 1,
-                            .head_count = 1,
+                            .num_groups = 1,
+                            .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = s->num_blocks}},
+                            .num_splits = 1,
+                            .splits = {{.heads_total = 1, .head_count = 1}},
                             .layers_total = 1,
                             .layer_count = 1};
     fail_on(baton_geometry_layout(g, &s->tensor, BATON_LAYOUT_HND), "baton_geometry_layout");
@@ -141,8 +141,8 @@ static void serve_offer(struct stage *s, const struct command *c)
     walk_draw(&s->source, c->place, c->batch, s->source_ids);
     baton_offer_params_t p = {.size = sizeof p,
                               .key = key,
-                              .blocks = s->source_ids,
-                              .num_blocks = c->batch,
+                              .num_tables = 1,
+                              .tables = {{.blocks = s->source_ids, .num_blocks = c->batch}},
                               .num_tokens = c->batch * BLOCK_TOKENS,
                               .ttl_ms = PATIENCE_MS};
     fail_on(baton_offer(s->context.baton, &p, NULL, NULL), "baton_offer");
@@ -253,8 +253,8 @@ static void want(struct stage *s, uint32_t batch, const char *key, bool scribble
     baton_want_params_t p = {.size = sizeof p,
                              .key = key,
                              .engine = b->roster.engines[b->prefill].name,
-                             .blocks = s->table,
-                             .num_blocks = batch,
+                             .num_tables = 1,
+                             .tables = {{.blocks = s->table, .num_blocks = batch}},
                              .num_tokens = batch * BLOCK_TOKENS,
                              .timeout_ms = PATIENCE_MS,
                              .mode = b->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL};

@@ -122,11 +122,6 @@ uint32_t model_groups(const struct model_cut *cut, uint32_t num_blocks, baton_gr
     return n;
 }
 
-uint32_t model_num_groups(const baton_geometry_t *g)
-{
-    return g->num_groups > 0 ? g->num_groups : 1;
-}
-
 /* The part of `count` that one of `parts` has; one of them where there are too few. */
 static void share_out(uint32_t count, uint32_t parts, uint32_t part, uint32_t *first, uint32_t *own)
 {
@@ -145,16 +140,11 @@ enum split { SPLIT_KV, SPLIT_MAMBA_HEADS, SPLIT_MAMBA_GROUPS, SPLITS };
 
 struct model_extent model_extent(const baton_geometry_t *g, const baton_tensor_t *t)
 {
-    struct model_extent x = {.group = {BATON_KIND_FULL, g->block_tokens, g->num_blocks, 0, 0},
-                             .split = {g->heads_total, g->head_first, g->head_count},
-                             .planes = t->planes > 0 ? t->planes : g->planes,
-                             .head_size = t->head_size > 0 ? t->head_size : g->head_size,
-                             .elem_bytes = t->elem_bytes > 0 ? t->elem_bytes : g->elem_bytes};
-    if (g->num_groups > 0)
-        x.group = g->groups[t->group];
-    if (g->num_splits > 0)
-        x.split = g->splits[t->split];
-    return x;
+    return (struct model_extent){.group = g->groups[t->group],
+                                 .split = g->splits[t->split],
+                                 .planes = t->planes > 0 ? t->planes : g->planes,
+                                 .head_size = t->head_size > 0 ? t->head_size : g->head_size,
+                                 .elem_bytes = t->elem_bytes > 0 ? t->elem_bytes : g->elem_bytes};
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -178,7 +168,7 @@ static int add_attention(struct model_cache *c, const struct model_cut *cut, cha
     baton_geometry_t *g = &c->geometry, part = *g;
     baton_tensor_t *first = c->tensors + g->num_tensors, *t = first;
     part.layer_count = count_layers(c, cut->model, kind);
-    part.num_blocks = c->groups[group].num_blocks;
+    part.groups[0].num_blocks = c->geometry.groups[group].num_blocks;
     if (part.layer_count == 0)
         return 0;
     if (baton_geometry_layout(&part, first, cut->layout) != 0)
@@ -208,7 +198,8 @@ struct mamba_block {
 
 static struct mamba_block mamba_block(const struct model_cache *c, const struct model *m, uint32_t elem_bytes)
 {
-    const uint32_t heads = c->splits[SPLIT_MAMBA_HEADS].head_count, groups = c->splits[SPLIT_MAMBA_GROUPS].head_count;
+    const uint32_t heads = c->geometry.splits[SPLIT_MAMBA_HEADS].head_count,
+                   groups = c->geometry.splits[SPLIT_MAMBA_GROUPS].head_count;
     struct mamba_block b = {.x = (uint64_t)heads * m->mamba.head_size * elem_bytes,
                             .group = (uint64_t)groups * m->mamba.state_size * elem_bytes};
     b.ssm = align(m->mamba.positions * (b.x + 2 * b.group));
@@ -257,7 +248,8 @@ static void add_mamba_layer(struct model_cache *c, const struct model_cut *cut, 
 static void add_mamba(struct model_cache *c, const struct model_cut *cut, uint32_t group)
 {
     baton_geometry_t *g = &c->geometry;
-    const uint32_t layers = count_layers(c, cut->model, MODEL_LAYER_MAMBA), blocks = c->groups[group].num_blocks;
+    const uint32_t layers = count_layers(c, cut->model, MODEL_LAYER_MAMBA),
+                   blocks = c->geometry.groups[group].num_blocks;
     if (layers == 0)
         return;
     const struct mamba_block b = mamba_block(c, cut->model, cut->dtype->bytes);
@@ -278,19 +270,15 @@ static void add_mamba(struct model_cache *c, const struct model_cut *cut, uint32
 
 static int add_tensors(struct model_cache *c, const struct model_cut *cut, struct why *why)
 {
-    const uint32_t n = model_groups(cut, c->geometry.num_blocks, c->groups);
-    for (uint32_t i = 0; i < n; i++) {
+    c->geometry.num_groups = model_groups(cut, c->geometry.groups[0].num_blocks, c->geometry.groups);
+    for (uint32_t i = 0; i < c->geometry.num_groups; i++) {
         int rc = 0;
-        if (c->groups[i].kind == BATON_KIND_STATE)
+        if (c->geometry.groups[i].kind == BATON_KIND_STATE)
             add_mamba(c, cut, i);
         else
             rc = add_attention(c, cut, i == 0 ? MODEL_LAYER_FULL : MODEL_LAYER_WINDOW, i);
         if (rc != 0)
             return why_set(why, "this cache has no such layout: %s", baton_errmsg());
-    }
-    if (n > 1) {
-        c->geometry.groups = c->groups;
-        c->geometry.num_groups = n;
     }
     c->geometry.tensors = c->tensors;
     return 0;
@@ -312,15 +300,12 @@ static int check_seat(const struct model_cut *cut, const struct model_seat *seat
 static void cut_heads(struct model_cache *c, const struct model *m, const struct model_seat *seat)
 {
     baton_geometry_t *g = &c->geometry;
-    c->splits[SPLIT_KV] = split_heads(m->heads, seat);
-    g->heads_total = c->splits[SPLIT_KV].heads_total;
-    g->head_first = c->splits[SPLIT_KV].head_first;
-    g->head_count = c->splits[SPLIT_KV].head_count;
+    g->num_splits = 1;
+    g->splits[SPLIT_KV] = split_heads(m->heads, seat);
     if (!has_kind(m, MODEL_LAYER_MAMBA))
         return;
-    c->splits[SPLIT_MAMBA_HEADS] = split_heads(m->mamba.heads, seat);
-    c->splits[SPLIT_MAMBA_GROUPS] = split_heads(m->mamba.groups, seat);
-    g->splits = c->splits;
+    g->splits[SPLIT_MAMBA_HEADS] = split_heads(m->mamba.heads, seat);
+    g->splits[SPLIT_MAMBA_GROUPS] = split_heads(m->mamba.groups, seat);
     g->num_splits = SPLITS;
 }
 
@@ -336,9 +321,10 @@ int model_cache_init(struct model_cache *c, const struct model_cut *cut, const s
     snprintf(g->dtype, sizeof g->dtype, "%s", cut->dtype->name);
     g->elem_bytes = cut->dtype->bytes;
     g->planes = cut->model->planes;
-    g->block_tokens = cut->block_tokens;
+    g->num_groups = 1;
+    g->groups[0].block_tokens = cut->block_tokens;
     g->head_size = cut->model->head_size;
-    g->num_blocks = num_blocks;
+    g->groups[0].num_blocks = num_blocks;
     g->layers_total = cut->layers;
     share_out(cut->layers, seat->pp, seat->pp_rank, &g->layer_first, &g->layer_count);
     cut_heads(c, cut->model, seat);

@@ -66,8 +66,6 @@ struct model_seat {
 struct model_cache {
     baton_geometry_t geometry;
     baton_tensor_t *tensors;
-    baton_group_t groups[BATON_GROUPS_MAX];
-    baton_split_t splits[BATON_SPLITS_MAX];
 };
 
 /**
@@ -82,7 +80,6 @@ void model_cache_fini(struct model_cache *c);
 
 /** The groups of every rank of a side, with num_blocks blocks in the first. Returns how many there are. */
 uint32_t model_groups(const struct model_cut *cut, uint32_t num_blocks, baton_group_t out[BATON_GROUPS_MAX]);
-uint32_t model_num_groups(const baton_geometry_t *g);
 
 /** What one tensor of a geometry holds. */
 struct model_extent {

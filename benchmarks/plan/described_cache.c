@@ -10,8 +10,6 @@
 
 struct own {
     baton_geometry_t geometry;
-    baton_group_t groups[BATON_GROUPS_MAX];
-    baton_split_t splits[BATON_SPLITS_MAX];
     baton_tensor_t *tensors;
 };
 
@@ -96,11 +94,11 @@ static bool has_layer(const struct described_kind *k, uint32_t layer)
 static int add_kind(const struct description *d, const struct described_kind *k, struct own *own, struct why *why)
 {
     baton_geometry_t *g = &own->geometry;
-    const baton_group_t *group = &own->groups[k->group];
+    const baton_group_t *group = &own->geometry.groups[k->group];
     const uint64_t elem_bytes = k->elem_bytes > 0 ? k->elem_bytes : d->elem_bytes;
     uint64_t count[DIRECTIONS] = {[BY_PLANE] = k->planes > 0 ? k->planes : d->planes,
                                   [BY_BLOCK] = group->num_blocks,
-                                  [BY_HEAD] = own->splits[k->split].head_count,
+                                  [BY_HEAD] = own->geometry.splits[k->split].head_count,
                                   [BY_TOKEN] = group->block_tokens,
                                   [BY_CHANNEL] = k->head_size > 0 ? k->head_size : d->head_size};
     uint64_t stride[DIRECTIONS], bytes, at = 0;
@@ -136,23 +134,16 @@ static void fill(const struct description *d, const struct model_seat *seat, uin
 {
     baton_geometry_t *g = &own->geometry;
     for (uint32_t i = 0; i < d->num_groups; i++)
-        own->groups[i] = group_for(&d->groups[i], tokens);
+        own->geometry.groups[i] = group_for(&d->groups[i], tokens);
     for (uint32_t i = 0; i < d->num_splits; i++)
-        own->splits[i] = cut_heads(&d->splits[i], seat);
+        own->geometry.splits[i] = cut_heads(&d->splits[i], seat);
     memcpy(g->model, d->model, sizeof g->model);
     memcpy(g->dtype, d->dtype, sizeof g->dtype);
     g->elem_bytes = d->elem_bytes;
     g->planes = d->planes;
     g->head_size = d->head_size;
-    g->block_tokens = own->groups[0].block_tokens;
-    g->num_blocks = own->groups[0].num_blocks;
-    g->heads_total = own->splits[0].heads_total;
-    g->head_first = own->splits[0].head_first;
-    g->head_count = own->splits[0].head_count;
     g->num_groups = d->num_groups;
-    g->groups = own->groups;
     g->num_splits = d->num_splits;
-    g->splits = own->splits;
     g->tensors = own->tensors;
 }
 

@@ -43,12 +43,12 @@ static int put_engine(const struct engine *e, FILE *out, struct why *why)
         return -1;
     const baton_geometry_t *g = cache.geometry;
     json_t *groups = json_array(), *heads = json_array();
-    for (uint32_t i = 0; i < geometry_num_groups(g); i++) {
-        baton_group_t group = geometry_group(g, i);
+    for (uint32_t i = 0; i < g->num_groups; i++) {
+        baton_group_t group = g->groups[i];
         json_array_append_new(groups, group_json(&group));
     }
-    for (uint32_t i = 0; i < geometry_num_splits(g); i++)
-        json_array_append_new(heads, number(geometry_split(g, i).heads_total));
+    for (uint32_t i = 0; i < g->num_splits; i++)
+        json_array_append_new(heads, number(g->splits[i].heads_total));
     json_t *o = json_pack("{s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "engines", number(size->engines), "tp",
                           number(size->tp), "pp", number(size->pp), "ranks", number(e->num_ranks), "model", g->model,
                           "dtype", g->dtype, "layers", number(g->layers_total), "heads", heads, "groups", groups);

@@ -31,18 +31,18 @@ static void print_rank(FILE *out, const struct engine *e, uint32_t rank)
 static void print_groups(FILE *out, const baton_geometry_t *g)
 {
     static const char *const kinds[] = {"full", "window", "state"};
-    for (uint32_t i = 0; i < geometry_num_groups(g); i++) {
-        baton_group_t group = geometry_group(g, i);
-        if (geometry_num_groups(g) > 1)
+    for (uint32_t i = 0; i < g->num_groups; i++) {
+        baton_group_t group = g->groups[i];
+        if (g->num_groups > 1)
             fprintf(out, ", group %u %s", i, kinds[group.kind]);
         if (group.kind == BATON_KIND_WINDOW)
             fprintf(out, " of %u tokens", group.window_tokens);
         if (group.kind != BATON_KIND_STATE)
             fprintf(out, ", %u tokens a block", group.block_tokens);
     }
-    for (uint32_t i = 0; i < geometry_num_splits(g); i++) {
-        uint32_t heads = geometry_split(g, i).heads_total;
-        if (geometry_num_splits(g) > 1)
+    for (uint32_t i = 0; i < g->num_splits; i++) {
+        uint32_t heads = g->splits[i].heads_total;
+        if (g->num_splits > 1)
             fprintf(out, ", split %u", i);
         fprintf(out, ", %u head%s", heads, heads == 1 ? "" : "s");
     }

@@ -7,6 +7,7 @@
 #include "replay/decode.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <stdlib.h>
 
 #include "model/model.h"
@@ -62,13 +63,8 @@ static int want(struct engine *e, struct slot *s, const char *key)
         .mode = e->options->mode,
         .user = s};
     s->begin_ns = clock_ns();
-    if (e->num_groups == 1 && s->tables[0].first_token == 0) {
-        params.blocks = s->tables[0].blocks;
-        params.num_blocks = s->tables[0].num_blocks;
-    } else {
-        params.tables = s->tables;
-        params.num_tables = e->num_groups;
-    }
+    params.num_tables = e->num_groups;
+    memcpy(params.tables, s->tables, sizeof params.tables);
     return baton_want(e->baton, &params, &s->id);
 }
 

@@ -454,9 +454,9 @@ int engine_init(struct engine *e, const struct engine_job *job, const baton_geom
     if (e->slots == NULL || e->phase.verified == NULL || e->phase.moments == NULL)
         return why_set(why, "no memory for %u requests", e->trace->count);
     const uint64_t seed = e->options->seed + (uint64_t)e->meet->rank;
-    for (e->num_groups = 0; e->num_groups < model_num_groups(g); e->num_groups++) {
-        const uint32_t i = e->num_groups, num_blocks = i == 0 ? g->num_blocks : g->groups[i].num_blocks;
-        if (pool_init(&e->pools[i], num_blocks, seed + i * (UINT64_C(1) << 32), why) != 0)
+    for (e->num_groups = 0; e->num_groups < g->num_groups; e->num_groups++) {
+        const uint32_t i = e->num_groups;
+        if (pool_init(&e->pools[i], g->groups[i].num_blocks, seed + i * (UINT64_C(1) << 32), why) != 0)
             return -1;
     }
     poison_free(e);

@@ -95,19 +95,11 @@ static uint32_t blocks_of(const struct engine *e, const struct slot *s, uint32_t
 /* The next chunk, with the blocks that it is the first to need. */
 static int append(const struct engine *e, const struct slot *s, uint32_t num_tokens)
 {
-    baton_table_t more[BATON_GROUPS_MAX];
+    baton_append_params_t params = {.size = sizeof params, .num_tokens = num_tokens, .num_tables = e->num_groups};
     for (uint32_t g = 0; g < e->num_groups; g++) {
         const uint32_t given = blocks_of(e, s, g, s->given);
-        more[g] = (baton_table_t){.blocks = s->tables[g].blocks + given,
-                                  .num_blocks = blocks_of(e, s, g, num_tokens) - given};
-    }
-    baton_append_params_t params = {.size = sizeof params, .num_tokens = num_tokens};
-    if (e->num_groups == 1) {
-        params.blocks = more[0].blocks;
-        params.num_blocks = more[0].num_blocks;
-    } else {
-        params.tables = more;
-        params.num_tables = e->num_groups;
+        params.tables[g] = (baton_table_t){.blocks = s->tables[g].blocks + given,
+                                           .num_blocks = blocks_of(e, s, g, num_tokens) - given};
     }
     return baton_append(e->baton, s->id, &params);
 }
@@ -189,17 +181,10 @@ static int offer(struct engine *e, struct slot *s, const char *key)
                                    .consumers = &consumer,
                                    .flags = s->streams ? e->options->stream : 0,
                                    .user = s};
-    baton_table_t tables[BATON_GROUPS_MAX];
-    memcpy(tables, s->tables, sizeof tables);
+    params.num_tables = e->num_groups;
+    memcpy(params.tables, s->tables, sizeof params.tables);
     for (uint32_t g = 0; g < e->num_groups && (params.flags & BATON_OFFER_CHUNKS) != 0; g++)
-        tables[g].num_blocks = 0; /* they come with their chunks */
-    if (e->num_groups == 1) {
-        params.blocks = tables[0].blocks;
-        params.num_blocks = tables[0].num_blocks;
-    } else {
-        params.tables = tables;
-        params.num_tables = e->num_groups;
-    }
+        params.tables[g].num_blocks = 0; /* they come with their chunks */
     return baton_offer(e->baton, &params, NULL, &s->id);
 }
 

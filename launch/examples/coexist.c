@@ -63,12 +63,11 @@ static unsigned serve(MPI_Comm engines, int router)
                           .dtype = "fp32",
                           .elem_bytes = 4,
                           .planes = 2,
-                          .block_tokens = BLOCK_TOKENS,
                           .head_size = 64,
-                          .num_blocks = BLOCKS,
-                          .heads_total = 4,
-                          .head_first = 4 / tp * me.tp_rank,
-                          .head_count = 4 / tp,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 4, .head_first = 4 / tp * me.tp_rank, .head_count = 4 / tp}},
                           .layers_total = 1,
                           .layer_count = 1};
     check(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_BLOCK_MAJOR), "layout");
@@ -84,14 +83,14 @@ static unsigned serve(MPI_Comm engines, int router)
                 base[order.from[k] * each + n] = (float)(i + k);
         const baton_offer_params_t offer = {.size = sizeof offer,
                                             .key = order.key,
-                                            .blocks = order.from,
-                                            .num_blocks = 2,
+                                            .num_tables = 1,
+                                            .tables = {{.blocks = order.from, .num_blocks = 2}},
                                             .num_tokens = 2 * BLOCK_TOKENS};
         const baton_want_params_t want = {.size = sizeof want,
                                           .key = order.key,
                                           .engine = "prefill",
-                                          .blocks = order.to,
-                                          .num_blocks = 2,
+                                          .num_tables = 1,
+                                          .tables = {{.blocks = order.to, .num_blocks = 2}},
                                           .num_tokens = 2 * BLOCK_TOKENS};
         check(prefill ? baton_offer(b, &offer, NULL, NULL) : baton_want(b, &want, NULL), "offer or want");
         int n;

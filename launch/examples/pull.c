@@ -21,17 +21,18 @@ int main(void)
     check(baton_role_from_env(&me)); /* which engine this rank belongs to: the launcher says so */
     check(baton_open(MPI_COMM_NULL, &me, &b));
     baton_geometry_t g = {.size = sizeof g, .model = "demo", .dtype = "bf16", .elem_bytes = 2, .planes = 2,
-                          .block_tokens = 16, .head_size = 128, .num_blocks = 64, .layers_total = 1, .layer_count = 1,
-                          .heads_total = 8, .head_first = 8 / me.tp * me.tp_rank, .head_count = 8 / me.tp};
-    baton_tensor_t tensor; /* a model of 8 KV heads of 128 channels and, here, one layer */
-    check(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND));
+                          .head_size = 128, .layers_total = 1, .layer_count = 1, .num_groups = 1, .num_splits = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = 64}},
+                          .splits = {{8, 8 / me.tp * me.tp_rank, 8 / me.tp}}}; /* KV heads: all, my first, mine */
+    baton_tensor_t tensor; /* of the one layer */
     baton_cache_t *cache;
+    check(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND));
     check(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache));
     check(baton_start(b));
     uint32_t blocks[3] = {7, 3, 12}; /* 40 tokens lie in, or go to, these blocks */
-    baton_offer_params_t o = {.size = sizeof o, .key = "r1", .blocks = blocks, .num_blocks = 3, .num_tokens = 40};
-    baton_want_params_t w = {.size = sizeof w, .key = "r1", .engine = "prefill0", .blocks = blocks, .num_blocks = 3,
-                             .num_tokens = 40};
+    baton_offer_params_t o = {.size = sizeof o, .key = "r1", .num_tokens = 40, .num_tables = 1, .tables = {{blocks, 3, 0}}};
+    baton_want_params_t w = {.size = sizeof w, .key = "r1", .engine = "prefill0", .num_tokens = 40, .num_tables = 1,
+                             .tables = {{blocks, 3, 0}}};
     memset(baton_cache_base(cache), 42, me.role == BATON_ROLE_PREFILL ? g.bytes : 0);
     check(me.role == BATON_ROLE_PREFILL ? baton_offer(b, &o, NULL, NULL) : baton_want(b, &w, NULL));
     baton_event_t e;

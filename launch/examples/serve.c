@@ -119,8 +119,8 @@ static void begin(unsigned number)
         prefill(r);
         const baton_offer_params_t offer = {.size = sizeof offer,
                                             .key = key,
-                                            .blocks = r->blocks,
-                                            .num_blocks = BLOCKS_EACH,
+                                            .num_tables = 1,
+                                            .tables = {{.blocks = r->blocks, .num_blocks = BLOCKS_EACH}},
                                             .num_tokens = BLOCKS_EACH * BLOCK_TOKENS,
                                             .ttl_ms = 20 * TIMEOUT_MS,
                                             .user = r};
@@ -130,8 +130,8 @@ static void begin(unsigned number)
     const baton_want_params_t want = {.size = sizeof want,
                                       .key = key,
                                       .engine = "prefill0",
-                                      .blocks = r->blocks,
-                                      .num_blocks = BLOCKS_EACH,
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = r->blocks, .num_blocks = BLOCKS_EACH}},
                                       .num_tokens = BLOCKS_EACH * BLOCK_TOKENS,
                                       .timeout_ms = has_offer(number) ? 20 * TIMEOUT_MS : TIMEOUT_MS,
                                       .user = r};
@@ -185,19 +185,19 @@ static void start(void)
     check(baton_role_from_env(&me), "role");
     check(baton_open(MPI_COMM_NULL, &me, &engine.baton), "baton_open");
     engine.prefill = me.role == BATON_ROLE_PREFILL;
-    engine.geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                                         .model = "example",
-                                         .dtype = "bf16",
-                                         .elem_bytes = 2,
-                                         .planes = 2,
-                                         .block_tokens = BLOCK_TOKENS,
-                                         .head_size = 64,
-                                         .num_blocks = BLOCKS,
-                                         .heads_total = 8,
-                                         .head_first = 8 / me.tp * me.tp_rank,
-                                         .head_count = 8 / me.tp,
-                                         .layers_total = 2,
-                                         .layer_count = 2};
+    engine.geometry = (baton_geometry_t){
+        .size = sizeof(baton_geometry_t),
+        .model = "example",
+        .dtype = "bf16",
+        .elem_bytes = 2,
+        .planes = 2,
+        .head_size = 64,
+        .num_groups = 1,
+        .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+        .num_splits = 1,
+        .splits = {{.heads_total = 8, .head_first = 8 / me.tp * me.tp_rank, .head_count = 8 / me.tp}},
+        .layers_total = 2,
+        .layer_count = 2};
     check(baton_geometry_layout(&engine.geometry, tensors, BATON_LAYOUT_BLOCK_MAJOR), "layout");
     check(baton_cache_create(engine.baton, &engine.geometry, BATON_MEMORY_HOST, &engine.cache), "baton_cache_create");
     check(baton_start(engine.baton), "baton_start");

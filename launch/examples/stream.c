@@ -38,8 +38,8 @@ static void decode(baton_t *b, const uint32_t *blocks)
     const baton_want_params_t want = {.size = sizeof want,
                                       .key = "r1",
                                       .engine = "prefill0",
-                                      .blocks = blocks,
-                                      .num_blocks = BLOCKS,
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
                                       .num_tokens = BLOCKS * BLOCK_TOKENS};
     check(baton_want(b, &want, NULL), "baton_want");
 }
@@ -49,8 +49,8 @@ static void prefill(baton_t *b, const uint32_t *blocks, uint8_t *base, uint64_t 
 {
     const baton_offer_params_t offer = {.size = sizeof offer,
                                         .key = "r1",
-                                        .blocks = blocks,
-                                        .num_blocks = BLOCKS,
+                                        .num_tables = 1,
+                                        .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
                                         .num_tokens = BLOCKS * BLOCK_TOKENS,
                                         .flags = BATON_OFFER_LAYERS};
     baton_id_t id;
@@ -87,11 +87,11 @@ int main(void)
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 2,
-                          .block_tokens = BLOCK_TOKENS,
                           .head_size = 128,
-                          .num_blocks = BLOCKS,
-                          .heads_total = 8,
-                          .head_count = 8,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 8, .head_count = 8}},
                           .layers_total = LAYERS,
                           .layer_count = LAYERS};
     check(baton_geometry_layout(&g, tensors, BATON_LAYOUT_LAYER_MAJOR), "layout");

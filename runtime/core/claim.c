@@ -30,7 +30,7 @@ static void places(const struct call *call, const baton_group_t *group, uint32_t
 static void mark(struct claims *claims, const baton_geometry_t *g, const struct call *call, bool is)
 {
     for (uint32_t t = 0; t < call->tables.num; t++) {
-        baton_group_t group = geometry_group(g, t);
+        baton_group_t group = g->groups[t];
         uint32_t from, behind;
         places(call, &group, t, &from, &behind);
         for (uint32_t i = from; i < behind; i++) {
@@ -58,7 +58,7 @@ int claim_take(struct claims **claims, const baton_geometry_t *g, const struct c
     if (*claims == NULL)
         return BATON_ENOMEM;
     for (uint32_t i = 0; i < call->tables.num; i++) {
-        baton_group_t group = geometry_group(g, i);
+        baton_group_t group = g->groups[i];
         uint32_t from, behind;
         places(call, &group, i, &from, &behind);
         if ((*claims)->bits[i] == NULL)

@@ -119,7 +119,7 @@ static int tables_reach(const struct core *core, const struct offer *o, uint32_t
 {
     const struct plan_tables *t = &o->call->tables;
     for (uint32_t i = 0; i < t->num; i++) {
-        baton_group_t group = geometry_group(core->c.geometry, i);
+        baton_group_t group = core->c.geometry->groups[i];
         uint32_t first, last;
         if (group.kind == BATON_KIND_STATE && end < o->call->offer.num_tokens)
             continue;

@@ -60,8 +60,8 @@ static void refuse(struct core *core, const struct offer *o, const struct word *
 
 static bool has_state(const baton_geometry_t *g)
 {
-    for (uint32_t i = 0; i < geometry_num_groups(g); i++)
-        if (geometry_group(g, i).kind == BATON_KIND_STATE)
+    for (uint32_t i = 0; i < g->num_groups; i++)
+        if (g->groups[i].kind == BATON_KIND_STATE)
             return true;
     return false;
 }

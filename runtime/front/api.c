@@ -52,34 +52,30 @@ static int check_name(const struct baton *b, uint32_t engine, const char *key, c
     return rc == 0 ? 0 : error_set(rc, "%s", why.text);
 }
 
-/* A call's tables, whichever way they were given. */
-static int tables_of(const struct baton *b, const uint32_t *blocks, uint32_t num_blocks, const baton_table_t *tables,
-                     uint32_t num_tables, struct plan_tables *out)
+/* A call's tables: of each group, or empty ones. */
+static int tables_of(const struct baton *b, const baton_table_t *tables, uint32_t num_tables, struct plan_tables *out)
 {
     if (b->cache == NULL)
         return error_set(BATON_ESTATE, "this rank declared no cache");
-    uint32_t groups = geometry_num_groups(&b->cache->geometry);
-    if (tables != NULL ? blocks != NULL || num_blocks > 0 || num_tables != groups : num_tables > 0)
-        return error_set(BATON_EINVAL, "give blocks, or a table for each of the cache's %u groups", groups);
-    *out = (struct plan_tables){.num = groups, .table = {{.blocks = blocks, .num_blocks = num_blocks}}};
-    if (tables == NULL)
-        return groups == 1 || num_blocks == 0
-                   ? 0
-                   : error_set(BATON_EINVAL, "the cache has %u groups: give a table for each", groups);
-    memcpy(out->table, tables, groups * sizeof *tables);
+    uint32_t groups = b->cache->geometry.num_groups;
+    if (num_tables != 0 && num_tables != groups)
+        return error_set(BATON_EINVAL, "num_tables is %u: give a table for each of the cache's %u groups", num_tables,
+                         groups);
+    *out = (struct plan_tables){.num = groups};
+    memcpy(out->table, tables, num_tables * sizeof *tables);
     return 0;
 }
 
 static uint32_t per_id(const baton_geometry_t *g, uint32_t group)
 {
-    uint32_t n = geometry_group(g, group).blocks_per_id;
+    uint32_t n = g->groups[group].blocks_per_id;
     return n > 0 ? n : 1;
 }
 
 /* A group as the caller counts it: in ids, which may stand for several blocks each. */
 static baton_group_t group_of(const baton_geometry_t *g, uint32_t i)
 {
-    baton_group_t group = geometry_group(g, i);
+    baton_group_t group = g->groups[i];
     group.block_tokens *= per_id(g, i);
     group.num_blocks /= per_id(g, i);
     return group;
@@ -90,7 +86,7 @@ static int check_tables(const struct baton *b, const struct plan_tables *tables,
                         uint32_t num_tokens)
 {
     const baton_geometry_t *g = &b->cache->geometry;
-    for (uint32_t i = 0; i < geometry_num_groups(g); i++) {
+    for (uint32_t i = 0; i < g->num_groups; i++) {
         const baton_table_t *t = &tables->table[i];
         baton_group_t group = group_of(g, i);
         uint64_t reach = (uint64_t)t->num_blocks * group.block_tokens + t->first_token;
@@ -270,7 +266,7 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
     if (p->num_tokens == 0)
         return error_set(BATON_ETOKENS, "an offer has at least one token");
     bool in_chunks = (p->flags & BATON_OFFER_CHUNKS) != 0;
-    rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
+    rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, true, 0, in_chunks ? 0 : p->num_tokens);
     if (rc == 0)
@@ -338,7 +334,7 @@ static int append_check(const struct baton *b, baton_id_t offer, const baton_app
     if (rc == 0 && p->num_tokens == 0)
         rc = error_set(BATON_ETOKENS, "a chunk has at least one token");
     if (rc == 0)
-        rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
+        rc = tables_of(b, p->tables, p->num_tables, tables);
     for (uint32_t i = 0; rc == 0 && i < tables->num; i++)
         if (tables->table[i].first_token != 0)
             rc = error_set(BATON_EINVAL, "group %u: first_token must be 0, the blocks follow those before", i);
@@ -429,7 +425,7 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     if (rc == 0)
         rc = check_tickets(b, p, *engine);
     if (rc == 0)
-        rc = tables_of(b, p->blocks, p->num_blocks, p->tables, p->num_tables, tables);
+        rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
     if (rc == 0)

@@ -212,12 +212,6 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t
     memcpy(tensors, geometry->tensors, geometry->num_tensors * sizeof *tensors);
     cache->geometry = *geometry;
     cache->geometry.tensors = tensors;
-    for (uint32_t i = 0; i < geometry->num_groups; i++)
-        cache->groups[i] = geometry->groups[i];
-    for (uint32_t i = 0; i < geometry->num_splits; i++)
-        cache->splits[i] = geometry->splits[i];
-    cache->geometry.groups = cache->groups;
-    cache->geometry.splits = cache->splits;
     *out = b->cache = cache;
     return 0;
 }
@@ -301,7 +295,7 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
     if (b->cache != NULL) {
         row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
         row.model = geometry_model(&b->cache->geometry);
-        row.block_tokens = b->cache->geometry.block_tokens;
+        row.block_tokens = b->cache->geometry.groups[0].block_tokens;
     }
     wire_row_encode(&row, out);
 }

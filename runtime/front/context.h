@@ -33,10 +33,8 @@
 #include "topo/topo.h"
 
 struct baton_cache {
-    baton_geometry_t geometry; /* it points to copies of what the caller gave */
-    baton_group_t groups[BATON_GROUPS_MAX];
-    baton_split_t splits[BATON_SPLITS_MAX];
-    void *base; /* after start */
+    baton_geometry_t geometry; /* it points to a copy of the tensors that the caller gave */
+    void *base;                /* after start */
 };
 
 enum context_state { CONTEXT_OPEN, CONTEXT_STARTED, CONTEXT_FAILED, CONTEXT_LEFT /* by MPI_Finalize */ };

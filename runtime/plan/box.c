@@ -52,9 +52,9 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
 
 uint32_t plan_boxes(const baton_geometry_t *g, struct plan_box out[BATON_SPLITS_MAX])
 {
-    uint32_t n = geometry_num_splits(g);
+    uint32_t n = g->num_splits;
     for (uint32_t i = 0; i < n; i++) {
-        baton_split_t s = geometry_split(g, i);
+        baton_split_t s = g->splits[i];
         out[i] = (struct plan_box){g->layer_first, g->layer_count, s.head_first, s.head_count, i};
     }
     return n;

@@ -20,34 +20,10 @@ static int why_set(struct plan_why *why, int error, const char *field, uint64_t 
     return error;
 }
 
-/* ---- what may be left out ---------------------------------------------------------------------------------------- */
-
-uint32_t geometry_num_groups(const baton_geometry_t *g)
-{
-    return g->num_groups > 0 ? g->num_groups : 1;
-}
-
-baton_group_t geometry_group(const baton_geometry_t *g, uint32_t group)
-{
-    if (g->num_groups > 0)
-        return g->groups[group];
-    return (baton_group_t){.kind = BATON_KIND_FULL, .block_tokens = g->block_tokens, .num_blocks = g->num_blocks};
-}
-
-uint32_t geometry_num_splits(const baton_geometry_t *g)
-{
-    return g->num_splits > 0 ? g->num_splits : 1;
-}
-
-baton_split_t geometry_split(const baton_geometry_t *g, uint32_t split)
-{
-    return g->num_splits > 0 ? g->splits[split] : (baton_split_t){g->heads_total, g->head_first, g->head_count};
-}
-
 struct plan_extent geometry_extent(const baton_geometry_t *g, const baton_tensor_t *t)
 {
-    return (struct plan_extent){.group = geometry_group(g, t->group),
-                                .split = geometry_split(g, t->split),
+    return (struct plan_extent){.group = g->groups[t->group],
+                                .split = g->splits[t->split],
                                 .planes = t->planes > 0 ? t->planes : g->planes,
                                 .head_size = t->head_size > 0 ? t->head_size : g->head_size,
                                 .elem_bytes = t->elem_bytes > 0 ? t->elem_bytes : g->elem_bytes};
@@ -121,12 +97,10 @@ static bool split_is_good(const baton_split_t *s)
 
 static int check_splits(const baton_geometry_t *g, struct plan_why *why)
 {
-    const baton_split_t *first = g->splits;
-    if (g->num_splits > BATON_SPLITS_MAX || (g->num_splits > 0 && first == NULL))
-        return why_set(why, BATON_EINVAL, "num_splits", g->num_splits, "must be 0 to 4, with splits");
-    if (g->num_splits > 0 && (first->heads_total != g->heads_total || first->head_first != g->head_first ||
-                              first->head_count != g->head_count))
-        return why_set(why, BATON_EINVAL, "split", 0, "its heads must be those of the geometry itself");
+    if (g->num_splits == 0 || g->num_splits > BATON_SPLITS_MAX)
+        return why_set(why, BATON_EINVAL, "num_splits", g->num_splits, "must be 1 to 4");
+    if (g->splits[0].head_count == 0)
+        return why_set(why, BATON_EINVAL, "head_count", 0, "must not be 0 in split 0");
     for (uint32_t i = 0; i < g->num_splits; i++) {
         const baton_split_t *s = &g->splits[i];
         if (!split_is_good(s) || (i > 0 && s->heads_total > UINT16_MAX))
@@ -137,11 +111,8 @@ static int check_splits(const baton_geometry_t *g, struct plan_why *why)
 
 static int check_groups(const baton_geometry_t *g, struct plan_why *why)
 {
-    const baton_group_t *first = g->groups;
-    if (g->num_groups > BATON_GROUPS_MAX || (g->num_groups > 0 && first == NULL))
-        return why_set(why, BATON_EINVAL, "num_groups", g->num_groups, "must be 0 to 8, with groups");
-    if (g->num_groups > 0 && (first->block_tokens != g->block_tokens || first->num_blocks != g->num_blocks))
-        return why_set(why, BATON_EINVAL, "group", 0, "its blocks must be those of the geometry itself");
+    if (g->num_groups == 0 || g->num_groups > BATON_GROUPS_MAX)
+        return why_set(why, BATON_EINVAL, "num_groups", g->num_groups, "must be 1 to 8");
     for (uint32_t i = 0; i < g->num_groups; i++) {
         const baton_group_t *x = &g->groups[i];
         if (x->kind < BATON_KIND_FULL || x->kind > BATON_KIND_STATE)
@@ -167,14 +138,8 @@ static int check_sizes(const baton_geometry_t *g, struct plan_why *why)
         return why_set(why, BATON_EINVAL, "elem_bytes", g->elem_bytes, "must be 1, 2, 4 or 8");
     if (g->planes != 1 && g->planes != 2)
         return why_set(why, BATON_EINVAL, "planes", g->planes, "must be 1 or 2");
-    if (g->block_tokens == 0)
-        return why_set(why, BATON_EINVAL, "block_tokens", 0, "must not be 0");
     if (g->head_size == 0)
         return why_set(why, BATON_EINVAL, "head_size", 0, "must not be 0");
-    if (g->num_blocks == 0)
-        return why_set(why, BATON_EINVAL, "num_blocks", 0, "must not be 0");
-    if (g->head_count == 0 || !split_is_good(&(baton_split_t){g->heads_total, g->head_first, g->head_count}))
-        return why_set(why, BATON_EINVAL, "head_count", g->head_count, "heads must lie within heads_total");
     if (g->layer_count == 0 || g->layer_first > g->layers_total || g->layer_count > g->layers_total - g->layer_first)
         return why_set(why, BATON_EINVAL, "layer_count", g->layer_count, "layers must lie within layers_total");
     if (g->num_tensors == 0 || g->num_tensors > BATON_TENSORS_MAX || g->tensors == NULL)
@@ -197,7 +162,7 @@ static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *r
         return why_set(why, BATON_EINVAL, "tensor", i, "its layer is not one that this rank holds");
     if (t->region >= num_regions)
         return why_set(why, BATON_EINVAL, "tensor", i, "its region does not exist");
-    if (t->group >= geometry_num_groups(g) || t->split >= geometry_num_splits(g))
+    if (t->group >= g->num_groups || t->split >= g->num_splits)
         return why_set(why, BATON_EINVAL, "tensor", i, "its group or split does not exist");
     struct plan_extent x = geometry_extent(g, t);
     if (!bytes_are_good(x.elem_bytes) || x.split.head_count == 0)
@@ -240,9 +205,9 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
         {"elem_bytes", a->elem_bytes, b->elem_bytes},
         {"planes", a->planes, b->planes},
         {"head_size", a->head_size, b->head_size},
-        {"heads_total", a->heads_total, b->heads_total},
+        {"heads_total", a->splits[0].heads_total, b->splits[0].heads_total},
         {"layers_total", a->layers_total, b->layers_total},
-        {"num_splits", geometry_num_splits(a), geometry_num_splits(b)},
+        {"num_splits", a->num_splits, b->num_splits},
     };
     if (strcmp(a->model, b->model) != 0) {
         snprintf(why->text, sizeof why->text, "model differs: \"%.40s\" and \"%.40s\"", a->model, b->model);
@@ -255,7 +220,7 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].a != numbers[i].b)
             return differ(why, numbers[i].field, numbers[i].a, numbers[i].b);
-    for (uint32_t i = 1; i < geometry_num_splits(a); i++) {
+    for (uint32_t i = 1; i < a->num_splits; i++) {
         char field[32];
         snprintf(field, sizeof field, "heads_total of split %u", i);
         if (a->splits[i].heads_total != b->splits[i].heads_total)
@@ -281,13 +246,13 @@ static uint32_t mix_number(uint32_t hash, uint32_t value)
 
 uint32_t geometry_model(const baton_geometry_t *g)
 {
-    const uint32_t numbers[] = {g->elem_bytes,  g->planes,       g->head_size,
-                                g->heads_total, g->layers_total, geometry_num_splits(g)};
+    const uint32_t numbers[] = {g->elem_bytes,   g->planes,    g->head_size, g->splits[0].heads_total,
+                                g->layers_total, g->num_splits};
     uint32_t hash = mix(2166136261u, g->model, strlen(g->model) + 1);
     hash = mix(hash, g->dtype, strlen(g->dtype) + 1);
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         hash = mix_number(hash, numbers[i]);
-    for (uint32_t i = 1; i < geometry_num_splits(g); i++)
+    for (uint32_t i = 1; i < g->num_splits; i++)
         hash = mix_number(hash, g->splits[i].heads_total);
     return hash != 0 ? hash : 1;
 }
@@ -410,8 +375,9 @@ int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, u
     unsigned kv = layout & (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED);
     if ((layout & ~known) != 0 || kv == (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED))
         return error_set(BATON_EINVAL, "layout %u has bits that are unknown or exclude each other", layout);
-    if (g->elem_bytes == 0 || g->planes == 0 || g->block_tokens == 0 || g->head_size == 0 || g->num_blocks == 0 ||
-        g->head_count == 0 || g->layer_count == 0 || g->layer_count > BATON_TENSORS_MAX)
+    if (g->elem_bytes == 0 || g->planes == 0 || g->groups[0].block_tokens == 0 || g->head_size == 0 ||
+        g->groups[0].num_blocks == 0 || g->splits[0].head_count == 0 || g->layer_count == 0 ||
+        g->layer_count > BATON_TENSORS_MAX)
         return error_set(BATON_EINVAL, "a size is 0, or there are more than %d layers", BATON_TENSORS_MAX);
     if ((layout & BATON_LAYOUT_BLOCK_MAJOR) && kv == BATON_LAYOUT_KV_SEPARATE)
         kv = BATON_LAYOUT_KV_BLOCK;
@@ -424,17 +390,17 @@ int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, u
     if (kv == BATON_LAYOUT_KV_FUSED)
         nest(&s.plane, g->planes, &bytes, &overflow);
     if (layout & BATON_LAYOUT_NHD) {
-        nest(&s.head, g->head_count, &bytes, &overflow);
-        nest(&s.token, g->block_tokens, &bytes, &overflow);
+        nest(&s.head, g->splits[0].head_count, &bytes, &overflow);
+        nest(&s.token, g->groups[0].block_tokens, &bytes, &overflow);
     } else {
-        nest(&s.token, g->block_tokens, &bytes, &overflow);
-        nest(&s.head, g->head_count, &bytes, &overflow);
+        nest(&s.token, g->groups[0].block_tokens, &bytes, &overflow);
+        nest(&s.head, g->splits[0].head_count, &bytes, &overflow);
     }
     if (kv == BATON_LAYOUT_KV_BLOCK)
         nest(&s.plane, g->planes, &bytes, &overflow);
     if (layout & BATON_LAYOUT_BLOCK_MAJOR)
         nest(&layer, g->layer_count, &bytes, &overflow);
-    nest(&s.block, g->num_blocks, &bytes, &overflow);
+    nest(&s.block, g->groups[0].num_blocks, &bytes, &overflow);
     if (kv == BATON_LAYOUT_KV_SEPARATE)
         nest(&s.plane, g->planes, &bytes, &overflow);
     if (!(layout & BATON_LAYOUT_BLOCK_MAJOR))

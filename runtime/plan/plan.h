@@ -39,12 +39,6 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
 /** A number that caches have in common wherever geometry_match lets them exchange entries. Never 0. */
 uint32_t geometry_model(const baton_geometry_t *g);
 
-/* Groups and splits, also of a geometry that lists none. Indices are the caller's to keep below the number. */
-uint32_t geometry_num_groups(const baton_geometry_t *g);
-baton_group_t geometry_group(const baton_geometry_t *g, uint32_t group);
-uint32_t geometry_num_splits(const baton_geometry_t *g);
-baton_split_t geometry_split(const baton_geometry_t *g, uint32_t split);
-
 /** What one tensor holds, whether by its own fields or its geometry's. */
 struct plan_extent {
     baton_group_t group;

@@ -20,12 +20,12 @@ static void put_geometry(struct writer *w, const baton_geometry_t *g)
     put_text(w, g->dtype, BATON_DTYPE_MAX);
     put32(w, g->elem_bytes);
     put32(w, g->planes);
-    put32(w, g->block_tokens);
+    put32(w, g->groups[0].block_tokens);
     put32(w, g->head_size);
-    put32(w, g->num_blocks);
-    put32(w, g->heads_total);
-    put32(w, g->head_first);
-    put32(w, g->head_count);
+    put32(w, g->groups[0].num_blocks);
+    put32(w, g->splits[0].heads_total);
+    put32(w, g->splits[0].head_first);
+    put32(w, g->splits[0].head_count);
     put32(w, g->layers_total);
     put32(w, g->layer_first);
     put32(w, g->layer_count);
@@ -52,19 +52,24 @@ static bool is_its_own(const baton_tensor_t *t)
     return t->group != 0 || t->split != 0 || t->planes != 0 || t->head_size != 0 || t->elem_bytes != 0;
 }
 
-/* What came after the first version: groups, splits, and what tensors have of their own, if any does. */
+/*
+ * What came after the first version: groups, splits, and what tensors have of their own, if any does. A single group of
+ * full attention and a single split are told by the numbers before: here their number is 0.
+ */
 static void put_hybrid(struct writer *w, const baton_geometry_t *g)
 {
     bool own = false;
-    put8(w, (uint8_t)g->num_groups);
-    for (uint32_t i = 0; i < g->num_groups; i++) {
+    uint32_t num_groups = g->num_groups > 1 || g->groups[0].kind != BATON_KIND_FULL ? g->num_groups : 0;
+    uint32_t num_splits = g->num_splits > 1 ? g->num_splits : 0;
+    put8(w, (uint8_t)num_groups);
+    for (uint32_t i = 0; i < num_groups; i++) {
         put8(w, (uint8_t)g->groups[i].kind);
         put32(w, g->groups[i].block_tokens);
         put32(w, g->groups[i].num_blocks);
         put32(w, g->groups[i].window_tokens);
     }
-    put8(w, (uint8_t)g->num_splits);
-    for (uint32_t i = 0; i < g->num_splits; i++) {
+    put8(w, (uint8_t)num_splits);
+    for (uint32_t i = 0; i < num_splits; i++) {
         put32(w, g->splits[i].heads_total);
         put32(w, g->splits[i].head_first);
         put32(w, g->splits[i].head_count);
@@ -147,24 +152,42 @@ static void get_tensor(struct reader *r, baton_tensor_t *t)
     t->stride.channel = (int64_t)get64(r);
 }
 
-static void get_hybrid(struct reader *r, struct wire_card *c, baton_tensor_t *tensors)
+/* The first of either was told by the numbers before: it must be the same here. */
+static void get_groups(struct reader *r, baton_geometry_t *g)
 {
-    baton_geometry_t *g = &c->geometry;
-    g->num_groups = (uint32_t)get_if_sent(r, 1);
-    r->bad |= g->num_groups > BATON_GROUPS_MAX;
-    for (uint32_t i = 0; i < g->num_groups && !r->bad; i++) {
-        c->groups[i].kind = (baton_kind_t)get8(r);
-        c->groups[i].block_tokens = get32(r);
-        c->groups[i].num_blocks = get32(r);
-        c->groups[i].window_tokens = get32(r);
+    const baton_group_t first = g->groups[0];
+    uint32_t num = (uint32_t)get_if_sent(r, 1);
+    r->bad |= num > BATON_GROUPS_MAX;
+    for (uint32_t i = 0; i < num && !r->bad; i++) {
+        baton_group_t *x = &g->groups[i];
+        x->kind = (baton_kind_t)get8(r);
+        x->block_tokens = get32(r);
+        x->num_blocks = get32(r);
+        x->window_tokens = get32(r);
     }
-    g->num_splits = (uint32_t)get_if_sent(r, 1);
-    r->bad |= g->num_splits > BATON_SPLITS_MAX;
-    for (uint32_t i = 0; i < g->num_splits && !r->bad; i++) {
-        c->splits[i].heads_total = get32(r);
-        c->splits[i].head_first = get32(r);
-        c->splits[i].head_count = get32(r);
+    r->bad |= g->groups[0].block_tokens != first.block_tokens || g->groups[0].num_blocks != first.num_blocks;
+    g->num_groups = num > 0 ? num : 1;
+}
+
+static void get_splits(struct reader *r, baton_geometry_t *g)
+{
+    const baton_split_t first = g->splits[0];
+    uint32_t num = (uint32_t)get_if_sent(r, 1);
+    r->bad |= num > BATON_SPLITS_MAX;
+    for (uint32_t i = 0; i < num && !r->bad; i++) {
+        baton_split_t *x = &g->splits[i];
+        x->heads_total = get32(r);
+        x->head_first = get32(r);
+        x->head_count = get32(r);
     }
+    r->bad |= memcmp(&g->splits[0], &first, sizeof first) != 0;
+    g->num_splits = num > 0 ? num : 1;
+}
+
+static void get_hybrid(struct reader *r, baton_geometry_t *g, baton_tensor_t *tensors)
+{
+    get_groups(r, g);
+    get_splits(r, g);
     bool own = get_if_sent(r, 1) != 0;
     for (uint32_t i = 0; own && i < g->num_tensors && !r->bad; i++) {
         tensors[i].group = get8(r);
@@ -173,23 +196,20 @@ static void get_hybrid(struct reader *r, struct wire_card *c, baton_tensor_t *te
         tensors[i].head_size = get32(r);
         tensors[i].elem_bytes = get8(r);
     }
-    g->groups = g->num_groups > 0 ? c->groups : NULL;
-    g->splits = g->num_splits > 0 ? c->splits : NULL;
 }
 
-static int get_geometry(struct reader *r, struct wire_card *c)
+static int get_geometry(struct reader *r, baton_geometry_t *g)
 {
-    baton_geometry_t *g = &c->geometry;
     get_text(r, g->model, BATON_NAME_MAX);
     get_text(r, g->dtype, BATON_DTYPE_MAX);
     g->elem_bytes = get32(r);
     g->planes = get32(r);
-    g->block_tokens = get32(r);
+    g->groups[0].block_tokens = get32(r);
     g->head_size = get32(r);
-    g->num_blocks = get32(r);
-    g->heads_total = get32(r);
-    g->head_first = get32(r);
-    g->head_count = get32(r);
+    g->groups[0].num_blocks = get32(r);
+    g->splits[0].heads_total = get32(r);
+    g->splits[0].head_first = get32(r);
+    g->splits[0].head_count = get32(r);
     g->layers_total = get32(r);
     g->layer_first = get32(r);
     g->layer_count = get32(r);
@@ -202,7 +222,7 @@ static int get_geometry(struct reader *r, struct wire_card *c)
         return BATON_ENOMEM;
     for (uint32_t i = 0; i < g->num_tensors && !r->bad; i++)
         get_tensor(r, &tensors[i]);
-    get_hybrid(r, c, tensors);
+    get_hybrid(r, g, tensors);
     if (r->bad) {
         free(tensors);
         return BATON_EMESSAGE;
@@ -249,7 +269,7 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
     c->has_geometry = get32(&r);
     if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
         return BATON_EMESSAGE;
-    int rc = c->has_geometry ? get_geometry(&r, c) : 0;
+    int rc = c->has_geometry ? get_geometry(&r, &c->geometry) : 0;
     return rc == 0 && version > 1 ? get_reserved(&r, c) : rc;
 }
 

@@ -25,9 +25,7 @@ struct wire_card {
     uint64_t index_offset, words_offset;
     uint32_t index_slots, words_slots;
     uint32_t has_geometry;
-    baton_geometry_t geometry; /* decoded: its tensors are malloc'ed, groups and splits are the following */
-    baton_group_t groups[BATON_GROUPS_MAX];
-    baton_split_t splits[BATON_SPLITS_MAX];
+    baton_geometry_t geometry; /* decoded: its tensors are malloc'ed */
 };
 
 /** Writes at most `size` bytes; returns the length, or BATON_EINVAL if it would be more than size or WIRE_CARD_MAX. */

@@ -168,8 +168,8 @@ static void begin(struct slot *s)
         rc = baton_offer(job.baton,
                          &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
                                                  .key = key,
-                                                 .blocks = s->blocks,
-                                                 .num_blocks = BLOCKS_A_REQUEST,
+                                                 .num_tables = 1,
+                                                 .tables = {{.blocks = s->blocks, .num_blocks = BLOCKS_A_REQUEST}},
                                                  .num_tokens = TOKENS,
                                                  .ttl_ms = (uint32_t)CALL_MS,
                                                  .user = s},
@@ -179,8 +179,8 @@ static void begin(struct slot *s)
                         &(baton_want_params_t){.size = sizeof(baton_want_params_t),
                                                .key = key,
                                                .engine = engine,
-                                               .blocks = s->blocks,
-                                               .num_blocks = BLOCKS_A_REQUEST,
+                                               .num_tables = 1,
+                                               .tables = {{.blocks = s->blocks, .num_blocks = BLOCKS_A_REQUEST}},
                                                .num_tokens = TOKENS,
                                                .timeout_ms = (uint32_t)CALL_MS,
                                                .mode = job.mode,
@@ -327,11 +327,11 @@ static void open_all(void)
                                       .dtype = "bf16",
                                       .elem_bytes = 2,
                                       .planes = 2,
-                                      .block_tokens = BLOCK_TOKENS,
                                       .head_size = 64,
-                                      .num_blocks = job.peers * per_peer,
-                                      .heads_total = 1,
-                                      .head_count = 1,
+                                      .num_groups = 1,
+                                      .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = job.peers * per_peer}},
+                                      .num_splits = 1,
+                                      .splits = {{.heads_total = 1, .head_count = 1}},
                                       .layers_total = LAYERS,
                                       .layer_count = LAYERS};
     check(job.rank, baton_geometry_layout(&job.geometry, job.tensors, 0), "layout");
@@ -343,7 +343,7 @@ static void open_all(void)
     for (uint32_t i = 0; i < job.peers * SLOTS; i++) {
         job.slots[i].peer = i / SLOTS;
         for (uint32_t b = 0; b < BLOCKS_A_REQUEST; b++)
-            job.slots[i].blocks[b] = (b * job.peers * SLOTS + i) % job.geometry.num_blocks;
+            job.slots[i].blocks[b] = (b * job.peers * SLOTS + i) % job.geometry.groups[0].num_blocks;
     }
 }
 

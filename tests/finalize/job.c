@@ -51,11 +51,11 @@ int main(int argc, char **argv)
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 1,
-                          .block_tokens = 16,
                           .head_size = 128,
-                          .num_blocks = 4,
-                          .heads_total = 1,
-                          .head_count = 1,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = 4}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 1, .head_count = 1}},
                           .layers_total = 1,
                           .layer_count = 1};
     need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");
@@ -64,13 +64,17 @@ int main(int argc, char **argv)
     need(baton_start(b), "baton_start");
     if (strcmp(how, "both") == 0 || strcmp(how, "one") == 0)
         open_more(&me, strcmp(how, "one") == 0);
-    const baton_offer_params_t offer = {
-        .size = sizeof offer, .key = "k", .blocks = &block, .num_blocks = 1, .num_tokens = 16, .ttl_ms = 20000};
+    const baton_offer_params_t offer = {.size = sizeof offer,
+                                        .key = "k",
+                                        .num_tables = 1,
+                                        .tables = {{.blocks = &block, .num_blocks = 1}},
+                                        .num_tokens = 16,
+                                        .ttl_ms = 20000};
     const baton_want_params_t want = {.size = sizeof want,
                                       .key = strcmp(how, "open") == 0 ? "another" : "k",
                                       .engine = "e0",
-                                      .blocks = &block,
-                                      .num_blocks = 1,
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = &block, .num_blocks = 1}},
                                       .num_tokens = 16,
                                       .timeout_ms = 20000};
     if (rank == 0)

@@ -12,9 +12,9 @@ static void compile(const baton_geometry_t *g)
     if (plan_compile(g, g, boxes, plan_boxes(g, boxes), &plan, &why) != 0)
         return;
     uint32_t last[BATON_GROUPS_MAX];
-    struct plan_tables tables = {.num = geometry_num_groups(g)};
+    struct plan_tables tables = {.num = g->num_groups};
     for (uint32_t i = 0; i < tables.num; i++) {
-        last[i] = geometry_group(g, i).num_blocks - 1;
+        last[i] = g->groups[i].num_blocks - 1;
         tables.table[i] = (baton_table_t){&last[i], 1, 0};
     }
     static struct plan_transfer t;

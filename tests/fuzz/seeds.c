@@ -131,30 +131,26 @@ static void rows_and_envelopes(void)
 static void cards(void)
 {
     static uint8_t out[WIRE_CARD_MAX];
-    static const baton_group_t groups[] = {
-        {BATON_KIND_FULL, 4, 8, 0, 0}, {BATON_KIND_WINDOW, 2, 8, 6, 0}, {BATON_KIND_STATE, 1, 4, 0, 0}};
-    static const baton_split_t splits[] = {{4, 0, 4}, {1, 0, 1}};
     for (unsigned layout = 0; layout < 16; layout++) {
         baton_tensor_t tensors[2];
-        baton_geometry_t g = {.size = sizeof g,
-                              .model = "m",
-                              .dtype = "bf16",
-                              .elem_bytes = 2,
-                              .planes = 2,
-                              .block_tokens = 4,
-                              .head_size = 8,
-                              .num_blocks = 8,
-                              .heads_total = 4,
-                              .head_count = 4,
-                              .layers_total = 2,
-                              .layer_count = 2};
+        baton_geometry_t g = {
+            .size = sizeof g,
+            .model = "m",
+            .dtype = "bf16",
+            .elem_bytes = 2,
+            .planes = 2,
+            .head_size = 8,
+            .layers_total = 2,
+            .layer_count = 2,
+            .num_groups = 1,
+            .groups = {{BATON_KIND_FULL, 4, 8, 0, 0}, {BATON_KIND_WINDOW, 2, 8, 6, 0}, {BATON_KIND_STATE, 1, 4, 0, 0}},
+            .num_splits = 1,
+            .splits = {{4, 0, 4}, {1, 0, 1}}};
         if (baton_geometry_layout(&g, tensors, layout) != 0)
             continue;
         if (layout % 2 == 1) {
             g.num_groups = 3;
-            g.groups = groups;
             g.num_splits = 2;
-            g.splits = splits;
             tensors[1].group = 1 + layout % 4 / 2;
             tensors[1].split = 1;
         }

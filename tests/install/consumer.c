@@ -37,13 +37,13 @@ int main(void)
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 2,
-                          .block_tokens = 16,
                           .head_size = 64,
-                          .num_blocks = 8,
-                          .heads_total = 2,
-                          .head_count = 2,
                           .layers_total = 1,
-                          .layer_count = 1};
+                          .layer_count = 1,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = 8}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 2, .head_count = 2}}};
     const uint32_t from[2] = {1, 6}, to[2] = {3, 2};
     baton_tensor_t tensor;
     baton_cache_t *cache;
@@ -60,18 +60,20 @@ int main(void)
     size_t block = (size_t)tensor.stride.block;
     for (int i = 0; i < 2; i++)
         memset(base + from[i] * block, 'a' + i, block);
-    check(baton_offer(
-              b,
-              &(baton_offer_params_t){
-                  .size = sizeof(baton_offer_params_t), .key = "k", .blocks = from, .num_blocks = 2, .num_tokens = 32},
-              NULL, NULL),
+    check(baton_offer(b,
+                      &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                              .key = "k",
+                                              .num_tables = 1,
+                                              .tables = {{.blocks = from, .num_blocks = 2}},
+                                              .num_tokens = 32},
+                      NULL, NULL),
           "offer");
     check(baton_want(b,
                      &(baton_want_params_t){.size = sizeof(baton_want_params_t),
                                             .key = "k",
                                             .engine = "both",
-                                            .blocks = to,
-                                            .num_blocks = 2,
+                                            .num_tables = 1,
+                                            .tables = {{.blocks = to, .num_blocks = 2}},
                                             .num_tokens = 32},
                      NULL),
           "want");

@@ -222,8 +222,8 @@ static int call(struct slot *s)
         return baton_offer(job.baton,
                            &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
                                                    .key = key,
-                                                   .blocks = s->blocks,
-                                                   .num_blocks = BLOCKS,
+                                                   .num_tables = 1,
+                                                   .tables = {{.blocks = s->blocks, .num_blocks = BLOCKS}},
                                                    .num_tokens = TOKENS,
                                                    .ttl_ms = CALL_MS,
                                                    .user = s},
@@ -232,8 +232,8 @@ static int call(struct slot *s)
                       &(baton_want_params_t){.size = sizeof(baton_want_params_t),
                                              .key = key,
                                              .engine = engine,
-                                             .blocks = s->blocks,
-                                             .num_blocks = BLOCKS,
+                                             .num_tables = 1,
+                                             .tables = {{.blocks = s->blocks, .num_blocks = BLOCKS}},
                                              .num_tokens = TOKENS,
                                              .timeout_ms = CALL_MS,
                                              .mode = job.mode,
@@ -443,18 +443,19 @@ static void find_place(void)
 static void open_all(void)
 {
     check(baton_open(MPI_COMM_NULL, &job.me, &job.baton), "open");
-    job.geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                                      .model = "lab",
-                                      .dtype = "bf16",
-                                      .elem_bytes = ELEMENT_BYTES,
-                                      .planes = PLANES,
-                                      .block_tokens = BLOCK_TOKENS,
-                                      .head_size = HEAD_SIZE,
-                                      .num_blocks = job.peers * SLOTS * BLOCKS,
-                                      .heads_total = HEADS,
-                                      .head_count = HEADS,
-                                      .layers_total = LAYERS,
-                                      .layer_count = LAYERS};
+    job.geometry =
+        (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                           .model = "lab",
+                           .dtype = "bf16",
+                           .elem_bytes = ELEMENT_BYTES,
+                           .planes = PLANES,
+                           .head_size = HEAD_SIZE,
+                           .num_groups = 1,
+                           .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = job.peers * SLOTS * BLOCKS}},
+                           .num_splits = 1,
+                           .splits = {{.heads_total = HEADS, .head_count = HEADS}},
+                           .layers_total = LAYERS,
+                           .layer_count = LAYERS};
     check(baton_geometry_layout(&job.geometry, job.tensors, 0), "layout");
     check(baton_cache_create(job.baton, &job.geometry, BATON_MEMORY_HOST, &job.cache), "cache");
     check(baton_start(job.baton), "start");

@@ -53,17 +53,17 @@ static void who(struct fixture *f)
 static void shape(struct fixture *f, const char *model)
 {
     uint32_t heads = HEADS / f->me.tp;
-    f->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                                     .elem_bytes = 2,
-                                     .planes = 2,
-                                     .block_tokens = BLOCK_TOKENS,
-                                     .head_size = 32,
-                                     .num_blocks = BLOCKS,
-                                     .heads_total = HEADS,
-                                     .head_first = heads * f->me.tp_rank,
-                                     .head_count = heads,
-                                     .layers_total = LAYERS,
-                                     .layer_count = LAYERS};
+    f->geometry =
+        (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                           .elem_bytes = 2,
+                           .planes = 2,
+                           .head_size = 32,
+                           .num_groups = 1,
+                           .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                           .num_splits = 1,
+                           .splits = {{.heads_total = HEADS, .head_first = heads * f->me.tp_rank, .head_count = heads}},
+                           .layers_total = LAYERS,
+                           .layer_count = LAYERS};
     strcpy(f->geometry.model, model);
     strcpy(f->geometry.dtype, "bf16");
     CHECK_EQ(baton_geometry_layout(&f->geometry, f->tensors, f->producer ? 0 : BATON_LAYOUT_KV_FUSED), 0);
@@ -150,11 +150,11 @@ static long walk_layers(struct fixture *f, const uint32_t *blocks, uint32_t toke
     long wrong = 0;
     for (uint32_t l = layer_first; l < layer_end; l++)
         for (uint32_t p = 0; p < 2; p++)
-            for (uint32_t h = 0; h < f->geometry.head_count; h++)
+            for (uint32_t h = 0; h < f->geometry.splits[0].head_count; h++)
                 for (uint32_t t = 0; t < (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS; t++) {
                     uint16_t *at = entry(f, blocks, l, p, h, t);
                     for (uint32_t c = 0; c < 32; c++) {
-                        uint32_t head = f->geometry.head_first + h;
+                        uint32_t head = f->geometry.splits[0].head_first + h;
                         uint16_t right = (uint16_t)((seed * 7919 + l * 4099 + p * 2053 + head * 127 + t) * 31 + c);
                         if (t >= tokens)
                             right = behind;
@@ -183,8 +183,8 @@ static baton_id_t offer(struct fixture *f, const char *key, const uint32_t *bloc
     baton_id_t id = 0;
     baton_offer_params_t o = {.size = sizeof o,
                               .key = key,
-                              .blocks = blocks,
-                              .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
+                              .num_tables = 1,
+                              .tables = {{.blocks = blocks, .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS}},
                               .num_tokens = tokens,
                               .ttl_ms = ttl_ms};
     CHECK_EQ(baton_offer(f->b, &o, NULL, &id), 0);
@@ -197,8 +197,8 @@ static baton_id_t want(struct fixture *f, const char *key, const uint32_t *block
     baton_want_params_t w = {.size = sizeof w,
                              .key = key,
                              .engine = f->engine,
-                             .blocks = blocks,
-                             .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
+                             .num_tables = 1,
+                             .tables = {{.blocks = blocks, .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS}},
                              .num_tokens = tokens,
                              .timeout_ms = timeout_ms};
     w.mode = mode;
@@ -242,7 +242,7 @@ static void move_some(struct fixture *f)
             if (event.type == BATON_EVENT_WANT) {
                 CHECK_EQ(event.id, w);
                 CHECK_EQ(event.mode, mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL);
-                CHECK_EQ(event.bytes, (uint64_t)tokens * f->geometry.head_count * 2 * LAYERS * 64);
+                CHECK_EQ(event.bytes, (uint64_t)tokens * f->geometry.splits[0].head_count * 2 * LAYERS * 64);
                 CHECK_EQ(walk(f, kept, tokens, i, false), 0);
             } else {
                 CHECK_EQ(event.id, o);
@@ -284,8 +284,8 @@ static void moves_layer_by_layer(void)
         if (f.producer) {
             baton_offer_params_t p = {.size = sizeof p,
                                       .key = key,
-                                      .blocks = from,
-                                      .num_blocks = 3,
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = from, .num_blocks = 3}},
                                       .num_tokens = tokens,
                                       .ttl_ms = 20000,
                                       .flags = BATON_OFFER_LAYERS};
@@ -322,13 +322,11 @@ static void moves_groups_chunk_by_chunk(void)
     struct fixture f;
     const uint32_t from[2][2] = {{3, 1}, {7, 9}}, to[2][2] = {{BLOCKS - 3, BLOCKS - 1}, {BLOCKS - 8, BLOCKS - 5}},
                    tokens = BLOCK_TOKENS + 5;
-    const baton_group_t groups[2] = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS},
-                                     {.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}};
     memset(&f, 0, sizeof f);
     who(&f);
     shape(&f, "m");
     f.geometry.num_groups = 2;
-    f.geometry.groups = groups;
+    f.geometry.groups[1] = f.geometry.groups[0];
     f.tensors[LAYERS - 1].group = 1;
     CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0);
     CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
@@ -339,22 +337,22 @@ static void moves_groups_chunk_by_chunk(void)
     baton_offer_params_t p = {.size = sizeof p, .key = "groups", .num_tokens = tokens, .flags = BATON_OFFER_CHUNKS};
     if (f.producer)
         CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
-    const baton_table_t wanted[2] = {{.blocks = to[0], .num_blocks = 2}, {.blocks = to[1], .num_blocks = 2}};
     const baton_want_params_t w = {.size = sizeof w,
                                    .key = "groups",
                                    .engine = f.engine,
-                                   .tables = wanted,
                                    .num_tables = 2,
+                                   .tables = {{.blocks = to[0], .num_blocks = 2}, {.blocks = to[1], .num_blocks = 2}},
                                    .num_tokens = tokens,
                                    .timeout_ms = 10000,
                                    .mode = mode};
     if (f.consumer)
         CHECK_EQ(baton_want(f.b, &w, NULL), 0);
     for (uint32_t i = 0; f.producer && i < 2; i++) {
-        const baton_table_t more[2] = {{.blocks = &from[0][i], .num_blocks = 1},
-                                       {.blocks = &from[1][i], .num_blocks = 1}};
         const baton_append_params_t a = {
-            .size = sizeof a, .tables = more, .num_tables = 2, .num_tokens = i == 0 ? BLOCK_TOKENS : tokens};
+            .size = sizeof a,
+            .num_tables = 2,
+            .tables = {{.blocks = &from[0][i], .num_blocks = 1}, {.blocks = &from[1][i], .num_blocks = 1}},
+            .num_tokens = i == 0 ? BLOCK_TOKENS : tokens};
         walk_layers(&f, from[0], a.num_tokens, 5, true, 0, LAYERS - 1);
         walk_layers(&f, from[1], a.num_tokens, 5, true, LAYERS - 1, LAYERS);
         CHECK_EQ(baton_append(f.b, o, &a), 0);
@@ -386,8 +384,8 @@ static void zeroes_what_lies_behind(void)
     baton_want_params_t w = {.size = sizeof w,
                              .key = "tail",
                              .engine = f.engine,
-                             .blocks = to,
-                             .num_blocks = 2,
+                             .num_tables = 1,
+                             .tables = {{.blocks = to, .num_blocks = 2}},
                              .num_tokens = tokens,
                              .timeout_ms = 10000,
                              .mode = mode,
@@ -410,8 +408,10 @@ static void prefill_in_chunks(struct fixture *f, baton_id_t o, const uint32_t *b
     uint32_t given = 0;
     for (unsigned i = 0; i < 3; i++) {
         uint32_t need = (ends[i] + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-        baton_append_params_t a = {
-            .size = sizeof a, .blocks = blocks + given, .num_blocks = need - given, .num_tokens = ends[i]};
+        baton_append_params_t a = {.size = sizeof a,
+                                   .num_tables = 1,
+                                   .tables = {{.blocks = blocks + given, .num_blocks = need - given}},
+                                   .num_tokens = ends[i]};
         given = need;
         usleep(20000);
         if (!in_layers)
@@ -461,7 +461,6 @@ static void moves_chunk_by_chunk(void)
         }
     }
     if (f.producer) {
-        const baton_table_t late = {.blocks = from, .num_blocks = 1, .first_token = BLOCK_TOKENS};
         CHECK_EQ(
             baton_append(f.b, o, &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = tokens}),
             0); /* it does nothing */
@@ -469,26 +468,34 @@ static void moves_chunk_by_chunk(void)
         CHECK_EQ(baton_append(f.b, o + 1000,
                               &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = 1}),
                  BATON_EINVAL);
-        CHECK_EQ(baton_append(
-                     f.b, o,
-                     &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_blocks = 1, .num_tokens = 1}),
+        CHECK_EQ(baton_append(f.b, o,
+                              &(baton_append_params_t){.size = sizeof(baton_append_params_t),
+                                                       .num_tables = 1,
+                                                       .tables = {{.num_blocks = 1}},
+                                                       .num_tokens = 1}),
                  BATON_EINVAL);
-        CHECK_EQ(
-            baton_append(f.b, o,
-                         &(baton_append_params_t){
-                             .size = sizeof(baton_append_params_t), .tables = &late, .num_tables = 1, .num_tokens = 1}),
-            BATON_EINVAL);
-        CHECK_EQ(baton_append(
-                     f.b, o,
-                     &(baton_append_params_t){.size = sizeof(baton_append_params_t), .blocks = from, .num_blocks = 1}),
+        CHECK_EQ(baton_append(f.b, o,
+                              &(baton_append_params_t){.size = sizeof(baton_append_params_t),
+                                                       .num_tables = 1,
+                                                       .tables = {{from, 1, BLOCK_TOKENS}},
+                                                       .num_tokens = 1}),
+                 BATON_EINVAL);
+        CHECK_EQ(baton_append(f.b, o,
+                              &(baton_append_params_t){.size = sizeof(baton_append_params_t),
+                                                       .num_tables = 1,
+                                                       .tables = {{.blocks = from, .num_blocks = 1}}}),
                  BATON_ETOKENS);
-        CHECK_EQ(baton_append(
-                     f.b, o,
-                     &(baton_append_params_t){
-                         .size = sizeof(baton_append_params_t), .blocks = &outside, .num_blocks = 1, .num_tokens = 1}),
+        CHECK_EQ(baton_append(f.b, o,
+                              &(baton_append_params_t){.size = sizeof(baton_append_params_t),
+                                                       .num_tables = 1,
+                                                       .tables = {{.blocks = &outside, .num_blocks = 1}},
+                                                       .num_tokens = 1}),
                  BATON_EBLOCK);
-        baton_offer_params_t p = {
-            .size = sizeof p, .key = "plain", .blocks = from, .num_blocks = 3, .num_tokens = tokens};
+        baton_offer_params_t p = {.size = sizeof p,
+                                  .key = "plain",
+                                  .num_tables = 1,
+                                  .tables = {{.blocks = from, .num_blocks = 3}},
+                                  .num_tokens = tokens};
         CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
         CHECK_EQ(
             baton_append(f.b, o, &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = tokens}),
@@ -508,26 +515,25 @@ static void counts_in_larger_blocks(void)
     memset(&f, 0, sizeof f);
     who(&f);
     shape(&f, "m");
-    const baton_group_t group = {
-        .block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS, .blocks_per_id = f.producer ? 2 : 1};
-    f.geometry.num_groups = 1;
-    f.geometry.groups = &group;
+    f.geometry.groups[0].blocks_per_id = f.producer ? 2 : 1;
     CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0);
     CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
     CHECK_EQ(baton_start(f.b), 0);
     memset(baton_cache_base(f.cache), 0xa5, f.geometry.bytes);
-    baton_table_t table = {.blocks = large, .num_blocks = 2};
-    baton_offer_params_t o = {
-        .size = sizeof o, .key = "large", .tables = &table, .num_tables = 1, .num_tokens = tokens};
+    baton_offer_params_t o = {.size = sizeof o,
+                              .key = "large",
+                              .num_tables = 1,
+                              .tables = {{.blocks = large, .num_blocks = 2}},
+                              .num_tokens = tokens};
     if (f.producer) {
         walk(&f, large_as_small, tokens, 3, true);
         CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
         o.num_tokens = 4 * BLOCK_TOKENS + 1;
         CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_ETOKENS);
         o.num_tokens = tokens;
-        table.blocks = outside;
+        o.tables[0].blocks = outside;
         CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EBLOCK);
-        table = (baton_table_t){.blocks = large, .num_blocks = 2, .first_token = BLOCK_TOKENS};
+        o.tables[0] = (baton_table_t){.blocks = large, .num_blocks = 2, .first_token = BLOCK_TOKENS};
         CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL); /* the end lies within one of its blocks */
     }
     if (f.consumer && harness.size > 1)
@@ -601,16 +607,21 @@ static void refuses_bad_calls(void)
     up(&f, "m", BATON_PROGRESS_THREAD);
     memset(long_key, 'k', sizeof long_key);
     long_key[sizeof long_key - 1] = '\0';
-    baton_want_params_t w = {
-        .size = sizeof w, .key = "k", .engine = "p", .blocks = good, .num_blocks = 2, .num_tokens = 32};
-    baton_offer_params_t o = {.size = sizeof o, .key = "k", .blocks = good, .num_blocks = 2, .num_tokens = 32};
+    baton_want_params_t w = {.size = sizeof w,
+                             .key = "k",
+                             .engine = "p",
+                             .num_tables = 1,
+                             .tables = {{.blocks = good, .num_blocks = 2}},
+                             .num_tokens = 32};
+    baton_offer_params_t o = {
+        .size = sizeof o, .key = "k", .num_tables = 1, .tables = {{.blocks = good, .num_blocks = 2}}, .num_tokens = 32};
     baton_want_params_t bad = w;
     baton_id_t id = 77;
     bad.engine = "nobody";
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EENGINE);
     CHECK_HAS(baton_errmsg(), "nobody");
     bad = w;
-    bad.blocks = outside;
+    bad.tables[0].blocks = outside;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EBLOCK);
     CHECK_HAS(baton_errmsg(), "blocks[1] is 64, there are 64");
     bad = w;
@@ -630,18 +641,18 @@ static void refuses_bad_calls(void)
     for (int all_held = 0; all_held < 2; all_held++) { /* arguments are checked also where nothing has to move */
         bad = w;
         bad.held_tokens = all_held ? bad.num_tokens : 0;
-        bad.blocks = NULL;
+        bad.tables[0].blocks = NULL;
         CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
-        bad.blocks = outside;
+        bad.tables[0].blocks = outside;
         CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EBLOCK);
-        bad.num_blocks = (1u << 24) + 1;
-        bad.blocks = calloc(bad.num_blocks, sizeof *bad.blocks);
-        CHECK_EQ(bad.blocks != NULL, 1);
+        bad.tables[0].num_blocks = (1u << 24) + 1;
+        bad.tables[0].blocks = calloc(bad.tables[0].num_blocks, sizeof *bad.tables[0].blocks);
+        CHECK_EQ(bad.tables[0].blocks != NULL, 1);
         CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
-        free((void *)bad.blocks);
+        free((void *)bad.tables[0].blocks);
     }
     bad = w;
-    bad.blocks = (const uint32_t[]){2, 2};
+    bad.tables[0].blocks = (const uint32_t[]){2, 2};
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
     CHECK_HAS(baton_errmsg(), "block 2 stands twice");
     bad = w;
@@ -657,9 +668,9 @@ static void refuses_bad_calls(void)
     tickets[1].rank = harness.size > 1 ? (uint32_t)harness.size - 1 : 7; /* a rank of the other engine, or no rank */
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
     CHECK_HAS(baton_errmsg(), "which is not of engine p");
-    o.blocks = outside;
+    o.tables[0].blocks = outside;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EBLOCK);
-    o.blocks = good;
+    o.tables[0].blocks = good;
     o.num_tokens = 0;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ETOKENS);
     o.num_tokens = 32;
@@ -710,8 +721,8 @@ static void every_call_has_its_end(void)
         const char *consumer = harness.size == 1 ? "p" : "d";
         baton_offer_params_t named = {.size = sizeof named,
                                       .key = "expires",
-                                      .blocks = blocks,
-                                      .num_blocks = 2,
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = blocks, .num_blocks = 2}},
                                       .num_tokens = 20,
                                       .ttl_ms = 50,
                                       .num_consumers = 1,
@@ -764,14 +775,18 @@ static void meets_by_a_base_key(void)
     uint32_t from[2] = {1, 2}, to[2] = {9, 5};
     baton_id_t id;
     up(&f, "m", BATON_PROGRESS_THREAD);
-    baton_offer_params_t o = {
-        .size = sizeof o, .key = "req-1-p", .base_key = "req-1", .blocks = from, .num_blocks = 2, .num_tokens = 20};
+    baton_offer_params_t o = {.size = sizeof o,
+                              .key = "req-1-p",
+                              .base_key = "req-1",
+                              .num_tables = 1,
+                              .tables = {{.blocks = from, .num_blocks = 2}},
+                              .num_tokens = 20};
     baton_want_params_t w = {.size = sizeof w,
                              .key = "req-1-d",
                              .base_key = "req-1",
                              .engine = "p",
-                             .blocks = to,
-                             .num_blocks = 2,
+                             .num_tables = 1,
+                             .tables = {{.blocks = to, .num_blocks = 2}},
                              .num_tokens = 20,
                              .mode = mode};
     int expected = 0;
@@ -861,13 +876,17 @@ static void verdicts_are_told(void)
         for (unsigned i = 0; i < 40; i++) {
             char key[16];
             snprintf(key, sizeof key, "v%u", i);
-            baton_offer_params_t o = {
-                .size = sizeof o, .key = key, .blocks = from, .num_blocks = 2, .num_tokens = 20, .user = &f};
+            baton_offer_params_t o = {.size = sizeof o,
+                                      .key = key,
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = from, .num_blocks = 2}},
+                                      .num_tokens = 20,
+                                      .user = &f};
             baton_want_params_t w = {.size = sizeof w,
                                      .key = key,
                                      .engine = "p",
-                                     .blocks = to,
-                                     .num_blocks = 2,
+                                     .num_tables = 1,
+                                     .tables = {{.blocks = to, .num_blocks = 2}},
                                      .num_tokens = 20,
                                      .mode = mode,
                                      .user = &f};
@@ -982,8 +1001,12 @@ static void a_stalled_reactor_takes_nothing(void)
 {
     struct fixture f;
     uint32_t from[2] = {1, 2};
-    baton_offer_params_t o = {
-        .size = sizeof o, .key = "later", .blocks = from, .num_blocks = 2, .num_tokens = 20, .ttl_ms = 10};
+    baton_offer_params_t o = {.size = sizeof o,
+                              .key = "later",
+                              .num_tables = 1,
+                              .tables = {{.blocks = from, .num_blocks = 2}},
+                              .num_tokens = 20,
+                              .ttl_ms = 10};
     setenv("BATON_STALL_MS", "100", 1);
     setenv("BATON_FAULT", "stall@send.WANT#1+1500", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
@@ -1089,8 +1112,12 @@ static void calls_given_up_keep_their_places(void)
     for (double until = now_ms() + 1200; f.consumer && more < REQUESTS / 2 && now_ms() < until; usleep(1000)) {
         char key[16];
         snprintf(key, sizeof key, "+%d", more);
-        baton_want_params_t w = {
-            .size = sizeof w, .key = key, .engine = f.engine, .blocks = &block, .num_blocks = 1, .num_tokens = 1};
+        baton_want_params_t w = {.size = sizeof w,
+                                 .key = key,
+                                 .engine = f.engine,
+                                 .num_tables = 1,
+                                 .tables = {{.blocks = &block, .num_blocks = 1}},
+                                 .num_tokens = 1};
         w.timeout_ms = 100;
         more += baton_want(f.b, &w, NULL) == 0;
     }
@@ -1113,7 +1140,11 @@ static void full_is_told(void)
     uint32_t block = 0, accepted = 0;
     setenv("BATON_REQUESTS", "8", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
-    baton_offer_params_t o = {.size = sizeof o, .blocks = &block, .num_blocks = 1, .num_tokens = 1, .ttl_ms = 300};
+    baton_offer_params_t o = {.size = sizeof o,
+                              .num_tables = 1,
+                              .tables = {{.blocks = &block, .num_blocks = 1}},
+                              .num_tokens = 1,
+                              .ttl_ms = 300};
     for (int i = 0; i < 20; i++) {
         char key[8];
         snprintf(key, sizeof key, "%d", i);
@@ -1183,7 +1214,7 @@ static void caches_of_one_engine_must_agree(void)
         }
         shape(&f, other_model && f.me.tp_rank == 1 ? "n" : "m");
         if (!other_model && f.me.tp_rank == 1) {
-            f.geometry.block_tokens *= 2;
+            f.geometry.groups[0].block_tokens *= 2;
             CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, 0), 0);
         }
         open_as(&f);
@@ -1213,7 +1244,7 @@ static void too_large_a_pool_fails_together(void)
     who(&f);
     shape(&f, "m");
     if (harness.rank == harness.size - 1) {
-        f.geometry.num_blocks = 1u << 30;
+        f.geometry.groups[0].num_blocks = 1u << 30;
         CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, 0), 0);
     }
     open_as(&f);

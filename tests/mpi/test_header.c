@@ -50,11 +50,11 @@ static void describe(struct fixture *f)
                                      .dtype = "u8",
                                      .elem_bytes = 1,
                                      .planes = 1,
-                                     .block_tokens = BLOCK_TOKENS,
                                      .head_size = 64,
-                                     .num_blocks = BLOCKS,
-                                     .heads_total = 1,
-                                     .head_count = 1,
+                                     .num_groups = 1,
+                                     .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                                     .num_splits = 1,
+                                     .splits = {{.heads_total = 1, .head_count = 1}},
                                      .layers_total = 1,
                                      .layer_count = 1};
     CHECK_EQ(baton_geometry_layout(&f->geometry, &f->tensor, 0), 0);
@@ -100,8 +100,8 @@ static baton_offer_params_t an_offer(const char *key)
 {
     return (baton_offer_params_t){.size = sizeof(baton_offer_params_t),
                                   .key = key,
-                                  .blocks = from,
-                                  .num_blocks = 2,
+                                  .num_tables = 1,
+                                  .tables = {{.blocks = from, .num_blocks = 2}},
                                   .num_tokens = 2 * BLOCK_TOKENS};
 }
 
@@ -110,8 +110,8 @@ static baton_want_params_t a_want(const struct fixture *f, const char *key)
     return (baton_want_params_t){.size = sizeof(baton_want_params_t),
                                  .key = key,
                                  .engine = f->me.engine,
-                                 .blocks = to,
-                                 .num_blocks = 2,
+                                 .num_tables = 1,
+                                 .tables = {{.blocks = to, .num_blocks = 2}},
                                  .num_tokens = 2 * BLOCK_TOKENS};
 }
 
@@ -361,8 +361,9 @@ static void up_in_halves(struct fixture *f)
     f->me.tp = half;
     f->me.role = rank < half ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE;
     f->me.tp_rank = rank < half ? half - 1 - rank : rank - half;
-    f->geometry.heads_total = half;
-    f->geometry.head_first = f->me.tp_rank;
+    f->geometry.num_splits = 1;
+    f->geometry.splits[0].heads_total = half;
+    f->geometry.splits[0].head_first = f->me.tp_rank;
     strcpy(f->me.engine, rank < half ? "first" : "second");
     if (baton_open(MPI_COMM_WORLD, &f->me, &f->b) != 0)
         failed("open");

@@ -166,12 +166,11 @@ static void lay_out(struct cache *c, unsigned layout, uint32_t head_first, uint3
                                      .dtype = "bf16",
                                      .elem_bytes = 2,
                                      .planes = 2,
-                                     .block_tokens = BLOCK_TOKENS,
                                      .head_size = 32,
-                                     .num_blocks = BLOCKS,
-                                     .heads_total = 4,
-                                     .head_first = head_first,
-                                     .head_count = head_count,
+                                     .num_groups = 1,
+                                     .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                                     .num_splits = 1,
+                                     .splits = {{.heads_total = 4, .head_first = head_first, .head_count = head_count}},
                                      .layers_total = LAYERS,
                                      .layer_count = LAYERS};
     CHECK_EQ(baton_geometry_layout(&c->geometry, c->tensors, layout), 0);
@@ -183,7 +182,7 @@ static uint64_t entry(const struct cache *c, uint32_t layer, uint32_t block, uin
 {
     const baton_tensor_t *t = &c->tensors[layer];
     return t->offset + (uint64_t)(block * t->stride.block + plane * t->stride.plane +
-                                  (head - c->geometry.head_first) * t->stride.head + token * t->stride.token);
+                                  (head - c->geometry.splits[0].head_first) * t->stride.head + token * t->stride.token);
 }
 
 /* Puts into `pool` what the move must put there: the peer's entries, where they are wanted. Goes entry by entry. */
@@ -193,8 +192,8 @@ static void expect(const struct cache *src, const struct cache *dst, uint32_t pe
     for (uint32_t l = 0; l < LAYERS; l++)
         for (uint32_t t = 0; t < tokens; t++)
             for (uint32_t p = 0; p < 2; p++)
-                for (uint32_t h = dst->geometry.head_first; h < dst->geometry.head_first + dst->geometry.head_count;
-                     h++)
+                for (uint32_t h = dst->geometry.splits[0].head_first;
+                     h < dst->geometry.splits[0].head_first + dst->geometry.splits[0].head_count; h++)
                     for (uint32_t b = 0; b < 64; b++) {
                         uint32_t i = t / BLOCK_TOKENS, k = t % BLOCK_TOKENS;
                         pool[entry(dst, l, to[i], p, h, k) + b] = byte_at(peer, entry(src, l, from[i], p, h, k) + b);

@@ -52,12 +52,11 @@ static baton_t *up(baton_progress_mode_t mode, unsigned char **base)
                           .dtype = "u8",
                           .elem_bytes = 1,
                           .planes = 1,
-                          .block_tokens = 16,
                           .head_size = 64,
-                          .num_blocks = 4,
-                          .heads_total = (uint32_t)harness.size,
-                          .head_first = p.tp_rank,
-                          .head_count = 1,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = 4}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = (uint32_t)harness.size, .head_first = p.tp_rank, .head_count = 1}},
                           .layers_total = 1,
                           .layer_count = 1};
     baton_tensor_t tensor;
@@ -73,19 +72,20 @@ static baton_t *up(baton_progress_mode_t mode, unsigned char **base)
 static void offer_and_want(baton_t *b)
 {
     const uint32_t from = 1, to = 2;
-    CHECK_EQ(
-        baton_offer(
-            b,
-            &(baton_offer_params_t){
-                .size = sizeof(baton_offer_params_t), .key = "k", .blocks = &from, .num_blocks = 1, .num_tokens = 16},
-            NULL, NULL),
-        0);
+    CHECK_EQ(baton_offer(b,
+                         &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                                 .key = "k",
+                                                 .num_tables = 1,
+                                                 .tables = {{.blocks = &from, .num_blocks = 1}},
+                                                 .num_tokens = 16},
+                         NULL, NULL),
+             0);
     CHECK_EQ(baton_want(b,
                         &(baton_want_params_t){.size = sizeof(baton_want_params_t),
                                                .key = "k",
                                                .engine = "e",
-                                               .blocks = &to,
-                                               .num_blocks = 1,
+                                               .num_tables = 1,
+                                               .tables = {{.blocks = &to, .num_blocks = 1}},
                                                .num_tokens = 16},
                         NULL),
              0);

@@ -174,10 +174,16 @@ static bool call(struct slot *s)
 {
     char key[BATON_KEY_MAX];
     snprintf(key, sizeof key, "number%u", s->number);
-    baton_offer_params_t offer = {
-        .size = sizeof offer, .key = key, .blocks = s->blocks, .num_blocks = s->num_blocks, .user = s};
-    baton_want_params_t want = {
-        .size = sizeof want, .key = key, .blocks = s->blocks, .num_blocks = s->num_blocks, .user = s};
+    baton_offer_params_t offer = {.size = sizeof offer,
+                                  .key = key,
+                                  .num_tables = 1,
+                                  .tables = {{.blocks = s->blocks, .num_blocks = s->num_blocks}},
+                                  .user = s};
+    baton_want_params_t want = {.size = sizeof want,
+                                .key = key,
+                                .num_tables = 1,
+                                .tables = {{.blocks = s->blocks, .num_blocks = s->num_blocks}},
+                                .user = s};
     offer.num_tokens = want.num_tokens = s->num_tokens;
     offer.ttl_ms = want.timeout_ms = DEADLINE_MS;
     want.engine = "prefill0";
@@ -317,10 +323,11 @@ static void open_all(void)
                             .model = "overload",
                             .dtype = "u8",
                             .elem_bytes = 1,
-                            .block_tokens = BLOCK_TOKENS};
+                            .num_groups = 1,
+                            .groups[0].block_tokens = BLOCK_TOKENS};
     g->head_size = TOKEN_WORDS * sizeof(uint64_t);
-    g->num_blocks = job.num_free;
-    g->planes = g->heads_total = g->head_count = g->layers_total = g->layer_count = 1;
+    g->groups[0].num_blocks = job.num_free;
+    g->planes = g->splits[0].heads_total = g->splits[0].head_count = g->layers_total = g->layer_count = 1;
     check(job.rank, baton_geometry_layout(g, &job.tensor, 0), "layout");
     check(job.rank, baton_open(MPI_COMM_WORLD, &job.me, &job.baton), "open");
     check(job.rank, baton_cache_create(job.baton, g, BATON_MEMORY_HOST, &job.cache), "cache");

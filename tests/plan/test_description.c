@@ -40,9 +40,9 @@ static void default_layout_is_the_library_s(void **state)
     baton_tensor_t tensors[3];
     baton_geometry_t g = *c.geometry;
     g.size = sizeof g;
-    assert_int_equal(g.num_blocks, 3);
-    assert_int_equal(g.head_first, 2);
-    assert_int_equal(g.head_count, 2);
+    assert_int_equal(g.groups[0].num_blocks, 3);
+    assert_int_equal(g.splits[0].head_first, 2);
+    assert_int_equal(g.splits[0].head_count, 2);
     assert_int_equal(baton_geometry_layout(&g, tensors, BATON_LAYOUT_HND), 0);
     assert_int_equal(c.geometry->bytes, g.bytes);
     assert_int_equal(c.geometry->num_tensors, 3);

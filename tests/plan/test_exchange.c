@@ -112,7 +112,7 @@ static bool part_has(const json_t *part, uint32_t split, uint32_t layer, uint32_
 
 static bool holds(const baton_geometry_t *g, uint32_t split, uint32_t layer, uint32_t head)
 {
-    baton_split_t s = geometry_split(g, split);
+    baton_split_t s = g->splits[split];
     return layer >= g->layer_first && layer < g->layer_first + g->layer_count && head >= s.head_first &&
            head < s.head_first + s.head_count;
 }
@@ -120,9 +120,9 @@ static bool holds(const baton_geometry_t *g, uint32_t split, uint32_t layer, uin
 /* Descending ids: blocks never follow each other. A state is in the middle of its three. */
 static struct plan_tables tables_of(const baton_geometry_t *g, uint32_t tokens)
 {
-    struct plan_tables t = {.num = geometry_num_groups(g)};
+    struct plan_tables t = {.num = g->num_groups};
     for (uint32_t i = 0; i < t.num; i++) {
-        baton_group_t group = geometry_group(g, i);
+        baton_group_t group = g->groups[i];
         bool state = group.kind == BATON_KIND_STATE;
         uint32_t n = state ? 1 : (tokens + group.block_tokens - 1) / group.block_tokens;
         uint32_t *blocks = calloc(n, sizeof *blocks);
@@ -189,8 +189,8 @@ static void check_cells(const json_t *from, const struct cache *producers, const
 {
     size_t i, k;
     json_t *pair, *part;
-    for (uint32_t split = 0; split < geometry_num_splits(to); split++) {
-        baton_split_t s = geometry_split(to, split);
+    for (uint32_t split = 0; split < to->num_splits; split++) {
+        baton_split_t s = to->splits[split];
         for (uint32_t layer = to->layer_first; layer < to->layer_first + to->layer_count; layer++)
             for (uint32_t head = s.head_first; head < s.head_first + s.head_count; head++) {
                 unsigned times = 0;

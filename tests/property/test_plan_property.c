@@ -69,7 +69,6 @@ static void draw_side(const struct pair *p, struct pair_side *s, uint32_t block_
     }
     s->spare = rnd(4);
     s->reversed = one_in(8);
-    s->listed = one_in(4);
     s->regions = one_in(4);
     s->holes = rnd(2);
     s->scatter = one_in(3) ? 0 : 1 + rnd(1000);

@@ -169,15 +169,15 @@ static void groups_make(struct reference_cache *c, const struct pair *p, const s
         uint32_t need = end > late * bt ? (end - late * bt + bt - 1) / bt : 0;
         c->tables[i] = (baton_table_t){.num_blocks = need + (state ? 0 : s->spare % 2),
                                        .first_token = late * bt}; /* .blocks follows */
-        c->groups[i] = (baton_group_t){.kind = (baton_kind_t)(slot[i] / 2),
-                                       .block_tokens = bt,
-                                       .num_blocks = c->tables[i].num_blocks + s->spare + 1,
-                                       .window_tokens = slot[i] / 2 == BATON_KIND_WINDOW ? p->window : 0};
-        num_ids += c->groups[i].num_blocks;
+        c->geometry.groups[i] = (baton_group_t){.kind = (baton_kind_t)(slot[i] / 2),
+                                                .block_tokens = bt,
+                                                .num_blocks = c->tables[i].num_blocks + s->spare + 1,
+                                                .window_tokens = slot[i] / 2 == BATON_KIND_WINDOW ? p->window : 0};
+        num_ids += c->geometry.groups[i].num_blocks;
     }
     uint32_t *ids = c->ids = malloc(num_ids * sizeof *ids);
-    for (uint32_t i = 0; i < n; ids += c->groups[i++].num_blocks) {
-        uint32_t first, end, num = c->groups[i].num_blocks, bt = c->groups[i].block_tokens;
+    for (uint32_t i = 0; i < n; ids += c->geometry.groups[i++].num_blocks) {
+        uint32_t first, end, num = c->geometry.groups[i].num_blocks, bt = c->geometry.groups[i].block_tokens;
         for (uint32_t b = 0; b < num; b++)
             ids[b] = b;
         for (uint32_t b = s->scatter ? num : 0; b > 1; b--) {
@@ -191,12 +191,7 @@ static void groups_make(struct reference_cache *c, const struct pair *p, const s
             if (c->tables[i].first_token + (b + 1) * bt <= first || c->tables[i].first_token + b * bt >= end)
                 ids[b] = UINT32_MAX;
     }
-    c->geometry.block_tokens = c->groups[0].block_tokens;
-    c->geometry.num_blocks = c->groups[0].num_blocks;
-    if (n > 1 || s->listed || c->groups[0].kind != BATON_KIND_FULL) {
-        c->geometry.groups = c->groups;
-        c->geometry.num_groups = n;
-    }
+    c->geometry.num_groups = n;
 }
 
 static void splits_make(struct reference_cache *c, const struct pair *p, const struct pair_side *s, uint32_t tp_rank)
@@ -209,15 +204,9 @@ static void splits_make(struct reference_cache *c, const struct pair *p, const s
         } else if (s->tp > heads) { /* replicas */
             end = first + 1;
         }
-        c->splits[i] = (baton_split_t){heads, first, end - first};
+        c->geometry.splits[i] = (baton_split_t){heads, first, end - first};
     }
-    c->geometry.heads_total = c->splits[0].heads_total;
-    c->geometry.head_first = c->splits[0].head_first;
-    c->geometry.head_count = c->splits[0].head_count;
-    if (p->num_splits > 1 || s->listed) {
-        c->geometry.splits = c->splits;
-        c->geometry.num_splits = p->num_splits;
-    }
+    c->geometry.num_splits = p->num_splits;
 }
 
 static bool alike(const baton_tensor_t *a, const baton_tensor_t *b)
@@ -255,13 +244,13 @@ static uint64_t tensors_nest(struct reference_cache *c, const struct pair_side *
 {
     const baton_geometry_t *g = &c->geometry;
     baton_tensor_t like = c->tensors[i];
-    const baton_group_t *group = &c->groups[like.group];
+    const baton_group_t *group = &c->geometry.groups[like.group];
     uint32_t same = 0, place = 0, elem = like.elem_bytes > 0 ? like.elem_bytes : g->elem_bytes;
     for (uint32_t k = 0; k < g->num_tensors; k++)
         same += alike(&c->tensors[k], &like);
     const uint32_t count[DIRECTIONS] = {[BY_CHANNEL] = like.head_size > 0 ? like.head_size : g->head_size,
                                         [BY_TOKEN] = group->block_tokens,
-                                        [BY_HEAD] = c->splits[like.split].head_count,
+                                        [BY_HEAD] = c->geometry.splits[like.split].head_count,
                                         [BY_PLANE] = like.planes > 0 ? like.planes : g->planes,
                                         [BY_BLOCK] = group->num_blocks,
                                         [BY_TENSOR] = same};
@@ -308,7 +297,8 @@ static bool tensors_usual(struct reference_cache *c, const struct pair_side *s)
 {
     baton_geometry_t *g = &c->geometry;
     baton_tensor_t own[REFERENCE_TENSORS_MAX];
-    if (s->usual == 0 || s->reversed || g->num_tensors != g->layer_count || c->groups[0].kind != BATON_KIND_FULL)
+    if (s->usual == 0 || s->reversed || g->num_tensors != g->layer_count ||
+        c->geometry.groups[0].kind != BATON_KIND_FULL)
         return false;
     for (uint32_t i = 0; i < g->num_tensors; i++)
         if (c->tensors[i].planes + c->tensors[i].head_size + c->tensors[i].elem_bytes + c->tensors[i].group +
@@ -537,7 +527,7 @@ static uint64_t by_parts(struct move *m, bool copy)
 
 static struct plan_tables tables_of(const struct reference_cache *c)
 {
-    struct plan_tables t = {.num = c->geometry.num_groups > 0 ? c->geometry.num_groups : 1};
+    struct plan_tables t = {.num = c->geometry.num_groups};
     memcpy(t.table, c->tables, sizeof t.table);
     return t;
 }
@@ -547,7 +537,7 @@ static struct plan_tables tables_so_far(const struct reference_cache *c, uint32_
 {
     struct plan_tables t = tables_of(c);
     for (uint32_t i = 0; i < t.num; i++) {
-        const baton_group_t g = geometry_group(&c->geometry, i);
+        const baton_group_t g = c->geometry.groups[i];
         uint32_t first = t.table[i].first_token,
                  n = end > first ? (end - first + g.block_tokens - 1) / g.block_tokens : 0;
         if (g.kind == BATON_KIND_STATE)

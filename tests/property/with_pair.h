@@ -33,7 +33,6 @@ struct pair_side {
     uint32_t nest[DIRECTIONS];         /* the next direction outwards: its place among those not yet taken */
     uint32_t pad[DIRECTIONS];          /* elements' gap behind all steps of a direction */
     uint32_t reversed;                 /* 1: tensors and groups in reverse order */
-    uint32_t listed;                   /* 1: groups and splits are listed though there is one */
     uint32_t regions;                  /* 1: unlike tensors lie in regions of their own */
     uint32_t holes;                    /* 1: ids of blocks that are not needed are no ids */
     uint32_t scatter;                  /* 0: block ids ascend */

@@ -22,7 +22,7 @@ bool reference_wanted(const baton_group_t *group, uint32_t token, uint32_t held,
 baton_group_t reference_group(const struct reference_cache *c, const baton_tensor_t *t)
 {
     const baton_geometry_t *g = &c->geometry;
-    return g->num_groups > 0 ? g->groups[t->group] : (baton_group_t){0, g->block_tokens, g->num_blocks, 0, 0};
+    return g->groups[t->group];
 }
 
 /* What one byte of memory should be. */
@@ -47,8 +47,8 @@ static uint64_t each_token(struct reference_cache *c, const baton_tensor_t *t, u
     const baton_group_t group = reference_group(c, t);
     const baton_table_t *table = &c->tables[t->group];
     uint32_t planes = t->planes > 0 ? t->planes : g->planes;
-    uint32_t first = g->num_splits > 0 ? g->splits[t->split].head_first : g->head_first;
-    uint32_t heads = g->num_splits > 0 ? g->splits[t->split].head_count : g->head_count;
+    uint32_t first = g->splits[t->split].head_first;
+    uint32_t heads = g->splits[t->split].head_count;
     uint32_t behind = token - table->first_token, id = table->blocks[behind / group.block_tokens];
     uint64_t at = c->region_at[t->region] + t->offset + id * (uint64_t)t->stride.block +
                   behind % group.block_tokens * (uint64_t)t->stride.token;

@@ -16,8 +16,6 @@
 struct reference_cache {
     baton_geometry_t geometry;
     baton_tensor_t tensors[REFERENCE_TENSORS_MAX];
-    baton_group_t groups[BATON_GROUPS_MAX];
-    baton_split_t splits[BATON_SPLITS_MAX];
     baton_table_t tables[BATON_GROUPS_MAX];
     uint32_t num_regions;
     uint64_t region_bytes[REFERENCE_TENSORS_MAX];

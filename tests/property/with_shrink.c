@@ -79,7 +79,6 @@ static void print_side(const struct pair_side *s)
     NUMBERS(s, nest);
     NUMBERS(s, pad);
     NUMBER(s, reversed);
-    NUMBER(s, listed);
     NUMBER(s, regions);
     NUMBER(s, holes);
     NUMBER(s, scatter);

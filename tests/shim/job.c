@@ -122,11 +122,11 @@ static baton_t *context(baton_cache_t **cache, baton_tensor_t *tensors)
                           .dtype = "bf16",
                           .elem_bytes = 2,
                           .planes = 1,
-                          .block_tokens = 16,
                           .head_size = 128,
-                          .num_blocks = 2 * BLOCKS * WANTS,
-                          .heads_total = 1,
-                          .head_count = 1,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = 2 * BLOCKS * WANTS}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 1, .head_count = 1}},
                           .layers_total = LAYERS,
                           .layer_count = LAYERS};
     need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");
@@ -144,13 +144,17 @@ static void submit(baton_t *b, struct call *calls)
         snprintf(key, sizeof key, "k%u", w);
         for (uint32_t i = 0; i < BLOCKS; i++)
             ids[i] = id_of(w, i, rank == 2);
-        const baton_offer_params_t offer = {
-            .size = sizeof offer, .key = key, .blocks = ids, .num_blocks = BLOCKS, .num_tokens = TOKENS, .ttl_ms = ms};
+        const baton_offer_params_t offer = {.size = sizeof offer,
+                                            .key = key,
+                                            .num_tables = 1,
+                                            .tables = {{.blocks = ids, .num_blocks = BLOCKS}},
+                                            .num_tokens = TOKENS,
+                                            .ttl_ms = ms};
         const baton_want_params_t want = {.size = sizeof want,
                                           .key = key,
                                           .engine = "pre",
-                                          .blocks = ids,
-                                          .num_blocks = BLOCKS,
+                                          .num_tables = 1,
+                                          .tables = {{.blocks = ids, .num_blocks = BLOCKS}},
                                           .num_tokens = TOKENS,
                                           .timeout_ms = ms,
                                           .mode = cell.push ? BATON_MODE_PUSH : BATON_MODE_PULL};

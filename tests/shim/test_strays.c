@@ -69,11 +69,11 @@ static void geometry(baton_geometry_t *g, baton_tensor_t *tensors, unsigned layo
                             .dtype = "u8",
                             .elem_bytes = 1,
                             .planes = 2,
-                            .block_tokens = TOKENS,
                             .head_size = head_size,
-                            .num_blocks = BLOCKS,
-                            .heads_total = 8,
-                            .head_count = 8,
+                            .num_groups = 1,
+                            .groups = {{.block_tokens = TOKENS, .num_blocks = BLOCKS}},
+                            .num_splits = 1,
+                            .splits = {{.heads_total = 8, .head_count = 8}},
                             .layers_total = 1,
                             .layer_count = 1};
     assert_int_equal(baton_geometry_layout(g, tensors, layout), 0);

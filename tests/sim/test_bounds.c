@@ -87,11 +87,11 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
                                      .dtype = "u8",
                                      .elem_bytes = 1,
                                      .planes = 1,
-                                     .block_tokens = 4,
                                      .head_size = 8,
-                                     .num_blocks = 4,
-                                     .heads_total = 1,
-                                     .head_count = 1,
+                                     .num_groups = 1,
+                                     .groups = {{.block_tokens = 4, .num_blocks = 4}},
+                                     .num_splits = 1,
+                                     .splits = {{.heads_total = 1, .head_count = 1}},
                                      .layers_total = 1,
                                      .layer_count = 1};
     assert_int_equal(baton_geometry_layout(&l->geometry, &l->tensor, 0), 0);

@@ -41,7 +41,7 @@ static uint8_t *at(struct world_rank *r, uint32_t tensor, uint32_t plane, uint32
                    uint32_t token, uint32_t channel)
 {
     const baton_strides_t *s = &r->tensors[tensor].stride;
-    uint32_t block_tokens = r->groups[tensor].block_tokens, behind = token - t->first_token;
+    uint32_t block_tokens = r->geometry.groups[tensor].block_tokens, behind = token - t->first_token;
     return r->pool + r->tensors[tensor].offset + t->blocks[behind / block_tokens] * s->block + plane * s->plane +
            head * s->head + behind % block_tokens * s->token + channel * s->channel;
 }
@@ -116,7 +116,7 @@ static struct plan_tables tables_between(const struct history *h, uint32_t from,
     struct plan_tables t = {.num = GROUPS};
     for (uint32_t i = 0; i < GROUPS; i++) {
         const baton_table_t *all = &h->offered.table[i];
-        uint32_t block = h->w.ranks[0].groups[i].block_tokens, first = all->first_token;
+        uint32_t block = h->w.ranks[0].geometry.groups[i].block_tokens, first = all->first_token;
         uint32_t before = from > first ? (from - first + block - 1) / block : 0,
                  behind = to > first ? (to - first + block - 1) / block : 0;
         if (i == STATE) {
@@ -184,9 +184,10 @@ static void want(struct history *h, uint32_t k)
     uint32_t need = tokens > WORLD_WINDOW && tokens - WORLD_WINDOW > held ? tokens - WORLD_WINDOW : held;
     struct plan_tables *t = &h->want[k].tables;
     *t = (struct plan_tables){.num = GROUPS};
-    table_make(&t->table[FULL], h->want[k].ids[FULL], &r->groups[FULL], below(2) ? held / 4 * 4 : 0, tokens);
-    table_make(&t->table[WINDOW], h->want[k].ids[WINDOW], &r->groups[WINDOW], below(2) ? need / 8 * 8 : 0, tokens);
-    table_make(&t->table[STATE], h->want[k].ids[STATE], &r->groups[STATE], 0, 1);
+    table_make(&t->table[FULL], h->want[k].ids[FULL], &r->geometry.groups[FULL], below(2) ? held / 4 * 4 : 0, tokens);
+    table_make(&t->table[WINDOW], h->want[k].ids[WINDOW], &r->geometry.groups[WINDOW], below(2) ? need / 8 * 8 : 0,
+               tokens);
+    table_make(&t->table[STATE], h->want[k].ids[STATE], &r->geometry.groups[STATE], 0, 1);
     struct call *call = record(CALL_WANT, t, NULL);
     call->submitted_ns = h->w.now;
     call->want = (struct call_want){.engine = directory_find(h->w.directory, "P"),
@@ -206,7 +207,7 @@ static uint32_t wrong(struct history *h, uint32_t k, uint32_t tensor)
     struct world_rank *r = &h->w.ranks[1 + k];
     const baton_table_t *t = &h->want[k].tables.table[tensor];
     const uint32_t tokens = h->want[k].tokens, held = h->want[k].held;
-    uint32_t n = 0, end = t->first_token + t->num_blocks * r->groups[tensor].block_tokens;
+    uint32_t n = 0, end = t->first_token + t->num_blocks * r->geometry.groups[tensor].block_tokens;
     for (uint32_t token = t->first_token; token < end; token++)
         for (uint32_t p = 0; p < planes_of(tensor); p++)
             for (uint32_t head = 0; head < 2; head++)
@@ -254,9 +255,9 @@ static void test_histories(void **state)
         h->zero_tail = below(2);
         h->offered.num = GROUPS;
         uint32_t late = h->tokens > WORLD_WINDOW ? below((h->tokens - WORLD_WINDOW) / 2 + 1) * 2 : 0;
-        table_make(&h->offered.table[FULL], h->ids[FULL], &h->w.ranks[0].groups[FULL], 0, h->tokens);
-        table_make(&h->offered.table[WINDOW], h->ids[WINDOW], &h->w.ranks[0].groups[WINDOW], late, h->tokens);
-        table_make(&h->offered.table[STATE], h->ids[STATE], &h->w.ranks[0].groups[STATE], 0, 1);
+        table_make(&h->offered.table[FULL], h->ids[FULL], &h->w.ranks[0].geometry.groups[FULL], 0, h->tokens);
+        table_make(&h->offered.table[WINDOW], h->ids[WINDOW], &h->w.ranks[0].geometry.groups[WINDOW], late, h->tokens);
+        table_make(&h->offered.table[STATE], h->ids[STATE], &h->w.ranks[0].geometry.groups[STATE], 0, 1);
         memset(h->w.ranks[0].pool, 0x77, h->w.ranks[0].geometry.bytes);
         uint32_t first = below(3); /* wants before, between and behind */
         for (uint32_t k = 0; k < first; k++)

@@ -16,7 +16,7 @@ static uint64_t wrong(struct world *w, uint32_t rank, uint32_t first, uint32_t t
     uint64_t n = world_wrong(w, rank, 7, first, 2, tokens), behind = 0;
     for (uint32_t l = 0; l < 2; l++)
         for (uint32_t p = 0; p < 2; p++)
-            for (uint32_t h = 0; h < r->geometry.head_count; h++)
+            for (uint32_t h = 0; h < r->geometry.splits[0].head_count; h++)
                 for (uint32_t t = tokens; t % 4 != 0; t++)
                     for (uint32_t c = 0; c < 8; c++, behind++) {
                         const baton_strides_t *s = &r->tensors[l].stride;

@@ -406,12 +406,10 @@ static uint32_t size_of(const struct world_engine *e)
 static void hybrid(struct world_rank *r, uint32_t window_block)
 {
     baton_geometry_t *g = &r->geometry;
-    const int64_t heads = g->head_count, block = window_block;
-    r->groups[0] = (baton_group_t){.kind = BATON_KIND_FULL, .block_tokens = 4, .num_blocks = g->num_blocks};
-    r->groups[1] = (baton_group_t){
+    const int64_t heads = g->splits[0].head_count, block = window_block;
+    g->groups[1] = (baton_group_t){
         .kind = BATON_KIND_WINDOW, .block_tokens = window_block, .num_blocks = 64, .window_tokens = WORLD_WINDOW};
-    r->groups[2] = (baton_group_t){.kind = BATON_KIND_STATE, .block_tokens = 1, .num_blocks = 16};
-    g->groups = r->groups;
+    g->groups[2] = (baton_group_t){.kind = BATON_KIND_STATE, .block_tokens = 1, .num_blocks = 16};
     g->num_groups = 3;
     r->tensors[1].group = 1;
     r->tensors[1].offset = (r->tensors[1].offset + 63) / 64 * 64;
@@ -451,19 +449,19 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                             .alive = fake_alive,
                             .sum = fake_sum,
                             .zero = fake_zero};
-    r->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                                     .dtype = "u8",
-                                     .elem_bytes = 1,
-                                     .planes = 2,
-                                     .block_tokens = 4,
-                                     .head_size = 8,
-                                     .num_blocks = e->num_blocks,
-                                     .heads_total = e->heads_total,
-                                     .head_first = head_first,
-                                     .head_count = heads,
-                                     .layers_total = 2,
-                                     .layer_first = layer_first,
-                                     .layer_count = layers};
+    r->geometry =
+        (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                           .dtype = "u8",
+                           .elem_bytes = 1,
+                           .planes = 2,
+                           .head_size = 8,
+                           .num_groups = 1,
+                           .groups = {{.block_tokens = 4, .num_blocks = e->num_blocks}},
+                           .num_splits = 1,
+                           .splits = {{.heads_total = e->heads_total, .head_first = head_first, .head_count = heads}},
+                           .layers_total = 2,
+                           .layer_first = layer_first,
+                           .layer_count = layers};
     snprintf(r->geometry.model, sizeof r->geometry.model, "%s", e->model != NULL ? e->model : "model");
     assert_int_equal(baton_geometry_layout(&r->geometry, r->tensors, e->layout), 0);
     r->geometry.num_tensors -= e->one_tensor;
@@ -801,11 +799,11 @@ static uint64_t each(struct world *w, uint32_t rank, uint32_t layer, uint32_t se
     uint64_t wrong = 0;
     for (uint32_t l = layer == ALL_LAYERS ? 0 : layer; l < 2 && l <= layer; l++)
         for (uint32_t p = 0; p < 2; p++)
-            for (uint32_t h = 0; h < r->geometry.head_count; h++)
+            for (uint32_t h = 0; h < r->geometry.splits[0].head_count; h++)
                 for (uint32_t t = 0; t < (tokens + 3) / 4 * 4; t++)
                     for (uint32_t c = 0; c < 8; c++) {
                         uint8_t *at = place(r, l, p, h, first + t / 4 * blocks_step, t % 4, c);
-                        uint8_t right = byte_of(seed, l, p, r->geometry.head_first + h, t, c);
+                        uint8_t right = byte_of(seed, l, p, r->geometry.splits[0].head_first + h, t, c);
                         if (fill)
                             *at = t < tokens ? right : (uint8_t)~POISON;
                         else

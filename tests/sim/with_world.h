@@ -30,7 +30,6 @@ struct world_rank {
     struct port port;
     baton_geometry_t geometry;
     baton_tensor_t tensors[WORLD_TENSORS];
-    baton_group_t groups[3]; /* of a hybrid */
     uint8_t *pool, *arena, card[WIRE_CARD_MAX];
     uint64_t *board;
     int card_bytes;

@@ -61,12 +61,14 @@ static struct wire_card card_of(uint32_t n, baton_tensor_t *tensors, int long_na
     strcpy(g->dtype, "bf16");
     g->elem_bytes = 2;
     g->planes = 3;
-    g->block_tokens = 4;
+    g->num_groups = 1;
+    g->groups[0].block_tokens = 4;
     g->head_size = 5;
-    g->num_blocks = 6;
-    g->heads_total = 7;
-    g->head_first = 8;
-    g->head_count = 9;
+    g->groups[0].num_blocks = 6;
+    g->num_splits = 1;
+    g->splits[0].heads_total = 7;
+    g->splits[0].head_first = 8;
+    g->splits[0].head_count = 9;
     g->layers_total = 10;
     g->layer_first = 11;
     g->layer_count = 12;
@@ -114,9 +116,13 @@ static void assert_same_card(const struct wire_card *a, const struct wire_card *
     const baton_geometry_t *g = &a->geometry, *h = &b->geometry;
     assert_string_equal(g->model, h->model);
     assert_string_equal(g->dtype, h->dtype);
-    assert_true(g->elem_bytes == h->elem_bytes && g->planes == h->planes && g->block_tokens == h->block_tokens);
-    assert_true(g->head_size == h->head_size && g->num_blocks == h->num_blocks && g->bytes == h->bytes);
-    assert_true(g->heads_total == h->heads_total && g->head_first == h->head_first && g->head_count == h->head_count);
+    assert_true(g->elem_bytes == h->elem_bytes && g->planes == h->planes &&
+                g->groups[0].block_tokens == h->groups[0].block_tokens);
+    assert_true(g->head_size == h->head_size && g->groups[0].num_blocks == h->groups[0].num_blocks &&
+                g->bytes == h->bytes);
+    assert_true(g->splits[0].heads_total == h->splits[0].heads_total &&
+                g->splits[0].head_first == h->splits[0].head_first &&
+                g->splits[0].head_count == h->splits[0].head_count);
     assert_true(g->layers_total == h->layers_total && g->layer_first == h->layer_first);
     assert_int_equal(g->layer_count, h->layer_count);
     assert_int_equal(g->num_tensors, h->num_tensors);

@@ -88,12 +88,11 @@ static void shape_init(struct shape *s, uint32_t head_size, unsigned layout, uin
     s->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
                               .elem_bytes = 2,
                               .planes = 2,
-                              .block_tokens = 16,
                               .head_size = head_size,
-                              .num_blocks = SHORT_BLOCKS,
-                              .heads_total = SHORT_HEADS,
-                              .head_first = first,
-                              .head_count = heads,
+                              .num_groups = 1,
+                              .groups = {{.block_tokens = 16, .num_blocks = SHORT_BLOCKS}},
+                              .num_splits = 1,
+                              .splits = {{.heads_total = SHORT_HEADS, .head_first = first, .head_count = heads}},
                               .layers_total = 1,
                               .layer_count = 1};
     assert_int_equal(baton_geometry_layout(&s->g, &s->tensor, layout), 0);
@@ -104,7 +103,7 @@ static char *entry(const struct shape *s, uint32_t block, uint32_t plane, uint32
 {
     const baton_strides_t *at = &s->tensor.stride;
     return s->pool + (int64_t)s->tensor.offset + block * at->block + plane * at->plane +
-           (head - s->g.head_first) * at->head + token * at->token;
+           (head - s->g.splits[0].head_first) * at->head + token * at->token;
 }
 
 static uint32_t short_from(uint32_t i)
@@ -126,7 +125,8 @@ static void shape_expect(const struct shape *src, const struct shape *dst, struc
     memset(out->pool, 0xa5, dst->g.bytes);
     for (uint32_t t = 0; t < SHORT_TOKENS; t++)
         for (uint32_t p = 0; p < 2; p++)
-            for (uint32_t h = dst->g.head_first; h < dst->g.head_first + dst->g.head_count; h++)
+            for (uint32_t h = dst->g.splits[0].head_first;
+                 h < dst->g.splits[0].head_first + dst->g.splits[0].head_count; h++)
                 memcpy(entry(out, short_to(t / 16), p, h, t % 16), entry(src, short_from(t / 16), p, h, t % 16),
                        entry_bytes);
 }
@@ -217,11 +217,11 @@ static void world_init(struct world *w)
     w->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
                               .elem_bytes = 2,
                               .planes = 2,
-                              .block_tokens = 8,
                               .head_size = 32,
-                              .num_blocks = BLOCKS,
-                              .heads_total = 2,
-                              .head_count = 2,
+                              .num_groups = 1,
+                              .groups = {{.block_tokens = 8, .num_blocks = BLOCKS}},
+                              .num_splits = 1,
+                              .splits = {{.heads_total = 2, .head_count = 2}},
                               .layers_total = 2,
                               .layer_count = 2};
     assert_int_equal(baton_geometry_layout(&w->g, w->tensors, BATON_LAYOUT_HND), 0);

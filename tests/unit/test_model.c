@@ -60,14 +60,13 @@ static void one_rank_holds_all(void **state)
     assert_string_equal(g->model, "llama3-8b");
     assert_string_equal(g->dtype, "bf16");
     assert_int_equal(g->layers_total, 2);
-    assert_int_equal(g->head_count, 8);
+    assert_int_equal(g->splits[0].head_count, 8);
     assert_int_equal(g->num_tensors, 2);
     assert_int_equal(model_block_bytes(g, 0), 2 * 2 * 8 * 16 * 128 * 2);
     assert_int_equal(model_wanted_bytes(g, 0, 3), 3 * 2 * 2 * 8 * 128 * 2);
     assert_int_equal(model_wanted_bytes(g, 1, 3), 2 * 2 * 2 * 8 * 128 * 2);
-    assert_int_equal(g->num_groups, 0);
-    assert_int_equal(g->num_splits, 0);
-    assert_int_equal(model_num_groups(g), 1);
+    assert_int_equal(g->num_groups, 1);
+    assert_int_equal(g->num_splits, 1);
     assert_int_equal(g->bytes, 10 * model_block_bytes(g, 0));
     model_cache_fini(&c);
 }
@@ -84,8 +83,8 @@ static void cover(uint32_t layers, uint32_t tp, uint32_t pp)
             const struct model_seat seat = {tp, pp, t, p};
             assert_int_equal(model_cache_init(&c, &cut, &seat, 4, &why), 0);
             for (uint32_t l = 0; l < c.geometry.layer_count; l++)
-                for (uint32_t h = 0; h < c.geometry.head_count; h++)
-                    held[c.geometry.layer_first + l][c.geometry.head_first + h]++;
+                for (uint32_t h = 0; h < c.geometry.splits[0].head_count; h++)
+                    held[c.geometry.layer_first + l][c.geometry.splits[0].head_first + h]++;
             model_cache_fini(&c);
         }
     }
@@ -114,22 +113,14 @@ static struct model_cache cache_of(const char *model, uint32_t layers, struct mo
     return c;
 }
 
-/* A copy's geometry points into what it was copied from: let it point into the copy. */
-static const baton_geometry_t *settle(struct model_cache *c)
-{
-    c->geometry.groups = c->geometry.num_groups > 0 ? c->groups : NULL;
-    c->geometry.splits = c->geometry.num_splits > 0 ? c->splits : NULL;
-    return &c->geometry;
-}
-
 static void heads_that_do_not_divide(void **state)
 {
     (void)state;
     static const uint32_t first[] = {0, 2, 5}, count[] = {2, 3, 3};
     for (uint32_t rank = 0; rank < 3; rank++) {
         struct model_cache c = cache_of("qwen3-32b", 2, (struct model_seat){3, 1, rank, 0});
-        assert_int_equal(c.geometry.head_first, first[rank]);
-        assert_int_equal(c.geometry.head_count, count[rank]);
+        assert_int_equal(c.geometry.splits[0].head_first, first[rank]);
+        assert_int_equal(c.geometry.splits[0].head_count, count[rank]);
         model_cache_fini(&c);
     }
 }
@@ -140,11 +131,11 @@ static void more_ranks_than_heads_hold_the_same(void **state)
     for (uint32_t rank = 0; rank < 12; rank++) {
         struct model_cache kv = cache_of("llama3-8b", 2, (struct model_seat){12, 1, rank, 0});
         struct model_cache latent = cache_of("deepseek-v3", 2, (struct model_seat){12, 1, rank, 0});
-        assert_int_equal(kv.geometry.head_first, rank * 8 / 12);
-        assert_int_equal(kv.geometry.head_count, 1);
-        assert_int_equal(latent.geometry.head_first, 0);
-        assert_int_equal(latent.geometry.head_count, 1);
-        assert_int_equal(latent.geometry.heads_total, 1);
+        assert_int_equal(kv.geometry.splits[0].head_first, rank * 8 / 12);
+        assert_int_equal(kv.geometry.splits[0].head_count, 1);
+        assert_int_equal(latent.geometry.splits[0].head_first, 0);
+        assert_int_equal(latent.geometry.splits[0].head_count, 1);
+        assert_int_equal(latent.geometry.splits[0].heads_total, 1);
         assert_int_equal(model_wanted_bytes(&latent.geometry, 0, 10), 10 * 2 * 576 * 2);
         model_cache_fini(&kv);
         model_cache_fini(&latent);
@@ -156,7 +147,7 @@ static void windows(void **state)
 {
     (void)state;
     struct model_cache c = cache_of("gpt-oss-120b", 5, (struct model_seat){2, 1, 1, 0});
-    const baton_geometry_t *g = settle(&c);
+    const baton_geometry_t *g = &c.geometry;
     assert_int_equal(g->num_groups, 2);
     assert_int_equal(g->groups[0].kind, BATON_KIND_FULL);
     assert_int_equal(g->groups[1].kind, BATON_KIND_WINDOW);
@@ -175,7 +166,7 @@ static void mamba(void **state)
 {
     (void)state;
     struct model_cache c = cache_of("nemotron-h-8b", 8, (struct model_seat){3, 1, 1, 0});
-    const baton_geometry_t *g = settle(&c);
+    const baton_geometry_t *g = &c.geometry;
     assert_int_equal(g->num_groups, 2);
     assert_int_equal(g->groups[1].kind, BATON_KIND_STATE);
     assert_int_equal(g->groups[1].block_tokens, 1);

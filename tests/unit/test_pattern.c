@@ -67,10 +67,10 @@ static unsigned char *address_of(const struct rig *r, const struct pattern_place
     const baton_geometry_t *g = &r->cache.geometry;
     for (uint32_t i = 0; i < g->num_tensors; i++) {
         const baton_tensor_t *t = &g->tensors[i];
-        const int64_t t0 = at->token / g->block_tokens * g->block_tokens;
+        const int64_t t0 = at->token / g->groups[0].block_tokens * g->groups[0].block_tokens;
         if (t->layer == at->layer)
-            return r->memory + t->offset + r->blocks[at->token / g->block_tokens] * t->stride.block +
-                   at->plane * t->stride.plane + (at->head - g->head_first) * t->stride.head +
+            return r->memory + t->offset + r->blocks[at->token / g->groups[0].block_tokens] * t->stride.block +
+                   at->plane * t->stride.plane + (at->head - g->splits[0].head_first) * t->stride.head +
                    (at->token - t0) * t->stride.token + at->channel * t->stride.channel;
     }
     return NULL;
@@ -91,7 +91,8 @@ static uint64_t for_all(struct rig *r, uint32_t tokens, void (*look)(struct rig 
     struct pattern_place at = {0};
     for (at.layer = g->layer_first; at.layer < g->layer_first + g->layer_count; at.layer++)
         for (at.plane = 0; at.plane < g->planes; at.plane++)
-            for (at.head = g->head_first; at.head < g->head_first + g->head_count; at.head++)
+            for (at.head = g->splits[0].head_first; at.head < g->splits[0].head_first + g->splits[0].head_count;
+                 at.head++)
                 for (at.token = 0; at.token < tokens; at.token++)
                     for (at.channel = 0; at.channel < g->head_size; at.channel++, n++)
                         look(r, &at);
@@ -196,7 +197,7 @@ static void flip_bits(struct rig *r, const struct pattern_place *at)
         pattern_verify(&r->pattern, &r->table, &result);
         assert_int_equal(result.mismatches, 1);
         assert_place(&result.first.place, at);
-        assert_int_equal(result.first.block, r->blocks[at->token / g->block_tokens]);
+        assert_int_equal(result.first.block, r->blocks[at->token / g->groups[0].block_tokens]);
         assert_int_equal(result.first.expected, pattern_value(&r->pattern, REQUEST, at));
         assert_int_equal(result.first.found, result.first.expected ^ 1u << bit);
         pattern_explain(&r->pattern, &r->table, &result.first, REQUEST - 2, 5, words, sizeof words);

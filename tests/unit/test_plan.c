@@ -28,12 +28,11 @@ static void cache_init_blocks(struct cache *c, uint32_t tp, uint32_t rank, unsig
                               .dtype = "bf16",
                               .elem_bytes = 2,
                               .planes = 2,
-                              .block_tokens = block_tokens,
                               .head_size = 128,
-                              .num_blocks = 10,
-                              .heads_total = 8,
-                              .head_first = 8 / tp * rank,
-                              .head_count = 8 / tp,
+                              .num_groups = 1,
+                              .groups = {{.block_tokens = block_tokens, .num_blocks = 10}},
+                              .num_splits = 1,
+                              .splits = {{.heads_total = 8, .head_first = 8 / tp * rank, .head_count = 8 / tp}},
                               .layers_total = LAYERS,
                               .layer_count = LAYERS};
     assert_int_equal(baton_geometry_layout(&c->g, c->tensors, layout), 0);
@@ -108,8 +107,8 @@ static void test_layout_refuses(void **state)
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 16), BATON_EINVAL);
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED),
                      BATON_EINVAL);
-    c.g.num_blocks = UINT32_MAX;
-    c.g.block_tokens = UINT32_MAX;
+    c.g.groups[0].num_blocks = UINT32_MAX;
+    c.g.groups[0].block_tokens = UINT32_MAX;
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);
 }
 
@@ -140,10 +139,11 @@ static void test_hostile_geometries(void **state)
     assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
     BROKEN("elem_bytes is 3", c.g.elem_bytes = 3);
     BROKEN("planes is 3", c.g.planes = 3);
-    BROKEN("block_tokens", c.g.block_tokens = 0);
-    BROKEN("num_blocks", c.g.num_blocks = 0);
-    BROKEN("head_count", c.g.head_first = 5);
-    BROKEN("head_count", c.g.head_first = UINT32_MAX);
+    BROKEN("block_tokens", c.g.groups[0].block_tokens = 0);
+    BROKEN("num_blocks", c.g.groups[0].num_blocks = 0);
+    BROKEN("head_count is 0", c.g.splits[0].head_count = 0);
+    BROKEN("split is 0", c.g.splits[0].head_first = 5);
+    BROKEN("split is 0", c.g.splits[0].head_first = UINT32_MAX);
     BROKEN("layer_count", c.g.layer_count = 3);
     BROKEN("num_tensors", c.g.num_tensors = 0);
     BROKEN("num_tensors", c.g.num_tensors = BATON_TENSORS_MAX + 1);
@@ -164,82 +164,73 @@ static void test_hostile_geometries(void **state)
     BROKEN("elem_bytes are not", c.tensors[1].elem_bytes = 3);
     BROKEN("reach past", c.tensors[1].planes = 3);
     /* Sound by its bytes, but programs count in 32 bits: 2 tensors, 2 planes, 4 heads, 128 channels, 2^21 tokens. */
-    BROKEN("less than 2^32 elements", c.g.block_tokens = 1u << 21, c.g.num_blocks = 1,
+    BROKEN("less than 2^32 elements", c.g.groups[0].block_tokens = 1u << 21, c.g.groups[0].num_blocks = 1,
            baton_geometry_layout(&c.g, c.tensors, 0));
     cache_init(&good, 2, 1, 0);
-    good.g.block_tokens = (1u << 21) - 1;
+    good.g.groups[0].block_tokens = (1u << 21) - 1;
     assert_int_equal(baton_geometry_layout(&good.g, good.tensors, 0), 0);
     assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
 }
 
 /* Two groups and two splits that are good, for each test to break. */
-struct listed {
-    struct cache c;
-    baton_group_t groups[3];
-    baton_split_t splits[2];
-};
-
-static void listed_init(struct listed *l, uint32_t tp, uint32_t rank)
+static void listed_init(struct cache *l, uint32_t tp, uint32_t rank)
 {
-    cache_init(&l->c, tp, rank, 0);
-    l->groups[0] = (baton_group_t){BATON_KIND_FULL, 16, 10, 0, 0};
-    l->groups[1] = (baton_group_t){BATON_KIND_WINDOW, 16, 10, 40, 0};
-    l->groups[2] = (baton_group_t){BATON_KIND_STATE, 1, 10, 0, 0};
-    l->splits[0] = (baton_split_t){8, l->c.g.head_first, l->c.g.head_count};
-    l->splits[1] = (baton_split_t){1, 0, 1};
-    l->c.g.num_groups = 3;
-    l->c.g.groups = l->groups;
-    l->c.g.num_splits = 2;
-    l->c.g.splits = l->splits;
+    cache_init(l, tp, rank, 0);
+    l->g.groups[0] = (baton_group_t){BATON_KIND_FULL, 16, 10, 0, 0};
+    l->g.groups[1] = (baton_group_t){BATON_KIND_WINDOW, 16, 10, 40, 0};
+    l->g.groups[2] = (baton_group_t){BATON_KIND_STATE, 1, 10, 0, 0};
+    l->g.splits[0] = (baton_split_t){8, l->g.splits[0].head_first, l->g.splits[0].head_count};
+    l->g.splits[1] = (baton_split_t){1, 0, 1};
+    l->g.num_groups = 3;
+    l->g.num_splits = 2;
 }
 
 #define BROKEN_LIST(part, ...)                                                                                         \
     do {                                                                                                               \
-        struct listed l;                                                                                               \
+        struct cache l;                                                                                                \
         listed_init(&l, 2, 1);                                                                                         \
         __VA_ARGS__;                                                                                                   \
-        refused(&l.c, part);                                                                                           \
+        refused(&l, part);                                                                                             \
     } while (0)
 
 static void test_hostile_groups_and_splits(void **state)
 {
     (void)state;
-    struct listed good;
+    struct cache good;
     struct plan_why why;
     listed_init(&good, 2, 1);
-    assert_int_equal(geometry_check(&good.c.g, &good.c.g.bytes, 1, &why), 0);
-    BROKEN_LIST("num_groups is 9", l.c.g.num_groups = BATON_GROUPS_MAX + 1);
-    BROKEN_LIST("num_groups is 3", l.c.g.groups = NULL);
-    BROKEN_LIST("group is 0", l.groups[0].block_tokens = 8);
-    BROKEN_LIST("group is 0", l.groups[0].num_blocks = 9);
-    BROKEN_LIST("group is 1: its kind", l.groups[1].kind = (baton_kind_t)3);
-    BROKEN_LIST("group is 1: block_tokens", l.groups[1].block_tokens = 0);
-    BROKEN_LIST("group is 1: block_tokens", l.groups[1].num_blocks = 0);
-    BROKEN_LIST("group is 2: a state", l.groups[2].block_tokens = 2);
-    BROKEN_LIST("group is 1: a window", l.groups[1].window_tokens = 0);
-    BROKEN_LIST("group is 2: a window", l.groups[2].window_tokens = 1);
-    BROKEN_LIST("num_splits is 5", l.c.g.num_splits = BATON_SPLITS_MAX + 1);
-    BROKEN_LIST("num_splits is 2", l.c.g.splits = NULL);
-    BROKEN_LIST("split is 0", l.splits[0].head_count--);
-    BROKEN_LIST("split is 1", l.splits[1].head_first = 1);
-    BROKEN_LIST("split is 1", l.splits[1].head_count = UINT32_MAX);
-    BROKEN_LIST("split is 1", l.splits[1].heads_total = UINT16_MAX + 1);
-    BROKEN_LIST("no heads here", l.splits[1].head_count = 0, l.c.tensors[1].split = 1);
-    BROKEN_LIST("its group or split", l.c.tensors[1].group = 3);
-    BROKEN_LIST("reach past", l.groups[1].num_blocks = 40, l.c.tensors[1].group = 1, l.c.tensors[1].stride.plane *= 4);
+    assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
+    BROKEN_LIST("num_groups is 9", l.g.num_groups = BATON_GROUPS_MAX + 1);
+    BROKEN_LIST("num_groups is 0", l.g.num_groups = 0);
+    BROKEN_LIST("group is 0: block_tokens", l.g.groups[0].num_blocks = 0);
+    BROKEN_LIST("group is 1: its kind", l.g.groups[1].kind = (baton_kind_t)3);
+    BROKEN_LIST("group is 1: block_tokens", l.g.groups[1].block_tokens = 0);
+    BROKEN_LIST("group is 1: block_tokens", l.g.groups[1].num_blocks = 0);
+    BROKEN_LIST("group is 2: a state", l.g.groups[2].block_tokens = 2);
+    BROKEN_LIST("group is 1: a window", l.g.groups[1].window_tokens = 0);
+    BROKEN_LIST("group is 2: a window", l.g.groups[2].window_tokens = 1);
+    BROKEN_LIST("num_splits is 5", l.g.num_splits = BATON_SPLITS_MAX + 1);
+    BROKEN_LIST("num_splits is 0", l.g.num_splits = 0);
+    BROKEN_LIST("split is 0", l.g.splits[0].head_first++);
+    BROKEN_LIST("split is 1", l.g.splits[1].head_first = 1);
+    BROKEN_LIST("split is 1", l.g.splits[1].head_count = UINT32_MAX);
+    BROKEN_LIST("split is 1", l.g.splits[1].heads_total = UINT16_MAX + 1);
+    BROKEN_LIST("no heads here", l.g.splits[1].head_count = 0, l.tensors[1].split = 1);
+    BROKEN_LIST("its group or split", l.tensors[1].group = 3);
+    BROKEN_LIST("reach past", l.g.groups[1].num_blocks = 40, l.tensors[1].group = 1, l.tensors[1].stride.plane *= 4);
 }
 
 #define DIFFERS(text_, ...)                                                                                            \
     do {                                                                                                               \
-        struct listed one, two;                                                                                        \
+        struct cache one, two;                                                                                         \
         struct plan_why reason = {{0}};                                                                                \
         listed_init(&one, 1, 0);                                                                                       \
         listed_init(&two, 2, 1);                                                                                       \
-        assert_int_equal(geometry_match(&one.c.g, &two.c.g, &reason), 0);                                              \
-        assert_int_equal(geometry_model(&one.c.g), geometry_model(&two.c.g));                                          \
+        assert_int_equal(geometry_match(&one.g, &two.g, &reason), 0);                                                  \
+        assert_int_equal(geometry_model(&one.g), geometry_model(&two.g));                                              \
         __VA_ARGS__;                                                                                                   \
-        assert_int_equal(geometry_match(&one.c.g, &two.c.g, &reason), BATON_EGEOMETRY);                                \
-        assert_int_not_equal(geometry_model(&one.c.g), geometry_model(&two.c.g));                                      \
+        assert_int_equal(geometry_match(&one.g, &two.g, &reason), BATON_EGEOMETRY);                                    \
+        assert_int_not_equal(geometry_model(&one.g), geometry_model(&two.g));                                          \
         assert_string_equal(reason.text, text_);                                                                       \
     } while (0)
 
@@ -252,43 +243,43 @@ static void test_match_names_the_field(void **state)
     cache_init_blocks(&b, 2, 1, BATON_LAYOUT_NHD, 32);
     assert_int_equal(geometry_match(&a.g, &b.g, &why), 0);
     assert_int_equal(geometry_model(&a.g), geometry_model(&b.g));
-    DIFFERS("model differs: \"m\" and \"n\"", strcpy(two.c.g.model, "n"));
-    DIFFERS("dtype differs: \"bf16\" and \"fp8\"", strcpy(two.c.g.dtype, "fp8"));
-    DIFFERS("elem_bytes differs: 2 and 1", two.c.g.elem_bytes = 1);
-    DIFFERS("planes differs: 2 and 1", two.c.g.planes = 1);
-    DIFFERS("head_size differs: 128 and 64", two.c.g.head_size = 64);
-    DIFFERS("heads_total differs: 8 and 4", two.c.g.heads_total = 4);
-    DIFFERS("layers_total differs: 2 and 3", two.c.g.layers_total = 3);
-    DIFFERS("num_splits differs: 2 and 1", two.c.g.num_splits = 0);
-    DIFFERS("heads_total of split 1 differs: 1 and 2", two.splits[1].heads_total = 2);
+    DIFFERS("model differs: \"m\" and \"n\"", strcpy(two.g.model, "n"));
+    DIFFERS("dtype differs: \"bf16\" and \"fp8\"", strcpy(two.g.dtype, "fp8"));
+    DIFFERS("elem_bytes differs: 2 and 1", two.g.elem_bytes = 1);
+    DIFFERS("planes differs: 2 and 1", two.g.planes = 1);
+    DIFFERS("head_size differs: 128 and 64", two.g.head_size = 64);
+    DIFFERS("heads_total differs: 8 and 4", two.g.splits[0].heads_total = 4);
+    DIFFERS("layers_total differs: 2 and 3", two.g.layers_total = 3);
+    DIFFERS("num_splits differs: 2 and 1", two.g.num_splits = 1);
+    DIFFERS("heads_total of split 1 differs: 1 and 2", two.g.splits[1].heads_total = 2);
 }
 
 /* What only shows when tensors are paired. */
 #define UNPAIRED(text_, ...)                                                                                           \
     do {                                                                                                               \
-        struct listed a, b;                                                                                            \
+        struct cache a, b;                                                                                             \
         struct plan_box box = {0, LAYERS, 4, 4, 0};                                                                    \
         struct plan_why why = {{0}};                                                                                   \
         struct plan *plan;                                                                                             \
         listed_init(&a, 1, 0);                                                                                         \
         listed_init(&b, 2, 1);                                                                                         \
         __VA_ARGS__;                                                                                                   \
-        assert_int_equal(plan_compile(&a.c.g, &b.c.g, &box, 1, &plan, &why), BATON_EGEOMETRY);                         \
+        assert_int_equal(plan_compile(&a.g, &b.g, &box, 1, &plan, &why), BATON_EGEOMETRY);                             \
         assert_string_equal(why.text, text_);                                                                          \
     } while (0)
 
 static void test_tensors_that_do_not_match(void **state)
 {
     (void)state;
-    UNPAIRED("layer of tensor \"layer.0\" differs: 1 and 0", a.c.tensors[0].layer = 1);
-    UNPAIRED("split of tensor \"layer.0\" differs: 1 and 0", a.c.tensors[0].split = 1);
-    UNPAIRED("planes of tensor \"layer.0\" differs: 1 and 2", a.c.tensors[0].planes = 1);
-    UNPAIRED("head_size of tensor \"layer.1\" differs: 64 and 128", a.c.tensors[1].head_size = 64);
-    UNPAIRED("elem_bytes of tensor \"layer.1\" differs: 1 and 2", a.c.tensors[1].elem_bytes = 1);
-    UNPAIRED("kind of tensor \"layer.0\" differs: 0 and 2", b.c.tensors[0].group = 2);
-    UNPAIRED("window_tokens of tensor \"layer.1\" differs: 40 and 41", a.c.tensors[1].group = 1,
-             b.c.tensors[1].group = 1, b.groups[1].window_tokens = 41);
-    UNPAIRED("tensor \"other\" of layer 1 is not in the producer's cache", strcpy(b.c.tensors[1].name, "other"));
+    UNPAIRED("layer of tensor \"layer.0\" differs: 1 and 0", a.tensors[0].layer = 1);
+    UNPAIRED("split of tensor \"layer.0\" differs: 1 and 0", a.tensors[0].split = 1);
+    UNPAIRED("planes of tensor \"layer.0\" differs: 1 and 2", a.tensors[0].planes = 1);
+    UNPAIRED("head_size of tensor \"layer.1\" differs: 64 and 128", a.tensors[1].head_size = 64);
+    UNPAIRED("elem_bytes of tensor \"layer.1\" differs: 1 and 2", a.tensors[1].elem_bytes = 1);
+    UNPAIRED("kind of tensor \"layer.0\" differs: 0 and 2", b.tensors[0].group = 2);
+    UNPAIRED("window_tokens of tensor \"layer.1\" differs: 40 and 41", a.tensors[1].group = 1, b.tensors[1].group = 1,
+             b.g.groups[1].window_tokens = 41);
+    UNPAIRED("tensor \"other\" of layer 1 is not in the producer's cache", strcpy(b.tensors[1].name, "other"));
     UNPAIRED("layers or heads are not those that the directory told", box.head_first = 3);
     UNPAIRED("layers or heads are not those that the directory told", box.layer_count = 3);
     UNPAIRED("layers or heads are not those that the directory told", box.split = 2);
@@ -737,28 +728,28 @@ static void test_parts_merge(void **state)
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 /* Layer 0 is a sliding window of 40 tokens, layer 1 a state: NHD, fused, so that a token is one run. */
-static void hybrid_init(struct listed *l)
+static void hybrid_init(struct cache *l)
 {
     listed_init(l, 1, 0);
-    assert_int_equal(baton_geometry_layout(&l->c.g, l->c.tensors, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED), 0);
-    l->c.tensors[0].group = 1;
-    l->c.tensors[1].group = 2;
-    l->c.tensors[1].stride.block = TOKEN;
+    assert_int_equal(baton_geometry_layout(&l->g, l->tensors, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED), 0);
+    l->tensors[0].group = 1;
+    l->tensors[1].group = 2;
+    l->tensors[1].stride.block = TOKEN;
 }
 
 /* However tensors are listed, those of a lower layer move before those of a higher one. */
 static void test_what_is_ready_comes_first(void **state)
 {
     (void)state;
-    struct listed l;
+    struct cache l;
     struct plan_transfer t;
     struct plan_cursor at = {0};
     const uint32_t ids[] = {1};
     hybrid_init(&l);
-    const baton_tensor_t first = l.c.tensors[0];
-    l.c.tensors[0] = l.c.tensors[1]; /* the state of layer 1 stands before the window of layer 0 */
-    l.c.tensors[1] = first;
-    struct plan *plan = compile(&l.c, &l.c);
+    const baton_tensor_t first = l.tensors[0];
+    l.tensors[0] = l.tensors[1]; /* the state of layer 1 stands before the window of layer 0 */
+    l.tensors[1] = first;
+    struct plan *plan = compile(&l, &l);
     struct plan_tables tables = {.num = 3, .table = {{0}, {ids, 1, 0}, {ids, 1, 0}}};
     struct plan_why why;
     assert_int_equal(plan_transfer_init(&t, plan, 0, 10, &tables, &tables, &why), 0);
@@ -771,15 +762,15 @@ static void test_what_is_ready_comes_first(void **state)
 static void test_a_window_and_a_state(void **state)
 {
     (void)state;
-    struct listed l;
+    struct cache l;
     struct plan_transfer t;
     struct plan_cursor at = {0};
     struct plan_run runs[16];
     struct plan_why why = {{0}};
     hybrid_init(&l);
-    const uint64_t base = l.c.tensors[1].offset;
-    assert_int_equal(geometry_check(&l.c.g, &l.c.g.bytes, 1, &why), 0);
-    struct plan *plan = compile(&l.c, &l.c);
+    const uint64_t base = l.tensors[1].offset;
+    assert_int_equal(geometry_check(&l.g, &l.g.bytes, 1, &why), 0);
+    struct plan *plan = compile(&l, &l);
     const uint32_t full[] = {0, 1, 2, 3, 4, 5, 6}, late[] = {8, 9, 4, 1}, one[] = {3}, other[] = {7};
     /* of 100 tokens: 60 .. 99; the consumer's table begins at 48 */
     struct plan_tables src = {.num = 3, .table = {{0}, {full, 7, 0}, {one, 1, 0}}};
@@ -828,11 +819,11 @@ static void shapes_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t s
                             .dtype = "x",
                             .elem_bytes = 1,
                             .planes = 1,
-                            .block_tokens = 1,
                             .head_size = 1,
-                            .num_blocks = 3,
-                            .heads_total = 1,
-                            .head_count = 1,
+                            .num_groups = 1,
+                            .groups = {{.block_tokens = 1, .num_blocks = 3}},
+                            .num_splits = 1,
+                            .splits = {{.heads_total = 1, .head_count = 1}},
                             .layers_total = shapes * each,
                             .layer_count = shapes * each,
                             .num_tensors = shapes * each,
@@ -888,12 +879,11 @@ static void cost_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t tp,
                             .dtype = "bf16",
                             .elem_bytes = 2,
                             .planes = 2,
-                            .block_tokens = 16,
                             .head_size = 128,
-                            .num_blocks = 1024,
-                            .heads_total = 64,
-                            .head_first = 64 / tp * (rank % tp),
-                            .head_count = 64 / tp,
+                            .num_groups = 1,
+                            .groups = {{.block_tokens = 16, .num_blocks = 1024}},
+                            .num_splits = 1,
+                            .splits = {{.heads_total = 64, .head_first = 64 / tp * (rank % tp), .head_count = 64 / tp}},
                             .layers_total = COST_LAYERS,
                             .layer_first = COST_LAYERS / pp * (rank / tp),
                             .layer_count = COST_LAYERS / pp};

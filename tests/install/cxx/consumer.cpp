@@ -23,10 +23,12 @@ int main()
     std::strcpy(g.model, "m");
     std::strcpy(g.dtype, "bf16");
     g.elem_bytes = g.planes = 2;
-    g.block_tokens = 16;
     g.head_size = 64;
-    g.num_blocks = 8;
-    g.heads_total = g.head_count = g.layers_total = g.layer_count = 1;
+    g.layers_total = g.layer_count = 1;
+    g.num_groups = g.num_splits = 1;
+    g.groups[0].block_tokens = 16;
+    g.groups[0].num_blocks = 8;
+    g.splits[0].heads_total = g.splits[0].head_count = 1;
     baton_tensor_t tensor;
     baton_cache_t *cache = nullptr;
     baton_t *b = nullptr;
@@ -38,8 +40,9 @@ int main()
     const uint32_t blocks[] = {3};
     baton_offer_params_t o = BATON_INIT(baton_offer_params_t);
     o.key = "k";
-    o.blocks = blocks;
-    o.num_blocks = 1;
+    o.num_tables = 1;
+    o.tables[0].blocks = blocks;
+    o.tables[0].num_blocks = 1;
     o.num_tokens = 16;
     check(baton_offer(b, &o, nullptr, nullptr), "offer");
     baton_want_params_t w = BATON_INIT(baton_want_params_t);

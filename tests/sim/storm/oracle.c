@@ -34,11 +34,13 @@ static void each_of(struct storm *s, struct storm_call *c, uint32_t layer, visit
     const baton_geometry_t *g = &r->geometry;
     uint32_t l = layer - g->layer_first;
     for (uint32_t p = 0; p < g->planes; p++)
-        for (uint32_t h = 0; h < g->head_count; h++)
-            for (uint32_t t = 0; t < c->num_blocks * g->block_tokens; t++)
+        for (uint32_t h = 0; h < g->splits[0].head_count; h++)
+            for (uint32_t t = 0; t < c->num_blocks * g->groups[0].block_tokens; t++)
                 for (uint32_t k = 0; k < g->head_size; k++)
-                    visit(s, c, element(r, l, p, h, c->blocks[t / g->block_tokens], t % g->block_tokens, k), layer, p,
-                          g->head_first + h, t, k, value);
+                    visit(
+                        s, c,
+                        element(r, l, p, h, c->blocks[t / g->groups[0].block_tokens], t % g->groups[0].block_tokens, k),
+                        layer, p, g->splits[0].head_first + h, t, k, value);
 }
 
 static void each(struct storm *s, struct storm_call *c, visit_fn *visit, uint32_t value)
@@ -83,7 +85,7 @@ static void is_free(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t
 void storm_take_blocks(struct storm *s, struct storm_call *c)
 {
     struct storm_rank *r = &s->ranks[c->rank];
-    uint32_t n = 0, total = r->geometry.num_blocks, first = storm_below(s, total);
+    uint32_t n = 0, total = r->geometry.groups[0].num_blocks, first = storm_below(s, total);
     if (c->num_blocks == 0)
         return;
     c->blocks = malloc(c->num_blocks * sizeof *c->blocks);
@@ -118,11 +120,11 @@ void storm_map(struct storm_rank *r)
 {
     const baton_geometry_t *g = &r->geometry;
     r->block_of = calloc(g->bytes / 4, sizeof *r->block_of);
-    for (uint32_t b = 0; b < g->num_blocks; b++)
+    for (uint32_t b = 0; b < g->groups[0].num_blocks; b++)
         for (uint32_t l = 0; l < g->num_tensors; l++)
             for (uint32_t p = 0; p < g->planes; p++)
-                for (uint32_t h = 0; h < g->head_count; h++)
-                    for (uint32_t t = 0; t < g->block_tokens; t++)
+                for (uint32_t h = 0; h < g->splits[0].head_count; h++)
+                    for (uint32_t t = 0; t < g->groups[0].block_tokens; t++)
                         for (uint32_t k = 0; k < g->head_size; k++)
                             r->block_of[(element(r, l, p, h, b, t, k) - r->pool) / 4] = b;
 }
@@ -173,7 +175,7 @@ static bool holds(const struct storm *s, uint32_t rank, uint32_t layer, uint32_t
 {
     const baton_geometry_t *g = &s->ranks[rank].geometry;
     return g->num_tensors > 0 && layer >= g->layer_first && layer < g->layer_first + g->layer_count &&
-           head >= g->head_first && head < g->head_first + g->head_count;
+           head >= g->splits[0].head_first && head < g->splits[0].head_first + g->splits[0].head_count;
 }
 
 /*
@@ -186,7 +188,8 @@ static bool takes_from(const struct storm *s, uint32_t consumer_rank, uint32_t p
     const struct directory *d = s->directory;
     bool any = false;
     for (uint32_t layer = g->layer_first; g->num_tensors > 0 && layer < g->layer_first + g->layer_count; layer++)
-        for (uint32_t head = g->head_first; head < g->head_first + g->head_count; head++) {
+        for (uint32_t head = g->splits[0].head_first; head < g->splits[0].head_first + g->splits[0].head_count;
+             head++) {
             bool is_there = false;
             for (uint32_t k = 0; k < s->num_ranks; k++)
                 is_there |= d->engine_of[k] == d->engine_of[producer_rank] && holds(s, k, layer, head);

@@ -91,20 +91,20 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
     r->storm = s;
     r->rank = rank;
     storm_port(r);
-    r->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                                     .model = "m",
-                                     .dtype = "u32",
-                                     .elem_bytes = 4,
-                                     .planes = e->planes,
-                                     .block_tokens = e->block_tokens,
-                                     .head_size = e->head_size,
-                                     .num_blocks = e->num_blocks,
-                                     .heads_total = e->heads_total,
-                                     .head_first = head_first,
-                                     .head_count = heads,
-                                     .layers_total = STORM_LAYERS,
-                                     .layer_first = layer_first,
-                                     .layer_count = per_stage};
+    r->geometry =
+        (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                           .model = "m",
+                           .dtype = "u32",
+                           .elem_bytes = 4,
+                           .planes = e->planes,
+                           .head_size = e->head_size,
+                           .num_groups = 1,
+                           .groups = {{.block_tokens = e->block_tokens, .num_blocks = e->num_blocks}},
+                           .num_splits = 1,
+                           .splits = {{.heads_total = e->heads_total, .head_first = head_first, .head_count = heads}},
+                           .layers_total = STORM_LAYERS,
+                           .layer_first = layer_first,
+                           .layer_count = per_stage};
     if (baton_geometry_layout(&r->geometry, r->tensors, e->layout) != 0)
         storm_fail(s, "a layout that is none");
     r->pool = malloc(r->geometry.bytes);
@@ -421,7 +421,7 @@ static void draw_chunks(struct storm *s, const struct storm_call *c)
 static void append(struct storm *s, const struct storm_plan *p)
 {
     struct storm_call *c = &s->calls[p->call - 1];
-    uint32_t block_tokens = s->ranks[c->rank].geometry.block_tokens,
+    uint32_t block_tokens = s->ranks[c->rank].geometry.groups[0].block_tokens,
              blocks = storm_chance(s, 200) ? c->num_blocks : (p->tokens + block_tokens - 1) / block_tokens;
     if (c->answered_ns != 0 || p->tokens <= c->begun)
         return;
@@ -465,7 +465,7 @@ static void ready(struct storm *s, const struct storm_plan *p)
 static void call(struct storm *s, const struct storm_plan *p)
 {
     struct storm_rank *r = &s->ranks[p->rank];
-    uint32_t block_tokens = r->geometry.block_tokens;
+    uint32_t block_tokens = r->geometry.groups[0].block_tokens;
     if (s->num_calls + 1 >= STORM_CALLS_MAX || r->geometry.num_tensors == 0)
         return;
     struct storm_call *c = call_new(s);
