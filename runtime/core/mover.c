@@ -269,7 +269,7 @@ static bool is_put_away(struct core *core, struct mover *m)
 {
     const struct path *path = &core->c.port->path;
     m->parked = path->park(path->self, m->peer, m->op.tag);
-    return m->parked == PORT_PARK_QUIET;
+    return m->parked == PATH_PARK_QUIET;
 }
 
 /*
@@ -286,7 +286,7 @@ static bool is_harmless(const struct core *core, const struct mover *m)
 
 static void quiet(struct core *core, struct mover *m)
 {
-    m->parked = PORT_PARK_QUIET;
+    m->parked = PATH_PARK_QUIET;
     m->state = MOVER_ENDED;
     run_remove(core, m);
     op_remove(&core->ops, &m->op);
@@ -322,7 +322,7 @@ void mover_on_event(struct core *core, struct op *op, const struct port_event *e
     enum port_event_kind proof = m->write ? PORT_SETTLED : PORT_BOARD;
     if (e->kind == PORT_MOVED) {
         on_moved(core, m, e);
-    } else if (e->kind == PORT_QUIET && m->parked != PORT_PARK_QUIET) {
+    } else if (e->kind == PORT_QUIET && m->parked != PATH_PARK_QUIET) {
         quiet(core, m);
     } else if (m->issued && (e->kind == PORT_READ || e->kind == proof)) {
         m->issued = false;
@@ -397,7 +397,7 @@ static bool turn_to_move(struct core *core, struct mover *m)
     }
     if (budget == 0)
         return false;
-    struct port_leg part = {.peer = m->peer,
+    struct path_leg part = {.peer = m->peer,
                             .write = m->write,
                             .tag = m->op.tag,
                             .transfer = &m->transfer,
@@ -488,7 +488,7 @@ bool mover_stop(struct core *core, struct mover *m)
     if (m == NULL)
         return true;
     queue_leave(&m->news); /* who stops it wants to hear no more than whether it is quiet */
-    if (m->parked != PORT_PARK_QUIET || m->state == MOVER_DRAINING) /* before; its peer may be gone by now */
+    if (m->parked != PATH_PARK_QUIET || m->state == MOVER_DRAINING) /* before; its peer may be gone by now */
         return mover_lose(core, m);
     run_remove(core, m);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
@@ -503,7 +503,7 @@ bool mover_stop(struct core *core, struct mover *m)
 
 bool mover_lose(struct core *core, struct mover *m)
 {
-    bool waits = m->parked != PORT_PARK_QUIET || m->state == MOVER_DRAINING;
+    bool waits = m->parked != PATH_PARK_QUIET || m->state == MOVER_DRAINING;
     if (!waits || !is_harmless(core, m))
         return false;
     is_put_away(core, m); /* nothing is told of it any more */
@@ -511,7 +511,7 @@ bool mover_lose(struct core *core, struct mover *m)
     if (m->issued)
         core->movers->reading--;
     m->issued = false;
-    m->parked = PORT_PARK_QUIET;
+    m->parked = PATH_PARK_QUIET;
     m->state = MOVER_ENDED;
     run_remove(core, m);
     op_remove(&core->ops, &m->op);
@@ -520,7 +520,7 @@ bool mover_lose(struct core *core, struct mover *m)
 
 bool mover_is_stray(const struct mover *m)
 {
-    return m->parked == PORT_PARK_NEVER;
+    return m->parked == PATH_PARK_NEVER;
 }
 
 /* ---- one mover --------------------------------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@ struct mover {
     enum mover_state state;
     bool issued;                  /* TABLE, PROOF: the question is under way */
     bool unread;                  /* theirs are not of the newest table */
-    enum port_park parked;        /* stopped: LATER: it waits for PORT_QUIET; NEVER: for its peer's end, or close */
+    enum path_park parked;        /* stopped: LATER: it waits for PORT_QUIET; NEVER: for its peer's end, or close */
     struct reach reach;           /* what may move */
     struct peer_table table;      /* the newest that was named */
     struct peer_table asked;      /* TABLE: the one that is read */

@@ -26,7 +26,7 @@ struct port_event;
  * A leg to be advanced. `cursor` moves by what was taken. The transfer must live until the leg is quiet. Over a far
  * path, whose operations need it no longer once they are issued, it must live until the leg was parked.
  */
-struct port_leg {
+struct path_leg {
     uint32_t peer;
     bool write; /* from my cache to the peer's; else from the peer's to mine */
     uint64_t tag;
@@ -35,10 +35,10 @@ struct port_leg {
     uint64_t pool_offset, pool_bytes; /* where the peer's region 0 lies in its segment, as its card says */
 };
 
-enum port_park {
-    PORT_PARK_QUIET = 0, /* nothing of that tag is under way */
-    PORT_PARK_LATER = 1, /* exactly one PORT_QUIET of that tag will come */
-    PORT_PARK_NEVER = 2  /* it cannot be known */
+enum path_park {
+    PATH_PARK_QUIET = 0, /* nothing of that tag is under way */
+    PATH_PARK_LATER = 1, /* exactly one PORT_QUIET of that tag will come */
+    PATH_PARK_NEVER = 2  /* it cannot be known */
 };
 
 struct path {
@@ -60,7 +60,7 @@ struct path {
      * Advances a leg by at most `budget` bytes. Returns the bytes taken (> 0), or an error (nothing taken). For bytes
      * taken, PORT_MOVED events come, whose bytes add up to them.
      */
-    int64_t (*move)(void *self, const struct port_leg *leg, uint64_t budget);
+    int64_t (*move)(void *self, const struct path_leg *leg, uint64_t budget);
 
     /**
      * Remote completion of what a leg wrote. Called only when every PORT_MOVED of the leg has come. Then PORT_SETTLED:
@@ -73,7 +73,7 @@ struct path {
      * Gives up whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. Called
      * whenever something is given up, also if it failed or was refused half-way: it may have begun operations.
      */
-    enum port_park (*park)(void *self, uint32_t peer, uint64_t tag);
+    enum path_park (*park)(void *self, uint32_t peer, uint64_t tag);
 
     /**
      * Asked of a rank that is dead for certain: whether nothing that it sent, or that was asked of it, can land in my

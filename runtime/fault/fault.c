@@ -198,7 +198,7 @@ static void spoil(struct faults *f, uint64_t tag)
         }
 }
 
-static int64_t fault_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t fault_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct faults *f = self;
     struct plan_cursor at = *leg->cursor;
@@ -217,7 +217,7 @@ static int fault_settle(void *self, uint32_t peer, uint64_t tag)
     return f->under.path.settle(f->under.path.self, peer, tag);
 }
 
-static enum port_park fault_park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park fault_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct faults *f = self;
     return f->under.path.park(f->under.path.self, peer, tag);

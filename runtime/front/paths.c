@@ -79,7 +79,7 @@ static int route_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return to->board(to->self, peer, offset, tag);
 }
 
-static int64_t route_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t route_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     const struct path *to = path_to(self, leg->peer);
     return to->move(to->self, leg, budget);
@@ -91,7 +91,7 @@ static int route_settle(void *self, uint32_t peer, uint64_t tag)
     return to->settle(to->self, peer, tag);
 }
 
-static enum port_park route_park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park route_park(void *self, uint32_t peer, uint64_t tag)
 {
     const struct path *to = path_to(self, peer);
     return to->park(to->self, peer, tag);

@@ -205,7 +205,7 @@ int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t 
     return rma_read_word(&f->rma, peer, offset, tag);
 }
 
-int64_t fabric_move(struct fabric *f, const struct port_leg *leg, uint64_t budget)
+int64_t fabric_move(struct fabric *f, const struct path_leg *leg, uint64_t budget)
 {
     return rma_move(&f->rma, leg, budget);
 }
@@ -215,7 +215,7 @@ int fabric_settle(struct fabric *f, uint32_t peer, uint64_t tag)
     return rma_settle(&f->rma, peer, tag);
 }
 
-enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag)
+enum path_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag)
 {
     return rma_park(&f->rma, peer, tag);
 }

@@ -98,14 +98,14 @@ int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes
 /** The same for one 64-bit word, into a word preset to 0. MPI_Win_sync and a full fence, then PORT_BOARD follow. */
 int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag);
 /** path.move over rma. Region 0 is my pool. */
-int64_t fabric_move(struct fabric *f, const struct port_leg *leg, uint64_t budget);
+int64_t fabric_move(struct fabric *f, const struct path_leg *leg, uint64_t budget);
 /**
  * path.settle over rma: at once where a put's request implies remote completion, else by a flush of a peer that
  * answers.
  */
 int fabric_settle(struct fabric *f, uint32_t peer, uint64_t tag);
 /** path.park over rma. */
-enum port_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag);
+enum path_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag);
 /**
  * Whether the transport itself said that the connection to this rank of another node has ended: one of our one-sided
  * requests to it completed in error. A call that was refused does not count. Ask it only of a rank that is dead for

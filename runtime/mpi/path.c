@@ -12,7 +12,7 @@ static int board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return fabric_read_word(self, peer, offset, tag);
 }
 
-static int64_t move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     return fabric_move(self, leg, budget);
 }
@@ -22,7 +22,7 @@ static int settle(void *self, uint32_t peer, uint64_t tag)
     return fabric_settle(self, peer, tag);
 }
 
-static enum port_park park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park park(void *self, uint32_t peer, uint64_t tag)
 {
     return fabric_park(self, peer, tag);
 }

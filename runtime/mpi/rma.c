@@ -48,7 +48,7 @@ int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
     return error ? error : rma_read_issue(r, RMA_WORD, peer, offset, sizeof(uint64_t), tag);
 }
 
-int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget)
+int64_t rma_move(struct rma *r, const struct path_leg *leg, uint64_t budget)
 {
     int64_t taken = 0;
     if (leg->peer >= (uint32_t)r->world->size || budget == 0)
@@ -108,16 +108,16 @@ bool rma_ended(struct rma *r, uint32_t peer)
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
 
-enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag)
+enum path_park rma_park(struct rma *r, uint32_t peer, uint64_t tag)
 {
     if (peer >= (uint32_t)r->world->size || r->peers.by_rank[peer] == NULL)
-        return PORT_PARK_QUIET;
+        return PATH_PARK_QUIET;
     rma_requests_forget(&r->requests, peer, tag);
     for (struct rma_op *op = r->ops.done_head; op != NULL; op = op->next)
         op->is_forgotten |= rma_op_is_of(op, peer, tag);
     if (rma_peer_has_stray(r->peers.by_rank[peer], tag))
-        return PORT_PARK_NEVER;
-    return rma_requests_count(&r->requests, peer, tag) > 0 ? PORT_PARK_LATER : PORT_PARK_QUIET;
+        return PATH_PARK_NEVER;
+    return rma_requests_count(&r->requests, peer, tag) > 0 ? PATH_PARK_LATER : PATH_PARK_QUIET;
 }
 
 /* Whether this forgotten operation is the one whose end makes its tag quiet, which is told once. */

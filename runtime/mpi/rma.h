@@ -56,9 +56,9 @@ void rma_fini(struct rma *r);
 /** See fabric_read, fabric_read_word, fabric_move, fabric_settle, fabric_park and fabric_ended. */
 int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag);
-int64_t rma_move(struct rma *r, const struct port_leg *leg, uint64_t budget);
+int64_t rma_move(struct rma *r, const struct path_leg *leg, uint64_t budget);
 int rma_settle(struct rma *r, uint32_t peer, uint64_t tag);
-enum port_park rma_park(struct rma *r, uint32_t peer, uint64_t tag);
+enum path_park rma_park(struct rma *r, uint32_t peer, uint64_t tag);
 bool rma_ended(struct rma *r, uint32_t peer);
 
 /** Frees what the events handed out before pointed to. */

@@ -16,7 +16,7 @@ struct piece {
     uint64_t bytes;
 };
 
-static int check_runs(const struct rma *r, const struct port_leg *leg, const struct plan_run *runs, uint32_t n)
+static int check_runs(const struct rma *r, const struct path_leg *leg, const struct plan_run *runs, uint32_t n)
 {
     uint64_t theirs = leg->pool_bytes, mine = r->windows->pool_bytes;
     uint64_t src = leg->write ? mine : theirs, dst = leg->write ? theirs : mine;
@@ -35,7 +35,7 @@ static int check_runs(const struct rma *r, const struct port_leg *leg, const str
 }
 
 /* `request` NULL: without a request of its own. */
-static int issue_piece(const struct rma *r, const struct port_leg *leg, const struct piece *piece, MPI_Request *request)
+static int issue_piece(const struct rma *r, const struct path_leg *leg, const struct piece *piece, MPI_Request *request)
 {
     MPI_Win win = r->windows->overlay;
     int bytes = (int)piece->bytes, peer = (int)leg->peer;
@@ -51,7 +51,7 @@ static int issue_piece(const struct rma *r, const struct port_leg *leg, const st
  * Only the last piece has a request: the quirks table says that this one completes the others too. After an error
  * op->runs is the number of pieces that were begun.
  */
-static int issue_pieces(struct rma *r, struct rma_op *op, const struct port_leg *leg, const struct piece *pieces,
+static int issue_pieces(struct rma *r, struct rma_op *op, const struct path_leg *leg, const struct piece *pieces,
                         uint32_t n)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -74,7 +74,7 @@ static int issue_pieces(struct rma *r, struct rma_op *op, const struct port_leg 
 /* ---- runs by themselves ------------------------------------------------------------------------------------------ */
 
 /* Each run straight to where it belongs. The bytes taken; *cursor moves behind them. */
-static int64_t issue_runs(struct rma *r, const struct port_leg *leg, uint64_t budget, struct plan_cursor *cursor)
+static int64_t issue_runs(struct rma *r, const struct path_leg *leg, uint64_t budget, struct plan_cursor *cursor)
 {
     struct plan_run runs[QUIRKS_RUNS_MAX];
     struct piece pieces[QUIRKS_RUNS_MAX];
@@ -102,7 +102,7 @@ static int64_t issue_runs(struct rma *r, const struct port_leg *leg, uint64_t bu
 /* ---- runs through a sieve ---------------------------------------------------------------------------------------- */
 
 /* Adds the next runs as far as they fit. *cursor moves behind them. 0, or BATON_EMESSAGE. */
-static int add_runs(const struct rma *r, const struct port_leg *leg, uint64_t budget, struct sieve *s,
+static int add_runs(const struct rma *r, const struct path_leg *leg, uint64_t budget, struct sieve *s,
                     struct plan_cursor *cursor)
 {
     struct plan_run runs[QUIRKS_RUNS_MAX];
@@ -133,7 +133,7 @@ static uint32_t spans_together(const struct rma *r, bool write)
 }
 
 /* The sieve's spans as one operation. After an error the sieve is free again only if no piece was begun. */
-static int64_t issue_sieve(struct rma *r, const struct port_leg *leg, struct sieve *s)
+static int64_t issue_sieve(struct rma *r, const struct path_leg *leg, struct sieve *s)
 {
     struct piece pieces[QUIRKS_RUNS_MAX];
     sieve_lay_out(s);
@@ -157,7 +157,7 @@ static int64_t issue_sieve(struct rma *r, const struct port_leg *leg, struct sie
 }
 
 /* The bytes taken; *cursor moves behind them. 0: nothing was done, since no sieve is free or it is not cheaper. */
-static int64_t issue_spans(struct rma *r, const struct port_leg *leg, uint64_t budget, struct plan_cursor *cursor)
+static int64_t issue_spans(struct rma *r, const struct path_leg *leg, uint64_t budget, struct plan_cursor *cursor)
 {
     struct sieve *s = sieve_take(&r->sieves);
     if (s == NULL)
@@ -173,7 +173,7 @@ static int64_t issue_spans(struct rma *r, const struct port_leg *leg, uint64_t b
 
 /* ---- a batch ----------------------------------------------------------------------------------------------------- */
 
-int64_t rma_batch_issue(struct rma *r, const struct port_leg *leg, uint64_t budget)
+int64_t rma_batch_issue(struct rma *r, const struct path_leg *leg, uint64_t budget)
 {
     struct plan_cursor cursor = *leg->cursor;
     uint64_t most = r->world->settings.rma_run_bytes;

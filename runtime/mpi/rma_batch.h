@@ -21,6 +21,6 @@ struct rma;
  * behind them; 0: no run is left. BATON_EMESSAGE (a run is out of bounds) or BATON_EPEER: nothing was taken, and the
  * cursor stays.
  */
-int64_t rma_batch_issue(struct rma *r, const struct port_leg *leg, uint64_t budget);
+int64_t rma_batch_issue(struct rma *r, const struct path_leg *leg, uint64_t budget);
 
 #endif

@@ -9,7 +9,7 @@
  * STRAYS. A batch may be refused in its middle: then the operations that were begun before have no request. A request
  * may complete in error: MPI says then that it failed, not that it is over, since its bytes may travel apart from its
  * completion (osc/ucx: a get, and an atomic behind it). In both cases a part of the batch may still be under way, and
- * nothing will ever tell. The peer keeps the tag of such a batch, and rma_park answers PORT_PARK_NEVER for that tag
+ * nothing will ever tell. The peer keeps the tag of such a batch, and rma_park answers PATH_PARK_NEVER for that tag
  * from then on. The peer has room for RMA_STRAYS tags; once there are more, every tag of this peer counts as a stray. A
  * batch that is read through a sieve is none: its bytes cannot reach a block.
  *

@@ -166,7 +166,7 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return 0;
 }
 
-static int64_t shm_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct shm *s = self;
     const struct shm_segment *segment = &s->neighbours[leg->peer].segment;
@@ -209,16 +209,16 @@ static int shm_settle(void *self, uint32_t peer, uint64_t tag)
     return answer_add(self, PORT_SETTLED, tag, 0) != NULL ? 0 : BATON_EAGAIN;
 }
 
-static enum port_park shm_park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park shm_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct shm *s = self;
     (void)peer;
     answers_drop(s, tag);
     struct copying *c = copying_of(s, tag);
     if (c == NULL)
-        return PORT_PARK_QUIET;
+        return PATH_PARK_QUIET;
     c->parked = true;
-    return PORT_PARK_LATER;
+    return PATH_PARK_LATER;
 }
 
 /* What a process of this node stored by shared memory it stored before it was gone. */

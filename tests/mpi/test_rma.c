@@ -90,12 +90,12 @@ static void parks_what_is_under_way(void)
         SKIP("one node");
         return;
     }
-    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_QUIET);
+    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_QUIET);
     CHECK_EQ(fabric_read(f, peer, 0, 4096, 5), 0);
     CHECK_EQ(fabric_read(f, peer, 0, 4096, 6), 0);
     CHECK_EQ(fabric_read(f, peer, 0, 4096, 5), 0);
-    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_LATER);
-    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_LATER);
+    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_LATER);
+    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_LATER);
     struct port_event first = next_event(f), second = next_event(f);
     struct port_event quiet = first.kind == PORT_QUIET ? first : second;
     struct port_event card = first.kind == PORT_QUIET ? second : first;
@@ -103,7 +103,7 @@ static void parks_what_is_under_way(void)
     CHECK_EQ(quiet.tag, 5);
     CHECK_EQ(card.kind, PORT_READ);
     CHECK_EQ(card.tag, 6);
-    CHECK_EQ(fabric_park(f, peer, 5), PORT_PARK_QUIET);
+    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_QUIET);
     CHECK_EQ(fabric_busy(f), 0);
     closed(f); /* checks that nothing else comes */
 }
@@ -201,7 +201,7 @@ static void expect(const struct cache *src, const struct cache *dst, uint32_t pe
 }
 
 /* Moves everything, chunk by chunk, and answers others meanwhile. Returns the number of gets or puts. */
-static uint64_t move_all(struct fabric *f, struct port_leg *leg, uint64_t total)
+static uint64_t move_all(struct fabric *f, struct path_leg *leg, uint64_t total)
 {
     uint64_t taken = 0, moved = 0, runs = 0, deadline = clock_now_ns() + PATIENCE_NS;
     struct port_event events[EVENTS];
@@ -254,7 +254,7 @@ struct leg {
     struct plan *plan;
     struct plan_transfer *transfer;
     struct plan_cursor cursor;
-    struct port_leg leg;
+    struct path_leg leg;
     uint8_t *expected; /* what my pool must hold afterwards */
 };
 
@@ -283,7 +283,7 @@ static void leg_init(struct leg *m, struct fabric *f, bool write, unsigned src_l
     const struct plan_tables from = {.num = 1, .table = {{from_blocks, 6, 0}}},
                              to = {.num = 1, .table = {{to_blocks, 6, 0}}};
     CHECK_EQ(plan_transfer_init(m->transfer, m->plan, 0, tokens, &from, &to, &why), 0);
-    m->leg = (struct port_leg){far_peer(f), write, 42, m->transfer, &m->cursor, fabric_pool_offset(f), POOL_BYTES};
+    m->leg = (struct path_leg){far_peer(f), write, 42, m->transfer, &m->cursor, fabric_pool_offset(f), POOL_BYTES};
 }
 
 static void leg_free_plan(struct leg *m)
@@ -433,8 +433,8 @@ static void gives_up_in_the_middle(void)
         for (int i = 0; i < turns / 4; i++)
             fabric_progress(f, &e, 1);
         CHECK(fabric_move(f, &m.leg, 8192) > 0);
-        enum port_park park = fabric_park(f, m.leg.peer, m.leg.tag);
-        CHECK_EQ(park, PORT_PARK_LATER);
+        enum path_park park = fabric_park(f, m.leg.peer, m.leg.tag);
+        CHECK_EQ(park, PATH_PARK_LATER);
         memcpy(m.expected, pool_of(f), POOL_BYTES);
         leg_free_plan(&m); /* the path does not need it any more */
         e = next_event(f);
@@ -442,7 +442,7 @@ static void gives_up_in_the_middle(void)
         CHECK_EQ(e.tag, m.leg.tag);
         CHECK_EQ(meet(f), 0);
         CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
-        CHECK_EQ(fabric_park(f, m.leg.peer, m.leg.tag), PORT_PARK_QUIET);
+        CHECK_EQ(fabric_park(f, m.leg.peer, m.leg.tag), PATH_PARK_QUIET);
         leg_fini(&m);
     }
     closed(f);
@@ -476,11 +476,11 @@ static void gives_up_on_a_silent_peer(void)
             moved += (int64_t)e.moved;
         }
     if (reads) {
-        enum port_park park = fabric_park(f, silent, m.leg.tag);
+        enum path_park park = fabric_park(f, silent, m.leg.tag);
         memcpy(m.expected, pool_of(f), POOL_BYTES);
         CHECK_EQ(park,
-                 moved < taken ? PORT_PARK_LATER : PORT_PARK_QUIET); /* QUIET: it could be read without its help */
-        if (park == PORT_PARK_LATER)
+                 moved < taken ? PATH_PARK_LATER : PATH_PARK_QUIET); /* QUIET: it could be read without its help */
+        if (park == PATH_PARK_LATER)
             CHECK_EQ(next_event(f).kind, PORT_QUIET);
     }
     meet(f);
@@ -510,7 +510,7 @@ static void refuses_to_move_outside(void)
     const struct plan_tables tables = {.num = 1, .table = {{blocks, 1, 0}}};
     CHECK_EQ(plan_transfer_init(transfer, plan, 0, BLOCK_TOKENS, &tables, &tables, &why), 0);
     uint64_t end = fabric_segment_bytes(f, far_peer(f));
-    struct port_leg leg = {far_peer(f), false, 1, transfer, &cursor, end - 100, c.geometry.bytes};
+    struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, end - 100, c.geometry.bytes};
     int outside = fabric_nodes(f) < 2 ? BATON_EINVAL : BATON_EMESSAGE;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
     leg.pool_offset = UINT64_MAX - 5;

@@ -57,7 +57,7 @@ struct scene {
     struct plan *plan;
     struct plan_transfer transfer;
     struct plan_cursor cursor;
-    struct port_leg leg;
+    struct path_leg leg;
     struct with_rma *owner;
     struct rma *rma;
 };
@@ -101,7 +101,7 @@ static struct scene *scene_create(bool write, bool sieved)
     assert_int_equal(plan_compile(&s->src, &s->dst, &box, 1, &s->plan, &why), 0);
     const struct plan_tables tables = {.num = 1, .table = {{ids, 8, 0}}};
     assert_int_equal(plan_transfer_init(&s->transfer, s->plan, 0, 8 * TOKENS, &tables, &tables, &why), 0);
-    s->leg = (struct port_leg){PEER, write, 1, &s->transfer, &s->cursor, 0, pool_bytes};
+    s->leg = (struct path_leg){PEER, write, 1, &s->transfer, &s->cursor, 0, pool_bytes};
     s->owner = with_rma_create(&s->settings, &s->quirks, 0, 2, pools[0], pool_bytes);
     s->rma = with_rma_of(s->owner);
     fake_address = address;
@@ -166,8 +166,8 @@ static struct came progress(struct scene *s, uint64_t tag)
     return c;
 }
 
-#define NEVER(s, tag) assert_int_equal(rma_park((s)->rma, PEER, tag), PORT_PARK_NEVER)
-#define QUIET(s, tag) assert_int_equal(rma_park((s)->rma, PEER, tag), PORT_PARK_QUIET)
+#define NEVER(s, tag) assert_int_equal(rma_park((s)->rma, PEER, tag), PATH_PARK_NEVER)
+#define QUIET(s, tag) assert_int_equal(rma_park((s)->rma, PEER, tag), PATH_PARK_QUIET)
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
@@ -309,7 +309,7 @@ static void test_given_up_before_it_fails(void **state)
     struct scene *s = scene_create(false, false);
     rule(SHIM_RGET, SHIM_BREAK, 1);
     assert_int_equal(move(s, 7, 6), 6 * RUN_BYTES);
-    assert_int_equal(rma_park(s->rma, PEER, 7), PORT_PARK_LATER);
+    assert_int_equal(rma_park(s->rma, PEER, 7), PATH_PARK_LATER);
     pass(LATE / 8);
     assert_int_equal(progress(s, 7).quiet, 0);
     NEVER(s, 7);

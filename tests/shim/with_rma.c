@@ -64,7 +64,7 @@ static int path_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return rma_read_word(&((struct with_rma *)self)->rma, peer, offset, tag);
 }
 
-static int64_t path_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t path_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     return rma_move(&((struct with_rma *)self)->rma, leg, budget);
 }
@@ -74,7 +74,7 @@ static int path_settle(void *self, uint32_t peer, uint64_t tag)
     return rma_settle(&((struct with_rma *)self)->rma, peer, tag);
 }
 
-static enum port_park path_park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park path_park(void *self, uint32_t peer, uint64_t tag)
 {
     return rma_park(&((struct with_rma *)self)->rma, peer, tag);
 }

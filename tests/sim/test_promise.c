@@ -158,7 +158,7 @@ static struct {
     uint64_t astray;
 } shim;
 
-static int64_t move_fails(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t move_fails(void *self, const struct path_leg *leg, uint64_t budget)
 {
     if (shim.fails == 0)
         return shim.real.path.move(self, leg, budget);
@@ -167,10 +167,10 @@ static int64_t move_fails(void *self, const struct port_leg *leg, uint64_t budge
     return BATON_EMPI;
 }
 
-static enum port_park never(void *self, uint32_t peer, uint64_t tag)
+static enum path_park never(void *self, uint32_t peer, uint64_t tag)
 {
-    enum port_park answer = shim.real.path.park(self, peer, tag);
-    return tag == shim.astray ? PORT_PARK_NEVER : answer;
+    enum path_park answer = shim.real.path.park(self, peer, tag);
+    return tag == shim.astray ? PATH_PARK_NEVER : answer;
 }
 
 /* One of several operations that a move began may still land: no replica's bytes would be safe from it. */
@@ -252,10 +252,10 @@ static int mute(struct world *w, const struct world_message *m)
     return is_mute && m->from == 0 ? 0 : 1;
 }
 
-static enum port_park never_any(void *self, uint32_t peer, uint64_t tag)
+static enum path_park never_any(void *self, uint32_t peer, uint64_t tag)
 {
     shim.real.path.park(self, peer, tag);
-    return PORT_PARK_NEVER;
+    return PATH_PARK_NEVER;
 }
 
 static enum port_alive first_alive(void *self, uint32_t peer)

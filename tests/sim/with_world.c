@@ -109,7 +109,7 @@ static uint32_t under_way(const struct world *w, uint32_t from, uint32_t to)
     return n;
 }
 
-static int64_t fake_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t fake_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct world_rank *r = self;
     struct world *w = r->world;
@@ -123,11 +123,11 @@ static int64_t fake_move(void *self, const struct port_leg *leg, uint64_t budget
     return (int64_t)d->offset;
 }
 
-static enum port_park fake_park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park fake_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct world_rank *r = self;
     struct due *lists[] = {r->world->queue, r->world->held}, *d;
-    enum port_park answer = PORT_PARK_QUIET;
+    enum path_park answer = PATH_PARK_QUIET;
     (void)peer;
     for (unsigned i = 0; i < 2; i++)
         DL_FOREACH(lists[i], d)
@@ -137,7 +137,7 @@ static enum port_park fake_park(void *self, uint32_t peer, uint64_t tag)
                 continue;
             d->parked = true;
             if (d->kind == DUE_MOVE)
-                answer = PORT_PARK_LATER;
+                answer = PATH_PARK_LATER;
         }
     return answer;
 }

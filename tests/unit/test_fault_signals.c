@@ -40,7 +40,7 @@ static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return peer == 1 && offset == 2 && tag == 3 ? 12 : 0;
 }
 
-static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     (void)self;
     return leg->peer == 1 && budget == 2 ? 13 : BATON_EAGAIN;
@@ -52,10 +52,10 @@ static int port_settle(void *self, uint32_t peer, uint64_t tag)
     return peer == 1 && tag == 2 ? 14 : 0;
 }
 
-static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park port_park(void *self, uint32_t peer, uint64_t tag)
 {
     (void)self;
-    return peer == 1 && tag == 2 ? PORT_PARK_NEVER : PORT_PARK_QUIET;
+    return peer == 1 && tag == 2 ? PATH_PARK_NEVER : PATH_PARK_QUIET;
 }
 
 static void port_raise(void *self, uint32_t slot, uint64_t generation)
@@ -105,7 +105,7 @@ static int64_t do_one(struct faults *f, int what)
     uint8_t read[] = {what == DO_CARD ? 'B' : 'T', what == DO_CARD ? 'C' : 'B'};
     struct port_event e = {.kind = PORT_READ, .data = read, .bytes = sizeof read};
     struct plan_cursor cursor = {0};
-    struct port_leg leg = {.peer = 1, .cursor = &cursor};
+    struct path_leg leg = {.peer = 1, .cursor = &cursor};
     switch (what) {
     case DO_SEND:
         return p->send(p->self, 1, "what", 4);
@@ -136,7 +136,7 @@ static void test_what_the_port_says_is_handed_on(void **state)
     assert_int_equal(do_one(f, DO_BOARD), 12);
     assert_int_equal(do_one(f, DO_MOVE), 13);
     assert_int_equal(do_one(f, DO_SETTLE), 14);
-    assert_int_equal(p->path.park(p->path.self, 1, 2), PORT_PARK_NEVER);
+    assert_int_equal(p->path.park(p->path.self, 1, 2), PATH_PARK_NEVER);
     assert_int_equal(p->alive(p->self, 1), PORT_DEAD);
     assert_true(p->path.ended(p->path.self, 1));
     assert_false(p->path.ended(p->path.self, 0));
@@ -167,7 +167,7 @@ static void test_a_refused_move_is_no_event(void **state)
     struct faults *f = make("stall@move#2+20");
     const struct port *p = faults_port(f);
     struct plan_cursor cursor = {0};
-    struct port_leg leg = {.peer = 1, .cursor = &cursor};
+    struct path_leg leg = {.peer = 1, .cursor = &cursor};
     do_one(f, DO_MOVE);
     uint64_t before = clock_now_ns();
     for (int i = 0; i < 3; i++)

@@ -141,7 +141,7 @@ static void forget(struct storm_rank *r)
 }
 
 struct count {
-    const struct port_leg *leg;
+    const struct path_leg *leg;
     struct shares shares;
     uint32_t of_peer[STORM_RANKS_MAX]; /* movers that could move */
     uint64_t oldest[STORM_RANKS_MAX];  /* by tag: of those the first that began */
@@ -195,7 +195,7 @@ static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c
                    p->passed);
 }
 
-void storm_check_turn(struct storm_rank *r, const struct port_leg *leg, uint64_t budget)
+void storm_check_turn(struct storm_rank *r, const struct path_leg *leg, uint64_t budget)
 {
     struct count c = {.leg = leg};
     shares_of(r, &c.shares);

@@ -289,7 +289,7 @@ static void put_aside(struct storm *s, uint32_t rank)
 }
 
 /* The operation fails, at once or later; its bytes are moved at some time all the same, and nobody will tell. */
-static int64_t go_astray(struct storm_rank *r, struct storm_due *d, const struct port_leg *leg)
+static int64_t go_astray(struct storm_rank *r, struct storm_due *d, const struct path_leg *leg)
 {
     struct storm *s = r->storm;
     uint64_t bytes = d->bytes;
@@ -320,7 +320,7 @@ bool storm_has_room(struct storm *s, uint32_t rank, uint32_t peer)
     return s->ranks[rank].moving[0] < s->slots && p->moving < s->peer_slots && !p->overdue;
 }
 
-static int64_t port_move(void *self, const struct port_leg *leg, uint64_t budget)
+static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
@@ -371,11 +371,11 @@ static bool went_astray(const struct storm_rank *r, uint64_t tag)
 }
 
 /* Whatever of it is under way touches memory until it is done, and no call can stop it. */
-static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
+static enum path_park port_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
-    enum port_park answer = PORT_PARK_QUIET;
+    enum path_park answer = PATH_PARK_QUIET;
     (void)peer;
     for (uint32_t i = 0; i < s->num_due; i++) {
         struct storm_due *d = s->heap[i];
@@ -384,9 +384,9 @@ static enum port_park port_park(void *self, uint32_t peer, uint64_t tag)
             continue;
         d->parked = true;
         if (d->kind == DUE_MOVE)
-            answer = PORT_PARK_LATER;
+            answer = PATH_PARK_LATER;
     }
-    return went_astray(r, tag) ? PORT_PARK_NEVER : answer;
+    return went_astray(r, tag) ? PATH_PARK_NEVER : answer;
 }
 
 static void port_raise(void *self, uint32_t slot, uint64_t generation)

@@ -199,7 +199,7 @@ static inline uint64_t storm_limit(const struct storm *s, baton_path_t path)
     return path == BATON_PATH_SHM ? s->settings.copy_bytes * s->settings.copy_workers : s->settings.rma_bytes;
 }
 /** Before a leg gets a slot and at most `budget` bytes. */
-void storm_check_turn(struct storm_rank *r, const struct port_leg *leg, uint64_t budget);
+void storm_check_turn(struct storm_rank *r, const struct path_leg *leg, uint64_t budget);
 /** Bytes of a leg begin to be under way, or came. */
 void storm_note_begin(struct storm_rank *r, uint32_t peer);
 void storm_note_come(struct storm_rank *r, uint32_t peer, uint64_t tag);
