@@ -129,13 +129,13 @@ static int compare(struct core *core, struct check *c, struct plan_why *why)
 
 static void send_sums(struct core *core, const struct check *c)
 {
-    for (uint32_t first = 0; first < c->num_parts && !post_waits(core->post, c->asked.peer); first += WIRE_SUMS_MOST) {
+    for (uint32_t first = 0; first < c->num_parts && !post_waits(core->post, c->asked.peer); first += WIRE_LIST_MAX) {
         uint32_t left = c->num_parts - first; /* what finds no credits is asked for again */
         struct wire_message m = {
             .type = WIRE_SUMS,
             .want_id = c->asked.want,
             .sums = {.first = first,
-                     .hashes = {.num = left < WIRE_SUMS_MOST ? left : WIRE_SUMS_MOST, .out = &c->mine[first]}}};
+                     .hashes = {.num = left < WIRE_LIST_MAX ? left : WIRE_LIST_MAX, .out = &c->mine[first]}}};
         post_send(core->post, c->asked.peer, &m);
     }
 }

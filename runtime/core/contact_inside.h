@@ -5,7 +5,6 @@
 
 #include "core/contact.h"
 #include "core/timer.h"
-#include "wire/message.h"
 
 enum contact_state { CONTACT_NEEDED, CONTACT_READING, CONTACT_GOOD, CONTACT_REFUSED };
 
@@ -18,12 +17,13 @@ struct contact {
     struct timer timer;           /* deadline of a reading, or pause before the next */
     const struct plan_box *boxes; /* the parts that it serves, in the link's array; or takes, in its engine's readers */
     uint32_t num_boxes;
-    bool is_spare;                       /* in the place of a source that failed */
-    bool is_target;                      /* I write to it; else I read from it */
-    struct contact *prev, *next;         /* in link->spares */
-    uint8_t readers[WIRE_READERS_BYTES]; /* of a source: bit i: the rank of index i of my engine reads from it too */
-    struct queue waits;                  /* pushes, or legs that turned to a spare */
-    struct plan *plan;                   /* GOOD */
+    bool is_spare;               /* in the place of a source that failed */
+    bool is_target;              /* I write to it; else I read from it */
+    struct contact *prev, *next; /* in link->spares */
+    uint8_t readers[BATON_ENGINE_RANKS_MAX /
+                    8]; /* of a source: bit i: the rank of index i of my engine reads from it too */
+    struct queue waits; /* pushes, or legs that turned to a spare */
+    struct plan *plan;  /* GOOD */
     struct places places;
     struct plan_why why; /* REFUSED */
 };

@@ -67,14 +67,14 @@ static void send_want(struct core *core, struct leg *leg)
                                       .held = call->want.held_tokens,
                                       .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
                                       .ticket_serial = ticket != NULL ? ticket->serial : 0,
-                                      .num_readers_bits = core->c.directory->engines[core_engine(core)].num_ranks,
+                                      .readers.num = core->c.directory->engines[core_engine(core)].num_ranks,
                                       .slot = lease->slot,
                                       .generation = lease->generation,
                                       .table_offset = lease->table_offset,
                                       .numbers = wire_table_numbers(&call->tables),
                                       .partial = true}};
     memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
-    memcpy(m.want.readers, contact_readers(leg->contact), sizeof m.want.readers);
+    memcpy(m.want.readers.bit, contact_readers(leg->contact), sizeof m.want.readers.bit);
     post_send(core->post, leg_rank(leg), &m);
     leg->known = true;
 }

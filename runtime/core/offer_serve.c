@@ -250,9 +250,9 @@ static bool readers_agree(const struct core *core, uint32_t peer, const struct w
 {
     uint32_t engine = core->c.directory->engine_of[peer], n = core->c.directory->engines[engine].num_ranks;
     const struct readers *readers = readers_of(core, engine);
-    bool agree = readers != NULL && m->num_readers_bits == n;
+    bool agree = readers != NULL && m->readers.num == n;
     for (uint32_t i = 0; agree && i < n; i++)
-        agree = readers_have(readers, i) == ((m->readers[i / 8] >> (i % 8)) & 1);
+        agree = readers_have(readers, i) == ((m->readers.bit[i / 8] >> (i % 8)) & 1);
     return agree;
 }
 

@@ -6,10 +6,13 @@
 #ifndef BATON_WIRE_BYTES_H
 #define BATON_WIRE_BYTES_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "wire/version.h"
 
 struct writer {
     uint8_t *at, *end;
@@ -34,10 +37,8 @@ static inline void put_bytes(struct writer *w, const void *data, size_t n)
 
 static inline void put_number(struct writer *w, uint64_t value, unsigned n)
 {
-    uint8_t out[8];
-    for (unsigned i = 0; i < n; i++)
-        out[i] = (uint8_t)(value >> (8 * i));
-    put_bytes(w, out, n);
+    value = htole64(value);
+    put_bytes(w, &value, n);
 }
 
 static inline void put8(struct writer *w, uint8_t v)
@@ -60,12 +61,8 @@ static inline void put64(struct writer *w, uint64_t v)
 /* What the next version of the format would add: nothing, but in the test build that plays it (see version.h). */
 static inline void put_next(struct writer *w, unsigned version)
 {
-#ifdef BATON_WIRE_NEXT
-    if (version == 3)
+    if (WIRE_IS_NEXT && version == WIRE_VERSION)
         put64(w, UINT64_C(0x2074786574206e75));
-#else
-    (void)w, (void)version;
-#endif
 }
 
 /* Text in a field of n bytes, the rest zero. */
@@ -91,12 +88,9 @@ static inline void get_bytes(struct reader *r, void *out, size_t n)
 
 static inline uint64_t get_number(struct reader *r, unsigned n)
 {
-    uint8_t in[8] = {0};
     uint64_t value = 0;
-    get_bytes(r, in, n);
-    for (unsigned i = 0; i < n; i++)
-        value |= (uint64_t)in[i] << (8 * i);
-    return value;
+    get_bytes(r, &value, n);
+    return le64toh(value);
 }
 
 static inline uint8_t get8(struct reader *r)

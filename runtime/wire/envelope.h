@@ -4,8 +4,8 @@
  * a hash of envelope and message. The counts of one pair of ranks are kept here too, so that flow control and what
  * damage does to it can be tested without a network.
  *
- * A rank of wire version 1 neither sends nor checks hashes (envelope_counts.hashed is false). Damage in a message of such
- * a rank is found only as far as a field makes no sense; a damaged number costs a few messages (number.h).
+ * A rank of wire version 1 neither sends nor checks hashes (envelope_counts.hashed is false). Damage in a message of
+ * such a rank is found only as far as a field makes no sense; a damaged number costs a few messages (number.h).
  */
 #ifndef BATON_WIRE_ENVELOPE_H
 #define BATON_WIRE_ENVELOPE_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * number: which of the numbers that one side counts up is the next. The channels that carry them keep the order, so a
- * number that was seen came before and is not taken again; some may be missing in between. A damaged number must not cut
- * a sender off: one that lies far ahead or came before is not taken, but where the number after it follows directly, the
- * two are believed and counting goes on from there. So a damaged number costs a message or two, whatever it says.
+ * number that was seen came before and is not taken again; some may be missing in between. A damaged number must not
+ * cut a sender off: one that lies far ahead or came before is not taken, but where the number after it follows
+ * directly, the two are believed and counting goes on from there. So a damaged number costs a message or two, whatever
+ * it says.
  */
 #ifndef BATON_WIRE_NUMBER_H
 #define BATON_WIRE_NUMBER_H

@@ -24,9 +24,9 @@ static inline uint64_t wire_table_bytes(uint32_t numbers)
 /** Writes header (magic, slot, generation, count, checksum) and numbers; `out` has wire_table_bytes(), 8-aligned. */
 void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tables *tables, uint8_t *out);
 /**
- * Checks that `in` holds the tables of this slot and generation; they then point into *ids, which is malloc'ed. What the
- * ids mean is plan_table_check's to judge. BATON_ESTALE: another lease's, or a bad checksum. BATON_EMESSAGE: the numbers
- * make no tables. BATON_ENOMEM. `in` may change while it is read: it is copied before it is checked.
+ * Checks that `in` holds the tables of this slot and generation; they then point into *ids, which is malloc'ed. What
+ * the ids mean is plan_table_check's to judge. BATON_ESTALE: another lease's, or a bad checksum. BATON_EMESSAGE: the
+ * numbers make no tables. BATON_ENOMEM. `in` may change while it is read: it is copied before it is checked.
  */
 int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
                       uint32_t **ids);

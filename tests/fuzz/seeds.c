@@ -6,9 +6,9 @@
 
 #include "wire/card.h"
 #include "wire/envelope.h"
-#include "wire/message.h"
 #include "wire/row.h"
 #include "wire/table.h"
+#include "with_messages.h"
 
 static const char *root;
 
@@ -25,88 +25,16 @@ static void save(const char *kind, int number, const char *prefix, size_t prefix
     MUST(fclose(file) == 0);
 }
 
-static struct wire_message message(enum wire_type type, bool push)
-{
-    static const uint64_t numbers[2] = {1, 2};
-    const struct wire_name name = {.key = "request-1", .attempt = push ? 3 : 0};
-    struct wire_message m = {.type = type, .version = push ? 2 : 1, .from = 5, .to = 6, .want_id = 7, .number = 8};
-    switch (type) {
-    case WIRE_WANT:
-        m.want = (struct wire_want){.name = name,
-                                    .asks = 1,
-                                    .mode = push ? BATON_MODE_PUSH : BATON_MODE_PULL,
-                                    .time_left_ms = 100,
-                                    .tokens = 16,
-                                    .num_readers_bits = 9,
-                                    .readers = {3, 1},
-                                    .slot = 2,
-                                    .numbers = 4,
-                                    .generation = 9};
-        break;
-    case WIRE_GRANT:
-        m.grant = (struct wire_grant){.asks = 1,
-                                      .slot = 2,
-                                      .numbers = 4,
-                                      .generation = 9,
-                                      .offered_tokens = 16,
-                                      .num_attach = push ? 3 : 0,
-                                      .attach = (const uint8_t *)"own"};
-        break;
-    case WIRE_READY:
-        m.ready = (struct wire_ready){.generation = 9, .numbers = 4};
-        break;
-    case WIRE_NACK:
-        m.nack = (struct wire_nack){.asks = 1, .error = BATON_EGONE, .detail = "gone", .generation = 9};
-        break;
-    case WIRE_DONE:
-    case WIRE_CANCEL:
-    case WIRE_RELEASE:
-        m.end = (struct wire_end){
-            .name = name, .error = type == WIRE_CANCEL ? BATON_EGONE : 0, .generation = 9, .time_left_ms = 100};
-        break;
-    case WIRE_CLOSED:
-        m.closed.quiet = WIRE_QUIET;
-        break;
-    case WIRE_WRITTEN:
-        m.written = (struct wire_written){.asks = 1, .detail = "gone", .generation = 9};
-        break;
-    case WIRE_BEAT:
-        m.beat.ask = 1;
-        break;
-    case WIRE_REPORT:
-    case WIRE_VERDICT:
-    case WIRE_ASK:
-    case WIRE_STANDING:
-        m.verdict = (struct wire_verdict){
-            .name = name, .verb = 1, .status = BATON_STATUS_DONE, .peer = -1, .detail = "gone", .again = 1};
-        break;
-    case WIRE_CHECK:
-        m.check = (struct wire_check){.name = name, .tokens = 16};
-        break;
-    case WIRE_SUMS:
-        m.sums.hashes = (struct wire_list){.num = 2, .out = numbers};
-        break;
-    case WIRE_INQUIRY:
-    case WIRE_WITNESS:
-    case WIRE_LEAVE:
-        m.subject = (struct wire_subject){.rank = 2, .incarnation = 9, .life = WIRE_DEAD};
-        break;
-    case WIRE_ENDED:
-        m.ended.wants = (struct wire_list){.num = 2, .out = numbers};
-        break;
-    }
-    return m;
-}
-
 static void messages(void)
 {
     uint8_t out[WIRE_MESSAGE_MAX];
-    for (int t = WIRE_WANT; t <= WIRE_TYPE_LAST; t++)
-        for (int push = 0; push < 2; push++) {
-            struct wire_message m = message((enum wire_type)t, push);
-            uint32_t n = wire_encode(&m, out);
-            save("wire", t * 2 + push, "\0", 1, out, n);
-        }
+    int number = 100;
+    for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++)
+        for (enum extreme x = LEAST; x <= MOST; x++)
+            for (unsigned version = wire_type_version(type); version <= WIRE_VERSION; version++) {
+                struct wire_message m = specimen_of(type, x, version);
+                save("wire", number++, "\0", 1, out, wire_encode(&m, out));
+            }
 }
 
 static void rows_and_envelopes(void)

@@ -352,10 +352,10 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
                                              .time_left_ms = 60000,
                                              .tokens = 4,
                                              .partial = true,
-                                             .num_readers_bits = LARGE}};
+                                             .readers.num = LARGE}};
         for (uint32_t i = 0; i < LARGE; i++) { /* of my heads, 8; of my latent, all; of my layers, all that hold one */
             bool reads = shape != HEADS || i < 8;
-            asks.want.readers[i / 8] |= (uint8_t)(reads << (i % 8));
+            asks.want.readers.bit[i / 8] |= (uint8_t)(reads << (i % 8));
         }
         say(&l, &t, 0, &asks);
         struct wire_message needs_none = {.type = WIRE_RELEASE, .end.time_left_ms = 60000};
@@ -373,7 +373,7 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         const struct readers *readers = readers_of(l.core, 1);
         assert_non_null(readers);
         for (uint32_t i = 0; i < LARGE; i++)
-            assert_int_equal(readers_have(readers, i), asks.want.readers[i / 8] >> (i % 8) & 1);
+            assert_int_equal(readers_have(readers, i), asks.want.readers.bit[i / 8] >> (i % 8) & 1);
         struct wire_message done = {.type = WIRE_DONE, .want_id = 7};
         say(&l, &t, 0, &done);
         assert_int_equal(seats_missing(l.core->offers->open->seats),

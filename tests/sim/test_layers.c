@@ -195,8 +195,7 @@ static void ask_as_before(struct world *w, uint32_t number)
                                       .asks = number,
                                       .time_left_ms = 60000,
                                       .tokens = TOKENS,
-                                      .num_readers_bits = 1,
-                                      .readers = {1}}};
+                                      .readers = {.num = 1, .bit = {1}}}};
     uint8_t bytes[WIRE_MESSAGE_MAX];
     struct port *port = &w->ranks[1].port;
     assert_int_equal(port->send(port->self, 0, bytes, wire_encode(&m, bytes)), 0);

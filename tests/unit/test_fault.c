@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "fault/fault.h"
-#include "wire/message.h"
+#include "with_messages.h"
 
 #define MS CLOCK_NS_PER_MS
 #define RANKS 4
@@ -65,18 +65,8 @@ static const char *const types[] = {"WANT",   "GRANT",   "NACK",    "DONE", "CAN
 
 static uint32_t message(enum wire_type type, uint32_t number, uint8_t *out)
 {
-    struct wire_message m = {.type = type, .from = 1, .to = 2, .number = number, .want_id = 3}, back;
-    if (type == WIRE_WANT)
-        m.want = (struct wire_want){
-            .name.key = "k", .mode = BATON_MODE_PULL, .tokens = 1, .time_left_ms = 1, .num_readers_bits = 1};
-    else if (type == WIRE_GRANT)
-        m.grant = (struct wire_grant){.generation = 1, .numbers = 1, .offered_tokens = 1};
-    else if (type == WIRE_NACK)
-        m.nack.error = BATON_EPEER;
-    else if (type == WIRE_CLOSED)
-        m.closed.quiet = WIRE_QUIET;
-    else if (type == WIRE_DONE || type == WIRE_CANCEL || type == WIRE_RELEASE)
-        m.end = (struct wire_end){.name.key = "k", .error = type == WIRE_CANCEL ? BATON_EPEER : 0};
+    struct wire_message m = specimen_of(type, LEAST, WIRE_VERSION), back;
+    m.number = number;
     uint32_t bytes = wire_encode(&m, out);
     if (wire_decode(out, bytes, &back) != 0)
         abort();

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/fields.h"
+
 #define CREDITS 6
 
 enum due_kind {
@@ -166,23 +168,11 @@ static bool is_lost_end(struct storm *s, uint32_t from, uint32_t to, const struc
 
 static int32_t error_of(const struct wire_message *m)
 {
-    switch (m->type) {
-    case WIRE_NACK:
-        return m->nack.error;
-    case WIRE_DONE:
-    case WIRE_CANCEL:
-    case WIRE_RELEASE:
-        return m->end.error;
-    case WIRE_WRITTEN:
-        return m->written.error;
-    case WIRE_REPORT:
-    case WIRE_VERDICT:
-        return m->verdict.error;
-    case WIRE_SUMS:
-        return m->sums.error;
-    default:
-        return 0;
-    }
+    const struct wire_field *f;
+    for (uint32_t num = wire_fields(m->type, &f); num > 0; num--, f++)
+        if (strcmp(f->name, "error") == 0)
+            return *(const int32_t *)((const uint8_t *)m + f->offset);
+    return 0;
 }
 
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)

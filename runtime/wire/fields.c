@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fields: see fields.h. */
+#include "wire/fields.h"
+
+#include <stddef.h>
+
+/* The words of the column `sent`. */
+#define ALWAYS 0
+#define IN(name) WIRE_SENT_IN(WIRE_##name)
+#define PUSH WIRE_SENT_PUSH
+#define SINCE(version) WIRE_SENT_SINCE(version)
+#define LATER WIRE_SENT_LATER
+
+_Static_assert(WIRE_SENT_IN(WIRE_TYPE_LAST) <= WIRE_SENT_TYPES, "each type has a bit");
+
+#define ROW(kind_, name_, sent_, least_, most_)                                                                        \
+    {.name = #name_,                                                                                                   \
+     .kind = WIRE_KIND_##kind_,                                                                                        \
+     .offset = offsetof(struct wire_message, want) + offsetof(body, name_),                                            \
+     .sent = (sent_),                                                                                                  \
+     .least = (uint64_t)(least_),                                                                                      \
+     .most = (uint64_t)(most_)},
+
+/* One function for each body: it has the body's rows. */
+#define TABLE(body_, FIELDS)                                                                                           \
+    static uint32_t fields_of_##body_(const struct wire_field **fields)                                                \
+    {                                                                                                                  \
+        typedef struct wire_##body_ body;                                                                              \
+        static const struct wire_field rows[] = {FIELDS(ROW)};                                                         \
+        *fields = rows;                                                                                                \
+        return sizeof rows / sizeof rows[0];                                                                           \
+    }
+WIRE_BODIES(TABLE)
+
+uint32_t wire_fields(enum wire_type type, const struct wire_field **fields)
+{
+#define CASE(number, name, body, version)                                                                              \
+    case WIRE_##name:                                                                                                  \
+        return fields_of_##body(fields);
+    switch (type) {
+        WIRE_TYPES(CASE)
+    }
+    *fields = NULL;
+    return 0;
+}
