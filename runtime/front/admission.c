@@ -28,7 +28,7 @@ static bool is_end(const baton_event_t *e)
     return e->type == BATON_EVENT_OFFER || e->type == BATON_EVENT_WANT;
 }
 
-static bool is_stray(const baton_event_t *e)
+static bool is_foreign(const baton_event_t *e)
 {
     return e->type == BATON_EVENT_VERDICT && e->id == 0;
 }
@@ -36,7 +36,7 @@ static bool is_stray(const baton_event_t *e)
 void admission_init(struct admission *a, uint32_t requests, uint32_t leases, bool hears)
 {
     *a = (struct admission){
-        .hears = hears, .most = places(hears) * requests, .most_leases = leases, .most_strays = hears ? requests : 0};
+        .hears = hears, .most = places(hears) * requests, .most_leases = leases, .most_foreign = hears ? requests : 0};
 }
 
 bool admission_hears(const struct admission *a)
@@ -51,7 +51,7 @@ uint32_t admission_most_calls(const struct admission *a)
 
 uint32_t admission_most_events(const struct admission *a)
 {
-    return a->most + a->most_strays;
+    return a->most + a->most_foreign;
 }
 
 int admission_take(struct admission *a, bool leased)
@@ -78,8 +78,8 @@ int admission_refuse(struct admission *a, const char *what, const char *variable
 
 bool admission_tell(struct admission *a, const baton_event_t *e)
 {
-    if (is_stray(e))
-        return take(&a->strays, 1, a->most_strays);
+    if (is_foreign(e))
+        return take(&a->foreign, 1, a->most_foreign);
     if (is_end(e))
         give(&a->leases, e->type == BATON_EVENT_OFFER || e->mode == BATON_MODE_PUSH);
     return true;
@@ -88,8 +88,8 @@ bool admission_tell(struct admission *a, const baton_event_t *e)
 void admission_polled(struct admission *a, const baton_event_t *e)
 {
     uint32_t n = 1;
-    if (is_stray(e)) {
-        give(&a->strays, 1);
+    if (is_foreign(e)) {
+        give(&a->foreign, 1);
         return;
     }
     if (is_end(e)) {

@@ -15,8 +15,8 @@
  *   an event is polled   Its place is given back. An end also gives back the places of events that cannot come any
  *                        more: the GIVEN_UP if there was none, and the verdict if the end says that none follows.
  *
- * A verdict on a call that this rank did not make is a stray. Strays have places of their own: BATON_REQUESTS of them
- * wait to be polled, further ones are lost.
+ * A verdict on a call that this rank did not make is foreign. Foreign verdicts have places of their own: BATON_REQUESTS
+ * of them wait to be polled, further ones are lost.
  *
  * There are places for BATON_REQUESTS whole calls. Once the GIVEN_UP of a call was polled, the call holds fewer places
  * and is still open. So more than BATON_REQUESTS calls may be open, but never more than there are places.
@@ -35,8 +35,8 @@
 struct admission {
     bool hears;    /* verdicts are told to this rank */
     uint32_t most; /* places of calls' events */
-    uint32_t most_leases, most_strays;
-    _Atomic uint32_t taken, leases, strays;
+    uint32_t most_leases, most_foreign;
+    _Atomic uint32_t taken, leases, foreign;
     _Atomic uint64_t refused; /* calls that got BATON_EAGAIN */
 };
 
@@ -56,7 +56,7 @@ void admission_undo(struct admission *a, bool leased);
 /** Refuses a call: `what` says which limit it met, `variable` raises that limit. Returns BATON_EAGAIN. */
 int admission_refuse(struct admission *a, const char *what, const char *variable);
 
-/** Called once for each event, before it goes out. False: it is a stray without a place, and is lost. */
+/** Called once for each event, before it goes out. False: it is a foreign verdict without a place, and is lost. */
 bool admission_tell(struct admission *a, const baton_event_t *event);
 /** Called once for each event that was polled. */
 void admission_polled(struct admission *a, const baton_event_t *event);

@@ -117,7 +117,7 @@ static unsigned to_come(const struct history *h)
     return n;
 }
 
-static unsigned strays(const struct history *h)
+static unsigned foreign(const struct history *h)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < h->num_queued; i++)
@@ -128,7 +128,7 @@ static unsigned strays(const struct history *h)
 static void assert_invariant(const struct history *h)
 {
     unsigned places = (h->hears ? 3 : 2) * REQUESTS;
-    assert_true(h->num_queued - strays(h) + to_come(h) <= places);
+    assert_true(h->num_queued - foreign(h) + to_come(h) <= places);
     assert_true(h->num_queued + to_come(h) <= admission_most_events(&h->a));
     assert_true(h->num_open <= admission_most_calls(&h->a));
     assert_true(h->num_leased <= LEASES);
@@ -138,7 +138,7 @@ static void tell(struct history *h, baton_event_t event)
 {
     if (!admission_tell(&h->a, &event)) {
         assert_int_equal(event.id, 0); /* no event of a call is ever lost */
-        assert_int_equal(strays(h), REQUESTS);
+        assert_int_equal(foreign(h), REQUESTS);
         h->lost++;
         return;
     }
