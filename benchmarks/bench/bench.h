@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bench: what one run of the program consists of; owned by main, handed to the operation. */
+/* bench: what one run of the program consists of. main owns it and hands it to the operation. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -35,7 +35,7 @@ static inline bool bench_is_consumer(const struct bench *b)
     return b->roster.rank == b->consumer;
 }
 
-/* The operations: each is collective over all ranks, and leaves its verdict in status. */
+/* The operations: each is collective over all ranks, and sets status where something is wrong. */
 void pull_run(struct bench *b);
 void submit_run(struct bench *b);
 void memory_run(struct bench *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* busy: arithmetic in registers. It takes a core, and no memory bandwidth: what a transfer loses is the core. */
+/* busy: arithmetic in registers. The thread takes a core but no memory bandwidth, so what a transfer loses is
+   the core. */
 #include "bench/busy.h"
 
 static void *compute(void *arg)

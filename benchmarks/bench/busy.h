@@ -14,12 +14,12 @@ struct busy {
     bool running;
     atomic_bool stop;
     pthread_t thread;
-    double result; /* what was computed: read by nobody, so that the compiler must compute it */
+    double result; /* the result; stored so that the compiler cannot leave out the computation */
 };
 
 /** Starts the thread, free to run on any CPU of the process. 0 or an errno. */
 int busy_start(struct busy *b, const struct pin *pin);
-/** Ends it; nothing to do where none was started. */
+/** Ends the thread. Does nothing where none was started. */
 void busy_stop(struct busy *b);
 
 #endif

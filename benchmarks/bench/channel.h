@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel: the benchmark's own messages, over a communicator of its own, between measurements and never within one.
+ * channel: the benchmark's own messages, over a communicator of their own. They are sent between measurements, never
+ * during one.
  *
- * How a rank waits is part of the measurement. An engine does not sit in MPI while it computes, so a rank waits asleep
- * (a look, then a nap) whenever Baton or the memory copy is measured: a rank that spun in MPI would lend Baton its
- * progress and take a core from the copy. Only while raw MPI is measured does the target wait inside a blocking
- * MPI_Recv, which is the best that raw MPI can have.
+ * How a rank waits is part of the measurement. An engine does not sit in MPI while it computes. So while Baton or the
+ * memory copy is measured, a waiting rank sleeps and looks now and then: a rank that spun in MPI would make progress
+ * for Baton and take a core from the copy. While raw MPI is measured, the target waits inside a blocking MPI_Recv,
+ * which is the best case for raw MPI.
  */
 #ifndef BENCH_CHANNEL_H
 #define BENCH_CHANNEL_H

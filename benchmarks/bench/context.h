@@ -14,7 +14,7 @@ struct context {
 };
 
 /**
- * Opens and starts a context over all ranks, this one as `self`, and starts the computing thread where asked for.
+ * Opens and starts a context over all ranks, where this rank is `self`. With --busy, starts the computing thread.
  * `geometry` may be NULL. Collective; fails where Baton does.
  */
 void context_open(struct bench *b, struct context *c, const baton_open_params_t *self,
@@ -24,8 +24,8 @@ void context_open(struct bench *b, struct context *c, const baton_open_params_t 
 void context_close(struct bench *b, struct context *c);
 
 /**
- * Sleeps in poll(2) on the context's descriptor until an event can be taken, for at most timeout_ms. False: none came.
- * The thread is outside MPI all the while, as an engine's is.
+ * Sleeps in poll(2) on the context's descriptor until there is an event, for at most timeout_ms. False: none came. The
+ * thread stays outside MPI meanwhile, as an engine's does.
  */
 bool context_await(const struct context *c, baton_event_t *event, uint64_t timeout_ms);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fail: a benchmark that cannot go on says why and ends the whole job, rather than leave other ranks waiting. */
+/* fail: a benchmark that cannot go on says why and ends the whole job, so that no other rank waits for it. */
 #ifndef BENCH_FAIL_H
 #define BENCH_FAIL_H
 
-/** One line on standard error, then MPI_Abort with status 1. No return. */
+/** Prints one line on standard error and calls MPI_Abort with status 1. Does not return. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/** Fails with Baton's own sentence where rc is an error. */
+/** If rc is an error, fails with Baton's own sentence. */
 void fail_on(int rc, const char *call);
 
 #endif

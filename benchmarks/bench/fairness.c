@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fairness: how long a small want takes behind big ones, beside the same want alone. "Alone" is measured in the same run,
- * in turn with the other, by the same processes, which then move nothing.
+ * fairness: how long a small want takes behind big ones, beside the same want alone. "Alone" is measured in the same
+ * run, in turn with "behind", by the same processes, while they move nothing else.
  *
  *   same     the big wants are of the peer of the small one
  *   others   of all other prefill engines
@@ -10,7 +10,8 @@
  *            They stop themselves, between two calls of MPI: UCX's queues in shared memory have many writers, and one
  *            that is stopped while it writes holds up the owner of the queue, whatever the program above does
  *
- * Big wants follow each other, two of each engine at a time, up to --load bytes or until the small ones are through.
+ * Big wants follow each other, two of each engine at a time, until --load bytes were wanted or all small wants have
+ * ended.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -92,7 +93,7 @@ struct run {
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
 
-static void cast_engines(struct run *run)
+static void find_engines(struct run *run)
 {
     struct bench *b = run->bench;
     const struct roster *r = &b->roster;
@@ -146,7 +147,8 @@ static void describe(struct run *run)
     fail_on(baton_geometry_layout(&run->geometry, &run->tensor, BATON_LAYOUT_HND), "baton_geometry_layout");
 }
 
-/* Of big want i: in a producer's cache, or (region: which producer) in the consumer's. */
+/* The blocks of big want i: in a producer's cache, or in the consumer's, where each producer has a region of its
+   own. */
 static void big_blocks(struct run *run, const struct walk *walk, uint32_t region, uint32_t i)
 {
     walk_draw(walk, 0, run->big, run->ids);
@@ -201,7 +203,7 @@ static uint32_t offer_all(struct run *run, const struct command *c, baton_id_t *
     return n;
 }
 
-/* What was not wanted is cancelled; what was ends by itself. */
+/* Offers that were not wanted are cancelled. The others end by themselves. */
 static void end_all(struct run *run, const baton_id_t *offered, uint32_t n)
 {
     baton_event_t event;
@@ -288,7 +290,7 @@ static void want_big(struct run *run, struct slot *slot)
     run->open++;
 }
 
-/* Of a big want: another follows, if wanted. True: it is the small one's. */
+/* If the event is of a big want, the next big want may follow. True: the event is of the small want. */
 static bool count_event(struct run *run, bool more, const baton_event_t *event)
 {
     struct slot *slot = event->user;
@@ -310,7 +312,7 @@ static bool take_event(struct run *run, bool more, baton_event_t *event)
     return count_event(run, more, event);
 }
 
-/* Those that came while nobody looked: no others follow. */
+/* Takes the events that have come meanwhile. No big wants follow them. */
 static void take_big_events(struct run *run)
 {
     baton_event_t event;
@@ -352,7 +354,7 @@ static void want_small(struct run *run, uint32_t engine, uint32_t i, uint32_t ba
     check(run, i, batch, first);
 }
 
-/* By the kernel's word: the state stands behind the name, in brackets. */
+/* Asks the kernel: in the file, the state stands behind the name in brackets. */
 static char state_of(int pid)
 {
     char path[32], line[256] = "";
@@ -492,7 +494,7 @@ static void run_row(struct run *run, enum behind behind, uint32_t batch)
         phase(run, batch, small_engines, first, last, stopped, &s[1]);
     }
     if (s[1].count == 0)
-        fail("all big wants were through before the small ones came: --pool and --load are too small");
+        fail("all big wants had ended before the small ones were called: make --pool or --load larger");
     print(run, behind, batch, (last - first) * DEPTH, s);
     for (unsigned i = 0; i < 3; i++)
         samples_fini(&s[i]);
@@ -565,7 +567,7 @@ void fairness_run(struct bench *b)
     report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
     conditions_note(b);
     fail_on(settings_read(&run.settings, getenv), "settings");
-    cast_engines(&run);
+    find_engines(&run);
     for (unsigned i = 0; i < o->batch.count; i++)
         run.max_batch = o->batch.value[i] > run.max_batch ? (uint32_t)o->batch.value[i] : run.max_batch;
     if (o->stop_engines >= run.num_engines)

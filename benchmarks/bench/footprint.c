@@ -12,7 +12,7 @@ static bool is_private_page_line(const char *line, uint64_t *kib)
            sscanf(line, "Private_Dirty: %" SCNu64 " kB", kib) == 1;
 }
 
-/* Whether the line begins a mapping; then whether that holds `address`, and whether it is private. */
+/* Whether the line begins a mapping. If so, also whether the mapping holds `address`, and whether it is private. */
 static bool begins_mapping(const char *line, uint64_t address, bool *holds, bool *is_private)
 {
     uint64_t from, to;
@@ -24,7 +24,7 @@ static bool begins_mapping(const char *line, uint64_t address, bool *holds, bool
     return true;
 }
 
-/* Sums over private mappings, and says whether the one at `address` is such. */
+/* Sums over private mappings, and says whether the mapping at `address` is one of them. */
 static int sum_private(uint64_t address, uint64_t *out, bool *held_private)
 {
     char line[4096];

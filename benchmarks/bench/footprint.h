@@ -2,9 +2,10 @@
 /*
  * footprint: private memory of this process, from /proc/self/smaps.
  *
- * The kernel calls a page private when one process alone maps it, also within a shared mapping: a pool in shared
- * memory that no peer has touched yet would count. So private here are the private pages of private mappings, less the
- * pool where that lies in one (MPI allocates it so where a node has one rank; it is populated in full).
+ * The kernel calls a page private if only one process maps it, even within a shared mapping: a pool in shared memory
+ * that no peer has touched yet would count. So here only private pages of private mappings count. If the pool lies in a
+ * private mapping, its bytes are subtracted (MPI allocates it so where a node has one rank, and the pool is populated
+ * in full).
  */
 #ifndef BENCH_FOOTPRINT_H
 #define BENCH_FOOTPRINT_H

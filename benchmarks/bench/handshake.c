@@ -2,8 +2,8 @@
 /*
  * handshake: how long the first blocks of an engine take when nothing is known of it yet, against the next ones. Every
  * rank of the decode engine wants from all prefill engines at once, so the times also show whether one engine delays
- * another; with --stop-engine one of them does not answer, and what is looked at is that all others come as ever and
- * that the want of the stopped one ends at its deadline.
+ * another; with --stop-engine one of them does not answer. Then all others must be as fast as ever, and the want of the
+ * stopped one must end at its deadline.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -77,7 +77,7 @@ static void key_of(const struct bench *b, int round, int engine, char key[BATON_
 
 /* ---- the cache --------------------------------------------------------------------------------------------------- */
 
-/* The part of `total` that belongs to `rank` of `ranks`: also where the sizes do not divide. */
+/* The part of `total` that belongs to `rank` of `ranks`, also where `ranks` does not divide `total`. */
 static void part(uint32_t total, uint32_t rank, uint32_t ranks, uint32_t *first, uint32_t *count)
 {
     *first = total * rank / ranks;
@@ -112,7 +112,7 @@ static void describe_cache(struct run *run)
     run->tensors = calloc(g->layer_count, sizeof *run->tensors);
     if (!run->tensors)
         fail("out of memory for %" PRIu32 " tensors", g->layer_count);
-    /* Block by block, so that all of a block is contiguous and easily looked at. */
+    /* Block by block, so that each block is contiguous and easy to check. */
     fail_on(baton_geometry_layout(g, run->tensors, BATON_LAYOUT_BLOCK_MAJOR), "baton_geometry_layout");
 }
 
@@ -304,7 +304,7 @@ static void run_decode(struct run *run)
 static void note_stats(struct run *run)
 {
     baton_stats_t stats;
-    sleep_ms(SETTLE_MS / 5); /* statistics are as of the reactor's last look */
+    sleep_ms(SETTLE_MS / 5); /* the statistics may be a little old */
     fail_on(baton_stats(run->context.baton, &stats), "baton_stats");
     report_note(&run->bench->report,
                 "  the reactor's own count: %" PRIu64 " handshakes, the longest %.3f ms, %" PRIu64 " retries",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hush: see the header. Static state, since the linker's wrapper has nowhere else to look; one context at a time. The
- * main thread asks, the reactor's thread waits.
+ * hush: see the header. The state is static, since the linker's wrapper gets no pointer to it: one context at a time.
+ * The main thread asks, and the reactor's thread waits.
  */
 #include "bench/hush.h"
 
@@ -13,7 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static atomic_bool wanted; /* read by every turn without the lock: a late look costs one turn */
+static atomic_bool wanted; /* every turn reads it without the lock: a late read costs one turn */
 static bool waiting;       /* under the lock */
 
 int __real_fabric_progress(struct fabric *f, struct port_event *events, int max);

@@ -2,11 +2,11 @@
 /*
  * hush: holds Baton's reactor still while something else is measured in the same process.
  *
- * All threads of a process share MPI's progress and its locks: an idle reactor that looks for messages now and then,
- * at a raised priority, made raw MPI up to a hundred times slower where cores are few, and a comparison with that
- * would flatter Baton. The program is therefore linked with --wrap=fabric_progress: each turn of the reactor passes
- * here, between two MPI calls, and waits when asked to. Nothing of Baton may be under way then, unless the whole process
- * is to be stopped.
+ * All threads of a process share MPI's progress and its locks: an idle reactor looks for messages now and then, at a
+ * raised priority. Where cores are few, this made raw MPI up to a hundred times slower, and a comparison with that
+ * would flatter Baton. So the program is linked with --wrap=fabric_progress: each turn of the reactor passes here,
+ * between two MPI calls, and waits if it is asked to. No transfer of Baton's may be under way then, unless the whole
+ * process is to be stopped.
  */
 #ifndef BENCH_HUSH_H
 #define BENCH_HUSH_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * limit: what the path itself gives for the same kind of blocks, measured in turn with Baton in the same run.
+ * limit: how fast the path itself is for the same kind of blocks, measured in turn with Baton in the same run.
  *
- * Path shm: one thread of the consumer copies scattered blocks from the producer's mapped pool into its own, in turn
- * by the C library's memcpy and by streaming stores; the better of the two medians is the limit. Path rma: raw MPI.
- * Each measurement draws blocks of its own, so that nobody finds the other's blocks in the processor's cache.
+ * Path shm: one thread of the consumer copies scattered blocks from the producer's mapped pool into its own, in turn by
+ * the C library's memcpy and by streaming stores; the better of the two medians is the limit. Path rma: raw MPI. Each
+ * measurement draws blocks of its own, so that neither side finds the other's blocks in the processor's cache.
  */
 #ifndef BENCH_LIMIT_H
 #define BENCH_LIMIT_H
@@ -28,11 +28,11 @@ struct limit {
 void limit_open(struct limit *l, struct stage *s);
 void limit_close(struct limit *l);
 
-/** The consumer's: forgets the samples, for the next row. */
+/** For the consumer: forgets the samples, before the next row. */
 void limit_reset(struct limit *l);
-/** The consumer's: one measurement, of the next way in turn. */
+/** For the consumer: one measurement, of each way in turn. */
 void limit_measure(struct limit *l, uint32_t batch);
-/** The consumer's: bytes a nanosecond by the best way's median; 0 without samples. *way names that way. */
+/** For the consumer: bytes a nanosecond by the best way's median, and 0 without samples. *way names that way. */
 double limit_best(struct limit *l, uint32_t batch, const char **way);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * baton-bench: the figures that Baton claims, each beside the conditions it was measured under.
+ * baton-bench: measures Baton's figures, and prints each with the conditions under which it was measured.
  *
  *   batonrun --prefill 1x1 --decode 1x1 baton-bench pull --block 4K,64K,1M --batch 1,64,1024 --csv
  *
  * The program of every rank. It initialises MPI itself, so that it can measure MPI beside Baton; the main thread is the
  * engine's thread. The first rank of the first decode engine measures and reports, the first rank of the first prefill
- * engine serves; all others only take part in what is collective.
+ * engine serves; all others only take part in collective calls.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void start_mpi(void)
     int level;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     if (level < MPI_THREAD_MULTIPLE)
-        fail("MPI gives no MPI_THREAD_MULTIPLE, and an engine beside Baton's reactor is what this program measures");
+        fail("MPI gives no MPI_THREAD_MULTIPLE, and this program measures an engine beside Baton's reactor");
 }
 
 static int refuse(const struct bench *b, const char *why)
@@ -31,7 +31,7 @@ static int refuse(const struct bench *b, const char *why)
     return 2;
 }
 
-static int other_than(const struct roster *r, baton_role_t role, int engine)
+static int find_other(const struct roster *r, baton_role_t role, int engine)
 {
     int e = roster_find(r, role, 0);
     return e == engine ? roster_find(r, role, 1) : e;
@@ -42,12 +42,12 @@ static bool is_single(const struct roster_engine *e)
     return e->tp == 1 && e->pp == 1;
 }
 
-/* Finds the two ends. Every rank comes to the same result. 0, or 2 after a line that says what is missing. */
-static int cast(struct bench *b)
+/* Finds the two engines to measure. Every rank finds the same. 0, or 2 after a line that says what is missing. */
+static int find_ends(struct bench *b)
 {
     const struct roster *r = &b->roster;
     b->prefill = roster_find(r, BATON_ROLE_PREFILL, 0);
-    b->decode = other_than(r, BATON_ROLE_DECODE, b->prefill);
+    b->decode = find_other(r, BATON_ROLE_DECODE, b->prefill);
     if (b->prefill < 0 || b->decode < 0)
         return refuse(b, "needs a prefill engine and a decode engine (batonrun --prefill 1x1 --decode 1x1)");
     if (b->options.op != OP_HANDSHAKE && (!is_single(&r->engines[b->prefill]) || !is_single(&r->engines[b->decode])))
@@ -89,7 +89,7 @@ static void run(struct bench *b)
         b->status = 1;
 }
 
-/* The worst of all ranks is everybody's exit status. After the loss of a peer MPI_Finalize would hang. */
+/* The exit status of all ranks is the worst of them. After the loss of a peer MPI_Finalize would hang. */
 static int leave(struct bench *b)
 {
     int mine[2] = {b->status, b->lost}, all[2];
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     start_mpi();
     if (roster_init(&b.roster, &self) != 0)
         fail("out of memory");
-    b.status = cast(&b);
+    b.status = find_ends(&b);
     if (b.status == 0)
         run(&b);
     return leave(&b);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory: whether a rank's memory grows with the number of its blocks. For each number a context of its own, one after
- * another in the same process, each measured after the same transfers of the same size. A first context of the least
- * number is made, used and closed before, so that what MPI and the C library allocate once falls on no row; and large
- * pieces of memory go back to the system at once, so that no row pays for the context before it.
+ * memory: whether a rank's memory grows with the number of its blocks. Each number of blocks has a context of its own,
+ * one after another in the same process, and is measured after equal transfers. A first context of the least number is
+ * opened, used and closed before, so that no row counts what MPI and the C library allocate once. Large pieces of
+ * memory go back to the system at once, so that no row counts the context before it.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@
 
 static const char *const columns[] = {"op", "blocks", "private_KiB"};
 
-#define MMAP_BYTES (128 * 1024) /* the C library's first threshold, which it else raises as it goes */
+#define MMAP_BYTES (128 * 1024) /* the C library's first threshold, which it would otherwise raise */
 #define SIDES 2
 static const char *const side_names[SIDES] = {"decode", "prefill"};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options: baton-bench's command line. Every rank reads the same one, before MPI starts. Pure: errors are sentences, and
-   nothing is printed but the manual. */
+/* options: baton-bench's command line. Every rank reads the same one, before MPI starts. Pure: errors are sentences,
+   and nothing is printed but the manual. */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
@@ -22,10 +22,10 @@ struct options {
     double seconds;            /* a row's time, where iters is 0 */
     uint64_t seed;
     uint64_t want_ms;        /* handshake: deadline of a want */
-    double stop_seconds;     /* handshake: how long the stopped engine stays so */
+    double stop_seconds;     /* handshake: after which the stopped engine is continued */
     const char *stop_engine; /* handshake: NULL: none is stopped */
     uint64_t load;           /* fairness: bytes of big wants of an engine */
-    uint32_t stop_engines;   /* fairness: so many are stopped */
+    uint32_t stop_engines;   /* fairness: engines that are stopped */
     bool busy, pin, csv, help;
     const char *json; /* NULL: no file */
 };

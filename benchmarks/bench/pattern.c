@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pattern: a word is a mix of its block's id and its place, one-to-one in either. */
+/* pattern: a word is a mix of its block's id and its place: words of different blocks differ, and so do words of
+   different places. */
 #include "bench/pattern.h"
 
 #include <string.h>

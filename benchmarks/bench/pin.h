@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pin: where the threads run. A thread inherits the CPUs of its maker, so the reactor gets the CPU that the caller is
- * on while it starts the context; then the caller moves to its own.
+ * pin: where the threads run. A thread inherits the CPUs of the thread that creates it. So the caller starts the
+ * context on the reactor's CPU, and then moves to its own.
  */
 #ifndef BENCH_PIN_H
 #define BENCH_PIN_H

@@ -2,9 +2,9 @@
 /*
  * pull: bandwidth and latency of one transfer at a time, in either direction, beside the limit of its path.
  *
- * Every block size has a context of its own, every (block size, batch) a row. A row is measured in turns, one transfer
- * by Baton, then one by the limit, so that both see the same machine. Blocks are fresh and scattered on both sides,
- * the caches are several times the processor's, and page tables and handshake are warm.
+ * Every block size has a context of its own, every (block size, batch) a row. The transfers of a row alternate, one by
+ * Baton, then one by the limit, so that both see the same machine. Blocks are fresh and scattered on both sides, the
+ * caches are several times the processor's, and page tables and handshake are warm.
  */
 #include <inttypes.h>
 
@@ -23,7 +23,7 @@ static const char *const columns[] = {"op",        "path",         "block_bytes"
 #define BYTES_A_ROW (UINT64_C(8) << 30)
 #define ITERS_LEAST 20u
 #define ITERS_MOST 2000u
-#define ITERS_FLOOR 5u /* however long they take: fewer have no median worth the name */
+#define ITERS_FLOOR 5u /* however long they take: the median of fewer says little */
 #define WARM_UPS 3u
 #define WARM_UP_LONG_NS (UINT64_C(500) * CLOCK_NS_PER_MS)
 
@@ -85,7 +85,7 @@ static void measure(struct stage *s, struct limit *l, struct row *row)
         stage_pull(s, row->batch, false, &t);
         limit_measure(l, row->batch);
         if (t.path != l->path)
-            fail("Baton moved the blocks by another path than the mapped memory promised: no limit to compare with");
+            fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
         if (samples_add(&row->submit, t.submit_ns) != 0 || samples_add(&row->total, t.total_ns) != 0)
             fail("out of memory for samples");
     } while (!enough(o, row->batch * s->block_bytes, row->total.count, begin));

@@ -35,7 +35,7 @@ static void issue(struct raw *r, bool put, const struct raw_piece *p, int slot)
 }
 
 /* Open MPI 4.1 can lose a completion when another thread progresses at the wrong moment. The bytes are there after a
- * flush, the request never completes: it is dropped, and the sample with it. */
+   flush, but the request never completes. So the request is dropped, and the sample too. */
 static uint64_t give_up(struct raw *r)
 {
     MPI_Win_flush_all(r->win);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw: what MPI alone makes of the same bytes. A window of the benchmark's own over the very bytes of the caches, on a
- * communicator of its own, locked for life with lock_all(NOCHECK): one MPI_Rget or MPI_Rput for each contiguous piece,
- * up to 64 outstanding, tested by MPI_Testsome, while the target waits inside MPI.
+ * raw: moves the same bytes by MPI alone. The benchmark has a window of its own over the bytes of the caches, on a
+ * communicator of its own, locked until the end by lock_all(NOCHECK). One MPI_Rget or MPI_Rput moves each contiguous
+ * piece. Up to 64 are outstanding and tested by MPI_Testsome, while the target waits inside MPI.
  *
- * Baton exposes the same bytes by windows of its own. That is sound since only one of the two moves bytes at a
- * time.
+ * Baton exposes the same bytes by windows of its own. That is sound, since only one of the two moves bytes at a time.
  */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
@@ -20,7 +19,7 @@ struct raw {
     MPI_Comm comm;
     MPI_Win win;
     MPI_Request request[RAW_OUTSTANDING];
-    uint64_t stalls; /* reads that a flush had to end, since MPI lost a completion */
+    uint64_t stalls; /* reads whose completion MPI lost, and a flush replaced */
 };
 
 /** Contiguous bytes of one pool and of another rank's. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report: where the figures go. Rows appear as soon as they are measured: as a table with the conditions above it
- * (lines that begin with '#'), or as CSV, whose standard output holds nothing but the header and the rows while the
- * conditions go to standard error. --json FILE keeps both. One rank reports; on all others every call does nothing.
+ * report: prints the figures. A row is printed as soon as it is measured. By default that is a table, with the
+ * conditions above it in lines that begin with '#'. With --csv, standard output has only the header and the rows, and
+ * the conditions go to standard error. --json FILE keeps both. One rank reports; on all others every call does nothing.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
@@ -42,7 +42,7 @@ void report_cell(struct report_row *row, const char *format, ...) __attribute__(
 /** A row of as many cells as there are columns. A cell that reads as a number is one in the JSON file. */
 void report_add(struct report *r, const struct report_row *row);
 
-/** Writes the JSON file where asked for. 0, or -1 with a line on standard error. */
+/** Writes the JSON file, if one was asked for. 0, or -1 with a line on standard error. */
 int report_close(struct report *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* roster: who is who among the ranks, gathered once: each rank's place as the launcher told it. */
+/* roster: the engines and each rank's place in them, as the launcher said, gathered once. */
 #ifndef BENCH_ROSTER_H
 #define BENCH_ROSTER_H
 

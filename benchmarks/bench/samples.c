@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* samples: a growing array and qsort; never touched while a clock runs. */
+/* samples: a growing array and qsort. Nothing here runs while a clock runs. */
 #include "bench/samples.h"
 
 #include <math.h>

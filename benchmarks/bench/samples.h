@@ -14,7 +14,8 @@ struct samples {
 /** 0, or -1 for want of memory. Zero the struct first. */
 int samples_add(struct samples *s, uint64_t ns);
 
-/** The smallest sample that at least the share q (0 < q <= 1) of all do not exceed; 0 without samples. Sorts. */
+/** The smallest sample that at least the share q (0 < q <= 1) of all samples do not exceed, and 0 without samples.
+   Sorts them. */
 uint64_t samples_quantile(struct samples *s, double q);
 
 void samples_fini(struct samples *s);

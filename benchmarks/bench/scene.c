@@ -32,7 +32,7 @@ struct command {
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
 
-/* The place of a rank among all but the consumer, and back. */
+/* The place of a rank among all ranks but the consumer's, and back. */
 static uint32_t servant_of(const struct bench *b, int rank)
 {
     return (uint32_t)(rank < b->consumer ? rank : rank - 1);
@@ -109,7 +109,7 @@ static void describe(const struct scene *s, bool producer, uint32_t tp_rank, bat
         .layers_total = 1,
         .layer_count = 1};
     if (!producer && tp_rank > 0)
-        g->groups[0].num_blocks = 1; /* nothing comes there */
+        g->groups[0].num_blocks = 1; /* nothing arrives there */
     fail_on(baton_geometry_layout(g, t, producer ? s->cut.source : s->cut.target), "baton_geometry_layout");
 }
 
@@ -247,7 +247,7 @@ static void command(const struct bench *b, uint32_t servants, struct command c)
         channel_receive(b->roster.comm, rank_of(b, i), &done, sizeof done, CHANNEL_ASLEEP);
 }
 
-/* Those that produce in any of the scenes obey. */
+/* All ranks that produce in any of the scenes take part. */
 static uint32_t servants_of(const struct scenes *all)
 {
     uint32_t most = 0;
@@ -283,7 +283,7 @@ static baton_path_t path_of(const baton_event_t *e)
 {
     bool shm = e->path_bytes[BATON_PATH_SHM] > 0, rma = e->path_bytes[BATON_PATH_RMA] > 0;
     if (shm == rma)
-        fail("the blocks came by several paths, or by none: place the decode rank on a node of its own, or all on one");
+        fail("the blocks came by several paths, or by none: put the decode rank alone on a node, or all ranks on one");
     return shm ? BATON_PATH_SHM : BATON_PATH_RMA;
 }
 
@@ -362,7 +362,7 @@ void scene_verify(struct scenes *all, unsigned index)
 
 /* ---- raw MPI ----------------------------------------------------------------------------------------------------- */
 
-/* The runs of one producer after the other's, each to be read by itself. */
+/* The runs of all producers, one producer after the other. Each run is read by itself. */
 struct raw_walk {
     const struct scene *scene;
     uint32_t producer; /* the next one */
@@ -371,7 +371,7 @@ struct raw_walk {
     struct plan_cursor at;
 };
 
-/* Begins with the next producer that has something for the consumer. False: none. */
+/* Goes on to the next producer that has bytes for the consumer. False: there is none. */
 static bool next_producer(struct raw_walk *w)
 {
     const struct scene *s = w->scene;
@@ -448,7 +448,7 @@ static void probe(struct scene *s, struct raw *raw, int bytes, uint64_t *random,
         fail("out of memory for samples");
 }
 
-/* The fastest tenth: what the path costs, not what else the machine does. */
+/* The fastest tenth: it shows what the path costs, without what else the machine does. */
 double scene_get_bytes(struct scenes *all, unsigned index, struct raw *raw, double *small_ns, double *large_ns)
 {
     struct scene *s = all->scene[index];

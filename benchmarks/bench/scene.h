@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scene: one context between two engines that cut one cache differently, cast from the ranks of the run: the consumer's
- * rank is the decode engine's first, the others are in turn the prefill engine's, then the decode engine's further
- * ranks; who is left over looks on. Several scenes may be open at once.
+ * scene: one context between two engines that cut one cache differently. The ranks of the run play both: the consumer's
+ * rank is the decode engine's first; the next ones are the prefill engine's, then the decode engine's further ranks.
+ * Ranks that are left over do nothing. Several scenes may be open at once.
  *
- * The consumer leads, by small messages outside of what is timed. One transfer brings it what it holds of scattered
- * blocks; the decode engine's further ranks want nothing, so the producers cancel what no one else comes for.
+ * The consumer leads, by small messages outside of what is timed. One transfer brings the consumer its part of
+ * scattered blocks. The decode engine's further ranks want nothing, so the producers cancel the offers that nobody else
+ * wants.
  */
 #ifndef BENCH_SCENE_H
 #define BENCH_SCENE_H
@@ -59,7 +60,7 @@ void scene_open(struct bench *b, struct scenes *all, struct scene *s, const stru
 /** Collective. Closes the scene opened last. */
 void scene_close(struct scenes *all);
 
-/** Collective: all but the consumer obey it here until it comes too. */
+/** Collective: all others obey the consumer here, until it calls this too. */
 void scenes_serve(struct scenes *all);
 
 /* ---- the consumer's ---------------------------------------------------------------------------------------------- */
@@ -73,13 +74,14 @@ uint64_t scene_move(struct scenes *all, unsigned index, baton_path_t *path);
 /** One more, into poisoned blocks, compared byte by byte. Wrong data: a line on standard error and status 1. */
 void scene_verify(struct scenes *all, unsigned index);
 
-/** The same blocks' bytes as scene_move would move by raw MPI, one MPI_Rget a run. Nanoseconds; 0: it stalled. */
+/** Moves by raw MPI what scene_move would move, one MPI_Rget a run. Nanoseconds; 0: it stalled. */
 uint64_t scene_raw(struct scenes *all, unsigned index, struct raw *raw);
 
-/** What a get costs beside its bytes, in bytes: by 64 bytes and 16 KiB, both in nanoseconds a get. */
+/** How many bytes cost as much as a get itself, by gets of 64 bytes (*small) and of 16 KiB (*large), in nanoseconds
+   each. */
 double scene_get_bytes(struct scenes *all, unsigned index, struct raw *raw, double *small_ns, double *large_ns);
 
-/** The bytes of a run: of the longest. */
+/** Bytes of the longest run. */
 uint64_t scene_run_bytes(const struct scene *s);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shapes: what it costs that two caches are cut differently. Every cut is measured in turns with its yardstick: over
- * shared memory with the same bytes between two caches of one rank each that are laid out alike; over rma with one
- * MPI_Rget for each run of the very same plan. Both sides end to end, to one consumer, all other ranks at rest.
+ * shapes: what it costs that two caches are cut differently. Every cut is measured in turn with a yardstick. Over
+ * shared memory, that is the same bytes between two ranks whose caches are laid out alike; over rma, it is one MPI_Rget
+ * for each run of the same plan. Both are timed from end to end, to one consumer, while all other ranks are at rest.
  */
 #include <inttypes.h>
 
@@ -94,7 +94,7 @@ static void turn(struct row *row, bool counts)
     ns[YARDSTICK] = row->path == BATON_PATH_SHM ? scene_move(&row->scenes, YARDSTICK, &other)
                                                 : scene_raw(&row->scenes, CUT, &row->raw);
     if (path != row->path || other != row->path)
-        fail("the blocks came by another path than this rank's neighbours promised");
+        fail("the blocks came by another path than expected");
     for (unsigned i = 0; i < 2 && counts; i++)
         if (ns[i] > 0 && samples_add(&row->samples[i], ns[i]) != 0)
             fail("out of memory for samples");
@@ -167,7 +167,7 @@ static void run_cut(struct bench *b, const struct cut *cut, baton_path_t path, b
     close_row(&row);
 }
 
-/* By a context for that alone: what is opened for a cut depends on it. */
+/* Opens a context for that alone, since what is opened for a cut depends on the path. */
 static baton_path_t find_path(struct bench *b)
 {
     struct cut plain = {"hnd-1-1", 1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, 1, BATON_MODE_PULL};
@@ -179,11 +179,11 @@ static baton_path_t find_path(struct bench *b)
     return path;
 }
 
-/* Long runs cost over rma what they cost: the bench's pull says what. A producer that writes packs short ones. */
+/* Over rma, pull measures long runs already, and a push differs only where runs are short: the producer packs them. */
 static bool is_wanted(const struct cut *cut, baton_path_t path)
 {
     if (path == BATON_PATH_SHM)
-        return cut->mode == BATON_MODE_PULL; /* the same copies by another process */
+        return cut->mode == BATON_MODE_PULL; /* another process makes the same copies */
     return cut->source != BATON_LAYOUT_HND || cut->target != BATON_LAYOUT_HND;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stage: the transfers that the other files time. Order of one transfer: the consumer commands the offer, the producer
- * offers and answers, the consumer wants and sleeps until its event, the producer sleeps until its own and answers
- * again. So no message of the benchmark is under way between the want and its event, and no offer is alive when the
- * next thing is measured.
+ * stage: the transfers that other files time. In a transfer the consumer commands the offer; the producer offers and
+ * answers; the consumer wants and sleeps until its event; the producer sleeps until its own event and answers again. So
+ * no message of the benchmark is under way between the want and its event, and no offer is alive when the next
+ * measurement begins.
  */
 #include "bench/stage.h"
 
@@ -24,7 +24,7 @@
 
 #define BLOCK_TOKENS 16u
 #define ELEM_BYTES 2u
-#define PATIENCE_MS 600000u /* for one transfer: slow is a figure, not an error */
+#define PATIENCE_MS 600000u /* for one transfer: a slow one is a figure, not an error */
 #define POISON 0xa5
 
 enum command_kind {

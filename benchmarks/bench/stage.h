@@ -36,7 +36,7 @@ struct stage_transfer {
     baton_path_t path;  /* that moved the bytes; NONE where more than one did */
 };
 
-/** What a rank's memory is, in answer to stage_footprint. */
+/** A rank's memory. */
 struct stage_footprint {
     uint64_t private_kib; /* private pages of private mappings, without the pool */
     uint64_t rollup_kib;  /* Private_Clean + Private_Dirty of smaps_rollup */
@@ -49,8 +49,8 @@ void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t
 void stage_close(struct stage *s);
 
 /**
- * Where all ranks meet after the measurements: the producer obeys the consumer's commands here, the consumer comes
- * when it has no more of them, all others wait, asleep.
+ * All ranks call this, and leave it together. The producer obeys the consumer's commands here; the consumer calls it
+ * when it has no more commands; all others sleep.
  */
 void stage_serve(struct stage *s);
 
@@ -68,17 +68,17 @@ void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_tra
 /** One more, into poisoned blocks, compared byte by byte. Wrong data: a line on standard error and status 1. */
 void stage_verify(struct stage *s, uint32_t batch, bool scribble);
 
-/** Whether the first word of each block of the last transfer is the right one; reports as stage_verify does. */
+/** Checks the first word of each block of the last transfer, and reports as stage_verify does. */
 void stage_glance(struct stage *s, uint32_t batch);
 
 /**
- * The consumer reads, or the producer writes, the blocks drawn last by raw MPI. What that took, by the clock of who
- * does it; 0: MPI lost a completion.
+ * The consumer reads, or the producer writes, the blocks drawn last by raw MPI. Returns the nanoseconds by the clock of
+ * the rank that does it; 0: MPI lost a completion.
  */
 uint64_t stage_raw_read(struct stage *s, uint32_t batch);
 uint64_t stage_raw_write(struct stage *s, uint32_t batch);
 
-/** While raw MPI is measured: both reactors hold still, the producer waits inside MPI. And as before again. */
+/** Before raw MPI is measured: both reactors hold still, and the producer waits inside MPI. After it: both go on. */
 void stage_enter_mpi(struct stage *s);
 void stage_leave_mpi(struct stage *s);
 

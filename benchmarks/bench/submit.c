@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * submit: what baton_want costs the thread that calls it, with the reactor at rest when the call comes (so the price of
- * waking it is in). The caller overwrites its block table as soon as the call has returned; that the bytes still
- * arrive in the right blocks is looked at after every transfer, and byte by byte after the last.
+ * submit: what baton_want costs the thread that calls it, while the reactor is at rest, so that the cost of waking it
+ * counts. The caller overwrites its block table as soon as the call has returned. The bytes must still arrive in the
+ * right blocks: this is checked briefly after every transfer, and byte by byte after the last.
  */
 #include <inttypes.h>
 

@@ -15,7 +15,7 @@ uint64_t walk_random(uint64_t *state)
 
 int walk_init(struct walk *w, uint32_t num_blocks, uint64_t seed)
 {
-    /* A shared mapping: the table is the benchmark's own, and must not count as private memory of the library. */
+    /* A shared mapping, since this table of the benchmark must not count as private memory of the library. */
     void *order =
         mmap(NULL, (size_t)num_blocks * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (order == MAP_FAILED)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * walk: scattered block ids. A walk is one random order of all the ids of a cache, kept for good; each draw takes the
- * next ids of it. So every draw is scattered, holds no id twice, and a block returns only after all others were
- * drawn: with a cache several times the processor's, no draw finds its blocks there. A draw is a function of seed and
- * place: both ends of a transfer compute it, and no table has to be sent.
+ * walk: scattered block ids. A walk is one random order of all ids of a cache, and each draw takes the next ids of it.
+ * So every draw is scattered and has no id twice, and a block comes again only after all others. If the cache is
+ * several times the processor's, no draw finds its blocks there. A draw is a function of seed and place: both ends of a
+ * transfer compute it, and no table has to be sent.
  */
 #ifndef BENCH_WALK_H
 #define BENCH_WALK_H

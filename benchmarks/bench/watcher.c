@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* watcher: the child knows one command, the time to sleep; the end of the pipe means that the parent is gone. */
+/* watcher: the child takes one command, the time to sleep. At the end of the pipe the parent is gone. */
 #include "bench/watcher.h"
 
 #include <signal.h>
@@ -31,7 +31,7 @@ int watcher_create(struct watcher *w)
     pid_t child = fork();
     if (child == 0) {
         close(ends[1]);
-        /* The launcher waits for the end of these streams: the child must not keep them open. */
+        /* The launcher waits until these streams are closed, so the child must not keep them open. */
         close(STDIN_FILENO);
         close(STDOUT_FILENO);
         close(STDERR_FILENO);

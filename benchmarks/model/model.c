@@ -12,15 +12,15 @@
 
 /* ---- presets ----------------------------------------------------------------------------------------------------- */
 
-/* By the configuration that each model is published with. */
+/* From the configuration that each model is published with. */
 static const struct model models[] = {
     /* meta-llama/Llama-3.1-8B and -70B: num_hidden_layers, num_key_value_heads, head_dim */
     {.name = "llama3-8b", .layers = 32, .heads = 8, .head_size = 128, .planes = 2},
     {.name = "llama3-70b", .layers = 80, .heads = 8, .head_size = 128, .planes = 2},
     /* Qwen/Qwen3-32B */
     {.name = "qwen3-32b", .layers = 64, .heads = 8, .head_size = 128, .planes = 2},
-    /* deepseek-ai/DeepSeek-V3: kv_lora_rank 512 and qk_rope_head_dim 64, one latent for all heads. Without the indexer's
-       keys, which V3.2 added. */
+    /* deepseek-ai/DeepSeek-V3: kv_lora_rank 512 and qk_rope_head_dim 64, one latent for all heads. Without the
+       indexer's keys, which V3.2 added. */
     {.name = "deepseek-v3", .layers = 61, .heads = 1, .head_size = 512 + 64, .planes = 1},
     /* openai/gpt-oss-120b: layer_types alternate, sliding_attention first; sliding_window */
     {.name = "gpt-oss-120b",
@@ -122,7 +122,7 @@ uint32_t model_groups(const struct model_cut *cut, uint32_t num_blocks, baton_gr
     return n;
 }
 
-/* The part of `count` that one of `parts` has; one of them where there are too few. */
+/* The share of `count` that part `part` of `parts` has. If there are fewer than parts, it is one. */
 static void share_out(uint32_t count, uint32_t parts, uint32_t part, uint32_t *first, uint32_t *own)
 {
     *first = (uint32_t)((uint64_t)part * count / parts);
@@ -162,7 +162,7 @@ static uint32_t count_layers(const struct model_cache *c, const struct model *m,
     return n;
 }
 
-/* All attention layers of one kind, behind what lies there already. -1: there is no such layout. */
+/* Adds all attention layers of one kind, behind what is there already. -1: there is no such layout. */
 static int add_attention(struct model_cache *c, const struct model_cut *cut, char kind, uint32_t group)
 {
     baton_geometry_t *g = &c->geometry, part = *g;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * model: the caches of published models, cut for one rank of an engine: which heads and layers it holds, in which
- * groups, and how large a block of each is. Pure. Of the library it uses baton_geometry_layout alone, so that those who
- * check what was moved share nothing with the planner.
+ * model: the caches of published models, cut for one rank of an engine: which heads and layers the rank holds, in which
+ * groups, and how large their blocks are. Pure. Of the library it uses baton_geometry_layout alone, so that the check
+ * of what was moved shares nothing with the planner.
  */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
@@ -37,21 +37,21 @@ struct model_dtype {
     uint32_t bytes;
 };
 
-/** NULL for a name that is not known; model_names then tells those that are. */
+/** NULL for a name that is not known. model_names has those that are. */
 const struct model *model_find(const char *name);
 const char *model_names(void);
 const struct model_dtype *model_dtype_find(const char *name);
-/** How many of the model's first layers have one of each kind among them. */
+/** The least number of the model's first layers that has one of each kind among them. */
 uint32_t model_least_layers(const struct model *m);
 
 /** What is equal on all ranks of one side. */
 struct model_cut {
     const struct model *model;
-    const struct model_dtype *dtype;         /* a Mamba state is fp32 whatever it says */
+    const struct model_dtype *dtype;         /* but a Mamba state is always fp32 */
     uint32_t layers;                         /* the model's first ones: the cache is shortened, its shapes stay */
     uint32_t block_tokens;                   /* of full and window groups */
     unsigned layout;                         /* an or of baton_layout_t; of a Mamba layer, its order alone counts */
-    uint32_t group_blocks[BATON_GROUPS_MAX]; /* blocks of groups behind the first; 0: as many as that has */
+    uint32_t group_blocks[BATON_GROUPS_MAX]; /* blocks of the groups behind the first; 0: as many as the first has */
 };
 
 /**
@@ -70,9 +70,9 @@ struct model_cache {
 
 /**
  * The geometry of a rank's cache, with num_blocks blocks in its first group. Where all layers are alike there is one
- * group and one split, and the geometry lists none. Else group 0 is full attention, and split 0 the KV heads. Groups lie
- * one behind the other in region 0. Tensors are called "layer.N"; of a Mamba layer "layer.N.x", ".B", ".C" and ".ssm".
- * 0, or -1 with *why: the model cannot be cut so.
+ * group and one split, and the geometry lists none. Else group 0 is full attention, and split 0 the KV heads. Groups
+ * lie one behind the other in region 0. Tensors are called "layer.N"; of a Mamba layer "layer.N.x", ".B", ".C" and
+ * ".ssm". 0, or -1 with *why: the model cannot be cut so.
  */
 int model_cache_init(struct model_cache *c, const struct model_cut *cut, const struct model_seat *seat,
                      uint32_t num_blocks, struct why *why);

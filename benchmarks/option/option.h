@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * option: the command lines of baton-bench, baton-replay and baton-plan. Each has a table with a row for each option: its
- * name, its value's bounds, the field that it sets, and its part of the manual. A word that is not known is refused, so
- * that a misspelt option never gives a figure measured under other conditions than its reader believes. Pure: errors are
- * sentences, and nothing is printed but the manual.
+ * option: the command lines of baton-bench, baton-replay and baton-plan. Each has a table with a row for each option:
+ * its name, its value's bounds, the field that it sets, and its part of the manual. A word that is not known is
+ * refused, so that a misspelt option never gives a figure measured under other conditions than its reader believes.
+ * Pure: errors are sentences, and nothing is printed but the manual.
  */
 #ifndef OPTION_OPTION_H
 #define OPTION_OPTION_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * print_cost: what one decode rank's plan costs: choosing its sources among the rows of the whole engine, as the library
- * does, and compiling the programs for each. The caches of its peers are made before the clock starts: a rank reads them
- * from their cards.
+ * print_cost: measures one decode rank's plan: it chooses sources among the ranks of the whole engine, as the library
+ * does, and compiles the programs for each. The caches of its peers are made before the clock starts, since a rank
+ * would read them from their cards.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "print.h"
 
-#define TIMES 21 /* of which the median is told */
+#define TIMES 21 /* the median of these is printed */
 
 struct peer {
     struct cache cache;
@@ -42,7 +42,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Leaves the least in front. */
+/* Sorts, so that v[0] is the least. */
 static uint64_t median(uint64_t *v)
 {
     qsort(v, TIMES, sizeof *v, by_size);

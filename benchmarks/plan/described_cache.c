@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* description_cache: a description's rules, applied to one rank. */
+/* description_cache: applies a description's rules to one rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static baton_group_t group_for(const baton_group_t *described, uint32_t tokens)
 
 /* ---- strides ----------------------------------------------------------------------------------------------------- */
 
-/* Strides of the kind, and the bytes of all its tensors here; false: more than 2^62. */
+/* Sets the strides of the kind, and the bytes of all its tensors on this rank. False: more than 2^62. */
 static bool lay_out(const struct described_kind *k, const uint64_t count[DIRECTIONS], uint64_t elem_bytes,
                     uint64_t stride[DIRECTIONS], uint64_t *bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * description: reads the file. What it says of one field alone is checked here; what only a rank's whole cache tells
- * (tensors' number, overlaps, names used twice) is geometry_check's.
+ * description: reads the file. Each field is checked here. What concerns a rank's whole cache (the number of tensors,
+ * overlaps, names that are used twice) is checked by geometry_check.
  */
 #include "description.h"
 

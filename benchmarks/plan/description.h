@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * description: a cache of one's own, as a JSON file tells it: rules by which every rank of an engine of any size gets its
+ * description: a cache that a JSON file describes, by rules from which each rank of an engine of any size gets its
  * layers, heads, tensors and strides. launch/README.md has the fields.
  */
 #ifndef PLAN_TOOL_DESCRIPTION_H
@@ -19,7 +19,7 @@
 /** Directions of a layout. */
 enum direction { BY_LAYER, BY_PLANE, BY_BLOCK, BY_HEAD, BY_TOKEN, BY_CHANNEL, DIRECTIONS };
 
-/** Heads, and whether TP ranks share them out or each holds all. */
+/** Heads, and whether they are shared out over TP ranks, or each rank holds all. */
 struct described_split {
     uint32_t heads;
     bool whole;
@@ -45,12 +45,12 @@ struct description {
     struct described_kind kinds[DESCRIPTION_KINDS_MAX];
 };
 
-/** 0 and *d (description_fini ends it), or -1 with *why: the field is named. */
+/** 0 and *d, which description_fini ends; or -1 with *why, which names the field. */
 int description_parse(struct description *d, const char *text, size_t length, struct why *why);
 int description_read(struct description *d, const char *path, struct why *why);
 void description_fini(struct description *d);
 
-/** A rank's cache with room for one request of so many tokens; likewise. */
+/** A rank's cache with room for one request of so many tokens. 0, or -1 with *why. */
 int description_cache(const struct description *d, const struct model_seat *seat, uint32_t tokens, struct cache *out,
                       struct why *why);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine: see engine.h. Of 10,000 ranks only a row each is kept, as in the directory; caches are made when asked for. */
+/* engine: see engine.h. Each rank has one row, as in the library's directory. Caches are made when they are asked for,
+   so that 10,000 ranks need little memory. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -43,8 +44,8 @@ int engine_cache(const struct engine *e, uint32_t rank, struct cache *out, struc
     return preset_cache(s->cut, &seat, s->tokens, out, why);
 }
 
-/* Ranks of one stage with equally many heads have equal tensors: one of each is checked, since names are compared each
-   with each. */
+/* Ranks of one stage with the same number of heads have equal tensors, so only one of them is checked: the check
+   compares each name with each. */
 #define CHECKED_MAX 16
 
 struct checked {

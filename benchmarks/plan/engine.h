@@ -15,18 +15,18 @@ struct engine_size {
     uint32_t engines, tp, pp;
 };
 
-/** What an engine is made of; the pointers stay the caller's. */
+/** What an engine is made of. The caller keeps what the pointers point to. */
 struct engine_source {
     const char *role; /* "prefill" or "decode" */
     struct engine_size size;
     const struct model_cut *cut;
     const struct description *description; /* else NULL: the cut of a model counts */
     uint32_t tokens;                       /* of the request that its caches have room for */
-    uint32_t first_rank;                   /* of its first rank in the world, for nodes */
+    uint32_t first_rank;                   /* in the world, of its first rank: from it follow the nodes */
     uint32_t ranks_per_node;
 };
 
-/** Layers [first, end) of a pipeline stage. They do not fall from one stage to the next. */
+/** Layers [first, end) of a pipeline stage. A stage's layers are not below those of the stage before. */
 struct engine_stage {
     uint32_t first, end;
 };
@@ -41,7 +41,7 @@ struct engine {
 /** "TPxPP" or "ExTPxPP", each from 1 on. 0, or -1 with *why. */
 int engine_size_read(const char *option, const char *text, struct engine_size *out, struct why *why);
 
-/** Checks the cache of every rank. 0, or -1 with *why, and the rank in it. engine_fini in both cases. */
+/** Checks the cache of every rank. 0, or -1 with *why, which names the rank. Call engine_fini in both cases. */
 int engine_init(struct engine *e, const struct engine_source *source, struct why *why);
 void engine_fini(struct engine *e);
 

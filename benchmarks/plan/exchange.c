@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exchange: see exchange.h. 10,000 ranks a side are planned in seconds: each consumer is matched with the producers of
- * the stages that hold its layers only, and caches are made for the pair at hand and dropped.
+ * exchange: see exchange.h. Each consumer is matched only with the producers of stages that hold its layers, and caches
+ * are made for one pair and then dropped. So 10,000 ranks a side are planned in seconds.
  */
 #include "exchange.h"
 
@@ -50,7 +50,7 @@ int exchange_sources(const struct engine *prefill, const struct engine *decode, 
     struct plan_why reason = {""};
     uint32_t first, end, room = PARTS_FIRST / 2;
     int n = BATON_ENOMEM;
-    engine_ranks_of(prefill, &me->box[0], &first, &end); /* all its boxes have the same layers */
+    engine_ranks_of(prefill, &me->box[0], &first, &end); /* all boxes of a rank have the same layers */
     for (bool full = true; full;) {
         free(parts);
         room *= 2;
@@ -151,7 +151,7 @@ static int add_consumer(struct exchange *x, uint32_t consumer, struct why *why)
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-/* What differs in the whole model is told as that, and not as a head or layer that nobody holds. */
+/* A difference of the whole model is reported as such, and not as a head or layer that nobody holds. */
 static int match_models(const struct engine *prefill, const struct engine *decode, struct why *why)
 {
     struct cache from, to;

@@ -29,7 +29,7 @@ struct exchange {
     uint32_t *first_pair;      /* by consumer, and one more behind the last */
 };
 
-/** 0, or -1 with *why: caches that do not match (the field is named), or no memory. exchange_fini in both cases. */
+/** 0, or -1 with *why: caches do not match (the field is named), or no memory. Call exchange_fini in both cases. */
 int exchange_init(struct exchange *x, const struct engine *prefill, const struct engine *decode,
                   const struct request *request, struct why *why);
 void exchange_fini(struct exchange *x);

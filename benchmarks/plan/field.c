@@ -9,7 +9,7 @@
 
 int field_refuse(const struct object *o, const char *name, const json_t *value, const char *demand, struct why *why)
 {
-    char shown[SHOWN_MAX + 1] = {0}; /* jansson writes only the pieces that fit: the rest must be ended before */
+    char shown[SHOWN_MAX + 1] = {0}; /* jansson writes only the pieces that fit, and no NUL behind them */
     if (value == NULL)
         return why_set(why, "%sfield \"%s\" is missing", o->where, name);
     size_t length = json_dumpb(value, shown, SHOWN_MAX, JSON_ENCODE_ANY | JSON_COMPACT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * baton-plan: prints who exchanges what between a prefill and a decode engine, without either, without MPI.
+ * baton-plan: prints which ranks of a prefill and a decode engine exchange what. Neither engine nor MPI is needed.
  *
  *   baton-plan --model llama3-70b --prefill 4x2 --decode 8x1 --tokens 4096
  */

@@ -7,12 +7,12 @@
 
 #include "query.h"
 
-/** Each 0, or -1 with *why: no memory. Errors of the stream are left in it, for the caller to ask for. */
+/** Each 0, or -1 with *why: no memory. Errors of the stream stay in it, and the caller checks for them. */
 int print_text(const struct query *q, const struct exchange *x, FILE *out, struct why *why);
 int print_json(const struct query *q, const struct exchange *x, FILE *out, struct why *why);
 int print_svg(const struct exchange *x, FILE *out, struct why *why);
 
-/** What one consumer's plan costs, measured here and now, and what this program has used. */
+/** Measures what one consumer's plan costs, and prints it. */
 int print_cost(const struct query *q, const struct engine *prefill, const struct engine *decode, FILE *out,
                struct why *why);
 

@@ -75,7 +75,7 @@ static bool chooses_a_model(uint64_t given)
     return false;
 }
 
-/* What only the whole line tells. */
+/* Checks that need the whole command line. */
 static int finish(struct query *q, uint64_t given, struct why *why)
 {
     static const char *const roles[] = {"prefill", "decode"};

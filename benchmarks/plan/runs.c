@@ -23,7 +23,7 @@ static void lengths_add(struct lengths *l, uint64_t bytes, uint64_t runs)
     while (i < l->num && l->of[i].bytes != bytes)
         i++;
     if (i == LENGTHS_MAX)
-        return; /* so many lengths that none is the usual one */
+        return; /* there are so many lengths that none is usual */
     if (i == l->num) {
         l->of[l->num++].bytes = bytes;
         l->of[i].runs = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * print_svg: bytes from prefill ranks (rows) to decode ranks (columns), the darker the more. Where a side has more ranks
- * than a picture has room for, neighbours share a cell. The file needs nothing but itself.
+ * print_svg: bytes from prefill ranks (rows) to decode ranks (columns), the darker the more. Where a side has more
+ * ranks than a picture has room for, neighbours share a cell. The file needs no other file.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define PICTURE_PX 640 /* of the longer side, where its cells are not at their largest or smallest */
 #define CELL_PX_MOST 24
 #define CELL_PX_LEAST 2.5
-#define TIP_CELLS_MAX 4096 /* with a sentence each for the pointer */
+#define TIP_CELLS_MAX 4096 /* each with a text that is shown at the pointer */
 #define LABEL_PX 14        /* room of a line of letters */
 #define MARGIN_PX 110
 #define SHADES 16
@@ -131,7 +131,7 @@ static void put_label(FILE *out, bool is_row, double at, double away, const char
                 number);
 }
 
-/* TP ranks where each has room for a number; stages, or as many of them as have room. */
+/* Numbers of TP ranks, if each has room for one; numbers of stages, as many as there is room for. */
 static void put_axis(FILE *out, const struct axis *a, bool is_row, double across)
 {
     const uint32_t tp = a->engine->source.size.tp, pp = a->engine->source.size.pp;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* busy: see busy.h. Arithmetic in registers: it takes the cores' time and leaves memory bandwidth to the transfers. */
+/* busy: see busy.h. Arithmetic in registers: it takes the cores' time, and leaves the memory bandwidth to the
+   transfers. */
 #include "replay/busy.h"
 
 #include <sched.h>

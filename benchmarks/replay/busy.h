@@ -11,7 +11,7 @@
 
 struct busy_thread {
     pthread_t thread;
-    double result; /* read by nobody, so that the compiler must compute it */
+    double result; /* the result; stored so that the compiler cannot leave out the computation */
     atomic_bool *stop;
 };
 
@@ -21,10 +21,11 @@ struct busy {
     struct busy_thread *threads;
 };
 
-/** How many threads a rank starts, so that every CPU of the node computes: its CPUs, shared out among `sharers`. */
+/** How many threads a rank starts so that every CPU of the node computes: its CPUs are shared out among `sharers`
+   ranks. */
 uint32_t busy_threads(int sharers);
 
-/** 0, or -1 with *why and none running. */
+/** 0, or -1 with *why, and no thread runs. */
 int busy_start(struct busy *b, uint32_t count, struct why *why);
 void busy_stop(struct busy *b);
 

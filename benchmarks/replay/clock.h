@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock: this rank's monotonic time. All processes of one machine have the same; it is compared between ranks for one
-   figure only, where all of them are on one machine (result.c). */
+/* clock: this rank's monotonic time. All processes of one machine have the same clock. Only one figure compares it
+   between ranks, and only if all ranks are on one machine (result.c). */
 #ifndef REPLAY_CLOCK_H
 #define REPLAY_CLOCK_H
 

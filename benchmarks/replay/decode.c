@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * decode: see decode.h. Three checks: what was wanted is there; all else in the request's blocks still holds poison
- * (behind its last token, before a window, and what was held already); and so do blocks that lay free, when they are
- * taken again and at the end, so that nothing wrote after its event.
+ * decode: see decode.h. There are three checks. What was wanted is there. All else in the request's blocks still holds
+ * poison: behind its last token, before a window, and what was held already. Free blocks hold poison when they are
+ * taken again and at the end, so that a write after its event is found.
  */
 #include "replay/decode.h"
 
@@ -17,11 +17,11 @@
 
 /* ---- wants ------------------------------------------------------------------------------------------------------- */
 
-/* Of --held's share of the requests, some hold all tokens, some whole blocks, most any number. All ranks of an engine
-   hold the same. */
+/* Of the requests that --held chooses, some hold all tokens, some hold whole blocks, and most hold any number of
+   tokens. All ranks of an engine hold the same. */
 static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_tokens)
 {
-    const uint32_t alike = e->options->stream != 0 ? request / 2 : request; /* the two that are one in the trace */
+    const uint32_t alike = e->options->stream != 0 ? request / 2 : request; /* the trace is doubled */
     uint64_t random = random_mix(e->options->seed + 1) ^ engine_pattern_request(e, alike);
     const uint32_t block_tokens = e->share.groups[0].block_tokens;
     const bool holds = (double)(random_next(&random) >> 11) < e->options->held * 9007199254740992.0;
@@ -50,7 +50,7 @@ static void check_free(struct engine *e, struct slot *s)
         pattern_poison(&e->pattern, &t, 0, PATTERN_POISON_CONSUMER);
 }
 
-/* One table from the first token on may be given by itself; any others, as a list. */
+/* A single table that begins with the first token may be given by itself. All others are given as a list. */
 static int want(struct engine *e, struct slot *s, const char *key)
 {
     baton_want_params_t params = {
@@ -107,7 +107,7 @@ static void add_sample(struct engine *e, const baton_event_t *event)
     all->at[all->count++] = (struct tally_sample){event->total_ns, wait_ns, event->total_ns - wait_ns};
 }
 
-/* Whether the event counts as many bytes as were demanded. */
+/* Whether the event names as many bytes as were demanded. */
 static bool check_bytes(struct engine *e, const struct slot *s, const baton_event_t *event)
 {
     const uint64_t demanded = model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
@@ -119,7 +119,7 @@ static bool check_bytes(struct engine *e, const struct slot *s, const baton_even
     if (event->bytes == demanded)
         return true;
     e->phase.tally.miscounted++;
-    engine_complain(e, "request %u: %llu bytes were demanded, and the event tells %llu", s->request,
+    engine_complain(e, "request %u: %llu bytes were demanded, and the event names %llu", s->request,
                     (unsigned long long)demanded, (unsigned long long)event->bytes);
     return false;
 }

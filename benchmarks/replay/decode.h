@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* decode: the job of a decode rank: want the request's blocks, and check every element that came, and that no other
-   did. */
+/* decode: the job of a decode rank. It wants the request's blocks, and checks that every element came, and that nothing
+   else was written. */
 #ifndef REPLAY_DECODE_H
 #define REPLAY_DECODE_H
 

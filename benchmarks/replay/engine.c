@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine: see engine.h. Each turn begins what may begin, reads events, and sleeps where there was neither. Every
- * accepted call has a deadline of Baton's own, so the loop waits for events alone; it leaves where they stay out.
+ * engine: see engine.h. Each turn begins requests that may begin, and reads events. If there were none of either, it
+ * sleeps. Every accepted call has a deadline of Baton's own, so the loop waits for events alone. If these do not come,
+ * the process ends.
  */
 #include "replay/engine.h"
 
@@ -41,7 +42,7 @@ void engine_complain(struct engine *e, const char *format, ...)
     say(e, format, args);
     va_end(args);
     if (e->complaints == COMPLAINTS_MAX)
-        fprintf(stderr, "baton-replay: %s rank %u: what follows is counted only\n", e->name, e->rank_in_engine);
+        fprintf(stderr, "baton-replay: %s rank %u: further failures are only counted\n", e->name, e->rank_in_engine);
 }
 
 static void complain_of_miss(struct engine *e, const struct pattern_table *t, uint32_t request,
@@ -72,7 +73,7 @@ void engine_count_misses(struct engine *e, const struct pattern_table *t, uint32
         complain_of_miss(e, t, request, &r->first, what);
 }
 
-/* For what nothing can be done about: the context's state is not known, so MPI cannot be left in order. */
+/* For errors after which the context's state is not known, so that MPI cannot be finalised. */
 static void __attribute__((noreturn, format(printf, 2, 3))) leave(const struct engine *e, const char *format, ...)
 {
     va_list args;
@@ -124,7 +125,7 @@ static struct slot *free_slot(struct engine *e)
     return NULL;
 }
 
-/* Whether there are blocks enough for a request, and `spare` more of each group. */
+/* Whether there are enough blocks for a request, and `spare` more of each group. */
 static bool has_blocks(const struct engine *e, uint32_t request, uint32_t spare)
 {
     for (uint32_t g = 0; g < e->num_groups; g++)
@@ -138,8 +139,8 @@ bool engine_has_spare(const struct engine *e, uint32_t request)
     return has_blocks(e, request, 1);
 }
 
-/* The tables of a request, without their blocks: those of an engine, which keep a place for every token that any of its
-   layers still looks at. Where a part is held, half of them leave out the blocks of what is not to be moved. */
+/* The tables of a request, without their blocks. They are as an engine's: they have a place for every token that one of
+   its layers still looks at. Where a part is held, half of the tables leave out blocks that are not to be moved. */
 static uint32_t lay_out(const struct engine *e, struct slot *s)
 {
     const bool cut = s->held > 0 && random_mix(e->options->seed + s->request) % 2 == 0;
@@ -159,7 +160,7 @@ static uint32_t lay_out(const struct engine *e, struct slot *s)
     return num_blocks;
 }
 
-/* Takes blocks for the slot and makes them ready. The caller has seen that there are enough. */
+/* Takes blocks for the slot and makes them ready. The caller has checked that there are enough. */
 static void hold(struct engine *e, struct slot *s, uint32_t request, uint32_t num_tokens, bool gate)
 {
     *s = (struct slot){.state = SLOT_HELD, .gate = gate, .request = request, .num_tokens = num_tokens};
@@ -175,7 +176,7 @@ static void hold(struct engine *e, struct slot *s, uint32_t request, uint32_t nu
     e->job->prepare(e, s);
 }
 
-/* Gives a slot's blocks back, under poison: who still reads or writes them is seen. */
+/* Poisons a slot's blocks and gives them back: if anyone still reads or writes them, it is found. */
 static void release(struct engine *e, struct slot *s)
 {
     const struct pattern_table t = engine_table(e, s);
@@ -234,7 +235,7 @@ static bool all_free(const struct engine *e)
     return true;
 }
 
-/* Takes the next request on, if there is one whose time has come and for which there is room. */
+/* Takes the next request, if its time has come and there is room for it. */
 static struct slot *begin_next(struct engine *e)
 {
     struct slot *s = free_slot(e);
@@ -246,7 +247,7 @@ static struct slot *begin_next(struct engine *e)
     return s;
 }
 
-/* One call, first of all one that was postponed. Whether something was begun. */
+/* Makes one call; one that was postponed comes first. Returns whether there was one. */
 static bool begin(struct engine *e)
 {
     struct slot *s = held_slot(e);
@@ -259,7 +260,7 @@ static bool begin(struct engine *e)
     return s->state != SLOT_HELD;
 }
 
-/* One step of each prefill whose time has come. Whether there was one. */
+/* Makes one step of each prefill whose time has come. Returns whether there was one. */
 static bool go_on(struct engine *e)
 {
     bool any = false;
@@ -298,7 +299,7 @@ static void check_peer(const struct engine *e, const baton_event_t *event)
         leave(e, "\"%s\" lost its peer, rank %d: %s", event->key, event->peer, event->detail);
 }
 
-/* Whose event it is: it must be a call that is out, and named by its id. */
+/* The slot of the event. It must be out, and the event must have its id. */
 static struct slot *slot_of(const struct engine *e, const baton_event_t *event)
 {
     struct slot *s = event->user;
@@ -316,7 +317,7 @@ static bool read_event(struct engine *e)
     if (n == 0)
         return false;
     struct slot *s = slot_of(e, &event);
-    if (event.type == BATON_EVENT_GIVEN_UP) { /* the request has failed; its blocks stay out until it ends */
+    if (event.type == BATON_EVENT_GIVEN_UP) { /* the request has failed; its blocks are not free until it ends */
         engine_complain(e, "request %u was given up: %s: %s", s->request, baton_strerror(event.error), event.detail);
         check_peer(e, &event);
         return true;
@@ -330,8 +331,8 @@ static bool read_event(struct engine *e)
     return true;
 }
 
-/* Every call ends within Baton's deadline for it. Where only failures came for several such deadlines, or nothing at
-   all, the other side is gone or stuck, and what is left of the trace would end no better. */
+/* Every call ends within Baton's deadline for it. If no call succeeded for several such deadlines, the other side is
+   gone or stuck, and the rest of the trace would fail, too. */
 static void check_stuck(const struct engine *e)
 {
     const uint64_t now = clock_ns(), patience_ns = (3 * (uint64_t)e->options->timeout_ms + 10000) * NS_PER_MS;
@@ -347,7 +348,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The time until something is to be done; at the most SLEEP_MAX_NS. */
+/* The time until there is something to do, at most SLEEP_MAX_NS. */
 static uint64_t idle_ns(const struct engine *e, uint64_t now)
 {
     uint64_t next = now + SLEEP_MAX_NS;
@@ -368,7 +369,7 @@ static void sleep_until_event(struct engine *e)
     else if (e->phase.outstanding == 0 && held_slot(e) != NULL)
         ns = least(ns, RETRY_NS);
     if (e->phase.outstanding == 0 && held_slot(e) == NULL)
-        e->phase.good_ns = now; /* nothing to succeed at */
+        e->phase.good_ns = now; /* no call is open that could succeed */
     struct pollfd fd = {.fd = baton_event_fd(e->baton), .events = POLLIN};
     const struct timespec wait = {.tv_nsec = (long)ns};
     ppoll(&fd, 1, &wait, NULL);
@@ -405,7 +406,7 @@ static void poison_free(struct engine *e)
     }
 }
 
-/* After the last request every block is free, and must hold what free blocks hold. */
+/* After the last request every block is free, and must hold poison. */
 static void check_free(struct engine *e)
 {
     for (uint32_t g = 0; g < e->num_groups; g++) {
@@ -437,7 +438,7 @@ void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
     check_free(e);
 }
 
-/* mpirun puts a pipe between a rank and the terminal: the launcher says by BATON_TERMINAL that there is one. */
+/* mpirun puts a pipe between a rank and the terminal. The launcher sets BATON_TERMINAL if there is a terminal. */
 static bool has_terminal(void)
 {
     return isatty(STDERR_FILENO) || getenv("BATON_TERMINAL") != NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine: one rank's part of an engine that replays. Its loop takes the engine's requests in order, keeps at most
- * --inflight of them outstanding, and sleeps on Baton's descriptor in between. What a request means, to offer or to
- * want it, is the job's (prefill.c, decode.c). One thread.
+ * --inflight of them outstanding, and sleeps on Baton's descriptor in between. What is done with a request is the
+ * job's: prefill.c offers it, decode.c wants it. One thread.
  */
 #ifndef REPLAY_ENGINE_H
 #define REPLAY_ENGINE_H
@@ -51,7 +51,8 @@ struct engine_job {
     uint32_t (*held)(const struct engine *e, uint32_t request, uint32_t num_tokens);
     /** Whether request may be begun now. */
     bool (*may_begin)(struct engine *e, uint32_t request);
-    /** Makes the blocks ready, that were just taken; or begins to, and makes the slot SLOT_FILLING until it is. */
+    /** Makes the blocks ready that were just taken. If that takes time, begins it and sets SLOT_FILLING until it is
+       done. */
     void (*prepare)(struct engine *e, struct slot *s);
     /** Calls Baton; returns what it returns. */
     int (*call)(struct engine *e, struct slot *s, const char *key);
@@ -59,7 +60,7 @@ struct engine_job {
     void (*accepted)(struct engine *e, struct slot *s);
     /** The slot's due_ns has come. NULL: it never does. */
     void (*go_on)(struct engine *e, struct slot *s);
-    /** Its event came: the blocks are the engine's again, and will be given back. */
+    /** Its event came: the blocks are the engine's again, and are given back after this call. */
     void (*finish)(struct engine *e, struct slot *s, const baton_event_t *event);
     unsigned char poison; /* what the job's free blocks hold */
 };
@@ -71,7 +72,7 @@ struct engine_phase {
     uint64_t start_ns, end_ns;
     uint32_t next; /* request to begin next */
     uint32_t outstanding;
-    uint64_t good_ns; /* when a call last ended done, or there was none to end */
+    uint64_t good_ns; /* when a call last ended done, or no call was open */
     bool gate_open;
     struct tally tally;
     struct tally_samples samples;
@@ -105,27 +106,29 @@ struct engine {
 int engine_init(struct engine *e, const struct engine_job *job, const baton_geometry_t *g, struct why *why);
 void engine_fini(struct engine *e);
 
-/** Replays the engine's share once. Returns when every call has ended; leaves the process where one does not. */
+/** Replays the engine's share once. Returns when every call has ended. If one does not end, the process exits. */
 void engine_run(struct engine *e, uint32_t phase, const char *phase_name);
 
-/** Leaves the slot alone for a moment: a call of its own was refused for a limit. */
+/** Postpones the slot a little: a call of it was refused at a limit. */
 void engine_postpone(struct engine *e, struct slot *s);
 
 /** Begins the gate, outside the order of requests. */
 void engine_begin_gate(struct engine *e, uint32_t request);
 
-/** The pattern's number of a request: each phase has its own, so that no phase's bytes pass for another's. */
+/** The pattern's number of a request. Each phase has its own numbers, so that bytes of one phase are wrong in
+   another. */
 uint64_t engine_pattern_request(const struct engine *e, uint32_t request);
 struct pattern_table engine_table(const struct engine *e, const struct slot *s);
 
 /** Whether a block of each group lies free, for the gate. */
 bool engine_has_spare(const struct engine *e, uint32_t request);
 
-/** Adds elements that are not as they must be to the tally, and complains of the first. `s`: the request they are of. */
+/** Adds wrong elements of a request to the tally, and complains of the first. */
 void engine_count_misses(struct engine *e, const struct pattern_table *t, uint32_t request,
                          const struct pattern_result *r, const char *what);
 
-/** A line on standard error that begins with who says it. The first ones only: the rest is counted. */
+/** Prints a line on standard error that begins with the rank's name. Only the first lines are printed; all are
+   counted. */
 void engine_complain(struct engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pattern_explain: what the bytes of a mismatch look like. A reader who is told "this is head 3 of the same token" or
- * "the producer's poison" knows which end to look at first. Slow, and only called where something is wrong.
+ * "the producer's poison" knows which end to look at first. It is slow, and only called if something is wrong.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "replay/pattern.h"
 #include "replay/row.h"
 
-/* What the miss's row may be compared with. */
+/* What the row with the wrong element may be compared with. */
 struct suspect {
     const struct pattern *pattern;
     const struct pattern_table *table;
@@ -19,8 +19,8 @@ struct suspect {
     struct model_extent extent;
 };
 
-/* Whether the miss's row holds the values of another place or request. One channel of 2^8 values fits too often by
-   chance; a row does not. */
+/* Whether the row with the wrong element holds the values of another place or request. One channel alone may agree by
+   chance if it has 2^8 values; a row does not. */
 static bool row_is(const struct suspect *s, uint64_t request, struct pattern_place other)
 {
     struct pattern_place here = *s->at;

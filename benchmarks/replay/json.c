@@ -21,7 +21,7 @@ static json_t *quantiles_us(const struct result_quantiles *q)
                      (double)q->p99_ns / 1e3);
 }
 
-/* By how they ended. */
+/* By the status that they ended with. */
 static json_t *endings(const uint64_t *count)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o}", "accepted", number(count[0]), "done",

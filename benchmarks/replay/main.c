@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * baton-replay: Baton's main test under real traffic. Replays a trace of requests between the prefill and decode ranks
- * that batonrun started, with every element of every block checked.
+ * baton-replay: Baton's main test under real traffic. It replays a trace of requests between the prefill and decode
+ * ranks that batonrun started, and checks every element of every block.
  *
  *   batonrun --prefill 2x2 --decode 1x4 baton-replay --trace conversation_trace.jsonl --requests 50
  *
@@ -23,8 +23,8 @@
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
-#define MEETING_MS 120000 /* for what lasts no longer than starting does */
-#define PHASE_MS 30000    /* beside what a phase's requests may take */
+#define MEETING_MS 120000 /* for meetings that last no longer than the start */
+#define PHASE_MS 30000    /* added to what a phase's requests may take */
 
 /* Bytes a second that even the slowest network moves, for a phase's deadline. */
 #define SLOWEST_BYTES_PER_S 10000000
@@ -42,7 +42,7 @@ struct replay {
 
 /* ---- before Baton ------------------------------------------------------------------------------------------------ */
 
-/* How long a request's prefill is modelled to take. */
+/* How long the model of a request's prefill takes. */
 static uint64_t prefill_ms(const struct replay *r, uint32_t request)
 {
     return r->options.stream == 0
@@ -61,7 +61,7 @@ static int read_role(struct replay *r, int thread_level, struct why *why)
     return 0;
 }
 
-/* Every prefill must end within its want's deadline, or no figure follows. */
+/* Every prefill must end before its want's deadline, or there is no figure. */
 static int check_prefills(const struct replay *r, struct why *why)
 {
     const struct options *o = &r->options;
@@ -110,7 +110,7 @@ static int size_cache(struct replay *r, struct why *why)
     return model_cache_init(&r->cache, &cut, &seat, num_blocks[0], why);
 }
 
-/* Every rank takes every step, whatever it found in the one before is agreed upon: 0 on all, or -1 on all. */
+/* Every rank takes every step, and all agree upon the result of each: 0 on all ranks, or -1 on all. */
 static int prepare(struct replay *r, int options_rc, int thread_level, struct why *why)
 {
     if (meet_agree(&r->meet, options_rc, why) != 0 || meet_agree(&r->meet, read_role(r, thread_level, why), why) != 0 ||
@@ -161,7 +161,7 @@ static int start_baton(struct replay *r, struct why *why)
     return rc != 0 ? -1 : meet_agree(&r->meet, start_engine(r, why), why);
 }
 
-/* What all ranks of a decode engine together take of the trace, where each holds a part of its own. */
+/* The bytes of the trace that all ranks of a decode engine take together, if each holds a part of its own. */
 static uint64_t trace_bytes(const struct replay *r)
 {
     struct why why;
@@ -176,8 +176,8 @@ static uint64_t trace_bytes(const struct replay *r)
     return bytes;
 }
 
-/* Longer than any run that goes on: the trace's arrivals, its prefills one after the other, its bytes over the slowest network (to each rank of a decode
-   engine, where all hold the same), and some deadlines. */
+/* A time that a run cannot need: all arrivals of the trace, its prefills one after another, its bytes over the slowest
+   network (to each rank of a decode engine, if all hold the same), and some deadlines. */
 static uint64_t phase_ms(const struct replay *r)
 {
     const struct trace *t = &r->trace;
@@ -216,7 +216,7 @@ static int run_busy_phase(struct replay *r, struct why *why)
     return ran;
 }
 
-/* Rank 0's judgement, printed there: the exit status of all. */
+/* Rank 0 judges and prints. Its status is the exit status of all. */
 static int conclude(struct replay *r)
 {
     struct why why;
@@ -245,7 +245,7 @@ static int replay(struct replay *r, struct why *why)
     return conclude(r);
 }
 
-/* Closes Baton and gives the status that the process leaves with; where a peer was lost, it leaves here. */
+/* Closes Baton and returns the process's exit status. If a peer was lost, the process exits here. */
 static int end(struct replay *r, int status)
 {
     if (r->engine.baton == NULL)
@@ -287,7 +287,7 @@ int main(int argc, char **argv)
         options_help();
         return 0;
     }
-    /* UCX writes its warnings to standard output, where the last line must be the verdict. */
+    /* UCX writes its warnings to standard output by default, and the last line there must be the verdict. */
     setenv("UCX_LOG_FILE", "stderr", 0);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS || meet_init(&r.meet, MPI_COMM_WORLD)) {
         fputs("baton-replay: MPI does not start\n", stderr);

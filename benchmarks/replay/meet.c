@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meet: see meet.h. Nonblocking collectives, tested now and then, so that a missing rank is an error and no hang. */
+/* meet: see meet.h. Collectives are nonblocking and tested now and then, so that a missing rank is an error and not a
+   hang. */
 #include "replay/meet.h"
 
 #include <sched.h>

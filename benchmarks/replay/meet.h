@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet: what the ranks of the replay tell each other by MPI of its own, before and after the blocks move: who they are,
- * whether one of them has an error, and what they counted. Every wait has a deadline: a rank that does not come ends
- * the process, for MPI cannot be left in order without it.
+ * meet: what the ranks of the replay tell each other by MPI before and after the blocks move: who they are, whether one
+ * of them has an error, and what they counted. Every wait has a deadline. If a rank does not come, the process ends,
+ * since MPI cannot be finalised without that rank.
  */
 #ifndef REPLAY_MEET_H
 #define REPLAY_MEET_H
@@ -23,8 +23,8 @@ struct meet_engine {
 struct meet {
     MPI_Comm comm;
     int rank, size;
-    uint64_t deadline_ns; /* of the waits, on this rank's clock */
-    baton_t *progress;    /* a context whose caller lends its thread: it must go on during waits. NULL: none */
+    uint64_t deadline_ns; /* of all waits, on this rank's clock */
+    baton_t *progress;    /* a context that needs the caller's thread, and so makes progress during waits. NULL: none */
     enum side side;       /* this rank's */
     uint32_t engine;      /* its number among the engines of that side */
     uint32_t num_engines[SIDES];
@@ -42,20 +42,20 @@ int meet_roster(struct meet *m, const baton_open_params_t *self, struct why *why
 int meet_agree(struct meet *m, int rc, struct why *why);
 
 void meet_barrier(struct meet *m);
-/** Rank 0's number, at all. */
+/** Gives all ranks rank 0's number. */
 void meet_tell(struct meet *m, int *number);
-/** Adds numbers up, at rank 0, in place there. */
+/** Adds all ranks' numbers; the sums replace rank 0's. */
 void meet_sum(struct meet *m, uint64_t *numbers, size_t count);
 void meet_sum_u32(struct meet *m, uint32_t *numbers, size_t count);
-/** The largest, at rank 0, in place there. */
+/** The largest of all ranks' numbers replace rank 0's. */
 void meet_most(struct meet *m, uint64_t *numbers, size_t count);
-/** All ranks' samples, at rank 0, in *all (malloc). 0, or -1 for want of memory there. */
+/** Gathers all ranks' samples at rank 0 in *all (malloc). 0, or -1 if rank 0 has no memory. */
 int meet_gather(struct meet *m, const struct tally_samples *mine, struct tally_samples *all);
 
 /** Whether all ranks are on one machine, and so have one monotonic clock. */
 bool meet_on_one_machine(struct meet *m);
 
-/** Ranks of this node whose threads may run on exactly the same CPUs as this one's, itself among them. */
+/** The number of ranks of this node whose threads may run on exactly the same CPUs as this one's, with itself. */
 int meet_cpu_sharers(struct meet *m);
 
 #endif

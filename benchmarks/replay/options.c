@@ -9,9 +9,9 @@
 #include "option/option.h"
 #include "replay/trace.h"
 
-#define TRACE_FILE_REQUESTS 100 /* of a file, where --requests is not given */
+#define TRACE_FILE_REQUESTS 100 /* the default for a file */
 #define PREFILL_TOKENS_PER_S 20000
-#define CHUNK_TOKENS 512 /* the trace that is made here has some 3000 a request */
+#define CHUNK_TOKENS 512 /* the made trace has some 3000 tokens a request */
 #define SPEED_LEAST 1e-6
 #define SPEED_MOST 1e6
 
@@ -112,11 +112,11 @@ void options_help(void)
 static int finish_stream(struct options *o, struct why *why)
 {
     if (o->prefill_tokens_per_s > 0 && o->stream == 0)
-        return why_set(why, "--prefill-tokens-per-s is of --stream, which is not given");
+        return why_set(why, "--prefill-tokens-per-s needs --stream");
     if (o->chunk_tokens > 0 && (o->stream & BATON_OFFER_CHUNKS) == 0)
-        return why_set(why, "--chunk-tokens is of --stream chunks or both, which is not given");
+        return why_set(why, "--chunk-tokens needs --stream chunks or --stream both");
     if (o->sabotage == SABOTAGE_LATE && o->stream == 0)
-        return why_set(why, "--sabotage late is of --stream, which is not given");
+        return why_set(why, "--sabotage late needs --stream");
     if (o->prefill_tokens_per_s == 0)
         o->prefill_tokens_per_s = PREFILL_TOKENS_PER_S;
     if (o->chunk_tokens == 0)
@@ -124,7 +124,7 @@ static int finish_stream(struct options *o, struct why *why)
     return 0;
 }
 
-/* What only the whole line tells. */
+/* Checks that need the whole command line. */
 static int finish(struct options *o, struct why *why)
 {
     struct model_cut *prefill = &o->cut[SIDE_PREFILL], *decode = &o->cut[SIDE_DECODE];

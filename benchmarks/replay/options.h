@@ -13,18 +13,18 @@
 
 enum side { SIDE_PREFILL = 0, SIDE_DECODE = 1, SIDES = 2 };
 
-/** What is broken on purpose, to show that the check finds it. */
+/** What is broken on purpose, to show that the checks find it. */
 enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_HEAD, SABOTAGE_STALE, SABOTAGE_SHORT, SABOTAGE_LATE };
 
 struct options {
     const char *trace; /* NULL: made here */
     uint32_t requests;
-    bool requests_given;         /* then a trace with fewer is an error */
+    bool requests_given;         /* a trace with fewer is then an error */
     struct model_cut cut[SIDES]; /* they differ in block_tokens and layout only */
     uint32_t stream;             /* an or of baton_offer_flags_t, for every other offer; 0: no prefill is modelled */
     uint32_t chunk_tokens, prefill_tokens_per_s;
-    double held;         /* share of the requests of which a leading part is there already */
-    uint64_t pool_bytes; /* 0: by what is moved */
+    double held;         /* share of the requests of which the decode side has a leading part already */
+    uint64_t pool_bytes; /* 0: follows from what is moved */
     uint32_t inflight;
     double speed; /* 0: as fast as possible */
     bool busy;

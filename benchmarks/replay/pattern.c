@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern: see pattern.h. A row is the channels of one (tensor, plane, head, token): contiguous, in every layout. One
- * 64-bit mix a row gives start and (odd) step of an arithmetic sequence modulo the element's size; so two channels of a
- * row differ, as long as it is not longer than an element has values, and two rows differ in every channel but by a
- * chance of 2^-15 at worst.
+ * pattern: see pattern.h. A row is the channels of one (tensor, plane, head, token). It is contiguous in every layout.
+ * One 64-bit mix a row gives start and (odd) step of an arithmetic sequence modulo the element's size. So two channels
+ * of a row differ, unless the row is longer than an element has values. Two rows have a channel in common with a
+ * probability of 2^-15 at worst.
  */
 #include "replay/pattern.h"
 
@@ -14,7 +14,7 @@
 #include "replay/random.h"
 #include "replay/row.h"
 
-/* Whether rows of the tensor can be walked: one after the other, each element where a load of its size may be. */
+/* Checks that the tensor's rows can be walked: channels follow each other, and each element is aligned to its size. */
 static int check_tensor(const baton_tensor_t *t, uint32_t elem_bytes, struct why *why)
 {
     const baton_strides_t *s = &t->stride;
@@ -93,11 +93,11 @@ void *pattern_address(const struct pattern *p, const struct pattern_table *t, co
 
 /* ---- the walk over rows ------------------------------------------------------------------------------------------ */
 
-/* A walk over some tokens of one tensor after the other. */
+/* A walk over some tokens of the tensors, one tensor after another. */
 struct walk {
     const struct pattern *pattern;
     const struct pattern_table *table;
-    /* Which tokens of the group's table. */
+    /* Returns which tokens of the group's table are walked. */
     struct model_span (*span)(const struct walk *w, const baton_group_t *group, const baton_table_t *table);
     void (*row)(struct walk *w, unsigned char *row, const struct pattern_place *at);
     uint32_t token_first, token_end; /* for span */
@@ -113,8 +113,8 @@ struct walk {
     uint32_t head_first, head_end;
 };
 
-/* All rows of one plane of one block, in the order they lie in memory: whichever of head and token strides less is the
-   inner loop. `start` is the address of the plane's first head and token; tokens are numbers within the block. */
+/* All rows of one plane of one block, in their order in memory: the inner loop is over head or token, whichever has the
+   smaller stride. `start` is the address of the plane's first head and token; tokens are numbers within the block. */
 static void walk_plane(struct walk *w, unsigned char *start, struct model_span tokens, struct pattern_place at)
 {
     const baton_strides_t *s = &w->tensor->stride;
@@ -131,7 +131,7 @@ static void walk_plane(struct walk *w, unsigned char *start, struct model_span t
     }
 }
 
-/* Tokens [first, end) of the tensor, which its table has. */
+/* Tokens [first, end) of the tensor. Its table has all of them. */
 static void walk_tokens(struct walk *w, struct model_span tokens)
 {
     const baton_tensor_t *t = w->tensor;
@@ -185,7 +185,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Of all that the table has, no more than [first, end). */
+/* The tokens of the table that are within [first, end). */
 static struct model_span within(const baton_group_t *group, const baton_table_t *table, struct model_span s)
 {
     s.end = least(s.end, table_end(group, table));

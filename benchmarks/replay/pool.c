@@ -40,7 +40,7 @@ int pool_take(struct pool *p, uint32_t *blocks, uint32_t count)
     return 0;
 }
 
-/* Marks blocks [0, count) free, or none of them: a block given twice in one call is found by its own first mark. */
+/* Marks blocks [0, count) free, or none of them. A block that is given twice in one call is found by its first mark. */
 static int mark_free(struct pool *p, const uint32_t *blocks, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pool: the free blocks of one rank's cache. Every block taken is a random one of those that are free, so tables are
- * scattered from the first request to the last, as in an engine that has run for days. One thread.
+ * pool: the free blocks of one rank's cache. A block that is taken is a random one of the free blocks. So tables are
+ * scattered from the first request on, as in an engine that has run for days. One thread.
  */
 #ifndef REPLAY_POOL_H
 #define REPLAY_POOL_H
@@ -21,10 +21,10 @@ struct pool {
 int pool_init(struct pool *p, uint32_t num_blocks, uint64_t seed, struct why *why);
 void pool_fini(struct pool *p);
 
-/** Takes `count` different blocks. 0, or -1 (and none is taken) where fewer are free. */
+/** Takes `count` different blocks. 0, or -1 and none is taken: fewer are free. */
 int pool_take(struct pool *p, uint32_t *blocks, uint32_t count);
 
-/** Gives blocks back. -1 (and none is given) where one of them is no block of the pool, or is free. */
+/** Gives blocks back. 0, or -1 and none is given back: one of them is not in the pool, or is free. */
 int pool_give(struct pool *p, const uint32_t *blocks, uint32_t count);
 
 #endif

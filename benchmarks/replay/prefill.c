@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prefill: see prefill.h. Blocks are poisoned the moment that the offer's event says they are free. With --stream each
- * request is filled step by step as time passes, in the same steps whether it is offered before the first of them, with
- * a word of each, or after the last.
+ * prefill: see prefill.h. Blocks are poisoned as soon as the offer's event says that they are free. With --stream each
+ * request is filled step by step as time passes. The steps are the same for a request that is offered before the first
+ * step, and told of each, and for one that is offered after the last.
  */
 #include "replay/prefill.h"
 
@@ -22,7 +22,7 @@ static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_toke
 
 static bool may_begin(struct engine *e, uint32_t request)
 {
-    /* The gate, whenever it comes, needs a block beside the requests' own. */
+    /* The gate needs a block beside those of the requests, whenever it comes. */
     return e->options->sabotage != SABOTAGE_STALE || engine_has_spare(e, request);
 }
 
@@ -59,7 +59,8 @@ static struct stream stream_of(const struct engine *e, const struct slot *s)
                            .layers_total = g->layers_total};
 }
 
-/* Sets when the next step is due. What is offered at the end waits for the stages behind this one. False: none is left. */
+/* Sets when the next step is due. A request that is offered at the end waits for the stages behind this one. False: no
+   step is left. */
 static bool next_step(const struct engine *e, struct slot *s)
 {
     const struct stream stream = stream_of(e, s);
@@ -80,7 +81,7 @@ static void begin_prefill(const struct engine *e, struct slot *s)
     next_step(e, s);
 }
 
-/* Blocks of a group's table that hold the first `tokens` tokens. A state has its block with the last of them. */
+/* Blocks of a group's table that hold the first `tokens` tokens. A state has its block when all tokens are there. */
 static uint32_t blocks_of(const struct engine *e, const struct slot *s, uint32_t group, uint32_t tokens)
 {
     const baton_group_t *g = &e->share.groups[group];
@@ -92,7 +93,7 @@ static uint32_t blocks_of(const struct engine *e, const struct slot *s, uint32_t
     return model_blocks(tokens - t->first_token, g->block_tokens);
 }
 
-/* The next chunk, with the blocks that it is the first to need. */
+/* The next chunk, with the blocks that no chunk before needed. */
 static int append(const struct engine *e, const struct slot *s, uint32_t num_tokens)
 {
     baton_append_params_t params = {.size = sizeof params, .num_tokens = num_tokens, .num_tables = e->num_groups};
@@ -128,7 +129,7 @@ static void refused(struct engine *e, struct slot *s, int rc)
     s->due_ns = 0;
 }
 
-/* Of a step whose word finds no room, the same bytes are written once more when it is due again. */
+/* If Baton had no room to be told of a step, the same bytes are written once more when the step is due again. */
 static void go_on(struct engine *e, struct slot *s)
 {
     const struct stream stream = stream_of(e, s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* prefill: the job of a prefill rank: fill the request's blocks as a model would, at once or as its prefill goes on,
-   offer them, poison them after. */
+/* prefill: the job of a prefill rank. It fills the request's blocks as a model would, at once or while its prefill goes
+   on, offers them, and poisons them afterwards. */
 #ifndef REPLAY_PREFILL_H
 #define REPLAY_PREFILL_H
 

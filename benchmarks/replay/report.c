@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: the table. A column for each phase, and where there are two, the busy one's times over the idle one's. */
+/* report: the table. Each phase has a column. If there are two, a third column has the busy phase's times over the idle
+   one's. */
 #include "replay/report.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: the results in print, and as JSON. Rank 0 only. */
+/* report: prints the results, and writes them as JSON. Rank 0 only. */
 #ifndef REPLAY_REPORT_H
 #define REPLAY_REPORT_H
 

@@ -8,7 +8,7 @@
 
 #include "model/model.h"
 
-#define PAIRS_RANKS_MAX 1024 /* larger worlds do not collect pairs */
+#define PAIRS_RANKS_MAX 1024 /* pairs of larger worlds are not collected */
 #define PAIRS_NAMED 16u
 
 /* ---- quantiles --------------------------------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Nearest rank: the smallest value that at least that share of all do not exceed. */
+/* Nearest rank: the smallest value that at least this share of all values do not exceed. */
 static uint64_t quantile(const uint64_t *sorted, size_t count, unsigned percent)
 {
     return count == 0 ? 0 : sorted[(count * percent + 99) / 100 - 1];
@@ -32,7 +32,7 @@ static struct result_quantiles quantiles_of(uint64_t *values, size_t count)
                                      quantile(values, count, 99)};
 }
 
-/* Quantiles of one of the three numbers of each sample, the `which`-th. `room` is for the sorting. */
+/* Quantiles of the `which`-th of the three numbers of each sample. They are sorted in `room`. */
 static struct result_quantiles quantiles(const struct tally_samples *s, size_t which, uint64_t *room)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -61,9 +61,10 @@ static int collect_times(struct result_phase *out, struct engine *e)
 /* ---- after prefill ----------------------------------------------------------------------------------------------- */
 
 /*
- * Rank 0: from the moment that the last prefill rank had its part in place to that at which the last decode rank had
- * received its own; 0 where that is earlier, since nobody reads from a rank that has what others have too. What was
- * wanted later, by a decode rank that was busy with checking, tells nothing of this; nor does what moved nothing.
+ * Rank 0: the time from the moment when the last prefill rank had its part in place until the last decode rank had
+ * received its own. It is 0 if the second moment is earlier, which happens if nobody reads from a rank, since others
+ * hold the same. Requests do not count that were wanted later, by a decode rank that was busy with checking, nor those
+ * that moved nothing.
  */
 static void measure_after_prefill(struct result_phase *out, const struct engine *e, uint64_t *room)
 {
@@ -134,7 +135,7 @@ static int collect_pairs(struct result_phase *out, struct engine *e, struct why 
     uint32_t *pairs = calloc(count, sizeof *pairs); /* 4 MiB at most */
     if (pairs == NULL)
         why_set(why, "no memory for the pairs of %zu ranks", ranks);
-    if (meet_agree(e->meet, pairs == NULL ? -1 : 0, why) != 0) { /* before the sum, for which all must come */
+    if (meet_agree(e->meet, pairs == NULL ? -1 : 0, why) != 0) { /* before the sum, in which all ranks take part */
         free(pairs);
         return -1;
     }
@@ -228,7 +229,7 @@ static bool refuse(const struct result_phase *p, uint64_t count, const char *wha
     return false;
 }
 
-/* Which pairs go by another path, and how many there are of each. */
+/* Names the pairs that go by another path, and counts those of each path. */
 static void print_pairs(const struct result *r, const struct result_phase *p)
 {
     const baton_path_t required = r->options->require_path;
@@ -279,7 +280,7 @@ static bool phase_is_good(const struct result *r, const struct result_phase *p)
     bool good = refuse(p, t->refused, "calls that were refused");
     good &= refuse(p, t->wants[0] - t->wants[BATON_STATUS_DONE], "wants that did not end done");
     good &= refuse(p, t->offers[0] - t->offers[BATON_STATUS_DONE], "offers that did not end done");
-    good &= refuse(p, t->miscounted, "wants that told another number of bytes than was demanded");
+    good &= refuse(p, t->miscounted, "wants whose events named another number of bytes than was demanded");
     good &= refuse(p, t->mismatches, "wrong elements");
     return path_is_good(r, p) && good;
 }

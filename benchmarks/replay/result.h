@@ -20,8 +20,8 @@ struct result_phase {
     uint64_t handshake_ns_max;
     uint64_t samples;
     struct result_quantiles received, waited, moved; /* over all wants of all ranks that were done */
-    struct result_quantiles after_prefill[2]; /* from its end to all received: of requests [1] that were streamed */
-    uint32_t after_prefill_count[2];          /* of those, wanted before it; 0 where the ranks have no common clock */
+    struct result_quantiles after_prefill[2];        /* from prefill's end until received; [1]: streamed */
+    uint32_t after_prefill_count[2];                 /* of requests; 0: the ranks have no common clock */
     uint32_t verified_requests;
     uint32_t
         *pairs; /* with --require-path: [decode rank * ranks + prefill rank], a baton_path_t. NULL: not collected */
@@ -32,7 +32,7 @@ struct result {
     const struct options *options;
     const struct trace *trace;
     const struct meet *meet;
-    uint32_t busy_threads; /* that a rank started, 0: no busy phase */
+    uint32_t busy_threads; /* that each rank started; 0: no busy phase */
     uint32_t num_phases;
     struct result_phase phases[2];
 
@@ -42,14 +42,15 @@ struct result {
     uint64_t tokens, blocks; /* of the trace: a request's blocks count once, however many ranks hold a part of them */
 };
 
-/** Collective. Puts the phase that the engine has just run together; only rank 0's *out is filled. 0 or -1, on all. */
+/** Collective. Puts together the phase that the engine has just run. Only rank 0's *out is filled. 0 or -1, on all
+   ranks. */
 int result_collect(struct result_phase *out, struct engine *e, const baton_stats_t *before, struct why *why);
 
-/** Rank 0: what follows from the phases. */
+/** Rank 0: computes what follows from the phases. */
 void result_finish(struct result *r);
 void result_fini(struct result *r);
 
-/** Rank 0: whether all is as it must be; each reason why not is a sentence on standard error. */
+/** Rank 0: whether everything is right. Each thing that is wrong is a sentence on standard error. */
 bool result_is_good(const struct result *r);
 
 #endif

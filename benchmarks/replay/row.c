@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * row: see row.h. Written with the compiler's vector types: at -O2 it would not vectorise the plain loops, and these
- * run over every byte that is moved. The elements of one vector are made once a row; each next vector is the last one
- * plus a constant. What is left of a row goes element by element.
+ * row: see row.h. The loops run over every byte that is moved. They use the compiler's vector types, since at -O2 it
+ * would not vectorise plain loops. The elements of one vector are made once a row; each next vector is the last one
+ * plus a constant. The rest of a row goes element by element.
  */
 #include "replay/row.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sabotage: see sabotage.h. The first rank of the engine breaks its part; with stale every rank does. */
+/* sabotage: see sabotage.h. The first rank of the engine breaks its part. With stale every rank does. */
 #include "replay/sabotage.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static uint32_t tokens_before_end(uint32_t num_tokens)
     return num_tokens > TOKENS_BROKEN ? num_tokens - TOKENS_BROKEN : 0;
 }
 
-/* The first rank breaks its part; where ranks hold the same, each of them does, whichever is read. */
+/* The first rank breaks its part. If several ranks hold the same, each of them does, since any of them may be read. */
 static bool breaks(const struct engine *e, const baton_tensor_t *t)
 {
     const struct meet_engine *own = &e->meet->engines[SIDE_PREFILL][e->meet->engine];
@@ -56,7 +56,7 @@ static void flip(const struct engine *e, const struct pattern_table *t)
         memcpy(pattern_address(&e->pattern, t, &at), &flipped, x.elem_bytes);
 }
 
-/* With one head a rank, the other head lies at another rank, or nowhere: then this one gets its values. */
+/* A rank with one head has no second one. Then its head gets the values of a head that lies elsewhere, or nowhere. */
 static void swap_heads(const struct engine *e, const struct pattern_table *t)
 {
     const baton_geometry_t *g = e->pattern.geometry;
@@ -71,7 +71,7 @@ static void swap_heads(const struct engine *e, const struct pattern_table *t)
         pattern_fill_head(&e->pattern, t, 0, other, head, first, t->num_tokens);
 }
 
-/* Done again after each step of a prefill: what is written has been written before, or is not yet filled. */
+/* This is done again after each step of a prefill. What it writes was written before, or is not filled yet. */
 void sabotage_prepared(const struct engine *e, const struct slot *s)
 {
     const struct pattern_table t = engine_table(e, s);

@@ -17,16 +17,17 @@
 
 #include "replay/engine.h"
 
-/** Whether this request is the one that is broken: with --stream, one that is offered while its prefill goes on. */
+/** Whether this request is the one that is broken. With --stream, it is one that is offered while its prefill
+   goes on. */
 bool sabotage_hits(const struct engine *e, uint32_t request);
-/** Whether its bytes come into place with the last step only. */
+/** Whether its bytes are in place only with the last step. */
 bool sabotage_is_late(const struct engine *e, uint32_t request);
-/** Whether it is, in the way that needs the gate. */
+/** Whether this request is broken in the way that needs the gate. */
 bool sabotage_needs_gate(const struct engine *e, uint32_t request);
 
-/** Breaks what is filled of a request before it is offered, where that is asked for: of one step after the other, too. */
+/** If asked for, breaks what is filled of a request before it is offered. May be called after each step. */
 void sabotage_prepared(const struct engine *e, const struct slot *s);
-/** The same after the offer of all of it. */
+/** The same after all of it was offered. */
 void sabotage_offered(struct engine *e, const struct slot *s);
 
 #endif

@@ -27,8 +27,8 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Blocks of a group that any one request needs at the most, and all together. The longest need not have the most of a
-   window's, which may begin anywhere in a block. */
+/* The most blocks of a group that one request needs, and the blocks of all requests. The longest request may need fewer
+   blocks of a window than another, since a window may begin anywhere in a block. */
 static uint64_t most_blocks(const struct share *s, uint32_t group, uint64_t *all)
 {
     uint64_t most = 1;

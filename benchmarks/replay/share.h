@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share: the requests of one engine, every engines-th of the trace, and the pools that they need. Pure. */
+/* share: the requests of one engine (of E engines, every E-th request of the trace), and the pools that they need.
+   Pure. */
 #ifndef REPLAY_SHARE_H
 #define REPLAY_SHARE_H
 
@@ -13,20 +14,20 @@ struct share {
     const struct trace *trace;
     uint32_t engine, engines; /* requests engine, engine + engines, engine + 2 engines … */
     uint32_t num_groups;
-    baton_group_t groups[BATON_GROUPS_MAX]; /* their num_blocks do not matter */
+    baton_group_t groups[BATON_GROUPS_MAX]; /* their num_blocks are not used */
 };
 
 /** Blocks of a group that request i of the trace needs. */
 uint32_t share_blocks(const struct share *s, uint32_t request, uint32_t group);
 
-/** The share's request with the most tokens; the trace's end (its count) where the share is empty. */
+/** The share's request with the most tokens. If the share is empty, the trace's count. */
 uint32_t share_largest(const struct share *s);
 
 /**
- * How many blocks a rank's pool of each group gets, of which one has block_bytes[group]. At the most a quarter of the
- * blocks that it moves, so that every block is used again several times; no more than `inflight` of the largest
- * requests need, nor (as a rule) more than 256 MiB; but enough for the largest request and `spare` blocks. With
- * pool_bytes, what these hold, shared out by need. 0, or -1 where that is too little for a request, which *why names.
+ * How many blocks of block_bytes[group] a rank's pool of each group gets. At most a quarter of the blocks that it
+ * moves, so that every block is used several times; no more than `inflight` of the largest requests need, and usually
+ * no more than 256 MiB; but always enough for the largest request and `spare` blocks. With pool_bytes, as many as these
+ * hold, shared out by need. 0, or -1 with *why, which names a request that has too little room.
  */
 int share_pool(const struct share *s, const uint64_t *block_bytes, uint64_t pool_bytes, uint32_t inflight,
                uint32_t spare, uint32_t *num_blocks, struct why *why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tally: what one rank counts in one phase. Fields are 64-bit numbers and nothing else, so that all ranks' tallies are
-   added up as one array. */
+/* tally: what one rank counts in one phase. All fields are 64-bit numbers, so that all ranks' tallies can be added as
+   arrays. */
 #ifndef REPLAY_TALLY_H
 #define REPLAY_TALLY_H
 
@@ -14,10 +14,10 @@ struct tally {
     uint64_t refused;             /* calls that returned an error other than BATON_EAGAIN */
     uint64_t postponed;           /* calls that returned BATON_EAGAIN, and were repeated */
     uint64_t path_bytes[BATON_PATHS];
-    uint64_t payload_bytes; /* what the wants that were done demanded */
-    uint64_t held_wants;    /* of the wants that were done, those that held a leading part already */
-    uint64_t empty_wants;   /* and those that held all of it */
-    uint64_t miscounted;    /* wants whose event told other bytes than that */
+    uint64_t payload_bytes; /* bytes that were demanded by the wants that were done */
+    uint64_t held_wants;    /* wants that were done, and held a leading part already */
+    uint64_t empty_wants;   /* wants that were done, and held all of it */
+    uint64_t miscounted;    /* wants whose event named another number of bytes than was demanded */
     uint64_t mismatches;    /* elements */
     uint64_t fill_bytes, fill_ns, verify_bytes, verify_ns;
     uint64_t handshakes, handshake_ns;
@@ -31,7 +31,8 @@ struct tally_sample {
     uint64_t total_ns, wait_ns, move_ns; /* move: total less wait */
 };
 
-/** Of one request, on the clock that all ranks of a machine share; 0: not here. Of several ranks the last one counts. */
+/** Moments of one request, on the clock that all ranks of a machine share. 0: not on this rank. Of several ranks the
+   last one counts. */
 struct tally_moments {
     uint64_t filled_ns, wanted_ns, received_ns; /* filled: the last of its bytes are in place */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trace: see trace.h. Reads no more of the file than the requests asked for, a line at a time. */
+/* trace: see trace.h. Reads a line at a time, and no more of the file than was asked for. */
 #include "replay/trace.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 static int refuse_value(const char *field, const json_t *value, const char *demand, struct why *why)
 {
-    char shown[SHOWN_MAX + 1] = {0}; /* jansson writes only the pieces that fit: the rest must be ended before */
+    char shown[SHOWN_MAX + 1] = {0}; /* jansson writes only the pieces that fit, and no NUL behind them */
     if (value == NULL)
         return why_set(why, "field \"%s\" is missing", field);
     size_t length = json_dumpb(value, shown, SHOWN_MAX, JSON_ENCODE_ANY | JSON_COMPACT);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace: the requests to replay, from a file of one JSON object a line or made here. Every rank reads the same file and
- * must come to the same list, or to the same error; so nothing in a line is taken on trust.
+ * trace: the requests to replay, from a file of one JSON object a line or made here. Every rank reads the same file,
+ * and must get the same list or the same error. So everything in a line is checked.
  *
  * The fields of a line: timestamp (ms since the start, not decreasing), input_length and output_length (tokens), and
- * hash_ids (one id per 512 tokens of the prompt). Fields beyond these are let pass. Ids are checked and not kept: each
- * prompt is moved whole, as by engines without a prefix cache.
+ * hash_ids (one id per 512 tokens of the prompt). Other fields are ignored. Ids are checked and not kept: each prompt
+ * is moved whole, as by engines without a prefix cache.
  */
 #ifndef REPLAY_TRACE_H
 #define REPLAY_TRACE_H
@@ -33,7 +33,7 @@ struct trace {
     struct trace_request *requests;
 };
 
-/** Reads one line (without its end) that follows an arrival at *arrival_ms. 0, or -1 with the field in *why. */
+/** Reads one line, without its end. The request before arrived at *arrival_ms. 0, or -1 with the field in *why. */
 int trace_parse(const char *line, size_t length, uint64_t arrival_ms, struct trace_request *out, struct why *why);
 
 /** Reads at most `most` requests. `name` is the file's, for errors "name:line: field …". 0, or -1 and *out empty. */
@@ -43,7 +43,7 @@ int trace_open(const char *path, uint32_t most, struct trace *out, struct why *w
 /** Makes `count` requests of 100 to 6000 tokens from `seed`; most end in the middle of a block. 0 or -1. */
 int trace_make(uint32_t count, uint64_t seed, struct trace *out, struct why *why);
 
-/** Puts each request there twice, one behind the other. 0, or -1 and nothing changed. */
+/** Puts each request into the trace twice, side by side. 0, or -1 and nothing changed. */
 int trace_double(struct trace *trace, struct why *why);
 
 void trace_fini(struct trace *trace);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An application that uses MPI itself: it initialises MPI, makes communicators of its own, and gives Baton the ranks
- * that belong to engines. The last rank is the application's router, which Baton knows nothing of. The other ranks'
+ * that belong to engines. The last rank is the application's router, and Baton does not know of it. The other ranks'
  * roles follow from their numbers, so that any launcher will do:
  *
  *   mpirun -n 5 coexist        # a prefill engine and a decode engine of TP 2 each, and a router
@@ -38,7 +38,7 @@ static void route(int router)
     }
 }
 
-/* Returns how many elements were not what they must be. */
+/* Returns how many elements were wrong. */
 static unsigned serve(MPI_Comm engines, int router)
 {
     int rank, size;
@@ -57,7 +57,7 @@ static unsigned serve(MPI_Comm engines, int router)
                               .pp = 1,
                               .tp_rank = (uint32_t)rank % tp};
     strcpy(me.engine, prefill ? "prefill" : "decode");
-    check(baton_open(engines, &me, &b), "baton_open"); /* it works on a duplicate */
+    check(baton_open(engines, &me, &b), "baton_open"); /* Baton works on a duplicate of this communicator */
     baton_geometry_t g = {.size = sizeof g,
                           .model = "example",
                           .dtype = "fp32",
@@ -77,7 +77,7 @@ static unsigned serve(MPI_Comm engines, int router)
     uint64_t each = g.bytes / BLOCKS / sizeof *base;
     for (unsigned i = 0; i < REQUESTS; i++) {
         struct order order;
-        MPI_Bcast(&order, sizeof order, MPI_BYTE, router, MPI_COMM_WORLD); /* beside what Baton does by MPI */
+        MPI_Bcast(&order, sizeof order, MPI_BYTE, router, MPI_COMM_WORLD); /* beside Baton's own MPI */
         for (unsigned k = 0; prefill && k < 2; k++)
             for (uint64_t n = 0; n < each; n++)
                 base[order.from[k] * each + n] = (float)(i + k);
@@ -96,7 +96,7 @@ static unsigned serve(MPI_Comm engines, int router)
         int n;
         while ((n = baton_poll(b, &e, 1)) == 0) {
             int flag;
-            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, engines, &flag, MPI_STATUS_IGNORE); /* its own messages */
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, engines, &flag, MPI_STATUS_IGNORE); /* its own MPI calls */
         }
         check(n, "baton_poll");
         wrong += e.status != BATON_STATUS_DONE;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A serving loop: many requests at a time, of which some are cancelled, some never get an offer, and all may fail. It
- * shows how an engine accounts for its blocks: a block is free, in use by a request, or Baton's.
+ * A serving loop: many requests at a time. Some are cancelled, some never get an offer, and all may fail. It shows how
+ * an engine accounts for its blocks: a block is free, in use by a request, or Baton's.
  *
  *   batonrun --prefill 1x2 --decode 1x2 serve [REQUESTS]
  *
  * The prefill engine offers each request but every eleventh; the decode engine wants them all and cancels every
- * seventh. The last line of each rank counts how its requests ended. Status 0 if every block came back, unless it is
- * in quarantine.
+ * seventh. The last line of each rank counts how its requests ended. Status 0 if every block came back, unless it is in
+ * quarantine.
  */
 #include <baton.h>
 #include <poll.h>
@@ -56,7 +56,7 @@ static bool is_cancelled(unsigned number)
 
 /* ---- what the model would do ------------------------------------------------------------------------------------- */
 
-/* All bytes of a request are the same; of another request, other ones. */
+/* All bytes of a request are the same. Those of another request are different. */
 static uint8_t byte_of(unsigned number)
 {
     return (uint8_t)(1 + number % 250);
@@ -136,7 +136,7 @@ static void begin(unsigned number)
                                       .timeout_ms = has_offer(number) ? 20 * TIMEOUT_MS : TIMEOUT_MS,
                                       .user = r};
     check(baton_want(engine.baton, &want, &r->id), "baton_want");
-    if (is_cancelled(number)) /* its user has gone. It may be done all the same, if it was quick */
+    if (is_cancelled(number)) /* its user has gone. A quick request may be done all the same */
         check(baton_cancel(engine.baton, r->id), "baton_cancel");
 }
 
@@ -160,7 +160,7 @@ static void on_event(const baton_event_t *e)
             decode(r);
         request_end(r);
         break;
-    case BATON_EVENT_VERDICT: /* all ranks of the engine hear the same; an engine would schedule by it */
+    case BATON_EVENT_VERDICT: /* all ranks of the engine get the same verdict; an engine would schedule by it */
         engine.verdicts++;
         break;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Layer by layer: blocks move while prefill computes. The prefill engine offers the request before it begins, and
- * says of each layer when it is in place. The decode engine wants it as any other request.
+ * Layer by layer: blocks move while prefill computes. The prefill engine offers the request before it begins, and then
+ * says of each layer when it is in place. The decode engine wants the request like any other.
  *
  *   batonrun --prefill 1x1 --decode 1x1 stream
  */

@@ -191,10 +191,10 @@ static void bad_words_are_named(void **state)
         {"--stream tokens", "--stream must be one of layers, chunks, both"},
         {"--stream none", "--stream"},
         {"--stream chunks --chunk-tokens 0", "--chunk-tokens must be"},
-        {"--stream layers --chunk-tokens 512", "--chunk-tokens is of --stream chunks or both"},
+        {"--stream layers --chunk-tokens 512", "--chunk-tokens needs --stream chunks or --stream both"},
         {"--stream both --prefill-tokens-per-s 0", "--prefill-tokens-per-s must be"},
-        {"--prefill-tokens-per-s 1000", "--prefill-tokens-per-s is of --stream"},
-        {"--sabotage late", "--sabotage late is of --stream"},
+        {"--prefill-tokens-per-s 1000", "--prefill-tokens-per-s needs --stream"},
+        {"--sabotage late", "--sabotage late needs --stream"},
         {"--progress auto", "--progress must be one of thread, caller"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
