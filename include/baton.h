@@ -473,6 +473,13 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
  * Engines that run a build before 0.2 know attempt 0 only: another one is refused with EKEY.
  */
 
+/*
+ * ATTACHED BYTES. An offer can carry up to BATON_ATTACH_MAX bytes of the engine's own. They are copied by baton_offer, and
+ * handed out with the event of each want that is done and that the offer served. The ranks of an engine attach the same
+ * bytes: a want that several ranks serve has those of one of them. A want has none if nothing of it moves (all tokens are
+ * held, or none is wanted), or if one of the two engines runs a build before 0.2.
+ */
+
 /** Names one accepted call: in its event and for baton_cancel. Never 0, never used twice by a context. */
 typedef uint64_t baton_id_t;
 
@@ -517,10 +524,10 @@ typedef struct baton_offer_params {
                                        deadline. 0: BATON_TTL_MS */
     uint32_t num_consumers;                 /**< seats: 0 means 1. Each is one engine */
     const char *const *consumers; /**< num_consumers engine names; NULL: any engines, bound by their first want */
-    const void *attach;           /**< num_attach bytes carried to the consumers' events: 0 in this version */
-    uint32_t num_attach;
-    uint32_t flags;       /**< an or of baton_offer_flags_t */
-    void *user;           /**< handed back in the event */
+    const void *attach;           /**< bytes of the engine's own, such as the first token: see ATTACHED BYTES */
+    uint32_t num_attach;          /**< at most BATON_ATTACH_MAX */
+    uint32_t flags;               /**< an or of baton_offer_flags_t */
+    void *user;                   /**< handed back in the event */
     const char *base_key; /**< what offer and want meet by, where the two sides call the request by different keys (say,
                                a suffix of their own); events still carry `key`. NULL: the key itself */
     uint32_t attempt;     /**< beside the key: see ATTEMPTS */
@@ -534,7 +541,7 @@ typedef struct baton_offer_params {
  * seat has acknowledged; EXPIRED; CANCELLED by either side; FAILED (EEXIST: the key's former offer lives, or was given
  * up and is not quiet yet; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL; or what made the consumer
  * fail).
- * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ESTALL, ENOSYS (attach), ENOMEM.
+ * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
 
@@ -753,6 +760,8 @@ typedef struct baton_event {
                                 BATON_VERDICT_NONE: whether the call's BATON_EVENT_VERDICT is still to come */
     baton_event_type_t of; /**< given up, verdict: BATON_EVENT_OFFER or BATON_EVENT_WANT */
     char detail[128];      /**< what differs or who was silent, in words; empty when done */
+    uint32_t num_attach;   /**< want that is done: see ATTACHED BYTES; else 0 */
+    unsigned char attach[BATON_ATTACH_MAX];
 } baton_event_t;
 
 /**

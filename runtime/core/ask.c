@@ -16,6 +16,7 @@ int ask_begin(struct ask *ask)
     if (ask->ranks == NULL)
         return BATON_ENOMEM;
     ask->num_legs = n;
+    ask->attached_by = UINT32_MAX;
     for (uint32_t i = 0; i < n; i++)
         ask->ranks[i] = contact_peer(link_contact(ask->link, i));
     return 0;

@@ -34,6 +34,7 @@ struct ask {
     bool is_over;       /* the want has failed: its legs turn to no other rank */
     int error;          /* then: why */
     uint32_t num_legs, fenced, closed;
+    uint32_t attached_by;  /* the leg whose producer's attached bytes the event has; UINT32_MAX: it has none */
     uint32_t *ranks;       /* by leg: the one that it is with */
     struct ask_left *left; /* ranks that legs were taken away from */
     uint32_t num_left;

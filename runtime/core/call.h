@@ -26,6 +26,8 @@ struct call_offer {
     bool in_layers;                      /* it, or each chunk of it, begins without a layer: CALL_READY adds layers */
     bool in_chunks;                      /* it begins without a token: CALL_APPEND adds tokens and their blocks */
     uint32_t room[BATON_GROUPS_MAX];     /* block ids that fit in the place of each table */
+    uint32_t num_attach;
+    uint8_t attach[BATON_ATTACH_MAX]; /* for the events of wants */
 };
 
 struct call_want {

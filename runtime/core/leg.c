@@ -167,12 +167,27 @@ static void on_ready(struct core *core, struct leg *leg, const struct wire_ready
     on_more(core, leg, &table, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
 }
 
+/* Of several legs' bytes the event has those of the first in order, whichever come first. */
+static void take_attached(const struct leg *leg, const struct wire_bytes *attach)
+{
+    struct ask *ask = leg->ask;
+    baton_event_t *event = &ask->call->end.event;
+    if (leg->index > ask->attached_by || (attach->num == 0 && leg->index < ask->attached_by))
+        return;
+    ask->attached_by = attach->num > 0 ? leg->index : UINT32_MAX;
+    event->num_attach = attach->num;
+    if (attach->num > 0)
+        memcpy(event->attach, attach->data, attach->num);
+}
+
 static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
 {
     const struct call *call = leg->ask->call;
     struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
-    if (leg->state == LEG_AWAITED)
+    if (leg->state == LEG_AWAITED) {
         leg->generation = m->generation; /* of the offer that writes by now */
+        take_attached(leg, &m->attach);
+    }
     if (leg->state == LEG_DOUBTED) {
         if (m->generation != leg->generation)
             fail(core, leg, BATON_EGONE, another_began);
@@ -187,6 +202,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
     }
     leg->ask->call->end.event.wait_ns = core->now - call->submitted_ns;
     leg->generation = m->generation;
+    take_attached(leg, &m->attach);
     if (is_push(leg)) {
         await(core, leg, LEG_AWAITED);
         return;
@@ -269,6 +285,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_wri
         fail(core, leg, BATON_EMESSAGE, "it wrote other bytes than were wanted of it");
     } else {
         add_bytes(core, leg, m->bytes);
+        take_attached(leg, &m->attach);
         if (m->generation != 0)
             leg->generation = m->generation;
         landed(core, leg);

@@ -34,6 +34,7 @@ static void tell_grant(struct core *core, const struct offer *o, const struct wo
                                        .table_offset = o->lease.table_offset,
                                        .numbers = wire_table_numbers(&o->call->tables),
                                        .offered_tokens = o->call->offer.num_tokens,
+                                       .attach = {o->call->offer.num_attach, o->call->offer.attach},
                                        .partial = !offer_is_whole(o)}};
     post_send(core->post, w->peer, &m);
     if (m.grant.partial && w->mode == BATON_MODE_PULL)
@@ -120,7 +121,7 @@ static void again(struct core *core, struct offer *o, struct push *push, const s
 static int begin_push(struct core *core, struct offer *o, struct reader *r, const struct word *w)
 {
     struct push_order order = {
-        .offer = o, .reader = r, .generation = o->lease.generation, .mine = &o->call->tables, .reach = &o->reach};
+        .offer = o, .reader = r, .generation = o->lease.generation, .mine = o->call, .reach = &o->reach};
     struct push *push;
     int rc = push_create(core, &order, w, &push);
     if (rc != 0)

@@ -50,12 +50,14 @@ void push_destroy(struct core *core, struct push *push)
 
 static void tell(struct core *core, const struct push *push, int32_t error)
 {
+    const struct call_offer *offer = &push->order.mine->offer;
     struct wire_message m = {.type = WIRE_WRITTEN,
                              .want_id = push->word.want,
                              .written = {.asks = push->word.asks,
                                          .error = error,
                                          .bytes = mover_landed(push->mover),
-                                         .generation = push->order.generation}};
+                                         .generation = push->order.generation,
+                                         .attach = {offer->num_attach, offer->attach}}};
     memcpy(m.written.detail, push->detail, sizeof m.written.detail);
     post_send(core->post, push->word.peer, &m);
 }
@@ -108,7 +110,7 @@ static struct push_end begin_to_write(struct core *core, struct push *push)
                             .reach = *push->order.reach,
                             .held = push->word.held,
                             .num_tokens = push->word.tokens,
-                            .mine = push->order.mine};
+                            .mine = &push->order.mine->tables};
     push->state = PUSH_WRITING;
     int rc = mover_start(core, push->mover, &job);
     if (rc == BATON_EMESSAGE)

@@ -24,8 +24,8 @@ enum push_state { PUSH_CARD, PUSH_WRITING, PUSH_WRITTEN, PUSH_STOPPING };
 struct push_order {
     struct offer *offer;
     struct reader *reader;
-    uint64_t generation; /* of the offer's lease */
-    const struct plan_tables *mine;
+    uint64_t generation;       /* of the offer's lease */
+    const struct call *mine;   /* the offer's */
     const struct reach *reach; /* what is in place by now */
 };
 

@@ -253,8 +253,8 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
     int rc = check_state(b);
     if (rc != 0)
         return rc;
-    if (p->num_attach != 0)
-        return error_set(BATON_ENOSYS, "this version carries no bytes of the engine's own");
+    if (p->num_attach > BATON_ATTACH_MAX || (p->attach == NULL && p->num_attach > 0))
+        return error_set(BATON_EINVAL, "attach must not be NULL, num_attach at most %d", BATON_ATTACH_MAX);
     if ((p->flags & ~(uint32_t)(BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS)) != 0 ||
         p->num_consumers > BATON_CONSUMERS_MAX)
         return error_set(BATON_EINVAL, "flags must be known, consumers at most %d", BATON_CONSUMERS_MAX);
@@ -308,6 +308,9 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *
     call->offer.ttl_ms = p->ttl_ms ? p->ttl_ms : (uint32_t)b->settings.ttl_ms;
     call->offer.in_layers = (p->flags & BATON_OFFER_LAYERS) != 0;
     call->offer.in_chunks = (p->flags & BATON_OFFER_CHUNKS) != 0;
+    call->offer.num_attach = p->num_attach;
+    if (p->num_attach > 0)
+        memcpy(call->offer.attach, p->attach, p->num_attach);
     baton_id_t given = call->id; /* the call is the reactor's once it is handed over */
     if (!hand_over(b, call)) {
         rc = admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");

@@ -110,7 +110,7 @@
     FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)                                                                      \
     FIELD(U64, table_offset, ALWAYS, 0, UINT64_MAX)     /* in the arena */                                             \
     FIELD(FLAG, partial, LATER, 0, 1)                   /* not all is in place, READY says what is */                  \
-    FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* the engine's own, reserved: none in this version */
+    FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* the engine's own, of the offer */
 
 /* In place: all of tokens [0, done), and of tokens [done, next) the layers below layer_end. UINT32_MAX: to the end. */
 #define WIRE_READY_FIELDS(FIELD)                                                                                       \
@@ -143,7 +143,8 @@
     FIELD(I32, error, ALWAYS, INT32_MIN, 0)                                                                            \
     FIELD(U64, bytes, ALWAYS, 0, UINT64_MAX)                                                                           \
     FIELD(TEXT, detail, ALWAYS, 0, WIRE_DETAIL_MAX - 1)                                                                \
-    FIELD(U64, generation, LATER, 0, UINT64_MAX)        /* of the producer's lease; 0: not sent */
+    FIELD(U64, generation, LATER, 0, UINT64_MAX)        /* of the producer's lease; 0: not sent */                     \
+    FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* as in a GRANT, which may have been lost */
 
 #define WIRE_BEAT_FIELDS(FIELD)                                                                                        \
     FIELD(U8, ask, ALWAYS, 0, 1)                        /* 1: to be answered; 0: the answer */                         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_header: what the header promises to a caller beside the verbs: structs of older and of newer headers are
- * understood, the world's engines are listed, and a Fortran handle is a communicator. Each rank is an engine of its own,
+ * understood, the world's engines are listed, attached bytes arrive, and a Fortran handle is a communicator. Each rank is an engine of its own,
  * which wants what it offers, where a case says nothing else.
  */
 #include <stdbool.h>
@@ -448,6 +448,75 @@ static void the_world_is_known_after_start(void)
     down(&f);
 }
 
+/* ---- attached bytes ------------------------------------------------------------------------------------------------ */
+
+/* What rank r attaches: the most that there may be. */
+static void attached_by(int r, unsigned char *out)
+{
+    for (int i = 0; i < BATON_ATTACH_MAX; i++)
+        out[i] = (unsigned char)(r * 37 + i);
+}
+
+/* Each rank wants of the next one, with a key of the greatest length. */
+static void attached_bytes_arrive(void)
+{
+    struct fixture f;
+    unsigned char mine[BATON_ATTACH_MAX], theirs[BATON_ATTACH_MAX];
+    char engine[BATON_ENGINE_NAME_MAX], key[BATON_KEY_MAX];
+    int next = (harness.rank + 1) % harness.size;
+    up(&f);
+    attached_by(harness.rank, mine);
+    attached_by(next, theirs);
+    snprintf(engine, sizeof engine, "e%d", next);
+    memset(key, 'k', sizeof key);
+    key[sizeof key - 1] = '\0';
+    for (int mode = BATON_MODE_PULL; mode <= BATON_MODE_PUSH; mode++) {
+        baton_offer_params_t o = an_offer(key);
+        baton_want_params_t w = a_want(&f, key);
+        o.attach = mine;
+        o.num_attach = BATON_ATTACH_MAX;
+        w.engine = engine;
+        w.mode = (baton_mode_t)mode;
+        o.attempt = w.attempt = (uint32_t)mode;
+        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+        CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+        for (int i = 0; i < 2; i++) {
+            baton_event_t e = next_event(&f);
+            bool is_want = e.type == BATON_EVENT_WANT;
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+            CHECK_EQ(strcmp(e.key, key), 0);
+            CHECK_EQ(e.num_attach, is_want ? BATON_ATTACH_MAX : 0);
+            CHECK_EQ(is_want && memcmp(e.attach, theirs, sizeof theirs) != 0, 0);
+        }
+    }
+    down(&f);
+}
+
+static void attached_bytes_are_checked(void)
+{
+    struct fixture f;
+    unsigned char bytes[BATON_ATTACH_MAX + 1] = {0};
+    up(&f);
+    baton_offer_params_t o = an_offer("attached");
+    o.num_attach = 1;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL);
+    o.attach = bytes;
+    o.num_attach = BATON_ATTACH_MAX + 1;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "num_attach at most 256");
+    o.num_attach = 1;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+    baton_want_params_t w = a_want(&f, "attached"); /* nothing of it moves: it has none */
+    w.held_tokens = w.num_tokens;
+    CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        baton_event_t e = next_event(&f);
+        CHECK_EQ(e.status, BATON_STATUS_DONE);
+        CHECK_EQ(e.num_attach, 0);
+    }
+    down(&f);
+}
+
 /* ---- handles ------------------------------------------------------------------------------------------------------ */
 
 static void move_two_blocks(struct fixture *f)
@@ -493,6 +562,8 @@ int main(int argc, char **argv)
     RUN(pending_engines_come_at_the_callers_stride);
     RUN(engines_are_listed);
     RUN(the_world_is_known_after_start);
+    RUN(attached_bytes_arrive);
+    RUN(attached_bytes_are_checked);
     RUN(a_fortran_handle_is_a_communicator);
     return harness_end();
 }

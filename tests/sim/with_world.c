@@ -630,6 +630,9 @@ static struct call *offer(struct world *w, const char *key, uint32_t first, uint
     call->offer.num_tokens = tokens;
     call->offer.ttl_ms = ttl_ms;
     call->offer.num_seats = 1;
+    call->offer.num_attach = w->num_attach;
+    if (w->num_attach > 0)
+        memcpy(call->offer.attach, w->attach, w->num_attach);
     call->offer.seats[0] = w->seat != NULL ? directory_find(w->directory, w->seat) : DIRECTORY_NONE;
     return call;
 }

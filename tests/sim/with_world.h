@@ -66,13 +66,15 @@ struct world {
     struct due *held;  /* what waits for a stopped rank */
     uint64_t order;
     uint64_t message_ns, move_ns, board_ns, zero_ns;
-    baton_mode_t mode; /* of the wants submitted */
-    bool zero_tail;    /* likewise */
-    uint64_t chunk;    /* bytes that a move takes at most */
-    uint32_t slots;    /* moves that are under way between two ranks at most; 0: any number */
-    uint64_t batch_ns; /* what comes to a rank within this time comes in one step, at the end of it */
-    uint32_t attempt;  /* of the offers and wants submitted */
-    const char *seat;  /* the engine that the offers submitted are for; NULL: any */
+    baton_mode_t mode;  /* of the wants submitted */
+    bool zero_tail;     /* likewise */
+    uint64_t chunk;     /* bytes that a move takes at most */
+    uint32_t slots;     /* moves that are under way between two ranks at most; 0: any number */
+    uint64_t batch_ns;  /* what comes to a rank within this time comes in one step, at the end of it */
+    uint32_t attempt;   /* of the offers and wants submitted */
+    const char *seat;   /* the engine that the offers submitted are for; NULL: any */
+    const void *attach; /* num_attach bytes of the offers submitted */
+    uint32_t num_attach;
     /** Says how often a message is delivered (1 without a rule). */
     int (*rule)(struct world *w, const struct world_message *m);
     /** Changes a message on its way, its envelope included. */
