@@ -79,58 +79,75 @@ int directory_can_name(const struct directory *d, uint32_t rank, uint32_t engine
     return BATON_EKEY;
 }
 
+/* The engine that a row names, made if it is the first of it. Its index, or DIRECTORY_NONE: no memory. */
+static uint32_t engine_for(struct directory *d, const struct wire_row *row)
+{
+    uint32_t e = directory_find(d, row->engine), size = (uint32_t)row->tp * row->pp;
+    if (e != DIRECTORY_NONE)
+        return e;
+    struct directory_engine *engine = &d->engines[d->num_engines];
+    engine->ranks = malloc(size * sizeof *engine->ranks);
+    engine->members = calloc(size, sizeof *engine->members);
+    e = d->num_engines++; /* counted now, so that it is freed whatever happens */
+    if (engine->ranks == NULL || engine->members == NULL)
+        return DIRECTORY_NONE;
+    memcpy(engine->name, row->engine, sizeof engine->name);
+    engine->num_ranks = size;
+    engine->number = e;
+    engine->version = row->version;
+    engine->told = DIRECTORY_NONE;
+    for (uint32_t i = 0; i < size; i++)
+        engine->ranks[i] = DIRECTORY_NONE;
+    HASH_ADD_KEYPTR(by_name, d->named, engine->name, strlen(engine->name), engine);
+    return engine->by_name.tbl != NULL ? e : DIRECTORY_NONE;
+}
+
+/* Whether a row agrees with those before it of its engine: 0, or BATON_EGEOMETRY with *why. */
+static int check_same(const struct directory *d, const struct directory_engine *engine, uint32_t rank,
+                      struct plan_why *why)
+{
+    const struct wire_row *row = &d->rows[rank];
+    uint32_t i = 0;
+    while (i < engine->num_ranks && engine->ranks[i] == DIRECTORY_NONE)
+        i++;
+    if (i == engine->num_ranks)
+        return 0;
+    const struct wire_row *other = &d->rows[engine->ranks[i]]; /* the first one met speaks for those before it */
+    if (other->verdicts != row->verdicts) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in whom verdicts are told to",
+                 row->engine, engine->ranks[i], rank);
+        return BATON_EGEOMETRY;
+    }
+    if (other->tp != row->tp || other->pp != row->pp) {
+        snprintf(why->text, sizeof why->text, "engine %s: rank %u says tp %u pp %u, rank %u says tp %u pp %u",
+                 row->engine, engine->ranks[i], other->tp, other->pp, rank, row->tp, row->pp);
+        return BATON_EGEOMETRY;
+    }
+    return 0;
+}
+
 /* Gives a rank its engine and its place there. */
 static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
 {
     const struct wire_row *row = &d->rows[rank];
-    uint32_t e = directory_find(d, row->engine), size = (uint32_t)row->tp * row->pp;
-    if (size > BATON_ENGINE_RANKS_MAX) {
+    if ((uint32_t)row->tp * row->pp > BATON_ENGINE_RANKS_MAX) {
         snprintf(why->text, sizeof why->text, "engine %s: tp %u x pp %u is more than %d ranks", row->engine, row->tp,
                  row->pp, BATON_ENGINE_RANKS_MAX);
         return BATON_EGEOMETRY;
     }
-    if (e == DIRECTORY_NONE) {
-        struct directory_engine *engine = &d->engines[d->num_engines];
-        engine->ranks = malloc(size * sizeof *engine->ranks);
-        engine->members = calloc(size, sizeof *engine->members);
-        e = d->num_engines++; /* counted now, so that it is freed whatever happens */
-        if (engine->ranks == NULL || engine->members == NULL)
-            return BATON_ENOMEM;
-        memcpy(engine->name, row->engine, sizeof engine->name);
-        engine->num_ranks = size;
-        engine->number = e;
-        engine->version = row->version;
-        engine->told = DIRECTORY_NONE;
-        for (uint32_t i = 0; i < size; i++)
-            engine->ranks[i] = DIRECTORY_NONE;
-        HASH_ADD_KEYPTR(by_name, d->named, engine->name, strlen(engine->name), engine);
-        if (engine->by_name.tbl == NULL)
-            return BATON_ENOMEM;
-    }
+    uint32_t e = engine_for(d, row), index = (uint32_t)row->pp_rank * row->tp + row->tp_rank;
+    if (e == DIRECTORY_NONE)
+        return BATON_ENOMEM;
     struct directory_engine *engine = &d->engines[e];
-    uint32_t index = (uint32_t)row->pp_rank * row->tp + row->tp_rank;
-    for (uint32_t i = 0; i < engine->num_ranks; i++) {
-        if (engine->ranks[i] == DIRECTORY_NONE)
-            continue;
-        const struct wire_row *other = &d->rows[engine->ranks[i]];
-        if (other->verdicts != row->verdicts) {
-            snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in whom verdicts are told to",
-                     row->engine, engine->ranks[i], rank);
-            return BATON_EGEOMETRY;
-        }
-        if (other->tp != row->tp || other->pp != row->pp) {
-            snprintf(why->text, sizeof why->text, "engine %s: rank %u says tp %u pp %u, rank %u says tp %u pp %u",
-                     row->engine, engine->ranks[i], other->tp, other->pp, rank, row->tp, row->pp);
-            return BATON_EGEOMETRY;
-        }
-        break; /* the first one met speaks for those before it */
-    }
+    int rc = check_same(d, engine, rank, why);
+    if (rc != 0)
+        return rc;
     if (engine->ranks[index] != DIRECTORY_NONE) {
         snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u both say tp_rank %u pp_rank %u", row->engine,
                  engine->ranks[index], rank, row->tp_rank, row->pp_rank);
         return BATON_EGEOMETRY;
     }
-    int rc = check_model(d, engine, rank, why);
+    rc = check_model(d, engine, rank, why);
     if (rc != 0)
         return rc;
     engine->ranks[index] = rank;

@@ -28,16 +28,16 @@ static void run_remove(struct core *core, struct mover *m)
 /* The layers, of those tokens, below which it may move. */
 static uint32_t layer_end(const struct mover *m)
 {
-    return m->reach.done >= m->end ? UINT32_MAX : m->reach.layer_end;
+    return m->reach.done >= m->chunk.end ? UINT32_MAX : m->reach.layer_end;
 }
 
 /* Bytes that lie ahead of it and are in place. */
 static uint64_t ahead(const struct mover *m)
 {
     uint32_t layers = layer_end(m);
-    if (plan_at_end(&m->transfer, &m->cursor))
+    if (plan_at_end(&m->chunk.transfer, &m->chunk.cursor))
         return 0;
-    return layers < UINT32_MAX ? plan_ahead(&m->transfer, &m->cursor, layers) : UINT64_MAX;
+    return layers < UINT32_MAX ? plan_ahead(&m->chunk.transfer, &m->chunk.cursor, layers) : UINT64_MAX;
 }
 
 /*
@@ -127,7 +127,7 @@ struct mover *mover_take_news(struct core *core, struct mover_word *word)
 /* Up to which token it may move now. */
 static uint32_t next_end(const struct mover *m)
 {
-    uint32_t end = m->reach.done > m->at ? m->reach.done : m->reach.next;
+    uint32_t end = m->reach.done > m->chunk.at ? m->reach.done : m->reach.next;
     return end < m->num_tokens ? end : m->num_tokens;
 }
 
@@ -135,12 +135,13 @@ static uint32_t next_end(const struct mover *m)
 static int next_chunk(struct mover *m, uint32_t end, struct plan_why *why)
 {
     const struct plan_tables *src = m->write ? m->mine : &m->theirs, *dst = m->write ? &m->theirs : m->mine;
-    int rc = plan_transfer_chunk(&m->transfer, contact_plan(m->contact), m->at, end, m->num_tokens, src, dst, why);
+    int rc = plan_transfer_chunk(&m->chunk.transfer, contact_plan(m->contact), m->chunk.at, end, m->num_tokens, src,
+                                 dst, why);
     if (rc != 0)
         return rc == BATON_ETOKENS ? rc : BATON_EMESSAGE; /* mine were checked when they came */
-    m->end = end;
-    m->cursor = (struct plan_cursor){0};
-    m->bytes += m->transfer.bytes;
+    m->chunk.end = end;
+    m->chunk.cursor = (struct plan_cursor){0};
+    m->bytes += m->chunk.transfer.bytes;
     return 0;
 }
 
@@ -150,25 +151,25 @@ static void go_on(struct core *core, struct mover *m)
     struct plan_why why = {{0}};
     int rc = 0;
     m->state = MOVER_WAITING;
-    while (rc == 0 && m->state == MOVER_WAITING && m->at < m->num_tokens) {
+    while (rc == 0 && m->state == MOVER_WAITING && m->chunk.at < m->num_tokens) {
         uint32_t end = next_end(m);
-        if (end <= m->at)
+        if (end <= m->chunk.at)
             return;
         if (m->unread) {
             m->state = MOVER_TABLE;
             break;
         }
         rc = next_chunk(m, end, &why);
-        if (rc == 0 && m->transfer.bytes > 0)
+        if (rc == 0 && m->chunk.transfer.bytes > 0)
             m->state = MOVER_MOVING;
         else
-            m->at = end; /* there is nothing of it in this part */
+            m->chunk.at = end; /* there is nothing of it in this part */
     }
     if (rc != 0) {
         tell(core, m, rc, why.text);
         return;
     }
-    if (m->at == m->num_tokens)
+    if (m->chunk.at == m->num_tokens)
         m->state = MOVER_PROOF;
     run_add(core, m);
 }
@@ -185,7 +186,7 @@ static int take_table(struct mover *m, const struct peer_table *table)
 int mover_start(struct core *core, struct mover *m, const struct mover_job *job)
 {
     m->reach = job->reach;
-    m->at = job->held;
+    m->chunk.at = job->held;
     m->num_tokens = job->num_tokens;
     m->mine = job->mine;
     m->unread = true;
@@ -257,7 +258,7 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
         return;
     }
     if (m->landed == m->bytes) {
-        m->at = m->end;
+        m->chunk.at = m->chunk.end;
         go_on(core, m);
         return;
     }
@@ -400,8 +401,8 @@ static bool turn_to_move(struct core *core, struct mover *m)
     struct path_leg part = {.peer = m->peer,
                             .write = m->write,
                             .tag = m->op.tag,
-                            .transfer = &m->transfer,
-                            .cursor = &m->cursor,
+                            .transfer = &m->chunk.transfer,
+                            .cursor = &m->chunk.cursor,
                             .pool_offset = contact_places(m->contact)->pool_offset,
                             .pool_bytes = contact_places(m->contact)->pool_bytes};
     int64_t rc = path->move(path->self, &part, budget < most ? budget : most);

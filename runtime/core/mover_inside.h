@@ -11,6 +11,13 @@
 
 enum mover_state { MOVER_IDLE, MOVER_WAITING, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_DRAINING, MOVER_ENDED };
 
+/** Tokens [at, end) of the request, and how far they have moved. */
+struct chunk {
+    uint32_t at, end;
+    struct plan_transfer transfer;
+    struct plan_cursor cursor;
+};
+
 struct mover {
     struct op op; /* first */
     void *owner;
@@ -19,18 +26,17 @@ struct mover {
     struct lane *lane;
     bool write; /* push: from mine to the peer's */
     enum mover_state state;
-    bool issued;                  /* TABLE, PROOF: the question is under way */
-    bool unread;                  /* theirs are not of the newest table */
-    enum path_park parked;        /* stopped: LATER: it waits for PORT_QUIET; NEVER: for its peer's end, or close */
-    struct reach reach;           /* what may move */
-    struct peer_table table;      /* the newest that was named */
-    struct peer_table asked;      /* TABLE: the one that is read */
-    uint32_t at, end, num_tokens; /* of a request of num_tokens, tokens [at, end) are moved now */
+    bool issued;             /* TABLE, PROOF: the question is under way */
+    bool unread;             /* theirs are not of the newest table */
+    enum path_park parked;   /* stopped: LATER: it waits for PORT_QUIET; NEVER: for its peer's end, or close */
+    struct reach reach;      /* what may move */
+    struct peer_table table; /* the newest that was named */
+    struct peer_table asked; /* TABLE: the one that is read */
+    uint32_t num_tokens;     /* of the request */
     const struct plan_tables *mine;
     struct plan_tables theirs;
     uint32_t *their_ids;
-    struct plan_transfer transfer; /* of these tokens */
-    struct plan_cursor cursor;
+    struct chunk chunk;            /* what moves now */
     uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
     struct turn turn;              /* in movers->asks, or (MOVING) in movers->moves */
     struct queued news;            /* in movers->news, with: */

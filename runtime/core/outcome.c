@@ -37,12 +37,7 @@ void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t
     e->status = status;
     e->error = error;
     e->total_ns = core->now - outcome->submitted_ns;
-    outcome->next = NULL;
-    if (core->outcomes.first == NULL)
-        core->outcomes.first = outcome;
-    else
-        core->outcomes.last->next = outcome;
-    core->outcomes.last = outcome;
+    queue_join(&core->outcomes.due, &outcome->due);
 }
 
 static baton_event_type_t event_type(const struct call *call)
@@ -68,15 +63,13 @@ static void log_end(struct core *core, const struct outcome *outcome)
 
 static void add_news(struct core *core, struct outcome *outcome)
 {
-    DL_APPEND2(core->outcomes.news, outcome, news_before, news_after);
+    queue_join(&core->outcomes.news, &outcome->news);
 }
 
 struct outcome *outcome_take_news(struct core *core)
 {
-    struct outcome *outcome = core->outcomes.news;
-    if (outcome != NULL)
-        DL_DELETE2(core->outcomes.news, outcome, news_before, news_after);
-    return outcome;
+    struct queued *news = queue_take(&core->outcomes.news);
+    return news != NULL ? outcome_of_news(news) : NULL;
 }
 
 static void emit_end(struct core *core, struct call *call, baton_status_t status, int error)
@@ -136,15 +129,13 @@ void outcome_give_up(struct core *core, struct call *call, baton_status_t status
 
 bool core_has_outcome(const struct core *core)
 {
-    return core->outcomes.first != NULL;
+    return core->outcomes.due.first != NULL;
 }
 
 struct outcome *core_take(struct core *core)
 {
-    struct outcome *outcome = core->outcomes.first;
-    if (outcome != NULL)
-        core->outcomes.first = outcome->next;
-    return outcome;
+    struct queued *due = queue_take(&core->outcomes.due);
+    return due != NULL ? outcome_of_due(due) : NULL;
 }
 
 void outcome_free(struct outcome *outcome)

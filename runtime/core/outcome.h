@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "baton.h"
+#include "core/queue.h"
 
 struct call;
 struct core;
@@ -24,16 +25,27 @@ struct outcome {
     uint32_t place;          /* for the caller's own use; a call's end and its GIVEN_UP have the same */
     const char *state, *leg; /* where the call stood when it failed, for the log; NULL: not known */
     struct call *call;       /* of an end: its call, freed with it. Of a GIVEN_UP: while it is news */
-    struct outcome *next;    /* in the queue */
-    struct outcome *news_before, *news_after; /* among those that verdicts are still to be made of */
+    struct queued due;       /* in outcomes->due */
+    struct queued news;      /* in outcomes->news */
 };
 
 /** Zeroed before. */
 struct outcomes {
-    struct outcome *first, *last; /* the queue */
-    struct outcome *news;         /* those that verdicts are still to be made of */
-    uint32_t num_quarantined;     /* calls that were given up and have not ended */
+    struct queue due;         /* that the engine is to take */
+    struct queue news;        /* that verdicts are still to be made of */
+    uint32_t num_quarantined; /* calls that were given up and have not ended */
 };
+
+/** The outcome that stands in this place of a queue of due ones; or among the news. */
+static inline struct outcome *outcome_of_due(const struct queued *due)
+{
+    return (struct outcome *)((char *)due - offsetof(struct outcome, due));
+}
+
+static inline struct outcome *outcome_of_news(const struct queued *news)
+{
+    return (struct outcome *)((char *)news - offsetof(struct outcome, news));
+}
 
 /** Frees one that core_take gave, and with an end its call. NULL is allowed. */
 void outcome_free(struct outcome *outcome);

@@ -56,10 +56,12 @@ uint32_t report_producer(const struct core *core, const struct call *call)
 /* A call of mine has just ended: its report is about to be made. */
 static bool is_to_be_reported(const struct core *core, const struct wire_verdict *v)
 {
-    for (const struct outcome *o = core->outcomes.news; o != NULL; o = o->news_after)
-        if (o->call->kind == v->verb && o->call->attempt == v->name.attempt && strcmp(o->call->key, v->name.key) == 0 &&
-            report_producer(core, o->call) == v->engine)
+    for (const struct queued *q = core->outcomes.news.first; q != NULL; q = q->next) {
+        const struct call *call = outcome_of_news(q)->call;
+        if (call->kind == v->verb && call->attempt == v->name.attempt && strcmp(call->key, v->name.key) == 0 &&
+            report_producer(core, call) == v->engine)
             return true;
+    }
     return false;
 }
 

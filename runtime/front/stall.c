@@ -13,7 +13,7 @@
 /* What was told. It is logged once the calls' lock is free: a log that blocks must not hold up other threads. */
 struct told {
     struct events *events;
-    struct outcome *lines;
+    struct queue lines; /* of outcomes, to be logged */
 };
 
 void stall_init(struct stall *s)
@@ -33,8 +33,7 @@ static bool tell(void *arg, struct outcome *outcome)
         free(line);
         return false;
     }
-    line->next = t->lines;
-    t->lines = line;
+    queue_join(&t->lines, &line->due);
     return true;
 }
 
@@ -42,15 +41,15 @@ static bool tell(void *arg, struct outcome *outcome)
 static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason *why)
 {
     struct told told = {.events = &b->events};
-    struct outcome *line;
+    struct queued *due;
     uint32_t n = calls_give_up(b->calls, now, why, tell, &told);
     if (n > 0) {
         atomic_store_explicit(&b->stall.has_given_up, true, memory_order_release);
         log_line(&b->log, LOG_ERROR, "%s: %u calls are given up", why->detail, n);
     }
-    while ((line = told.lines) != NULL) {
+    while ((due = queue_take(&told.lines)) != NULL) {
+        struct outcome *line = outcome_of_due(due);
         const baton_event_t *e = &line->event;
-        told.lines = line->next;
         failure_log(&b->log, &(struct failure){.what = e->of == BATON_EVENT_OFFER ? "offer" : "want",
                                                .reason = baton_errname(e->error),
                                                .key = e->key,

@@ -87,7 +87,7 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 100 * MS);
     assert_true(want_cancel(core, d));
-    assert_non_null(core->outcomes.news);
+    assert_non_null(core->outcomes.news.first);
     verdict_on_message(core, 2, &m);
     world_run(&w, 130000 * MS);
     for (int i = 0; i < w.ranks[3].num_events; i++)

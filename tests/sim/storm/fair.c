@@ -14,10 +14,10 @@ static struct storm_pair *pair_of(const struct storm_rank *r, uint32_t peer)
 /* Whether it has bytes that could move now. */
 static bool could_move(const struct mover *m)
 {
-    if (m->state != MOVER_MOVING || plan_at_end(&m->transfer, &m->cursor))
+    if (m->state != MOVER_MOVING || plan_at_end(&m->chunk.transfer, &m->chunk.cursor))
         return false;
-    uint32_t layers = m->reach.done >= m->end ? UINT32_MAX : m->reach.layer_end;
-    return layers == UINT32_MAX || plan_ahead(&m->transfer, &m->cursor, layers) > 0;
+    uint32_t layers = m->reach.done >= m->chunk.end ? UINT32_MAX : m->reach.layer_end;
+    return layers == UINT32_MAX || plan_ahead(&m->chunk.transfer, &m->chunk.cursor, layers) > 0;
 }
 
 /* The movers that could move: calls for each. */
