@@ -66,7 +66,7 @@ static int issue_pieces(struct rma *r, struct rma_op *op, const struct path_leg 
         }
     }
     op->runs = n;
-    rma_peer_count(&r->peers, p, n + 1); /* the pieces, and what the request is made of */
+    rma_peer_count(&r->peers, p, n + 1); /* MPI counts the request as one more */
     rma_requests_add(&r->requests, op, request);
     return 0;
 }

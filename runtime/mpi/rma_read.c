@@ -51,7 +51,7 @@ static int get(struct rma *r, struct rma_op *op, uint64_t offset)
                       r->windows->overlay, &request);
     if (rc != MPI_SUCCESS)
         return rma_peer_poison(&r->peers, p, "MPI_Rget", rc);
-    rma_peer_count(&r->peers, p, 2); /* the get, and what its request is made of */
+    rma_peer_count(&r->peers, p, 2); /* MPI counts the request as one more */
     rma_requests_add(&r->requests, op, request);
     return 0;
 }

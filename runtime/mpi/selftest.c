@@ -229,9 +229,9 @@ static int test_gets(const struct trial *t, const struct quirks *q, bool *whole)
 /* ---- puts -------------------------------------------------------------------------------------------------------- */
 
 /*
- * In each round every rank puts to the rank that is the same distance away: so each knows who puts into its room, and
- * no two do. Half the world away there is usually another node. One rank further there is one for some rank of each
- * node.
+ * In a round all ranks put over the same distance: so each rank knows which one puts into its room, and no two do. In
+ * the first half of the rounds the distance is half the world, which usually is another node. In the others it is 1,
+ * which is another node for some rank of each node.
  */
 static uint32_t rank_beside(const struct world *w, int round, int sign)
 {

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "mpi/mpi_error.h"
 #include "mpi/fabric.h"
+#include "mpi/mpi_error.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
