@@ -62,7 +62,7 @@ struct model_seat {
     uint32_t tp, pp, tp_rank, pp_rank;
 };
 
-/** A geometry with what it points to. It may not be copied: the geometry points into it. */
+/** A geometry, and the tensors that it points to. */
 struct model_cache {
     baton_geometry_t geometry;
     baton_tensor_t *tensors;
@@ -70,9 +70,9 @@ struct model_cache {
 
 /**
  * The geometry of a rank's cache, with num_blocks blocks in its first group. Where all layers are alike there is one
- * group and one split, and the geometry lists none. Else group 0 is full attention, and split 0 the KV heads. Groups
- * lie one behind the other in region 0. Tensors are called "layer.N"; of a Mamba layer "layer.N.x", ".B", ".C" and
- * ".ssm". 0, or -1 with *why: the model cannot be cut so.
+ * group and one split. Otherwise group 0 is full attention, and split 0 the KV heads. Groups lie one behind the other
+ * in region 0. Tensors are called "layer.N"; of a Mamba layer "layer.N.x", ".B", ".C" and ".ssm". 0, or -1 with *why:
+ * the model cannot be cut so.
  */
 int model_cache_init(struct model_cache *c, const struct model_cut *cut, const struct model_seat *seat,
                      uint32_t num_blocks, struct why *why);

@@ -50,7 +50,6 @@ static void check_free(struct engine *e, struct slot *s)
         pattern_poison(&e->pattern, &t, 0, PATTERN_POISON_CONSUMER);
 }
 
-/* A single table that begins with the first token may be given by itself. All others are given as a list. */
 static int want(struct engine *e, struct slot *s, const char *key)
 {
     baton_want_params_t params = {

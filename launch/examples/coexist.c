@@ -38,26 +38,31 @@ static void route(int router)
     }
 }
 
-/* Returns how many elements were wrong. */
-static unsigned serve(MPI_Comm engines, int router)
+/* An engine's rank, with its cache. */
+struct engine {
+    baton_t *baton;
+    bool prefill;
+    float *base;
+    uint64_t each; /* elements of a block */
+};
+
+/* The first half of the ranks is the prefill engine, the second half the decode engine. */
+static void start(MPI_Comm ranks, struct engine *e)
 {
     int rank, size;
-    unsigned wrong = 0;
-    baton_t *b;
     baton_cache_t *cache;
     baton_tensor_t tensor;
-    baton_event_t e;
-    MPI_Comm_rank(engines, &rank);
-    MPI_Comm_size(engines, &size);
+    MPI_Comm_rank(ranks, &rank);
+    MPI_Comm_size(ranks, &size);
     uint32_t tp = (uint32_t)size / 2;
-    bool prefill = (uint32_t)rank < tp;
+    e->prefill = (uint32_t)rank < tp;
     baton_open_params_t me = {.size = sizeof me,
-                              .role = prefill ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
+                              .role = e->prefill ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
                               .tp = tp,
                               .pp = 1,
                               .tp_rank = (uint32_t)rank % tp};
-    strcpy(me.engine, prefill ? "prefill" : "decode");
-    check(baton_open(engines, &me, &b), "baton_open"); /* Baton works on a duplicate of this communicator */
+    strcpy(me.engine, e->prefill ? "prefill" : "decode");
+    check(baton_open(ranks, &me, &e->baton), "baton_open"); /* Baton works on a duplicate of this communicator */
     baton_geometry_t g = {.size = sizeof g,
                           .model = "example",
                           .dtype = "fp32",
@@ -71,40 +76,66 @@ static unsigned serve(MPI_Comm engines, int router)
                           .layers_total = 1,
                           .layer_count = 1};
     check(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_BLOCK_MAJOR), "layout");
-    check(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "baton_cache_create");
-    check(baton_start(b), "baton_start");
-    float *base = baton_cache_base(cache);
-    uint64_t each = g.bytes / BLOCKS / sizeof *base;
+    check(baton_cache_create(e->baton, &g, BATON_MEMORY_HOST, &cache), "baton_cache_create");
+    check(baton_start(e->baton), "baton_start");
+    e->base = baton_cache_base(cache);
+    e->each = g.bytes / BLOCKS / sizeof *e->base;
+}
+
+/* Fills the blocks of a request, or counts what is wrong in them. */
+static unsigned visit(struct engine *e, const uint32_t blocks[2], unsigned request)
+{
+    unsigned wrong = 0;
+    for (unsigned k = 0; k < 2; k++)
+        for (uint64_t n = 0; n < e->each; n++) {
+            float *element = &e->base[blocks[k] * e->each + n];
+            if (e->prefill)
+                *element = (float)(request + k);
+            else
+                wrong += *element != (float)(request + k);
+        }
+    return wrong;
+}
+
+/* Offers the request, or wants it. */
+static void call(struct engine *e, const struct order *order)
+{
+    const baton_offer_params_t offer = {.size = sizeof offer,
+                                        .key = order->key,
+                                        .num_tables = 1,
+                                        .tables = {{.blocks = order->from, .num_blocks = 2}},
+                                        .num_tokens = 2 * BLOCK_TOKENS};
+    const baton_want_params_t want = {.size = sizeof want,
+                                      .key = order->key,
+                                      .engine = "prefill",
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = order->to, .num_blocks = 2}},
+                                      .num_tokens = 2 * BLOCK_TOKENS};
+    check(e->prefill ? baton_offer(e->baton, &offer, NULL, NULL) : baton_want(e->baton, &want, NULL), "offer or want");
+}
+
+/* Returns how many requests failed, and how many elements were wrong. */
+static unsigned serve(MPI_Comm ranks, int router)
+{
+    struct engine e;
+    unsigned wrong = 0;
+    start(ranks, &e);
     for (unsigned i = 0; i < REQUESTS; i++) {
         struct order order;
+        baton_event_t event;
+        int n, flag;
         MPI_Bcast(&order, sizeof order, MPI_BYTE, router, MPI_COMM_WORLD); /* beside Baton's own MPI */
-        for (unsigned k = 0; prefill && k < 2; k++)
-            for (uint64_t n = 0; n < each; n++)
-                base[order.from[k] * each + n] = (float)(i + k);
-        const baton_offer_params_t offer = {.size = sizeof offer,
-                                            .key = order.key,
-                                            .num_tables = 1,
-                                            .tables = {{.blocks = order.from, .num_blocks = 2}},
-                                            .num_tokens = 2 * BLOCK_TOKENS};
-        const baton_want_params_t want = {.size = sizeof want,
-                                          .key = order.key,
-                                          .engine = "prefill",
-                                          .num_tables = 1,
-                                          .tables = {{.blocks = order.to, .num_blocks = 2}},
-                                          .num_tokens = 2 * BLOCK_TOKENS};
-        check(prefill ? baton_offer(b, &offer, NULL, NULL) : baton_want(b, &want, NULL), "offer or want");
-        int n;
-        while ((n = baton_poll(b, &e, 1)) == 0) {
-            int flag;
-            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, engines, &flag, MPI_STATUS_IGNORE); /* its own MPI calls */
-        }
+        if (e.prefill)
+            visit(&e, order.from, i);
+        call(&e, &order);
+        while ((n = baton_poll(e.baton, &event, 1)) == 0)
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, ranks, &flag, MPI_STATUS_IGNORE); /* its own calls of MPI */
         check(n, "baton_poll");
-        wrong += e.status != BATON_STATUS_DONE;
-        for (unsigned k = 0; !prefill && k < 2; k++)
-            for (uint64_t m = 0; m < each; m++)
-                wrong += base[order.to[k] * each + m] != (float)(i + k);
+        wrong += event.status != BATON_STATUS_DONE;
+        if (!e.prefill)
+            wrong += visit(&e, order.to, i);
     }
-    check(baton_close(b), "baton_close");
+    check(baton_close(e.baton), "baton_close");
     return wrong;
 }
 
