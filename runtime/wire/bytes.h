@@ -58,14 +58,14 @@ static inline void put64(struct writer *w, uint64_t v)
     put_number(w, v, 8);
 }
 
-/* What the next version of the format would add: nothing, but in the test build that plays it (see version.h). */
+/* Bytes that only the next version has: the test build that plays it writes some (see version.h). */
 static inline void put_next(struct writer *w, unsigned version)
 {
     if (WIRE_IS_NEXT && version == WIRE_VERSION)
         put64(w, UINT64_C(0x2074786574206e75));
 }
 
-/* Text in a field of n bytes, the rest zero. */
+/* A text in a field of n bytes; the rest is zeros. */
 static inline void put_text(struct writer *w, const char *text, size_t n)
 {
     size_t used = strnlen(text, n - 1);
@@ -110,7 +110,7 @@ static inline uint64_t get64(struct reader *r)
     return get_number(r, 8);
 }
 
-/* A field that older builds do not send: 0 at the end. */
+/* A field that older builds do not send: 0 where the bytes end before it. */
 static inline uint64_t get_if_sent(struct reader *r, unsigned n)
 {
     return !r->bad && r->at == r->end ? 0 : get_number(r, n);

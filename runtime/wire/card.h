@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * card: what a rank publishes of itself. Whoever needs it reads it from that rank's segment.
+ * card: what a rank tells of itself: its cache, and where its tables and generations lie. Peers read the card from the
+ * rank's segment.
  */
 #ifndef BATON_WIRE_CARD_H
 #define BATON_WIRE_CARD_H
@@ -11,7 +12,7 @@
 
 #define WIRE_CARD_MAX 65536u
 
-/** Offsets are in the rank's segment. */
+/** Offsets count from the start of the rank's segment. */
 struct wire_card {
     uint64_t incarnation;
     char host[64];
@@ -31,8 +32,8 @@ struct wire_card {
 /** Writes at most `size` bytes; returns the length, or BATON_EINVAL if it would be more than size or WIRE_CARD_MAX. */
 int wire_card_encode(const struct wire_card *card, uint8_t *out, uint32_t size);
 /**
- * Decodes and checks lengths, checksum, terminated strings, counts. The geometry's own sense is geometry_check's to
- * judge. On success wire_card_free is due, and the card must stay where it is. 0, BATON_EMESSAGE or BATON_ENOMEM.
+ * Checks lengths, the checksum, the ends of texts, and counts. Whether the geometry makes sense is for geometry_check.
+ * Returns 0, BATON_EMESSAGE or BATON_ENOMEM. After 0 the card must stay where it is until wire_card_free.
  */
 int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *card);
 void wire_card_free(struct wire_card *card);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * envelope: the 16 bytes in front of every control message: its number, how many of the other side's were consumed, and
- * a hash of envelope and message. The counts of one pair of ranks are kept here too, so that flow control and what
- * damage does to it can be tested without a network.
+ * envelope: the 16 bytes in front of every control message. They tell the message's number, how many of the other
+ * side's messages were consumed, and a hash of envelope and message. The counts of a pair of ranks stand here too, so
+ * that tests of flow control and of damage need no network.
  *
- * A rank of wire version 1 neither sends nor checks hashes (envelope_counts.hashed is false). Damage in a message of
- * such a rank is found only as far as a field makes no sense; a damaged number costs a few messages (number.h).
+ * Ranks of wire version 1 neither send nor check hashes (envelope_counts.hashed is false). In their messages damage is
+ * found only where a field makes no sense. A damaged number costs a few messages (number.h).
  */
 #ifndef BATON_WIRE_ENVELOPE_H
 #define BATON_WIRE_ENVELOPE_H
@@ -16,14 +16,14 @@
 #include "wire/number.h"
 
 #define ENVELOPE_BYTES 16u
-#define ENVELOPE_CREDITS 32u /* messages to one peer whose consumption is unconfirmed, at most */
-#define ENVELOPE_CONFIRM 16u /* consumed and not told: an envelope alone is owed */
+#define ENVELOPE_CREDITS 32u /* messages to one peer that it has not confirmed, at most */
+#define ENVELOPE_CONFIRM 16u /* after so many unconfirmed messages from a peer it is owed an envelope alone */
 
 /** What one rank counts of its messages with one peer. Modulo 2^32. */
 struct envelope_counts {
-    uint32_t sent, confirmed;    /* messages to it; how many it says it consumed */
-    uint32_t consumed, returned; /* messages from it; how many it was told of */
-    struct number from;          /* of the messages from it, counted from 1; its last is `consumed` */
+    uint32_t sent, confirmed;    /* messages to the peer; how many of them it confirmed */
+    uint32_t consumed, returned; /* messages from the peer; how many of them were confirmed to it */
+    struct number from;          /* numbers of the messages from the peer, from 1; the last is `consumed` */
     bool hashed;                 /* both sides speak a version with hashes */
 };
 
@@ -38,8 +38,8 @@ static inline bool envelope_is_owed(const struct envelope_counts *c)
 }
 
 /**
- * Writes the envelope of the next message, whose `bytes` bytes lie behind it in `packet`; 0 bytes: an envelope alone.
- * The counts change by envelope_sent, once it is out.
+ * Writes the envelope of the next message into `packet`, where the message's `bytes` bytes lie behind it already. 0
+ * bytes: an envelope alone. Call envelope_sent once the packet is out: only then do the counts change.
  */
 void envelope_seal(const struct envelope_counts *c, uint8_t *packet, uint32_t bytes);
 void envelope_sent(struct envelope_counts *c, bool alone);
@@ -47,10 +47,11 @@ void envelope_sent(struct envelope_counts *c, bool alone);
 enum envelope_kind { ENVELOPE_REFUSED, ENVELOPE_ALONE, ENVELOPE_MESSAGE };
 
 /**
- * Takes the envelope off what came: `bytes` in all, the envelope included. REFUSED: *why says what is wrong with it.
- * The channel loses and repeats nothing, so a number ahead of its turn means that what came before was damaged: those
- * count as consumed (*why says so, and the message is taken), or the sender would run out of credits. A number that
- * came before, or lies further ahead than there are credits, is refused, unless it follows one that was refused so.
+ * Checks the envelope of a packet that came; `bytes` counts the envelope too. REFUSED: *why says what is wrong. The
+ * channel loses and repeats nothing. So if the number is ahead of its turn, the messages before it were damaged. They
+ * count as consumed, else the sender would run out of credits; the message is taken, and *why tells of the others. A
+ * number that came before, or that is further ahead than there are credits, is refused, unless it is one more than the
+ * number that was refused last.
  */
 enum envelope_kind envelope_open(struct envelope_counts *c, const uint8_t *in, uint32_t bytes, const char **why);
 

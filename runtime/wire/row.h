@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * row: a rank's row of the directory, which every rank has from the start. Its size is fixed.
+ * row: what all ranks know of one rank from the start: its row in the directory. The size is fixed.
  */
 #ifndef BATON_WIRE_ROW_H
 #define BATON_WIRE_ROW_H
@@ -12,17 +12,17 @@
 #define WIRE_ROW_BYTES 128u
 
 struct wire_row {
-    uint8_t version; /* that its build speaks; encoding: 0 is WIRE_VERSION */
+    uint8_t version; /* of its build; encoding: 0 means WIRE_VERSION */
     char engine[BATON_ENGINE_NAME_MAX];
     uint8_t role; /* baton_role_t */
     uint16_t tp, pp, tp_rank, pp_rank;
     uint32_t node;                         /* number of its node in the world */
-    uint32_t package, numa;                /* on that node; TOPO_UNKNOWN */
-    uint64_t incarnation;                  /* of this context of that rank; not 0 */
+    uint32_t package, numa;                /* on that node; may be TOPO_UNKNOWN */
+    uint64_t incarnation;                  /* of its context; not 0 */
     uint64_t card_offset;                  /* in its segment */
     uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
     uint8_t verdicts;                      /* baton_verdicts_t */
-    uint8_t rules;                         /* PLAN_RULES of its build; 0: of before they were told */
+    uint8_t rules;                         /* PLAN_RULES of its build; 0: an old build that does not tell it */
     uint32_t features;                     /* reserved: 0 */
     uint32_t num_boxes;                    /* 0: no cache */
     uint32_t model, block_tokens;          /* geometry_model, and of its first group; 0: no cache, or not told */

@@ -15,8 +15,8 @@
 #define TABLE_MAGIC 0x5442u  /* "BT" */
 #define TABLES_MAGIC 0x4742u /* "BG" */
 
-/* One table that begins at token 0 is its ids alone; several begin with their number, and the ids and first token of
- * each. */
+/* One table that begins at token 0 is just its ids. Several tables begin with how many they are, and how many ids and
+ * which first token each has. */
 static bool is_plain(const struct plan_tables *t)
 {
     return t->num == 1 && t->table[0].first_token == 0;
@@ -30,7 +30,7 @@ uint32_t wire_table_numbers(const struct plan_tables *t)
     return n;
 }
 
-/* The checksum covers kind, slot, generation and count too: it is seeded by them. */
+/* The seed makes it a checksum of kind, slot, generation and count too. */
 static uint64_t table_checksum(uint16_t magic, uint32_t slot, uint64_t generation, uint32_t count,
                                const uint8_t *numbers)
 {
@@ -59,7 +59,7 @@ void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tab
     put32(&w, slot);
     put64(&w, generation);
     put32(&w, count);
-    put32(&w, WIRE_IS_NEXT); /* no meaning yet */
+    put32(&w, WIRE_IS_NEXT); /* spare */
     put64(&w, table_checksum(magic, slot, generation, count, out + WIRE_TABLE_HEADER));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table: the block tables of a request, as they lie in the arena of its rank, where the other side reads them.
+ * table: the block tables of a request as bytes. They lie in the arena of the rank that offers or wants, and the other
+ * side reads them there.
  */
 #ifndef BATON_WIRE_TABLE_H
 #define BATON_WIRE_TABLE_H
@@ -15,18 +16,18 @@
 /** Numbers behind the header: the ids, and a few more unless there is one table that begins at token 0. */
 uint32_t wire_table_numbers(const struct plan_tables *tables);
 
-/** Bytes of tables of so many numbers. */
+/** Bytes that tables of so many numbers take in all. */
 static inline uint64_t wire_table_bytes(uint32_t numbers)
 {
     return WIRE_TABLE_HEADER + (uint64_t)numbers * 4;
 }
 
-/** Writes header (magic, slot, generation, count, checksum) and numbers; `out` has wire_table_bytes(), 8-aligned. */
+/** Writes the header and the numbers. `out` has wire_table_bytes() and is aligned to 8 bytes. */
 void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tables *tables, uint8_t *out);
 /**
- * Checks that `in` holds the tables of this slot and generation; they then point into *ids, which is malloc'ed. What
- * the ids mean is plan_table_check's to judge. BATON_ESTALE: another lease's, or a bad checksum. BATON_EMESSAGE: the
- * numbers make no tables. BATON_ENOMEM. `in` may change while it is read: it is copied before it is checked.
+ * Reads the tables of this slot and generation. After 0 they point into *ids, which the caller frees. Whether the ids
+ * make sense is for plan_table_check. `in` may change meanwhile: it is copied before it is checked.
+ * BATON_ESTALE: tables of another lease, or a bad checksum. BATON_EMESSAGE: the numbers make no tables. BATON_ENOMEM.
  */
 int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
                       uint32_t **ids);
