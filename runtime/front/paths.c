@@ -16,8 +16,8 @@ struct paths {
     struct port port;
     struct path path[PATHS_MOST];
     unsigned num_paths;
-    const struct path **to;  /* by rank */
-    baton_path_t *kinds;     /* by rank */
+    unsigned *to;            /* by rank: which path */
+    baton_path_t *kinds;     /* by rank: its kind */
     _Atomic uint64_t *board; /* mine */
 };
 
@@ -64,7 +64,7 @@ _Static_assert(MAKERS <= PATHS_MOST, "each path has a value in baton_path_t");
 static const struct path *path_to(void *self, uint32_t peer)
 {
     const struct paths *p = self;
-    return p->to[peer];
+    return &p->path[p->to[peer]];
 }
 
 static int route_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
@@ -179,12 +179,12 @@ static void port_fill(struct paths *p)
                             .zero = port_zero};
 }
 
-static const struct path *path_choose(const struct paths *p, uint32_t peer)
+static unsigned choose(const struct paths *p, uint32_t peer)
 {
-    const struct path *path = p->path;
-    while (path->reaches != NULL && !path->reaches(path->self, peer))
-        path++; /* the last one leads everywhere */
-    return path;
+    unsigned i = 0;
+    while (p->path[i].reaches != NULL && !p->path[i].reaches(p->path[i].self, peer))
+        i++; /* the last one leads everywhere */
+    return i;
 }
 
 int paths_create(struct fabric *fabric, const struct settings *settings, uint64_t board_offset, struct paths **out)
@@ -205,8 +205,8 @@ int paths_create(struct fabric *fabric, const struct settings *settings, uint64_
         return rc;
     }
     for (uint32_t i = 0; i < size; i++) {
-        p->to[i] = path_choose(p, i);
-        p->kinds[i] = p->to[i]->kind;
+        p->to[i] = choose(p, i);
+        p->kinds[i] = p->path[p->to[i]].kind;
     }
     port_fill(p);
     *out = p;
@@ -241,7 +241,7 @@ int paths_describe(const struct paths *p, char *text, size_t size)
     for (unsigned i = 0; i < p->num_paths; i++) {
         uint32_t ranks = 0;
         for (uint32_t peer = 0; peer < fabric_size(p->fabric); peer++)
-            ranks += p->to[peer] == &p->path[i];
+            ranks += p->to[peer] == i;
         size_t used = (size_t)length < size ? (size_t)length : size;
         length += snprintf(text + used, size - used, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "",
                            p->path[i].name);
