@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shm path over segments of this process: what each call of core/path.h promises. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shm/shm.h"
+
+enum { ME, PEER, STRANGER, RANKS };
+enum { BLOCKS = 16, TOKENS = 8 * BLOCKS, POOL_OFFSET = 4096, BOARD_OFFSET = 64, EVENTS = 64 };
+
+/* My segment and a peer's, with pools of one shape, and a transfer of all blocks. */
+struct pair {
+    baton_geometry_t g;
+    baton_tensor_t tensor;
+    struct plan *plan;
+    struct plan_transfer transfer;
+    uint32_t ids[BLOCKS];
+    uint8_t *segment[2];
+    uint64_t bytes;
+    struct bell bell;
+    struct shm *shm;
+    struct path path;
+};
+
+static void pair_init(struct pair *p, uint64_t worker_bytes)
+{
+    struct plan_why why;
+    struct plan_box all = {0, 1, 0, 1, 0};
+    memset(p, 0, sizeof *p);
+    p->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                              .elem_bytes = 2,
+                              .planes = 2,
+                              .head_size = 64,
+                              .num_groups = 1,
+                              .groups = {{.block_tokens = 8, .num_blocks = BLOCKS}},
+                              .num_splits = 1,
+                              .splits = {{.heads_total = 1, .head_count = 1}},
+                              .layers_total = 1,
+                              .layer_count = 1};
+    assert_int_equal(baton_geometry_layout(&p->g, &p->tensor, BATON_LAYOUT_HND), 0);
+    assert_int_equal(plan_compile(&p->g, &p->g, &all, 1, &p->plan, &why), 0);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        p->ids[i] = i;
+    const struct plan_tables tables = {.num = 1, .table = {{p->ids, BLOCKS, 0}}};
+    assert_int_equal(plan_transfer_init(&p->transfer, p->plan, 0, TOKENS, &tables, &tables, &why), 0);
+    p->bytes = POOL_OFFSET + p->g.bytes;
+    for (int i = 0; i < 2; i++) {
+        p->segment[i] = malloc(p->bytes);
+        for (uint64_t k = 0; k < p->bytes; k++)
+            p->segment[i][k] = (uint8_t)(k * 7 + k / 251 + (unsigned)i * 100);
+    }
+    bell_init(&p->bell);
+    const struct shm_segment segments[RANKS] = {{p->segment[ME], p->bytes, getpid()},
+                                                {p->segment[PEER], p->bytes, 0}}; /* the stranger's: none */
+    const struct shm_wish wish = {.self = ME,
+                                  .num_ranks = RANKS,
+                                  .segments = segments,
+                                  .pool_offset = POOL_OFFSET,
+                                  .workers = 2,
+                                  .worker_bytes = worker_bytes,
+                                  .bell = &p->bell};
+    assert_int_equal(shm_create(&wish, &p->shm), 0);
+    shm_path(p->shm, &p->path);
+}
+
+static void pair_fini(struct pair *p)
+{
+    p->path.close(p->path.self);
+    plan_destroy(p->plan);
+    free(p->segment[ME]);
+    free(p->segment[PEER]);
+}
+
+static int progress(struct pair *p, struct port_event *events)
+{
+    return p->path.progress(p->path.self, events, EVENTS);
+}
+
+/* The next event, which is the only one. */
+static struct port_event next(struct pair *p)
+{
+    struct port_event events[EVENTS];
+    int n;
+    while ((n = progress(p, events)) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    assert_int_equal(n, 1);
+    return events[0];
+}
+
+static void assert_nothing(struct pair *p)
+{
+    struct port_event events[EVENTS];
+    assert_int_equal(progress(p, events), 0);
+    assert_false(p->path.busy(p->path.self));
+}
+
+static struct path_leg leg_of(struct pair *p, bool write, struct plan_cursor *at)
+{
+    return (struct path_leg){.peer = PEER,
+                             .write = write,
+                             .tag = 5,
+                             .transfer = &p->transfer,
+                             .cursor = at,
+                             .pool_offset = POOL_OFFSET,
+                             .pool_bytes = p->g.bytes};
+}
+
+/* ---- what is read at once ---------------------------------------------------------------------------------------- */
+
+static void test_it_leads_to_what_is_mapped(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_init(&p, 1 << 20);
+    assert_true(p.path.reaches(p.path.self, ME));
+    assert_true(p.path.reaches(p.path.self, PEER));
+    assert_false(p.path.reaches(p.path.self, STRANGER));
+    assert_int_equal(p.path.kind, BATON_PATH_SHM);
+    assert_true(p.path.ended(p.path.self, PEER));
+    pair_fini(&p);
+}
+
+static void test_reads(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_init(&p, 1 << 20);
+    assert_nothing(&p);
+    assert_int_equal(p.path.read(p.path.self, PEER, p.bytes - 100, 100, 7), 0);
+    assert_true(p.path.busy(p.path.self)); /* nobody rings for it */
+    struct port_event e = next(&p);
+    assert_int_equal(e.kind, PORT_READ);
+    assert_int_equal(e.tag, 7);
+    assert_int_equal(e.error, 0);
+    assert_int_equal(e.bytes, 100);
+    assert_memory_equal(e.data, p.segment[PEER] + p.bytes - 100, 100);
+    assert_int_equal(p.path.read(p.path.self, PEER, p.bytes - 100, 101, 7), BATON_EMESSAGE);
+    assert_int_equal(p.path.read(p.path.self, PEER, UINT64_MAX, 8, 7), BATON_EMESSAGE);
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
+static void test_generations(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint64_t generation = UINT64_C(0x0123456789abcdef);
+    pair_init(&p, 1 << 20);
+    memcpy(p.segment[PEER] + BOARD_OFFSET, &generation, sizeof generation);
+    assert_int_equal(p.path.board(p.path.self, PEER, BOARD_OFFSET, 8), 0);
+    struct port_event e = next(&p);
+    assert_int_equal(e.kind, PORT_BOARD);
+    assert_int_equal(e.tag, 8);
+    assert_true(e.generation == generation);
+    assert_int_equal(p.path.board(p.path.self, PEER, BOARD_OFFSET + 4, 8), BATON_EMESSAGE);
+    assert_int_equal(p.path.board(p.path.self, PEER, (p.bytes & ~UINT64_C(7)), 8), BATON_EMESSAGE);
+    assert_int_equal(p.path.board(p.path.self, PEER, UINT64_MAX - 7, 8), BATON_EMESSAGE);
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
+static void test_an_answer_that_is_parked_never_comes(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_init(&p, 1 << 20);
+    assert_int_equal(p.path.read(p.path.self, PEER, 0, 8, 7), 0);
+    assert_int_equal(p.path.board(p.path.self, PEER, BOARD_OFFSET, 8), 0);
+    assert_int_equal(p.path.park(p.path.self, PEER, 7), PATH_PARK_QUIET);
+    assert_int_equal(next(&p).tag, 8);
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+static void move_all(bool write)
+{
+    struct pair p;
+    struct plan_cursor at = {0};
+    struct port_event events[EVENTS];
+    uint64_t taken = 0, moved = 0;
+    pair_init(&p, 2048);
+    struct path_leg leg = leg_of(&p, write, &at);
+    uint8_t *mine = p.segment[ME] + POOL_OFFSET, *theirs = p.segment[PEER] + POOL_OFFSET;
+    uint8_t *right = malloc(p.g.bytes);
+    memcpy(right, write ? mine : theirs, p.g.bytes);
+    bool was_full = false;
+    while (moved < p.transfer.bytes) {
+        int64_t n = taken < p.transfer.bytes ? p.path.move(p.path.self, &leg, 1000) : 0;
+        was_full |= n == BATON_EAGAIN; /* as much is queued as may be */
+        assert_true(n >= 0 || n == BATON_EAGAIN);
+        taken += n > 0 ? (uint64_t)n : 0;
+        int count = taken < p.transfer.bytes && n > 0 ? 0 : progress(&p, events);
+        for (int i = 0; i < count; i++) {
+            assert_int_equal(events[i].kind, PORT_MOVED);
+            assert_int_equal(events[i].tag, 5);
+            moved += events[i].moved;
+        }
+    }
+    assert_true(was_full);
+    assert_true(bell_look(&p.bell) > 0);
+    assert_true(moved == p.transfer.bytes && taken == moved);
+    assert_memory_equal(mine, right, p.g.bytes);
+    assert_memory_equal(theirs, right, p.g.bytes);
+    assert_int_equal(p.path.settle(p.path.self, PEER, 5), 0);
+    assert_int_equal(next(&p).kind, PORT_SETTLED);
+    assert_int_equal(p.path.park(p.path.self, PEER, 5), PATH_PARK_QUIET);
+    assert_nothing(&p);
+    free(right);
+    pair_fini(&p);
+}
+
+static void test_legs_move(void **state)
+{
+    (void)state;
+    move_all(false);
+    move_all(true);
+}
+
+static void test_a_parked_leg_is_quiet_once(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct plan_cursor at = {0};
+    pair_init(&p, 1 << 20);
+    struct path_leg leg = leg_of(&p, false, &at);
+    for (int i = 0; i < 4; i++)
+        assert_true(p.path.move(p.path.self, &leg, 1000) > 0);
+    assert_int_equal(p.path.park(p.path.self, PEER, 5), PATH_PARK_LATER);
+    struct port_event e = next(&p);
+    assert_int_equal(e.kind, PORT_QUIET);
+    assert_int_equal(e.tag, 5);
+    assert_nothing(&p);
+    assert_int_equal(p.path.park(p.path.self, PEER, 5), PATH_PARK_QUIET);
+    pair_fini(&p);
+}
+
+static void test_pools_lie_within_segments(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct plan_cursor at = {0};
+    pair_init(&p, 1 << 20);
+    const uint64_t offsets[] = {POOL_OFFSET + 1, UINT64_MAX};
+    for (int i = 0; i < 2; i++) {
+        struct path_leg leg = leg_of(&p, false, &at);
+        leg.pool_offset = offsets[i];
+        assert_int_equal(p.path.move(p.path.self, &leg, 1000), BATON_EMESSAGE);
+    }
+    struct path_leg leg = leg_of(&p, false, &at);
+    leg.pool_bytes = UINT64_MAX;
+    assert_int_equal(p.path.move(p.path.self, &leg, 1000), BATON_EMESSAGE);
+    assert_int_equal(p.path.park(p.path.self, PEER, 5), PATH_PARK_QUIET);
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
+/* ---- my own cache, and who lives --------------------------------------------------------------------------------- */
+
+static void test_hashes_and_zeros(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint64_t before = 0, after = 0;
+    pair_init(&p, 1 << 20);
+    assert_int_equal(shm_sum(p.shm, &p.transfer, true, 0, 1, &before, 9), 0);
+    assert_int_equal(next(&p).kind, PORT_WORKED);
+    assert_int_equal(shm_zero(p.shm, &p.transfer, 10), 0);
+    struct port_event e = next(&p);
+    assert_int_equal(e.kind, PORT_WORKED);
+    assert_int_equal(e.tag, 10);
+    for (uint64_t i = 0; i < p.g.bytes; i++)
+        assert_int_equal(p.segment[ME][POOL_OFFSET + i], 0);
+    assert_int_equal(shm_sum(p.shm, &p.transfer, false, 0, 1, &after, 11), 0);
+    assert_int_equal(next(&p).tag, 11);
+    assert_true(before != 0 && before != after);
+    pair_fini(&p);
+}
+
+static void test_who_lives(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_init(&p, 1 << 20);
+    assert_int_equal(shm_alive(p.shm, PEER), PORT_UNKNOWN);
+    assert_int_equal(shm_alive(p.shm, STRANGER), PORT_UNKNOWN);
+    assert_int_not_equal(shm_alive(p.shm, ME), PORT_DEAD); /* unknown where the system has no pidfds */
+    pair_fini(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_leads_to_what_is_mapped),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_generations),
+        cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
+        cmocka_unit_test(test_legs_move),
+        cmocka_unit_test(test_a_parked_leg_is_quiet_once),
+        cmocka_unit_test(test_pools_lie_within_segments),
+        cmocka_unit_test(test_hashes_and_zeros),
+        cmocka_unit_test(test_who_lives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
