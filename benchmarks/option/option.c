@@ -156,7 +156,8 @@ static int read_sides(const struct option_row *row, const char *text, char *out,
 
 static int read_value(const struct option_row *row, const char *text, char *out, struct why *why)
 {
-    return row->second != 0 ? read_sides(row, text, out, why) : row->read(row, text, out + row->field, why);
+    const bool sides = row->second != 0 && text != NULL;
+    return sides ? read_sides(row, text, out, why) : row->read(row, text, out + row->field, why);
 }
 
 static int refuse(const char *word, int what, struct why *why)

@@ -11,7 +11,6 @@
 #include <baton.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { BLOCKS = 8, BLOCK_TOKENS = 16, REQUESTS = 20 };
 
@@ -61,7 +60,7 @@ static void start(MPI_Comm ranks, struct engine *e)
                               .tp = tp,
                               .pp = 1,
                               .tp_rank = (uint32_t)rank % tp};
-    strcpy(me.engine, e->prefill ? "prefill" : "decode");
+    snprintf(me.engine, sizeof me.engine, "%s", e->prefill ? "prefill" : "decode");
     check(baton_open(ranks, &me, &e->baton), "baton_open"); /* Baton works on a duplicate of this communicator */
     baton_geometry_t g = {.size = sizeof g,
                           .model = "example",

@@ -56,7 +56,7 @@ static void prefill(baton_t *b, const uint32_t *blocks, uint8_t *base, uint64_t 
     baton_id_t id;
     check(baton_offer(b, &offer, NULL, &id), "baton_offer");
     for (uint32_t layer = 0; layer < LAYERS; layer++) {
-        nanosleep(&(struct timespec){.tv_nsec = LAYER_MS * 1000000}, NULL); /* the model computes */
+        nanosleep(&(struct timespec){.tv_nsec = LAYER_MS * 1000000L}, NULL); /* the model computes */
         memset(base + layer * layer_bytes, byte_of(layer), layer_bytes);
         check(baton_ready(b, id, layer, 1, 0), "baton_ready");
     }
