@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * oracle: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
- * of that key had in its blocks, all of it; an offer is done only if every rank that takes from it was; limits hold.
+ * of that key had in its blocks, all of it, with what was attached to such an offer; an offer is done only if every rank
+ * that takes from it was; limits hold.
  */
 #include "storm.h"
 
@@ -370,6 +371,22 @@ static void check_verdict(struct storm *s, struct storm_rank *r, const baton_eve
         storm_fail(s, "call %u has two verdicts", c->number);
 }
 
+/* The attached bytes name an offer whose bytes this want has; a rank of version 1 sends none. */
+static void check_attached(struct storm *s, const struct storm_call *c, const baton_event_t *e)
+{
+    uint32_t number = 0;
+    bool served = false, older = false;
+    if (e->num_attach == sizeof number)
+        memcpy(&number, e->attach, sizeof number);
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        served |= number != 0 && c->from[i] == number;
+        older |= c->from[i] != 0 && directory_version(s->directory, c->rank, i) < 2;
+    }
+    if (!served && !(older && e->num_attach == 0))
+        storm_fail(s, "want %u has %u attached bytes, of offer %u, which did not serve it", c->number, e->num_attach,
+                   number);
+}
+
 void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *e)
 {
     if (e->type == BATON_EVENT_VERDICT) {
@@ -416,6 +433,7 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
         each(s, c, is_right, 0);
         c->from = malloc(sizeof source);
         memcpy(c->from, source, sizeof source);
+        check_attached(s, c, e);
     }
     if (!c->is_want && c->status == BATON_STATUS_DONE)
         check_offer_done(s, c);

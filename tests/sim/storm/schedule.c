@@ -379,6 +379,8 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
                                           .in_layers = c->in_layers,
                                           .in_chunks = c->in_chunks};
         memcpy(call->offer.seats, p->seat, sizeof call->offer.seats);
+        call->offer.num_attach = sizeof c->number; /* so that it is known whose the attached bytes are */
+        memcpy(call->offer.attach, &c->number, sizeof c->number);
     }
     call_set_tables(call, &(struct plan_tables){.num = 1, .table = {{c->blocks, c->given, 0}}}, NULL, &c->num_blocks);
     if (storm_hears(s, c->rank))
