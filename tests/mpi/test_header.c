@@ -125,10 +125,12 @@ static void older_callers_are_served(void)
     describe(&f);
     f.me.size = offsetof(baton_open_params_t, verdicts);
     f.me.verdicts = (baton_verdicts_t)77;
-    f.geometry.size = offsetof(baton_geometry_t, num_splits);
-    f.geometry.num_splits = 77;
     if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
         failed("open");
+    f.geometry.size = offsetof(baton_geometry_t, bytes);
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "reach past its region"); /* of 0 bytes */
+    f.geometry.size = sizeof f.geometry;
     CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
     if (!CHECK_EQ(baton_start(f.b), 0))
         failed("start");
@@ -140,7 +142,7 @@ static void older_callers_are_served(void)
     o.flags = BATON_OFFER_CHUNKS;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
     baton_append_params_t a = {
-        .size = offsetof(baton_append_params_t, tables), .num_tokens = 2 * BLOCK_TOKENS, .num_tables = 77};
+        .size = offsetof(baton_append_params_t, num_tables), .num_tokens = 2 * BLOCK_TOKENS, .num_tables = 77};
     CHECK_EQ(baton_append(f.b, id, &a), 0);
     baton_want_params_t w = a_want(&f, "older");
     w.size = offsetof(baton_want_params_t, attempt);
