@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * box: intersections, and which rank serves which part. Split by split, the consumer's box is cut along every boundary
- * of a member's box into a grid of cells that each member holds whole or not at all; each cell goes to one member; equal
- * neighbours are joined to rectangles again. The work grows with the cells that each member holds, not with members
- * times cells.
+ * box: what boxes have in common, and which rank serves what. Any thread; pure functions. Split by split, the
+ * boundaries of the members' boxes cut the consumer's box into a grid, of which each member holds a cell whole or not
+ * at all. Each cell goes to one member, and neighbouring cells of one member are joined to rectangles again. The work
+ * grows with the cells that each member holds, not with members times cells.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,11 +64,11 @@ uint32_t plan_boxes(const baton_geometry_t *g, struct plan_box out[BATON_SPLITS_
 
 struct candidate {
     uint32_t member, distance;
-    struct plan_box box;                       /* its part of mine */
-    uint32_t layer, layer_end, head, head_end; /* the same in cells */
+    struct plan_box box;                       /* what it holds of the consumer's box */
+    uint32_t layer, layer_end, head, head_end; /* the same, in cells of the grid */
 };
 
-/* Of one cell: of those that hold it, how near the nearest are, and how many; and the one that serves it. */
+/* One cell: the distance of its nearest holders, how many these are, and the candidate that serves it. */
 struct cell {
     uint32_t least, ties, owner;
 };
@@ -76,8 +76,8 @@ struct cell {
 struct grid {
     uint32_t split;
     uint32_t num_layers, num_heads; /* cells in each direction */
-    uint32_t *layer, *head;         /* boundaries: one more than cells */
-    struct cell *cell;              /* layers outer */
+    uint32_t *layer, *head;         /* boundaries in each direction: one more than cells */
+    struct cell *cell;              /* by layer, then by head */
 };
 
 #define NOBODY UINT32_MAX
@@ -107,7 +107,7 @@ static uint32_t distance(const struct plan_member *a, const struct plan_member *
     return a->numa != b->numa ? 1 : 0;
 }
 
-/* Boundaries of all candidates' parts, mine with them. */
+/* Makes the grid from the boundaries of `mine` and of all candidates' boxes. */
 static int grid_init(struct grid *g, const struct plan_box *mine, const struct candidate *c, uint32_t n,
                      struct plan_why *why)
 {
@@ -119,7 +119,7 @@ static int grid_init(struct grid *g, const struct plan_box *mine, const struct c
     for (uint32_t i = 0; i <= n; i++) {
         const struct plan_box *b = i < n ? &c[i].box : mine;
         if (i > 0 && memcmp(b, &c[i - 1].box, sizeof *b) == 0)
-            continue; /* replicas follow each other: they add no boundary, and sorting thousands of them takes long */
+            continue; /* a replica of the one before adds no boundary, and sorting thousands of them takes long */
         g->layer[num] = b->layer_first;
         g->head[num++] = b->head_first;
         g->layer[num] = b->layer_first + b->layer_count;
@@ -146,7 +146,7 @@ static void grid_fini(struct grid *g)
     free(g->cell);
 }
 
-/* The place of a boundary that is among those of the grid. */
+/* The index of a boundary that the grid has. */
 static uint32_t place_of(const uint32_t *boundary, uint32_t n, uint32_t value)
 {
     const uint32_t *at = bsearch(&value, boundary, n, sizeof *boundary, compare);
@@ -166,24 +166,26 @@ static struct cell *cell_at(const struct grid *g, uint32_t layer, uint32_t head)
     return &g->cell[(size_t)layer * g->num_heads + head];
 }
 
-/* Which consumer of all it is, as far as turns go. */
+/* The consumer's index in its engine and its engine's number, which decide whose turn it is among equals. */
 struct turn {
     uint32_t index, engine;
 };
 
-/* Which of so many equals has its turn. */
+/* Which of so many equals serves this consumer: see plan_sources. */
 static uint32_t turn_among(const struct turn *of, uint32_t ties)
 {
     uint64_t turn = (uint64_t)of->index + of->engine;
-    for (uint32_t rest = of->index / ties; ties > 1 && rest > 0;
-         rest /= ties) /* ranks a multiple apart want the same */
+    for (uint32_t rest = of->index / ties; ties > 1 && rest > 0; rest /= ties)
         turn += rest;
     return (uint32_t)(turn % ties);
 }
 
-/* Gives each cell to its nearest holder; among equals, to the one whose turn it is. False: there is none for *nobody. */
+/*
+ * Gives each cell to its nearest holder, and among equals to the one whose turn it is. False: nobody holds the cell
+ * *unheld.
+ */
 static bool give_out(const struct grid *g, const struct candidate *c, uint32_t n, const struct turn *of,
-                     uint32_t *nobody)
+                     uint32_t *unheld)
 {
     uint32_t cells = g->num_layers * g->num_heads;
     for (uint32_t i = 0; i < n; i++)
@@ -194,11 +196,12 @@ static bool give_out(const struct grid *g, const struct candidate *c, uint32_t n
                     *cell = (struct cell){.least = c[i].distance, .owner = NOBODY};
                 cell->ties += c[i].distance == cell->least;
             }
-    for (*nobody = 0; *nobody < cells; ++*nobody) {
-        struct cell *cell = &g->cell[*nobody];
+    for (*unheld = 0; *unheld < cells; ++*unheld) {
+        struct cell *cell = &g->cell[*unheld];
         if (cell->ties == 0)
             return false;
-        cell->ties = turn_among(of, cell->ties) + 1; /* from here on: how many are met until it is the turn's */
+        /* From here on `ties` counts down to the chosen holder, which finds 1. */
+        cell->ties = turn_among(of, cell->ties) + 1;
     }
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t l = c[i].layer; l < c[i].layer_end; l++)
@@ -210,7 +213,10 @@ static bool give_out(const struct grid *g, const struct candidate *c, uint32_t n
     return true;
 }
 
-/* Takes the largest rectangle of `who` that begins at this cell: along heads first, then along layers. */
+/*
+ * Takes a rectangle of `who` that begins at this cell out of the grid: as many heads as follow each other, then as many
+ * layers as have all of these.
+ */
 static struct plan_box take(struct grid *g, uint32_t who, uint32_t l, uint32_t h)
 {
     uint32_t h_end = h, l_end = l;
@@ -231,7 +237,7 @@ static struct plan_box take(struct grid *g, uint32_t who, uint32_t l, uint32_t h
                              .split = g->split};
 }
 
-/* Adds the parts of a split behind the `count` that are there; returns their number then. */
+/* Adds the sources of a split behind the `count` in `out`. Returns their new number, or BATON_EGEOMETRY. */
 static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct plan_source *out, uint32_t count,
                    uint32_t max, struct plan_why *why)
 {
@@ -241,7 +247,7 @@ static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct
                 if (cell_at(g, l, h)->owner != who)
                     continue;
                 if (count == max) {
-                    snprintf(why->text, sizeof why->text, "the producers cut it into more than %u parts", max);
+                    snprintf(why->text, sizeof why->text, "the consumer would read more than %u boxes", max);
                     return BATON_EGEOMETRY;
                 }
                 out[count++] = (struct plan_source){.member = c[who].member, .box = take(g, who, l, h)};
@@ -249,7 +255,7 @@ static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct
     return (int)count;
 }
 
-/* Serves one of my boxes; likewise. `c` has room for all members. */
+/* Adds the sources of one box of the consumer, likewise; or says why there are none. `c` has room for all members. */
 static int serve(const struct plan_member *me, const struct plan_box *box, const struct turn *turn,
                  const struct plan_member *members, uint32_t n, struct candidate *c, struct plan_source *out,
                  uint32_t count, uint32_t max, struct plan_why *why)
@@ -264,10 +270,10 @@ static int serve(const struct plan_member *me, const struct plan_box *box, const
     int rc = grid_init(&g, box, c, num, why);
     for (uint32_t i = 0; rc == 0 && i < num; i++)
         place(&g, &c[i]);
-    uint32_t nobody;
-    if (rc == 0 && !give_out(&g, c, num, turn, &nobody)) {
+    uint32_t unheld;
+    if (rc == 0 && !give_out(&g, c, num, turn, &unheld)) {
         snprintf(why->text, sizeof why->text, "no rank holds layer %u, head %u of split %u",
-                 g.layer[nobody / g.num_heads], g.head[nobody % g.num_heads], box->split);
+                 g.layer[unheld / g.num_heads], g.head[unheld % g.num_heads], box->split);
         rc = BATON_ESOURCE;
     }
     if (rc == 0)

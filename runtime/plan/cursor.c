@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cursor: walks a plan for one request's block tables. plan_next is the hot path of every transfer. What moves of a
- * piece is linear in its tokens, so a place is a token and the bytes behind of its unit: the tokens from there on that
- * lie in one block on both sides.
+ * cursor: walks a plan over one request's block tables. Any thread; pure functions. plan_next is the hot path of every
+ * transfer. A piece moves the same number of bytes for each token, so a place in it is a token, and how many bytes are
+ * done of the unit that begins there: the tokens from there on that lie in one block on both sides.
  */
 #include "plan/program.h"
 
@@ -28,7 +28,7 @@ static void count_bytes(struct plan_transfer *t)
     }
 }
 
-/* Of [first, end) what is of a chunk that ends with token `chunk_end` of `tokens`. */
+/* Where the tokens [first, end) of a group end if only those before token `chunk_end` of `tokens` move. */
 static uint32_t chunk_of(const baton_group_t *group, uint32_t first, uint32_t end, uint32_t chunk_end, uint32_t tokens)
 {
     if (chunk_end >= tokens)
@@ -92,7 +92,7 @@ static const struct plan_span *span_at(const struct plan_transfer *t, const stru
     return &t->span[t->plan->piece[c->piece].pair];
 }
 
-/* Passes pieces of which nothing is left. */
+/* Moves the cursor over pieces of which nothing is left. */
 static void settle(const struct plan_transfer *t, struct plan_cursor *c)
 {
     while (c->piece < t->plan->num_pieces && c->token >= span_at(t, c)->end - span_at(t, c)->first) {
@@ -108,13 +108,13 @@ bool plan_at_end(const struct plan_transfer *t, const struct plan_cursor *c)
     return at.piece >= t->plan->num_pieces;
 }
 
-/** Where a piece's token lies on one side. All that the hot path needs of it, so that it follows no pointers. */
+/* Where a piece's token lies on one side: all that the hot path needs, so that it follows no pointers. */
 struct side {
     uint64_t base;
     int64_t block, token;   /* strides */
-    const uint32_t *blocks; /* NULL: the address has no meaning */
+    const uint32_t *blocks; /* NULL: the address is not asked for, and means nothing */
     uint32_t block_tokens;
-    uint32_t index, within; /* the block, by its place in the table, and the token in it */
+    uint32_t index, within; /* the block's index in the table, and the token in the block */
 };
 
 static inline void side_seek(struct side *s, uint32_t token)
@@ -123,7 +123,7 @@ static inline void side_seek(struct side *s, uint32_t token)
     s->within = token % s->block_tokens;
 }
 
-/* Passes tokens that lie in one block. */
+/* Moves on by tokens that all lie in the present block. */
 static inline void side_pass(struct side *s, uint32_t tokens)
 {
     s->within += tokens;
@@ -135,15 +135,15 @@ static inline void side_pass(struct side *s, uint32_t tokens)
 
 static inline uint64_t side_address(const struct side *s)
 {
-    uint32_t id = s->blocks != NULL ? s->blocks[s->index] : 0;
-    return s->base + (uint64_t)s->block * id + (uint64_t)s->token * s->within;
+    uint32_t block = s->blocks != NULL ? s->blocks[s->index] : 0;
+    return s->base + (uint64_t)s->block * block + (uint64_t)s->token * s->within;
 }
 
-/** A cursor's piece and place. */
+/* What a cursor stands for: its piece, and the place in it on both sides. */
 struct place {
     const struct shape *shape;
     uint64_t token_bytes;
-    uint32_t num; /* tokens of the piece */
+    uint32_t num; /* tokens that move of the piece */
     struct side src, dst;
 };
 
@@ -165,7 +165,7 @@ static struct place place_at(const struct plan_transfer *t, const struct plan_cu
     return p;
 }
 
-/* The unit at a place: the tokens that lie in one block on both sides, at most `left`. */
+/* How many tokens the unit at a place has: those that lie in one block on both sides, at most `left`. */
 static inline uint32_t place_unit(const struct place *p, uint32_t left)
 {
     uint32_t src = p->src.block_tokens - p->src.within, dst = p->dst.block_tokens - p->dst.within;
@@ -175,7 +175,7 @@ static inline uint32_t place_unit(const struct place *p, uint32_t left)
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-/* Where runs are collected: at most max of them, at most budget bytes. */
+/* Where runs are collected: up to `max` runs. `budget` is how many bytes may still come. */
 struct sink {
     struct plan_run *out;
     uint32_t n, max;
@@ -183,7 +183,7 @@ struct sink {
     uint32_t src_region, dst_region;
 };
 
-/* Takes as much of a run as fits, joined to the last one where they touch on both sides. Returns the bytes taken. */
+/* Takes as much of a run as fits, and joins it to the last run where both sides touch. Returns the bytes taken. */
 __attribute__((always_inline)) static inline uint64_t sink_put(struct sink *s, uint64_t src, uint64_t dst,
                                                                uint64_t bytes)
 {
@@ -206,8 +206,8 @@ __attribute__((always_inline)) static inline uint64_t sink_put(struct sink *s, u
 }
 
 /*
- * Walks `bytes` of loops, of which there is one at least, from `done` on; returns the bytes then behind. Not inlined, so
- * that its counters take no registers from units of one run.
+ * Walks the loops of a program, which has one at least, over `bytes` bytes, of which `done` are done. Returns how many
+ * are done then. Not inlined, so that its counters take no registers from units that are one run.
  */
 __attribute__((noinline)) static uint64_t walk(const struct plan_program *p, uint64_t src, uint64_t dst, uint64_t done,
                                                uint64_t bytes, struct sink *s)
@@ -217,7 +217,7 @@ __attribute__((noinline)) static uint64_t walk(const struct plan_program *p, uin
     const uint64_t run = p->run;
     uint32_t at[PLAN_LOOPS_MAX] = {0}, column = 0;
     uint64_t within = 0;
-    if (done > 0) { /* resumed: find the place again */
+    if (done > 0) { /* resumed in the midst of a unit: find the place again */
         uint64_t k = done / run;
         within = done % run;
         column = (uint32_t)(k % row.count);
@@ -252,33 +252,33 @@ __attribute__((noinline)) static uint64_t walk(const struct plan_program *p, uin
     return done;
 }
 
-/* The program for fewer tokens than its shape counts. */
-static struct plan_program part_of(const struct shape *s, uint32_t tokens)
+/* The program for fewer tokens than a whole block of the smaller side has. */
+static struct plan_program partial_program(const struct shape *s, uint32_t tokens)
 {
-    struct plan_program p = s->part;
-    if (s->part_loop < 0)
+    struct plan_program p = s->partial;
+    if (s->token_loop < 0)
         p.run *= tokens;
     else
-        p.loop[s->part_loop].count = tokens;
+        p.loop[s->token_loop].count = tokens;
     return p;
 }
 
-/* Walks a unit of so many tokens from `done` bytes on; returns the bytes then behind. */
+/* Walks a unit of so many tokens and bytes, of which `done` bytes are done. Returns how many are done then. */
 static inline uint64_t walk_unit(const struct place *p, uint32_t tokens, uint64_t bytes, uint64_t done, struct sink *s)
 {
     const struct plan_program *program = &p->shape->whole;
     uint64_t src = side_address(&p->src), dst = side_address(&p->dst);
-    struct plan_program part;
+    struct plan_program partial;
     if (tokens < p->shape->direction[SHAPE_TOKEN].count) {
-        part = part_of(p->shape, tokens);
-        program = &part;
+        partial = partial_program(p->shape, tokens);
+        program = &partial;
     }
     if (program->num_loops == 0)
         return done + sink_put(s, src + done, dst + done, bytes - done);
     return walk(program, src, dst, done, bytes, s);
 }
 
-/* Takes runs of the piece at a cursor. False: out of room. */
+/* Takes runs of the cursor's piece. False: the sink is full before the piece ends. */
 static bool walk_piece(const struct plan_transfer *t, struct plan_cursor *c, struct sink *s)
 {
     struct place p = place_at(t, c);
@@ -308,7 +308,7 @@ uint32_t plan_next(const struct plan_transfer *t, struct plan_cursor *c, struct 
     return s.n;
 }
 
-/* The last place at or before `token` where a block begins on either side, or the span. */
+/* The last token at or before `token` with which a block begins on either side, or else the span. */
 static uint32_t unit_before(const struct plan_transfer *t, const struct plan_cursor *c, uint32_t token)
 {
     const struct pair *pair = &t->plan->pair[t->plan->piece[c->piece].pair];
@@ -328,7 +328,7 @@ uint64_t plan_skip(const struct plan_transfer *t, struct plan_cursor *c, uint64_
             to += left; /* all of the piece */
         else if (c->unit_done == 0)
             to = unit_before(t, c, c->token + (uint32_t)(room / token_bytes));
-        if (to > c->token) { /* many units in one step */
+        if (to > c->token) { /* over many units in one step */
             passed += (to - c->token) * token_bytes;
             c->token = to;
             continue;
@@ -347,11 +347,13 @@ uint64_t plan_skip(const struct plan_transfer *t, struct plan_cursor *c, uint64_
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
+/* The tokens of a part: one block of the larger size. */
 static uint32_t part_tokens(const struct pair *p)
 {
     return p->src.block_tokens > p->dst.block_tokens ? p->src.block_tokens : p->dst.block_tokens;
 }
 
+/* How many parts the span of a pair of groups has. */
 static uint32_t parts_of(const struct plan_transfer *t, uint32_t pair)
 {
     const struct plan_span *s = &t->span[pair];
@@ -393,8 +395,8 @@ uint64_t plan_ahead(const struct plan_transfer *t, const struct plan_cursor *c, 
         const struct plan_span *s = &t->span[p->pair];
         if (p->layer >= layer_end || layer_end - p->layer < p->num_layers)
             break;
-        uint64_t behind = i == c->piece ? c->token * plan_token_bytes(t->plan, i) + c->unit_done : 0;
-        bytes += (s->end - s->first) * plan_token_bytes(t->plan, i) - behind;
+        uint64_t done = i == c->piece ? c->token * plan_token_bytes(t->plan, i) + c->unit_done : 0;
+        bytes += (s->end - s->first) * plan_token_bytes(t->plan, i) - done;
     }
     return bytes;
 }

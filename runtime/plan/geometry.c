@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * geometry: whether a cache's description is sound, whether two may exchange entries, and the usual layouts. What comes
- * from another rank is hostile: every sum and product is checked for overflow.
+ * geometry: whether a cache's description is sound, whether two caches may exchange entries, whether a block table has
+ * what a request needs, and the usual layouts. Any thread; pure functions. A description or a table that comes from
+ * another rank may be hostile: every sum and product is checked for overflow.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,10 +15,16 @@
 
 #define BYTES_MOST (UINT64_C(1) << 62)
 
-static int why_set(struct plan_why *why, int error, const char *field, uint64_t value, const char *rule)
+static int why_set(int error, const char *field, uint64_t value, const char *rule, struct plan_why *why)
 {
     snprintf(why->text, sizeof why->text, "%s is %" PRIu64 ": %s", field, value, rule);
     return error;
+}
+
+static int why_item(const char *item, uint32_t index, const char *rule, struct plan_why *why)
+{
+    snprintf(why->text, sizeof why->text, "%s %" PRIu32 ": %s", item, index, rule);
+    return BATON_EINVAL;
 }
 
 struct plan_extent geometry_extent(const baton_geometry_t *g, const baton_tensor_t *t)
@@ -36,7 +43,7 @@ struct direction {
     int64_t stride;
 };
 
-/* Small arrays: insertion sort, smallest stride first. */
+/* Smallest stride first. There are only five: insertion sort. */
 static void sort_directions(struct direction *d, unsigned n)
 {
     for (unsigned i = 1; i < n; i++)
@@ -48,8 +55,8 @@ static void sort_directions(struct direction *d, unsigned n)
 }
 
 /*
- * The bytes from a tensor's first element to behind its last, or 0 where it has no sense: a negative stride, an
- * overflow, or entries that could overlap. Each direction must step over all that lies within it.
+ * The bytes from a tensor's first element to behind its last; or 0 if a stride is negative, a sum overflows, or entries
+ * could overlap. Each direction must step over all that lies within it.
  */
 static uint64_t span_of(const struct plan_extent *x, const baton_strides_t *s)
 {
@@ -73,7 +80,7 @@ static uint64_t span_of(const struct plan_extent *x, const baton_strides_t *s)
     return span;
 }
 
-/* Elements of one block. False: more than 64 bits count. */
+/* The elements of one block. False: their number does not fit 64 bits. */
 static bool count_elements(const struct plan_extent *x, uint64_t *out)
 {
     const uint32_t counts[] = {x->planes, x->split.head_count, x->group.block_tokens, x->head_size};
@@ -85,12 +92,12 @@ static bool count_elements(const struct plan_extent *x, uint64_t *out)
     return true;
 }
 
-static bool bytes_are_good(uint32_t elem_bytes)
+static bool is_element_size(uint32_t elem_bytes)
 {
     return elem_bytes == 1 || elem_bytes == 2 || elem_bytes == 4 || elem_bytes == 8;
 }
 
-static bool split_is_good(const baton_split_t *s)
+static bool split_is_sound(const baton_split_t *s)
 {
     return s->head_first <= s->heads_total && s->head_count <= s->heads_total - s->head_first;
 }
@@ -98,13 +105,13 @@ static bool split_is_good(const baton_split_t *s)
 static int check_splits(const baton_geometry_t *g, struct plan_why *why)
 {
     if (g->num_splits == 0 || g->num_splits > BATON_SPLITS_MAX)
-        return why_set(why, BATON_EINVAL, "num_splits", g->num_splits, "must be 1 to 4");
+        return why_set(BATON_EINVAL, "num_splits", g->num_splits, "must be 1 to 4", why);
     if (g->splits[0].head_count == 0)
-        return why_set(why, BATON_EINVAL, "head_count", 0, "must not be 0 in split 0");
+        return why_set(BATON_EINVAL, "head_count", 0, "must not be 0 in split 0", why);
     for (uint32_t i = 0; i < g->num_splits; i++) {
         const baton_split_t *s = &g->splits[i];
-        if (!split_is_good(s) || (i > 0 && s->heads_total > UINT16_MAX))
-            return why_set(why, BATON_EINVAL, "split", i, "heads must lie within heads_total");
+        if (!split_is_sound(s) || (i > 0 && s->heads_total > UINT16_MAX))
+            return why_item("split", i, "heads must lie within heads_total", why);
     }
     return 0;
 }
@@ -112,38 +119,40 @@ static int check_splits(const baton_geometry_t *g, struct plan_why *why)
 static int check_groups(const baton_geometry_t *g, struct plan_why *why)
 {
     if (g->num_groups == 0 || g->num_groups > BATON_GROUPS_MAX)
-        return why_set(why, BATON_EINVAL, "num_groups", g->num_groups, "must be 1 to 8");
+        return why_set(BATON_EINVAL, "num_groups", g->num_groups, "must be 1 to 8", why);
     for (uint32_t i = 0; i < g->num_groups; i++) {
         const baton_group_t *x = &g->groups[i];
         if (x->kind < BATON_KIND_FULL || x->kind > BATON_KIND_STATE)
-            return why_set(why, BATON_EINVAL, "group", i, "its kind is not known");
+            return why_item("group", i, "its kind is unknown", why);
         if (x->block_tokens == 0 || x->num_blocks == 0)
-            return why_set(why, BATON_EINVAL, "group", i, "block_tokens and num_blocks must not be 0");
+            return why_item("group", i, "block_tokens and num_blocks must not be 0", why);
         if (x->kind == BATON_KIND_STATE && x->block_tokens != 1)
-            return why_set(why, BATON_EINVAL, "group", i, "a state's block_tokens must be 1");
+            return why_item("group", i, "a state's block_tokens must be 1", why);
         if ((x->kind == BATON_KIND_WINDOW) != (x->window_tokens > 0))
-            return why_set(why, BATON_EINVAL, "group", i, "a window, and nothing else, has window_tokens");
+            return why_item("group", i, "window_tokens is for windows: set it there, and only there", why);
         if (x->blocks_per_id > 1 && (x->kind == BATON_KIND_STATE || x->blocks_per_id > x->num_blocks ||
                                      x->blocks_per_id > UINT32_MAX / x->block_tokens))
-            return why_set(why, BATON_EINVAL, "group", i, "blocks_per_id is of a state, or more than there are");
+            return why_item("group", i, "blocks_per_id is for a state at most 1, else at most num_blocks", why);
     }
     return 0;
 }
 
 static int check_sizes(const baton_geometry_t *g, struct plan_why *why)
 {
-    if (memchr(g->model, '\0', sizeof g->model) == NULL || memchr(g->dtype, '\0', sizeof g->dtype) == NULL)
-        return why_set(why, BATON_EINVAL, "model or dtype", 0, "the name does not end");
-    if (!bytes_are_good(g->elem_bytes))
-        return why_set(why, BATON_EINVAL, "elem_bytes", g->elem_bytes, "must be 1, 2, 4 or 8");
+    if (memchr(g->model, '\0', sizeof g->model) == NULL || memchr(g->dtype, '\0', sizeof g->dtype) == NULL) {
+        snprintf(why->text, sizeof why->text, "model or dtype has no terminating 0");
+        return BATON_EINVAL;
+    }
+    if (!is_element_size(g->elem_bytes))
+        return why_set(BATON_EINVAL, "elem_bytes", g->elem_bytes, "must be 1, 2, 4 or 8", why);
     if (g->planes != 1 && g->planes != 2)
-        return why_set(why, BATON_EINVAL, "planes", g->planes, "must be 1 or 2");
+        return why_set(BATON_EINVAL, "planes", g->planes, "must be 1 or 2", why);
     if (g->head_size == 0)
-        return why_set(why, BATON_EINVAL, "head_size", 0, "must not be 0");
+        return why_set(BATON_EINVAL, "head_size", 0, "must not be 0", why);
     if (g->layer_count == 0 || g->layer_first > g->layers_total || g->layer_count > g->layers_total - g->layer_first)
-        return why_set(why, BATON_EINVAL, "layer_count", g->layer_count, "layers must lie within layers_total");
+        return why_set(BATON_EINVAL, "layer_count", g->layer_count, "layers must lie within layers_total", why);
     if (g->num_tensors == 0 || g->num_tensors > BATON_TENSORS_MAX || g->tensors == NULL)
-        return why_set(why, BATON_EINVAL, "num_tensors", g->num_tensors, "must be 1 to 512");
+        return why_set(BATON_EINVAL, "num_tensors", g->num_tensors, "must be 1 to 512", why);
     int rc = check_splits(g, why);
     return rc != 0 ? rc : check_groups(g, why);
 }
@@ -154,28 +163,28 @@ static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *r
     const baton_tensor_t *t = &g->tensors[i];
     uint64_t own;
     if (t->name[0] == '\0' || memchr(t->name, '\0', sizeof t->name) == NULL)
-        return why_set(why, BATON_EINVAL, "tensor", i, "its name is empty or does not end");
+        return why_item("tensor", i, "its name is empty or has no terminating 0", why);
     for (uint32_t k = 0; k < i; k++)
         if (strcmp(g->tensors[k].name, t->name) == 0)
-            return why_set(why, BATON_EINVAL, "tensor", i, "its name is another's too");
+            return why_item("tensor", i, "another tensor has the same name", why);
     if (t->layer < g->layer_first || t->layer - g->layer_first >= g->layer_count)
-        return why_set(why, BATON_EINVAL, "tensor", i, "its layer is not one that this rank holds");
+        return why_item("tensor", i, "its layer is not one that this rank holds", why);
     if (t->region >= num_regions)
-        return why_set(why, BATON_EINVAL, "tensor", i, "its region does not exist");
+        return why_item("tensor", i, "its region does not exist", why);
     if (t->group >= g->num_groups || t->split >= g->num_splits)
-        return why_set(why, BATON_EINVAL, "tensor", i, "its group or split does not exist");
+        return why_item("tensor", i, "its group or split does not exist", why);
     struct plan_extent x = geometry_extent(g, t);
-    if (!bytes_are_good(x.elem_bytes) || x.split.head_count == 0)
-        return why_set(why, BATON_EINVAL, "tensor", i, "its elem_bytes are not 1, 2, 4 or 8, or it has no heads here");
-    /* copy programs count in 32 bits, and merged loops may count all of one block's elements over all tensors */
+    if (!is_element_size(x.elem_bytes) || x.split.head_count == 0)
+        return why_item("tensor", i, "its elem_bytes are not 1, 2, 4 or 8, or it has no heads here", why);
+    /* Copy programs count in 32 bits, and a merged loop may count the elements of one block of all tensors. */
     if (!count_elements(&x, &own) || own > UINT32_MAX || (*elements += own) > UINT32_MAX)
-        return why_set(why, BATON_EINVAL, "block_tokens", x.group.block_tokens,
-                       "one block of all tensors must have less than 2^32 elements");
+        return why_set(BATON_EINVAL, "block_tokens", x.group.block_tokens,
+                       "one block of all tensors must have less than 2^32 elements", why);
     uint64_t span = span_of(&x, &t->stride);
     if (span == 0)
-        return why_set(why, BATON_EINVAL, "tensor", i, "its strides are negative, too large, or let entries overlap");
+        return why_item("tensor", i, "its strides are negative, too large, or let entries overlap", why);
     if (t->offset > region_bytes[t->region] || span > region_bytes[t->region] - t->offset)
-        return why_set(why, BATON_EINVAL, "tensor", i, "its elements reach past its region");
+        return why_item("tensor", i, "its elements reach past its region", why);
     return 0;
 }
 
@@ -190,7 +199,7 @@ int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint
 
 /* ---- two caches -------------------------------------------------------------------------------------------------- */
 
-static int differ(struct plan_why *why, const char *field, uint32_t a, uint32_t b)
+static int differ(const char *field, uint32_t a, uint32_t b, struct plan_why *why)
 {
     snprintf(why->text, sizeof why->text, "%s differs: %u and %u", field, a, b);
     return BATON_EGEOMETRY;
@@ -219,17 +228,17 @@ int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct 
     }
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].a != numbers[i].b)
-            return differ(why, numbers[i].field, numbers[i].a, numbers[i].b);
+            return differ(numbers[i].field, numbers[i].a, numbers[i].b, why);
     for (uint32_t i = 1; i < a->num_splits; i++) {
         char field[32];
         snprintf(field, sizeof field, "heads_total of split %u", i);
         if (a->splits[i].heads_total != b->splits[i].heads_total)
-            return differ(why, field, a->splits[i].heads_total, b->splits[i].heads_total);
+            return differ(field, a->splits[i].heads_total, b->splits[i].heads_total, why);
     }
     return 0;
 }
 
-/* FNV-1a: a few fields, once a cache. */
+/* FNV-1a: simple, and fast enough for a few fields of each cache. */
 static uint32_t mix(uint32_t hash, const void *data, size_t bytes)
 {
     const uint8_t *at = data;
@@ -271,16 +280,17 @@ void plan_wanted(const baton_group_t *group, uint32_t held, uint32_t tokens, uin
     }
 }
 
-static int table_lacks(struct plan_why *why, uint32_t tokens, const baton_table_t *t, const baton_group_t *g)
+static int table_is_short(const baton_group_t *g, const baton_table_t *t, uint32_t tokens, struct plan_why *why)
 {
-    snprintf(why->text, sizeof why->text, "%u tokens do not fit %u blocks of %u", tokens, t->num_blocks,
+    snprintf(why->text, sizeof why->text, "%u tokens do not fit into %u blocks of %u tokens", tokens, t->num_blocks,
              g->block_tokens);
     return BATON_ETOKENS;
 }
 
-static int table_errs(struct plan_why *why, uint32_t i, const baton_table_t *t, const baton_group_t *g)
+static int block_is_bad(const baton_group_t *g, const baton_table_t *t, uint32_t i, struct plan_why *why)
 {
-    snprintf(why->text, sizeof why->text, "blocks[%u] is %u, there are %u", i, t->blocks[i], g->num_blocks);
+    snprintf(why->text, sizeof why->text, "blocks[%u] is %u, but the group has %u blocks", i, t->blocks[i],
+             g->num_blocks);
     return BATON_EBLOCK;
 }
 
@@ -289,24 +299,27 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
 {
     uint64_t reach = (uint64_t)table->num_blocks * group->block_tokens + table->first_token;
     if (table->first_token % group->block_tokens != 0)
-        return why_set(why, BATON_EINVAL, "first_token", table->first_token, "it lies within a block");
+        return why_set(BATON_EINVAL, "first_token", table->first_token, "a table must begin with a whole block", why);
     if (first >= end)
         return 0;
     if (first < table->first_token)
-        return why_set(why, BATON_ETOKENS, "first_token", table->first_token, "earlier tokens are needed");
+        return why_set(BATON_ETOKENS, "first_token", table->first_token, "the table must begin earlier", why);
     if (end > reach)
-        return table_lacks(why, end - table->first_token, table, group);
+        return table_is_short(group, table, end - table->first_token, why);
     uint32_t from = (first - table->first_token) / group->block_tokens;
     uint32_t last = (end - 1 - table->first_token) / group->block_tokens;
     for (uint32_t i = from; i <= last; i++)
         if (table->blocks[i] >= group->num_blocks)
-            return table_errs(why, i, table, group);
+            return block_is_bad(group, table, i, why);
     return 0;
 }
 
-#define SLOTS_AT_HAND 4096 /* 16 KiB of stack: for 2,048 blocks */
+#define SLOTS_ON_STACK 4096 /* 16 KiB: enough for 2,048 blocks */
 
-/* Puts blocks [i, end) into an empty table of 2^bits slots. Returns the place of the first that is there already, or end. */
+/*
+ * Puts blocks [i, end) into an empty hash table of 2^bits slots. Returns the index of the first that is in it already,
+ * or end.
+ */
 static uint32_t first_again(const uint32_t *blocks, uint32_t i, uint32_t end, uint32_t *slots, unsigned bits)
 {
     for (; i < end; i++) {
@@ -314,7 +327,7 @@ static uint32_t first_again(const uint32_t *blocks, uint32_t i, uint32_t end, ui
         for (; slots[at] != 0; at = (at + 1) & ((1u << bits) - 1))
             if (slots[at] == blocks[i] + 1)
                 return i;
-        slots[at] = blocks[i] + 1; /* an id is below num_blocks: this is not 0 */
+        slots[at] = blocks[i] + 1; /* not 0, since a block id is below num_blocks */
     }
     return end;
 }
@@ -322,42 +335,42 @@ static uint32_t first_again(const uint32_t *blocks, uint32_t i, uint32_t end, ui
 int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
                     struct plan_why *why)
 {
-    uint32_t few[SLOTS_AT_HAND];
+    uint32_t on_stack[SLOTS_ON_STACK];
     if (first >= end)
         return 0;
     const uint32_t *blocks = table->blocks;
     uint32_t from = (first - table->first_token) / group->block_tokens, i = from + 1;
-    uint32_t behind = (end - table->first_token - 1) / group->block_tokens + 1;
-    while (i < behind && blocks[i] > blocks[i - 1])
+    uint32_t after = (end - table->first_token - 1) / group->block_tokens + 1;
+    while (i < after && blocks[i] > blocks[i - 1])
         i++;
-    if (i >= behind)
-        return 0; /* rising, as a fresh pool gives them */
+    if (i >= after)
+        return 0; /* each id is larger than the one before, as a fresh pool gives them */
     unsigned bits = 6;
-    while (bits < 31 && (1u << bits) < 2 * (uint64_t)(behind - from))
+    while (bits < 31 && (1u << bits) < 2 * (uint64_t)(after - from))
         bits++;
-    uint32_t *slots = (1u << bits) <= SLOTS_AT_HAND ? few : calloc((size_t)1 << bits, sizeof *slots);
+    uint32_t *slots = (1u << bits) <= SLOTS_ON_STACK ? on_stack : calloc((size_t)1 << bits, sizeof *slots);
     if (slots == NULL) {
-        snprintf(why->text, sizeof why->text, "no memory to look at %u blocks", behind - from);
+        snprintf(why->text, sizeof why->text, "no memory to compare %u blocks", after - from);
         return BATON_ENOMEM;
     }
-    if (slots == few)
-        memset(few, 0, (sizeof *few) << bits);
-    uint32_t again = first_again(blocks, from, behind, slots, bits);
-    if (slots != few)
+    if (slots == on_stack)
+        memset(on_stack, 0, (sizeof *on_stack) << bits);
+    uint32_t again = first_again(blocks, from, after, slots, bits);
+    if (slots != on_stack)
         free(slots);
-    if (again == behind)
+    if (again == after)
         return 0;
     for (i = from; blocks[i] != blocks[again];)
         i++;
-    snprintf(why->text, sizeof why->text, "block %u stands twice, at %u and at %u: both would be written",
+    snprintf(why->text, sizeof why->text, "block %u stands twice, in blocks[%u] and blocks[%u]: name each once",
              blocks[again], i, again);
     return BATON_EINVAL;
 }
 
 /* ---- the usual layouts ------------------------------------------------------------------------------------------- */
 
-/* Gives the dimension the stride of what lies within it, and grows that by its count. */
-static void nest(int64_t *stride, uint32_t count, uint64_t *bytes, int *overflow)
+/* Sets the stride of a direction to the *bytes of all that lies within it, then multiplies these by its count. */
+static void nest(uint32_t count, uint64_t *bytes, int64_t *stride, int *overflow)
 {
     *stride = (int64_t)*bytes;
     *overflow |= __builtin_mul_overflow(*bytes, (uint64_t)count, bytes) || *bytes > BYTES_MOST;
@@ -386,25 +399,25 @@ int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, u
     uint64_t bytes = g->elem_bytes;
     int64_t layer = 0;
     int overflow = 0;
-    nest(&s.channel, g->head_size, &bytes, &overflow);
+    nest(g->head_size, &bytes, &s.channel, &overflow);
     if (kv == BATON_LAYOUT_KV_FUSED)
-        nest(&s.plane, g->planes, &bytes, &overflow);
+        nest(g->planes, &bytes, &s.plane, &overflow);
     if (layout & BATON_LAYOUT_NHD) {
-        nest(&s.head, g->splits[0].head_count, &bytes, &overflow);
-        nest(&s.token, g->groups[0].block_tokens, &bytes, &overflow);
+        nest(g->splits[0].head_count, &bytes, &s.head, &overflow);
+        nest(g->groups[0].block_tokens, &bytes, &s.token, &overflow);
     } else {
-        nest(&s.token, g->groups[0].block_tokens, &bytes, &overflow);
-        nest(&s.head, g->splits[0].head_count, &bytes, &overflow);
+        nest(g->groups[0].block_tokens, &bytes, &s.token, &overflow);
+        nest(g->splits[0].head_count, &bytes, &s.head, &overflow);
     }
     if (kv == BATON_LAYOUT_KV_BLOCK)
-        nest(&s.plane, g->planes, &bytes, &overflow);
+        nest(g->planes, &bytes, &s.plane, &overflow);
     if (layout & BATON_LAYOUT_BLOCK_MAJOR)
-        nest(&layer, g->layer_count, &bytes, &overflow);
-    nest(&s.block, g->groups[0].num_blocks, &bytes, &overflow);
+        nest(g->layer_count, &bytes, &layer, &overflow);
+    nest(g->groups[0].num_blocks, &bytes, &s.block, &overflow);
     if (kv == BATON_LAYOUT_KV_SEPARATE)
-        nest(&s.plane, g->planes, &bytes, &overflow);
+        nest(g->planes, &bytes, &s.plane, &overflow);
     if (!(layout & BATON_LAYOUT_BLOCK_MAJOR))
-        nest(&layer, g->layer_count, &bytes, &overflow);
+        nest(g->layer_count, &bytes, &layer, &overflow);
     if (overflow)
         return error_set(BATON_EINVAL, "the cache would have more than 2^62 bytes");
 

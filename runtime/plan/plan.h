@@ -2,10 +2,10 @@
 /*
  * plan: which ranks exchange which bytes. Pure functions of geometries; no I/O, no clock, no thread, no MPI.
  *
- * Each rank's cache is a box of points (layer, plane, head, token, channel): a range of layers by, for each split, a
- * range of heads. Two caches exchange the intersection of their boxes. plan_sources decides who serves what;
- * plan_compile turns one pair of caches into copy programs; a cursor walks them for one request's block tables, and
- * stops and resumes at any run.
+ * Each rank's cache holds one box of each split: a range of layers by a range of heads, with all planes, tokens and
+ * channels. Two caches exchange what their boxes have in common. plan_sources decides which rank serves what.
+ * plan_compile turns a pair of caches into copy programs. A cursor walks these over one request's block tables, and can
+ * stop and resume at any run.
  */
 #ifndef BATON_PLAN_PLAN_H
 #define BATON_PLAN_PLAN_H
@@ -18,28 +18,28 @@
 
 /* ---- geometry.c -------------------------------------------------------------------------------------------------- */
 
-/** A sentence about what is wrong: which field, which values. */
+/** A sentence that says what is wrong: which field, and which values. */
 struct plan_why {
     char text[128];
 };
 
 /**
- * Checks that one geometry is sound by itself: sizes not 0, ranges within totals, names terminated, tensors' layers,
- * groups and splits within range, names unique, and every element of every block within [0, bytes) of its region (no
- * overflow). `region_bytes[r]` are the sizes of num_regions regions. Returns 0 or BATON_EINVAL with *why.
+ * Checks that one geometry is sound by itself: no size is 0; ranges lie within their totals; names are terminated and
+ * unique; each tensor's layer, group, split and region exist; every element of every block lies within its region, of
+ * which region r has region_bytes[r] bytes. No sum overflows. Returns 0, or BATON_EINVAL with *why.
  */
 int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint32_t num_regions, struct plan_why *why);
 
 /**
- * Checks that two caches may exchange entries, but for their tensors, which plan_compile compares pair by pair.
- * BATON_EGEOMETRY with the field and both values in *why.
+ * Checks that two caches may exchange entries. Tensors are not compared here: plan_compile does that, pair by pair.
+ * Returns 0, or BATON_EGEOMETRY with the field and both values in *why.
  */
 int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct plan_why *why);
 
-/** A number that caches have in common wherever geometry_match lets them exchange entries. Never 0. */
+/** A hash of the fields that geometry_match compares: equal for caches that may exchange entries. Never 0. */
 uint32_t geometry_model(const baton_geometry_t *g);
 
-/** What one tensor holds, whether by its own fields or its geometry's. */
+/** The sizes of one tensor: its own where it has them, else its geometry's. */
 struct plan_extent {
     baton_group_t group;
     baton_split_t split;
@@ -49,28 +49,30 @@ struct plan_extent {
 struct plan_extent geometry_extent(const baton_geometry_t *g, const baton_tensor_t *t);
 
 /**
- * The tokens [*first, *end) of a group that a want of the first `tokens` tokens moves, of which `held` are there already.
- * For a state, whose one entry counts as token 0: [0, 1).
+ * Which tokens [*first, *end) of a group a want moves that wants the first `tokens` tokens and already holds the first
+ * `held` of them. The one entry of a state counts as token 0, so a state that moves is [0, 1).
  */
 void plan_wanted(const baton_group_t *group, uint32_t held, uint32_t tokens, uint32_t *first, uint32_t *end);
 
 /**
- * Whether a table has a block for each of the tokens [first, end), with an id that the group has. 0, BATON_EINVAL (it
- * begins within a block), BATON_ETOKENS or BATON_EBLOCK, with *why.
+ * Checks that a table has a block for each of the tokens [first, end), and that these block ids are below the group's
+ * num_blocks. Returns 0, or with *why: BATON_EINVAL (the table begins within a block), BATON_ETOKENS (it is too short
+ * or begins too late) or BATON_EBLOCK (a bad block id).
  */
 int plan_table_check(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
                      struct plan_why *why);
 
 /**
- * Whether those blocks differ from each other. 0; BATON_EINVAL with the block and the two places that name it in *why;
- * or BATON_ENOMEM. The table has passed plan_table_check. Some 3 us for 1,024 blocks in any order.
+ * Checks that no block stands twice among those of the tokens [first, end). The table must have passed
+ * plan_table_check. Returns 0, BATON_EINVAL with the block and both its places in *why, or BATON_ENOMEM. Takes some 3
+ * us for 1,024 blocks, whatever their order.
  */
 int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
                     struct plan_why *why);
 
 /* ---- box.c: who serves what -------------------------------------------------------------------------------------- */
 
-/** Layers by heads of one split. */
+/** A range of layers by a range of heads, of one split. */
 struct plan_box {
     uint32_t layer_first, layer_count, head_first, head_count, split;
 };
@@ -78,48 +80,55 @@ struct plan_box {
 /** One rank of an engine, as its directory row shows it. */
 struct plan_member {
     struct plan_box box[BATON_SPLITS_MAX]; /* by split */
-    uint32_t num_boxes;                    /* 0: it has no cache */
-    uint32_t node;                         /* number of the node, equal for ranks of one node */
-    uint32_t package;                      /* on that node */
-    uint32_t numa;                         /* on that node */
+    uint32_t num_boxes;                    /* 0: this rank has no cache */
+    uint32_t node;                         /* the same number for all ranks of a node */
+    uint32_t package;                      /* within the node */
+    uint32_t numa;                         /* NUMA node, within the node */
 };
 
-/** A part of the consumer's box and the producer that serves it. */
+/** A box that the consumer reads, and the producer rank that serves it. */
 struct plan_source {
     uint32_t member; /* index among the producer's members */
     struct plan_box box;
 };
 
-/** The boxes that a cache of this geometry holds, by split; returns their number. */
+/** Writes the boxes that a cache of this geometry holds, one for each split. Returns their number. */
 uint32_t plan_boxes(const baton_geometry_t *g, struct plan_box out[BATON_SPLITS_MAX]);
 
-/** The common part of two boxes; false (and *out untouched) if there is none. Boxes of two splits have none. */
+/** Writes what two boxes have in common. False, with *out unchanged: nothing, or they are of different splits. */
 bool box_intersect(const struct plan_box *a, const struct plan_box *b, struct plan_box *out);
 
 /** Whether two members hold anything in common. */
 bool plan_members_share(const struct plan_member *a, const struct plan_member *b);
 
-/** Whether a member holds all of a box. */
+/** Whether a member holds a whole box. */
 bool plan_member_covers(const struct plan_member *m, const struct plan_box *box);
 
 /**
- * The rules by which plan_sources gives parts to ranks, and by which plan_part orders them. Where two builds' rules
- * differ, the one that reads decides alone; what both must plan alike (a push, hashes) is not possible between them.
+ * The version of the rules by which plan_sources chooses ranks and plan_part numbers parts. Where the rules of two
+ * builds differ, the one that reads decides alone. A push and the comparison of hashes need the same plan on both
+ * sides, so these are not possible between such builds.
  */
 #define PLAN_RULES 1
 
-#define PLAN_CELLS_MAX                                                                                                 \
-    4096 /* in a grid of the boundaries of all that serve one box; sound engines have 2,050 at most */
+/**
+ * Cells of the grid into which the producers' boundaries cut one box of the consumer. Sound engines have up to 2,050.
+ */
+#define PLAN_CELLS_MAX 4096
 
 /**
- * Cuts `me`'s boxes into parts, each served by one of `members` that holds it. Every cell (split, layer, head) is in
- * exactly one part. Where several members hold a cell, the nearest is taken (same NUMA node, package, node, network);
- * ties are spread by `me_index`, the consumer's index in its engine (the sum of its digits to the base of the number of
- * ties: consumers that want the same cell are often a multiple of that apart), and by `engine`, its engine's number, so
- * that replicas share the load of all. Parts come in order of member, and a member may have several. Deterministic:
- * producer and consumer compute the same from the same rows. Writes at most `max` parts; returns their number,
- * BATON_ESOURCE if a cell is held by none, BATON_EGEOMETRY if there are more parts than max or cells than PLAN_CELLS_MAX
- * (*why says which), or BATON_ENOMEM.
+ * Cuts the boxes of `me` into sources: boxes that are each served by one of the n `members`, which holds all of
+ * it. Every cell (split, layer, head) is in exactly one source. Sources come in the order of members; a member may
+ * have several.
+ *
+ * Where several members hold a cell, the nearest serves it: one of the same NUMA node, else package, else node, else
+ * any. Among equally near ones the choice depends on `me_index`, the consumer's index in its engine, and on `engine`,
+ * the number of that engine, so that replicas share the load. Of the index the sum of its digits counts, to the base of
+ * the number of equals, since consumers of the same cell are often a multiple of that apart.
+ *
+ * Deterministic: producer and consumer compute the same from the same rows. Writes at most `max` sources. Returns their
+ * number, or with *why: BATON_ESOURCE (no member holds a cell), BATON_EGEOMETRY (more sources than max, or more cells
+ * than PLAN_CELLS_MAX) or BATON_ENOMEM.
  */
 int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engine, const struct plan_member *members,
                  uint32_t n, struct plan_source *out, uint32_t max, struct plan_why *why);
@@ -128,17 +137,17 @@ int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engin
 
 #define PLAN_LOOPS_MAX 4
 #define PLAN_PROGRAMS_MAX 16 /* distinct shapes in one plan; plan_compile refuses more (BATON_EGEOMETRY) */
-#define PLAN_PAIRS_MAX 16    /* distinct pairs of groups; likewise */
+#define PLAN_PAIRS_MAX 16    /* distinct pairs of groups in one plan; likewise */
 
-/** One strided loop: `count` steps of `src` and `dst` bytes. */
+/** One strided loop: `count` steps, each of `src` bytes at the source and `dst` bytes at the destination. */
 struct plan_loop {
     uint32_t count;
     int64_t src, dst;
 };
 
 /**
- * What is copied of a run of tokens that lies in one block on both sides: loops, outermost first, around `run`
- * contiguous bytes. Neighbouring directions are merged as far as both sides' strides allow.
+ * How to copy neighbouring tokens that lie in one block on both sides: loops, outermost first, around a run of
+ * contiguous bytes. Neighbouring directions are merged as far as the strides of both sides allow.
  */
 struct plan_program {
     uint32_t num_loops;
@@ -146,20 +155,21 @@ struct plan_program {
     uint64_t run; /* contiguous bytes */
 };
 
-/** One pair of tensors (or several evenly spaced ones whose bytes merge): where its blocks begin on each side. */
+/** A pair of tensors, or several evenly spaced pairs whose bytes merge: where their blocks begin on each side. */
 struct plan_piece {
     uint32_t program, pair;
     uint32_t src_region, dst_region;
-    uint32_t layer, num_layers;  /* the first tensor's, and how many follow each other in it */
-    uint64_t src_base, dst_base; /* bytes from the region's base to the first element copied of block 0 */
+    uint32_t layer, num_layers;  /* the first tensor's layer, and how many layers from there on are merged */
+    uint64_t src_base, dst_base; /* bytes from the region's base to the first element that is copied of block 0 */
 };
 
-struct plan; /* compiled: programs shared by pieces of equal shape; O(tensors) memory */
+/** A compiled plan: pieces, and the programs that pieces of equal shape share. Its memory is O(tensors). */
+struct plan;
 
 /**
- * Compiles what `dst` takes from `src` for the cells of `boxes` (parts that plan_sources gave to this pair; each within
- * both caches' boxes). Tensors are paired by name. Both geometries must have passed geometry_check and geometry_match.
- * Returns 0 and *out (plan_destroy frees), BATON_EGEOMETRY with *why, or BATON_ENOMEM.
+ * Compiles what `dst` takes from `src`: the cells of `boxes`, which plan_sources gave to this pair and which lie within
+ * the boxes of both caches. Tensors are paired by name. Both geometries must have passed geometry_check and
+ * geometry_match. Returns 0 and *out, which plan_destroy frees; BATON_EGEOMETRY with *why; or BATON_ENOMEM.
  */
 int plan_compile(const baton_geometry_t *src, const baton_geometry_t *dst, const struct plan_box *boxes,
                  uint32_t num_boxes, struct plan **out, struct plan_why *why);
@@ -170,24 +180,24 @@ uint32_t plan_num_programs(const struct plan *plan);
 const struct plan_piece *plan_piece_at(const struct plan *plan, uint32_t i);
 /** The program for as many tokens as the smaller of the two sides' blocks has. */
 const struct plan_program *plan_program_at(const struct plan *plan, uint32_t i);
-/** Bytes that a piece moves a token. */
+/** How many bytes a piece moves for each token. */
 uint64_t plan_token_bytes(const struct plan *plan, uint32_t piece);
-/** Bytes of heap the plan holds. */
+/** How many bytes of heap the plan holds. */
 size_t plan_footprint(const struct plan *plan);
 
 /* ---- cursor.c: one request's walk -------------------------------------------------------------------------------- */
 
-/** What moves of one pair of groups: tokens [first, end). */
+/** The tokens [first, end) that move of one pair of groups. */
 struct plan_span {
     uint32_t first, end;
-    uint32_t src_first, dst_first;           /* the token that each side's table begins with */
-    const uint32_t *src_blocks, *dst_blocks; /* NULL: addresses of that side have no meaning */
+    uint32_t src_first, dst_first;           /* the first token of each side's table */
+    const uint32_t *src_blocks, *dst_blocks; /* NULL: that side's addresses are not asked for, and mean nothing */
 };
 
-/** One leg's instance of a plan. The block tables stay the caller's and must outlive it. Plain data. */
+/** A plan with the block tables of one leg. Plain data. The tables stay the caller's, and must outlive it. */
 struct plan_transfer {
     const struct plan *plan;
-    uint64_t bytes; /* the whole transfer's */
+    uint64_t bytes; /* of the whole transfer */
     struct plan_span span[PLAN_PAIRS_MAX];
 };
 
@@ -198,33 +208,38 @@ struct plan_tables {
 };
 
 /**
- * Sets *t up for the first `tokens` >= 1 tokens of a request, but for the `held` first of them. Of either side, NULL is
- * for a walk that only asks for the other side's addresses. 0, or what plan_table_check says of the tables, with *why.
+ * Sets *t up for the first `tokens` >= 1 tokens of a request, without the first `held` of them. NULL for one side's
+ * tables: the walk asks for the other side's addresses only. Returns 0, or what plan_table_check says of the tables,
+ * with *why.
  */
 int plan_transfer_init(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t tokens,
                        const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why);
 
 /**
- * The same, of a request that is moved in chunks: of those, what lies before token `end`. A state is of the last chunk,
- * whose end is `tokens`.
+ * The same for a request that is moved in chunks: of those tokens, the ones before token `end`. States move with the
+ * last chunk, whose end is `tokens`.
  */
 int plan_transfer_chunk(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t end, uint32_t tokens,
                         const struct plan_tables *src, const struct plan_tables *dst, struct plan_why *why);
 
 /**
- * The tokens behind the first `tokens` ones, to the end of the last block that those lie in (as large as the caller
- * counts, geometry's blocks_per_id), of every group but states. Both sides of the plan are one cache's: `mine`.
+ * Sets *t up for what lies behind the first `tokens` tokens, up to the end of the block of the last one, in every group
+ * that is no state. A block is here what one block id stands for (blocks_per_id). Both sides of the plan are the same
+ * cache, and `mine` are its tables.
  */
 int plan_transfer_tail(struct plan_transfer *t, const struct plan *plan, uint32_t tokens,
                        const struct plan_tables *mine, struct plan_why *why);
 
-/** A place in a transfer: piece, token behind its span's first, and bytes behind of the unit there. Zero it to begin. */
+/**
+ * A place in a transfer: a piece, a token (counted from the first of its span), and how many bytes of the unit that
+ * begins there are done. All zero: the beginning.
+ */
 struct plan_cursor {
     uint32_t piece, token;
     uint64_t unit_done;
 };
 
-/** Contiguous bytes on both sides. Offsets are from the bases of src_region and dst_region. */
+/** Bytes that are contiguous on both sides. `src` and `dst` are offsets from the bases of the regions. */
 struct plan_run {
     uint64_t src, dst;
     uint64_t bytes;
@@ -233,28 +248,31 @@ struct plan_run {
 
 bool plan_at_end(const struct plan_transfer *t, const struct plan_cursor *c);
 
-/** Bytes from *c on, up to the first piece with a layer at or behind `layer_end`. */
+/** How many bytes lie from *c on to the first piece that has a layer at or behind `layer_end`. */
 uint64_t plan_ahead(const struct plan_transfer *t, const struct plan_cursor *c, uint32_t layer_end);
 
 /**
- * Takes the next runs: up to `max` of them, together at most `budget` bytes, none longer than budget; moves *c behind
- * them. Runs that touch on both sides (neighbouring block ids) are merged. Returns their number; 0 only at the end
- * (or with max or budget 0). Order: piece, then token, then loops.
+ * Takes the next runs, at most `max` of them with at most `budget` bytes in all, and moves *c behind them. Runs that
+ * touch on both sides, as in neighbouring blocks, are merged. Returns their number: 0 only at the end, or if max or
+ * budget is 0. Order: by piece, then by token, then by the program's loops.
  */
 uint32_t plan_next(const struct plan_transfer *t, struct plan_cursor *c, struct plan_run *out, uint32_t max,
                    uint64_t budget);
 
 /**
- * Moves *c forward over whole units (a piece's tokens that lie in one block on both sides) of together at most `budget`
- * bytes, at least one unit or the rest of one; returns the bytes passed, 0 at the end. The bytes between the old and the
- * new cursor are a slice that a copy worker can walk by plan_next with the budget returned. O(pieces passed), not O(runs).
+ * Moves *c forward over whole units of at most `budget` bytes in all, but over one unit, or the rest of one, at least.
+ * A unit is the tokens of a piece that lie in one block on both sides. Returns the bytes passed: 0 at the end. A copy
+ * worker walks this slice by plan_next from the old cursor on, with the number returned as its budget. The time grows
+ * with the pieces passed, not with the runs.
  */
 uint64_t plan_skip(const struct plan_transfer *t, struct plan_cursor *c, uint64_t budget);
 
-/* Parts of a transfer that both sides tell apart in the same way, whatever their blocks' sizes: of each pair of groups,
- * the tokens of one block of the larger size. What is hashed goes by them. */
+/**
+ * How many parts a transfer has. Hashes are made for each part. Both sides count the same parts, whatever the sizes of
+ * their blocks: a part is, of one pair of groups, the tokens of one block of the larger size.
+ */
 uint32_t plan_num_parts(const struct plan_transfer *t);
-/** Sets *c to where a piece's bytes of a part begin; returns how many there are, 0: none, it is of another pair. */
+/** Returns how many bytes of a part are a piece's, and sets *c to the first. 0: none, and *c is unchanged. */
 uint64_t plan_part(const struct plan_transfer *t, uint32_t part, uint32_t piece, struct plan_cursor *c);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * program: copy programs out of strides. A shape is the product of five directions (layer, plane, head, token,
- * channel), each with a count and a stride on both sides; a program is a shape with its directions ordered, those of
- * one step dropped and neighbours merged. Each shape has two: for as many tokens as the smaller of the two sides' blocks
- * has, which merge with what lies around them, and for fewer, whose number is known only when they are walked.
+ * program: makes copy programs out of strides. Any thread; pure functions. A shape has five directions (layer, plane,
+ * head, token, channel), each with a count and a stride on both sides. A program is a shape whose directions are
+ * ordered; those that count 1 are dropped, and neighbours are merged. Each shape has two programs. The one for whole
+ * blocks merges the tokens with what lies around them. The other is for fewer tokens, whose number is known only in
+ * the walk.
  */
 #include "plan/program.h"
 
@@ -15,11 +16,11 @@
 
 struct ordered {
     struct plan_loop loop;
-    bool is_tokens; /* of a number that is not known yet: nothing merges over it */
+    bool is_tokens; /* counts tokens whose number is not known yet: nothing merges across this loop */
 };
 
-/* Outermost first: by the destination's stride, so that writes run forward. */
-static unsigned order(const struct shape *s, bool part, struct ordered out[SHAPE_DIRECTIONS])
+/* Orders the directions by the destination's stride, the largest outermost, so that writes run forward. */
+static unsigned order(const struct shape *s, bool partial, struct ordered out[SHAPE_DIRECTIONS])
 {
     unsigned n = 0;
     for (unsigned i = 0; i < SHAPE_DIRECTIONS; i++) {
@@ -31,22 +32,23 @@ static unsigned order(const struct shape *s, bool part, struct ordered out[SHAPE
                (out[at - 1].loop.dst < l.dst || (out[at - 1].loop.dst == l.dst && out[at - 1].loop.src < l.src));
              at--)
             out[at] = out[at - 1];
-        out[at] = (struct ordered){l, part && i == SHAPE_TOKEN};
+        out[at] = (struct ordered){l, partial && i == SHAPE_TOKEN};
     }
     return n;
 }
 
-/* Returns the tokens' loop, where there is one. */
-static int merge(const struct shape *s, bool part, struct plan_program *out)
+/* Returns the index of the loop that counts tokens; -1: there is none, or their number is known. */
+static int merge(const struct shape *s, bool partial, struct plan_program *out)
 {
     struct ordered loop[SHAPE_DIRECTIONS];
-    unsigned n = order(s, part, loop);
+    unsigned n = order(s, partial, loop);
     int tokens = -1;
-    bool ends = false;
+    bool run_is_tokens = false;
     *out = (struct plan_program){.run = s->elem_bytes};
-    while (n > 0 && !ends && loop[n - 1].loop.src == (int64_t)out->run && loop[n - 1].loop.dst == (int64_t)out->run) {
-        ends = loop[--n].is_tokens; /* its run is as long as they are many */
-        out->run *= ends ? 1 : loop[n].loop.count;
+    while (n > 0 && !run_is_tokens && loop[n - 1].loop.src == (int64_t)out->run &&
+           loop[n - 1].loop.dst == (int64_t)out->run) {
+        run_is_tokens = loop[--n].is_tokens; /* then the walk multiplies the run by their number */
+        out->run *= run_is_tokens ? 1 : loop[n].loop.count;
     }
     for (unsigned i = 0; i < n; i++) {
         const struct plan_loop *l = &loop[i].loop;
@@ -69,7 +71,7 @@ static void shape_merge(struct shape *s)
     for (unsigned i = 0; i < SHAPE_DIRECTIONS; i++)
         s->token_bytes *= i == SHAPE_TOKEN ? 1 : s->direction[i].count;
     merge(s, false, &s->whole);
-    s->part_loop = merge(s, true, &s->part);
+    s->token_loop = merge(s, true, &s->partial);
 }
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
@@ -104,7 +106,7 @@ static bool shape_equal(const struct shape *a, const struct shape *b)
     return equal;
 }
 
-/* Index of the shape among the plan's, added if it is new; or BATON_EGEOMETRY. */
+/* Returns the index of the shape in the plan, which gets it if it is new; or BATON_EGEOMETRY. */
 static int shape_index(struct plan *p, const struct shape *s, struct plan_why *why)
 {
     for (uint32_t i = 0; i < p->num_shapes; i++)
@@ -119,6 +121,7 @@ static int shape_index(struct plan *p, const struct shape *s, struct plan_why *w
     return (int)p->num_shapes++;
 }
 
+/* Returns the index of the pair of groups in the plan, which gets it if it is new; or BATON_EGEOMETRY. */
 static int pair_index(struct plan *p, uint32_t src_index, uint32_t dst_index, const baton_group_t *src,
                       const baton_group_t *dst, struct plan_why *why)
 {
@@ -133,7 +136,7 @@ static int pair_index(struct plan *p, uint32_t src_index, uint32_t dst_index, co
     return (int)p->num_pairs++;
 }
 
-/* By name; tensors are in the same order most often, so the search begins behind the last one found. */
+/* By name. Most often both sides list their tensors in one order, so the search begins behind the last one found. */
 static const baton_tensor_t *tensor_find(const baton_geometry_t *g, const char *name, uint32_t *hint)
 {
     for (uint32_t i = 0; i < g->num_tensors; i++) {
@@ -201,8 +204,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What a producer computes first comes first, however tensors are listed: layer << 32 | index. */
-static void in_order_of_layers(const baton_geometry_t *g, uint64_t order[BATON_TENSORS_MAX])
+/* Lists the tensors by layer, since a producer computes the lower layers first: layer << 32 | index. */
+static void order_by_layer(const baton_geometry_t *g, uint64_t order[BATON_TENSORS_MAX])
 {
     bool sorted = true;
     for (uint32_t i = 0; i < g->num_tensors; i++) {
@@ -218,7 +221,7 @@ static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_g
 {
     uint32_t hint = 0;
     uint64_t order[BATON_TENSORS_MAX];
-    in_order_of_layers(dst, order);
+    order_by_layer(dst, order);
     for (uint32_t t = 0; t < dst->num_tensors; t++) {
         const baton_tensor_t *to = &dst->tensors[order[t] & UINT32_MAX], *from = NULL;
         for (uint32_t i = 0; i < num_boxes; i++) {
@@ -241,8 +244,8 @@ static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_g
 }
 
 /*
- * Where neighbouring pieces follow each other without a gap on both sides within a block (caches that keep all layers
- * in one block), they become one piece with a layer direction.
+ * Joins neighbouring pieces that touch on both sides within a block, as in caches that keep all layers in one block, to
+ * one piece that also has the direction of layers.
  */
 static void fold_layers(struct plan *p, struct plan_why *why)
 {
@@ -263,7 +266,7 @@ static void fold_layers(struct plan *p, struct plan_why *why)
             shape.direction[SHAPE_LAYER] = (struct plan_loop){n, (int64_t)whole->run, (int64_t)whole->run};
             int folded = shape_index(p, &shape, why);
             if (folded < 0) {
-                n = 1; /* no room for another shape: they stay apart */
+                n = 1; /* the plan has no room for another shape: the pieces stay apart */
             } else {
                 piece.program = (uint32_t)folded;
                 piece.num_layers = n;
@@ -281,7 +284,8 @@ static int check_boxes(const baton_geometry_t *src, const baton_geometry_t *dst,
     struct plan_member a = {.num_boxes = plan_boxes(src, a.box)}, b = {.num_boxes = plan_boxes(dst, b.box)};
     for (uint32_t i = 0; i < num_boxes; i++)
         if (!plan_member_covers(&a, &boxes[i]) || !plan_member_covers(&b, &boxes[i])) {
-            snprintf(why->text, sizeof why->text, "layers or heads are not those that the directory told");
+            snprintf(why->text, sizeof why->text,
+                     "the layers or heads of the caches differ from those in the directory");
             return BATON_EGEOMETRY;
         }
     return 0;

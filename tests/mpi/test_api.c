@@ -623,7 +623,7 @@ static void refuses_bad_calls(void)
     bad = w;
     bad.tables[0].blocks = outside;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EBLOCK);
-    CHECK_HAS(baton_errmsg(), "blocks[1] is 64, there are 64");
+    CHECK_HAS(baton_errmsg(), "blocks[1] is 64, but the group has 64 blocks");
     bad = w;
     bad.num_tokens = 33;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ETOKENS);

@@ -142,13 +142,13 @@ static void test_hostile_geometries(void **state)
     BROKEN("block_tokens", c.g.groups[0].block_tokens = 0);
     BROKEN("num_blocks", c.g.groups[0].num_blocks = 0);
     BROKEN("head_count is 0", c.g.splits[0].head_count = 0);
-    BROKEN("split is 0", c.g.splits[0].head_first = 5);
-    BROKEN("split is 0", c.g.splits[0].head_first = UINT32_MAX);
+    BROKEN("split 0", c.g.splits[0].head_first = 5);
+    BROKEN("split 0", c.g.splits[0].head_first = UINT32_MAX);
     BROKEN("layer_count", c.g.layer_count = 3);
     BROKEN("num_tensors", c.g.num_tensors = 0);
     BROKEN("num_tensors", c.g.num_tensors = BATON_TENSORS_MAX + 1);
-    BROKEN("the name does not end", memset(c.g.model, 'x', sizeof c.g.model));
-    BROKEN("its name is another's", strcpy(c.tensors[1].name, "layer.0"));
+    BROKEN("model or dtype has no terminating 0", memset(c.g.model, 'x', sizeof c.g.model));
+    BROKEN("another tensor has the same name", strcpy(c.tensors[1].name, "layer.0"));
     BROKEN("its name is empty", c.tensors[1].name[0] = '\0');
     BROKEN("its layer is not one", c.tensors[1].layer = 2);
     BROKEN("its region", c.tensors[1].region = 1);
@@ -202,19 +202,19 @@ static void test_hostile_groups_and_splits(void **state)
     assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
     BROKEN_LIST("num_groups is 9", l.g.num_groups = BATON_GROUPS_MAX + 1);
     BROKEN_LIST("num_groups is 0", l.g.num_groups = 0);
-    BROKEN_LIST("group is 0: block_tokens", l.g.groups[0].num_blocks = 0);
-    BROKEN_LIST("group is 1: its kind", l.g.groups[1].kind = (baton_kind_t)3);
-    BROKEN_LIST("group is 1: block_tokens", l.g.groups[1].block_tokens = 0);
-    BROKEN_LIST("group is 1: block_tokens", l.g.groups[1].num_blocks = 0);
-    BROKEN_LIST("group is 2: a state", l.g.groups[2].block_tokens = 2);
-    BROKEN_LIST("group is 1: a window", l.g.groups[1].window_tokens = 0);
-    BROKEN_LIST("group is 2: a window", l.g.groups[2].window_tokens = 1);
+    BROKEN_LIST("group 0: block_tokens", l.g.groups[0].num_blocks = 0);
+    BROKEN_LIST("group 1: its kind", l.g.groups[1].kind = (baton_kind_t)3);
+    BROKEN_LIST("group 1: block_tokens", l.g.groups[1].block_tokens = 0);
+    BROKEN_LIST("group 1: block_tokens", l.g.groups[1].num_blocks = 0);
+    BROKEN_LIST("group 2: a state", l.g.groups[2].block_tokens = 2);
+    BROKEN_LIST("group 1: window_tokens", l.g.groups[1].window_tokens = 0);
+    BROKEN_LIST("group 2: window_tokens", l.g.groups[2].window_tokens = 1);
     BROKEN_LIST("num_splits is 5", l.g.num_splits = BATON_SPLITS_MAX + 1);
     BROKEN_LIST("num_splits is 0", l.g.num_splits = 0);
-    BROKEN_LIST("split is 0", l.g.splits[0].head_first++);
-    BROKEN_LIST("split is 1", l.g.splits[1].head_first = 1);
-    BROKEN_LIST("split is 1", l.g.splits[1].head_count = UINT32_MAX);
-    BROKEN_LIST("split is 1", l.g.splits[1].heads_total = UINT16_MAX + 1);
+    BROKEN_LIST("split 0", l.g.splits[0].head_first++);
+    BROKEN_LIST("split 1", l.g.splits[1].head_first = 1);
+    BROKEN_LIST("split 1", l.g.splits[1].head_count = UINT32_MAX);
+    BROKEN_LIST("split 1", l.g.splits[1].heads_total = UINT16_MAX + 1);
     BROKEN_LIST("no heads here", l.g.splits[1].head_count = 0, l.tensors[1].split = 1);
     BROKEN_LIST("its group or split", l.tensors[1].group = 3);
     BROKEN_LIST("reach past", l.g.groups[1].num_blocks = 40, l.tensors[1].group = 1, l.tensors[1].stride.plane *= 4);
@@ -280,9 +280,9 @@ static void test_tensors_that_do_not_match(void **state)
     UNPAIRED("window_tokens of tensor \"layer.1\" differs: 40 and 41", a.tensors[1].group = 1, b.tensors[1].group = 1,
              b.g.groups[1].window_tokens = 41);
     UNPAIRED("tensor \"other\" of layer 1 is not in the producer's cache", strcpy(b.tensors[1].name, "other"));
-    UNPAIRED("layers or heads are not those that the directory told", box.head_first = 3);
-    UNPAIRED("layers or heads are not those that the directory told", box.layer_count = 3);
-    UNPAIRED("layers or heads are not those that the directory told", box.split = 2);
+    UNPAIRED("the layers or heads of the caches differ from those in the directory", box.head_first = 3);
+    UNPAIRED("the layers or heads of the caches differ from those in the directory", box.layer_count = 3);
+    UNPAIRED("the layers or heads of the caches differ from those in the directory", box.split = 2);
 }
 
 /* ---- a request's tokens ------------------------------------------------------------------------------------------ */
@@ -331,11 +331,12 @@ static void test_tables(void **state)
     table_is(0, "", &g, (baton_table_t){ids, 3, 32}, 48, 80);
     table_is(0, "", &g, (baton_table_t){ids, 3, 32}, 63, 65);
     table_is(0, "", &g, (baton_table_t){NULL, 0, 0}, 7, 7); /* nothing is wanted */
-    table_is(BATON_EINVAL, "first_token is 33: it lies within a block", &g, (baton_table_t){ids, 3, 33}, 48, 80);
-    table_is(BATON_ETOKENS, "first_token is 32: earlier tokens are needed", &g, (baton_table_t){ids, 3, 32}, 31, 80);
-    table_is(BATON_ETOKENS, "49 tokens do not fit 3 blocks of 16", &g, (baton_table_t){ids, 3, 32}, 48, 81);
-    table_is(BATON_EBLOCK, "blocks[0] is 77, there are 10", &g, (baton_table_t){ids, 3, 32}, 47, 80);
-    table_is(BATON_EBLOCK, "blocks[3] is 10, there are 10", &g, (baton_table_t){ids, 4, 32}, 48, 81);
+    table_is(BATON_EINVAL, "first_token is 33: a table must begin with a whole block", &g, (baton_table_t){ids, 3, 33},
+             48, 80);
+    table_is(BATON_ETOKENS, "first_token is 32: the table must begin earlier", &g, (baton_table_t){ids, 3, 32}, 31, 80);
+    table_is(BATON_ETOKENS, "49 tokens do not fit into 3 blocks of 16 tokens", &g, (baton_table_t){ids, 3, 32}, 48, 81);
+    table_is(BATON_EBLOCK, "blocks[0] is 77, but the group has 10 blocks", &g, (baton_table_t){ids, 3, 32}, 47, 80);
+    table_is(BATON_EBLOCK, "blocks[3] is 10, but the group has 10 blocks", &g, (baton_table_t){ids, 4, 32}, 48, 81);
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
@@ -802,7 +803,7 @@ static void test_a_window_and_a_state(void **state)
     assert_int_equal(plan_transfer_init(&t, plan, 0, 100, &none, &dst, &why), BATON_ETOKENS);
     dst.table[1].first_token = 64;
     assert_int_equal(plan_transfer_init(&t, plan, 0, 100, &src, &dst, &why), BATON_ETOKENS);
-    assert_string_equal(why.text, "first_token is 64: earlier tokens are needed");
+    assert_string_equal(why.text, "first_token is 64: the table must begin earlier");
     plan_destroy(plan);
 }
 
@@ -945,11 +946,11 @@ static void test_a_block_that_stands_twice(void **state)
     struct plan_why why = {{0}};
     assert_int_equal(plan_table_once(&full, &t, 0, 4, &why), 0);
     assert_int_equal(plan_table_once(&full, &t, 0, 5, &why), BATON_EINVAL);
-    assert_string_equal(why.text, "block 7 stands twice, at 0 and at 1: both would be written");
+    assert_string_equal(why.text, "block 7 stands twice, in blocks[0] and blocks[1]: name each once");
     assert_int_equal(plan_table_once(&full, &t, 4, 16, &why), 0); /* what is held may stand where it likes */
     assert_int_equal(plan_table_once(&full, &t, 3, 16, &why), BATON_EINVAL);
     assert_int_equal(plan_table_once(&full, &t, 4, 24, &why), BATON_EINVAL);
-    assert_string_equal(why.text, "block 3 stands twice, at 2 and at 4: both would be written");
+    assert_string_equal(why.text, "block 3 stands twice, in blocks[2] and blocks[4]: name each once");
     assert_int_equal(plan_table_once(&full, &later, 12, 24, &why), 0); /* places 1 to 3 */
     assert_int_equal(plan_table_once(&full, &later, 8, 16, &why), BATON_EINVAL);
     assert_int_equal(plan_table_once(&full, &t, 0, 0, &why), 0);
