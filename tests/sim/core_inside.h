@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core_inside: the core's own headers, for tests that look inside. */
+/* core_inside: the core's private headers, for tests that look inside. */
 #ifndef BATON_TESTS_CORE_INSIDE_H
 #define BATON_TESTS_CORE_INSIDE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One key again and again: what is said of a former offer or want meets the next, without tickets. */
+/* One key is used again and again, without tickets: messages about a former offer or want meet the next one. */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -8,7 +8,7 @@
 static const struct world_engine one_to_one[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
                                                  {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
 
-/* Loses the first word of a type. */
+/* Loses the first message of a type. */
 static int loses_one(struct world *w, const struct world_message *m)
 {
     enum wire_type *type = w->user;
@@ -18,8 +18,10 @@ static int loses_one(struct world *w, const struct world_message *m)
     return 0;
 }
 
-/* A prefill is given up between its layers, and done anew: who waits for the former hears so soon, and the new offer is
- * not held by it. */
+/*
+ * A prefill is given up between its layers, and done anew: whoever waits for the former offer soon hears of its end,
+ * and this does not delay the new offer.
+ */
 static void test_a_prefill_begins_anew(void **state)
 {
     (void)state;
@@ -47,13 +49,13 @@ static void test_a_prefill_begins_anew(void **state)
             assert_int_equal(e->error, BATON_EGONE);
         if (e->status == BATON_STATUS_DONE)
             assert_int_equal(world_wrong(&w, 1, 5, 8, 1, TOKENS), 0);
-        assert_non_null(world_event(&w, 0, b)); /* by its own time at the latest */
+        assert_non_null(world_event(&w, 0, b)); /* by its own deadline at the latest */
         world_fini(&w);
     }
 }
 
-/* The end of a want that a former offer had granted is no word about the next one. */
-static void test_an_end_finds_no_offer(void **state)
+/* The end of a want that a former offer had granted says nothing about the next offer. */
+static void test_the_end_of_a_want_that_a_former_offer_granted(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
@@ -66,7 +68,7 @@ static void test_an_end_finds_no_offer(void **state)
     world_run(&w, 101 * MS);
     world_cancel(&w, 0, a);
     baton_id_t other = world_offer(&w, 0, "other", 4, 1, TOKENS, 60000);
-    world_cancel(&w, 0, other); /* its tombstone takes the place of the first one's */
+    world_cancel(&w, 0, other); /* its tombstone takes the place of the first tombstone */
     world_run(&w, 6000 * MS);
     assert_non_null(world_event(&w, 1, first));
     world_fill(&w, 0, 5, 16, 1, TOKENS);
@@ -81,9 +83,11 @@ static void test_an_end_finds_no_offer(void **state)
     world_fini(&w);
 }
 
-/* A want that a former offer gave all it needed asks once more, and the next offer grants that: its end is no end of
- * what it was granted there. */
-static void test_an_end_of_what_another_gave(void **state)
+/*
+ * A want that a former offer gave all it needed asks once more, and the next offer grants that: the end of the want
+ * does not end what the next offer granted.
+ */
+static void test_an_end_leaves_the_grant_of_the_next_offer(void **state)
 {
     (void)state;
     if (world_mode == BATON_MODE_PUSH)
@@ -92,7 +96,7 @@ static void test_an_end_of_what_another_gave(void **state)
     world_poison(&w, 1);
     world_fill(&w, 0, 5, 16, 1, TOKENS);
     w.settings.resend_ms = 50;
-    w.zero_tail = w.ranks[1].refuses_zero = true; /* so it is not over with its last byte */
+    w.zero_tail = w.ranks[1].refuses_zero = true; /* so that the want is not over with its last byte */
     baton_id_t a = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000);
     baton_id_t first = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000);
     world_run(&w, 20 * MS);
@@ -107,7 +111,7 @@ static void test_an_end_of_what_another_gave(void **state)
     baton_id_t b = world_offer(&w, 0, "key", 16, 1, TOKENS, 60000);
     world_run(&w, w.now + 40 * MS);
     assert_null(world_event(&w, 1, first));
-    assert_non_null(reader_of(w.ranks[0].core, w.ranks[0].core->offers->open->seats, 1)); /* b granted it */
+    assert_non_null(reader_of(w.ranks[0].core, w.ranks[0].core->offers->open->seats, 1)); /* offer b granted the want */
     w.ranks[1].refuses_zero = w.zero_tail = false;
     world_run(&w, w.now + 500 * MS);
     DONE(&w, 1, first);
@@ -120,7 +124,10 @@ static void test_an_end_of_what_another_gave(void **state)
     world_fini(&w);
 }
 
-/* The last word of a former offer's push is lost, and the next one serves the want: its cancel is one of that. */
+/*
+ * The last message of a former offer's push is lost, and the next offer serves the want: a cancel then reaches
+ * that one.
+ */
 static void test_a_cancel_is_of_the_offer_that_serves(void **state)
 {
     (void)state;
@@ -146,7 +153,7 @@ static void test_a_cancel_is_of_the_offer_that_serves(void **state)
     world_fini(&w);
 }
 
-/* The word that a want is done is lost, and the same is wanted again: the offer serves it again. */
+/* The message that a want is done is lost, and the same is wanted again: the offer serves it again. */
 static void test_wanted_again_before_the_offer_knows(void **state)
 {
     (void)state;
@@ -168,12 +175,12 @@ static void test_wanted_again_before_the_offer_knows(void **state)
     world_fini(&w);
 }
 
-/* A want that needs nothing any more waits as a release for its offer: a late end of a former want leaves it there. */
+/* A want that needs nothing any more waits for its offer as a release. A late end of a former want leaves it there. */
 static void test_a_late_end_meets_a_release(void **state)
 {
     (void)state;
     if (world_mode == BATON_MODE_PUSH)
-        return; /* what a push writes ends with it */
+        return; /* a push is quiet when its want ends */
     WORLD(w, one_to_one);
     w.settings.tombstones = 1;
     w.settings.quiet_ms = 100;
@@ -184,19 +191,19 @@ static void test_a_late_end_meets_a_release(void **state)
     world_run(&w, 100 * MS);
     world_cancel(&w, 0, a);
     baton_id_t other = world_offer(&w, 0, "other", 4, 1, TOKENS, 60000);
-    world_cancel(&w, 0, other); /* its tombstone takes the place of the first one's */
+    world_cancel(&w, 0, other); /* its tombstone takes the place of the first tombstone */
     world_run(&w, 1000 * MS);
     baton_id_t second = world_want(&w, 1, "P", "key", 16, 1, TOKENS, 20000);
     world_run(&w, 1100 * MS);
     world_cancel(&w, 1, second);
     world_run(&w, 1200 * MS);
     assert_int_equal(early_kept(w.ranks[0].core), 1);
-    world_run(&w, 5000 * MS); /* the first want's blocks are quiet by now, and that is told */
+    world_run(&w, 5000 * MS); /* the first want's blocks are quiet by now, and it has ended */
     assert_int_equal(early_kept(w.ranks[0].core), 1);
     world_fini(&w);
 }
 
-/* A word says that all is written, and names fewer bytes than are wanted. */
+/* A message says that all is written, but names fewer bytes than are wanted. */
 static void test_fewer_bytes_than_wanted(void **state)
 {
     (void)state;
@@ -225,7 +232,7 @@ static void test_fewer_bytes_than_wanted(void **state)
     world_fini(&w);
 }
 
-/* Of two builds that plan by other rules the one that reads decides; what both would plan is refused. */
+/* Between builds whose planning rules differ the one that reads decides alone; what both would plan is refused. */
 static void test_other_rules(void **state)
 {
     (void)state;
@@ -253,8 +260,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_prefill_begins_anew),
-        cmocka_unit_test(test_an_end_finds_no_offer),
-        cmocka_unit_test(test_an_end_of_what_another_gave),
+        cmocka_unit_test(test_the_end_of_a_want_that_a_former_offer_granted),
+        cmocka_unit_test(test_an_end_leaves_the_grant_of_the_next_offer),
         cmocka_unit_test(test_a_cancel_is_of_the_offer_that_serves),
         cmocka_unit_test(test_wanted_again_before_the_offer_knows),
         cmocka_unit_test(test_a_late_end_meets_a_release),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A key that is used again: with attempts, in either order; and without, where wants wait for the next offer. */
+/*
+ * A key that is used again: with attempts, in either order; and without attempts, where wants wait for the next offer.
+ */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -26,7 +28,7 @@ static baton_id_t want(struct world *w, uint32_t rank, uint32_t attempt, uint32_
     return world_want(w, rank, "P", "key", first, 1, TOKENS, timeout_ms);
 }
 
-/* One request, wanted first or offered first. Each gets the bytes of its own offer. */
+/* One request, wanted first or offered first: each want gets the bytes of its own offer. */
 static void serve(struct world *w, uint32_t attempt, bool want_first)
 {
     baton_id_t o = 0, d = 0;
@@ -59,7 +61,10 @@ static void test_either_order_again_and_again(void **state)
         }
 }
 
-/* What an ended attempt answers: itself and older ones at once; a newer one waits for its offer. */
+/*
+ * When an attempt has ended, its wants and those of older attempts are answered at once; newer ones wait for
+ * their offer.
+ */
 static void test_older_attempts_are_gone(void **state)
 {
     (void)state;
@@ -79,7 +84,7 @@ static void test_older_attempts_are_gone(void **state)
     world_run(&w, w.now + 2000 * MS);
     DONE(&w, 1, newer);
     DONE(&w, 0, next);
-    /* an older one that waited before the newer ended learns it when it asks again */
+    /* an older attempt that waited before the newer one ended learns of that when it asks again */
     baton_id_t waits = want(&w, 1, 7, 0, 20000);
     world_run(&w, w.now + 10 * MS);
     offer(&w, 8, 0, 20);
@@ -89,7 +94,7 @@ static void test_older_attempts_are_gone(void **state)
     world_fini(&w);
 }
 
-/* Several attempts of one key at a time: each meets its own, and has its own end. */
+/* Several attempts of one key at a time: each want meets the offer of its attempt, and each has its own end. */
 static void test_attempts_beside_each_other(void **state)
 {
     (void)state;
@@ -98,7 +103,7 @@ static void test_attempts_beside_each_other(void **state)
     world_poison(&w, 1);
     for (uint32_t i = 0; i < 3; i++)
         d[i] = want(&w, 1, 2 - i, 4 * (2 - i), 20000);
-    assert_null(world_event(&w, 1, d[2])); /* no EEXIST */
+    assert_null(world_event(&w, 1, d[2])); /* not refused with EEXIST */
     for (uint32_t i = 0; i < 3; i++) {
         o[i] = offer(&w, i, 4 * i, 20000);
         world_run(&w, w.now + 100 * MS);
@@ -109,7 +114,7 @@ static void test_attempts_beside_each_other(void **state)
     world_fini(&w);
 }
 
-/* Without attempts: a seat by name that nobody took was for the want that comes late. The next one waits. */
+/* Without attempts, a seat by name that nobody took belongs to the want that comes late. The next want waits. */
 static void test_an_untaken_seat_by_name(void **state)
 {
     (void)state;
@@ -138,8 +143,11 @@ static void test_an_untaken_seat_by_name(void **state)
     }
 }
 
-/* A rank whose sibling took its part of an offer that ended hears so at once; one that had its own part waits. */
-static void test_an_untaken_part(void **state)
+/*
+ * An offer ended after one rank of an engine had been served. A rank of it that was not served hears of the end at
+ * once; the one that was served waits for the next offer.
+ */
+static void test_a_rank_that_was_not_served_hears_of_the_end(void **state)
 {
     (void)state;
     WORLD(w, to_two_ranks);
@@ -168,7 +176,9 @@ static int no_grants(struct world *w, const struct world_message *m)
     return m->m.type != WIRE_GRANT && m->m.type != WIRE_WRITTEN;
 }
 
-/* A want that the ended offer had granted, and whose grant was lost, is answered: it does not wait for another offer. */
+/*
+ * An ended offer had granted a want, but the grant was lost: the want is answered, and does not wait for another offer.
+ */
 static void test_a_granted_want_learns_of_the_end(void **state)
 {
     (void)state;
@@ -183,7 +193,7 @@ static void test_a_granted_want_learns_of_the_end(void **state)
     world_fini(&w);
 }
 
-/* A ticket of the ended offer is told at once; one of an offer still to come waits. */
+/* A want with a ticket of the ended offer is answered at once; one with a ticket of an offer still to come waits. */
 static void test_tickets(void **state)
 {
     (void)state;
@@ -204,8 +214,8 @@ static void test_tickets(void **state)
     world_fini(&w);
 }
 
-/* What is remembered of former wants is bounded, by tombstones and by time. */
-static void test_little_is_remembered(void **state)
+/* What is remembered of former wants is bounded: by the number of tombstones, and by time. */
+static void test_what_is_remembered_is_bounded(void **state)
 {
     (void)state;
     WORLD(w, to_two_ranks);
@@ -241,7 +251,7 @@ static void test_one_tombstone_a_key(void **state)
     world_fini(&w);
 }
 
-/* An engine of version 1 knows keys of 63 bytes and no attempts: what it cannot be told is not sent to it. */
+/* An engine of version 1 knows only keys of 63 bytes and no attempts: what it cannot understand is not sent to it. */
 static void test_versions_beside_each_other(void **state)
 {
     (void)state;
@@ -266,10 +276,10 @@ int main(void)
         cmocka_unit_test(test_older_attempts_are_gone),
         cmocka_unit_test(test_attempts_beside_each_other),
         cmocka_unit_test(test_an_untaken_seat_by_name),
-        cmocka_unit_test(test_an_untaken_part),
+        cmocka_unit_test(test_a_rank_that_was_not_served_hears_of_the_end),
         cmocka_unit_test(test_a_granted_want_learns_of_the_end),
         cmocka_unit_test(test_tickets),
-        cmocka_unit_test(test_little_is_remembered),
+        cmocka_unit_test(test_what_is_remembered_is_bounded),
         cmocka_unit_test(test_one_tombstone_a_key),
         cmocka_unit_test(test_versions_beside_each_other),
     };

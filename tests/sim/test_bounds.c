@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_bounds: what a call costs the reactor does not grow with what else is there: other offers, other engines, the
- * ranks of a large engine. One core alone, whose peers never answer but where a test speaks for them.
+ * test_bounds: what a call costs the reactor does not grow with the number of other offers, of other engines, or of the
+ * ranks of a large engine. There is one core, whose peers answer only where a test speaks for them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,7 +151,7 @@ static struct call *ready(struct lone *l, baton_id_t id)
     return word;
 }
 
-/* Of this thread on a core: what others do to the machine is not counted. */
+/* The processor time of this thread: other load on the machine does not count. */
 static double seconds(void)
 {
     struct timespec t;
@@ -159,7 +159,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The quickest of several rounds of 1,000 words about offers [1, have], in ns a word. */
+/* The quickest of several rounds of 1,000 messages about offers [1, have], in ns a message. */
 static double word_ns(struct lone *l, uint32_t have)
 {
     double least = 1e9;
@@ -173,7 +173,7 @@ static double word_ns(struct lone *l, uint32_t have)
     return least;
 }
 
-/* With a walk over all offers it took 40 times as long. */
+/* A walk over all offers would take 40 times as long. */
 static void words_find_their_offer_among_many(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ struct core_turns {
     double longest, sum;
 };
 
-/* Times one step, or that a call is taken. */
+/* Times one step, or the taking of a call. */
 static void turn(struct lone *l, struct core_turns *t, struct call *call, const struct port_event *e)
 {
     double before = seconds();
@@ -261,7 +261,7 @@ static void check_turns(const char *what, enum shape shape, const struct core_tu
     print_message("%s, %s: %.1f ms in %u turns, the longest %.2f ms\n", what, names[shape], t->sum, t->steps,
                   t->longest);
     assert_true(t->steps > 1);
-    assert_true(t->most_looks < LOOKS_A_STEP + LARGE + LARGE / 8 + 2); /* it may begin one piece too many */
+    assert_true(t->most_looks < LOOKS_A_STEP + LARGE + LARGE / 8 + 2); /* a step may begin one piece too many */
 }
 
 static struct call *want(struct lone *l, baton_id_t id)
@@ -272,7 +272,7 @@ static struct call *want(struct lone *l, baton_id_t id)
     return call;
 }
 
-/* It took 547 ms in one turn. Wants queue meanwhile, and are shown to. */
+/* In one turn it would take 547 ms. Wants queue meanwhile, and the statistics show them. */
 static void a_large_engine_is_met_in_short_turns(void **state)
 {
     (void)state;
@@ -288,7 +288,7 @@ static void a_large_engine_is_met_in_short_turns(void **state)
         assert_int_equal(core_pending(l.core, l.now, pending, 2), 1);
         assert_int_equal(pending[0].wants, 2);
         while (l.core->works.first != NULL) {
-            assert_true(core_next_ns(l.core) <= l.now + 1000); /* nobody sleeps over it */
+            assert_true(core_next_ns(l.core) <= l.now + 1000); /* the core asks to be called again at once */
             turn(&l, &t, NULL, NULL);
         }
         check_turns("wanted", shape, &t);
@@ -298,7 +298,7 @@ static void a_large_engine_is_met_in_short_turns(void **state)
     }
 }
 
-/* Of whom it is not known yet whom it would have asked, tells all. */
+/* A want ends before it is known whom it would have asked: it tells all ranks. */
 static void a_want_ends_before_it_is_known_who_serves(void **state)
 {
     (void)state;
@@ -312,7 +312,7 @@ static void a_want_ends_before_it_is_known_who_serves(void **state)
     assert_int_equal(end->event.error, BATON_ECANCELED);
     outcome_free(end);
     assert_int_equal(l.sent[WIRE_RELEASE], LARGE);
-    struct call *held = want(&l, 2); /* of which all is here already */
+    struct call *held = want(&l, 2); /* of which all tokens are held already */
     held->want.held_tokens = held->want.num_tokens;
     turn(&l, &t, held, NULL);
     end = core_take(l.core);
@@ -323,7 +323,7 @@ static void a_want_ends_before_it_is_known_who_serves(void **state)
     lone_fini(&l);
 }
 
-/* A want of rank LARGE + k, or the word of its end. */
+/* A want of rank LARGE + k, or the message that it has ended. */
 static void say(struct lone *l, struct core_turns *t, uint32_t k, struct wire_message *m)
 {
     uint8_t data[WIRE_MESSAGE_MAX];
@@ -336,7 +336,10 @@ static void say(struct lone *l, struct core_turns *t, uint32_t k, struct wire_me
     turn(l, t, NULL, &(struct port_event){.kind = PORT_MESSAGE, .peer = LARGE + k, .data = data, .bytes = bytes});
 }
 
-/* The words of consumers wait until it is known who of their engine reads here; then they count as if they came now. */
+/*
+ * Messages of consumers wait until it is known who of their engine reads here; then they are handled as if they
+ * came now.
+ */
 static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
 {
     (void)state;
@@ -363,7 +366,7 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         uint32_t early = l.sent[WIRE_GRANT];
         while (l.core->works.first != NULL)
             turn(&l, &t, NULL, NULL);
-        if (shape != HEADS) { /* there are 8 to look at, and that is done at once */
+        if (shape != HEADS) { /* there are only 8 ranks to look at, which is done at once */
             assert_int_equal(early, 0);
             check_turns("read from", shape, &t);
         }
@@ -382,8 +385,8 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
     }
 }
 
-/* No more words wait than words may wait for their offers; what goes with a core that ends is freed. */
-static void few_words_wait_for_what_is_found_out(void **state)
+/* No more of these messages wait than BATON_WAITING allows. A core that ends frees those that wait. */
+static void messages_that_wait_for_the_survey_are_bounded(void **state)
 {
     (void)state;
     struct lone l;
@@ -409,7 +412,7 @@ int main(void)
         cmocka_unit_test(a_large_engine_is_met_in_short_turns),
         cmocka_unit_test(a_want_ends_before_it_is_known_who_serves),
         cmocka_unit_test(a_large_engine_wants_and_is_met_in_short_turns),
-        cmocka_unit_test(few_words_wait_for_what_is_found_out),
+        cmocka_unit_test(messages_that_wait_for_the_survey_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void test_one_bit_is_found(void **state)
         }
 }
 
-/* Hashes of many blocks come in several messages; those that are lost or doubled do no harm. */
+/* Hashes of many blocks come in several messages. Lost and doubled ones do no harm. */
 static int first_part_lost_twice(struct world *w, const struct world_message *m)
 {
     unsigned *times = w->user;
@@ -104,7 +104,7 @@ static void test_parts_that_are_lost_and_doubled(void **state)
     DONE(&w, 1, d);
     DONE(&w, 0, o);
     assert_int_equal(world_wrong(&w, 1, 3, 50, 1, 1600), 0);
-    assert_true(times >= 3); /* it was asked for again */
+    assert_true(times >= 3); /* the lost part was asked for again */
     world_fini(&w);
 }
 
@@ -124,7 +124,7 @@ static void test_an_offer_that_ends_meanwhile(void **state)
     w.rule = no_checks;
     baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 20000);
     world_run(&w, 100 * MS);
-    assert_null(world_event(&w, 1, d)); /* it waits for the hashes */
+    assert_null(world_event(&w, 1, d)); /* the want waits for the hashes */
     assert_int_equal(w.ranks[1].core->ops.num[OP_CHECK], 1);
     world_cancel(&w, 0, o);
     w.rule = NULL;
@@ -155,7 +155,7 @@ static void test_cancel_while_checking(void **state)
     }
 }
 
-/* All is written, and the producer dies or stops before it tells its hashes: nothing writes here any more. */
+/* All is written, and the producer dies or stops before it sends its hashes: by then nothing writes here any more. */
 static void test_the_producer_stops_while_checking(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void test_the_producer_stops_while_checking(void **state)
     world_fini(&w);
 }
 
-/* One asks for hashes of what is not exchanged with it: it is answered, and takes no place. */
+/* A rank asks for hashes though nothing is exchanged with it: it is answered, and takes no place. */
 static void test_a_check_of_nothing(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void test_a_check_of_nothing(void **state)
         world_fill(&w, r, 1, 0, 1, 8);
         world_offer(&w, r, "key", 0, 1, 8, 60000);
     }
-    w.move_ns = 300 * MS; /* the want is alive and granted meanwhile */
+    w.move_ns = 300 * MS; /* meanwhile the want is open and granted */
     baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 60000);
     world_run(&w, 200 * MS);
     struct wire_message m = {.type = WIRE_CHECK,
@@ -199,7 +199,7 @@ static void test_a_check_of_nothing(void **state)
     struct port *port = &w.ranks[2].port;
     uint32_t before = w.sent[WIRE_SUMS];
     assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
-    for (int i = 0; i < 50; i++) { /* until it knows the card of the one who asks */
+    for (int i = 0; i < 50; i++) { /* until the producer knows the card of the rank that asks */
         world_run(&w, w.now + MS);
         m.number = post_number(w.ranks[2].core->post, 1);
         if (w.sent[WIRE_SUMS] == before)

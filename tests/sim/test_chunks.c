@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Offers that grow by chunks of tokens, as a chunked prefill goes on. */
+/* Offers that grow by chunks of tokens, as in a chunked prefill. */
 #include "with_world.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static uint32_t blocks_of(uint32_t tokens)
     return (tokens + 3) / 4;
 }
 
-/* Tokens are computed, with new blocks where the former are full, just before they are appended. */
+/* Computes tokens just before they are appended, in new blocks where the former are full. */
 static void compute(struct world *w, uint32_t rank, baton_id_t id, uint32_t from, uint32_t to, uint32_t seed)
 {
     world_fill(w, rank, seed, 0, 1, to);
@@ -44,7 +44,7 @@ static void test_tokens_move_when_they_are_appended(void **state)
     compute(&w, 0, o, 0, 5, 7);
     world_run(&w, 200 * MS);
     assert_int_equal(world_wrong(&w, 1, 7, 8, 1, 5),
-                     0); /* they are there, nothing behind them, and it is not told yet */
+                     0); /* those tokens are there, nothing behind them is, and no event has come yet */
     assert_null(world_event(&w, 1, d));
     assert_null(world_event(&w, 0, o));
     compute(&w, 0, o, 5, TOKENS, 7);
@@ -57,7 +57,7 @@ static void test_tokens_move_when_they_are_appended(void **state)
     world_fini(&w);
 }
 
-/* Whatever the chunks, and whether the want comes before them, between them or after, with and without hashes. */
+/* Chunks of any size; the want comes before, between or after them; with and without hashes. */
 static void test_any_chunks(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void test_any_chunks(void **state)
     }
 }
 
-/* All blocks are given at once, and the tokens one by one. */
+/* All blocks are given at once, but the tokens one by one. */
 static void test_blocks_that_were_given_before(void **state)
 {
     (void)state;
@@ -115,8 +115,8 @@ static void test_blocks_that_were_given_before(void **state)
     world_fini(&w);
 }
 
-/* A want that needs no more than is there ends before the prefill; one that holds some gets the rest. */
-static void test_a_part_of_the_tokens(void **state)
+/* A want that needs only tokens that are there ends before the prefill does. A want that holds some gets the rest. */
+static void test_wants_of_fewer_tokens(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
@@ -130,9 +130,9 @@ static void test_a_part_of_the_tokens(void **state)
     compute(&w, 0, o, 5, 7, 7);
     world_run(&w, 200 * MS);
     DONE(&w, 1, d);
-    DONE(&w, 0, o); /* by its only consumer */
+    DONE(&w, 0, o); /* its only consumer is done */
     assert_int_equal(world_wrong(&w, 1, 7, 8, 1, 6), 0);
-    world_append(&w, 0, o, 2, 2, TOKENS); /* of an offer that has ended: nothing comes of it */
+    world_append(&w, 0, o, 2, 2, TOKENS); /* the offer has ended: nothing happens */
     world_run(&w, 300 * MS);
     world_fini(&w);
 }
@@ -167,7 +167,10 @@ static void test_words_are_lost(void **state)
     }
 }
 
-/* Its table has moved, and others lie in its place, when it is read; the word of that is there or is lost. */
+/*
+ * When the consumer reads an offer's table, this has moved, and another table lies in its place. The message about that
+ * is there or is lost.
+ */
 static void test_a_table_moves_while_it_is_read(void **state)
 {
     (void)state;
@@ -183,10 +186,10 @@ static void test_a_table_moves_while_it_is_read(void **state)
         baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 60000);
         world_run(&w, 200 * MS);
         compute(&w, 0, o, 0, 5, 7);
-        world_run(&w, 202 * MS); /* it is told, and reads */
+        world_run(&w, 202 * MS); /* the consumer is told, and reads the table */
         left = lost;
         compute(&w, 0, o, 5, 10, 7);
-        baton_id_t p = world_offer(&w, 0, "other", 20, 1, 5, 60000); /* as long as the first table was */
+        baton_id_t p = world_offer(&w, 0, "other", 20, 1, 5, 60000); /* its table is as long as the first one was */
         world_run(&w, 300 * MS);
         compute(&w, 0, o, 10, TOKENS, 7);
         world_run(&w, 30000 * MS);
@@ -254,7 +257,7 @@ static void test_chunks_that_never_come(void **state)
     world_fini(&w);
 }
 
-/* Each chunk comes into place layer by layer; with a chunk begun, the one before is all there. */
+/* Each chunk becomes ready layer by layer. When a chunk begins, all layers of the one before are ready. */
 static void test_chunks_in_layers(void **state)
 {
     (void)state;
@@ -287,8 +290,8 @@ static void test_chunks_in_layers(void **state)
     world_fini(&w);
 }
 
-/* A word of one chunk's layers comes, or comes again, when the next has begun: it says nothing of that. */
-static void test_a_late_word_of_layers(void **state)
+/* A baton_ready about one chunk comes when the next chunk has begun: it says nothing about the next one's layers. */
+static void test_a_late_call_about_the_former_chunk(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
@@ -312,12 +315,12 @@ static void test_a_late_word_of_layers(void **state)
     assert_int_equal(world_wrong(&w, 1, 7, 8, 1, TOKENS), 0);
     o = world_offer_chunks(&w, 0, "kez", TOKENS, true, 5000);
     world_append(&w, 0, o, 0, 2, 6);
-    world_ready(&w, 0, o, 0, 2); /* and of which chunk is not said */
+    world_ready(&w, 0, o, 0, 2); /* does not say of which chunk */
     ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_EINVAL);
     world_fini(&w);
 }
 
-/* A cancel is heard soon, however long the prefill has taken before. */
+/* A cancel is heard soon, however long the prefill took until then. */
 static void test_a_cancel_is_heard_soon(void **state)
 {
     (void)state;
@@ -337,19 +340,19 @@ static void test_a_cancel_is_heard_soon(void **state)
     world_fini(&w);
 }
 
-/* What does not fit ends the offer with its reason, and the want with it. */
+/* An append that does not fit ends the offer with its reason, and the want with it. */
 static void test_what_does_not_fit(void **state)
 {
     (void)state;
     static const struct {
         uint32_t blocks, tokens;
         int error;
-    } bad[] = {{1, 5, BATON_ETOKENS},  /* not more than before */
-               {1, 4, BATON_ETOKENS},  /* fewer */
-               {0, 9, BATON_ETOKENS},  /* without blocks */
+    } bad[] = {{1, 5, BATON_ETOKENS},  /* no more tokens than before */
+               {1, 4, BATON_ETOKENS},  /* fewer tokens than before */
+               {0, 9, BATON_ETOKENS},  /* tokens without blocks */
                {2, 14, BATON_ETOKENS}, /* more than were offered */
-               {3, 13, BATON_ETOKENS}, /* more blocks than those take */
-               {0, 0, BATON_EINVAL}};  /* to an offer that was not begun in chunks */
+               {3, 13, BATON_ETOKENS}, /* more blocks than those tokens take */
+               {0, 0, BATON_EINVAL}};  /* the offer was not begun in chunks */
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         WORLD(w, one_to_one);
         bool plain = bad[i].error == BATON_EINVAL;
@@ -364,13 +367,13 @@ static void test_what_does_not_fit(void **state)
         world_run(&w, 3000 * MS);
         ENDED(&w, 0, o, BATON_STATUS_FAILED, bad[i].error);
         assert_true(strlen(world_event(&w, 0, o)->detail) > 0);
-        assert_null(strstr(world_event(&w, 0, o)->detail, "rank 1")); /* not by the consumer's reason */
+        assert_null(strstr(world_event(&w, 0, o)->detail, "rank 1")); /* its own reason, not the consumer's */
         assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
         world_fini(&w);
     }
 }
 
-/* Ranks of several producers, and another engine that comes too late. */
+/* Several producer ranks, and another engine that comes too late. */
 static void test_several_ranks(void **state)
 {
     (void)state;
@@ -397,7 +400,7 @@ static void test_several_ranks(void **state)
     for (uint32_t k = 1; k < 5; k++)
         d[k] = world_want(&w, 2 + k, "P", "key", 8, 1, TOKENS, 500);
     world_run(&w, 1000 * MS);
-    for (uint32_t k = 1; k < 5; k++) /* they wait for the next offer of the key */
+    for (uint32_t k = 1; k < 5; k++) /* these wait for the next offer of the key */
         ENDED(&w, 2 + k, d[k], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     world_fini(&w);
 }
@@ -408,14 +411,14 @@ int main(void)
         cmocka_unit_test(test_tokens_move_when_they_are_appended),
         cmocka_unit_test(test_any_chunks),
         cmocka_unit_test(test_blocks_that_were_given_before),
-        cmocka_unit_test(test_a_part_of_the_tokens),
+        cmocka_unit_test(test_wants_of_fewer_tokens),
         cmocka_unit_test(test_words_are_lost),
         cmocka_unit_test(test_a_table_moves_while_it_is_read),
         cmocka_unit_test(test_cancelled_between_chunks),
         cmocka_unit_test(test_given_up_between_chunks),
         cmocka_unit_test(test_chunks_that_never_come),
         cmocka_unit_test(test_chunks_in_layers),
-        cmocka_unit_test(test_a_late_word_of_layers),
+        cmocka_unit_test(test_a_late_call_about_the_former_chunk),
         cmocka_unit_test(test_a_cancel_is_heard_soon),
         cmocka_unit_test(test_what_does_not_fit),
         cmocka_unit_test(test_several_ranks),

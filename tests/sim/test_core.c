@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The protocol core on a fake port: handshakes, both orders of meeting, ends of every kind, and what arrives twice, late
- * or not at all. */
+/*
+ * The protocol core on a fake port: handshakes, offers and wants in either order, ends of every kind, and messages that
+ * arrive twice, late or not at all.
+ */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -81,7 +83,7 @@ static void test_more_tokens_than_offered(void **state)
     world_run(&w, 50 * MS);
     ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ETOKENS);
     assert_string_equal(world_event(&w, 1, d)->detail, "13 tokens wanted, 12 offered");
-    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETOKENS); /* its blocks are not pinned */
+    ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETOKENS); /* the failed want does not pin its blocks */
     world_fini(&w);
 }
 
@@ -110,7 +112,7 @@ static void test_two_offers_one_key(void **state)
     ENDED(&w, 0, b, BATON_STATUS_FAILED, BATON_EEXIST);
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 1000);
     world_run(&w, 50 * MS);
-    DONE(&w, 0, a); /* nothing else lost */
+    DONE(&w, 0, a); /* nothing else was lost */
     DONE(&w, 1, d);
     assert_int_equal(world_wrong(&w, 1, 7, 0, 1, 8), 0);
     world_fini(&w);
@@ -182,7 +184,7 @@ static void test_tombstone_goes(void **state)
     world_run(&w, 200 * MS);
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 50);
     world_run(&w, 240 * MS);
-    assert_null(world_event(&w, 1, d)); /* waits: the key is new again */
+    assert_null(world_event(&w, 1, d)); /* waits: the tombstone is gone, so the key is new again */
     world_run(&w, 260 * MS);
     ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     world_fini(&w);
@@ -195,7 +197,7 @@ static void test_lease_lives_as_long_as_a_want_for_it(void **state)
     baton_stats_t stats;
     w.move_ns = 200 * MS;
     world_fill(&w, 0, 7, 0, 1, 8);
-    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 20); /* a tenth of what moving takes */
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 20); /* a tenth of the time that the move takes */
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 1000);
     world_run(&w, 500 * MS);
     DONE(&w, 0, o);
@@ -203,7 +205,7 @@ static void test_lease_lives_as_long_as_a_want_for_it(void **state)
     assert_int_equal(world_wrong(&w, 1, 7, 0, 1, 8), 0);
     core_stats(w.ranks[0].core, &stats);
     assert_true(stats.leases_extended > 0);
-    /* Longer than the want may live it does not: here the consumer falls silent. */
+    /* The lease lives no longer than the want may: here the consumer falls silent. */
     o = world_offer(&w, 0, "silent", 0, 1, 8, 20);
     world_want(&w, 1, "P", "silent", 0, 1, 8, 100);
     world_run(&w, 510 * MS);
@@ -231,14 +233,14 @@ static void test_deadline_without_offer(void **state)
     ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     uint64_t late = world_mode == BATON_MODE_PUSH ? 2 * w.message_ns : 0; /* the producer says that it writes nothing */
     assert_int_equal(world_event_ns(&w, 1, d), 71 * MS + late);
-    /* A late offer learns it at once. */
+    /* A late offer learns of the want's end at once. */
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
     ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETIMEDOUT);
     assert_int_equal(world_event(&w, 0, o)->peer, 1);
     world_fini(&w);
 }
 
-/* As long as can be said, which is what "for ever" becomes. */
+/* The longest deadline that a message can carry, which is what "for ever" becomes. */
 static void test_the_longest_deadline(void **state)
 {
     (void)state;
@@ -246,7 +248,7 @@ static void test_the_longest_deadline(void **state)
     world_fill(&w, 0, 3, 0, 1, 8);
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, UINT32_MAX);
     baton_id_t d = world_want(&w, 1, "P", "first", 0, 1, 8, 5);
-    world_run(&w, 50 * MS); /* the handshake is over: the next asks at once */
+    world_run(&w, 50 * MS); /* the handshake is over: the next want asks at once */
     d = world_want(&w, 1, "P", "key", 0, 1, 8, UINT32_MAX);
     world_run(&w, 100 * MS);
     DONE(&w, 1, d);
@@ -262,7 +264,7 @@ static void test_deadline_while_bytes_move_waits_for_quiet(void **state)
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 50);
     world_run(&w, 90 * MS);
-    assert_null(world_event(&w, 1, d)); /* its blocks may still be written */
+    assert_null(world_event(&w, 1, d)); /* its blocks may still be written into */
     world_run(&w, 500 * MS);
     ENDED(&w, 1, d, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     uint64_t ended = world_event_ns(&w, 1, d);
@@ -271,7 +273,7 @@ static void test_deadline_while_bytes_move_waits_for_quiet(void **state)
     world_fini(&w);
 }
 
-/* Cancels of the want at every state it passes: each ends once, as cancelled or done, and so does the offer. */
+/* The want is cancelled in every state that it passes: it ends once, as cancelled or done, and so does the offer. */
 static void test_cancel_want_at_any_time(void **state)
 {
     (void)state;
@@ -314,7 +316,7 @@ static void test_cancel_offer_at_any_time(void **state)
         world_cancel(&w, 0, o);
         const baton_event_t *e = world_event(&w, 0, o);
         if (world_mode == BATON_MODE_PULL)
-            assert_non_null(e); /* a producer that is only read from is quiet at once */
+            assert_non_null(e); /* a producer that is only read is quiet at once */
         while ((e = world_event(&w, 0, o)) == NULL)
             world_run(&w, w.now + MS / 100);
         bool cancelled = e->status == BATON_STATUS_CANCELLED;
@@ -326,7 +328,7 @@ static void test_cancel_offer_at_any_time(void **state)
         if (e->status == BATON_STATUS_DONE)
             assert_int_equal(world_wrong(&w, 1, 3, 0, 1, 16), 0); /* never the new bytes */
         else
-            assert_int_equal(e->error, BATON_EGONE); /* by whatever word it was heard of */
+            assert_int_equal(e->error, BATON_EGONE); /* whichever message told of the end */
         if (!cancelled)
             assert_int_equal(e->status, BATON_STATUS_DONE);
         world_fini(&w);
@@ -442,7 +444,7 @@ static void test_silent_card_is_asked_for_again(void **state)
     world_fini(&w);
 }
 
-/* Of what nobody holds a part of, since the model is another: that is said, and not that a part is missing. */
+/* Nobody holds a part of what is wanted because the model is another: the reason names that, not the missing part. */
 static void test_larger_totals_are_named(void **state)
 {
     (void)state;
@@ -452,7 +454,7 @@ static void test_larger_totals_are_named(void **state)
     };
     WORLD(w, engines);
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 100);
-    baton_id_t first = world_want(&w, 2, "P", "key", 0, 1, 8, 5000); /* its heads are there */
+    baton_id_t first = world_want(&w, 2, "P", "key", 0, 1, 8, 5000); /* the producer has its heads */
     baton_id_t second = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     baton_id_t given_up = world_want(&w, 3, "P", "other", 0, 1, 8, 5000);
     world_cancel(&w, 3, given_up);
@@ -467,7 +469,7 @@ static void test_larger_totals_are_named(void **state)
     world_fini(&w);
 }
 
-/* The same model, of which a producer's engine holds less than all. */
+/* The same model, of which the producer's engine holds less than all. */
 static void test_what_nobody_holds(void **state)
 {
     (void)state;
@@ -478,7 +480,7 @@ static void test_what_nobody_holds(void **state)
     WORLD(w, engines);
     w.directory->engines[0].members[1].box[0].head_count = 1;
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 100);
-    for (int round = 0; round < 2; round++) { /* the second time at once */
+    for (int round = 0; round < 2; round++) { /* the second time it fails at once */
         baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 5000);
         if (round == 0)
             world_run(&w, 50 * MS);
@@ -492,7 +494,7 @@ static void test_what_nobody_holds(void **state)
     world_submit(&w, 2, all_held);
     ENDED(&w, 2, 1000, BATON_STATUS_FAILED, BATON_ESOURCE);
     world_run(&w, 300 * MS);
-    ENDED(&w, 0, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT); /* its seat was nobody's */
+    ENDED(&w, 0, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT); /* nobody took its seat */
     world_fini(&w);
 }
 
@@ -508,7 +510,7 @@ static void test_geometry_that_differs_is_named(void **state)
     world_run(&w, 50 * MS);
     ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGEOMETRY);
     assert_string_equal(world_event(&w, 1, d)->detail, "model differs: \"llama\" and \"qwen\"");
-    d = world_want(&w, 1, "P", "key", 0, 1, 8, 5000); /* and at once the next time */
+    d = world_want(&w, 1, "P", "key", 0, 1, 8, 5000); /* the next time it fails at once */
     ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGEOMETRY);
     world_fini(&w);
 }
@@ -626,7 +628,7 @@ static void test_malformed_messages_are_counted(void **state)
     world_fini(&w);
 }
 
-/* What a newer version has, and this one does not know, is skipped; the same of this version is an error. */
+/* A type that only a newer version knows is skipped; an unknown type of this version is an error. */
 static void test_unknown_types_are_skipped(void **state)
 {
     (void)state;
@@ -683,7 +685,7 @@ static void test_reused_slot_is_not_the_same_lease(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
-    if (world_mode == BATON_MODE_PUSH) { /* a producer that writes is not free before it is quiet */
+    if (world_mode == BATON_MODE_PUSH) { /* a producer that writes does not free the slot before it is quiet */
         world_fini(&w);
         return;
     }
@@ -711,8 +713,10 @@ static void nothing_is_under_way(struct world *w)
     }
 }
 
-/* Two legs move, one of them slowly, while the third is refused, at every distance: so that the refusal shares a step
- * with bytes of a leg that is quiet by it, while the want must wait for the slow one. */
+/*
+ * Two legs move, one of them slowly, while the third is refused, after every delay. So in some round the refusal comes
+ * in one step with bytes of a leg that it makes quiet, while the want must wait for the slow leg.
+ */
 static void test_bytes_of_a_leg_given_up_in_the_same_step(void **state)
 {
     (void)state;
@@ -741,7 +745,7 @@ static void test_bytes_of_a_leg_given_up_in_the_same_step(void **state)
         nothing_is_under_way(&w);
         world_fini(&w);
     }
-    assert_true(given_up > 10); /* it happened in mid-move */
+    assert_true(given_up > 10); /* often it happened while bytes moved */
 }
 
 static void test_cancels_in_batches(void **state)
@@ -791,7 +795,7 @@ static void test_blocked_peers_block_nobody_else(void **state)
     w.ranks[2].deaf = false;
     world_run(&w, 3000 * MS);
     DONE(&w, 3, d[2]);
-    assert_int_equal(post_waiting(w.ranks[3].core->post), 2); /* not asked again while the first word has not left */
+    assert_int_equal(post_waiting(w.ranks[3].core->post), 2); /* not repeated while the first message has not left */
     w.ranks[0].deaf = w.ranks[1].deaf = false;
     world_run(&w, 20000 * MS);
     DONE(&w, 3, d[0]);
@@ -843,7 +847,10 @@ static void test_messages_are_counted(void **state)
 
 /* ---- odd caches -------------------------------------------------------------------------------------------------- */
 
-/* The second layer has a tensor on no side of this pair: that leg has no bytes, and is fenced all the same. */
+/*
+ * The second layer has no tensor on either side of this pair: that leg has no bytes, but its fence is checked all
+ * the same.
+ */
 static void test_leg_without_bytes(void **state)
 {
     (void)state;
@@ -861,7 +868,10 @@ static void test_leg_without_bytes(void **state)
     world_fini(&w);
 }
 
-/* Both producer ranks hold the one head; one is read, the other is told so, though the consumer's first rank is bare. */
+/*
+ * Both producer ranks hold the one head. One is read; the other is told so, though the consumer's first rank has
+ * no cache.
+ */
 static void test_idle_replica_is_released(void **state)
 {
     (void)state;
@@ -880,7 +890,7 @@ static void test_idle_replica_is_released(void **state)
     world_fini(&w);
 }
 
-/* A router's ticket can overtake the offer's own submission, while the key's former offer is remembered as ended. */
+/* A ticket can come before its offer is submitted, while the key's former offer is still remembered as ended. */
 static void test_ticket_before_its_offer_is_seen(void **state)
 {
     (void)state;

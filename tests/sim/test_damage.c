@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages that are damaged on their way. Between ranks that send hashes each is refused and counted, and costs no more
- * than its repetition; with a rank of version 1 a field may be believed, but every call ends, and the pair goes on.
+ * than its repetition. With a rank of version 1 a damaged field may be believed, but every call ends, and the two ranks
+ * go on talking.
  */
 #include "core_inside.h"
 #include "with_world.h"
@@ -12,8 +13,8 @@
 struct session {
     struct world w;
     enum wire_type type; /* the first of these is damaged */
-    uint32_t bit;        /* of its packet */
-    uint32_t done;       /* packets damaged */
+    uint32_t bit;        /* the bit of its packet */
+    uint32_t done;       /* how many packets were damaged */
     uint64_t random;     /* not 0: any packet may be damaged instead, until 2 s have passed */
     uint32_t num_calls;
     struct {
@@ -149,7 +150,7 @@ static void finds_all_types(void **state)
     ends_well(&s);
 }
 
-/* Each bit of the envelope; of the message each, or, with a stride, one of so many, others for each type. */
+/* Each bit of the envelope, and one of `stride` bits of the message: other bits for each type. */
 static void each_bit(unsigned version, uint32_t stride)
 {
     for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens at the edges: limits that are reached, words that cross, peers that die between two steps. */
+/* What happens at the edges: limits that are reached, messages that cross, peers that die between two steps. */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -15,7 +15,10 @@ static int verdicts_of(struct world *w, uint32_t rank, const char *key)
     return n;
 }
 
-/* a rank whose own comparing legs fill BATON_REQUESTS hashes nothing for others: two such engines wait for each other. */
+/*
+ * A rank hashes for others even if its own legs that compare hashes fill BATON_REQUESTS. Else two such engines would
+ * wait for each other.
+ */
 static void test_engines_that_serve_each_other_hash_for_each_other(void **state)
 {
     (void)state;
@@ -27,7 +30,7 @@ static void test_engines_that_serve_each_other_hash_for_each_other(void **state)
     w.settings.checksum = 1;
     w.settings.requests = 4; /* each rank has four calls open: two offers, two wants of two legs each */
     baton_id_t want[4][2];
-    /* warm the handshakes so that all is in step, as in a running engine */
+    /* the handshakes come first, so that all is in step, as in a running engine */
     for (uint32_t r = 0; r < 4; r++) {
         world_want(&w, r, r < 2 ? "D" : "P", "warm", 0, 1, 8, 5);
     }
@@ -57,20 +60,20 @@ static void test_engines_that_serve_each_other_hash_for_each_other(void **state)
     world_fini(&w);
 }
 
-/* a producer that read the consumer's card for a CHECK goes on reading it for ever, lost or not. */
-static void test_a_card_read_for_hashes_rests(void **state)
+/* A producer that reads a consumer's card for a CHECK stops reading once the consumer is lost. */
+static void test_the_card_of_a_lost_peer_is_read_no_more(void **state)
 {
     (void)state;
     static const struct world_engine engines[] = {{.name = "P", .tp = 1, .heads_total = 1, .num_blocks = 8},
                                                   {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 8}};
     WORLD(w, engines);
     w.settings.checksum = 1;
-    w.ranks[1].card_delay_ns = 20 * MS; /* it takes a while */
+    w.ranks[1].card_delay_ns = 20 * MS; /* so reading it takes a while */
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
     world_want(&w, 1, "P", "key", 0, 1, 8, 2000);
-    world_run(&w, 10 * MS); /* CHECK has come, the card is being read */
+    world_run(&w, 10 * MS); /* the CHECK has come, and the card is being read */
     assert_true(w.sent[WIRE_CHECK] >= 1);
-    w.ranks[1].stopped = true; /* and the consumer is gone */
+    w.ranks[1].stopped = true; /* now the consumer is gone */
     world_run(&w, 100000 * MS);
     const baton_event_t *e = world_event(&w, 0, o);
     assert_non_null(e);
@@ -91,7 +94,7 @@ static const struct world_engine led[] = {
     {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32, .verdicts = BATON_VERDICTS_LEADER},
 };
 
-/* an open round that is made to end for want of room is forgotten at once: the rank that was missing opens it anew. */
+/* A round that ended early to make room stays over: a late report of it does not open it anew. */
 static void test_a_round_that_made_room_stays_over(void **state)
 {
     (void)state;
@@ -115,7 +118,7 @@ static void test_a_round_that_made_room_stays_over(void **state)
     world_fini(&w);
 }
 
-/* a REPORT sent again after its closed round made room opens a round of ghosts. */
+/* A REPORT that is repeated after its round was closed and forgotten opens no round. */
 static int lose_first_verdict_of_k0(struct world *w, const struct world_message *m)
 {
     if (m->m.type == WIRE_VERDICT && strcmp(m->m.verdict.name.key, "k0") == 0 && w->user == NULL) {
@@ -146,11 +149,11 @@ static void test_a_report_sent_again_opens_no_round(void **state)
     assert_int_equal(verdicts_of(&w, 2, "k0"), 1);
     assert_int_equal(x->status, BATON_STATUS_DONE);
     assert_int_equal(verdicts_of(&w, 3, "k0"), 1);
-    assert_int_equal(y->error, BATON_ETIMEDOUT); /* it was lost, and is forgotten */
+    assert_int_equal(y->error, BATON_ETIMEDOUT); /* its verdict was lost, and its round is forgotten */
     world_fini(&w);
 }
 
-/* the silent rank's end crosses the verdict: it is told twice. */
+/* The late rank's REPORT crosses the VERDICT: that rank hears one verdict, not two. */
 static void test_a_report_that_crosses_its_verdict(void **state)
 {
     (void)state;
@@ -164,13 +167,13 @@ static void test_a_report_that_crosses_its_verdict(void **state)
     world_fini(&w);
 }
 
-/* reports of ranks that hear nothing are in nobody's limit. */
+/* Reports of ranks that hear no verdicts are bounded too. */
 static void test_reports_are_bounded(void **state)
 {
     (void)state;
     WORLD(w, led);
     w.settings.requests = 4;
-    w.settings.peer_ms = 1000000; /* as on one node: slow, never lost */
+    w.settings.peer_ms = 1000000; /* as on one node: a silent rank is slow, never lost */
     w.ranks[2].stopped = true;
     for (uint32_t i = 0; i < 40; i++) {
         char key[16];
@@ -183,7 +186,7 @@ static void test_reports_are_bounded(void **state)
     world_fini(&w);
 }
 
-/* a push that cannot be settled, of a peer that is then found dead, never ends: nor does its offer. */
+/* A push that cannot be settled ends once its peer is found dead, and so does its offer. */
 static enum port_alive alive_answer = PORT_UNKNOWN;
 static enum port_alive alive(void *self, uint32_t peer)
 {
@@ -195,7 +198,7 @@ static int settle_epeer(void *self, uint32_t peer, uint64_t tag)
     (void)self, (void)peer, (void)tag;
     return BATON_EPEER;
 }
-static void test_dead_after_it_could_not_be_settled(void **state)
+static void test_a_push_that_cannot_be_settled_ends_with_its_peer(void **state)
 {
     (void)state;
     static const struct world_engine engines[] = {{.name = "P", .tp = 1, .heads_total = 1, .num_blocks = 8},
@@ -230,7 +233,7 @@ static void give(struct world *w, uint32_t from, uint32_t to, struct wire_messag
     core_step(w->ranks[to].core, w->now, &e, 1);
 }
 
-/* a reason that a peer sends (EAGAIN) decides whether the other producers are told. */
+/* The reason that a peer sends (here EAGAIN) does not decide whether the other producers are told. */
 static void test_a_peers_reason_is_only_a_reason(void **state)
 {
     (void)state;
@@ -246,14 +249,12 @@ static void test_a_peers_reason_is_only_a_reason(void **state)
     world_run(&w, 5000 * MS);
     const baton_event_t *e = world_event(&w, 2, d);
     assert_non_null(e);
-    printf("   want: status %d error %d; offer at rank 1 ended: %d (EEXIST instead: no verdict)\n", e->status, e->error,
-           world_event(&w, 1, o) != NULL);
     assert_non_null(world_event(&w, 1, o));
     world_fini(&w);
 }
 
-/* NACK EBUSY restarts the asking of a leg that has its end. */
-static void test_no_room_means_nothing_to_a_leg_that_is_over(void **state)
+/* NACK EBUSY does not make a leg ask again that is over. */
+static void test_a_refusal_starts_no_leg_that_is_over(void **state)
 {
     (void)state;
     static const struct world_engine engines[] = {{.name = "P", .tp = 2, .heads_total = 2, .num_blocks = 8},
@@ -274,7 +275,7 @@ static void test_no_room_means_nothing_to_a_leg_that_is_over(void **state)
     world_fini(&w);
 }
 
-/* one key wanted from two engines: a verdict says DONE of a want that failed at the other rank. */
+/* One key is wanted from two engines: no verdict says DONE of a want that failed at another rank. */
 static void test_one_key_of_two_engines(void **state)
 {
     (void)state;
@@ -295,12 +296,12 @@ static void test_one_key_of_two_engines(void **state)
     assert_int_equal(world_event(&w, 4, p[0])->status, BATON_STATUS_DONE);
     assert_int_equal(world_event(&w, 5, p[1])->status, BATON_STATUS_EXPIRED);
     assert_non_null(world_verdict(&w, 4, p[0]));
-    assert_int_not_equal(world_verdict(&w, 4, p[0])->status, BATON_STATUS_DONE); /* P's part of rank 5 never came */
+    assert_int_not_equal(world_verdict(&w, 4, p[0])->status, BATON_STATUS_DONE); /* rank 5 got nothing of P */
     (void)q;
     world_fini(&w);
 }
 
-/* messages kept for one peer without credits take every place: another peer's DONE is dropped for good. */
+/* Messages kept for a peer without credits do not take every place: another peer's DONE still gets through. */
 static void test_one_deaf_peer_costs_others_nothing(void **state)
 {
     (void)state;
@@ -312,7 +313,7 @@ static void test_one_deaf_peer_costs_others_nothing(void **state)
         w.settings.requests = 4;
         w.settings.peer_ms = 1000000;
         w.ranks[1].deaf = with;
-        if (with) /* 20 wants in all, each ends at its own deadline (WANT and DONE each): never more than 2 at once */
+        if (with) /* 20 wants, each with a WANT and a DONE, end at their own deadlines: never more than 2 at once */
             for (uint32_t i = 0; i < 10; i++) {
                 char key[8];
                 snprintf(key, sizeof key, "k%u", i);
@@ -336,14 +337,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_engines_that_serve_each_other_hash_for_each_other),
-        cmocka_unit_test(test_a_card_read_for_hashes_rests),
+        cmocka_unit_test(test_the_card_of_a_lost_peer_is_read_no_more),
         cmocka_unit_test(test_a_round_that_made_room_stays_over),
         cmocka_unit_test(test_a_report_sent_again_opens_no_round),
         cmocka_unit_test(test_a_report_that_crosses_its_verdict),
         cmocka_unit_test(test_reports_are_bounded),
-        cmocka_unit_test(test_dead_after_it_could_not_be_settled),
+        cmocka_unit_test(test_a_push_that_cannot_be_settled_ends_with_its_peer),
         cmocka_unit_test(test_a_peers_reason_is_only_a_reason),
-        cmocka_unit_test(test_no_room_means_nothing_to_a_leg_that_is_over),
+        cmocka_unit_test(test_a_refusal_starts_no_leg_that_is_over),
         cmocka_unit_test(test_one_key_of_two_engines),
         cmocka_unit_test(test_one_deaf_peer_costs_others_nothing),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The word of a want's end reaches each rank whose offer it touched, whatever is lost, and is answered. */
+/* The end of a want is told to each rank whose offer it touched, whatever messages are lost, and is acknowledged. */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -13,7 +13,7 @@ static const struct world_engine replicas[] = {{.name = "P", .tp = 2, .heads_tot
                                                {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 8}};
 
 struct losses {
-    uint32_t types, left; /* a bit a type; so many are lost */
+    uint32_t types, left; /* which types, one bit each; how many messages are still to be lost */
 };
 
 static int loses(struct world *w, const struct world_message *m)
@@ -38,7 +38,7 @@ static void nothing_is_owed(const struct world *w)
     }
 }
 
-/* The last words, or their answers, are lost some times: the offer ends soon all the same, long before its time. */
+/* Messages of the end, or their answers, are lost some times: the offer still ends soon, long before its time. */
 static void test_lost_ends_are_said_again(void **state)
 {
     (void)state;
@@ -58,7 +58,7 @@ static void test_lost_ends_are_said_again(void **state)
             w.user = &l;
             baton_id_t o = cases[i].cancel ? world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000)
                                            : world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-            uint32_t tokens = cases[i].held > 0 ? 0 : cases[i].tokens; /* it holds all that it wants: none */
+            uint32_t tokens = cases[i].held > 0 ? 0 : cases[i].tokens; /* 0 if the consumer holds all that it wants */
             baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, tokens, 50000);
             world_run(&w, 200 * MS);
             if (cases[i].cancel)
@@ -92,7 +92,7 @@ static void test_nothing_waits_for_an_answer(void **state)
     world_fini(&w);
 }
 
-/* One producer rank refuses: the want is over, and each of them lets its blocks go. */
+/* One producer rank refuses: the want is over, and both producer ranks release their blocks. */
 static void test_a_refused_want_pins_no_blocks(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static int no_wants(struct world *w, const struct world_message *m)
     return m->m.type != WIRE_WANT;
 }
 
-/* No WANT ever came through: its end does, and the offer need not wait, whichever was first. */
+/* No WANT ever comes through, but its end does: the offer need not wait, whichever came first. */
 static void test_the_end_of_a_want_that_never_came(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void test_the_end_of_a_want_that_never_came(void **state)
     }
 }
 
-/* A replica that nobody reads is released once; the word of it comes through, too. */
+/* A replica that nobody reads is released once, and that message comes through too. */
 static void test_an_idle_replica_is_released(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void test_an_idle_replica_is_released(void **state)
     world_fini(&w);
 }
 
-/* A late repetition of an end that was heard is no word about the next offer of the key. */
+/* A late repetition of an end that was heard says nothing about the next offer of the key. */
 static void test_a_repeated_end_meets_the_next_offer(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void test_a_repeated_end_meets_the_next_offer(void **state)
     }
 }
 
-/* A producer that was stopped hears of the end when it goes on; one that never does is given up in the end. */
+/* A stopped producer hears of the end when it goes on. One that never goes on is no longer told after some time. */
 static void test_a_stopped_producer(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void test_a_stopped_producer(void **state)
     }
 }
 
-/* Of many wants without an answer the oldest are given up; the room is bounded. */
+/* The room for unanswered ends is bounded: of many, the oldest are forgotten. */
 static void test_what_is_owed_is_bounded(void **state)
 {
     (void)state;
@@ -249,11 +249,11 @@ static void test_answers_are_gathered(void **state)
     world_run(&w, w.now + 1000 * MS);
     nothing_is_owed(&w);
     assert_in_range(w.sent[WIRE_ENDED], 1, 2);
-    assert_int_equal(w.sent[WIRE_DONE], 50); /* none was said twice */
+    assert_int_equal(w.sent[WIRE_DONE], 50); /* none was sent twice */
     world_fini(&w);
 }
 
-/* With a rank of version 1 each end is said once, and nothing is owed. */
+/* A rank of version 1 is told each end once, and nothing is owed to it. */
 static void test_version_1_is_told_once(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void test_version_1_is_told_once(void **state)
     }
 }
 
-/* An end that finds no room to wait for its offer is not answered: it is said again until there is some. */
+/* An end that finds no room to wait for its offer is not answered: it is sent again until there is room. */
 static void test_an_end_without_room_is_not_answered(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static void test_an_end_without_room_is_not_answered(void **state)
     w.settings.waiting = 1;
     w.settings.tombstone_ms = 2000;
     w.settings.resend_ms = 20;
-    world_want(&w, 1, "P", "other", 0, 1, TOKENS, 100); /* takes the place, and then its end does, for a while */
+    world_want(&w, 1, "P", "other", 0, 1, TOKENS, 100); /* takes the place for a while, and then its end does */
     world_run(&w, 50 * MS);
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 0, 100);
     world_run(&w, 300 * MS);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small wants behind big ones, and healthy engines beside stopped ones. Times are those of the world's moves. */
+/*
+ * Small wants behind big ones, and healthy engines beside stopped ones. Times follow from how long the world's
+ * moves take.
+ */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -18,7 +21,7 @@ static void slow_moves(struct world *w)
     w->move_ns = MS;
 }
 
-/* The handshakes are over when it returns. */
+/* Returns when the handshakes are over. */
 static void warm(struct world *w)
 {
     const char *const names[] = {"P", "Q"};
@@ -85,8 +88,10 @@ static void test_a_stopped_engine_holds_up_nobody(void **state)
     world_fini(&w);
 }
 
-/* It answers for a moment now and then, and takes as much as it may each time. */
-static void test_nor_one_that_runs_in_bursts(void **state)
+/*
+ * An engine that answers only for a moment now and then, and takes as much as it may each time, holds up nobody either.
+ */
+static void test_an_engine_that_runs_in_bursts_holds_up_nobody(void **state)
 {
     (void)state;
     WORLD(w, three);
@@ -107,7 +112,7 @@ static void test_nor_one_that_runs_in_bursts(void **state)
     world_fini(&w);
 }
 
-/* Its moves take longer than BATON_PARK_MS, always: it lives, and gets as much at a time as anybody. */
+/* All moves of an engine take longer than BATON_PARK_MS: it lives, and gets as much at a time as any other. */
 static void test_a_slow_engine_is_not_silent(void **state)
 {
     (void)state;
@@ -116,7 +121,7 @@ static void test_a_slow_engine_is_not_silent(void **state)
     warm(&w);
     uint64_t line = 300 * MS, share = w.settings.rma_bytes / 2;
     w.ranks[0].move_extra_ns = w.ranks[2].move_extra_ns = line;
-    DONE_AFTER(&w, 2, begin_big(&w, 0, "P", "first"), w.now + 20000 * MS); /* by then this is known */
+    DONE_AFTER(&w, 2, begin_big(&w, 0, "P", "first"), w.now + 20000 * MS); /* by then the core knows how slow it is */
     world_offer(&w, 0, "slow", 20, 1, BIG, 60000);
     baton_id_t id = world_want(&w, 2, "P", "slow", 20, 1, BIG, 60000);
     const struct core *core = w.ranks[world_mode == BATON_MODE_PULL ? 2 : 0].core;
@@ -146,7 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_small_want_passes_a_big_one_of_its_peer),
         cmocka_unit_test(test_a_stopped_engine_holds_up_nobody),
-        cmocka_unit_test(test_nor_one_that_runs_in_bursts),
+        cmocka_unit_test(test_an_engine_that_runs_in_bursts_holds_up_nobody),
         cmocka_unit_test(test_a_slow_engine_is_not_silent),
     };
     return WORLD_BOTH_MODES(tests);

@@ -46,7 +46,7 @@ static uint8_t *at(struct world_rank *r, uint32_t tensor, uint32_t plane, uint32
            head * s->head + behind % block_tokens * s->token + channel * s->channel;
 }
 
-/* Blocks for the tokens [first, end), no two alike and none in order. */
+/* Blocks for the tokens [first, end): all different, and in no order. */
 static void table_make(baton_table_t *t, uint32_t *ids, const baton_group_t *g, uint32_t first, uint32_t end)
 {
     uint32_t n = end > first ? (end - first + g->block_tokens - 1) / g->block_tokens : 0,
@@ -78,7 +78,7 @@ struct history {
     uint32_t seed, tokens;
     bool in_layers, in_chunks, zero_tail;
     baton_id_t offer;
-    struct plan_tables offered; /* all of it */
+    struct plan_tables offered; /* when all tokens are there */
     uint32_t ids[GROUPS][TOKENS_MOST];
     struct {
         uint32_t tokens, held;
@@ -88,7 +88,7 @@ struct history {
     } want[2];
 };
 
-/* Tensor i is computed for the tokens [from, to); the state when all are. */
+/* Computes a tensor for the tokens [from, to); the state only when all tokens are there. */
 static void compute(struct history *h, uint32_t tensor, uint32_t from, uint32_t to)
 {
     const baton_table_t *t = &h->offered.table[tensor];
@@ -138,7 +138,7 @@ static void layers(struct history *h, uint32_t from, uint32_t to)
     }
 }
 
-/* The offer is made, and its prefill goes on to its end. */
+/* Makes the offer, and lets its prefill go on to the end. */
 static void prefill(struct history *h)
 {
     uint32_t room[GROUPS];
@@ -201,7 +201,7 @@ static void want(struct history *h, uint32_t k)
     h->want[k].id = world_submit(&h->w, 1 + k, call);
 }
 
-/* Bytes of its blocks that are not as they must be. */
+/* How many bytes of the want's blocks are wrong. */
 static uint32_t wrong(struct history *h, uint32_t k, uint32_t tensor)
 {
     struct world_rank *r = &h->w.ranks[1 + k];
@@ -228,7 +228,7 @@ static void check(struct history *h)
 {
     for (uint32_t k = 0; k < 2; k++) {
         bool fits = h->want[k].tokens == h->tokens || h->want[k].held >= h->want[k].tokens;
-        if (!fits) { /* a state is of all tokens */
+        if (!fits) { /* a state can only be taken whole */
             ENDED(&h->w, 1 + k, h->want[k].id, BATON_STATUS_FAILED, BATON_ETOKENS);
             continue;
         }
@@ -259,7 +259,7 @@ static void test_histories(void **state)
         table_make(&h->offered.table[WINDOW], h->ids[WINDOW], &h->w.ranks[0].geometry.groups[WINDOW], late, h->tokens);
         table_make(&h->offered.table[STATE], h->ids[STATE], &h->w.ranks[0].geometry.groups[STATE], 0, 1);
         memset(h->w.ranks[0].pool, 0x77, h->w.ranks[0].geometry.bytes);
-        uint32_t first = below(3); /* wants before, between and behind */
+        uint32_t first = below(3); /* wants come before, during and after the prefill */
         for (uint32_t k = 0; k < first; k++)
             want(h, k);
         prefill(h);

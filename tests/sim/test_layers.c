@@ -18,7 +18,7 @@ static const struct world_engine block_major[] = {
     {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_BLOCK_MAJOR},
 };
 
-/* A layer is computed just before it is said to be ready. */
+/* Computes a layer just before it is told to be ready. */
 static void compute(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer, uint32_t seed)
 {
     world_fill_layer(w, rank, layer, seed, 0, 1, TOKENS);
@@ -42,7 +42,7 @@ static void test_a_layer_moves_when_it_is_ready(void **state)
     assert_int_equal(w.ranks[1].moves, 0);
     compute(&w, 0, o, 0, 7);
     world_run(&w, 200 * MS);
-    assert_int_equal(world_wrong_layer(&w, 1, 0, 7, 8, 1, TOKENS), 0); /* it is there, and not told yet */
+    assert_int_equal(world_wrong_layer(&w, 1, 0, 7, 8, 1, TOKENS), 0); /* in place, and not done yet */
     assert_null(world_event(&w, 1, d));
     assert_null(world_event(&w, 0, o));
     compute(&w, 0, o, 1, 7);
@@ -54,7 +54,10 @@ static void test_a_layer_moves_when_it_is_ready(void **state)
     world_fini(&w);
 }
 
-/* Said before the want, before the handshake, twice, all at once, in the other order: the same comes of it. */
+/*
+ * Layers become ready before the want, before the handshake, twice, all at once, in the other order: the result is
+ * the same.
+ */
 static void test_any_order(void **state)
 {
     (void)state;
@@ -140,7 +143,7 @@ static void test_words_of_layers_are_lost(void **state)
     }
 }
 
-/* A prefill that fails cancels: who waits for its layers hears so at once. */
+/* A prefill that fails cancels its offer: whoever waits for its layers hears of that at once. */
 static void test_cancelled_between_layers(void **state)
 {
     (void)state;
@@ -152,7 +155,7 @@ static void test_cancelled_between_layers(void **state)
     compute(&w, 0, o, 0, 7);
     world_run(&w, 200 * MS);
     world_cancel(&w, 0, o);
-    world_run(&w, 30000 * MS); /* the pause before a word is repeated is long by then at most */
+    world_run(&w, 30000 * MS); /* by now the pause before a message is repeated is as long as it gets */
     assert_non_null(world_event(&w, 1, d));
     assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
     assert_int_equal(world_event(&w, 0, o)->status, BATON_STATUS_CANCELLED);
@@ -177,12 +180,12 @@ static void test_layers_that_never_come(void **state)
     compute(&w, 0, o, 0, 7);
     world_run(&w, 5000 * MS);
     assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_EXPIRED);
-    world_ready(&w, 0, o, 1, 1); /* of an offer that has ended: nothing comes of it */
+    world_ready(&w, 0, o, 1, 1); /* the offer has ended: nothing happens */
     world_run(&w, 5100 * MS);
     world_fini(&w);
 }
 
-/* As a rank asks whose build knows of no layers. */
+/* Sends a WANT like a rank whose build knows nothing of layers. */
 static void ask_as_before(struct world *w, uint32_t number)
 {
     struct wire_message m = {.type = WIRE_WANT,
@@ -202,7 +205,7 @@ static void ask_as_before(struct world *w, uint32_t number)
     world_run(w, w->now + 50 * MS);
 }
 
-/* It would read layers that are not there yet: it is put off until the offer is whole. */
+/* An older build would read layers that are not there yet: it has to wait until the offer is whole. */
 static void test_an_older_build_waits(void **state)
 {
     (void)state;
@@ -219,7 +222,10 @@ static void test_an_older_build_waits(void **state)
     world_fini(&w);
 }
 
-/* A mistake that would otherwise be found by nobody: the blocks were read already. */
+/*
+ * baton_ready for an offer that was made whole is refused: nobody else would find the mistake, as the blocks may
+ * be read.
+ */
 static void test_layers_of_an_offer_without_them(void **state)
 {
     (void)state;
@@ -267,7 +273,7 @@ static void test_the_layer_that_never_came_is_named(void **state)
         ENDED(&w, 0, offers[i].id, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
         const char *detail = world_event(&w, 0, offers[i].id)->detail;
         assert_non_null(strstr(detail, offers[i].says));
-        assert_string_equal(strstr(detail, offers[i].says), offers[i].says); /* and nothing behind it */
+        assert_string_equal(strstr(detail, offers[i].says), offers[i].says); /* and nothing follows */
     }
     world_fini(&w);
 }

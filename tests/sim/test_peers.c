@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_peers: who is alive. A rank that was away itself judges nobody for it; neighbours know of a death for certain;
- * whoever closes finds the lost rank, whatever it had to do with that one, and all name the same one.
+ * test_peers: who is alive. A rank that was paused itself blames nobody for the silence; neighbours know of a death for
+ * certain; whoever closes finds the lost rank, even one that it had no business with, and all name the same rank.
  */
 #include "core_inside.h"
 #include "with_world.h"
@@ -19,7 +19,7 @@ static void kill_rank(struct world *w, uint32_t rank)
     w->ranks[rank].stopped = w->ranks[rank].is_dead = true;
 }
 
-/* Of a push, nobody knows whether the lost one still writes: its want waits for that. */
+/* Of a push, nobody knows whether the lost rank still writes: the want ends only when that is known. */
 static void failed_as_lost(struct world *w, uint32_t rank, baton_id_t id)
 {
     assert_int_equal(core_of(w, rank)->stats.peers_lost, 1);
@@ -32,7 +32,9 @@ static void failed_as_lost(struct world *w, uint32_t rank, baton_id_t id)
 static const struct world_engine apart[] = {{.name = "P", .tp = 2, .heads_total = 2, .num_blocks = 16},
                                             {.name = "D", .tp = 1, .heads_total = 2, .num_blocks = 16}};
 
-/* Ranks 0 and 1 offer, rank 2 wants. `away` is not stepped for 6 s. Messages come after the timers that are due. */
+/*
+ * Ranks 0 and 1 offer, rank 2 wants. Rank `away` is not stepped for 6 s; then its due timers come before its messages.
+ */
 static void pause_of(struct world *w, uint32_t away)
 {
     w->ranks[away].stopped = true;
@@ -47,7 +49,7 @@ static void test_a_paused_consumer_fails_nothing(void **state)
     world_fill(&w, 0, 7, 0, 1, 8);
     world_fill(&w, 1, 7, 0, 1, 8);
     baton_id_t d = world_want(&w, 2, "P", "key", 4, 1, 8, 60000);
-    world_run(&w, 1000 * MS); /* it waits for its offers, at both */
+    world_run(&w, 1000 * MS); /* its wants wait for the offers of both */
     pause_of(&w, 2);
     world_run(&w, w.now + 2000 * MS);
     assert_int_equal(core_of(&w, 2)->stats.peers_lost, 0);
@@ -63,7 +65,7 @@ static void test_a_paused_producer_fails_nothing(void **state)
 {
     (void)state;
     WORLD(w, apart);
-    w.move_ns = 3000 * MS; /* it takes a while */
+    w.move_ns = 3000 * MS; /* so moving takes a while */
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
     world_offer(&w, 1, "key", 0, 1, 8, 60000);
     world_want(&w, 2, "P", "key", 4, 1, 8, 60000);
@@ -72,7 +74,7 @@ static void test_a_paused_producer_fails_nothing(void **state)
     pause_of(&w, 0);
     world_run(&w, w.now + 20 * MS);
     assert_int_equal(core_of(&w, 0)->stats.peers_lost, 0);
-    assert_int_equal(core_of(&w, 2)->stats.peers_lost, 1); /* which had to give it up, and hears that it is back */
+    assert_int_equal(core_of(&w, 2)->stats.peers_lost, 1); /* given up by rank 2, and back now */
     assert_int_equal(core_of(&w, 2)->stats.peers_returned, 1);
     world_run(&w, w.now + 30000 * MS);
     world_fini(&w);
@@ -90,7 +92,7 @@ static void test_a_deadline_passes_in_a_pause(void **state)
     world_fini(&w);
 }
 
-/* It is silent all the time: the pause buys it no more than the time that was not watched. */
+/* A peer that is silent all the time gains by this rank's pause only the time in which it was not watched. */
 static void test_who_was_silent_too_is_lost(void **state)
 {
     (void)state;
@@ -107,7 +109,9 @@ static void test_who_was_silent_too_is_lost(void **state)
     world_fini(&w);
 }
 
-/* One that was about to be given up answers while this rank is away: the answer is read before it is judged. */
+/*
+ * A peer that was about to be given up answers while this rank is paused: the answer is read before the peer is judged.
+ */
 static void test_an_answer_that_came_in_the_pause_counts(void **state)
 {
     (void)state;
@@ -126,7 +130,7 @@ static void test_an_answer_that_came_in_the_pause_counts(void **state)
     world_fini(&w);
 }
 
-/* Called every 1.2 s only, by an engine that lends its thread: what is dead is found all the same. */
+/* An engine that lends its thread calls only every 1.2 s: dead ranks are found all the same. */
 static void test_a_rank_that_is_called_seldom_finds_the_lost(void **state)
 {
     (void)state;
@@ -168,7 +172,7 @@ static void test_a_neighbour_tells_of_a_death(void **state)
     (void)state;
     WORLD(w, nodes);
     baton_id_t d = death(&w);
-    world_run(&w, w.now + 1100 * MS); /* a beat of silence at most two beats after it */
+    world_run(&w, w.now + 1100 * MS); /* a beat's silence is noticed two beats later at most */
     failed_as_lost(&w, 3, d);
     assert_true(peer_is_dead(core_of(&w, 3), 0));
     char name[128];
@@ -204,8 +208,8 @@ static void test_nobody_is_left_to_tell(void **state)
     world_fini(&w);
 }
 
-/* A stopped process lives, and is silent: it is lost in the usual time, and not dead. */
-static void test_that_it_lives_gives_it_no_time(void **state)
+/* A stopped process lives but is silent: it is lost after the usual time, and not dead. */
+static void test_a_stopped_process_is_lost_in_the_usual_time(void **state)
 {
     (void)state;
     WORLD(w, nodes);
@@ -238,34 +242,34 @@ static void test_only_neighbours_are_believed(void **state)
     WORLD(w, nodes);
     baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 8, 60000);
     world_run(&w, 100 * MS);
-    say(&w, 4, 3, dead_word(0)); /* of another node */
-    say(&w, 0, 3, dead_word(0)); /* of itself */
-    say(&w, 4, 3, dead_word(3)); /* of the one that is told */
+    say(&w, 4, 3, dead_word(0)); /* about a rank of another node */
+    say(&w, 0, 3, dead_word(0)); /* about itself */
+    say(&w, 4, 3, dead_word(3)); /* about the rank that is told */
     struct wire_message m = dead_word(0);
-    m.subject.incarnation++; /* another life of it */
+    m.subject.incarnation++; /* another incarnation of that rank */
     say(&w, 1, 3, m);
     m = dead_word(0);
     m.subject.rank = 77;
     say(&w, 1, 3, m);
     assert_int_equal(core_of(&w, 3)->stats.messages_bad, 5);
     assert_int_equal(core_of(&w, 3)->stats.peers_lost, 0);
-    say(&w, 4, 3, dead_word(4)); /* what this rank sees for itself goes first: 4 is of its node, and talks */
+    say(&w, 4, 3, dead_word(4)); /* what this rank sees itself counts more: rank 4 is on its node, and talks */
     assert_int_equal(core_of(&w, 3)->stats.messages_bad, 6);
     say(&w, 3, 4, (struct wire_message){.type = WIRE_INQUIRY, .subject = {0, 1000}});
     assert_int_equal(core_of(&w, 4)->stats.messages_bad, 1);
     assert_null(world_event(&w, 3, d));
-    say(&w, 1, 3, dead_word(0)); /* and this one is */
+    say(&w, 1, 3, dead_word(0)); /* this one is believed */
     assert_true(peer_is_dead(core_of(&w, 3), 0));
     world_fini(&w);
 }
 
-static void test_what_is_seen_goes_before_what_is_said(void **state)
+static void test_what_a_rank_sees_counts_more_than_what_it_is_told(void **state)
 {
     (void)state;
     WORLD(w, nodes);
     world_want(&w, 2, "P", "key", 4, 1, 8, 60000);
     world_run(&w, 100 * MS);
-    say(&w, 1, 2, dead_word(0)); /* all three of one node, and it lives */
+    say(&w, 1, 2, dead_word(0)); /* all three are on one node, and rank 0 lives */
     assert_false(peer_is_lost(core_of(&w, 2), 0));
     world_fini(&w);
 }
@@ -296,7 +300,7 @@ static void test_closing_finds_the_lost(void **state)
     (void)state;
     for (uint32_t victim = 0; victim < 6; victim++)
         for (uint32_t before = 0; before < 2; before++) {
-            WORLD(w, six); /* nobody has anything to do with anybody */
+            WORLD(w, six); /* no rank has business with any other */
             world_run(&w, 10 * MS);
             if (before)
                 kill_rank(&w, victim);
@@ -304,7 +308,7 @@ static void test_closing_finds_the_lost(void **state)
                 if (!w.ranks[i].stopped)
                     close_rank(&w, i);
             if (!before) {
-                world_run(&w, w.now + 7000 * MS); /* all is well so long as all are there */
+                world_run(&w, w.now + 7000 * MS); /* nothing happens while all are there */
                 all_name(&w, -1);
                 kill_rank(&w, victim);
             }
@@ -349,7 +353,7 @@ static void test_neighbours_make_closing_short(void **state)
     world_fini(&w);
 }
 
-/* Rank 0 does not close yet; who does learns of the death all the same, and rank 0 keeps it in mind. */
+/* Rank 0 does not close yet. Ranks that do close still learn of the death, and rank 0 remembers it. */
 static void test_rank_0_watches_for_who_closes(void **state)
 {
     (void)state;
@@ -359,7 +363,7 @@ static void test_rank_0_watches_for_who_closes(void **state)
     kill_rank(&w, 4);
     world_run(&w, w.now + (w.settings.peer_ms + 1100) * MS);
     assert_int_equal(core_loss(core_of(&w, 2)), 4);
-    assert_int_equal(core_loss(core_of(&w, 5)), -1); /* it does not close */
+    assert_int_equal(core_loss(core_of(&w, 5)), -1); /* this rank does not close */
     close_rank(&w, 0);
     close_rank(&w, 5);
     world_run(&w, w.now + 10 * MS);
@@ -368,14 +372,14 @@ static void test_rank_0_watches_for_who_closes(void **state)
     world_fini(&w);
 }
 
-/* Who has closed for a loss is gone soon: later ones name the rank that was lost, and not that one. */
+/* A rank that closed because of a loss is soon gone: ranks that close later name the lost rank, not this one. */
 static void test_who_has_left_is_not_named(void **state)
 {
     (void)state;
     WORLD(w, six);
     world_run(&w, 10 * MS);
     kill_rank(&w, 3);
-    close_rank(&w, 2); /* its neighbour sees it at once */
+    close_rank(&w, 2); /* its neighbour sees at once that it is gone */
     world_run(&w, w.now + 600 * MS);
     assert_int_equal(core_loss(core_of(&w, 2)), 3);
     kill_rank(&w, 2);
@@ -394,8 +398,11 @@ static int late_word(struct world *w, const struct world_message *m)
     return m->m.type == WIRE_LEAVE && m->from == 2 && m->to == 3 ? 0 : 1;
 }
 
-/* Its neighbour sees that it is gone before it hears why: what rank 0, or it, says of that goes first. */
-static void test_the_word_of_the_gone_goes_first(void **state)
+/*
+ * A neighbour sees that a rank is gone before it hears why. Then it names the lost rank that rank 0, or that
+ * rank, reports.
+ */
+static void test_the_reason_of_a_rank_that_closed_counts(void **state)
 {
     (void)state;
     WORLD(w, six);
@@ -409,22 +416,22 @@ static void test_the_word_of_the_gone_goes_first(void **state)
     struct wire_message m = {.type = WIRE_LEAVE, .subject = {0, 1000}};
     w.ranks[2].is_dead = w.ranks[2].stopped = true;
     world_run(&w, w.now + 600 * MS);
-    assert_int_equal(core_loss(core_of(&w, 3)), 2); /* as far as it can see */
+    assert_int_equal(core_loss(core_of(&w, 3)), 2); /* as far as it can tell */
     w.rule = NULL;
-    post_send(core_of(&w, 2)->post, 3, &m); /* it had sent this before */
+    post_send(core_of(&w, 2)->post, 3, &m); /* rank 2 had sent this before it left */
     world_run(&w, w.now + 10 * MS);
     assert_int_equal(core_loss(core_of(&w, 3)), 0);
     world_fini(&w);
 }
 
-/* Words of closing are lost: they are said again. */
+/* Messages of closing are lost: they are sent again. */
 static int every_second(struct world *w, const struct world_message *m)
 {
     unsigned *n = w->user;
     return m->m.type == WIRE_LEAVE && ++*n % 2 == 0 ? 0 : 1;
 }
 
-static void test_lost_words_are_said_again(void **state)
+static void test_lost_messages_of_closing_are_sent_again(void **state)
 {
     (void)state;
     unsigned n = 0;
@@ -440,7 +447,7 @@ static void test_lost_words_are_said_again(void **state)
     world_fini(&w);
 }
 
-static void test_senseless_words_of_closing(void **state)
+static void test_senseless_messages_of_closing(void **state)
 {
     (void)state;
     WORLD(w, six);
@@ -466,17 +473,17 @@ int main(void)
         cmocka_unit_test(test_a_neighbour_tells_of_a_death),
         cmocka_unit_test(test_a_neighbour_that_is_dead_too),
         cmocka_unit_test(test_nobody_is_left_to_tell),
-        cmocka_unit_test(test_that_it_lives_gives_it_no_time),
+        cmocka_unit_test(test_a_stopped_process_is_lost_in_the_usual_time),
         cmocka_unit_test(test_only_neighbours_are_believed),
-        cmocka_unit_test(test_what_is_seen_goes_before_what_is_said),
+        cmocka_unit_test(test_what_a_rank_sees_counts_more_than_what_it_is_told),
         cmocka_unit_test(test_closing_finds_the_lost),
         cmocka_unit_test(test_the_host_is_named),
         cmocka_unit_test(test_neighbours_make_closing_short),
         cmocka_unit_test(test_rank_0_watches_for_who_closes),
         cmocka_unit_test(test_who_has_left_is_not_named),
-        cmocka_unit_test(test_the_word_of_the_gone_goes_first),
-        cmocka_unit_test(test_lost_words_are_said_again),
-        cmocka_unit_test(test_senseless_words_of_closing),
+        cmocka_unit_test(test_the_reason_of_a_rank_that_closed_counts),
+        cmocka_unit_test(test_lost_messages_of_closing_are_sent_again),
+        cmocka_unit_test(test_senseless_messages_of_closing),
     };
     return WORLD_BOTH_MODES(tests);
 }

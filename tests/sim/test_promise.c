@@ -18,7 +18,7 @@ static void patient(struct world *w)
     world_poison(w, w->num_ranks - 1);
 }
 
-/* Its bytes are under way for long, in many pieces. */
+/* Makes bytes take long, in many pieces. */
 static void slow(struct world *w)
 {
     patient(w);
@@ -30,7 +30,7 @@ struct calls {
     baton_id_t offer, want;
 };
 
-/* Rank 1 wants what rank 0 offers, within time_ms, and bytes of it move by now. */
+/* Rank 1 wants what rank 0 offers, within time_ms. When this returns, bytes are moving. */
 static struct calls moving(struct world *w, uint64_t time_ms)
 {
     struct calls c;
@@ -46,7 +46,7 @@ static uint64_t given_up_ns(struct world *w, uint32_t rank, baton_id_t id)
     return e != NULL ? w->ranks[rank].event_at[e - w->ranks[rank].events] : 0;
 }
 
-/* It was given up between the two times, for that reason, and has no terminal event. */
+/* The call was given up between the two times, for that reason, and has no terminal event yet. */
 static void assert_given_up(struct world *w, uint32_t rank, baton_id_t id, int error, uint64_t from, uint64_t to)
 {
     const baton_event_t *e = world_given_up(w, rank, id);
@@ -57,7 +57,7 @@ static void assert_given_up(struct world *w, uint32_t rank, baton_id_t id, int e
     assert_null(world_event(w, rank, id));
 }
 
-/* It ended as its GIVEN_UP said. */
+/* The call ended as its GIVEN_UP said. */
 static void assert_ended_so(struct world *w, uint32_t rank, baton_id_t id)
 {
     const baton_event_t *told = world_given_up(w, rank, id), *e = world_event(w, rank, id);
@@ -91,7 +91,7 @@ static void test_a_silent_producer(void **state)
     world_fini(&w);
 }
 
-/* The deadline comes before the loss: the answer comes in time all the same. */
+/* The deadline comes before the loss is noticed: the answer still comes in time. */
 static void test_a_deadline_while_bytes_move(void **state)
 {
     (void)state;
@@ -128,12 +128,12 @@ static void test_what_is_quiet_in_time_is_not_given_up(void **state)
     world_fini(&w);
 }
 
-/* What is written to a consumer that fell silent is still read from the offer's blocks. */
+/* The producer still reads the offer's blocks for what it writes to a consumer that fell silent. */
 static void test_a_silent_consumer(void **state)
 {
     (void)state;
     if (world_mode == BATON_MODE_PULL)
-        return; /* it reads under a generation, which ends with the offer */
+        return; /* a consumer that reads does so under a generation, which ends with the offer */
     WORLD(w, one_to_one);
     slow(&w);
     struct calls c = moving(&w, 60000);
@@ -173,7 +173,7 @@ static enum path_park never(void *self, uint32_t peer, uint64_t tag)
     return tag == shim.astray ? PATH_PARK_NEVER : answer;
 }
 
-/* One of several operations that a move began may still land: no replica's bytes would be safe from it. */
+/* One of several operations of a failed move may still land. It could overwrite a replica's bytes, so none is asked. */
 static void test_no_replica_after_a_stray(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_no_replica_after_a_stray(void **state)
         if (world_event(&w, 2, again)->status == BATON_STATUS_DONE)
             assert_int_equal(world_wrong(&w, 2, 5, 32, 1, TOKENS), 0);
         assert_null(world_event(&w, 2, d));
-        w.ranks[2].is_dead = true; /* it does not come to rest: that is for close to say */
+        w.ranks[2].is_dead = true; /* it never comes to rest: close reports that */
         world_fini(&w);
     }
 }
@@ -223,7 +223,7 @@ static bool ended(void *self, uint32_t peer)
     return ended_answer;
 }
 
-/* A producer that writes dies. Its bytes may still be on their way, until the transport says that they are not. */
+/* A producer dies while it writes. Its bytes may still be on their way until the transport says that they are not. */
 static void test_death_is_not_the_end_of_its_bytes(void **state)
 {
     (void)state;
@@ -264,9 +264,11 @@ static enum port_alive first_alive(void *self, uint32_t peer)
     return peer == 0 ? alive_answer : PORT_ALIVE;
 }
 
-/* What was read is in doubt, and something of it may still land: with the end of its peer's connection that is over, and
- * it is read from another. */
-static void test_the_end_of_one_in_doubt(void **state)
+/*
+ * A read failed, and some of its bytes may still land. Once the connection to its peer has ended they cannot, so the
+ * same is read from another rank.
+ */
+static void test_after_its_connection_ended_another_is_read(void **state)
 {
     (void)state;
     if (world_mode == BATON_MODE_PUSH)
@@ -301,7 +303,7 @@ static void test_the_end_of_one_in_doubt(void **state)
     world_fini(&w);
 }
 
-/* What a dead consumer would have received harms nobody: the offer ends at once. */
+/* What was sent to a dead consumer harms nobody: the offer ends at once. */
 static void test_a_dead_consumer_frees_what_is_sent(void **state)
 {
     (void)state;
@@ -324,7 +326,7 @@ static void test_a_dead_consumer_frees_what_is_sent(void **state)
 
 /* ---- engines ----------------------------------------------------------------------------------------------------- */
 
-/* For the engine, what was given up has failed. */
+/* To the engine, a call that was given up has failed. */
 static void test_a_verdict_counts_it_as_failed(void **state)
 {
     (void)state;
@@ -355,7 +357,7 @@ static void test_a_verdict_counts_it_as_failed(void **state)
     world_fini(&w);
 }
 
-/* The watchdog told it: the core ends it as that said, and its name is free at once. */
+/* The watchdog gave a call up: the core ends the call as the watchdog said, and its name is free at once. */
 static void test_given_up_from_outside(void **state)
 {
     (void)state;
@@ -364,7 +366,7 @@ static void test_given_up_from_outside(void **state)
     struct calls c = moving(&w, 60000);
     core_give_up(w.ranks[1].core, w.now, c.want, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
     core_give_up(w.ranks[0].core, w.now, c.offer, BATON_STATUS_FAILED, BATON_ESTALL, "stuck");
-    core_give_up(w.ranks[0].core, w.now, c.offer, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"); /* no harm */
+    core_give_up(w.ranks[0].core, w.now, c.offer, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"); /* does no harm */
     world_run(&w, 2000 * MS);
     ENDED(&w, 1, c.want, BATON_STATUS_FAILED, BATON_ESTALL);
     ENDED(&w, 0, c.offer, BATON_STATUS_FAILED, BATON_ESTALL);
@@ -383,7 +385,7 @@ static void is_open(struct world *w, uint32_t from, uint32_t to)
     assert_null(world_event(w, 1, written));
 }
 
-/* A producer closes while it writes: its consumer, which asks meanwhile, ends no sooner than the last byte came. */
+/* A producer closes while it writes. Its consumer, which asks meanwhile, does not end before the last byte has come. */
 static void test_a_producer_closes_while_it_writes(void **state)
 {
     (void)state;
@@ -406,7 +408,10 @@ static void test_a_producer_closes_while_it_writes(void **state)
     world_fini(&w);
 }
 
-/* Closing, a rank gives up what failed before no later than what fails now, however far its deadline is. */
+/*
+ * A rank that closes gives up calls that failed earlier as soon as those that fail now, however far their
+ * deadlines are.
+ */
 static void test_closing_waits_for_no_deadline(void **state)
 {
     (void)state;
@@ -439,7 +444,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_consumer),
         cmocka_unit_test(test_no_replica_after_a_stray),
         cmocka_unit_test(test_death_is_not_the_end_of_its_bytes),
-        cmocka_unit_test(test_the_end_of_one_in_doubt),
+        cmocka_unit_test(test_after_its_connection_ended_another_is_read),
         cmocka_unit_test(test_a_dead_consumer_frees_what_is_sent),
         cmocka_unit_test(test_a_verdict_counts_it_as_failed),
         cmocka_unit_test(test_given_up_from_outside),

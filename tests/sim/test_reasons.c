@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_reasons: one cause has one reason, whatever the moment and whichever word brings it. A producer's cancel, its
- * close and its time are EGONE, ECLOSED and EGONE to every want that was to take from it, and to the ranks that hear of
- * it by those wants. ESTALE is said where bytes could have been wrong, and nothing else explains it.
+ * test_reasons: one cause has one reason, at whatever moment it comes and whichever message brings it. The cancel, the
+ * close and the expiry of a producer's offer are EGONE, ECLOSED and EGONE to every want that was to take from it, and
+ * to the ranks that hear of it through those wants. ESTALE is the reason only where bytes could have been wrong and
+ * nothing else explains that.
  */
 #include "core_inside.h"
 #include "with_world.h"
@@ -15,12 +16,12 @@
 #define D0 2
 #define D1 3
 
-/* D0 and D1 read their heads from P0 and P1 each. */
+/* D0 reads from P0, and D1 from P1. */
 static const struct world_engine alike[] = {
     {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
     {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32},
 };
-/* D0 reads from both. */
+/* D0 reads from P0 and P1. */
 static const struct world_engine halves[] = {
     {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
     {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32},
@@ -32,7 +33,7 @@ struct ending {
     uint32_t done, failed, undone; /* wants */
 };
 
-/* Loses every other word of a rank that its offer ended, so that the consumer must find out by itself. */
+/* Loses every other message that an offer ended, so that the consumer must find out by itself. */
 static int lose_nacks(struct world *w, const struct world_message *m)
 {
     uint32_t *count = w->user;
@@ -44,7 +45,7 @@ static void end(struct world *w, enum cause cause, uint32_t rank, baton_id_t off
     if (cause == CANCEL) {
         world_cancel(w, rank, offer);
     } else if (cause == MISTAKE) {
-        world_append(w, rank, offer, 0, 1, 4); /* it was not begun in chunks */
+        world_append(w, rank, offer, 0, 1, 4); /* fails, since the offer was not begun in chunks */
     } else {
         core_shut(w->ranks[rank].core, w->now);
     }
@@ -62,7 +63,7 @@ static void one_round(const struct world_engine engines[2], enum cause cause, ui
     w.settings.resend_ms = 2;
     w.user = count;
     w.rule = lossy ? lose_nacks : NULL;
-    w.seat = "D"; /* so that a want that comes once it ended is told so */
+    w.seat = "D"; /* so that a want that comes after the offer's end is told of it */
     for (uint32_t i = 0; i < consumers && early; i++)
         d[i] = world_want(&w, D0 + i, "P", "key", 0, 1, TOKENS, 1000);
     for (uint32_t i = 0; i < 2; i++) {
@@ -102,7 +103,7 @@ static void one_round(const struct world_engine engines[2], enum cause cause, ui
         int own = cause == CANCEL ? BATON_ECANCELED : cause == CLOSE ? BATON_ECLOSED : BATON_EINVAL;
         if (i < ends && e->error == own)
             out->undone++;
-        else /* by a consumer that failed elsewhere */
+        else /* its consumer failed because of the other rank */
             assert_int_equal((uint32_t)e->error, reason);
     }
     world_fini(&w);
@@ -145,7 +146,7 @@ static void test_a_mistake_at_any_moment(void **state)
 static void spoil_the_board(struct world *w, uint32_t from, uint32_t to)
 {
     (void)to;
-    w->ranks[from].board[0]--; /* so that the port can raise it again */
+    w->ranks[from].board[0]--; /* the port asserts that generations grow */
 }
 
 static int lose_answers(struct world *w, const struct world_message *m)
@@ -153,13 +154,15 @@ static int lose_answers(struct world *w, const struct world_message *m)
     return !(*(bool *)w->user && (m->m.type == WIRE_NACK || m->m.type == WIRE_GRANT));
 }
 
-/* What is read again is another generation, and the producer grants the same lease still, or says nothing: then the
- * bytes are not known to be those that were offered. */
+/*
+ * The generation is another one when it is read again, and the producer still grants the same lease, or says nothing.
+ * Then nobody knows whether the bytes are those that were offered.
+ */
 static void test_what_is_stale(void **state)
 {
     (void)state;
     if (world_mode == BATON_MODE_PUSH)
-        return; /* nothing is read again */
+        return; /* a push reads no generation again */
     for (int silent = 0; silent < 2; silent++) {
         WORLD(w, halves);
         bool lost = false;

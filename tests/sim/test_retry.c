@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A leg of a pull whose rank fails turns to another that holds the same, where that is safe. */
+/*
+ * When the producer rank of a pull's leg fails, the leg turns to another rank that holds the same, where that is safe.
+ */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -12,7 +14,7 @@ static const struct world_engine replicas[] = {
     {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 32},
 };
 
-/* Each replica has bytes of its own, so that it shows whose came. */
+/* Each replica has bytes of its own, so that the test sees whose came. */
 static void offers(struct world *w, baton_id_t id[3])
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -78,7 +80,7 @@ static void test_a_stale_read_turns_to_a_replica(void **state)
     world_fini(&w);
 }
 
-/* A rank that is lost before it granted anything. Its offer ends well when it is back: what it held has arrived. */
+/* A rank is lost before it granted anything. When it is back, its offer ends well: what it offered has arrived. */
 static void test_a_lost_rank_is_replaced(void **state)
 {
     (void)state;
@@ -127,12 +129,12 @@ static void test_no_retry_before_it_is_quiet(void **state)
     DONE(&w, 3, d);
     assert_int_equal(retries(&w), 1);
     for (uint32_t i = 0; i < 3;
-         i++) /* also the one that was stopped: it was late itself, and holds that against nobody */
+         i++) /* also the one that was stopped: it was paused itself, and blames nobody for the silence */
         DONE(&w, i, o[i]);
     world_fini(&w);
 }
 
-/* One after the other, until none is left: then the reason is told. */
+/* The replicas fail one after the other. When none is left, the reason is told. */
 static void test_when_none_is_left(void **state)
 {
     (void)state;
@@ -153,7 +155,9 @@ static void test_when_none_is_left(void **state)
     world_fini(&w);
 }
 
-/* A push is the producers' affair, and with hashes to compare there is no second try: the reason is told at once. */
+/*
+ * There is no second try in a push, which the producers run, nor where hashes are compared: the reason is told at once.
+ */
 static void test_where_it_is_not_safe(void **state)
 {
     (void)state;

@@ -9,7 +9,10 @@ static const struct world_engine two_to_four[] = {
     {.name = "D", .tp = 4, .heads_total = 4, .num_blocks = 32, .layout = BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED},
 };
 
-/* Bytes of the blocks first, first + 2, ... that are not as they must be: of tokens those of the seed, behind them 0. */
+/*
+ * How many bytes of blocks first, first + 2, ... are wrong: tokens must have the bytes of their seed, and what
+ * follows 0.
+ */
 static uint64_t wrong(struct world *w, uint32_t rank, uint32_t first, uint32_t tokens)
 {
     struct world_rank *r = &w->ranks[rank];
@@ -23,7 +26,7 @@ static uint64_t wrong(struct world *w, uint32_t rank, uint32_t first, uint32_t t
                         n += r->pool[r->tensors[l].offset + (first + t / 4 * 2) * s->block + p * s->plane +
                                      h * s->head + t % 4 * s->token + c] != 0;
                     }
-    return n - behind; /* world_wrong takes each of them for one that was written to */
+    return n - behind; /* world_wrong counts each zero behind the tokens as a wrong byte */
 }
 
 static void test_the_tail_is_zero(void **state)
@@ -47,7 +50,7 @@ static void test_the_tail_is_zero(void **state)
             world_run(&w, 40 * MS);
             for (uint32_t n = 2; n < 6 && tokens % 4 != 0 && late > 0; n++) {
                 assert_true(core_is_busy(w.ranks[n].core));
-                assert_null(world_event(&w, n, d[n - 2])); /* its bytes are there, its zeros are not */
+                assert_null(world_event(&w, n, d[n - 2])); /* its bytes are in place, its zeros are not */
                 w.ranks[n].refuses_zero = false;
             }
             world_run(&w, 100 * MS);
@@ -61,7 +64,7 @@ static void test_the_tail_is_zero(void **state)
         }
 }
 
-/* A want that is given up has its end when no worker can write into its blocks any more. */
+/* A want that was given up ends when no worker can write into its blocks any more. */
 static void test_given_up_while_a_worker_writes(void **state)
 {
     (void)state;

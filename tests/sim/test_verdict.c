@@ -71,7 +71,7 @@ static void test_the_worst_is_told_with_its_rank(void **state)
     world_fini(&w);
 }
 
-/* A verdict comes in the moment in which the call ends: it is not told of a call that nobody made. */
+/* A verdict comes at the moment the call ends: it names that call, not an unknown one. */
 static void test_a_verdict_of_a_call_that_just_ended(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     world_fini(&w);
 }
 
-/* Cancelled here, expired there: the worse of them. */
+/* Cancelled at one rank and expired at another: the worse of the two is told. */
 static void test_expired_is_worse_than_cancelled(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static int all_twice(struct world *w, const struct world_message *m)
     return 2;
 }
 
-/* The same rank's report, again and again, is one report. */
+/* A report that one rank repeats counts once. */
 static void test_identity_not_counting(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void test_identity_not_counting(void **state)
     offers(&w, "key", o);
     w.rule = all_twice;
     baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
-    world_run(&w, 8000 * MS); /* it is sent again meanwhile */
+    world_run(&w, 8000 * MS); /* the report is sent again meanwhile */
     assert_true(w.sent[WIRE_REPORT] > 3);
     assert_int_equal(w.ranks[2].core->verdicts->num_rounds, 1);
     assert_null(world_verdict(&w, 3, d));
@@ -154,9 +154,9 @@ static void test_attempts_do_not_mix(void **state)
     offers(&w, "key", o);
     world_run(&w, 100 * MS);
     VERDICT(&w, 2, a[0], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, 2);
-    VERDICT(&w, 3, a[1], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, 2); /* though its own part is done */
+    VERDICT(&w, 3, a[1], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, 2); /* though its own want is done */
     assert_null(world_verdict(&w, 2, b[0]));
-    b[1] = world_want(&w, 3, "P", "key", 0, 1, 0, 5000); /* it has them: needs nothing */
+    b[1] = world_want(&w, 3, "P", "key", 0, 1, 0, 5000); /* it holds all tokens and needs nothing */
     world_run(&w, 200 * MS);
     for (uint32_t i = 0; i < 2; i++)
         VERDICT(&w, 2 + i, b[i], BATON_STATUS_DONE, 0, -1);
@@ -174,14 +174,14 @@ static void test_a_silent_rank_is_named(void **state)
     world_run(&w, 2000 * MS);
     VERDICT(&w, 2, d, BATON_STATUS_FAILED, BATON_ETIMEDOUT, 3);
     assert_string_equal(world_verdict(&w, 2, d)->detail, "1 silent: it has no such want open");
-    VERDICT(&w, 3, 0, BATON_STATUS_FAILED, BATON_ETIMEDOUT, 3); /* it hears so too, of no call of its own */
+    VERDICT(&w, 3, 0, BATON_STATUS_FAILED, BATON_ETIMEDOUT, 3); /* it hears so too, without a call of its own */
     baton_id_t late = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 3000 * MS);
     VERDICT(&w, 3, late, BATON_STATUS_FAILED, BATON_ETIMEDOUT, 3);
     world_fini(&w);
 }
 
-/* The silent rank waits for a handshake: that is what the others hear. */
+/* The silent rank waits for a handshake: the others hear that. */
 static void test_a_pending_handshake_is_visible(void **state)
 {
     (void)state;
@@ -241,7 +241,7 @@ static void test_a_lost_rank_ends_the_round_at_once(void **state)
     world_fini(&w);
 }
 
-/* And where it is the first rank that is lost, the others say so themselves. */
+/* If the first rank is lost, which tells verdicts, the others find that themselves. */
 static void test_a_lost_leader_is_named(void **state)
 {
     (void)state;
@@ -276,7 +276,7 @@ static void test_the_leader_alone(void **state)
     world_fini(&w);
 }
 
-/* A rank without a cache takes no part, and hears all the same. */
+/* A rank without a cache makes no calls, but hears verdicts all the same. */
 static void test_bare_ranks_hear(void **state)
 {
     (void)state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words that are about another offer, or another want, than the one that is there: an old end, an early release, the
- * second of two wants, more of them than there is room for. */
+/*
+ * Messages about another offer or want than the one that is there: an old end, an early release, the second of two
+ * wants; and more messages than there is room for.
+ */
 #include "core_inside.h"
 #include "with_world.h"
 
@@ -16,13 +18,15 @@ static const struct world_engine one_to_two[] = {
     {.name = "D1", .tp = 1, .heads_total = 4, .num_blocks = 32},
 };
 static const struct world_engine replicas[] = {
-    /* both hold the one head: one of them is idle */
+    /* both ranks hold the one head, so one of them is idle */
     {.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 8},
     {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 8},
 };
 
-/* The first offer is taken back at every moment of the transfer, and its key is offered anew the moment that it ended:
- * the second offer ends by a want that got its bytes, and by nothing else. */
+/*
+ * The first offer is cancelled at every moment of the transfer, and its key is offered anew as soon as it ended. The
+ * second offer ends only by a want that got its bytes.
+ */
 static void test_an_old_end_meets_the_next_offer(void **state)
 {
     (void)state;
@@ -110,7 +114,7 @@ static void test_an_old_end_meets_a_bound_seat(void **state)
     world_fini(&w);
 }
 
-/* The last repetition of a want without a ticket meets the next offer of its key, and then comes its DONE. */
+/* The last repetition of a want without a ticket meets the next offer of its key; then its DONE comes. */
 static void test_a_repeated_want_meets_the_next_offer(void **state)
 {
     (void)state;
@@ -129,9 +133,9 @@ static void test_a_repeated_want_meets_the_next_offer(void **state)
     world_cancel(&w, 0, a);
     baton_id_t b = world_offer(&w, 0, "key", 8, 1, 8, 60000);
     world_run(&w, 400 * MS);
-    assert_true(w.sent[WIRE_GRANT] > grants); /* by b, to the first want */
+    assert_true(w.sent[WIRE_GRANT] > grants); /* offer b granted the first want */
     DONE(&w, 1, first);
-    if (world_mode == BATON_MODE_PUSH) { /* which is over only when its last repetition is answered: b was written */
+    if (world_mode == BATON_MODE_PUSH) { /* over only when its last repetition is answered: it wrote offer b */
         assert_int_equal(world_wrong(&w, 1, 4, 0, 1, 8), 0);
         DONE(&w, 0, b);
     } else {
@@ -144,7 +148,7 @@ static void test_a_repeated_want_meets_the_next_offer(void **state)
     world_fini(&w);
 }
 
-/* One rank has one want of a key from an engine at a time: an offer serves it once. */
+/* A rank may have one want of a key from an engine at a time, so an offer serves it once. */
 static void test_two_wants_of_one_key(void **state)
 {
     (void)state;
@@ -170,7 +174,9 @@ static void test_two_wants_of_one_key(void **state)
     world_fini(&w);
 }
 
-/* A rank that the want does not need hears so before its offer, and remembers it as long as the want lasts. */
+/*
+ * A rank that a want does not need hears so before its own offer comes, and remembers that as long as the want lasts.
+ */
 static void test_a_release_lasts_as_long_as_its_want(void **state)
 {
     (void)state;
@@ -211,7 +217,7 @@ static void test_a_release_by_ticket_outlives_the_tombstone(void **state)
     }
 }
 
-/* And a release that names another offer than this one says nothing about it. */
+/* A release that names another offer than this one says nothing about this one. */
 static void test_a_release_of_another_offer_is_no_release(void **state)
 {
     (void)state;
@@ -223,7 +229,7 @@ static void test_a_release_of_another_offer_is_no_release(void **state)
         baton_id_t o[2];
         for (uint32_t step = 0; step < 2; step++) {
             if (first == (step == 0))
-                world_want_ticket(&w, 2, "P", "key", 0, 1, 0, 5000, &ticket); /* needs nothing: tells both */
+                world_want_ticket(&w, 2, "P", "key", 0, 1, 0, 5000, &ticket); /* needs nothing, and tells both ranks */
             else
                 for (uint32_t r = 0; r < 2; r++)
                     o[r] = world_offer(&w, r, "key", 0, 1, 8, 60000);
@@ -235,7 +241,7 @@ static void test_a_release_of_another_offer_is_no_release(void **state)
     }
 }
 
-/* One rank may take a quarter of the places in which wants wait for their offers; it hears that it is too many. */
+/* One rank may take a quarter of the places in which wants wait for their offers. Beyond that it is refused. */
 static void test_one_rank_leaves_room_for_others(void **state)
 {
     (void)state;
@@ -267,12 +273,12 @@ static void test_one_rank_leaves_room_for_others(void **state)
     world_fini(&w);
 }
 
-/* Who was told that there is no room asks again at an even pace: it is answered soon after room came. */
+/* A rank that was told that there is no room asks again at an even pace, and is answered soon after there is room. */
 static void test_no_room_is_asked_again_soon(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
-    w.settings.waiting = 4; /* of which one rank may take one */
+    w.settings.waiting = 4; /* one rank may take one of these */
     w.settings.resend_ms = 100;
     baton_id_t first = world_want(&w, 1, "P", "first", 0, 1, 8, 60000);
     baton_id_t second = world_want(&w, 1, "P", "second", 4, 1, 8, 60000);
@@ -287,7 +293,7 @@ static void test_no_room_is_asked_again_soon(void **state)
     world_fini(&w);
 }
 
-/* A push that finds no room for its table here has touched nothing there. */
+/* A push that finds no room for its table at the consumer has touched nothing at the producer. */
 static void test_a_want_without_room_ends_no_offer(void **state)
 {
     (void)state;
@@ -327,7 +333,7 @@ static int no_last_words(struct world *w, const struct world_message *m)
     return m->m.type != WIRE_DONE && m->m.type != WIRE_CANCEL && m->m.type != WIRE_RELEASE;
 }
 
-/* The want is over when the offer comes, and the word of it was lost: the offer need not wait for it either. */
+/* The want is over when the offer comes, and the message about that was lost: the offer still need not wait for it. */
 static void test_a_want_past_its_deadline_is_over(void **state)
 {
     (void)state;

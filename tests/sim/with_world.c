@@ -11,7 +11,7 @@
 #include "shm/copy.h"
 
 #define POISON 0xa5
-#define WORLD_NODES 1000 /* those that engines share are numbered from here */
+#define WORLD_NODES 1000 /* nodes that several ranks share are numbered from here on */
 #define ARENA_BYTES 65536
 #define BATCH 64
 #define SEGMENT_BOARD 4096
@@ -24,7 +24,7 @@ enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM,
 struct due {
     uint64_t at, order;
     enum due_kind kind;
-    uint32_t from, to; /* the asked rank, the rank that gets the event */
+    uint32_t from, to; /* the rank that is asked, and the rank that gets the event */
     uint64_t tag, offset;
     uint32_t bytes;
     bool parked, write;
@@ -145,7 +145,7 @@ static enum path_park fake_park(void *self, uint32_t peer, uint64_t tag)
 static void fake_raise(void *self, uint32_t slot, uint64_t generation)
 {
     struct world_rank *r = self;
-    assert_true(generation > r->board[slot]); /* never back, never the same */
+    assert_true(generation > r->board[slot]); /* generations only grow */
     r->board[slot] = generation;
 }
 
@@ -323,7 +323,9 @@ static uint64_t next_ns(const struct world *w, const struct world_rank **who)
     return at;
 }
 
-/* What comes to a stopped rank waits for it, and a one-sided operation also for the asked one, as over TCP. */
+/*
+ * What comes to a stopped rank waits for it. A one-sided operation also waits for the rank it is done on, as over TCP.
+ */
 static bool waits(const struct world *w, const struct due *d)
 {
     return w->ranks[d->to].stopped || (d->kind != DUE_MESSAGE && w->ranks[d->from].stopped);
@@ -342,7 +344,7 @@ static void release_held(struct world *w)
     }
 }
 
-/* The first that is due, and with it what comes to the same rank within batch_ns. */
+/* Delivers the first that is due, and with it what comes to the same rank within batch_ns. */
 static void deliver(struct world *w)
 {
     struct due *batch[BATCH], *d, *next;
@@ -402,7 +404,7 @@ static uint32_t size_of(const struct world_engine *e)
     return e->tp * (e->bare_first || e->one_layer_each ? 2 : 1);
 }
 
-/* Its second layer has a window, and a state beside it: 3 parts of 5 channels a head. */
+/* Gives the second layer a window, and a state beside it: 3 planes of 5 channels a head. */
 static void hybrid(struct world_rank *r, uint32_t window_block)
 {
     baton_geometry_t *g = &r->geometry;
@@ -561,7 +563,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
     }
 }
 
-/* What a dead rank was to take part in does not happen any more. */
+/* Forgets all that is still to happen with dead ranks. */
 static void drop_dead(struct world *w)
 {
     struct due *d, *next;
@@ -603,7 +605,7 @@ void world_fini(struct world *w)
 
 /* ---- the verbs --------------------------------------------------------------------------------------------------- */
 
-/* A record with a new id and so many blocks. */
+/* A call with a new id and so many blocks. */
 static struct call *record(struct world *w, enum call_kind kind, uint32_t first, uint32_t blocks_step, uint32_t blocks)
 {
     static baton_id_t last;
@@ -781,7 +783,7 @@ uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id)
 static uint8_t byte_of(uint32_t seed, uint32_t layer, uint32_t plane, uint32_t head, uint32_t token, uint32_t channel)
 {
     uint32_t h = seed * 2654435761u ^ (layer * 97 + plane * 31 + head * 13 + token * 7 + channel) * 2246822519u;
-    return (uint8_t)((h >> 13) | 1); /* never the poison's low bits alone: compared exactly anyway */
+    return (uint8_t)((h >> 13) | 1); /* never 0 */
 }
 
 static uint8_t *place(struct world_rank *r, uint32_t layer, uint32_t plane, uint32_t head, uint32_t block,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world: a fake port for whole worlds of protocol cores in one thread and virtual time. Every rank has a real core and a
- * real cache; messages, cards and moves take the time that the test says, or are lost, doubled or refused by its rules.
+ * world: a fake port for whole worlds of protocol cores in one thread and virtual time. Every rank has a real core
+ * and a real cache; messages, cards and moves take the time that the test says, or are lost, doubled or refused by
+ * its rules.
  */
 #ifndef BATON_TESTS_WORLD_H
 #define BATON_TESTS_WORLD_H
@@ -19,7 +20,7 @@
 
 #define MS UINT64_C(1000000)
 #define WORLD_TENSORS 4
-#define WORLD_WINDOW 6 /* tokens, of a hybrid */
+#define WORLD_WINDOW 6 /* tokens of a hybrid's window */
 
 struct world;
 
@@ -35,15 +36,15 @@ struct world_rank {
     int card_bytes;
     char host[16];
     bool bare;              /* has no cache */
-    bool is_dead;           /* to others: it need not come to rest in the end; its neighbours know */
-    bool stopped;           /* answers nothing, takes nothing */
+    bool is_dead;           /* its neighbours know, and it need not come to rest in the end */
+    bool stopped;           /* it neither answers nor takes anything */
     bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
-    bool refuses_zero;      /* its workers have no room for that */
-    uint64_t card_delay_ns; /* of its card */
-    uint64_t move_extra_ns; /* added to what moves from it take */
+    bool refuses_zero;      /* its workers have no room to store zeros */
+    uint64_t card_delay_ns; /* added to each read of its card */
+    uint64_t move_extra_ns; /* added to each move from it */
     uint32_t bad_cards;     /* the next so many of its cards come corrupted */
-    uint32_t moves;         /* bytes-moving operations done on it */
+    uint32_t moves;         /* how many moves were done on its memory */
     baton_event_t events[64];
     int num_events;
     uint64_t event_at[64];
@@ -66,21 +67,21 @@ struct world {
     struct due *held;  /* what waits for a stopped rank */
     uint64_t order;
     uint64_t message_ns, move_ns, board_ns, zero_ns;
-    baton_mode_t mode;  /* of the wants submitted */
-    bool zero_tail;     /* likewise */
+    baton_mode_t mode;  /* of the wants that the world_ functions submit */
+    bool zero_tail;     /* likewise: BATON_WANT_ZERO_TAIL */
     uint64_t chunk;     /* bytes that a move takes at most */
-    uint32_t slots;     /* moves that are under way between two ranks at most; 0: any number */
-    uint64_t batch_ns;  /* what comes to a rank within this time comes in one step, at the end of it */
-    uint32_t attempt;   /* of the offers and wants submitted */
-    const char *seat;   /* the engine that the offers submitted are for; NULL: any */
+    uint32_t slots;     /* how many moves may be under way between two ranks; 0: any number */
+    uint64_t batch_ns;  /* all that comes to a rank within this time comes in one step, at its end */
+    uint32_t attempt;   /* of the offers and wants that the world_ functions submit */
+    const char *seat;   /* the engine that their offers are for; NULL: any */
     const void *attach; /* num_attach bytes of the offers submitted */
     uint32_t num_attach;
     /** Says how often a message is delivered (1 without a rule). */
     int (*rule)(struct world *w, const struct world_message *m);
     /** Changes a message on its way, its envelope included. */
     void (*damage)(struct world *w, const struct world_message *m, uint8_t *packet, uint32_t bytes);
-    struct envelope_counts *counts; /* of rank a with rank b: [a * num_ranks + b] */
-    uint32_t refused;               /* messages whose envelope was */
+    struct envelope_counts *counts; /* those of rank a about rank b: [a * num_ranks + b] */
+    uint32_t refused;               /* messages whose envelope was refused */
     /** Called before each move lands. */
     void (*on_move)(struct world *w, uint32_t from, uint32_t to);
     void *user;
@@ -94,9 +95,9 @@ struct world_engine {
     bool bare_first;     /* two stages, the first without a cache */
     bool one_layer_each; /* two stages, of one layer each */
     bool one_tensor;     /* its second layer has no tensor */
-    bool other_rules;    /* its build plans by other rules */
-    uint8_t version;     /* of the wire format that its build speaks; 0: this build's */
-    uint32_t node;       /* all of its ranks are there; 0: each on a node of its own */
+    bool other_rules;    /* its planner version differs */
+    uint8_t version;     /* wire version of its build; 0: this build's */
+    uint32_t node;       /* the node of all its ranks; 0: each is on a node of its own */
     uint32_t
         window_block; /* not 0: a hybrid: layer 0 has full attention, layer 1 a window, in blocks of so many tokens,
                               and a state */
@@ -110,7 +111,7 @@ void world_fini(struct world *w);
 /** Lets time pass until `until_ns`. */
 void world_run(struct world *w, uint64_t until_ns);
 
-/** Where offset `at` of a rank's segment lies, as its card and its row tell of it. */
+/** The address of offset `at` of a rank's segment, where its card and its row are read. */
 uint8_t *world_address(struct world *w, uint32_t rank, uint64_t at);
 
 /** Submits; blocks are first, first + step, …; ids count up from 1 per call. */
@@ -126,19 +127,19 @@ baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, u
 /** The same without a token in place, and without a block; in_layers: each chunk without a layer too. */
 baton_id_t world_offer_chunks(struct world *w, uint32_t rank, const char *key, uint32_t tokens, bool in_layers,
                               uint32_t ttl_ms);
-/** Blocks first, first + 1, ...: so many. `tokens` are in place by now. */
+/** Appends so many blocks: first, first + 1, … From now on `tokens` tokens are in place. */
 void world_append(struct world *w, uint32_t rank, baton_id_t id, uint32_t first, uint32_t blocks, uint32_t tokens);
 void world_ready(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count);
-/** Of the chunk that ends with so many tokens. */
+/** The same for the chunk that ends with so many tokens. */
 void world_ready_of(struct world *w, uint32_t rank, baton_id_t id, uint32_t layer_first, uint32_t layer_count,
                     uint32_t tokens);
 /** Submits what is made elsewhere; returns its id. */
 baton_id_t world_submit(struct world *w, uint32_t rank, struct call *call);
 void world_cancel(struct world *w, uint32_t rank, baton_id_t id);
 
-/** The one terminal event of that id at that rank; NULL: none yet. Fails the test if there are two. */
+/** The terminal event of that id at that rank; NULL: none yet. Fails the test if there are two. */
 const baton_event_t *world_event(struct world *w, uint32_t rank, baton_id_t id);
-/** Its GIVEN_UP; NULL: none yet. Fails the test if there are two, or one after the terminal event. */
+/** The GIVEN_UP of that id; NULL: none yet. Fails the test if there are two, or one after the terminal event. */
 const baton_event_t *world_given_up(struct world *w, uint32_t rank, baton_id_t id);
 /** The one verdict with that id at that rank, or (id 0) the first one without a call of it; NULL: none yet. */
 const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id);
@@ -146,7 +147,7 @@ uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id);
 
 /** Fills the blocks of a request with bytes that depend on (seed, layer, plane, head, token, channel). */
 void world_fill(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
-/** Number of elements of the request that are not those; and of bytes beyond its tokens in its blocks not `poison`. */
+/** How many elements of the request are not those bytes, and how many bytes behind its tokens are not the poison. */
 uint64_t world_wrong(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
 /** The same of one of its two layers. */
 void world_fill_layer(struct world *w, uint32_t rank, uint32_t layer, uint32_t seed, uint32_t first, uint32_t step,
@@ -155,14 +156,14 @@ uint64_t world_wrong_layer(struct world *w, uint32_t rank, uint32_t layer, uint3
                            uint32_t tokens);
 void world_poison(struct world *w, uint32_t rank);
 
-/** The mode of all wants of the worlds that begin from now on: PULL, unless a test program says otherwise. */
+/** The mode of all wants in worlds made from now on: PULL, unless a test program sets it. */
 extern baton_mode_t world_mode;
 
 #define WORLD(w, engines)                                                                                              \
     struct world w;                                                                                                    \
     world_init(&w, engines, sizeof(engines) / sizeof(engines)[0])
 
-/** Requires that the call has ended so. */
+/** Requires that the call has ended with this status and error. */
 #define ENDED(w, rank, id, wanted_status, wanted_error)                                                                \
     do {                                                                                                               \
         const baton_event_t *ended_ = world_event(w, rank, id);                                                        \
@@ -181,7 +182,7 @@ extern baton_mode_t world_mode;
         DONE(w, rank, after_);                                                                                         \
     } while (0)
 
-/** Runs a group of tests with pulls, then with pushes: main's return value. */
+/** Runs a group of tests with pulls, then with pushes. Its value is what main returns. */
 #define WORLD_BOTH_MODES(tests)                                                                                        \
     (cmocka_run_group_tests_name("pull", tests, world_pulls, NULL) +                                                   \
      cmocka_run_group_tests_name("push", tests, world_pushes, NULL))

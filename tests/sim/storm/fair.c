@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fair: nobody is passed by others more often than its turn allows, no peer takes more than its share, silent peers take
- * nothing from others, and nobody waits for what is free. Found from what the port sees and from what the movers still
- * have to move, without a look at how the core orders them.
+ * fair: nobody is passed by others more often than its turn allows, no peer takes more than its share, silent peers
+ * take nothing from others, and nobody waits for what is free. Found from what the port sees and from what the movers
+ * still have to move, without a look at how the core orders them.
  */
 #include "storm.h"
 
@@ -173,8 +173,10 @@ static void pass_mover(struct storm_rank *r, const struct mover *m, void *arg)
                    w->most, peer, w->passed);
 }
 
-/* One that holds nothing, and for which there was room: then a turn of another was not its peer's fault. Whose transfers
- * all ended waits anew with the next. */
+/*
+ * One that holds nothing, and for which there was room: then a turn of another was not its peer's fault. Whose
+ * transfers all ended waits anew with the next.
+ */
 static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c)
 {
     struct storm *s = r->storm;

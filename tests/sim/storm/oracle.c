@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * oracle: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
- * of that key had in its blocks, all of it, with what was attached to such an offer; an offer is done only if every rank
- * that takes from it was; limits hold.
+ * of that key had in its blocks, all of it, with what was attached to such an offer; an offer is done only if every
+ * rank that takes from it was; limits hold.
  */
 #include "storm.h"
 
@@ -254,7 +254,9 @@ static bool has_told(const struct storm *s, const struct storm_call *o, uint32_t
     return told;
 }
 
-/* Where only words of ends are lost, no offer lives to its time that every rank of the one engine that wanted it left. */
+/*
+ * Where only words of ends are lost, no offer lives to its time that every rank of the one engine that wanted it left.
+ */
 static void check_not_pinned(struct storm *s, const struct storm_call *o)
 {
     const struct directory *d = s->directory;
@@ -497,7 +499,9 @@ void storm_check_losses(struct storm *s, struct storm_rank *r)
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* What touches memory of a rank that crashed elsewhere may never be told, nor what went astray: those wait for close. */
+/*
+ * What touches memory of a rank that crashed elsewhere may never be told, nor what went astray: those wait for close.
+ */
 static bool may_be_open(const struct storm *s, const struct storm_call *c)
 {
     for (uint32_t i = 0; i < s->num_ranks; i++)

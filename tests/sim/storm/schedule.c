@@ -392,7 +392,9 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     storm_collect(s, r);
 }
 
-/* Prefill goes on: each layer is computed in its time, some never. The call may have ended in the step of its making. */
+/*
+ * Prefill goes on: each layer is computed in its time, some never. The call may have ended in the step of its making.
+ */
 static void draw_layers(struct storm *s, const struct storm_call *c, uint64_t at, uint32_t tokens)
 {
     const baton_geometry_t *g = &s->ranks[c->rank].geometry;
