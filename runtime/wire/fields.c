@@ -34,12 +34,7 @@ WIRE_BODIES(TABLE)
 
 uint32_t wire_fields(enum wire_type type, const struct wire_field **fields)
 {
-#define CASE(number, name, body, version)                                                                              \
-    case WIRE_##name:                                                                                                  \
-        return fields_of_##body(fields);
-    switch (type) {
-        WIRE_TYPES(CASE)
-    }
-    *fields = NULL;
-    return 0;
+#define OF_TYPE(number, name, body, version) [number] = fields_of_##body,
+    static uint32_t (*const of_type[])(const struct wire_field **) = {WIRE_TYPES(OF_TYPE)};
+    return type >= 1 && type <= WIRE_TYPE_LAST ? of_type[type](fields) : 0;
 }
