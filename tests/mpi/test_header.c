@@ -352,7 +352,7 @@ static void pending_engines_come_at_the_callers_stride(void)
     down(&f);
 }
 
-/* ---- the world ---------------------------------------------------------------------------------------------------- */
+/* ---- the world --------------------------------------------------------------------------------------------------- */
 
 /* Two engines, one of each half of the world; the ranks of the first stand in it in reverse. */
 static void up_in_halves(struct fixture *f)
@@ -450,7 +450,7 @@ static void the_world_is_known_after_start(void)
     down(&f);
 }
 
-/* ---- attached bytes ------------------------------------------------------------------------------------------------ */
+/* ---- attached bytes ---------------------------------------------------------------------------------------------- */
 
 /* What rank r attaches: the most that there may be. */
 static void attached_by(int r, unsigned char *out)
@@ -519,7 +519,7 @@ static void attached_bytes_are_checked(void)
     down(&f);
 }
 
-/* ---- handles ------------------------------------------------------------------------------------------------------ */
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
 
 static void move_two_blocks(struct fixture *f)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Admission: whatever an accepted call still has to tell has its place, and every place comes back. */
+/* admission: there is a place for every event that an accepted call may still have, and every place comes back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void assert_refused(struct admission *a, bool leased, const char *variabl
     assert_int_equal(admission_refused(a), before + 1);
 }
 
-/* So many calls are accepted, and no more. */
+/* Requires that exactly so many more calls are accepted. */
 static void assert_room_for(struct admission *a, unsigned calls, unsigned leased)
 {
     for (unsigned i = 0; i < calls; i++)
@@ -42,7 +42,7 @@ static void test_as_many_calls_as_requests(void **state)
         struct admission a;
         admission_init(&a, REQUESTS, LEASES, hears);
         assert_room_for(&a, REQUESTS, LEASES);
-        assert_room_for(&a, REQUESTS, 0); /* what was undone has left nothing */
+        assert_room_for(&a, REQUESTS, 0); /* a call that was undone leaves nothing */
     }
 }
 
@@ -54,11 +54,11 @@ static void test_as_many_leases_as_there_are(void **state)
     for (unsigned i = 0; i < LEASES; i++)
         assert_int_equal(admission_take(&a, true), 0);
     assert_refused(&a, true, "BATON_LEASES");
-    for (unsigned i = LEASES; i < REQUESTS; i++) /* that refusal took no other place */
+    for (unsigned i = LEASES; i < REQUESTS; i++) /* the refusal took no other place */
         assert_int_equal(admission_take(&a, false), 0);
     baton_event_t end = {.type = BATON_EVENT_WANT, .mode = BATON_MODE_PUSH, .id = 1};
     assert_true(admission_tell(&a, &end));
-    assert_refused(&a, true, "BATON_REQUESTS"); /* its lease is free, its place only when it is polled */
+    assert_refused(&a, true, "BATON_REQUESTS"); /* its lease is free; its place is free only when its event is polled */
     admission_polled(&a, &end);
     assert_int_equal(admission_take(&a, true), 0);
 }
@@ -88,17 +88,17 @@ static void test_leases_of_ends(void **state)
 
 enum { CALLS_MOST = 3 * REQUESTS, EVENTS_MOST = 4 * REQUESTS };
 
-/* One accepted call, as a witness sees it who knows nothing of places. */
-struct witnessed {
-    bool leased, given_up, verdict, ended; /* told so far */
-    bool verdict_follows;                  /* the end said so */
+/* One accepted call, as seen from outside, without places. */
+struct seen_call {
+    bool leased, given_up, verdict, ended; /* events that were told so far */
+    bool verdict_follows;                  /* its end said that a verdict follows */
 };
 
 struct history {
     struct admission a;
     bool hears;
-    struct witnessed calls[CALLS_MOST]; /* ids are places here, plus 1 */
-    bool is_open[CALLS_MOST];           /* something may still come */
+    struct seen_call calls[CALLS_MOST]; /* by id - 1 */
+    bool is_open[CALLS_MOST];           /* an event may still come */
     baton_event_t queue[EVENTS_MOST];   /* polled from its front */
     unsigned num_queued, num_open, num_leased, most_open, refused, lost;
 };
@@ -108,7 +108,7 @@ static unsigned to_come(const struct history *h)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < CALLS_MOST; i++) {
-        const struct witnessed *w = &h->calls[i];
+        const struct seen_call *w = &h->calls[i];
         if (h->is_open[i] && w->ended)
             n += w->verdict_follows && !w->verdict;
         else if (h->is_open[i])
@@ -170,16 +170,16 @@ static void accept_one(struct history *h)
         i++;
     assert_true(i < CALLS_MOST);
     h->is_open[i] = true;
-    h->calls[i] = (struct witnessed){.leased = leased};
+    h->calls[i] = (struct seen_call){.leased = leased};
     h->num_open++;
     h->num_leased += leased;
     h->most_open = h->num_open > h->most_open ? h->num_open : h->most_open;
 }
 
-/* One of the events that a call may have next. */
+/* Lets one of the events happen that a call may have next. */
 static void go_on(struct history *h, unsigned i)
 {
-    struct witnessed *w = &h->calls[i];
+    struct seen_call *w = &h->calls[i];
     unsigned what = (unsigned)rand() % 3;
     if (!h->is_open[i])
         return;
@@ -230,7 +230,7 @@ static void test_whatever_a_call_may_tell_has_its_place(void **state)
         srand(11);
         admission_init(&h.a, REQUESTS, LEASES, hears);
         for (unsigned step = 0; step < 400000; step++) {
-            unsigned polls = step / 100 % 3; /* at times nobody does */
+            unsigned polls = step / 100 % 3; /* at times nobody polls */
             unsigned what = (unsigned)rand() % (4 + polls);
             if (what == 0)
                 accept_one(&h);
@@ -245,7 +245,7 @@ static void test_whatever_a_call_may_tell_has_its_place(void **state)
         assert_true(h.refused > 0 && h.most_open > REQUESTS); /* both bounds were met */
         assert_int_equal(h.lost > 0, hears);
         drain(&h);
-        assert_room_for(&h.a, REQUESTS, LEASES); /* every place came back, and none twice */
+        assert_room_for(&h.a, REQUESTS, LEASES); /* every place came back once */
     }
 }
 
@@ -254,7 +254,7 @@ static void test_whatever_a_call_may_tell_has_its_place(void **state)
 struct race {
     struct admission a;
     _Atomic int open, leased;
-    _Atomic unsigned wrong; /* over a limit */
+    _Atomic unsigned wrong; /* how often a limit was exceeded */
 };
 
 static void *callers(void *arg)

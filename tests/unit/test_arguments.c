@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* batonrun's command line: what is taken, and that everything else is refused with a sentence. */
+/* batonrun's command line: what is accepted, and that everything else is refused with a sentence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

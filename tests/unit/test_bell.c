@@ -111,7 +111,7 @@ static void one_ring_wakes_all(void **state)
     }
     while (atomic_load(&b.asleep) < SLEEPERS)
         usleep(1000);
-    usleep(20000); /* most likely inside the kernel by now; where not, the ring prevents the sleep */
+    usleep(20000); /* by now most likely asleep in the kernel; a sleeper that is late does not sleep */
     bell_ring(&b);
     for (int i = 0; i < SLEEPERS; i++) {
         assert_int_equal(pthread_join(sleepers[i].thread, NULL), 0);
@@ -128,12 +128,12 @@ struct court {
     _Atomic uint32_t thrown[2];
 };
 
-/* false: a sleep ran into its timeout though the ball had come, or never did. */
+/* False: a sleep timed out though the ball had come, or the ball never came. */
 static bool await(struct court *c, int side, uint32_t round)
 {
     for (;;) {
         const uint32_t seen = bell_look(&c->bell[side]);
-        /* relaxed: the bell alone must order it. */
+        /* relaxed: the bell alone must order the count */
         if (atomic_load_explicit(&c->thrown[!side], memory_order_relaxed) >= round)
             return true;
         if (!sleep_is_cut_short(&c->bell[side], seen))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* budget: what a peer may take, and what silent ones take from others. */
+/* budget: how much a peer may take, and how much silent peers take from others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static void test_one_holds_no_more_than_it_leaves(void **state)
     assert_int_equal(take_all(&b, &s[2], UINT64_MAX, MS), LIMIT / 8);
     budget_land(&b, &s[0], LIMIT / 2, 2 * MS);
     assert_int_equal(take_all(&b, &s[2], UINT64_MAX, 2 * MS), (LIMIT * 3 / 4) / 2);
-    assert_int_equal(take_all(&b, &s[1], UINT64_MAX, 2 * MS), LIMIT * 5 / 16); /* and leaves as much */
+    assert_int_equal(take_all(&b, &s[1], UINT64_MAX, 2 * MS), LIMIT * 5 / 16); /* and leaves as much as it holds */
     assert_int_equal(b.held, LIMIT * 11 / 16);
 }
 
@@ -43,11 +43,11 @@ static void test_the_last_byte_is_of_use(void **state)
     struct share s[2] = {{0}};
     budget_take(&b, &s[0], LIMIT - 1, MS);
     assert_int_equal(budget_left(&b, LIMIT, &s[1]), 1);
-    budget_take(&b, &s[1], 1000, MS); /* a unit that is taken whole */
+    budget_take(&b, &s[1], 1000, MS); /* a unit is taken whole */
     assert_int_equal(budget_left(&b, LIMIT, &s[0]), 0);
 }
 
-static void test_who_holds_bytes_takes_no_crumbs(void **state)
+static void test_who_holds_bytes_takes_no_small_rest(void **state)
 {
     (void)state;
     struct budget b = {0};
@@ -103,7 +103,7 @@ static void test_the_silent_come_back(void **state)
     assert_true(s.silent);
     budget_drop(&b, &s, 200);
     assert_int_equal(budget_held(&b), 0);
-    budget_take(&b, &s, 10, 600 * MS); /* it holds nothing, so nothing says that it is silent */
+    budget_take(&b, &s, 10, 600 * MS); /* it held nothing, so it does not count as silent any more */
     assert_false(s.silent);
     assert_int_equal(b.held, 10);
     budget_drop(&b, &s, 10);
@@ -111,7 +111,7 @@ static void test_the_silent_come_back(void **state)
     assert_int_equal(budget_held(&b), 0);
 }
 
-/* One whose bytes always take 300 ms is not silent after 200; it is after four times what they take. */
+/* A peer whose bytes always take 300 ms is not silent after 200 ms, but after four times as long as they take. */
 static void test_the_slow_are_not_silent(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void test_the_slow_are_not_silent(void **state)
         budget_take(&b, &slow, 100, now);
         budget_take(&b, &slow, 100, now + 10 * MS);
         budget_look(&b, &set, now + 299 * MS);
-        assert_int_equal(slow.silent, i == 0); /* nothing is known yet */
+        assert_int_equal(slow.silent, i == 0); /* at first nobody knows how slow it is */
         budget_land(&b, &slow, 100, now + 300 * MS);
         budget_land(&b, &slow, 100, now + 310 * MS);
         now += 310 * MS;
@@ -141,7 +141,7 @@ static void test_the_slow_are_not_silent(void **state)
     assert_int_equal(b.held, 0);
 }
 
-/* Many pieces that come one behind the other take as long as the line is, not as the pause between them. */
+/* Where many pieces come one after the other, patience follows from how long each was under way, not from the gaps. */
 static void test_a_line_full_of_pieces_is_slow_too(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_a_line_full_of_pieces_is_slow_too(void **state)
     assert_true(s.silent);
 }
 
-/* Patience ends with BATON_PEER_MS, and what was given up teaches nothing. */
+/* Patience is at most BATON_PEER_MS, and bytes that were given up do not raise it. */
 static void test_patience_has_an_end(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void test_patience_has_an_end(void **state)
     assert_int_equal(other.patience.usual_ns, 0);
 }
 
-/* However many fall silent one after another, who comes next finds room. */
+/* However many peers fall silent one after another, the next one finds room. */
 static void test_room_is_left_beside_many_silent(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_holds_no_more_than_it_leaves),
         cmocka_unit_test(test_the_last_byte_is_of_use),
-        cmocka_unit_test(test_who_holds_bytes_takes_no_crumbs),
+        cmocka_unit_test(test_who_holds_bytes_takes_no_small_rest),
         cmocka_unit_test(test_the_silent_do_not_count_up_to_a_quarter),
         cmocka_unit_test(test_the_silent_come_back),
         cmocka_unit_test(test_the_slow_are_not_silent),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls known outside of the core: each is given up at most once, whoever tells it, ends once, and its place comes back. */
+/* calls: each call is given up at most once, by the core or by the watchdog, ends once, and its place comes back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +93,7 @@ static void refused(struct calls *c, struct call *call)
     ring_destroy(ring);
 }
 
-/* It ends as its GIVEN_UP said. */
+/* The call ends as its GIVEN_UP said. */
 static void assert_as_told(const struct call *call, baton_status_t status, int error)
 {
     assert_int_equal(call->end.event.type, call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT);
@@ -111,7 +111,7 @@ static void test_plain_ends_pass_as_they_are(void **state)
     struct calls *c = calls_create(1);
     struct given g;
     assert_int_equal(abandon(c, &g), 0);
-    for (unsigned i = 0; i < 1000; i++) { /* one place serves them all */
+    for (unsigned i = 0; i < 1000; i++) { /* one place serves all of them */
         struct call call = make(i % 2 ? CALL_OFFER : CALL_WANT, i);
         if (i % 3 == 0) {
             refused(c, &call);
@@ -187,7 +187,7 @@ static void test_abandon_tells_each_open_call_once(void **state)
     }
     assert_int_not_equal(g.events[0].id, g.events[1].id);
     assert_int_equal(abandon(c, &g), 0);
-    struct call later = make(CALL_OFFER, 4); /* slips in: the next look finds it, and it alone */
+    struct call later = make(CALL_OFFER, 4); /* comes in between: the next look finds it alone */
     enter(c, &later);
     assert_int_equal(abandon(c, &g), 1);
     assert_int_equal(g.events[0].id, 4);
@@ -212,7 +212,7 @@ static void test_an_abandoned_call_ends_as_it_was_told(void **state)
         assert_as_told(&call, BATON_STATUS_FAILED, BATON_ESTALL);
         assert_int_equal(abandon(c, &g), 0);
     }
-    struct call fresh = make(CALL_WANT, 100); /* nothing of a former call sticks to the place */
+    struct call fresh = make(CALL_WANT, 100); /* the place keeps nothing of a former call */
     enter(c, &fresh);
     assert_false(calls_is_given_up(c, fresh.end.place));
     end_well(&fresh);
@@ -232,7 +232,7 @@ static void test_the_core_gives_up_too(void **state)
         struct call call = make(CALL_WANT, 7);
         enter(c, &call);
         assert_int_equal(abandon(c, &g), 1);
-        give_up(&call); /* told already: dropped, and the call is still open */
+        give_up(&call); /* the watchdog was first: the core's event is dropped, and the call is still open */
         assert_false(calls_pass(c, &call.end));
         assert_int_equal(abandon(c, &g), 0);
         end_well(&call);
@@ -241,12 +241,12 @@ static void test_the_core_gives_up_too(void **state)
 
         call = make(CALL_WANT, 8);
         enter(c, &call);
-        give_up(&call); /* not told: goes out; then there is nothing to abandon */
+        give_up(&call); /* the core is first: its event goes out, and the watchdog has nothing to give up */
         assert_true(calls_pass(c, &call.end));
         assert_int_equal(call.end.event.status, BATON_STATUS_EXPIRED);
         assert_int_equal(call.end.event.error, BATON_ETIMEDOUT);
         assert_int_equal(abandon(c, &g), 0);
-        assert_int_equal(calls_given_up(c, &(struct calls_end){0}, 1), 0); /* the core knows */
+        assert_int_equal(calls_given_up(c, &(struct calls_end){0}, 1), 0); /* the core knows it already */
         end(&call, BATON_EVENT_WANT, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
         assert_true(calls_pass(c, &call.end));
         assert_as_told(&call, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
@@ -254,7 +254,7 @@ static void test_the_core_gives_up_too(void **state)
     calls_destroy(c);
 }
 
-/* Only what is overdue; the core may move a call's time on. */
+/* Only overdue calls are given up. The core may put off the time at which a call is due. */
 static void test_only_calls_whose_time_is_over(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static bool refuse(void *arg, struct outcome *outcome)
     return false;
 }
 
-/* No place to tell it now: it is not given up, until it can be told. */
+/* While there is no place for its event, a call is not given up. */
 static void test_what_cannot_be_told_is_not_given_up(void **state)
 {
     (void)state;
@@ -297,7 +297,7 @@ static void test_what_cannot_be_told_is_not_given_up(void **state)
     calls_destroy(c);
 }
 
-/* A system that is younger than the time that is allowed. */
+/* The system has not run for as long as a call may be overdue. */
 static void test_nothing_is_overdue_before_the_clock_began(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void test_nothing_is_overdue_before_the_clock_began(void **state)
     calls_destroy(c);
 }
 
-/* The watchdog read the clock, then a call was made, then the watchdog looked. */
+/* The watchdog read the clock, then a call was made, then the watchdog looked at the calls. */
 static void test_calls_younger_than_the_look(void **state)
 {
     (void)state;
@@ -346,14 +346,14 @@ struct race {
     struct calls *calls;
     _Atomic bool over;
     uint8_t abandoned[IDS];                        /* the watchdog's */
-    uint8_t ended[IDS], given_up[IDS], after[IDS]; /* the reactor's; after: ends of what was given up */
-    unsigned overtaken;                            /* of those, before that was told */
+    uint8_t ended[IDS], given_up[IDS], after[IDS]; /* the reactor's; after: calls that ended after they were given up */
+    unsigned overtaken;                            /* of these, how many ended before the GIVEN_UP was told */
 };
 
 static bool note(void *arg, struct outcome *outcome)
 {
     struct race *r = arg;
-    sched_yield(); /* the reactor has time to end the call meanwhile */
+    sched_yield(); /* so that the reactor can end the call meanwhile */
     r->abandoned[outcome->event.id]++;
     outcome_free(outcome);
     return true;
@@ -422,7 +422,7 @@ static void test_each_call_ends_once_under_a_race(void **state)
     free(r);
 }
 
-/* What was given up is named once, so that the core ends it; what has left since is not. */
+/* Each call that was given up is named once, so that the core ends it; a call that has ended since is not named. */
 static void test_calls_given_up_are_named_once(void **state)
 {
     (void)state;

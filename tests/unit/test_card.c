@@ -20,7 +20,7 @@
 #define SPARE_AT 3
 #define LENGTH_AT 4
 #define SUM_AT 8
-#define RESERVED_BYTES 28 /* of version 2, at the end */
+#define RESERVED_BYTES 28 /* at the end, in version 2 */
 #define BODY_AT 16
 #define HOST_AT (BODY_AT + 8)
 #define FLAG_AT (BODY_AT + 8 + 128 + 8 + 4 + 32) /* has_geometry */
@@ -51,7 +51,7 @@ static struct wire_card bare_card(void)
     return card;
 }
 
-/** With `n` tensors, which lie in `tensors`; their names fill the field when `long_names`. */
+/** A card with `n` tensors, which lie in `tensors`. `long_names`: their names are as long as possible. */
 static struct wire_card card_of(uint32_t n, baton_tensor_t *tensors, int long_names)
 {
     struct wire_card card = bare_card();
@@ -174,7 +174,7 @@ static void a_card_that_does_not_fit_is_not_written(void **state)
     static uint8_t whole[WIRE_CARD_MAX];
     int n = wire_card_encode(&card, whole, sizeof whole);
     for (int size = 0; size < n; size++) {
-        uint8_t *out = malloc(size > 0 ? (size_t)size : 1); /* the sanitizer watches its end */
+        uint8_t *out = malloc(size > 0 ? (size_t)size : 1); /* so that the sanitizer watches its end */
         assert_non_null(out);
         assert_int_equal(wire_card_encode(&card, out, (uint32_t)size), BATON_EINVAL);
         free(out);
@@ -195,12 +195,12 @@ static void a_truncated_card_is_refused(void **state)
     uint32_t n = (uint32_t)wire_card_encode(&card, bytes, sizeof bytes);
     for (uint32_t cut = 0; cut < n; cut++) {
         assert_int_equal(decode_exact(bytes, cut, &got), BATON_EMESSAGE);
-        if (cut >= BODY_AT) { /* and one that says itself how short it is */
+        if (cut >= BODY_AT) { /* and a card whose own length says how short it is */
             for (uint8_t version = 1; version <= 2; version++) {
                 uint8_t *short_one = bytes_copy(bytes, n);
                 short_one[VERSION_AT] = version;
                 seal_card(short_one, cut);
-                /* groups, splits and tensors' own came later, and then what is reserved */
+                /* groups, splits and tensors' own sizes came later, and then the reserved bytes */
                 bool is_older = version == 1 && cut + 3 + RESERVED_BYTES >= n;
                 assert_int_equal(decode_exact(short_one, cut, &got), is_older ? 0 : BATON_EMESSAGE);
                 if (is_older)
@@ -212,8 +212,8 @@ static void a_truncated_card_is_refused(void **state)
 }
 
 /*
- * The version may be another (that is what it is for) and the spare byte anything: neither changes what is read. Every
- * other wrong byte must be found out.
+ * The version may be another one, and the spare byte anything: neither changes what is read. Every other wrong byte
+ * must be found.
  */
 static void a_card_with_a_wrong_byte_is_refused(void **state)
 {
@@ -229,7 +229,7 @@ static void a_card_with_a_wrong_byte_is_refused(void **state)
             int rc = wire_card_decode(copy, n, &got);
             if (rc == 0) {
                 assert_true(i == VERSION_AT || i == SPARE_AT);
-                if (i == VERSION_AT && copy[i] == 1) /* what is reserved came later */
+                if (i == VERSION_AT && copy[i] == 1) /* the reserved bytes came later */
                     assert_true(got.features == 0 && got.index_slots == 0 && got.words_slots == 0);
                 else
                     assert_same_card(&card, &got);
@@ -263,7 +263,7 @@ static void a_longer_card_of_a_newer_version_is_understood(void **state)
     assert_int_equal(decode_exact(bytes, WIRE_CARD_MAX + 1, &got), BATON_EMESSAGE);
 }
 
-/** A good card of two tensors with `width` bytes at `at` replaced, sealed again. */
+/** Decodes a good card of two tensors in which `width` bytes at `at` are replaced. Its checksum is made anew. */
 static int decode_changed(uint32_t at, uint64_t value, unsigned width)
 {
     baton_tensor_t tensors[2];
@@ -282,7 +282,7 @@ static int decode_changed(uint32_t at, uint64_t value, unsigned width)
 static void each_rule_of_a_card_is_enforced(void **state)
 {
     (void)state;
-    assert_int_equal(decode_changed(BODY_AT, UINT64_C(0x0102030405060708), 8), 0); /* as it was: the method is sound */
+    assert_int_equal(decode_changed(BODY_AT, UINT64_C(0x0102030405060708), 8), 0); /* unchanged: the method is sound */
     const struct {
         uint32_t at;
         uint64_t value;
@@ -293,7 +293,7 @@ static void each_rule_of_a_card_is_enforced(void **state)
         {BODY_AT, 0, 8}, /* magic, version, incarnation */
         {HOST_AT + 63, 'x', 1},
         {HOST_AT + 95, 'x', 1},
-        {HOST_AT + 127, 'x', 1}, /* host and what is unread do not end */
+        {HOST_AT + 127, 'x', 1}, /* the host, and a text that is not read, do not end */
         {FLAG_AT, 2, 4},
         {FLAG_AT, UINT32_MAX, 4},
         {MODEL_AT + 63, 'x', 1},
@@ -325,9 +325,9 @@ static void random_cards_never_crash_the_decoder(void **state)
     uint8_t *bytes = bytes_copy(good, n);
     for (int round = 0; round < RANDOM_BUFFERS; round++) {
         memcpy(bytes, good, n);
-        if (round % 4 == 0) { /* nothing but noise */
+        if (round % 4 == 0) { /* only noise */
             bytes_fill(&seed, bytes, 64);
-        } else { /* a hostile peer can seal what it likes: some fields changed */
+        } else { /* some fields changed, with a good checksum: a hostile peer can do that */
             for (int i = 0; i < 4; i++) {
                 uint32_t from = round % 2 ? COUNT_AT : BODY_AT;
                 bytes[from + bytes_random(&seed) % (n - from)] = (uint8_t)bytes_random(&seed);
@@ -358,7 +358,7 @@ static void the_version_1_card_stays_as_it_is(void **state)
     static uint8_t bytes[WIRE_CARD_MAX];
     int n = wire_card_encode(&card, bytes, sizeof bytes);
     assert_true(n > 0);
-    assert_int_equal(n, 467 + RESERVED_BYTES); /* version 2 adds behind it */
+    assert_int_equal(n, 467 + RESERVED_BYTES); /* version 2 adds bytes at the end */
     bytes_assert_hex(bytes + BODY_AT, 467 - BODY_AT,
                      "08070605 04030201 6e6f6465 2d313700 "
                      "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
@@ -393,7 +393,7 @@ static void write_table(uint64_t generation, const uint32_t *ids, uint32_t n)
     wire_table_encode(SLOT, generation, &tables, table);
 }
 
-/** Reads one table and its first `want` ids into found. */
+/** Reads one table, and its first `want` block ids into `found`. */
 static int read_table(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t want,
                       uint32_t limit)
 {
@@ -441,7 +441,7 @@ static void every_table_comes_back(void **state)
         assert_int_equal(table_exact(table, bytes, n, IDS_MAX), 0);
         assert_memory_equal(found, blocks, n * 4);
         memset(found, 0xff, sizeof found);
-        assert_int_equal(table_exact(table, bytes, (n + 1) / 2, IDS_MAX), 0); /* the first ones alone */
+        assert_int_equal(table_exact(table, bytes, (n + 1) / 2, IDS_MAX), 0); /* only the first ids */
         assert_memory_equal(found, blocks, (n + 1) / 2 * 4);
         assert_true(n < 2 || found[(n + 1) / 2] == UINT32_MAX);
     }
@@ -498,7 +498,7 @@ static void a_truncated_table_is_stale(void **state)
     }
 }
 
-/** As with cards: version and spare bytes (3, 20 to 23) change nothing, every other wrong byte is found out. */
+/** As with cards: version and spare bytes (3, 20 to 23) change nothing, and every other wrong byte is found. */
 static void a_table_with_a_wrong_byte_is_stale(void **state)
 {
     (void)state;
@@ -528,7 +528,7 @@ static void random_tables_are_refused(void **state)
     for (int round = 0; round < RANDOM_BUFFERS; round++) {
         if (round % 2 == 0) {
             bytes_fill(&seed, copy, bytes);
-        } else { /* the right header up to the count, then noise */
+        } else { /* a right header up to the count, then noise */
             memcpy(copy, table, 16);
             bytes_fill(&seed, copy + 16, bytes - 16);
             copy[18] = copy[19] = 0; /* counts that are near the truth */
@@ -539,7 +539,7 @@ static void random_tables_are_refused(void **state)
     free(copy);
 }
 
-/** Several tables, or one that begins later: their sizes and first tokens come back too; nonsense is refused. */
+/** Of several tables, or one that begins later, sizes and first tokens come back too. Nonsense is refused. */
 static void tables_of_groups_come_back(void **state)
 {
     (void)state;
@@ -567,8 +567,8 @@ static void tables_of_groups_come_back(void **state)
     }
 }
 
-/** A rightly hashed table whose numbers make no tables. */
-static void tables_that_are_none_are_malformed(void **state)
+/** A table whose checksum is right, but whose numbers describe no tables. */
+static void tables_of_wrong_numbers_are_malformed(void **state)
 {
     (void)state;
     static const uint32_t numbers[][4] = {{0, 0, 0, 0}, {9, 0, 0, 0}, {1, 2, 0, 7},
@@ -620,7 +620,7 @@ int main(void)
         cmocka_unit_test(a_table_with_a_wrong_byte_is_stale),
         cmocka_unit_test(random_tables_are_refused),
         cmocka_unit_test(tables_of_groups_come_back),
-        cmocka_unit_test(tables_that_are_none_are_malformed),
+        cmocka_unit_test(tables_of_wrong_numbers_are_malformed),
         cmocka_unit_test(the_version_1_table_stays_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void test_many_runs(void **state)
 
 enum { SHORT_HEADS = 3, SHORT_BLOCKS = 24, SHORT_TOKENS = SHORT_BLOCKS * 16 - 5 };
 
-/* A cache of `heads` heads from `first` on, and its bytes. */
+/* A cache of `heads` heads from head `first` on, and its bytes. */
 struct shape {
     baton_geometry_t g;
     baton_tensor_t tensor;
@@ -116,7 +116,7 @@ static uint32_t short_to(uint32_t i)
     return (i * 5 + 3) % SHORT_BLOCKS;
 }
 
-/* What the slices must leave: the wanted entries, and 0xa5 everywhere else. */
+/* What the destination must be in the end: the wanted entries, and 0xa5 everywhere else. */
 static void shape_expect(const struct shape *src, const struct shape *dst, struct shape *out)
 {
     size_t entry_bytes = 2 * (size_t)src->g.head_size;
@@ -131,7 +131,7 @@ static void shape_expect(const struct shape *src, const struct shape *dst, struc
                        entry_bytes);
 }
 
-/* Everything in slices of `bytes`, which begin and end anywhere within runs. */
+/* Copies everything in slices of `bytes` bytes, which begin and end anywhere within runs. */
 static void slice_all(const struct plan_transfer *t, uint64_t bytes, const char *src, char *dst)
 {
     struct plan_cursor at = {0};
@@ -180,7 +180,7 @@ static void short_runs(uint32_t head_size, unsigned from, unsigned to, uint32_t 
 static void test_slices_of_short_runs(void **state)
 {
     (void)state;
-    static const uint32_t head_sizes[] = {1, 24, 32, 128, 576}; /* runs of 2 to 1152 bytes, whole lines and others */
+    static const uint32_t head_sizes[] = {1, 24, 32, 128, 576}; /* runs of 2 to 1152 bytes, some whole lines */
     for (unsigned i = 0; i < sizeof head_sizes / sizeof *head_sizes; i++) {
         short_runs(head_sizes[i], BATON_LAYOUT_HND, BATON_LAYOUT_NHD, 0, SHORT_HEADS);
         short_runs(head_sizes[i], BATON_LAYOUT_NHD, BATON_LAYOUT_HND | BATON_LAYOUT_KV_FUSED, 0, SHORT_HEADS);
@@ -203,7 +203,7 @@ struct world {
     baton_tensor_t tensors[2];
     struct plan *plan;
     char *src, *dst;
-    char *base; /* src, as a job takes it */
+    char *base; /* of the source, as a job takes it */
     uint32_t *from, *to;
 };
 
@@ -261,7 +261,7 @@ static void transfer_init(struct plan_transfer *t, const struct world *w, uint32
     assert_int_equal(plan_transfer_init(t, w->plan, 0, tokens, &from, &to, &why), 0);
 }
 
-/* All of it in slices of a few blocks; the completions must add up, and every byte be there after the last. */
+/* Copies all in slices of a few blocks. The completions must add up, and after the last every byte must be there. */
 static void move_all(struct world *w, unsigned workers, size_t depth)
 {
     struct copy_pool *pool;
@@ -356,7 +356,7 @@ static void test_depth_is_a_limit(void **state)
             wait_a_little();
     }
     assert_true(copy_submit(pool, &job)); /* the places are free again */
-    copy_pool_destroy(pool);              /* with a job in hand */
+    copy_pool_destroy(pool);              /* while a worker has a job */
     world_fini(&w);
 }
 
@@ -381,7 +381,7 @@ static void test_short_jobs_first(void **state)
         job.transfer = i < LONGS ? &all : &few;
         job.bytes = job.transfer->bytes;
         job.tag = i < LONGS ? LONG_TAG + i : i;
-        if (i == LONGS) /* the first long job is in hand */
+        if (i == LONGS) /* a worker has the first long job */
             for (wait_a_little(); !copy_collect(pool, &tag, &bytes);)
                 wait_a_little();
         assert_true(copy_submit(pool, &job));

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_directory: good worlds come out in order, and each contradiction is refused with a sentence that names it. */
+/*
+ * directory: ranks of good worlds come out in order, and each contradiction is refused with a sentence that names it.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +26,7 @@ static void clear(void)
     world_size = 0;
 }
 
-/** Adds the next rank of the world; its box and places can be told from those of the others. */
+/** Adds the next rank of the world. Its box and places differ from those of all others. */
 static struct wire_row *add(const char *engine, uint16_t tp, uint16_t pp, uint16_t tp_rank, uint16_t pp_rank)
 {
     struct wire_row *row = &world[world_size];
@@ -72,7 +74,7 @@ static int create(struct directory **out, struct plan_why *why)
     return rc;
 }
 
-/** What must hold of any directory: every rank is found where its row says, in both directions. */
+/** Makes the directory, and checks what must hold of any: each rank is found where its row says, in both directions. */
 static struct directory *created(void)
 {
     struct directory *d = NULL;
@@ -102,7 +104,7 @@ static struct directory *created(void)
     return d;
 }
 
-/** Refused with that error and a sentence that holds each of the words (up to NULL). */
+/** Requires that the world is refused with that error and a sentence that has each of the words (up to NULL). */
 static void refused(int error, ...)
 {
     struct directory *d = NULL;
@@ -199,7 +201,7 @@ static void shuffled_worlds_come_out_whole(void **state)
         }
         struct directory *d = created();
         assert_int_equal(d->num_engines, engines);
-        uint32_t lowest = 0; /* the order of engines is that of their lowest ranks */
+        uint32_t lowest = 0; /* engines are in the order of their lowest ranks */
         for (uint32_t rank = 0; rank < world_size; rank++) {
             assert_true(d->engine_of[rank] <= lowest);
             lowest += d->engine_of[rank] == lowest;
@@ -312,7 +314,7 @@ static void an_engine_past_the_limit_is_refused(void **state)
 static void a_later_rank_cannot_enlarge_its_engine(void **state)
 {
     (void)state;
-    clear(); /* its place would lie far outside of what the first rank's sizes give */
+    clear(); /* its place would lie far outside of the first rank's tp x pp */
     add("decode", 1, 1, 0, 0);
     add("decode", 32, 32, 31, 31);
     refused(BATON_EGEOMETRY, "engine decode", "rank 0 ", "rank 1 ", NULL);
@@ -351,7 +353,7 @@ static void a_sentence_fits_with_the_longest_name_and_numbers(void **state)
     refused(BATON_EGEOMETRY, name, "rank 0 ", "rank 1 ", "tp 1024", NULL);
 }
 
-/* Two ranks speak the older version; an engine can be told what all of its ranks understand. */
+/* Two ranks speak the older version. An engine can be told only what all of its ranks understand. */
 static void the_older_version_is_spoken(void **state)
 {
     (void)state;
@@ -373,11 +375,11 @@ static void the_older_version_is_spoken(void **state)
     assert_int_equal(directory_can_name(d, 0, 1, key, 0, &why), BATON_EKEY);
     memset(key, 'k', sizeof key - 1);
     assert_int_equal(directory_can_name(d, 0, 0, key, UINT32_MAX, &why), 0);
-    assert_int_equal(directory_can_name(d, 2, 0, key, 0, &why), BATON_EKEY); /* by a rank of version 1 */
+    assert_int_equal(directory_can_name(d, 2, 0, key, 0, &why), BATON_EKEY); /* not to a rank of version 1 */
     directory_destroy(d);
 }
 
-/* Two ranks of one engine cannot hold one cache of two models between them. Who has none, or is older, says nothing. */
+/* Ranks of one engine must hold the same model. Ranks without a cache and older ranks do not say which they hold. */
 static void caches_of_one_engine_that_differ(void **state)
 {
     (void)state;
@@ -388,7 +390,7 @@ static void caches_of_one_engine_that_differ(void **state)
         world[i].model = 77;
         world[i].block_tokens = 16;
     }
-    world[4].model = world[5].model = 78; /* engines differ as they like, and find out when they meet */
+    world[4].model = world[5].model = 78; /* engines may differ: they find that out when they meet */
     world[4].block_tokens = world[5].block_tokens = 32;
     directory_destroy(created());
     world[3].model = 79;
@@ -405,7 +407,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The quickest of several rounds of 1,000 look-ups among so many engines, in ns each. */
+/* The quickest of several rounds of 1,000 look-ups among so many engines, in ns a look-up. */
 static double find_ns(uint32_t engines)
 {
     uint8_t *rows = malloc((size_t)engines * WIRE_ROW_BYTES);
@@ -433,7 +435,7 @@ static double find_ns(uint32_t engines)
     return least;
 }
 
-/* With a walk over all engines it took 400 times as long. */
+/* A walk over all engines would take 400 times as long. */
 static void names_are_found_among_many(void **state)
 {
     (void)state;
@@ -467,7 +469,7 @@ static void distances_are_classes(void **state)
         assert_int_equal(directory_distance(d, 0, i), of_first[i]);
         assert_int_equal(directory_distance(d, i, 0), of_first[i]);
     }
-    assert_int_equal(directory_distance(d, 5, 7), BATON_DISTANCE_NODE); /* what is not known is not the same */
+    assert_int_equal(directory_distance(d, 5, 7), BATON_DISTANCE_NODE); /* unknown places are not the same place */
     const struct directory_engine *a = &d->engines[directory_find(d, "a")], *b = &d->engines[directory_find(d, "b")];
     assert_int_equal(directory_nearest(d, 0, a), 0);
     assert_int_equal(directory_nearest(d, 1, a), 1);

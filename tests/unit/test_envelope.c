@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flow control of one pair of ranks: credits, confirmations, and what a damaged envelope may and may not do. */
+/* envelope: credits and confirmations of one pair of ranks, and what a damaged envelope may and may not do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void test_damaged_messages_do_not_cut_a_peer_off(void **state)
     const char *why;
     for (int i = 0; i < 1000; i++) {
         struct sent s = next(&a);
-        if (i % 3 == 1) { /* this one's magic, length or flags suffer */
+        if (i % 3 == 1) { /* damage the magic, the length or the flags of this one */
             s.bytes[i % 2 ? 0 : 12] ^= 1;
             assert_int_equal(take(&b, &s), ENVELOPE_REFUSED);
         } else {
@@ -72,7 +72,7 @@ static void test_damaged_messages_do_not_cut_a_peer_off(void **state)
         }
         if (envelope_is_owed(&b))
             confirm(&b, &a);
-        assert_true(envelope_has_credit(&a)); /* the damaged ones' credits come back too */
+        assert_true(envelope_has_credit(&a)); /* the credits of damaged messages come back too */
     }
 }
 
@@ -120,7 +120,7 @@ static void test_lengths(void **state)
     assert_int_equal(b.consumed, 0);
 }
 
-/* What is damaged is refused, whichever bit it is; the pair goes on, and the credit comes back. */
+/* A message with any damaged bit is refused; the pair goes on, and the credit comes back. */
 static void test_every_bit_is_hashed(void **state)
 {
     (void)state;
@@ -144,7 +144,9 @@ static void test_every_bit_is_hashed(void **state)
     }
 }
 
-/* Version 1 takes an envelope with a hash: it does not look at those bits. And none is asked of it. */
+/*
+ * Version 1 accepts an envelope with a hash, since it does not look at those bits; and no hash is asked of version 1.
+ */
 static void test_no_hash_is_asked_of_version_1(void **state)
 {
     (void)state;
@@ -159,7 +161,7 @@ static void test_no_hash_is_asked_of_version_1(void **state)
     assert_int_equal(take(&d, &s), ENVELOPE_MESSAGE);
 }
 
-/* Without a hash, a damaged number is taken for a jump, or refused: the messages after it are heard again soon. */
+/* Without a hash, a damaged number is taken for a jump, or refused. Soon the messages after it are accepted again. */
 static void test_damaged_numbers_heal(void **state)
 {
     (void)state;

@@ -96,7 +96,7 @@ static void long_sentence_is_cut_and_says_so(void **state)
     assert_int_equal(strlen(baton_errmsg()), 511);
     assert_string_equal(baton_errmsg() + 511 - 4, "x...");
 
-    text[511] = '\0'; /* the longest that fits is not touched */
+    text[511] = '\0'; /* the longest that fits is not cut */
     error_set(BATON_EINVAL, "%s", text);
     assert_string_equal(baton_errmsg(), text);
 }

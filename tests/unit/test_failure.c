@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failure: the form of its lines, what quotes become, and that a flood of one reason is counted. */
+/* failure: the form of its lines, what becomes of quotes, and that a flood of one reason is counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

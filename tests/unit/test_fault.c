@@ -21,7 +21,7 @@
 /* ---- a port ------------------------------------------------------------------------------------------------------ */
 
 static struct {
-    unsigned sent, no_credit; /* how many were taken; how many to refuse first */
+    unsigned sent, no_credit; /* how many messages were taken; how many to refuse first */
     struct {
         uint32_t peer, bytes;
         uint8_t data[WIRE_MESSAGE_MAX];
@@ -80,7 +80,7 @@ static int send_to(struct faults *f, uint32_t peer, enum wire_type type, uint32_
     return faults_port(f)->send(faults_port(f)->self, peer, data, bytes);
 }
 
-/* How many reach the port when one is sent. */
+/* How many messages reach the port when one is sent. */
 static unsigned reach(struct faults *f, enum wire_type type)
 {
     unsigned before = port.sent;
@@ -104,7 +104,7 @@ static int take(struct faults *f, enum wire_type type)
     return faults_filter(f, 0, &e, 1);
 }
 
-/* How many bytes differ, each by the same bit. */
+/* How many bytes differ. All must differ by the same bit. */
 static unsigned changes(const uint8_t *a, const uint8_t *b, size_t n)
 {
     unsigned different = 0;
@@ -126,7 +126,7 @@ static void test_rules_are_for_their_type_number_and_rank(void **state)
             assert_int_equal(reach(f, type), !(t == 9 || type == t + 1));
             assert_int_equal(take(f, type), !(t == 9 || type == t + 1));
         }
-        assert_int_equal(faults_port(f)->send(faults_port(f)->self, 1, "what", 4), 0); /* of no type: * alone */
+        assert_int_equal(faults_port(f)->send(faults_port(f)->self, 1, "what", 4), 0); /* no type: only * fits */
         assert_int_equal(port.sent > 0 && port.last[(port.sent - 1) % KEPT].bytes == 4, t != 9);
         faults_destroy(f);
     }
@@ -172,12 +172,12 @@ static void test_delay_holds_back_what_is_behind(void **state)
     uint64_t after = clock_now_ns();
     assert_int_equal(send_to(f, 1, WIRE_GRANT, 2), 0);
     assert_int_equal(send_to(f, 1, WIRE_DONE, 3), 0);
-    assert_int_equal(send_to(f, 2, WIRE_GRANT, 4), 0); /* to another: not held */
+    assert_int_equal(send_to(f, 2, WIRE_GRANT, 4), 0); /* to another rank: not held back */
     assert_int_equal(faults_filter(f, before + 50 * MS - 1, NULL, 0), 0);
     assert_int_equal(port.sent, 1);
     assert_sent(0, 2, 4);
     assert_true(faults_pending(f));
-    port.no_credit = 1; /* due, but there is no room: nothing overtakes it */
+    port.no_credit = 1; /* due, but the port has no credit: nothing overtakes it */
     faults_filter(f, after + 50 * MS, NULL, 0);
     assert_int_equal(port.sent, 1);
     assert_true(faults_pending(f));
@@ -186,13 +186,13 @@ static void test_delay_holds_back_what_is_behind(void **state)
     assert_sent(1, 1, 1);
     assert_sent(2, 1, 2);
     assert_sent(3, 1, 3);
-    assert_sent(4, 1, 3); /* doubled all the same */
+    assert_sent(4, 1, 3); /* still doubled */
     assert_false(faults_pending(f));
-    assert_int_equal(reach(f, WIRE_WANT), 1); /* all is as before */
+    assert_int_equal(reach(f, WIRE_WANT), 1); /* nothing has changed */
     faults_destroy(f);
     f = make("delay@send.*+1000");
     assert_int_equal(reach(f, WIRE_WANT), 0);
-    faults_destroy(f); /* with what it holds */
+    faults_destroy(f); /* with the messages that it holds */
 }
 
 static void test_corrupt_changes_one_byte(void **state)
@@ -205,7 +205,7 @@ static void test_corrupt_changes_one_byte(void **state)
     for (unsigned i = 0; i < 50; i++) {
         memcpy(data, whole, bytes);
         assert_int_equal(faults_port(f)->send(faults_port(f)->self, 1, data, bytes), 0);
-        assert_memory_equal(data, whole, bytes); /* the sender's stays whole */
+        assert_memory_equal(data, whole, bytes); /* the sender's own bytes do not change */
         assert_int_equal(changes(port.last[i].data, whole, bytes), 1);
         for (uint32_t k = 0; k < bytes; k++)
             places[k] |= port.last[i].data[k] != whole[k];
@@ -230,7 +230,9 @@ static void test_corrupt_changes_one_byte(void **state)
 
 #define TRIES 10000
 
-/* Which of 10,000 messages were dropped; each finds no credit `waits` times first, and is sent again as the core does. */
+/*
+ * Which of 10,000 messages were dropped. Each first finds no credit `waits` times, and is sent again, as the core does.
+ */
 static unsigned drops(unsigned chance, unsigned seed, uint32_t rank, unsigned waits, bool dropped[TRIES])
 {
     char text[64];
@@ -265,7 +267,7 @@ static void test_chance_is_by_seed_and_keeps_its_share(void **state)
         assert_memory_not_equal(one, two, sizeof one);
     }
     drops(20, 3, 0, 0, one);
-    drops(20, 3, 0, 30, two); /* a message that waits for credit is struck once, not at each try */
+    drops(20, 3, 0, 30, two); /* chance decides once for a message that waits for credit, not at each try */
     assert_memory_equal(one, two, sizeof one);
 }
 

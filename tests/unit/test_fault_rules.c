@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The texts of BATON_FAULT: what is read, and that what is not is named. */
+/* The texts of BATON_FAULT: what they mean, and that the rule that is wrong is named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void test_which_actions_fit_which_events(void **state)
             snprintf(text, sizeof text, "%s@send.%s", actions[a], types[t]);
             expect(text, NULL);
             snprintf(text, sizeof text, "%s@take.%s", actions[a], types[t]);
-            expect(text, a == DOUBLE || a == DELAY ? text : NULL); /* what came cannot be doubled or delayed */
+            expect(text, a == DOUBLE || a == DELAY ? text : NULL); /* what has arrived cannot be doubled or delayed */
         }
         for (unsigned e = 0; e < 5; e++) {
             snprintf(text, sizeof text, "%s@%s", actions[a], others[e]);
@@ -84,7 +84,7 @@ static void test_texts(void **state)
         expect(good[i], NULL);
     for (char *one = strtok(bad, "|"); one != NULL; one = strtok(NULL, "|")) {
         expect(one, one);
-        snprintf(text, sizeof text, "kill@board/1,%s", one); /* the second, not the first, is named */
+        snprintf(text, sizeof text, "kill@board/1,%s", one); /* the second rule is named, not the first */
         expect(text, one);
         assert_null(strstr(baton_errmsg(), "board/1"));
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stalls and signals at every event, and that the wrapper hands on what the port below it says. */
+/* Faults that stall or signal at every event; and the wrapper returns what the port below returns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static struct faults *make(const char *text)
 enum { DO_SEND, DO_TAKE, DO_CARD, DO_TABLE, DO_BOARD, DO_MOVE, DO_SETTLE, DO_ALL };
 static const char *const does[] = {"send.*", "take.*", "card", "table", "board", "move", "settle"};
 
-/* One of them; what the port or the filter said. */
+/* Makes one of these events happen. Returns what the port or the filter said. */
 static int64_t do_one(struct faults *f, int what)
 {
     const struct port *p = faults_port(f);
@@ -160,7 +160,7 @@ static void test_stalls(void **state)
     }
 }
 
-/* A move that found no room is tried again, and is no event before something of it is taken. */
+/* A move that finds no room is tried again, and is an event only when the port takes some of it. */
 static void test_a_refused_move_is_no_event(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_a_refused_move_is_no_event(void **state)
 
 enum { REACHED, GO };
 
-/* A child that does everything else thrice and `what` twice, and ends when told to. */
+/* A child process that does everything else three times and `what` twice, and ends when told to. */
 static pid_t child(struct faults *f, int what, atomic_int *at)
 {
     at[REACHED] = at[GO] = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_frozen: this build reads what version 1 wrote (data/wire-1), and says the same again byte by byte, with additions
- * behind: fields that came later, and what the next version has where it plays that (BATON_WIRE_NEXT).
+ * test_frozen: this build reads what version 1 wrote (tests/data/wire-1), and writes the same bytes again. Behind these
+ * come the fields of later versions, and of the next version if this build plays that (BATON_WIRE_NEXT).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static uint32_t frozen(const char *name)
     return n;
 }
 
-/* Equal, but for the version and what is counted from it; behind them `added` bytes of fields that came later. */
+/* Requires equal bytes but for the version and the hash over it, and behind them `added` bytes of later fields. */
 static void same_again(const uint8_t *again, uint32_t m, uint32_t n, uint32_t head, uint32_t added, unsigned version)
 {
     assert_int_equal(m, n + added);
@@ -78,7 +78,7 @@ static void test_card(void **state)
     assert_true(m > 0);
     uint32_t next = WIRE_IS_NEXT ? 8 : 0;
     same_again(again, (uint32_t)m, n, CARD_HASHED,
-               3 + (WIRE_VERSION > 1 ? 28 : 0) + next, /* no groups, no splits, nothing of a tensor's own */
+               3 + (WIRE_VERSION > 1 ? 28 : 0) + next, /* no groups, no splits, no own sizes of tensors */
                WIRE_VERSION);
     wire_card_free(&card);
 }

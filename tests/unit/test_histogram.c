@@ -22,7 +22,7 @@ static struct histogram *fresh(void)
     return h;
 }
 
-/* Never below the value, and above it by at most one sixteenth of it. */
+/* Whether `got` is not below the exact value, and above it by at most a sixteenth. */
 static bool is_close(uint64_t got, uint64_t exact)
 {
     return got >= exact && got - exact <= exact / 16;
@@ -64,7 +64,7 @@ static void width_is_bounded_at_every_octave(void **state)
     }
 }
 
-/* What lies above the last bounded bucket shares one, whose upper bound is the greatest value seen. */
+/* All values above the last bounded bucket share one bucket, whose upper bound is the greatest value seen. */
 static void largest_values_share_the_last_bucket(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static uint64_t random_next(void)
     return random_state;
 }
 
-/* Evenly spread over the octaves below 2^bits. */
+/* A random value, evenly spread over the octaves below 2^bits. */
 static uint64_t random_value(unsigned bits)
 {
     const uint64_t value = random_next();
@@ -199,7 +199,7 @@ static void count_sum_and_max(void **state)
     assert_int_equal(h->max, 10);
     histogram_add(h, UINT64_MAX);
     histogram_add(h, UINT64_MAX);
-    assert_true(h->sum == UINT64_MAX); /* stays there instead of starting anew */
+    assert_true(h->sum == UINT64_MAX); /* the sum stays there and does not wrap round */
     free(h);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* latch: waits to its deadline and no shorter, ends its waiters when it opens, and hands over what was stored before. */
+/* latch: a wait does not end before its deadline unless the latch opens; then all see what was stored before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void a_closed_latch_holds_to_the_deadline(void **state)
     struct latch l;
     latch_init(&l);
     uint64_t before = clock_now_ns();
-    assert_false(latch_wait(&l, 0)); /* long past */
+    assert_false(latch_wait(&l, 0)); /* a deadline long past */
     assert_false(latch_wait(&l, before + 30 * MS));
     assert_true(clock_now_ns() - before >= 30 * MS);
 }

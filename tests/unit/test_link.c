@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The laboratory's link: what each impairment does to frames, that it is bounded, and that the seed settles it all. */
+/* The laboratory's link: what each impairment does to frames, within which bounds, and that the seed decides it all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static struct link *with(const char *text, uint64_t seed)
     return l;
 }
 
-/* A frame that says its number. */
+/* Sends a frame that carries its number. */
 static void take(struct link *l, uint64_t now_ns, uint32_t number, uint32_t size)
 {
     uint8_t frame[LINK_FRAME_MAX] = {0};
@@ -32,7 +32,7 @@ static void take(struct link *l, uint64_t now_ns, uint32_t number, uint32_t size
     link_take(l, now_ns, frame, size);
 }
 
-/* The number of the next frame that is due; UINT32_MAX: none is. */
+/* Takes the next frame that is due. Returns its number, or UINT32_MAX if none is due. */
 static uint32_t give(struct link *l, uint64_t now_ns)
 {
     uint8_t frame[LINK_FRAME_MAX];
@@ -105,7 +105,7 @@ static void test_rate(void **state)
         assert_int_equal(give(l, (i + 2) * MS - 1), UINT32_MAX);
         assert_int_equal(give(l, (i + 2) * MS), i);
     }
-    take(l, 100 * MS, 3, 1000); /* what was not used is not saved up */
+    take(l, 100 * MS, 3, 1000); /* unused rate is not saved up */
     take(l, 100 * MS, 4, 1000);
     assert_true(link_due_ns(l) == 102 * MS);
     assert_int_equal(give(l, 102 * MS), 3);
@@ -169,7 +169,7 @@ static void test_reordered_frames_are_overtaken(void **state)
         most = n > most ? n : most;
     }
     assert_in_range(behind, 150, 250);
-    /* All but those near the end, which nothing follows. */
+    /* all but those near the end, which no frame follows */
     assert_in_range(behind, link_counts(l)->reordered - 20, link_counts(l)->reordered);
     link_destroy(l);
 }

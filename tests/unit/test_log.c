@@ -37,7 +37,7 @@ static int capture(void **state)
     return duplicated < 0 ? -1 : 0;
 }
 
-/* What the checks print must not go into the socket: captured packets are read after the real one is back. */
+/* Brings the real standard error back. The checks print there, so captured packets are checked only after this. */
 static void restore(void)
 {
     if (saved_stderr < 0)
@@ -121,7 +121,7 @@ static void level_bounds_what_is_written(void **state)
     }
     restore();
     for (int limit = LOG_NONE; limit <= LOG_DEBUG; limit++)
-        assert_int_equal(packets[limit], limit); /* errors up to the limit; a line of level NONE never */
+        assert_int_equal(packets[limit], limit); /* the levels from ERROR to the limit, never NONE */
 }
 
 static void text_cannot_break_the_line(void **state)
@@ -226,7 +226,7 @@ static void causes_may_be_named(void **state)
     log_limits_destroy(l.limits);
 }
 
-/* More causes than there is room for: nothing is lost but that some of them share a second. */
+/* More causes than there is room for: each line is written or counted, though some causes share a line. */
 static void more_causes_than_places_are_bounded(void **state)
 {
     (void)state;
@@ -257,13 +257,13 @@ static void what_was_left_out_is_told_in_the_end(void **state)
     char text[256];
     for (int i = 0; i < 5; i++)
         say(&l, i);
-    log_settle(&l, false); /* not yet a second */
+    log_settle(&l, false); /* a second has not passed yet */
     assert_true(next_packet(text, sizeof text));
     const bool early = next_packet(text, sizeof text);
     wait_ms(1050);
     log_settle(&l, false);
-    log_settle(&l, true); /* it was told */
-    say(&l, 6);           /* the line that told counts as its cause's */
+    log_settle(&l, true); /* it was told already */
+    say(&l, 6);           /* the line that told the count counts as a line of its cause */
     log_settle(&l, true);
     restore();
     assert_false(early);
@@ -349,7 +349,7 @@ static void *write_lines(void *arg)
     return NULL;
 }
 
-/* Blocks until a packet comes: a full socket holds the writers up, so it is emptied while they run. */
+/* Blocks until a packet comes. A full socket holds up the writers, so packets are read while they run. */
 static void count_lines(int next[THREADS], int *bad)
 {
     for (int i = 0; i < THREADS * LINES_EACH; i++) {

@@ -71,7 +71,7 @@ static void one_rank_holds_all(void **state)
     model_cache_fini(&c);
 }
 
-/* Over all ranks of an engine, each (layer, head) is held once. */
+/* Over all ranks of an engine, each (layer, head) is held exactly once. */
 static void cover(uint32_t layers, uint32_t tp, uint32_t pp)
 {
     struct why why;
@@ -142,7 +142,7 @@ static void more_ranks_than_heads_hold_the_same(void **state)
     }
 }
 
-/* Two layers in turns, each kind with a table of its own. */
+/* Layers of two kinds by turns; each kind has a table of its own. */
 static void windows(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void windows(void **state)
     model_cache_fini(&c);
 }
 
-/* Attention, the convolution's x, B and C, and the state: each cut by a rule of its own. */
+/* Attention, the convolution's x, B and C, and the state are each cut by rules of their own. */
 static void mamba(void **state)
 {
     (void)state;
@@ -187,8 +187,10 @@ static void mamba(void **state)
     model_cache_fini(&c);
 }
 
-/* Each preset, whole and short, in many cuts, by the library's own check: all elements lie within the memory, and none of
-   a tensor overlap. */
+/*
+ * Makes each preset, whole and short, in many cuts. The library's own check must find that all elements lie within the
+ * memory, and that no elements of one tensor overlap.
+ */
 static void check_preset(const char *name, uint32_t layers, struct model_seat seat, unsigned layout)
 {
     struct why why;

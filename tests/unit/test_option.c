@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* option: values of each kind, what is refused and with which words, and the manual. */
+/* option: values of each kind, what is refused and with which message, and the manual. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options: what each word sets, and that a bad one is refused with its name. */
+/* options: what each word sets, and that a bad word is refused with its name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,7 +100,7 @@ static void block_tokens_of_two_sides(void **state)
     assert_int_equal(good("--block-tokens 48").cut[SIDE_PREFILL].block_tokens, 48);
 }
 
-/* As many layers as have each kind among them, and no fewer. */
+/* The least number of layers that has each kind of layer among them. */
 static void layers_of_hybrids(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern: fill and check over all layouts and element sizes, against addresses and values computed here the plain way;
- * and every kind of single corruption, which must be found and named.
+ * pattern: fills and checks over all layouts and element sizes, against addresses and values that are computed here in
+ * the plain way. Every kind of single corruption must be found and named.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@
         .layer = l, .plane = p, .head = h, .token = t, .channel = c                                                    \
     }
 
-/* A model of sizes that no two are alike, and a head size that leaves a rest behind whole vectors. */
+/* A model whose sizes are all different, with a head size that is no multiple of a vector. */
 static const struct model small = {.name = "small", .layers = 3, .heads = 6, .head_size = 21, .planes = 2};
 
 struct rig {
@@ -61,7 +61,7 @@ static void rig_fini(struct rig *r)
     free(r->memory);
 }
 
-/* The header's formula, as it is written there. */
+/* The formula of baton.h, as it is written there. */
 static unsigned char *address_of(const struct rig *r, const struct pattern_place *at)
 {
     const baton_geometry_t *g = &r->cache.geometry;
@@ -128,7 +128,7 @@ static void fill_and_verify(const char *dtype, unsigned layout)
     assert_int_equal(result.mismatches, 0);
     assert_int_equal(tail.mismatches, 0);
     assert_int_equal(for_all(&r, TOKENS, expect_pattern), 3 * 2 * 3 * TOKENS * 21);
-    /* With the request's elements taken out, nothing else was touched. */
+    /* once the request's elements are poison again, all must be poison */
     for_all(&r, TOKENS, write_poison);
     assert_int_equal(foreign_bytes(&r), 0);
     rig_fini(&r);
@@ -146,7 +146,7 @@ static void round_trips(void **state)
             fill_and_verify(dtypes[d], layouts[i]);
 }
 
-/* Both sides compute the same value, whatever their geometries: it depends on the place alone. */
+/* Both sides compute the same value, whatever their geometries: it depends only on the place. */
 static void value_is_of_the_place(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void value_is_of_the_place(void **state)
     rig_fini(&b);
 }
 
-/* A row's channels all differ, so that none may stand in another's place. */
+/* All channels of a row differ, so that swapped ones are found. */
 static void channels_of_a_row_differ(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void missing_tail_is_found(void **state)
     rig_fini(&r);
 }
 
-/* One byte behind the last token, and one in a block that lies free. */
+/* Changes one byte behind the last token, and one in a free block. */
 static void touched_poison_is_found(void **state)
 {
     (void)state;
@@ -339,7 +339,7 @@ static void touched_poison_is_found(void **state)
     }
 }
 
-/* A whole row of one other byte, zeros say. */
+/* A whole row of one other byte, such as zeros. */
 static void uniform_rows_are_no_poison(void **state)
 {
     (void)state;
@@ -366,7 +366,7 @@ static void address_is_the_formula(void **state)
     }
 }
 
-static void strange_caches_are_refused(void **state)
+static void caches_of_unknown_form_are_refused(void **state)
 {
     (void)state;
     struct rig r;
@@ -389,7 +389,7 @@ static void strange_caches_are_refused(void **state)
 
 /* ---- groups, splits, parts of a request ------------------------------------------------------------------------- */
 
-/* Full attention, windows and Mamba layers in one model, of sizes that no two are alike. */
+/* Full attention, windows and Mamba layers in one model whose sizes are all different. */
 static const struct model mixed = {.name = "mixed",
                                    .layers = 4,
                                    .heads = 4,
@@ -422,7 +422,7 @@ static void mixed_init(struct rig *r, uint32_t held)
     memcpy(r->table.group, group_tables, sizeof group_tables);
 }
 
-/* The token of the request that token `t` of block `b` of the tensor is, or -1: of none, or of none that is wanted. */
+/* Which token of the request lies at token `t` of block `b` of the tensor; -1: none, or none that is wanted. */
 static int64_t token_of(const struct rig *r, const struct model_extent *x, const baton_tensor_t *tensor, uint32_t b,
                         uint32_t t)
 {
@@ -439,7 +439,7 @@ static int64_t token_of(const struct rig *r, const struct model_extent *x, const
     return -1;
 }
 
-/* Calls `look` for each element that the rank's cache has, with the token that it is, or -1. */
+/* Calls `look` for each element of the rank's cache, with its token of the request or -1. */
 static void for_cache(struct rig *r, void (*look)(struct rig *r, unsigned char *at, const struct pattern_place *place,
                                                   uint32_t elem_bytes, bool wanted))
 {
@@ -487,7 +487,7 @@ static struct pattern_result check(const struct rig *r)
     return result;
 }
 
-/* What the plain loops write is what is checked for, no more and no less: whatever part is held. */
+/* The check expects exactly what the plain loops write, however many tokens are held. */
 static void groups_hold_what_is_wanted(void **state)
 {
     (void)state;
@@ -506,7 +506,9 @@ static void groups_hold_what_is_wanted(void **state)
 
 static uint64_t flips_found, flips_passed;
 
-/* Each element of the cache wrong, one at a time: found, but for blocks that are none of the request's. */
+/*
+ * Each element of the cache is made wrong, one at a time: this is found, except in blocks that are not the request's.
+ */
 static void flip_one(struct rig *r, unsigned char *at, const struct pattern_place *place, uint32_t elem_bytes,
                      bool wanted)
 {
@@ -531,7 +533,7 @@ static void every_element_of_groups_is_checked(void **state)
     for_cache(&r, write_wanted);
     flips_found = flips_passed = 0;
     for_cache(&r, flip_one);
-    /* Of 8 blocks of full attention 7 are the request's, of 6 of the window 3, of 2 states 1. */
+    /* the request has 7 of the 8 blocks of full attention, 3 of the 6 of the window, and 1 of the 2 states */
     const uint64_t block = 5 * 2 * 2 * 5, state_elements = 3 * (3 * 3 + 2 * 7) + 3 * 3 * 7;
     assert_int_equal(flips_found, 7 * block + 3 * block + state_elements);
     assert_int_equal(flips_passed, 1 * block + 3 * block + state_elements);
@@ -549,7 +551,7 @@ static void parts_of_a_layer_differ(void **state)
     assert_int_equal(pattern_part("layer.7.x"), pattern_part("layer.12.x"));
 }
 
-/* The producer's window begins within a block, whose earlier tokens it has too. */
+/* The producer's window begins within a block, and the producer has that block's earlier tokens too. */
 static void groups_are_filled_from_their_first_block(void **state)
 {
     (void)state;
@@ -566,7 +568,10 @@ static void groups_are_filled_from_their_first_block(void **state)
     rig_fini(&r);
 }
 
-/* In whatever steps: the same in the end. Before, no other layer or token is touched, and no state before the last. */
+/*
+ * Whatever the steps are, the end is the same. Each step touches only its own layers and tokens, and states only the
+ * last step.
+ */
 static void steps_fill_the_same(void **state)
 {
     (void)state;
@@ -607,7 +612,7 @@ int main(void)
         cmocka_unit_test(missing_tail_is_found),
         cmocka_unit_test(touched_poison_is_found),
         cmocka_unit_test(uniform_rows_are_no_poison),
-        cmocka_unit_test(strange_caches_are_refused),
+        cmocka_unit_test(caches_of_unknown_form_are_refused),
         cmocka_unit_test(groups_hold_what_is_wanted),
         cmocka_unit_test(every_element_of_groups_is_checked),
         cmocka_unit_test(parts_of_a_layer_differ),

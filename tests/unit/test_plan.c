@@ -55,7 +55,7 @@ static struct plan *compile(const struct cache *src, const struct cache *dst)
     return plan;
 }
 
-/* A request's one table on each side, from its first token. */
+/* Begins a transfer with one table on each side, which begins with the request's first token. */
 static void begin(struct plan_transfer *t, const struct plan *plan, uint32_t held, uint32_t tokens,
                   const uint32_t *from, uint32_t num_from, const uint32_t *to, uint32_t num_to)
 {
@@ -163,7 +163,7 @@ static void test_hostile_geometries(void **state)
     BROKEN("its group or split", c.tensors[1].split = 1);
     BROKEN("elem_bytes are not", c.tensors[1].elem_bytes = 3);
     BROKEN("reach past", c.tensors[1].planes = 3);
-    /* Sound by its bytes, but programs count in 32 bits: 2 tensors, 2 planes, 4 heads, 128 channels, 2^21 tokens. */
+    /* its bytes are sound, but programs count in 32 bits: 2 tensors, 2 planes, 4 heads, 128 channels, 2^21 tokens */
     BROKEN("less than 2^32 elements", c.g.groups[0].block_tokens = 1u << 21, c.g.groups[0].num_blocks = 1,
            baton_geometry_layout(&c.g, c.tensors, 0));
     cache_init(&good, 2, 1, 0);
@@ -172,7 +172,7 @@ static void test_hostile_geometries(void **state)
     assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
 }
 
-/* Two groups and two splits that are good, for each test to break. */
+/* Three groups and two splits that are good, for each test to break. */
 static void listed_init(struct cache *l, uint32_t tp, uint32_t rank)
 {
     cache_init(l, tp, rank, 0);
@@ -254,7 +254,7 @@ static void test_match_names_the_field(void **state)
     DIFFERS("heads_total of split 1 differs: 1 and 2", two.g.splits[1].heads_total = 2);
 }
 
-/* What only shows when tensors are paired. */
+/* Mistakes that show only when tensors are paired. */
 #define UNPAIRED(text_, ...)                                                                                           \
     do {                                                                                                               \
         struct cache a, b;                                                                                             \
@@ -354,12 +354,12 @@ static void test_sources_of_unequal_tp(void **state)
     struct plan_why why;
     for (uint32_t i = 0; i < 4; i++)
         p[i] = member(0, 2, 2 * i, 2, i);
-    assert_int_equal(plan_sources(&me, 1, 0, p, 4, s, 8, &why), 2); /* P4, D2: D1 reads P2 and P3 whole */
+    assert_int_equal(plan_sources(&me, 1, 0, p, 4, s, 8, &why), 2); /* TP 4 to TP 2: rank 1 reads all of 2 and 3 */
     assert_int_equal(s[0].member, 2);
     assert_memory_equal(&s[0].box, &((struct plan_box){0, 2, 4, 2, 0}), sizeof s[0].box);
     assert_int_equal(s[1].member, 3);
     me = member(0, 2, 3, 1, 9);
-    assert_int_equal(plan_sources(&me, 3, 0, p, 4, s, 8, &why), 1); /* P4, D8: D3 reads half of P1 */
+    assert_int_equal(plan_sources(&me, 3, 0, p, 4, s, 8, &why), 1); /* TP 4 to TP 8: rank 3 reads half of rank 1 */
     assert_int_equal(s[0].member, 1);
     assert_memory_equal(&s[0].box, &me.box[0], sizeof me.box[0]);
     me = member(0, 3, 3, 1, 9);
@@ -376,10 +376,10 @@ static void test_sources_among_replicas(void **state)
     struct plan_source s[8];
     struct plan_why why;
     for (uint32_t i = 0; i < 6; i++)
-        p[i] = member(0, 1, 0, 1, i / 2); /* two on each of three nodes */
+        p[i] = member(0, 1, 0, 1, i / 2); /* two ranks on each of three nodes */
     for (uint32_t index = 0; index < 4; index++) {
         assert_int_equal(plan_sources(&me, index, 0, p, 6, s, 8, &why), 1);
-        assert_int_equal(s[0].member, 2 + (index == 1 || index == 2)); /* on its own node, in turn */
+        assert_int_equal(s[0].member, 2 + (index == 1 || index == 2)); /* the ranks of its own node by turns */
     }
     me.node = 9;
     uint32_t load[6] = {0};
@@ -397,7 +397,7 @@ static void test_sources_among_replicas(void **state)
         assert_int_equal(load[i], 6);
 }
 
-/* Rows that no sound engine has: what they cost is bounded, and the reason is told. */
+/* Rows that no sound engine has: their cost is bounded, and the reason is told. */
 static void test_too_many_cells(void **state)
 {
     (void)state;
@@ -430,13 +430,13 @@ static void test_sources_by_split(void **state)
     assert_int_equal(s[1].member, 2);
     assert_memory_equal(&s[1].box, &((struct plan_box){0, 2, 4, 2, 0}), sizeof s[1].box);
     assert_int_equal(s[2].member, 3);
-    assert_true(plan_members_share(&me, &p[0])); /* the latent alone */
+    assert_true(plan_members_share(&me, &p[0])); /* they share only the latent */
     assert_false(plan_member_covers(&p[0], &me.box[0]));
     assert_true(plan_member_covers(&p[0], &me.box[1]));
     other = me;
     other.box[0].head_first = other.box[1].layer_first = 8;
     assert_false(plan_members_share(&me, &other));
-    p[1].num_boxes = p[2].num_boxes = 1; /* then the latent is served by what is left of them */
+    p[1].num_boxes = p[2].num_boxes = 1; /* then the other ranks serve the latent */
     assert_int_equal(plan_sources(&me, 1, 0, p, 4, s, 8, &why), 3);
     assert_int_equal(s[2].member, 3);
     assert_int_equal(s[2].box.split, 1);
@@ -486,7 +486,7 @@ static void test_head_slices(void **state)
     assert_int_equal(plan_piece_at(plan, 0)->dst_base, 0);
     assert_int_equal(plan_program_at(plan, 0)->run, 2 * 4096);
     plan_destroy(plan);
-    plan = compile(&d3, &p1); /* and gathered the other way */
+    plan = compile(&d3, &p1); /* the other way the heads are gathered */
     assert_int_equal(plan_piece_at(plan, 0)->src_base, 0);
     assert_int_equal(plan_piece_at(plan, 0)->dst_base, 2 * 4096);
     plan_destroy(plan);
@@ -519,7 +519,7 @@ static void test_neighbouring_blocks_merge(void **state)
     struct plan *plan = compile(&c, &c);
     const uint32_t from[] = {1, 2, 5}, to[] = {6, 7, 0};
     begin(&t, plan, 0, 48, from, COUNT(from), to, COUNT(to));
-    assert_int_equal(plan_next(&t, &at, runs, 8, UINT64_MAX), 4); /* two a layer */
+    assert_int_equal(plan_next(&t, &at, runs, 8, UINT64_MAX), 4); /* two for each layer */
     assert_int_equal(runs[0].bytes, 2 * 2 * 8 * 4096);
     assert_int_equal(runs[0].src, 1 * 2 * 8 * 4096);
     assert_int_equal(runs[0].dst, 6 * 2 * 8 * 4096);
@@ -589,7 +589,7 @@ static void test_skip_counts_whole_units(void **state)
     const uint32_t ids[] = {0, 1, 2, 3};
     const uint64_t unit = 2 * 8 * 4096;
     begin(&t, plan, 0, 3 * 16 + 1, ids, COUNT(ids), ids, COUNT(ids));
-    assert_int_equal(plan_skip(&t, &at, 1), unit); /* one at least */
+    assert_int_equal(plan_skip(&t, &at, 1), unit); /* at least one unit */
     assert_int_equal(plan_skip(&t, &at, 2 * unit + 5), 2 * unit);
     assert_int_equal(plan_skip(&t, &at, unit), unit / 16); /* the tail; the next layer's block no longer fits */
     assert_int_equal(at.piece, 1);
@@ -666,7 +666,7 @@ static void test_48_into_32(void **state)
     plan_destroy(plan);
     plan = compile(&b, &a);
     at = (struct plan_cursor){0};
-    begin(&t, plan, 10, 90, to, 3, from, 2); /* from within a block to within a block */
+    begin(&t, plan, 10, 90, to, 3, from, 2); /* begins and ends within blocks */
     assert_int_equal(t.bytes, 2 * 80 * TOKEN);
     assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 2 * 4);
     assert_run(&runs[0], 10 * TOKEN, (48 + 10) * TOKEN, 22 * TOKEN);
@@ -678,9 +678,9 @@ static void test_48_into_32(void **state)
     plan_destroy(plan);
 }
 
-/* ---- parts of units ---------------------------------------------------------------------------------------------- */
+/* ---- units of part of a block ------------------------------------------------------------------------------------ */
 
-static void test_a_part_of_hnd_into_nhd(void **state)
+static void test_few_tokens_of_hnd_into_nhd(void **state)
 {
     (void)state;
     struct cache a, b;
@@ -701,8 +701,8 @@ static void test_a_part_of_hnd_into_nhd(void **state)
     plan_destroy(plan);
 }
 
-/* Tokens that are all of an entry stay one run however few they are; heads of both planes become one loop. */
-static void test_parts_merge(void **state)
+/* Neighbouring tokens stay one run however few they are, and the heads of both planes become one loop. */
+static void test_units_of_few_tokens_merge(void **state)
 {
     (void)state;
     struct cache c;
@@ -718,7 +718,7 @@ static void test_parts_merge(void **state)
     plan_destroy(plan);
     cache_init(&c, 1, 0, BATON_LAYOUT_BLOCK_MAJOR);
     plan = compile(&c, &c);
-    assert_int_equal(plan_num_pieces(plan), 1); /* both layers */
+    assert_int_equal(plan_num_pieces(plan), 1); /* one piece for both layers */
     at = (struct plan_cursor){0};
     begin(&t, plan, 3, 8, ids, 1, ids, 1);
     assert_int_equal(plan_next(&t, &at, runs, 32, UINT64_MAX), 2 * 2 * 8);
@@ -738,7 +738,7 @@ static void hybrid_init(struct cache *l)
     l->tensors[1].stride.block = TOKEN;
 }
 
-/* However tensors are listed, those of a lower layer move before those of a higher one. */
+/* In whatever order tensors are listed, those of a lower layer move before those of a higher one. */
 static void test_what_is_ready_comes_first(void **state)
 {
     (void)state;
@@ -773,7 +773,7 @@ static void test_a_window_and_a_state(void **state)
     assert_int_equal(geometry_check(&l.g, &l.g.bytes, 1, &why), 0);
     struct plan *plan = compile(&l, &l);
     const uint32_t full[] = {0, 1, 2, 3, 4, 5, 6}, late[] = {8, 9, 4, 1}, one[] = {3}, other[] = {7};
-    /* of 100 tokens: 60 .. 99; the consumer's table begins at 48 */
+    /* of 100 tokens those from 60 to 99 move; the consumer's table begins with token 48 */
     struct plan_tables src = {.num = 3, .table = {{0}, {full, 7, 0}, {one, 1, 0}}};
     struct plan_tables dst = {.num = 3, .table = {{0}, {late, 4, 48}, {other, 1, 0}}};
     assert_int_equal(plan_transfer_init(&t, plan, 0, 100, &src, &dst, &why), 0);
@@ -784,13 +784,13 @@ static void test_a_window_and_a_state(void **state)
     assert_run(&runs[1], 80 * TOKEN, 4 * 16 * TOKEN, 16 * TOKEN);
     assert_run(&runs[2], 96 * TOKEN, 1 * 16 * TOKEN, 4 * TOKEN);
     assert_run(&runs[3], base + 3 * TOKEN, base + 7 * TOKEN, TOKEN);
-    /* 90 are held: the last ten, and the state still */
+    /* 90 are held: the last ten tokens and the state move */
     at = (struct plan_cursor){0};
     assert_int_equal(plan_transfer_init(&t, plan, 90, 100, &src, &dst, &why), 0);
     assert_int_equal(t.bytes, 11 * TOKEN);
     assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 3);
     assert_run(&runs[0], 90 * TOKEN, (4 * 16 + 10) * TOKEN, 6 * TOKEN);
-    /* all are held: nothing moves, and tables are not asked for */
+    /* all are held: nothing moves, and no tables are needed */
     at = (struct plan_cursor){0};
     struct plan_tables none = {0};
     assert_int_equal(plan_transfer_init(&t, plan, 100, 100, &none, &none, &why), 0);
@@ -811,7 +811,7 @@ static void test_a_window_and_a_state(void **state)
 
 #define SHAPES 17
 
-/* Tensors of 1, 2, … channels, `each` of every size, one behind the other within a block. */
+/* Tensors of 1, 2, ... channels, `each` of every size, one behind the other within a block. */
 static void shapes_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t shapes, uint32_t each)
 {
     uint64_t offset = 0;
@@ -850,7 +850,7 @@ static void test_shapes_have_a_limit(void **state)
     assert_int_equal(geometry_check(&g, &g.bytes, 1, &why), 0);
     assert_int_equal(plan_compile(&g, &g, &box, 1, &plan, &why), BATON_EGEOMETRY);
     assert_string_equal(why.text, "the tensors have more than 16 different shapes");
-    shapes_init(&g, tensors, 10, 2); /* layers are joined while there is room for the shapes that this gives */
+    shapes_init(&g, tensors, 10, 2); /* layers are joined while the plan has room for the shapes that this makes */
     box.layer_count = 20;
     assert_int_equal(plan_compile(&g, &g, &box, 1, &plan, &why), 0);
     assert_int_equal(plan_num_programs(plan), 16);
@@ -891,7 +891,7 @@ static void cost_init(baton_geometry_t *g, baton_tensor_t *tensors, uint32_t tp,
     assert_int_equal(baton_geometry_layout(g, tensors, BATON_LAYOUT_NHD), 0);
 }
 
-/* All that one rank computes to read from an engine of 512. Returns the seconds; at most 64 KiB a peer. */
+/* All that one rank computes to read from an engine of 512 ranks. Returns the seconds. A plan has at most 64 KiB. */
 static double cost_of(uint32_t tp, uint32_t pp, uint32_t rank, int peers)
 {
     static struct plan_member members[COST_TP * COST_PP];
@@ -923,7 +923,7 @@ static double cost_of(uint32_t tp, uint32_t pp, uint32_t rank, int peers)
     return took;
 }
 
-/* The bound is ten times what is asked for, as machines that test are busy. */
+/* The bound is ten times the required time, since machines that run tests are busy. */
 static void test_cost_against_512_ranks(void **state)
 {
     (void)state;
@@ -947,11 +947,11 @@ static void test_a_block_that_stands_twice(void **state)
     assert_int_equal(plan_table_once(&full, &t, 0, 4, &why), 0);
     assert_int_equal(plan_table_once(&full, &t, 0, 5, &why), BATON_EINVAL);
     assert_string_equal(why.text, "block 7 stands twice, in blocks[0] and blocks[1]: name each once");
-    assert_int_equal(plan_table_once(&full, &t, 4, 16, &why), 0); /* what is held may stand where it likes */
+    assert_int_equal(plan_table_once(&full, &t, 4, 16, &why), 0); /* blocks of held tokens may stand twice */
     assert_int_equal(plan_table_once(&full, &t, 3, 16, &why), BATON_EINVAL);
     assert_int_equal(plan_table_once(&full, &t, 4, 24, &why), BATON_EINVAL);
     assert_string_equal(why.text, "block 3 stands twice, in blocks[2] and blocks[4]: name each once");
-    assert_int_equal(plan_table_once(&full, &later, 12, 24, &why), 0); /* places 1 to 3 */
+    assert_int_equal(plan_table_once(&full, &later, 12, 24, &why), 0); /* blocks[1] to blocks[3] */
     assert_int_equal(plan_table_once(&full, &later, 8, 16, &why), BATON_EINVAL);
     assert_int_equal(plan_table_once(&full, &t, 0, 0, &why), 0);
     assert_int_equal(plan_table_once(&one, &t, 0, 1, &why), 0);
@@ -1012,8 +1012,8 @@ int main(void)
         cmocka_unit_test(test_16_into_64),
         cmocka_unit_test(test_64_into_16),
         cmocka_unit_test(test_48_into_32),
-        cmocka_unit_test(test_a_part_of_hnd_into_nhd),
-        cmocka_unit_test(test_parts_merge),
+        cmocka_unit_test(test_few_tokens_of_hnd_into_nhd),
+        cmocka_unit_test(test_units_of_few_tokens_merge),
         cmocka_unit_test(test_what_is_ready_comes_first),
         cmocka_unit_test(test_a_window_and_a_state),
         cmocka_unit_test(test_shapes_have_a_limit),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pool and share: scattered blocks, each handed out once; and how large a pool a trace asks for. */
+/* pool and share: blocks are scattered and each is handed out once; and how large a pool a trace needs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static uint32_t neighbours(const uint32_t *blocks, uint32_t count)
     return n;
 }
 
-/* Also after much use, and differently for each seed. */
+/* Blocks are scattered also after much use, and differently for each seed. */
 static void blocks_are_scattered(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void blocks_are_scattered(void **state)
     pool_fini(&q);
 }
 
-/* Takes and gives at random against a plain table of who holds what. */
+/* Takes and gives blocks at random, and compares with a plain table of who holds which. */
 static void random_use(void **state)
 {
     (void)state;
@@ -163,9 +163,9 @@ static void usual_pools(void **state)
         many[i] = (struct trace_request){.tokens = 160};
     const struct trace long_trace = {.count = 400, .requests = many};
     const struct share few = SHARE(&trace, 0, 2), all = SHARE(&long_trace, 0, 1), none = SHARE(&trace, 9, 10);
-    assert_int_equal(pool_of(&few, 8, 0), 11); /* a quarter of its 32 blocks holds no request of 11 */
+    assert_int_equal(pool_of(&few, 8, 0), 11); /* a quarter of its 32 blocks is too small for a request of 11 */
     assert_int_equal(pool_of(&few, 8, 1), 12);
-    assert_int_equal(pool_of(&all, 8, 0), 80);      /* what is outstanding at one time */
+    assert_int_equal(pool_of(&all, 8, 0), 80);      /* the most that is outstanding at one time */
     assert_int_equal(pool_of(&all, 1000, 0), 1000); /* a quarter of 4000 */
     assert_int_equal(pool_of(&none, 8, 0), 1);
 }
@@ -195,7 +195,7 @@ static void pools_of_groups(void **state)
     struct why why;
     const uint64_t block_bytes[] = {1000, 2000, 50000};
     uint32_t blocks[3];
-    /* Request 2 needs 11, 4 and 1 blocks. */
+    /* request 2 needs 11, 4 and 1 blocks */
     assert_int_equal(share_blocks(&hybrid, 2, 1), 4);
     assert_int_equal(share_blocks(&hybrid, 2, 2), 1);
     assert_int_equal(share_pool(&hybrid, block_bytes, 0, 8, 0, blocks, &why), 0);
@@ -209,7 +209,7 @@ static void pools_of_groups(void **state)
     assert_int_equal(share_pool(&hybrid, block_bytes, 69000, 8, 0, blocks, &why), 0);
     assert_int_equal(share_pool(&hybrid, block_bytes, 68999, 8, 0, blocks, &why), -1);
     assert_non_null(strstr(why.text, "request 2 (161 tokens) needs 16 blocks, 69000 bytes; it gives 15"));
-    /* A rank without tensors of a group has blocks of it all the same, which cost nothing. */
+    /* a rank without tensors of a group still has blocks of it, which cost nothing */
     const uint64_t none[] = {0, 2000, 0};
     assert_int_equal(share_pool(&hybrid, none, 0, 8, 1, blocks, &why), 0);
     assert_int_equal(blocks[0], 12);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quirks: which row, and when a peer is to be flushed. */
+/* quirks: which row applies, and when a peer is to be flushed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "mpi/quirks.h"
 
-/* Each batch goes to the next peer that `choose` names. What is not flushed in the end stays below MPI's own limit. */
+/* Sends each batch to the next peer that `choose` names. Returns how many of all operations were unflushed at most. */
 static uint64_t most_unflushed(uint32_t peers, uint32_t (*choose)(uint32_t step, uint32_t peers), uint64_t *flushes)
 {
     struct quirks q;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: what a shim sends is found in the stream wherever it stands, and every other byte passes, in its order. */
+/* report: a shim's reports are found wherever they stand in the stream, and every other byte passes, in its order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static void keep(void *to, const char *bytes, size_t count)
     passed[passed_length] = '\0';
 }
 
-/* What reports a text has, fed in pieces of so many bytes. */
+/* Feeds a text in pieces of so many bytes. Returns the reports found. */
 static struct report *feed(const char *text, size_t piece)
 {
     static struct report reports[RANKS];
@@ -72,7 +72,7 @@ static void a_later_word_replaces_an_earlier_one_only(void **state)
     assert_int_equal(r[1].status, 0);
 }
 
-static void what_is_no_report_passes(void **state)
+static void other_text_passes(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -85,7 +85,7 @@ static void what_is_no_report_passes(void **state)
         TAG "@\n",                                    /* nothing at all */
         TAG,                                          /* cut */
         TAG "1 3 0 0 1 h",                            /* cut */
-        "@batonrun:ffffffffffffffff 1 3 0 0 1 h @\n", /* another run's */
+        "@batonrun:ffffffffffffffff 1 3 0 0 1 h @\n", /* of another run */
         "",
     };
     for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -97,7 +97,7 @@ static void what_is_no_report_passes(void **state)
         }
 }
 
-/* A tag without an end holds back no more than a report's length, and the report behind it is found. */
+/* A tag without an end holds back at most the length of a report, and the report after it is found. */
 static void a_tag_without_an_end_holds_nothing_up(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void no_byte_is_lost_or_moved(void **state)
     }
 }
 
-/* The sender's own words are understood, with this host's name, and are one write. */
+/* What the sender writes is understood, has this host's name, and is one write. */
 static void what_is_sent_is_understood(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reports_are_taken_out_wherever_they_stand),
         cmocka_unit_test(a_later_word_replaces_an_earlier_one_only),
-        cmocka_unit_test(what_is_no_report_passes),
+        cmocka_unit_test(other_text_passes),
         cmocka_unit_test(a_tag_without_an_end_holds_nothing_up),
         cmocka_unit_test(no_byte_is_lost_or_moved),
         cmocka_unit_test(what_is_sent_is_understood),

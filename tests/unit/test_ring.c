@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ring: bounds and order alone, then every item exactly once and in its producer's order under contention. */
+/* ring: bounds and order in one thread; and with many threads, every item comes once and in its producer's order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void order_holds_over_many_laps(void **state)
     unsigned random = 1;
     while (popped < 100000) {
         random = random * 1103515245u + 12345u;
-        size_t steps = (random >> 16) % 20; /* beyond the capacity too */
+        size_t steps = (random >> 16) % 20; /* sometimes more than the capacity */
         for (size_t i = 0; i < steps; i++) {
             const bool room = pushed - popped < 16;
             assert_int_equal(ring_push(r, &marks[pushed % 4096]), room);

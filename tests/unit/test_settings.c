@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* settings: the table's own soundness, and every way in which a value may be bad. */
+/* settings: the table itself is sound, and every kind of bad value is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,7 +114,7 @@ static const char *const bad_numbers[] = {
     "1_0",
     "\xd9\xa1",                      /* a digit of another script */
     "18446744073709551616",          /* 2^64 */
-    "99999999999999999999999999999", /* far beyond */
+    "99999999999999999999999999999", /* far too large */
     "18014398509481984K",            /* 2^54 * 2^10 */
     "17592186044416M",               /* 2^44 * 2^20 */
     "17179869184G",                  /* 2^34 * 2^30 */
@@ -174,7 +174,7 @@ static void each_variable_sets_its_own_field(void **state)
     }
 }
 
-/* The sentence tells the variable, the value and what is allowed; the struct stays as it was. */
+/* The sentence names the variable, the value and what is allowed; the struct does not change. */
 static void expect_refusal(const struct setting_info *info, const char *value)
 {
     struct settings s, before;
@@ -277,7 +277,7 @@ static void misspelt_names_find_the_nearest(void **state)
     }
 }
 
-/* A strange letter put in, or in place of another one: of every name, it is found. */
+/* A letter that is added to any name, or replaces one, is found. */
 static void every_slip_of_every_name_is_found(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cost rule of reading short runs together, its limits, and that every byte comes to its place. */
+/* sieve: when short runs are read together, within which limits, and that every byte comes to its place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static struct plan_run run_of(uint64_t src, uint64_t dst, uint64_t bytes)
     return (struct plan_run){.src = src, .dst = dst, .bytes = bytes};
 }
 
-/* `count` runs, `stride` bytes apart at the peer; how many fitted. */
+/* Puts `count` runs that lie `stride` bytes apart at the peer. Returns how many fitted. */
 static uint32_t put_strided(uint32_t count, uint64_t bytes, uint64_t stride)
 {
     uint32_t n = 0;
@@ -29,7 +29,7 @@ static uint32_t put_strided(uint32_t count, uint64_t bytes, uint64_t stride)
     return n;
 }
 
-/* As MPI would: what the spans name comes to where they say. */
+/* Reads the spans, as MPI would. */
 static void read_spans(void)
 {
     sieve_lay_out(&sieve);
@@ -60,7 +60,7 @@ static void test_cost_rule(void **state)
     sieve_begin(&sieve, false, 64, UINT64_MAX);
     assert_false(sieve_is_cheaper(&sieve));
     put_strided(1, 64, 64);
-    assert_false(sieve_is_cheaper(&sieve)); /* a run alone is read to its place */
+    assert_false(sieve_is_cheaper(&sieve)); /* a single run is read directly to its place */
 }
 
 static void test_limits(void **state)
@@ -72,7 +72,7 @@ static void test_limits(void **state)
     assert_int_equal(put_strided(1000, 1024, 1024), SIEVE_BYTES / 1024);
     assert_int_equal(sieve.span_bytes, SIEVE_BYTES);
     sieve_begin(&sieve, false, 64, 10000);
-    assert_int_equal(put_strided(1000, 1000, 3000), 4); /* what lies between counts: 1000 and three times 3000 */
+    assert_int_equal(put_strided(1000, 1000, 3000), 4); /* the gaps count: 1000 and three times 3000 */
     sieve_begin(&sieve, false, 3, UINT64_MAX);
     assert_int_equal(put_strided(1000, 64, 100000), 3);
     sieve_begin(&sieve, false, 64, UINT64_MAX);
@@ -80,7 +80,7 @@ static void test_limits(void **state)
     assert_int_equal(sieve.num_runs, 0);
 }
 
-/* Two planes far apart, token by token through the heads of each: the runs of a transposed block. */
+/* The runs of a transposed block: two planes far apart, and token by token the heads of each. */
 static void test_transposed(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void test_transposed(void **state)
     assert_memory_equal(target, right, sizeof target);
 }
 
-/* As MPI would: the spans come to the peer. */
+/* Writes the spans to the peer, as MPI would. */
 static void write_spans(void)
 {
     sieve_lay_out(&sieve);
@@ -119,7 +119,7 @@ static void write_spans(void)
     }
 }
 
-/* Every other 512 bytes here follow each other there: the heads of an NHD block that go to one of two ranks. */
+/* Every other 512 bytes here are contiguous there: the heads of an NHD block that go to one of two ranks. */
 static void test_packed(void **state)
 {
     (void)state;
@@ -136,14 +136,14 @@ static void test_packed(void **state)
     assert_true(sieve_is_cheaper(&sieve));
     write_spans();
     assert_memory_equal(target, right, sizeof target);
-    sieve_begin(&sieve, true, 64, UINT64_MAX); /* and not where something lies between */
+    sieve_begin(&sieve, true, 64, UINT64_MAX); /* but not where there are gaps */
     for (uint64_t i = 0; i < 64; i++)
         assert_true(sieve_add(&sieve, &(struct plan_run){.src = i * 512, .dst = i * 513, .bytes = 512}));
     assert_int_equal(sieve.num_spans, 64);
     assert_false(sieve_is_cheaper(&sieve));
 }
 
-/* Any runs whatever: the right bytes, and no others, whether or not it is worth while. */
+/* For any runs the right bytes are written, and no others, whether or not the sieve is cheaper. */
 static void test_random_writes(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_random_writes(void **state)
     }
 }
 
-/* Any runs whatever: the right bytes, whether or not it is worth while. */
+/* For any runs the right bytes are read, whether or not the sieve is cheaper. */
 static void test_random(void **state)
 {
     (void)state;

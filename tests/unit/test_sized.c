@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sized: structs of callers that were compiled with a header that knows fewer or more of their fields. */
+/* sized: structs of callers whose header knows fewer or more fields than this build. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,7 +100,7 @@ static void a_struct_is_filled_as_far_as_both_know_it(void **state)
     assert_true(out.own.size == sizeof own && out.own.second == 20 && out.third == 0);
 }
 
-/* ---- by the function that needs no context --------------------------------------------------------------------------- */
+/* ---- by the function that needs no context ----------------------------------------------------------------------- */
 
 static const baton_geometry_t shape = {.size = sizeof shape,
                                        .elem_bytes = 2,
@@ -124,7 +124,7 @@ static void layouts_are_made_for_older_and_newer_callers(void **state)
     newer.g.size = offsetof(baton_geometry_t, bytes);
     assert_int_equal(baton_geometry_layout(&newer.g, &tensor, 0), 0);
     assert_int_equal(newer.g.size, offsetof(baton_geometry_t, bytes));
-    assert_int_equal(newer.g.bytes, 0); /* it lies behind what that caller knows */
+    assert_int_equal(newer.g.bytes, 0); /* this field lies behind those that the caller knows */
     assert_ptr_equal(newer.g.tensors, &tensor);
     newer.g.size = sizeof newer;
     newer.g.bytes = 0;

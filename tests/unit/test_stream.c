@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stream: a prefill's steps hold each token of each layer once, in the order of time; and which requests are streamed. */
+/* stream: a prefill's steps have each token of each layer once, in order of time; and which requests are streamed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static const uint32_t kinds[] = {BATON_OFFER_LAYERS, BATON_OFFER_CHUNKS, BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS};
 
-/* Of a rank that holds layers 2 to 4 of 7, at 1000 tokens a second. */
+/* The stream of a rank that holds layers 2 to 4 of 7, at 1000 tokens a second. */
 static struct stream stream_of(uint32_t flags, uint32_t tokens, uint32_t chunk)
 {
     return (struct stream){.flags = flags,
@@ -53,7 +53,7 @@ static void each_entry_comes_once(void **state)
                 for (uint32_t l = 0; l < LAYERS; l++)
                     for (uint32_t t = 0; t < tokens; t++)
                         assert_int_equal(come[l][t], l >= 2 && l < 5);
-                assert_false(stream_next(&s, &at)); /* the place stays */
+                assert_false(stream_next(&s, &at)); /* the place does not change */
             }
 }
 
@@ -70,7 +70,7 @@ static void time_is_of_tokens_and_layers(void **state)
     assert_int_equal(stream_ns(&s), 21 * ms);
 }
 
-/* Of two that are alike one is streamed; and each of four engines, that take turns, gets both kinds. */
+/* Of two equal requests one is streamed. Of four engines that take turns, each gets streamed requests and others. */
 static void one_of_two(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Timers against a plain array, and leases: generations and the table arena. */
+/* timer: against a plain array. lease: generations, and the arena of tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void test_generations_never_repeat(void **state)
     assert_int_equal(lease_open(l, &three, 3, &a), 0);
     assert_int_equal(lease_open(l, &three, 3, &b), 0);
     assert_true(a.slot != b.slot);
-    assert_true(a.generation != b.generation); /* a word that names one is of one lease alone */
+    assert_true(a.generation != b.generation); /* a message that names a generation is about one lease only */
     assert_int_equal(lease_open(l, &three, 3, &c), BATON_EAGAIN);
     assert_int_equal(
         wire_table_decode((uint8_t *)arena + a.table_offset, a.table_bytes, a.slot, a.generation, &out, &ids), 0);
@@ -80,11 +80,11 @@ static void test_generations_never_repeat(void **state)
     assert_true(c.generation > ended);
     assert_int_equal(
         wire_table_decode((uint8_t *)arena + c.table_offset, c.table_bytes, a.slot, a.generation, &out, &ids),
-        BATON_ESTALE); /* under the old number nothing is found */
+        BATON_ESTALE); /* the old generation finds nothing */
     leases_destroy(l);
 }
 
-/* A table that grows stays in its place, whoever else comes and goes; and all room is given back in the end. */
+/* A table that grows stays in its place, whatever others come and go. In the end all room is given back. */
 static void test_a_growing_table(void **state)
 {
     (void)state;

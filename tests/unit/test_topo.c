@@ -78,11 +78,11 @@ static void cache_and_memory(void **state)
     (void)state;
     const struct topo_place place = find("topo-2numa.xml", "2");
     assert_true(place.llc_bytes == 32 * MIB);     /* not the 1 MiB of the L2 below it */
-    assert_true(place.memory_bytes == 128 * GIB); /* that machine's, whatever limits this process has here */
+    assert_true(place.memory_bytes == 128 * GIB); /* the described machine's, whatever limits this process has */
     assert_int_equal(find("topo-3numa-far.xml", "2").llc_bytes, 0);
 }
 
-/* A third node, of another kind of memory, is near all PUs alike: it is nobody's own. */
+/* A third node, of another kind of memory, is equally near to all PUs: it is no process's own node. */
 static void node_of_the_whole_machine_is_not_taken(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void nearest_fabric_device_wins(void **state)
     (void)state;
     assert_string_equal(find("topo-2numa-devices.xml", "0").nic, "mlx5_0");
     assert_string_equal(find("topo-2numa-devices.xml", "2-3").nic, "mlx5_1");
-    assert_string_equal(find("topo-2numa-devices.xml", NULL).nic, "mlx5_0"); /* none is nearer: the first */
+    assert_string_equal(find("topo-2numa-devices.xml", NULL).nic, "mlx5_0"); /* none is nearer, so the first is taken */
 }
 
 static void nearest_network_card_where_there_is_no_fabric(void **state)
@@ -222,7 +222,7 @@ static void limit_of_a_group_above_holds(void **state)
     put("/sys/fs/cgroup/a/b/memory.max", "max\n");
     put("/sys/fs/cgroup/a/memory.max", "4000000\n");
     assert_true(cgroup_memory_limit(folder) == 4000000);
-    put("/sys/fs/cgroup/memory.max", "3000000\n"); /* the top's own: so it looks inside a container */
+    put("/sys/fs/cgroup/memory.max", "3000000\n"); /* the top itself has a limit, as inside a container */
     assert_true(cgroup_memory_limit(folder) == 3000000);
 }
 
@@ -231,13 +231,13 @@ static void version_1_among_other_controllers(void **state)
     (void)state;
     put("/proc/self/cgroup", "9:cpuset:/x\n8:cpu,memory,pids:/slurm/job_7\n1:name=systemd:/y\n0::/\n");
     put("/proc/self/mountinfo", MOUNT_OTHER MOUNT_V1("/"));
-    put("/sys/fs/cgroup/cpuset/x/memory.limit_in_bytes", "1\n"); /* not the memory hierarchy */
+    put("/sys/fs/cgroup/cpuset/x/memory.limit_in_bytes", "1\n"); /* this is not the memory hierarchy */
     put("/sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "7000000\n");
     put("/sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "9223372036854771712\n");
     assert_true(cgroup_memory_limit(folder) == 7000000);
 }
 
-/* A container sees its own group as the mount's top, while the group's path is the host's. */
+/* Inside a container the mount's top is its own group, while the path of the group is that of the host. */
 static void mount_that_starts_at_the_group(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void broken_lines_are_no_limit(void **state)
 
 /* ---- this machine ------------------------------------------------------------------------------------------------ */
 
-/* A virtual machine's may change at any time. */
+/* The memory of a virtual machine may change at any time. */
 static uint64_t memory_of_system(void)
 {
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

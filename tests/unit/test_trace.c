@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trace: good lines, each way in which a field may be bad, and bytes of all kinds. */
+/* trace: good lines, every kind of bad field, and random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void further_fields_pass(void **state)
         0);
 }
 
-/* Every line is good but for one thing; the error names the field. */
+/* Each line has one mistake, and the error names the field. */
 static void bad_fields_are_named(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static void long_values_are_cut_in_errors(void **state)
     assert_non_null(strstr(why.text, "..."));
 }
 
-/* A line that is cut anywhere is an error, and reads no byte behind its end (for the address sanitizer). */
+/* A line that is cut anywhere is an error. No byte behind its end is read (the address sanitizer checks that). */
 static void cut_lines_are_refused(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void file_errors_name_the_line(void **state)
     assert_int_equal(read_text(blank, strlen(blank), 100, &t, &why), -1);
     assert_non_null(strstr(why.text, "t.jsonl:2: "));
     assert_int_equal(read_text("\n", 1, 100, &t, &why), -1);
-    /* What lies behind the requests asked for is not looked at. */
+    /* lines after the requests that are asked for are not read */
     assert_int_equal(read_text(bad, strlen(bad), 1, &t, &why), 0);
     trace_fini(&t);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* turns: who goes next, and that nobody is passed by more than its turn allows. */
+/* turns: who goes next, and that nobody is passed more often than its turn allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static void test_queues_and_those_in_them_take_turns(void **state)
     turns_add(&t, &queue[0], &a[0]);
     turns_add(&t, &queue[0], &a[1]);
     turns_add(&t, &queue[1], &b);
-    turns_add(&t, &queue[0], &a[0]); /* it waits already, and keeps its place */
+    turns_add(&t, &queue[0], &a[0]); /* waits already, and keeps its place */
     struct turn *wanted[] = {&a[0], &b, &a[1], &b, &a[0]};
     for (unsigned i = 0; i < 5; i++)
         assert_ptr_equal(turns_take(&t), wanted[i]);
@@ -44,12 +44,12 @@ static void test_the_refused_come_first(void **state)
     turns_add(&t, &queue[0], &a[0]);
     turns_add(&t, &queue[0], &a[1]);
     turns_add(&t, &queue[1], &b);
-    assert_ptr_equal(turns_take(&t), &a[0]); /* takes the last that is free */
+    assert_ptr_equal(turns_take(&t), &a[0]); /* takes the last free place */
     assert_ptr_equal(turns_take(&t), &b);
     turns_refuse(&t, &b);
     assert_ptr_equal(turns_take(&t), &a[1]);
     turns_refuse(&t, &a[1]);
-    assert_null(turns_take(&t)); /* a[0] is of the queue that was refused */
+    assert_null(turns_take(&t)); /* a[0] is in the queue that was refused */
     turns_add(&t, &queue[2], &c);
     assert_true(turns_any(&t));
     turns_again(&t);
@@ -69,7 +69,7 @@ static void test_the_refused_may_leave(void **state)
     turns_add(&t, &queue[1], &b);
     turns_refuse(&t, turns_take(&t));
     turns_remove(&t, &a);
-    turns_add(&t, &queue[0], &a); /* anew: it was not refused */
+    turns_add(&t, &queue[0], &a); /* waits anew: it was not refused */
     assert_ptr_equal(turns_take(&t), &b);
     assert_ptr_equal(turns_take(&t), &a);
     turns_refuse(&t, &a);
@@ -82,7 +82,7 @@ static void test_the_refused_may_leave(void **state)
     assert_false(turns_any(&t));
 }
 
-/* Any number may be taken before the rest is refused: nobody waits for more than one of each queue a place. */
+/* However many turns are taken before the rest is refused, nobody waits for more turns than all queues have places. */
 static void test_nobody_is_passed_more_often_than_its_turn_allows(void **state)
 {
     (void)state;

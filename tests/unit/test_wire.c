@@ -44,7 +44,7 @@ static void assert_same(const struct wire_message *a, const struct wire_message 
         fail_msg("%s: %s came back as another", wire_type_name(a->type), other);
 }
 
-/** Whatever was accepted must be within its bounds, and what was not sent must be 0. */
+/** Requires that all fields are within their bounds, and that fields that were not sent are 0. */
 static void assert_in_documented_range(const struct wire_message *m)
 {
     const struct wire_field *f;
@@ -81,7 +81,7 @@ static void assert_in_documented_range(const struct wire_message *m)
     }
 }
 
-/** Decodes from a copy of exactly that length; what lies in its bytes is gone. */
+/** Decodes from a copy of exactly that length. Afterwards the texts in *m are gone with the copy. */
 static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_message *m)
 {
     uint8_t *copy = bytes_copy(in, bytes);
@@ -121,7 +121,7 @@ static void a_truncated_message_is_refused(void **state)
             uint32_t n = wire_encode(&m, bytes);
             for (uint32_t cut = 0; cut < n; cut++) {
                 assert_int_equal(decode_exact(bytes, cut, &got), BATON_EMESSAGE);
-                uint8_t *short_one = bytes_copy(bytes, n); /* and one that says itself how short it is */
+                uint8_t *short_one = bytes_copy(bytes, n); /* and a message whose own length says how short it is */
                 bytes_store(short_one + LENGTH_AT, cut, 4);
                 bool is_older = version == 1 && message_late_bytes(&m) > 0 &&
                                 (cut == n - message_late_bytes(&m) || (type == WIRE_WANT && cut == n - 1));
@@ -175,7 +175,7 @@ static void random_bytes_never_crash_the_decoder(void **state)
             memcpy(buffer, head, 2);
             buffer[TYPE_AT] = (uint8_t)(1 + bytes_random(&seed) % 7);
             bytes_store(buffer + LENGTH_AT, n, 4);
-            if (round % 4 == 2) { /* and fields that are small, as most good ones are */
+            if (round % 4 == 2) { /* and small fields, as most good ones are */
                 for (uint32_t i = 8; i < n; i++) {
                     buffer[i] = buffer[i] % 8 == 0 ? buffer[i] : 0;
                 }
@@ -252,13 +252,13 @@ static void a_length_that_is_not_what_came_is_refused(void **state)
     }
 }
 
-/* The bound below or above which the value, or length, no longer fits into the field of a struct is no bound. */
+/* Whether a bound can be tested: if a value or length beyond it fits into the field of the struct. */
 static bool is_bound(const struct wire_field *f, enum extreme x)
 {
     if (f->kind == WIRE_KIND_FLAG || ((f->kind == WIRE_KIND_TEXT || f->kind == WIRE_KIND_NAME) && x == MOST))
-        return false; /* any byte but 0 is true; no longer text is written */
+        return false; /* any byte but 0 is true, and no longer text can be written */
     if (f->kind == WIRE_KIND_BITS && x == MOST)
-        return false; /* below, in a test of its own */
+        return false; /* a test of its own is below */
     if (f->kind == WIRE_KIND_I32)
         return x == MOST ? (int64_t)f->most < INT32_MAX : (int64_t)f->least > INT32_MIN;
     uint64_t most = f->kind == WIRE_KIND_U8 ? UINT8_MAX : f->kind == WIRE_KIND_U64 ? UINT64_MAX : UINT32_MAX;
@@ -316,7 +316,7 @@ static void more_readers_than_an_engine_has_ranks_are_refused(void **state)
     uint32_t bits_at = n - BATON_ENGINE_RANKS_MAX / 8 - 4 - 29; /* the tables of a push follow */
     assert_int_equal(bytes[bits_at] | bytes[bits_at + 1] << 8, BATON_ENGINE_RANKS_MAX);
     uint32_t bad[] = {BATON_ENGINE_RANKS_MAX + 1, BATON_ENGINE_RANKS_MAX + 8, UINT32_MAX - 6, UINT32_MAX};
-    bytes_store(bytes + LENGTH_AT, WIRE_MESSAGE_MAX, 4); /* so that the bytes for more are there */
+    bytes_store(bytes + LENGTH_AT, WIRE_MESSAGE_MAX, 4); /* so that there are bytes for more readers */
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         bytes_store(bytes + bits_at, bad[i], 4);
         assert_int_equal(decode_exact(bytes, WIRE_MESSAGE_MAX, &got), BATON_EMESSAGE);
@@ -386,7 +386,7 @@ static void a_text_that_does_not_end_is_refused(void **state)
     assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
     m = specimen(WIRE_CANCEL, MOST);
     n = wire_encode(&m, bytes);
-    bytes[BODY_AT + 7] = 0; /* and of a key with its length, one that ends before */
+    bytes[BODY_AT + 7] = 0; /* and a key that ends before its length says */
     assert_int_equal(decode_exact(bytes, n, &got), BATON_EMESSAGE);
     m = specimen_of(WIRE_NACK, MOST, 1);
     n = wire_encode(&m, bytes);
@@ -494,7 +494,7 @@ static struct wire_message recognisable(enum wire_type type)
     case WIRE_SUMS:
         m.sums = (struct wire_sums){.first = 0x51525354, .hashes = {.num = 2, .out = sums}};
         break;
-    default: /* of a later version */
+    default: /* types of later versions */
         break;
     }
     return m;
@@ -699,7 +699,7 @@ static void each_rule_of_a_row_is_enforced(void **state)
     ROW_REFUSED((row.box[0].layer_first = 1, row.box[0].layer_count = UINT32_MAX));
     ROW_REFUSED((row.box[0].head_first = UINT32_MAX, row.box[0].head_count = 1));
     ROW_REFUSED(row.num_boxes = BATON_SPLITS_MAX + 1);
-    ROW_REFUSED((row.num_boxes = 2, row.box[1].head_count = 1)); /* and nothing in the first */
+    ROW_REFUSED((row.num_boxes = 2, row.box[1].head_count = 1)); /* with nothing in the first box */
     ROW_REFUSED((row.num_boxes = 2, row.box[0] = (struct plan_box){0, 1, 0, 1, 0}));
 }
 
@@ -732,7 +732,7 @@ static void a_sealed_row_of_another_kind_is_refused(void **state)
     seal_row(bytes);
     assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
     memcpy(bytes, good, sizeof bytes);
-    memset(bytes + 4, 'e', BATON_ENGINE_NAME_MAX); /* the name does not end */
+    memset(bytes + 4, 'e', BATON_ENGINE_NAME_MAX); /* the name has no terminating 0 */
     seal_row(bytes);
     assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
     memcpy(bytes, good, sizeof bytes);
@@ -754,7 +754,7 @@ static void random_rows_are_refused_or_in_range(void **state)
     for (int round = 0; round < RANDOM_BUFFERS; round++) {
         if (round % 2 == 0) {
             bytes_fill(&seed, bytes, sizeof bytes);
-        } else { /* a few bytes of a good one changed, and sealed again */
+        } else { /* a few bytes of a good row changed, and its checksum made anew */
             memcpy(bytes, start, sizeof bytes);
             for (int i = 0; i < 3; i++) {
                 bytes[bytes_random(&seed) % ROW_SUM_AT] = (uint8_t)bytes_random(&seed);
@@ -800,7 +800,7 @@ static void the_version_1_row_stays_as_it_is(void **state)
                      "00000000 00000000 00000000 00000000 00000000 00000000 e2f6a8dc d0fc5946");
 }
 
-/* A message of version 1 has no type that came later, and no word of version 2 is longer than a message may be. */
+/* A message of version 1 has no type that came later, and no message of version 2 is too long. */
 static void version_1_has_no_later_types(void **state)
 {
     (void)state;

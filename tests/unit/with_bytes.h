@@ -18,7 +18,7 @@ void bytes_fill(uint64_t *state, uint8_t *out, size_t n);
 
 void bytes_store(uint8_t *out, uint64_t value, unsigned width); /* little-endian */
 
-/** Fails the test, printing what was found, unless the bytes are those that the hex says (blanks are skipped). */
+/** Fails the test, and prints the bytes, unless they are those of `hex` (blanks are skipped). */
 void bytes_assert_hex(const uint8_t *found, size_t n, const char *hex);
 
 #endif

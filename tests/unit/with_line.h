@@ -7,14 +7,14 @@
 
 #define LINE_WORDS_MAX 40
 
-/** An argv, whose words point into text. */
+/** An argv whose words point into `text`. */
 struct line {
     int argc;
     char *argv[LINE_WORDS_MAX + 1];
     char text[512];
 };
 
-/** The words of `text` with blanks between them, behind a program's name. */
+/** Splits `text` at its blanks, and puts a program's name before the words. */
 static inline void line_set(struct line *l, const char *text)
 {
     char *rest = NULL;
