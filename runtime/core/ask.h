@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ask: what the legs of one want share: what is wanted of every rank that serves it, whom it was wanted of, and what they
- * report to the want. A plain record that is part of the want (want.c), which begins and ends it; legs read it, and change
- * it by the functions below.
+ * ask: what the legs of one want share: what is wanted of every rank that serves it, whom it was wanted of, and what
+ * they report to the want. A plain record that is part of the want (want.c), which begins and ends it; legs read it,
+ * and change it by the functions below.
  */
 #ifndef BATON_CORE_ASK_H
 #define BATON_CORE_ASK_H

@@ -126,8 +126,8 @@ void attempt_begin(struct core *core, struct attempt *a, struct offer *offer, ui
     a->serial = serial;
 }
 
-/* The newest attempt that ended answers for the older ones. Tombstones and what they remember are bounded: the oldest go
- * first. */
+/* The newest attempt that ended answers for the older ones. Tombstones and what they remember are bounded: the oldest
+ go * first. */
 static void tombstones_bound(struct core *core, const struct attempt *newest)
 {
     struct attempts *all = core->attempts;

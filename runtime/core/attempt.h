@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attempt: all that is known of one attempt of a request on this rank, found by key and number, from the first word of it
- * until its tombstone goes. So wants and offers may come in either order, and what comes too late learns it at once.
+ * attempt: all that is known of one attempt of a request on this rank, found by key and number, from the first word of
+ * it until its tombstone goes. So wants and offers may come in either order, and what comes too late learns it at once.
  *
  *   AWAITED  words of consumers came and wait here; the offer did not
  *   OFFERED  its offer lives, or drains (offer.h)
- *   ENDED    a tombstone, which answers for its attempt and the older ones. Of a request without attempts (0) it answers
- *            those that were meant for it; other words wait here for the next offer
+ *   ENDED    a tombstone, which answers for its attempt and the older ones. Of a request without attempts (0) it
+ *            answers those that were meant for it; other words wait here for the next offer
  *
  * Three files make it: attempt.c the index and tombstones, waiter.c the words that wait, former.c what is remembered of
  * the wants of former offers. The files of the offer call it; a hand-off within a node will share this index.

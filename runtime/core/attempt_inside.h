@@ -18,8 +18,8 @@ struct request {
 };
 
 /**
- * What a rank wanted of the former offers of an attempt: its wants up to this one are over here. Their late repetitions,
- * and the words of their ends, are no words about the next offer.
+ * What a rank wanted of the former offers of an attempt: its wants up to this one are over here. Their late
+ * repetitions, and the words of their ends, are no words about the next offer.
  */
 struct former {
     uint32_t rank;
@@ -56,7 +56,9 @@ struct attempts {
 /** It is as if it had never been, but for the words that wait there for the next offer. */
 void attempt_forget(struct core *core, struct attempt *a);
 
-/** Whether the want was meant for the offer that ended, of a request without attempts. Asked once for each rank's part. */
+/**
+ * Whether the want was meant for the offer that ended, of a request without attempts. Asked once for each rank's part.
+ */
 bool former_was_meant(struct core *core, struct attempt *a, uint32_t rank, uint64_t want);
 void formers_free(struct core *core, struct attempt *a);
 

@@ -3,18 +3,18 @@
  * budget: how many bytes may be in flight with a peer, so that no peer takes from another. Each path has its own.
  *
  *   A peer holds at most as much as it leaves free of the limit (the threshold of Choudhury and Hahne's shared
- *   buffers): with n peers that take all they may, each holds one part of n + 1, and who comes next finds room at once.
- *   A peer that holds bytes of which none came for longer than the patience with it (patience.h) is silent. It gets
- *   nothing more before some come. What silent peers hold is counted apart, up to a quarter of the limit; only what is
- *   more counts against the others.
+ *   buffers): if n peers take all they may, each holds one part of n + 1, and the next peer finds room at once. A peer
+ *   is silent if it holds bytes and none of them came for longer than the patience with it (patience.h). A silent peer
+ *   gets nothing more until some come. What silent peers hold is counted apart, up to a quarter of the limit; only what
+ *   exceeds that counts against the others.
  *
- *   What bytes usually take is learnt of one sample at a time, as TCP does: all that is held at one moment, until as much
- *   came.
+ *   How long bytes usually take is learnt from one sample at a time, as in TCP: a sample is all that is held at one
+ *   moment, and ends when as much has come.
  *
- * One that holds bytes already waits until it may take a thirty-second of the limit: else whoever lands hands on half of
- * that, the next half of it, and so on, and operations shrink to a few bytes each.
+ * A peer that already holds bytes waits until it may take a thirty-second of the limit. Otherwise each landing would
+ * free half as much as the one before, and operations would shrink to a few bytes each.
  *
- * So at most the limit and a quarter of it are in flight. A unit that is taken whole may exceed its budget.
+ * So at most five quarters of the limit are in flight. A unit that is taken whole may exceed its budget.
  */
 #ifndef BATON_CORE_BUDGET_H
 #define BATON_CORE_BUDGET_H

@@ -26,7 +26,7 @@ static void contact_retry(struct core *core, struct contact *c, uint64_t pause_n
     op_remove(&core->ops, &c->op);
     c->state = CONTACT_NEEDED;
     timer_stop(&core->timers, &c->timer);
-    if (c->is_target && c->waits.first == NULL) /* it was read for hashes: who wants those asks again */
+    if (c->is_target && c->waits.first == NULL) /* it was read for hashes, and whoever wants those asks again */
         return;
     timer_arm(&core->timers, &c->timer, core->now + pause_ns, on_pause);
 }
@@ -54,7 +54,7 @@ static void contact_read(struct core *core, struct contact *c)
         return;
     }
     int rc = core->c.port->path.read(core->c.port->path.self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
-    if (rc != 0) { /* no room now: soon again; anything else: as if it were silent */
+    if (rc != 0) { /* no room: try again soon. Any other error counts as silence */
         contact_retry(core, c, rc == BATON_EAGAIN ? NS_PER_MS : contact_backoff(core, c));
         c->attempts += rc != BATON_EAGAIN;
         return;

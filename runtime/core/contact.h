@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * contact: one peer rank that this one exchanges blocks with in one direction. Owns its card (NEEDED, READING, GOOD once it
- * was decoded and checked and the plan of the pair compiled, or REFUSED for good) and what follows from it: the plan, and
- * where things lie. A card that does not come is tried again with growing pauses.
+ * contact: one peer rank that this one exchanges blocks with in one direction. Owns its card (NEEDED, READING, GOOD
+ * once it was decoded and checked and the plan of the pair compiled, or REFUSED for good) and what follows from it: the
+ * plan, and where things lie. A card that does not come is tried again with growing pauses.
  *
  * Contacts are made and kept by link.c. Legs and pushes wait for a contact by a struct queued of their own; movers and
  * checks read its plan and places.
@@ -31,12 +31,12 @@ struct places {
 
 struct link *contact_link(const struct contact *c);
 uint32_t contact_peer(const struct contact *c);
-/** It is one that I write to. */
+/** I write to it; else I read from it. */
 bool contact_is_target(const struct contact *c);
 bool contact_is_good(const struct contact *c);
 /** Why it is refused; NULL: it is not. */
 const char *contact_refusal(const struct contact *c);
-/** Good: from the producer's cache to the consumer's. */
+/** Once it is good: the plan from the producer's cache to the consumer's. */
 const struct plan *contact_plan(const struct contact *c);
 const struct places *contact_places(const struct contact *c);
 /** Of a source: bit i: the rank of index i of my engine reads from it too. */
@@ -46,9 +46,9 @@ bool contact_holds(const struct contact *c, const struct peer_table *table);
 
 /** Reads the card of a target or spare, unless it is known or asked for. */
 void contact_want(struct core *core, struct contact *c);
-/** `who` waits for that, too. */
+/** The same, and `who` waits until it is good or refused. */
 void contact_wait(struct core *core, struct contact *c, struct queued *who);
-/** Waits no more; if nobody does, what is under way is given up. No-op where it does not wait. */
+/** Stops waiting. When nobody waits, a reading under way is given up. No-op if it does not wait. */
 void contact_leave(struct core *core, struct contact *c, struct queued *who);
 /** Takes the first that waits. NULL: none. */
 struct queued *contact_take(struct contact *c);
@@ -57,7 +57,7 @@ struct queued *contact_take(struct contact *c);
 int contact_on_card(struct core *core, struct contact *c, const struct port_event *e, struct plan_why *why);
 /** It is refused. For link.c. */
 void contact_refuse(struct core *core, struct contact *c, const struct plan_why *why);
-/** What is under way is given up; what is known stays known. For link.c. */
+/** Gives up a reading under way; a card that came stays known. For link.c. */
 void contact_rest(struct core *core, struct contact *c);
 void contact_fini(struct core *core, struct contact *c);
 

@@ -222,7 +222,7 @@ static void on_loss(struct core *core, uint32_t rank)
     if (peer_is_dead(core, rank))
         ends_lose(core, rank);
     leave_on_loss(core, rank);
-    peer_mourned(core, rank);
+    peer_loss_handled(core, rank);
 }
 
 static void on_mover(struct core *core, const struct mover *m, const struct mover_word *word)

@@ -76,11 +76,13 @@ bool core_is_given_up(const struct core *core);
 /** Once all ranks listen: this rank and rank 0 tell each other their hosts, by which the lost are named. */
 void core_greet(struct core *core, uint64_t now);
 /**
- * This rank closes: from now on it finds out which rank is lost, whatever it had to do with that one. Every rank watches
- * rank 0 and its own node; rank 0 watches all, and tells them.
+ * This rank closes: from now on it finds out which rank is lost, whatever it had to do with that one. Every rank
+ * watches rank 0 and its own node; rank 0 watches all, and tells them.
  */
 void core_leave(struct core *core, uint64_t now);
-/** The rank without which the world is closed, the first that was found: windows it shares cannot be freed. -1: none. */
+/**
+ * The rank without which the world is closed, the first that was found: windows it shares cannot be freed. -1: none.
+ */
 int64_t core_loss(const struct core *core);
 /** "rank 5 (engine decode1, host n07)" */
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size);

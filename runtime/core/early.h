@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * early: places for words of consumers that came too early to be acted on: their offer has not come (waiter.c), or it is
- * not known yet which ranks of their engine read from here (survey.c). At most BATON_WAITING of all ranks, and a quarter
- * of that of one rank, are kept.
+ * early: places for words of consumers that came too early to be acted on: their offer has not come (waiter.c), or it
+ * is not known yet which ranks of their engine read from here (survey.c). At most BATON_WAITING of all ranks, and a
+ * quarter of that of one rank, are kept.
  */
 #ifndef BATON_CORE_EARLY_H
 #define BATON_CORE_EARLY_H

@@ -2,11 +2,11 @@
 /*
  * ends: the words of a want's end (DONE, CANCEL, RELEASE), which let go of the producers' blocks.
  *
- *   consumer   says each with growing pauses until that producer rank answers, for BATON_TTL_MS at most. The want itself
- *              is over meanwhile, and nothing waits for an answer: neither its event nor closing. A rank that is owed
- *              the word counts as business, so that its loss is noticed; one that is gone for certain is owed none. Of
- *              at most twice BATON_REQUESTS wants words are owed: then the oldest want's are given up, and its offers
- *              end by their time to live.
+ *   consumer   says each with growing pauses until that producer rank answers, for BATON_TTL_MS at most. The want
+ *              itself is over meanwhile, and nothing waits for an answer: neither its event nor closing. A rank that is
+ *              owed the word counts as business, so that its loss is noticed; one that is gone for certain is owed
+ *              none. Of at most twice BATON_REQUESTS wants words are owed: then the oldest want's are given up, and its
+ *              offers end by their time to live.
  *   producer   answers in lists (ENDED), since nobody waits for them: when one is full, or a quarter of BATON_RESEND_MS
  *              after its first
  *

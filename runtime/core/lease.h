@@ -2,8 +2,9 @@
 /*
  * lease: the slots of my lease board and the arena where the block tables of live offers lie.
  *
- * A slot's generation goes up when it is granted and when it ends. One count goes through all slots, so a number is of
- * one lease of this rank only, and never again. The board itself is written through port.raise.
+ * A slot's generation goes up when the slot is granted and when its lease ends. All slots take their generations from
+ * one count, so each generation belongs to one lease of this rank and is never used again. The board itself is written
+ * through port.raise.
  */
 #ifndef BATON_CORE_LEASE_H
 #define BATON_CORE_LEASE_H
@@ -25,12 +26,12 @@ struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uin
 void leases_destroy(struct leases *l);
 
 /**
- * Takes a slot and room for tables of so many numbers (those of these at least), and writes these. The caller raises the board to lease->generation.
- * BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
+ * Takes a slot and room for tables of so many numbers (those of these at least), and writes these. The caller raises
+ * the board to lease->generation. BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
  */
 int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t numbers, struct lease *lease);
 
-/** Writes longer tables over a lease's, of as many numbers at most. Who reads meanwhile may find neither. */
+/** Overwrites a lease's tables by longer ones, within the room that was taken. A reader meanwhile may find neither. */
 void lease_rewrite(struct leases *l, const struct plan_tables *tables, const struct lease *lease);
 
 /** Ends it and returns the slot's new generation, to which the caller raises the board before anything else. */

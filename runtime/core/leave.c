@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * leave: closing, seen from the protocol. Windows can be freed only by all ranks together, so whoever closes must learn
- * that one is lost, whatever it had to do with that one, and all must name the same one.
+ * leave: see leave.h. Windows can be freed only by all ranks together. So a rank that closes must learn of any lost
+ * rank, whether it had business with that rank or not, and all ranks must name the same one.
  *
- * Who closes says so to rank 0 (LEAVE, once a beat), and watches rank 0 and the ranks of its node, by beats and by the
- * operating system. Rank 0 watches every rank as soon as one closes. The first loss that a closing rank finds or hears of
- * settles it: it closes without the others, and says so (LEAVE with that rank as its subject) to rank 0 and to its node;
- * rank 0 says it to all. Who hears of it and does not close yet keeps it in mind. A rank that said so may be gone at any
- * time, and is not lost by it: what was found of it before its word came gives way to that word.
+ * A rank that closes says so to rank 0 (LEAVE, once a beat), and watches rank 0 and the ranks of its node, by beats and
+ * by the operating system. Rank 0 watches every rank as soon as one closes. The first loss that a closing rank finds or
+ * hears of decides: the rank closes without the others, and says so (LEAVE with the lost rank as its subject) to rank 0
+ * and to its node. Rank 0 tells all. A rank that hears of it before it closes remembers it. A rank that closes without
+ * the others may end at any time, and that is no loss: if it was taken for lost before its LEAVE came, the LEAVE counts
+ * more.
  */
 #include "core/leave.h"
 
@@ -21,8 +22,8 @@
 struct leaving {
     bool begun;    /* this rank closes */
     bool watching; /* over all ranks (rank 0), or over rank 0 and this node */
-    uint32_t lost; /* the rank without which it closes; WIRE_NOBODY: all are there so far */
-    bool is_own;   /* found here, and not told by another */
+    uint32_t lost; /* the rank without which the world is closed; WIRE_NOBODY: none is known to be lost */
+    bool is_own;   /* this rank found it; else another told it */
     struct timer timer;
 };
 
@@ -65,11 +66,11 @@ static void settle(struct core *core, uint32_t lost, bool is_own)
 
 static void watch(struct core *core, uint32_t rank)
 {
-    if (peer_know(core, rank) == 0) /* else its own node, or rank 0, will say */
+    if (peer_know(core, rank) == 0) /* without memory to watch it: its own node, or rank 0, will tell */
         peer_hold(core, rank);
 }
 
-/* Where the operating system does not know of a neighbour, rank 0 has an eye on it. */
+/* Neighbours that the operating system knows of. Rank 0 watches the others. */
 static void watch_node(struct core *core)
 {
     const struct directory *d = core->c.directory;
@@ -125,8 +126,8 @@ void leave_on_loss(struct core *core, uint32_t rank)
         settle(core, rank, true);
 }
 
-/* One that closes without the others. */
-static void on_gone(struct core *core, uint32_t rank, const struct wire_subject *lost)
+/* That rank closes without the others. */
+static void on_lone_leave(struct core *core, uint32_t rank, const struct wire_subject *lost)
 {
     struct leaving *l = core->leaving;
     peer_leave(core, rank);
@@ -147,7 +148,7 @@ void leave_on_message(struct core *core, uint32_t rank, const struct wire_messag
         return;
     }
     if (is_alone)
-        on_gone(core, rank, lost);
+        on_lone_leave(core, rank, lost);
     if (core->c.self != 0)
         return;
     begin_watch(core);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link: handshakes. With a producer engine that is wanted: it is found out who serves whom (survey.c), in pieces where
- * the engines are large. Then the cards of just those ranks that serve me are read, all at once; each is decoded, checked and compiled into a plan by itself, and the link is ready when the last one is good. A
- * card that does not come is tried again after a pause, each peer on its own timers, while wants queue behind it. A
- * cache that cannot match refuses the link for good: cards do not change while their rank lives.
+ * link: see link.h. First it is found out which ranks of the two engines serve each other (survey.h), in pieces
+ * (work.h). Then the cards of the ranks that serve me are read, all at once. The link is ready when the last one is
+ * good. A cache that cannot match refuses the link for good, because cards do not change while their rank lives.
  *
- * With a consumer engine that is to be written to, each rank that takes blocks from me is a handshake of its own.
+ * With a consumer engine that is to be written to, the contact with each of its ranks is a handshake of its own.
  */
 #include "core/link.h"
 
@@ -17,11 +16,11 @@
 #include "core/state.h"
 #include "core/survey.h"
 
-/* What the other ranks of the two engines are to each other, as far as that was found out. */
+/* How far it was found out which ranks of the two engines serve each other. */
 struct finding {
     uint32_t served_to, readers_to, others_to;
     uint32_t met; /* contacts met among the others */
-    bool tells;   /* this rank tells the idle ones */
+    bool tells;   /* this rank is the one to tell ranks that nobody of its engine reads */
 };
 
 /**
@@ -40,12 +39,12 @@ struct link {
     bool *served;          /* by index in my engine: whether that rank's cache can be filled from there */
     uint32_t *spare_ranks; /* see link_spares */
     uint32_t num_spare;
-    struct contact *spares; /* those of them that were turned to */
+    struct contact *spares; /* contacts with those that a leg has turned to */
     uint32_t *idle_ranks;   /* see link_idle */
     uint32_t num_idle;
     struct queue queue; /* wants behind the handshake */
     uint32_t queued;
-    uint64_t since_ns; /* the first of the queue came */
+    uint64_t since_ns; /* when the first of the queue came */
     struct link_refusal refusal;
 };
 
@@ -133,7 +132,7 @@ static void other_from(const struct core *core, struct link *link, uint32_t k)
 
 static void link_start(struct core *core, struct link *link);
 
-/* What every rank of the two engines is to every other, one at a time. */
+/* One piece: one rank of mine, one contact, or one other rank of the producer's engine. */
 static enum work_state link_piece(struct core *core, struct work *work)
 {
     struct link *link = (struct link *)work;
@@ -170,11 +169,11 @@ static bool is_teller(const struct core *core)
     return core_index(core) == first;
 }
 
-/* Where nobody holds a part of what is wanted: some rank's card says whether this engine's model is mine at all. */
+/* Nobody holds what is wanted. One rank's card tells whether that engine serves my model at all. */
 static int witness_from(const struct core *core, struct link *link, const struct directory_engine *engine)
 {
     for (uint32_t i = 0; i < engine->num_ranks; i++) {
-        uint32_t k = (core_index(core) + i) % engine->num_ranks; /* not all of mine ask the same one */
+        uint32_t k = (core_index(core) + i) % engine->num_ranks; /* so that my engine's ranks ask different ones */
         if (engine->members[k].num_boxes == 0)
             continue;
         int rc = contacts_from(link, engine, &(struct plan_source){.member = k}, 1);
@@ -323,7 +322,7 @@ void link_unqueue(struct core *core, struct link *link, struct queued *want)
     queue_leave(want);
     if (--link->queued > 0 || link->state != LINK_SHAKING)
         return;
-    link->state = LINK_IDLE; /* what is known stays known, what is under way is given up */
+    link->state = LINK_IDLE; /* cards that came stay known, readings under way are given up */
     for (uint32_t i = 0; i < link->num_contacts; i++)
         contact_rest(core, &link->contacts[i]);
 }

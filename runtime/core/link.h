@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link: who serves whom. Owns one link to each producer engine that was wanted: BUILDING while it is found out who serves
- * whom, IDLE, SHAKING while cards are read, READY, or REFUSED for good. Its contacts are the ranks that serve me; spares
- * are contacts with other ranks that can take the place of one that failed. It owns also the targets: one contact for
- * each rank that I write to.
+ * link: who serves whom. Owns one link to each producer engine that was wanted: BUILDING while it is found out who
+ * serves whom, IDLE, SHAKING while cards are read, READY, or REFUSED for good. Its contacts are the ranks that serve
+ * me; spares are contacts with other ranks that can take the place of one that failed. It owns also the targets: one
+ * contact for each rank that I write to.
  *
  * Wants queue behind a link by a struct queued of their own: link.c knows no want. What a card changed is a result that
  * core.c hands on.
@@ -39,7 +39,9 @@ uint32_t link_num_contacts(const struct link *link);
 struct contact *link_contact(const struct link *link, uint32_t i);
 /** Ranks that hold a part of what I want and are not read; and their number. None while it is BUILDING. */
 const uint32_t *link_spares(const struct link *link, uint32_t *num);
-/** Ranks that nobody of my engine reads, where I am the one to tell them; and their number. None while it is BUILDING. */
+/**
+ * Ranks that nobody of my engine reads, where I am the one to tell them; and their number. None while it is BUILDING.
+ */
 const uint32_t *link_idle(const struct link *link, uint32_t *num);
 /** A rank whose card has not come. -1: all have. */
 int32_t link_missing(const struct link *link);
@@ -48,7 +50,7 @@ bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_
 
 /** `want` waits until it is READY or REFUSED. */
 void link_queue(struct core *core, struct link *link, struct queued *want);
-/** Waits no more. No-op where it does not wait. */
+/** Stops waiting. No-op if it does not wait. */
 void link_unqueue(struct core *core, struct link *link, struct queued *want);
 /** Takes the first that waits. NULL: none. */
 struct queued *link_take(struct link *link);

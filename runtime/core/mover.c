@@ -4,9 +4,9 @@
  *
  *   WAITING what is in place was moved, and that was not all
  *   TABLE   the peer's block table is read from its arena, under the lease that its message named
- *   MOVING  runs move, a slice a turn; other movers have their turns between. Tokens move as they come into place, chunk
- *           by chunk, and of the newest chunk those layers that are. One proof in the end is one for all: a generation
- *           never comes back
+ *   MOVING  runs move, a slice a turn; other movers have their turns between. Tokens move as they come into place,
+ *           chunk by chunk, and of the newest chunk those layers that are. One proof in the end is one for all: a
+ *           generation never comes back
  *   PROOF   every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
  *   DRAINING a write that was stopped: until what was put is settled, so that nothing of it can land later
  *   ENDED   told, or stopped
@@ -25,13 +25,13 @@ static void run_remove(struct core *core, struct mover *m)
     turns_remove(m->turn.queue == &m->lane->moves ? &core->movers->moves : &core->movers->asks, &m->turn);
 }
 
-/* The layers, of those tokens, below which it may move. */
+/* Of the tokens that move now, the layers below this one may move. */
 static uint32_t layer_end(const struct mover *m)
 {
     return m->reach.done >= m->chunk.end ? UINT32_MAX : m->reach.layer_end;
 }
 
-/* Bytes that lie ahead of it and are in place. */
+/* How many of the next bytes are in place. */
 static uint64_t ahead(const struct mover *m)
 {
     uint32_t layers = layer_end(m);
@@ -41,9 +41,9 @@ static uint64_t ahead(const struct mover *m)
 }
 
 /*
- * Questions and bytes wait for different things, so that a generation is read while others' bytes fill the path. Who has
- * no byte to move does not stand in the line, where it would use up its peer's turns: layers that become ready bring it
- * back.
+ * Questions and bytes wait for different things, so that a generation is read while others' bytes fill the path. Who
+ * has no byte to move does not stand in the line, where it would use up its peer's turns: layers that become ready
+ * bring it back.
  */
 static void run_add(struct core *core, struct mover *m)
 {
@@ -104,7 +104,7 @@ static void news_add(struct core *core, struct mover *m, enum mover_news what, i
     queue_join(&core->movers->news, &m->news);
 }
 
-/* The owner is to hear how it ended; with an error the owner stops it. */
+/* Tells the owner how it ended. After an error the owner stops it. */
 static void tell(struct core *core, struct mover *m, int error, const char *detail)
 {
     if (error == 0)
@@ -131,7 +131,7 @@ static uint32_t next_end(const struct mover *m)
     return end < m->num_tokens ? end : m->num_tokens;
 }
 
-/* Begins to move the tokens that follow. 0: some bytes of them, or none of all the rest. */
+/* Begins to move the tokens up to `end`. 0, or an error with *why. */
 static int next_chunk(struct mover *m, uint32_t end, struct plan_why *why)
 {
     const struct plan_tables *src = m->write ? m->mine : &m->theirs, *dst = m->write ? &m->theirs : m->mine;
@@ -213,7 +213,9 @@ int mover_ready(struct core *core, struct mover *m, const struct reach *reach, c
 
 /* ---- what happened ----------------------------------------------------------------------------------------------- */
 
-/* Tables of an offer in chunks may be written anew while they are read: then a word of the new ones is on its way. */
+/*
+ * The tables of an offer in chunks may be rewritten while they are read. Then a READY about the new ones is on its way.
+ */
 static bool waits_for_table(const struct mover *m, int error)
 {
     return error == BATON_ESTALE && !m->write && m->reach.done < UINT32_MAX;
@@ -265,7 +267,7 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
     run_add(core, m);
 }
 
-/* Asks what is under way of a mover that is given up. True: nothing is. */
+/* Asks the port whether anything of a mover that is given up is still under way. True: nothing is. */
 static bool is_put_away(struct core *core, struct mover *m)
 {
     const struct path *path = &core->c.port->path;
@@ -274,8 +276,9 @@ static bool is_put_away(struct core *core, struct mover *m)
 }
 
 /*
- * Whatever is still under way harms nobody. A write to a dead rank: it changes nobody's blocks, and what it sends of mine
- * nobody reads; but copy workers have their plan until they are done. A read of a rank from which nothing can land here.
+ * Whatever is still under way harms nobody. A write to a dead rank: it changes nobody's blocks, and what it sends of
+ * mine nobody reads; but copy workers have their plan until they are done. A read of a rank from which nothing can land
+ * here.
  */
 static bool is_harmless(const struct core *core, const struct mover *m)
 {
@@ -295,7 +298,7 @@ static void quiet(struct core *core, struct mover *m)
 }
 
 /* A write that cannot be settled is not known to be quiet, nor one of which something was begun that nobody tells of:
- * it stays so until close, unless its peer is gone. */
+ * it stays so until close, unless its peer has ended. */
 static void on_drained(struct core *core, struct mover *m, int error)
 {
     if ((error == 0 && is_put_away(core, m)) || is_harmless(core, m))
@@ -362,7 +365,7 @@ static int64_t ask(struct core *core, struct mover *m)
     return path->board(path->self, m->peer, at->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
 }
 
-/* One turn of one that asks. False: it was refused. */
+/* A mover that asks gets a turn. False: it was refused. */
 static bool turn_to_ask(struct core *core, struct mover *m)
 {
     if (m->state == MOVER_WAITING) {
@@ -387,7 +390,7 @@ static bool turn_to_ask(struct core *core, struct mover *m)
     return true;
 }
 
-/* One turn of one that moves: a chunk at most. False: it was refused. */
+/* A mover that moves gets a turn, of BATON_CHUNK_BYTES at most. False: it was refused. */
 static bool turn_to_move(struct core *core, struct mover *m)
 {
     const struct path *path = &core->c.port->path;
@@ -423,7 +426,7 @@ static struct mover *mover_of(struct turn *t)
     return t != NULL ? (struct mover *)((char *)t - offsetof(struct mover, turn)) : NULL;
 }
 
-/* Until all that wait were refused: within a step nothing becomes free. */
+/* Gives turns until all that wait were refused: nothing becomes free within a step. */
 bool movers_run(struct core *core)
 {
     struct mover *m;
@@ -460,7 +463,7 @@ uint64_t movers_held(const struct core *core, baton_path_t path)
 
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
 
-/* What was put may still land: it is settled first. True: nothing was. */
+/* Bytes that were written may still land, so they are settled first. True: nothing was written. */
 static bool stop_write(struct core *core, struct mover *m)
 {
     if (m->taken == 0) {
@@ -488,8 +491,8 @@ bool mover_stop(struct core *core, struct mover *m)
 {
     if (m == NULL)
         return true;
-    queue_leave(&m->news); /* who stops it wants to hear no more than whether it is quiet */
-    if (m->parked != PATH_PARK_QUIET || m->state == MOVER_DRAINING) /* before; its peer may be gone by now */
+    queue_leave(&m->news); /* its owner wants to know only whether it is quiet */
+    if (m->parked != PATH_PARK_QUIET || m->state == MOVER_DRAINING) /* it was stopped before */
         return mover_lose(core, m);
     run_remove(core, m);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mover: the bytes between one peer's cache and mine, in either direction: the peer's block table is read from its arena,
- * then runs move, then comes the proof: of a read that the lease was still the one granted, of a write that all is
- * written. Owns that transfer, and among all movers whose turn it is and how many bytes are in flight with whom.
+ * mover: the bytes between one peer's cache and mine, in either direction: the peer's block table is read from its
+ * arena, then runs move, then comes the proof: of a read that the lease was still the one granted, of a write that all
+ * is written. Owns that transfer, and among all movers whose turn it is and how many bytes are in flight with whom.
  *
- * A mover belongs to a leg (leg.c) or to a push (push.c), and nobody else may touch it. What it has to tell is news, which
- * core.c takes and hands on to the owner.
+ * A mover belongs to a leg (leg.c) or to a push (push.c), and nobody else may touch it. What it has to tell is news,
+ * which core.c takes and hands on to the owner.
  */
 #ifndef BATON_CORE_MOVER_H
 #define BATON_CORE_MOVER_H
@@ -54,14 +54,18 @@ void *mover_owner(const struct mover *m);
 
 /** Begins; there will be news once, unless it is stopped. 0, or BATON_EMESSAGE: the table lies outside the card. */
 int mover_start(struct core *core, struct mover *m, const struct mover_job *job);
-/** More is in place; of a read, these are the peer's tables by now, in the same slot (NULL: as before). As mover_start. */
+/**
+ * More is in place; of a read, these are the peer's tables by now, in the same slot (NULL: as before). As mover_start.
+ */
 int mover_ready(struct core *core, struct mover *m, const struct reach *reach, const struct peer_table *table);
 /** Not all is in place, as far as it was told. */
 bool mover_awaits_more(const struct mover *m);
 /** Bytes that have landed. */
 uint64_t mover_landed(const struct mover *m);
 
-/** Gives up, and asks the port what is under way. True: it is quiet; false: there will be news of that. NULL is quiet. */
+/**
+ * Gives up, and asks the port what is under way. True: it is quiet; false: there will be news of that. NULL is quiet.
+ */
 bool mover_stop(struct core *core, struct mover *m);
 /** Stopped, and what it began may land at any time, until its peer's end or close. */
 bool mover_is_stray(const struct mover *m);

@@ -111,7 +111,7 @@ void offer_nack_ended(struct core *core, const struct offer *o, const struct wor
     word_nack(core, w, 0, reason_of(o->error), detail);
 }
 
-/* Those that read by themselves: else they would only find that the generation is another. */
+/* Readers that pull hear why; without this they would only find another generation. */
 static void tell_readers(struct core *core, const struct offer *o)
 {
     for (const struct reader *r = seats_next(o->seats, NULL); r != NULL; r = seats_next(o->seats, r))
@@ -120,7 +120,7 @@ static void tell_readers(struct core *core, const struct offer *o)
                 core, o, &(struct word){.peer = reader_rank(core, r), .want = reader_want(r), .asks = reader_asks(r)});
 }
 
-/* A push is gone, or was never begun. */
+/* Its push has ended. */
 static void forget_push(struct offer *o, struct reader *r)
 {
     reader_set_push(r, NULL);
@@ -300,7 +300,7 @@ void offers_on_contact(struct core *core, struct contact *c)
 
 /* ---- losses and the end ------------------------------------------------------------------------------------------ */
 
-/* What it waits for was lost, or this rank closes: it is given up sooner. */
+/* It is given up sooner: what it waits for was lost, or this rank closes. */
 static void lose_patience(struct core *core, struct offer *o)
 {
     uint64_t due = outcome_patience_ns(core, o->call, BATON_EPEER);
@@ -308,7 +308,7 @@ static void lose_patience(struct core *core, struct offer *o)
         timer_arm(&core->timers, &o->timer, due, on_patience);
 }
 
-/* What is written to a lost rank is not quiet: the offer may end by its loss all the same, and then waits for that. */
+/* A rank was lost while it was written to. The offer may end by that, and then waits until the writing is quiet. */
 static void lose_written(struct core *core, struct offer *o, struct reader *r)
 {
     if (o->state == OFFER_DRAINING)

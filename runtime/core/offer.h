@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offer: the producer's side of a request, from baton_offer to its one event. Owns the call, its lease, its seats, what of
- * it is in place, and what is written to its readers (push.h). What is known of the request before and after is
+ * offer: the producer's side of a request, from baton_offer to its one event. Owns the call, its lease, its seats, what
+ * of it is in place, and what is written to its readers (push.h). What is known of the request before and after is
  * attempt.h's.
  *
- *   LIVE      offered. It ends when each expected reader of each seat has ended, by its time to live, or by the caller's
- *             cancel
+ *   LIVE      offered. It ends when each expected reader of each seat has ended, by its time to live, or by the
+ *             caller's cancel
  *   DRAINING  it has an end, and its generation is raised; pushes of it still read its blocks
  *   ENDED     reported. Its memory goes with the step
  *

@@ -99,7 +99,7 @@ void offer_ready(struct core *core, const struct call *word)
         return;
     }
     if (offer->in_chunks && chunk == 0) {
-        offer_fail(core, o, BATON_EINVAL, "layers were ready, and not said of which chunk");
+        offer_fail(core, o, BATON_EINVAL, "baton_ready on a chunked offer needs the chunk's tokens");
         return;
     }
     bool newest = chunk == 0 || chunk == o->reach.next || (chunk == offer->num_tokens && o->reach.next == UINT32_MAX);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* offer_inside: an offer's fields, and what its files call of each other. For offer.c, offer_serve.c and offer_call.c. */
+/*
+ * offer_inside: an offer's fields, and what its files call of each other. For offer.c, offer_serve.c and offer_call.c.
+ */
 #ifndef BATON_CORE_OFFER_INSIDE_H
 #define BATON_CORE_OFFER_INSIDE_H
 

@@ -78,7 +78,7 @@ static bool suits(struct core *core, const struct offer *o, const struct word *w
     }
     if (w->tokens > offered || (w->tokens != offered && has_state(core->c.geometry))) {
         snprintf(detail, sizeof detail, "%u tokens wanted, %u offered%s", w->tokens, offered,
-                 w->tokens < offered ? ": a state is of all" : "");
+                 w->tokens < offered ? ": a recurrent state can only be taken whole" : "");
         refuse(core, o, w, BATON_ETOKENS, detail);
         return false;
     }
@@ -289,7 +289,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
     if (m->mode == BATON_MODE_PUSH && core->c.directory->rows[peer].rules != PLAN_RULES) {
         bool is_about = o != NULL && o->state == OFFER_LIVE && word_names(core, &word, o->call->offer.serial);
         word_nack(core, &word, is_about ? o->lease.generation : 0, BATON_EGEOMETRY,
-                  "its build plans by other rules: it may pull");
+                  "the consumer's planner version differs: it can only pull, without checksums");
         return;
     }
     if (o == NULL)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* op: whatever a tag names. The port's events about a read, a move or a hash carry the tag that the call on the port had. */
+/*
+ * op: whatever a tag names. The port's events about a read, a move or a hash carry the tag that the call on the port
+ * had.
+ */
 #ifndef BATON_CORE_OP_H
 #define BATON_CORE_OP_H
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer: who is there. While there is business with a rank it is asked for a beat whenever it has said nothing for
- * BATON_BEAT_MS; any message of it is one. On this node the operating system knows whether its process is gone, and a
- * late beat means slow; elsewhere, silence for BATON_PEER_MS means lost. The transfers of a lost peer end as EPEER and it
- * gets no new ones, until a message shows that it is back, or another BATON_PEER_MS has passed and one may try again.
+ * peer: see peer.h. While there is business with a rank, the rank is asked for a beat whenever it has said nothing for
+ * BATON_BEAT_MS. Any message counts as a beat. On this node the operating system knows whether a process has ended, so
+ * a late beat only means that the process is slow. On other nodes, silence for BATON_PEER_MS means that the rank is
+ * lost. The transfers of a lost peer end with EPEER. It gets no new ones until a message shows that it is back, or
+ * until another BATON_PEER_MS has passed: then a new transfer may try.
  *
- * OWN PAUSES. A rank that was late itself (stopped, held inside MPI, not called) knows nothing of the others: silence is
- * counted in time in which this rank looked for messages, of which a pause adds one beat at most; and whoever is due to
- * be judged just after a pause is asked once more and judged at the next beat.
+ * OWN PAUSES. A rank that was late itself (stopped, held inside MPI, not called) knows nothing of the others. So
+ * silence is counted in time in which this rank looked for messages, and a pause adds one beat at most. A peer that is
+ * due to be judged just after a pause is asked once more, and judged at the next beat.
  *
- * NEIGHBOURS. A rank of another node that is silent is asked about at its node, where the operating system knows: one
- * question a beat, to another of its neighbours each time. Only a rank of that node is believed, only if it says that the
- * process is dead, and only of the incarnation that this world knows. That it lives gives a silent one no time: a
- * stopped process lives too.
+ * NEIGHBOURS. When a rank of another node is silent, its neighbours there are asked about it, because the operating
+ * system of that node knows: one question a beat, to a different neighbour each time. An answer counts only if it comes
+ * from a rank of that node, says that the process is dead, and names the incarnation that this world knows. The answer
+ * that the process lives changes nothing, because a stopped process lives too.
  */
 #include "core/peer.h"
 
@@ -105,9 +106,9 @@ void core_greet(struct core *core, uint64_t now)
         peer_beat(core, 0, true);
 }
 
-static void on_burial(struct core *core, struct timer *t);
+static void on_dead(struct core *core, struct timer *t);
 
-/* It is news, which core_step hands on. */
+/* Notes a loss or a death. core_step hands it on. */
 static void lose(struct core *core, struct peer *p, bool dead)
 {
     bool was = p->lost, was_dead = p->dead;
@@ -144,28 +145,28 @@ bool peer_take_loss(struct core *core, uint32_t *rank)
 
 static void ask_for_beat(struct core *core, struct peer *p, enum port_alive alive);
 
-void peer_mourned(struct core *core, uint32_t rank)
+void peer_loss_handled(struct core *core, uint32_t rank)
 {
     struct peer *p = core->peers->by_rank[rank];
     if (p->business == 0)
         return;
     if (!p->dead)
-        ask_for_beat(core, p, PORT_UNKNOWN); /* where the system knows of a rank, it is lost only by its death */
+        ask_for_beat(core, p, PORT_UNKNOWN); /* a rank that the system knows of is lost only by its death */
     else if (!p->ended)
-        timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_burial);
+        timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_dead);
 }
 
-/* Of a dead rank with which there is business: whether the transport says by now that its connection has ended. */
-static void on_burial(struct core *core, struct timer *t)
+/* Asks again about a dead rank with open business: does the transport say by now that the connection has ended? */
+static void on_dead(struct core *core, struct timer *t)
 {
     struct peer *p = (struct peer *)((char *)t - offsetof(struct peer, beat));
     if (core->c.port->path.ended(core->c.port->path.self, p->rank))
         lose(core, p, true);
     else
-        timer_arm(&core->timers, t, core->now + core->c.settings->beat_ms * NS_PER_MS, on_burial);
+        timer_arm(&core->timers, t, core->now + core->c.settings->beat_ms * NS_PER_MS, on_dead);
 }
 
-/* Whom it makes sense to ask: one that answers, as far as is known. */
+/* Whether a neighbour is worth asking: as far as is known, it answers. */
 static bool may_answer(const struct core *core, uint32_t rank)
 {
     const struct peer *p = core->peers->by_rank[rank];
@@ -187,7 +188,7 @@ static void inquire(struct core *core, struct peer *p)
 
 static void on_beat(struct core *core, struct timer *t);
 
-/* If it was silent, and its neighbours too; and looks again a beat later. */
+/* Asks a silent peer for a beat, and one of its neighbours about it. Looks again a beat later. */
 static void ask_for_beat(struct core *core, struct peer *p, enum port_alive alive)
 {
     if (silence_ns(core, p) >= beat_ns(core)) {
@@ -317,7 +318,7 @@ void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message
     struct peer *p = core->peers->by_rank[s->rank];
     peer_note_host(core, s->rank, s->host);
     if (s->life != WIRE_DEAD || p == NULL || p->dead ||
-        core->c.port->alive(core->c.port->self, s->rank) != PORT_UNKNOWN) /* what this rank sees goes first */
+        core->c.port->alive(core->c.port->self, s->rank) != PORT_UNKNOWN) /* what this rank sees itself counts more */
         return;
     lose(core, p, true);
 }

@@ -4,8 +4,9 @@
  * dead: its transfers were ended), dead (for certain: it never comes back) or ended (dead, and nothing of it is on its
  * way here any more), whether it said that it leaves, and its host.
  *
- * Whoever has business with a rank says so, by peer_begin or peer_hold, and ends that by peer_end: only then is the rank
- * asked for beats. A loss is news, which core.c takes and hands on to all that have business. peer.c calls none of them.
+ * Whoever has business with a rank says so, by peer_begin or peer_hold, and ends that by peer_end: only then is the
+ * rank asked for beats. A loss is news, which core.c takes and hands on to all that have business. peer.c calls none of
+ * them.
  */
 #ifndef BATON_CORE_PEER_H
 #define BATON_CORE_PEER_H
@@ -29,23 +30,23 @@ bool peer_is_lost(const struct core *core, uint32_t rank);
 bool peer_is_dead(const struct core *core, uint32_t rank);
 /** It is dead, and nothing that it sent or was asked for can land here any more. */
 bool peer_is_ended(const struct core *core, uint32_t rank);
-/** It said that it closes without the others: its end is no loss. */
+/** It said that it closes without the others, so its end is no loss. */
 void peer_leave(struct core *core, uint32_t rank);
 bool peer_has_left(const struct core *core, uint32_t rank);
 
 /** A step begins. */
 void peers_watch(struct core *core, uint64_t now);
-/** Takes a rank that was lost, or died, since: its transfers are to end, then peer_mourned is due. False: none. */
+/** Takes a rank that was lost, or died, since: its transfers are to end, then peer_loss_handled is due. False: none. */
 bool peer_take_loss(struct core *core, uint32_t *rank);
-void peer_mourned(struct core *core, uint32_t rank);
+void peer_loss_handled(struct core *core, uint32_t rank);
 
-/** From it, or from another rank of its node; NULL: unknown. */
+/** The host of that rank, as it or another rank of its node said; NULL: unknown. */
 const char *peer_host(const struct core *core, uint32_t rank);
 void peer_note_host(struct core *core, uint32_t rank, const char host[WIRE_HOST_MAX]);
 
-/** Sends a beat; `ask`: for one of it. */
+/** Sends a beat; with `ask`, the peer answers with one. */
 void peer_beat(struct core *core, uint32_t rank, bool ask);
-/** A message of it came. */
+/** A message from it came. */
 void peer_heard(struct core *core, uint32_t rank);
 void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m);
 void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message *m);

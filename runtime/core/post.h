@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post: messages to other ranks and from them. A message that the port cannot take yet waits here, in its order among
- * those to its peer; at most 4 x BATON_REQUESTS wait, a quarter of that for one peer, and what is more is dropped: whoever
- * needs an answer says his word again. Each message has a number; one that came before is not taken again.
+ * post: messages to other ranks and from them. Owns the messages that the port cannot take yet: they wait here, in
+ * order for each peer. At most 4 x BATON_REQUESTS wait, a quarter of that for one peer. More are dropped, which is safe
+ * because whoever needs an answer sends its message again. Each message has a number, and one that came before is not
+ * taken again.
+ *
+ * Every file that sends a message calls it; core.c opens what comes.
  */
 #ifndef BATON_CORE_POST_H
 #define BATON_CORE_POST_H
@@ -16,7 +19,10 @@ struct post;
 struct post *post_create(const struct core_config *config, baton_stats_t *stats);
 void post_destroy(struct post *p);
 
-/** Fills what every message has, and sends it in the version that the peer speaks. Types that it cannot know are dropped. */
+/**
+ * Fills what every message has, and sends it in the version that the peer speaks. Types that it cannot know are
+ * dropped.
+ */
 void post_send(struct post *p, uint32_t peer, struct wire_message *m);
 /** Sends what waited, as far as the port takes it. */
 void post_flush(struct post *p);
@@ -29,10 +35,12 @@ void post_close(struct post *p, uint32_t peer);
 
 /** Decodes a message that came into *m. False: there is nothing to act on (malformed, of another life, seen before). */
 bool post_open(struct post *p, const struct port_event *e, struct wire_message *m);
-/** A message that makes no sense, from a rank that should know better: counted and logged. */
+/** A message that makes no sense is counted and logged. */
 void post_refuse(struct post *p, uint32_t peer, const struct wire_message *m, const char *why);
 
-/** The pause after this one before a word is sent again: twice as long, up to 16 times BATON_RESEND_MS. 0: the first. */
+/**
+ * The pause after this one before a word is sent again: twice as long, up to 16 times BATON_RESEND_MS. 0: the first.
+ */
 uint64_t post_pause_ns(const struct post *p, uint64_t pause_ns);
 
 /** The number of the next message to that peer, which counts as sent. */

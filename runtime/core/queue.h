@@ -3,7 +3,8 @@
  * queue: who came first goes first. The links lie in the members, so joining allocates nothing and cannot fail, and a
  * member can leave from any place. A member stands in one queue at a time.
  *
- * News are such queues: what a file of the core has to tell the files above it stands there until core_step hands it on.
+ * News are such queues: what a file of the core has to tell the files above it stands there until core_step hands it
+ * on.
  */
 #ifndef BATON_CORE_QUEUE_H
 #define BATON_CORE_QUEUE_H

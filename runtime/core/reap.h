@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reap: memory of what has ended. An end takes effect at once: names, timers, tags, budgets and places in lists are given
- * back where it ends. Only the memory stays until the end of the step, so that a function that still holds a pointer to
- * what ended beneath it finds its state there, and no other's bytes.
+ * reap: memory of what has ended. An end takes effect at once: names, timers, tags, budgets and places in lists are
+ * given back where it ends. Only the memory stays until the end of the step, so that a function that still holds a
+ * pointer to what ended beneath it finds its state there, and no other's bytes.
  */
 #ifndef BATON_CORE_REAP_H
 #define BATON_CORE_REAP_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * seat: who takes an offer. Owns the seats of one offer, one for each consumer engine that may take it, and, once an
- * engine has taken a seat, what each of its ranks (a reader) was granted and how it ended. A reader that reads from here
- * by the directory is expected: the offer is complete when each expected reader of each seat has ended. They are kept by
- * identity and not counted, so a repeated end does no harm.
+ * engine has taken a seat, what each of its ranks (a reader) was granted and how it ended. A reader that reads from
+ * here by the directory is expected: the offer is complete when each expected reader of each seat has ended. They are
+ * kept by identity and not counted, so a repeated end does no harm.
  *
  * The files of the offer call it, and push.c names a reader by it. It knows neither.
  */
@@ -39,7 +39,9 @@ struct reader *seats_next(const struct seats *s, const struct reader *r);
 
 /** That rank, of an engine that has a seat; NULL: it has none. */
 struct reader *reader_of(const struct core *core, const struct seats *s, uint32_t rank);
-/** The same, and its engine takes a seat if one is free. NULL with BATON_ESEAT, BATON_EBUSY or BATON_ENOMEM in *error. */
+/**
+ * The same, and its engine takes a seat if one is free. NULL with BATON_ESEAT, BATON_EBUSY or BATON_ENOMEM in *error.
+ */
 struct reader *reader_take(struct core *core, struct seats *s, uint32_t rank, int *error);
 
 uint32_t reader_rank(const struct core *core, const struct reader *r);

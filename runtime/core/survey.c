@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * survey: who serves whom between two engines. For one rank it is a matter of microseconds; for each of a large engine's
- * ranks it takes long, so it is found out in pieces, some in each step, and what hangs on it waits meanwhile: wants
- * behind their link (link.c), and here the words of consumers until it is known which of their engine's ranks read from
- * me.
- */
+/* survey: see survey.h. For one rank the answer takes microseconds, for all ranks of a large engine it takes long. */
 #include "core/survey.h"
 
 #include <stdlib.h>
@@ -24,15 +19,15 @@ struct kept {
 struct readers {
     struct work work; /* first */
     uint32_t engine, known;
-    bool *reads;            /* by index in it; the first `known` of them */
-    uint32_t *first;        /* likewise: its first box; one more than ranks */
-    struct plan_box *boxes; /* of all, in order */
+    bool *reads;            /* by index in the engine: it reads from me. Filled up to `known` */
+    uint32_t *first;        /* by index: where its boxes begin; one entry more than ranks */
+    struct plan_box *boxes; /* of all its ranks, in order of index */
     uint32_t num_boxes, room;
     struct kept *words;
 };
 
 struct survey {
-    struct kept *words;        /* whose readers are known by now: news */
+    struct kept *words;        /* news: their readers are known by now */
     struct readers *readers[]; /* by engine; found out on demand */
 };
 
@@ -132,7 +127,7 @@ static bool box_add(struct readers *r, const struct plan_box *box)
     return true;
 }
 
-/* One rank of the consumer's engine: whether it reads from me, and if it were written to, what. */
+/* Finds out of one rank of the consumer's engine whether it reads from me, and what would be written to it. */
 static bool look_at(struct core *core, struct readers *r, uint32_t i)
 {
     const struct directory_engine *consumer = &core->c.directory->engines[r->engine];
@@ -176,7 +171,7 @@ bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m
         return false;
     DL_DELETE(core->survey->words, w);
     uint64_t waited_ms = (core->now - w->came_ns + NS_PER_MS - 1) / NS_PER_MS;
-    wire_decode(w->data, w->bytes, m); /* as when it came */
+    wire_decode(w->data, w->bytes, m); /* which succeeded when it came */
     uint32_t *left_ms = m->type == WIRE_WANT ? &m->want.time_left_ms : &m->end.time_left_ms;
     if (*left_ms > 0)
         *left_ms = *left_ms > waited_ms ? *left_ms - (uint32_t)waited_ms : 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * survey: who serves whom between two engines. Owns, for each consumer engine, which of its ranks read from this one and
- * what they would be written (struct readers), found out in pieces (work.h) from the first word of that engine on; and
- * the words of its ranks that wait meanwhile.
+ * survey: who serves whom between two engines. Owns, for each consumer engine, which of its ranks read from this one
+ * and what they would be written (struct readers), found out in pieces (work.h) from the first word of that engine on;
+ * and the words of its ranks that wait meanwhile.
  *
  * core.c asks before it dispatches a word to an offer, and hands on those that waited. link.c and offer.c read answers.
  */
@@ -18,7 +18,9 @@ struct readers;
 int survey_create(struct core *core);
 void survey_destroy(struct core *core);
 
-/** The parts of rank `index` of the consumer and who serves them: malloc'ed; their number, or what plan_sources says. */
+/**
+ * The parts of rank `index` of the consumer and who serves them: malloc'ed; their number, or what plan_sources says.
+ */
 int survey_sources(struct core *core, const struct directory_engine *consumer, uint32_t index,
                    const struct directory_engine *producer, struct plan_source **out, struct plan_why *why);
 /** Whether a rank's cache can be filled by that engine, so that a want of it can begin: 1 or 0; or BATON_ENOMEM. */

@@ -3,7 +3,8 @@
  * tail: zeros behind a want's tokens, to the end of their last blocks (BATON_WANT_ZERO_TAIL). A copy worker stores them
  * while the legs move: no leg writes there. The want has its end only when that is over, however it ends.
  *
- * want.c begins and stops a tail; core.c hands on that a worker is done. tail.c knows no want: it gives back the pointer.
+ * want.c begins and stops a tail; core.c hands on that a worker is done. tail.c knows no want: it gives back the
+ * pointer.
  */
 #ifndef BATON_CORE_TAIL_H
 #define BATON_CORE_TAIL_H

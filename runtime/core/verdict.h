@@ -5,8 +5,8 @@
  *   every rank   tells the engine's first rank how its call ended (REPORT), again with growing pauses until it hears
  *                the VERDICT, or until twice BATON_VERDICT_MS
  *   first rank   keeps a round for each key and verb: by identity, who has reported. It closes when all that hold a
- *                part of the cache have, when one of them is lost, or BATON_VERDICT_MS after its first report, and every
- *                rank is told the same. Half-way it asks the missing ones where they stand, to name that too.
+ *                part of the cache have, when one of them is lost, or BATON_VERDICT_MS after its first report, and
+ *                every rank is told the same. Half-way it asks the missing ones where they stand, to name that too.
  *
  * A closed round is kept for a while: who reports late, or again, gets its verdict once more.
  *

@@ -98,7 +98,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
         core->c.port->raise(core->c.port->self, want->ask.lease.slot, lease_end(core->leases, &want->ask.lease));
     event->peer = want->rank;
     memcpy(event->detail, want->detail, sizeof event->detail);
-    if (want->ask.link != NULL && !want->failed_unheard) /* that one will be wanted again */
+    if (want->ask.link != NULL && !want->never_told) /* else it will be wanted again */
         tell_end(core, want, error);
     if (status != BATON_STATUS_DONE)
         event->num_attach = 0;
@@ -316,9 +316,9 @@ void wants_shut(struct core *core)
 /* ---- beginnings -------------------------------------------------------------------------------------------------- */
 
 /* It cannot begin, and no producer has heard of it. */
-static void fail_unheard(struct core *core, struct want *want, int error, int32_t rank, const char *detail)
+static void fail_untold(struct core *core, struct want *want, int error, int32_t rank, const char *detail)
 {
-    want->failed_unheard = true;
+    want->never_told = true;
     want_fail(core, want, BATON_STATUS_FAILED, error, rank, detail);
 }
 
@@ -367,14 +367,14 @@ static void want_begin(struct core *core, struct want *want)
     }
     int32_t other = other_rules(core, want);
     if (other >= 0) {
-        fail_unheard(core, want, BATON_EGEOMETRY, other,
-                     "its build plans by other rules: only a pull without hashes can be done");
+        fail_untold(core, want, BATON_EGEOMETRY, other,
+                    "its build plans by other rules: only a pull without hashes can be done");
         return;
     }
     int rc = call->want.mode == BATON_MODE_PUSH ? lease_tables(core, want) : 0;
     if (rc != 0) {
-        fail_unheard(core, want, rc, -1,
-                     "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
+        fail_untold(core, want, rc, -1,
+                    "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;
     }
     tell_idle(core, want, 0);
@@ -453,7 +453,7 @@ void want_submit(struct core *core, struct call *call)
         return;
     }
     want->ask.link = link;
-    want->failed_unheard = link_lacks(link); /* nobody waits for it */
+    want->never_told = link_lacks(link); /* nobody waits for it */
     timer_arm(&core->timers, &want->timer, call_due_ns(call), on_deadline);
     bool needs_nothing = call->want.held_tokens >= call->want.num_tokens && !link_lacks(link);
     if (needs_nothing) { /* the producers are told, and that is all */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * want: one demand of this rank's engine, from its submission to its one event. Owns the call, its legs (leg.h) and what
- * they share (ask.h), its block table's lease in a push, and its name: one key, attempt and engine has one open want.
+ * want: one demand of this rank's engine, from its submission to its one event. Owns the call, its legs (leg.h) and
+ * what they share (ask.h), its block table's lease in a push, and its name: one key, attempt and engine has one open
+ * want.
  *
  *   QUEUED    behind the handshake with the producer's engine
- *   ACTIVE    a leg runs to each rank that serves it. It is done when every leg's bytes are there and fenced, and only then
- *             does any producer hear DONE, so that both sides end alike
- *   DRAINING  it has failed, and waits until nothing can write into its blocks any more. If that takes too long it is given
- *             up: the engine is told so, and the end follows
+ *   ACTIVE    a leg runs to each rank that serves it. It is done when every leg's bytes are there and fenced, and only
+ *             then does any producer hear DONE, so that both sides end alike
+ *   DRAINING  it has failed, and waits until nothing can write into its blocks any more. If that takes too long it is
+ *             given up: the engine is told so, and the end follows
  *
  * core.c calls it; verdict.c asks how a want stands. Legs, links and tails know no want: what they report is handed on.
  */

@@ -32,7 +32,7 @@ struct want {
     struct tail *tail;     /* what is zeroed behind its tokens; NULL: nothing, or done */
     bool claims;           /* its blocks: claim.h */
     bool leased;           /* ask.lease */
-    bool failed_unheard;   /* before any producer heard of it */
+    bool never_told;       /* before any producer heard of it */
     struct timer timer;    /* its deadline; DRAINING: until it is given up */
     baton_status_t status; /* DRAINING: what it will end as */
     int32_t rank;          /* likewise: at which it failed; -1: at none */

@@ -27,7 +27,9 @@ struct word word_of_end(uint32_t peer, const struct wire_message *m);
 /** Whether its ticket, if it has one, is of the offer with that serial of this rank. */
 bool word_names(const struct core *core, const struct word *w, uint64_t serial);
 
-/** Refuses a want. `generation`: of the offer that it is about, which then waits for the word of its end; 0: of none. */
+/**
+ * Refuses a want. `generation`: of the offer that it is about, which then waits for the word of its end; 0: of none.
+ */
 void word_nack(struct core *core, const struct word *w, uint64_t generation, int error, const char *detail);
 
 #endif
