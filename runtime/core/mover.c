@@ -1,16 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * mover: the bytes between one peer's cache and mine, in either direction.
- *
- *   WAITING what is in place was moved, and that was not all
- *   TABLE   the peer's block table is read from its arena, under the lease that its message named
- *   MOVING  runs move, a slice a turn; other movers have their turns between. Tokens move as they come into place,
- *           chunk by chunk, and of the newest chunk those layers that are. One proof in the end is one for all: a
- *           generation never comes back
- *   PROOF   every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
- *   DRAINING a write that was stopped: until what was put is settled, so that nothing of it can land later
- *   ENDED   told, or stopped
- */
+/* mover: see mover.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mover: the bytes between one peer's cache and mine, in either direction: the peer's block table is read from its
- * arena, then runs move, then comes the proof: of a read that the lease was still the one granted, of a write that all
- * is written. Owns that transfer, and among all movers whose turn it is and how many bytes are in flight with whom.
+ * mover: the bytes between one peer's cache and mine, in either direction. Owns one transfer, and among all movers
+ * whose turn it is and how many bytes are in flight with whom.
+ *
+ *   WAITING  all that is in place has moved, and more is to come
+ *   TABLE    the peer's block table is read from its arena, under the lease that its message named
+ *   MOVING   runs move, a slice a turn; other movers have their turns between. Tokens move as they come into place,
+ *            chunk by chunk, and of the newest chunk those layers that are. One proof in the end covers all chunks,
+ *            because a generation never comes back
+ *   PROOF    every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
+ *   DRAINING a write was stopped: what was written is settled, so that nothing of it can land later
+ *   ENDED    its owner was told, or has stopped it
  *
  * A mover belongs to a leg (leg.c) or to a push (push.c), and nobody else may touch it. What it has to tell is news,
  * which core.c takes and hands on to the owner.
