@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job: an engine that forgets baton_close. MPI_Finalize stops the reactor, says so and returns; what is called then is
- * refused. With "close" it closes, and nothing is said. With "open": while a want is under way. With "both" it forgets two
- * contexts; with "one" it closes the second, and one that it never started.
+ * job: an engine that forgets baton_close. MPI_Finalize stops the reactor, says so and returns; later calls are
+ * refused. With the argument "close" it closes, and nothing is said. With "open" a want is under way. With "both" it
+ * forgets two contexts. With "one" it closes the second context, and a third that it never started.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages, rows and envelopes from anybody. What is taken must come back the same when it is written and read again. */
+/* Messages, rows and envelopes from anybody. What is accepted must be the same after it is written and read again. */
 #include "fuzz.h"
 
 #include "wire/envelope.h"

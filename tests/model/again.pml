@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * again: one key used twice. RANKS producer ranks make two offers under it, one after the other, and one consumer rank
- * makes two wants of all those ranks. Offers and wants come in either order, and any of them may be cancelled, until some
- * moment, after which nobody cancels. LOSSES words vanish, REPEATS words are said again without need; a sender says a word again until it is answered.
+ * makes two wants of all those ranks. Offers and wants come in either order. Any of them may be cancelled until some
+ * moment, after which nobody cancels. LOSSES messages vanish, and REPEATS messages are sent again without need. A
+ * sender repeats a message until it is answered.
  *
  *   producer   an offer's end becomes a tombstone: runtime/core/offer.c
  *   want       WANT until GRANT or NACK, then END until ACK: runtime/core/leg.c, link.c
  *
- * With ATTEMPTS, the second offer and the second want carry attempt 1, the first ones 0: only equal attempts meet, and a
- * tombstone answers wants of its own and of older attempts. Without, all four carry 0: a want of a used key waits for the
- * next offer, unless the ended one had a seat for its engine (NAMED) that no want of it ever came for.
+ * With ATTEMPTS, the second offer and the second want carry attempt 1, the first ones 0: only equal attempts meet, and
+ * a tombstone answers wants of its own and of older attempts. Without, all four carry 0: a want of a used key waits for
+ * the next offer, unless the ended one had a seat for its engine (NAMED) that no want of it ever came for.
  *
- * There are no deadlines. So where nothing can happen any more, whoever is open waits for ever, and watch() says who may: a want without its offer, an offer without its want, and nobody else.
+ * There are no deadlines. So when nothing can happen any more, whatever is open waits for ever. watch() says what may:
+ * a want without its offer, and an offer without its want, but nothing else.
  *
  *   TOMBSTONE_FOR_ALL    a tombstone answers newer attempts too
  *   USED_KEY_GONE        without attempts, each want of a used key is answered
  *   ANY_ATTEMPT          a want takes whichever offer of its key lives
- *   END_ONCE             an end is said once
- *   END_TO_THE_FIRST     an end is said to one rank only
- *   REFUSED_UNKNOWN      an offer that refuses a want does not remember it, so that its end is no word for this offer
- *   REPETITION_STAYS     a want's end leaves what waits of its repetitions
- *   OLDER_WAIT_ON        wants that wait hear nothing of a newer tombstone
+ *   END_ONCE             an end is sent once
+ *   END_TO_THE_FIRST     an end is sent to one rank only
+ *   REFUSED_UNKNOWN      an offer that refuses a want does not remember it, so that the want's end means nothing to it
+ *   REPETITION_STAYS     a want's end leaves a repetition of the want waiting
+ *   OLDER_WAIT_ON        wants that wait are not told of a newer tombstone
  */
 #ifndef RANKS
 #define RANKS 1
@@ -45,27 +47,27 @@
 
 mtype = { WANT, END, GRANT, NACK, ACK };
 mtype = { TO_COME, OPEN, ENDED };
-chan to_rank[RANKS] = [12] of { mtype, byte, byte } /* what, want, generation: that of the offer number o is o + 1 */
+chan to_rank[RANKS] = [12] of { mtype, byte, byte } /* what, want, generation: o + 1 for offer number o */
 chan to_want[2] = [12] of { mtype, byte, byte }     /* what, rank, generation */
 
 typedef rank {
     mtype offer[2];
-    byte reader[2];   /* the want that it knows of; NONE */
-    byte met[2];      /* the want that came to it: the same, in truth */
+    byte reader[2];   /* the want that the offer knows of; NONE */
+    byte met[2];      /* the want that really came to it, for the assertions */
     bool refuses[2];
     bool waits[2];    /* a want without its offer */
-    bool released[2]; /* and one that ended before that came */
+    bool released[2]; /* a want that ended before its offer came */
 };
 rank ranks[RANKS];
 mtype want[2];
 typedef terms {
     byte generation[RANKS]; /* as granted; 0: not yet */
-    bool answered[RANKS];   /* its end is */
+    bool answered[RANKS];   /* its end was answered */
 };
 terms side[2];
 byte losses = LOSSES, refusals = 1;
 bool calm = false; /* from now on nobody cancels */
-byte again[2]; /* how often what is not answered may be said again: a loss makes one more necessary */
+byte again[2]; /* how often a message may be repeated: each loss makes one more necessary */
 
 #define R ranks[r]
 
@@ -77,7 +79,7 @@ inline say(channel, w, what, x, y)
     fi
 }
 
-/* The offer of this rank that a want would take; NONE. */
+/* Sets o to the offer of this rank that a want would take, or NONE. */
 inline find_live(w)
 {
     o = NONE;
@@ -91,7 +93,7 @@ inline find_live(w)
     fi
 }
 
-/* What the rule says: the offer that a want could have had is over, and none will come. */
+/* The rule: the offer that a want could have had is over, and no other will come. */
 #define LAST (R.offer[1] == TO_COME -> 0 : 1)
 #ifdef ATTEMPTS
 #define OVER(w) (R.offer[w] == ENDED || R.offer[1] == ENDED)
@@ -99,7 +101,7 @@ inline find_live(w)
 #define OVER(w) (NAMES && R.offer[LAST] == ENDED && R.met[LAST] == NONE)
 #endif
 
-/* What the tombstone answers. */
+/* The wants that the tombstone answers. */
 #ifdef TOMBSTONE_FOR_ALL
 #define ANSWERS(w) (R.offer[0] == ENDED || R.offer[1] == ENDED)
 #else
@@ -197,7 +199,7 @@ end:
         find_live(w);
         if
         :: o != NONE && R.reader[o] == w && generation != 0 && generation != o + 1 ->
-            R.reader[o] = NONE; /* it had the bytes of the former offer, and a repetition of it found this one */
+            R.reader[o] = NONE; /* the want had the bytes of the former offer, and a repetition of it found this one */
             R.met[o] = NONE
         :: o != NONE && R.reader[o] == w && (generation == 0 || generation == o + 1) -> end_offer(o)
         :: o == NONE && R.waits[w] ->
@@ -287,15 +289,15 @@ end:
 
 #define IS(r_, o_, w_) (ranks[r_].offer[o_] == OPEN && ATTEMPT(o_) == ATTEMPT(w_))
 
-/* Nothing can happen any more: who waits? */
+/* Nothing can happen any more: what waits, and may it? */
 inline judge(w)
 {
     if
     :: want[w] == OPEN && side[w].generation[r] == 0 ->
-        assert(!IS(r, 0, w) && !IS(r, 1, w)); /* its offer is there, and it does not know */
-        assert(!OVER(w))                      /* its offer is over, and it does not know */
+        assert(!IS(r, 0, w) && !IS(r, 1, w)); /* its offer is there, but the want does not know */
+        assert(!OVER(w))                      /* its offer is over, but the want does not know */
     :: want[w] == ENDED ->
-        assert(!(R.offer[0] == OPEN && R.met[0] == w)); /* it is over, and its offer does not know */
+        assert(!(R.offer[0] == OPEN && R.met[0] == w)); /* the want is over, but its offer does not know */
         assert(!(R.offer[1] == OPEN && R.met[1] == w))
     :: else
     fi

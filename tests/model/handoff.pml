@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handoff: within a node, an offer is found, taken, read and ended through words in shared memory; runtime/shm/HANDOFF.md
- * tells how. One producer makes OFFERS offers of one key, one after the other, in the same slot, with the same room for
- * the table and the same blocks: an engine's thread begins them, the reactor ends them. Who wants the key:
+ * handoff: within a node, an offer is found, taken, read and ended through words in shared memory;
+ * runtime/shm/HANDOFF.md tells how. One producer makes OFFERS offers of one key, one after the other, in the same slot,
+ * with the same room for the table and the same blocks: an engine's thread begins them, the reactor ends them. Who
+ * wants the key:
  *
  *   (by default)    two ranks of one engine, which needs both
  *   ENGINES=2       two engines of one rank, one seat for the two
@@ -10,9 +11,9 @@
  *   REMOTE          two ranks of one engine, of which the second is on another node, and goes by messages
  *
  * Each access to shared memory is a step of its own, so the processes interleave between any two of them. Spin's memory
- * is sequentially consistent. Where a store must be visible before a later load is made, the program needs a fence; some
- * of the breakages swap the two, which shows that the order matters. CRASHES processes may die, between any two steps. An
- * offer may end at any moment, by its time, a cancel, or because its call was declined; so may a want.
+ * is sequentially consistent. Where a store must be visible before a later load is made, the program needs a fence;
+ * some of the breakages swap the two, which shows that the order matters. CRASHES processes may die, between any two
+ * steps. An offer may end at any moment, by its time, a cancel, or because its call was declined; so may a want.
  *
  *   WORD_AFTER_REREAD    a reader publishes its word after it has read the board again
  *   NO_REREAD            a reader does not read the board again after its last byte
@@ -62,7 +63,7 @@ byte record_of = 0, record[2];         /* a generation; what there is to know of
 byte table = JUNK;                     /* in the arena, which is used again as soon as the lease has ended */
 bool indexed = false;                  /* the key's place in the index names the slot */
 byte seat_of = 0, seat = NOBODY;       /* one word: a lease, and the engine that has the seat */
-byte word_of[2], word_by[2];           /* one word each: a lease, */
+byte word_of[2], word_by[2];           /* of each reader, one word: a lease, */
 mtype word[2];                         /* a want of this rank, and what it does */
 byte reason_of = 0;                    /* the lease whose reason is stored */
 byte block[2];                         /* whose bytes they are */
@@ -71,20 +72,20 @@ bool waits[2], producer_bell = false;
 byte queued = 0;                       /* the ring from the engine's thread to the reactor */
 bool bell[2], asked[2], refused[2];    /* of a want: rung; its message is there; its answer */
 mtype said[2];                         /* what the reactor knows of a rank by messages, of the offer that it knows */
-bool known_waits[2];                   /* likewise: that it waits */
-byte granted;                          /* what a grant to another node says */
+bool known_waits[2];                   /* likewise: that the rank waits */
+byte granted;                          /* the generation in a grant to another node */
 bool dead[2], producer_dead = false;
 byte crashes = CRASHES;
-bool calm = false;                     /* from now on nothing ends by a time, a cancel, or declined, */
+bool calm = false;                     /* from now on nothing expires, is cancelled or declined, */
 bool late = false;                     /* until nothing else can happen */
 
-/* What nobody reads but the assertions. */
+/* Only the assertions read these. */
 byte live = 0;                         /* the generation of an offer whose end was not told */
 bool ending = false;
 byte over = 0;                         /* offers whose end was told */
 byte holds[2];                         /* of a rank: the lease that it has found unchanged after its word */
-bool missed[2];                        /* of a want: it sleeps, and its last look did not find the key */
-mtype ended[2];                        /* of a want */
+bool missed[2];                        /* of a want: it sleeps, since its last look did not find the key */
+mtype ended[2];                        /* of a want: how it ended */
 byte got[2];                           /* DONE: of which offer */
 
 #define RANK(w) (THREADS == 2 -> 0 : w)
@@ -145,7 +146,7 @@ proctype offerer()
             ring_who_waits();
 #endif
             atomic {
-                assert(!missed[0] || bell[0] || dead[0] || producer_dead); /* who could not find it is rung by its thread */
+                assert(!missed[0] || bell[0] || dead[0] || producer_dead); /* its thread rings those that missed it */
                 assert(!missed[1] || bell[1] || dead[1] || producer_dead);
                 queued = g
             };
@@ -176,14 +177,14 @@ inline end_offer()
 inline tell_end()
 {
     atomic {
-        /* Who has taken the lease is seen. */
+        /* All who have taken the lease are seen. */
         assert(holds[0] != g || dead[0] || word_of[0] == g);
         assert(holds[1] != g || dead[1] || word_of[1] == g);
-        /* It is told as done only if all who are needed have its bytes. */
+        /* The offer is told as done only if all who are needed have its bytes. */
         assert(!ALL_DONE(g) || THREADS == 2 || !NEEDED(0) || got[0] == (g + 1) / 2);
         assert(!ALL_DONE(g) || THREADS == 2 || !NEEDED(1) || got[1] == (g + 1) / 2);
         assert(!ALL_DONE(g) || THREADS == 1 || got[0] == (g + 1) / 2 || got[1] == (g + 1) / 2);
-        block[0] = JUNK; /* they are the engine's again, */
+        block[0] = JUNK; /* the blocks are the engine's again, */
         table = JUNK;    /* and the arena another offer's */
         said[0] = NOTHING;
         said[1] = NOTHING;
@@ -207,7 +208,7 @@ inline answer(w)
     if
     :: over == OFFERS -> refused[w] = true
     :: over < OFFERS && g == 0 -> known_waits[w] = true
-    :: over < OFFERS && g != 0 && !IS_REMOTE(w) -> bell[w] = true /* a grant: it takes the lease by its word */
+    :: over < OFFERS && g != 0 && !IS_REMOTE(w) -> bell[w] = true /* a grant: the rank takes the lease by its word */
     :: over < OFFERS && g != 0 && IS_REMOTE(w) ->
         if
         :: SEAT_IS(g, NOBODY) -> seat = ENGINE(w); said[w] = READING; granted = g; bell[w] = true
@@ -223,7 +224,7 @@ proctype reactor()
     {
 end:
         do
-        :: atomic { queued != 0 -> g = queued; queued = 0 }; /* rung, or not: it never sleeps for long */
+        :: atomic { queued != 0 -> g = queued; queued = 0 }; /* rung or not: the reactor never sleeps for long */
             atomic { /* who waits by message is answered */
                 asked[0] = asked[0] || known_waits[0];
                 asked[1] = asked[1] || known_waits[1];
@@ -347,7 +348,7 @@ look:
         :: else -> goto too_late
         fi;
 #endif
-        assert(landed[0] == o && landed[1] == o); /* never another's bytes, never a mixture */
+        assert(landed[0] == o && landed[1] == o); /* never another offer's bytes, never a mixture */
         atomic { ended[w] = DONE; got[w] = o };   /* its event is queued */
 #ifndef DONE_BEFORE_REREAD
         publish(DONE);
@@ -435,10 +436,10 @@ end:
         if
         :: !producer_dead ->
             assert(!ending);                      /* an end waits for nobody */
-            assert(live == 0 || !ALL_OVER(live)); /* all have ended, and the producer does not know */
+            assert(live == 0 || !ALL_OVER(live)); /* all have ended, but the producer does not know */
             assert(live == 0 || THREADS == 2 || SEAT_IS(live, NOBODY) || !HAS_IT(0) || !HAS_IT(1));
-            assert(!IS_IDLE(0) && !IS_IDLE(1));   /* a seat is taken by who does not read */
-            assert(ended[0] != NOTHING || dead[RANK(0)] || !CAN_BE_HAD(0)); /* it is there, and the consumer does not know */
+            assert(!IS_IDLE(0) && !IS_IDLE(1));   /* an engine has the seat but does not read */
+            assert(ended[0] != NOTHING || dead[RANK(0)] || !CAN_BE_HAD(0)); /* it is there, unknown to the consumer */
             assert(ended[1] != NOTHING || dead[RANK(1)] || !CAN_BE_HAD(1) || THREADS == 2)
         :: producer_dead
         fi;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pull: one producer rank, one consumer rank, one lease slot, one key. Two offers follow each other under that key, in the
- * same slot and the same block, whose two halves the consumer reads one after the other while anything may happen between.
+ * pull: one producer rank, one consumer rank, one lease slot, one key. Two offers follow each other under that key,
+ * in the same slot and the same block, whose two halves the consumer reads one after the other while anything may
+ * happen between.
  *
  *   producer   runtime/core/offer.c: offer_open, match, offer_end, offer_on_end
  *   consumer   runtime/core/leg.c and mover.c: ask, grant, copy, generation read again, DONE
  *
- * Messages keep their order; LOSSES of them may vanish. Either side may crash at any point. Left out: block tables (their
- * generation is compared as the board's is), several ranks, credits. Every loop is bounded, so each run ends: an end in
- * which somebody waits is an invalid end state, and the last assertions say that every call has had its one end.
+ * Messages keep their order; LOSSES of them may vanish. Either side may crash at any point. Left out: block tables
+ * (their generation is compared as the board's is), several ranks, credits. Every loop is bounded, so each run ends: an
+ * end in which somebody waits is an invalid end state, and the last assertions say that every call has had its one end.
  *
  *   NO_REREAD   the generation is not read again       NO_RAISE   it is not raised before the block is used again
  */
@@ -36,7 +37,7 @@ inline send(channel, what, x, y)
         if
         :: nfull(channel) -> channel!what, x, y
         :: losses > 0 -> losses--
-        :: full(channel) /* to one who takes nothing any more */
+        :: full(channel) /* the receiver takes nothing any more */
         fi
     }
 }
@@ -132,7 +133,7 @@ copy:
     :: else -> landed[1] = block[1]
     fi;
     if
-    :: producer_gone && lies -> again = 0 /* the landing word is preset to what no generation is */
+    :: producer_gone && lies -> again = 0 /* the landing word is preset to a value that is no generation */
     :: else -> again = board
     fi;
 #ifdef NO_REREAD
@@ -140,7 +141,7 @@ copy:
 #endif
     if
     :: again == generation ->
-        assert(landed[0] == offer && landed[1] == offer); /* never another's bytes, never a mixture, never none */
+        assert(landed[0] == offer && landed[1] == offer); /* all of this offer's bytes, and no others */
         wants_ended++;
         send(to_producer, DONE, 0, 0);
         goto gone

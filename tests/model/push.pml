@@ -5,13 +5,13 @@
  *   producer   runtime/core/offer.c and push.c: match, again, push_stop, offer_end
  *   consumer   runtime/core/leg.c: asking with a count, WRITTEN, and CANCEL until CLOSED
  *
- * Messages keep their order; LOSSES of them may vanish. The consumer repeats its WANT by a timer and its CANCEL until it
- * is answered. A write lands when it is settled at the latest, and cannot be called back. The producer reads the
- * consumer's table, whose generation ends with the want, before it writes.
+ * Messages keep their order; LOSSES of them may vanish. The consumer repeats its WANT by a timer and its CANCEL until
+ * it is answered. A write has landed at the latest when it is settled, and cannot be called back. The producer reads
+ * the consumer's table, whose generation ends with the want, before it writes.
  *
  *   REPORT_BEFORE_QUIET   the consumer reports without waiting for CLOSED
  *   ANY_ANSWER            an answer to an earlier asking settles the want
- *   NO_SETTLE             the producer says CLOSED while a write of its is still under way
+ *   NO_SETTLE             the producer says CLOSED while one of its writes is still under way
  */
 #ifndef LOSSES
 #define LOSSES 1
@@ -38,12 +38,12 @@ inline send(channel, what, x, y)
         if
         :: nfull(channel) -> channel!what, x, y
         :: losses > 0 -> losses--
-        :: full(channel) /* to one who takes nothing any more */
+        :: full(channel) /* the receiver takes nothing any more */
         fi
     }
 }
 
-/* What was put lands some time, whatever its writer does meanwhile. */
+/* What was put lands at some time, whatever its writer does meanwhile. */
 active proctype network()
 {
     do
@@ -161,7 +161,7 @@ ask:
 #else
         :: echo == asked && error == 0 -> goto done
         :: echo == asked && error != 0 -> goto quiet
-        :: echo != asked /* the later asking is still to be acted on */
+        :: echo != asked /* the later asking must still be handled */
 #endif
         fi
     :: to_consumer?NACK, echo, error ->

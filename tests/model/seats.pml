@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * seats: an offer with two ranks to be served, whose last words may come twice, or never. The offer is done only if each
- * of them has ended well: told apart by who they are (runtime/core/offer.c: reader_end).
+ * seats: an offer that must serve two ranks, whose last messages may come twice, or never. The offer is done only if
+ * both ranks have ended well. It tells them apart by who they are (runtime/core/offer.c: reader_end).
  *
- *   COUNT_NOT_IDENTITY   words are counted
+ *   COUNT_NOT_IDENTITY   messages are counted instead
  */
 chan words = [6] of { byte, byte } /* who, error */
 bool served[2];

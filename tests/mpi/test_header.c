@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_header: what the header promises to a caller beside the verbs: structs of older and of newer headers are
- * understood, the world's engines are listed, attached bytes arrive, and a Fortran handle is a communicator. Each rank is an engine of its own,
- * which wants what it offers, where a case says nothing else.
+ * understood, the world's engines are listed, attached bytes arrive, and a Fortran handle is a communicator. Each rank
+ * is an engine of its own, which wants what it offers, where a case says nothing else.
  */
 #include <stdbool.h>
 #include <stddef.h>

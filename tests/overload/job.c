@@ -5,14 +5,14 @@
  *
  *   overload_job SECONDS pull|push
  *
- * Both ranks count through the same numbers; a number is a key. A refused number is tried again before any later one, and
- * no more numbers are under way than the limit and one, so both sides always work at the lowest numbers that are not
- * done and some of them meet. A call may be refused by its return or, where room for its table is found wanting later,
- * by its event.
+ * Both ranks count through the same numbers, each of which is a key. A refused number is tried again before any later
+ * one, and at most one number more than the limit is under way. So both sides always work at the lowest numbers that
+ * are not done, and some of these meet. A call may be refused by its return value or, if room for its table is lacking
+ * later, by its event.
  *
- * Each rank prints one line, and its exit status is 0 only if every refusal was told, every accepted call ended in
- * exactly one event, every number was done in the end and in time, no byte was wrong, nothing was written into free
- * blocks, and private memory did not grow once it was warm.
+ * Each rank prints one line. Its exit status is 0 only if every refusal was told, every accepted call ended in exactly
+ * one event, every number was done in the end and in time, no byte was wrong, nothing was written into free blocks, and
+ * private memory did not grow after the start.
  */
 #include <mpi.h>
 #include <poll.h>
@@ -27,8 +27,8 @@
 
 #define BLOCK_TOKENS 4u
 #define TOKEN_WORDS 8u
-#define BLOCKS_MOST 1024u /* of a request: the tables of about 32 middling ones fill the smallest arena */
-#define OVER 10u          /* times the limit that is tried */
+#define BLOCKS_MOST 1024u /* of a request: the tables of about 32 middle-sized requests fill the smallest arena */
+#define OVER 10u          /* tries to open this many times the limit */
 #define DEADLINE_MS 30000u
 #define LATE_MS 1000.0
 #define GROWTH_KIB_MOST 1024
@@ -54,18 +54,18 @@ static struct {
     baton_t *baton;
     baton_cache_t *cache;
     baton_geometry_t geometry;
-    baton_tensor_t tensor; /* the only one: a block's tokens lie one behind the other */
+    baton_tensor_t tensor; /* the only one; the tokens of a block are contiguous */
     baton_open_params_t me;
     baton_mode_t mode;
     int rank;
-    uint32_t most, num_slots, num_free; /* calls that may be open; slots; free blocks */
+    uint32_t most, num_slots, num_free; /* limit of open calls; slots; free blocks */
     struct slot *slots;
     uint32_t *free_blocks; /* a stack */
     baton_id_t last_id;
-    uint32_t next, open; /* the first number that has no slot yet; accepted and not ended */
-    unsigned long accepted, told, events, done, late; /* told: refused by the call's return; late: by its event */
+    uint32_t next, open; /* the first number without a slot; calls accepted and not ended */
+    unsigned long accepted, told, events, done, late; /* told: refused by the return value; late: by the event */
     unsigned long failed[REASONS];
-    unsigned long wrong, astray, bad; /* bytes; events and ids; ends that must not be */
+    unsigned long wrong, astray, bad; /* wrong: bytes; astray: events and ids; bad: wrong ends */
     double slowest_ms;
     long growth_kib;
 } job;
@@ -102,7 +102,7 @@ static uint64_t mix(uint64_t x)
 
 enum what { FILL, CHECK, FREE, CHECK_FREE };
 
-/* Goes over every word of a slot's blocks. Returns how many are not as they must be. */
+/* Goes over every word of a slot's blocks. Returns how many are wrong. */
 static uint32_t walk(const struct slot *s, enum what what)
 {
     uint32_t bad = 0, words = s->num_tokens * TOKEN_WORDS;
@@ -195,7 +195,7 @@ static bool call(struct slot *s)
         return false;
     }
     check(job.rank, rc, "call");
-    job.astray += s->id <= job.last_id; /* ids of one thread's calls grow, so none is given twice */
+    job.astray += s->id <= job.last_id; /* ids of one thread's calls grow, so that none is given twice */
     job.last_id = s->id;
     s->state = SLOT_OPEN;
     job.open++;
@@ -203,7 +203,7 @@ static bool call(struct slot *s)
     return true;
 }
 
-/* Tries to have OVER times more calls open than may be. */
+/* Tries to open OVER times more calls than the limit. */
 static void call_all(uint32_t end)
 {
     struct slot *s = NULL;
@@ -227,7 +227,7 @@ static void take(const baton_event_t *e)
     snprintf(key, sizeof key, "number%u", s->number);
     if (s->state != SLOT_OPEN || s->id != e->id || e->given_up != 0 || strcmp(key, e->key) != 0 ||
         e->type != (produces() ? BATON_EVENT_OFFER : BATON_EVENT_WANT)) {
-        fprintf(stderr, "rank %d: an event of %s that is of no open call\n", job.rank, e->key);
+        fprintf(stderr, "rank %d: an event of %s, which is no open call\n", job.rank, e->key);
         job.astray++;
         return;
     }
@@ -235,7 +235,7 @@ static void take(const baton_event_t *e)
     bool good = e->status == BATON_STATUS_DONE, refused = e->error == BATON_EAGAIN || e->error == BATON_EBUSY;
     double took = now_ms() - s->began_ms;
     if (good && !produces() && walk(s, CHECK) > 0) {
-        fprintf(stderr, "rank %d: %s is done, and its bytes are wrong\n", job.rank, e->key);
+        fprintf(stderr, "rank %d: %s is done, but its bytes are wrong\n", job.rank, e->key);
         job.wrong++;
     }
     if ((!good && !refused) || took > DEADLINE_MS + LATE_MS) {
@@ -295,7 +295,7 @@ static void run(double seconds)
             return;
         }
     }
-    take_all(200); /* no event comes after the last */
+    take_all(200); /* no event may come after the last */
 }
 
 static uint32_t setting(const char *variable)
@@ -337,7 +337,7 @@ static void open_all(void)
     job.free_blocks = malloc(job.num_free * sizeof *job.free_blocks);
     if (job.slots == NULL || job.free_blocks == NULL)
         exit(3);
-    memset(job.slots, 0, job.num_slots * sizeof *job.slots); /* touched now, so that it is no growth */
+    memset(job.slots, 0, job.num_slots * sizeof *job.slots); /* touched now, so that it does not count as growth */
     for (uint32_t i = 0; i < job.num_free; i++)
         job.free_blocks[i] = job.num_free - 1 - i;
 }
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
            "%lu wrong, %lu astray, %lu bad, %ld missing; slowest %.0f ms; grew by %ld KiB: %s\n",
            job.rank, job.me.engine, argv[2], job.accepted, job.told, job.late, job.done, job.next,
            reasons[0] ? reasons : " none", job.wrong, job.astray, job.bad, (long)(job.accepted - job.events),
-           job.slowest_ms, job.growth_kib, good ? "good" : "not as it must be");
+           job.slowest_ms, job.growth_kib, good ? "good" : "bad");
     fflush(stdout);
     if (baton_close(job.baton) != 0) {
         fprintf(stderr, "rank %d: close: %s\n", job.rank, baton_errmsg());

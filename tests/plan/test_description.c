@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cache of one's own in JSON: what its rules make of a rank, that each bad field is named, and that garbage is refused. */
+/*
+ * A cache described in JSON: what its rules give for a rank, that each bad field is named, and that garbage does
+ * no harm.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +33,7 @@ static struct cache cache_of(const struct description *d, struct model_seat seat
     return c;
 }
 
-/* By default the layout is the library's own hnd+separate+layer. */
+/* By default the layout is that of the library, hnd+separate+layer. */
 static void default_layout_is_the_library_s(void **state)
 {
     (void)state;
@@ -55,7 +58,10 @@ static void default_layout_is_the_library_s(void **state)
     description_fini(&d);
 }
 
-/* Head, of 8 channels of 2 bytes, a token: 16 bytes; 4 tokens of 3 heads; tokens aligned to 64 and blocks to 1000. */
+/*
+ * A head of a token has 8 channels of 2 bytes; blocks have 4 tokens of 3 heads; tokens are aligned to 64, blocks
+ * to 1000.
+ */
 static void order_and_align(void **state)
 {
     (void)state;
@@ -138,7 +144,7 @@ static void bad_fields_are_named(void **state)
         {"[1]", "JSON object"},
         {"{}", "field \"model\" is missing"},
         {"{" HEAD REST ", \"haeds\": 2}", "field \"haeds\" is not known"},
-        {"{" HEAD REST ", \"layers\": 5}", "not JSON"}, /* twice */
+        {"{" HEAD REST ", \"layers\": 5}", "not JSON"}, /* a field that stands twice */
         {"{" HEAD "\"layers\": 4, \"heads\": 2}", "field \"block_tokens\" is missing"},
         {"{" HEAD "\"layers\": 4, \"block_tokens\": 16}", "field \"heads\" is missing"},
         {"{" HEAD "\"layers\": 0, \"heads\": 2, \"block_tokens\": 16}", "field \"layers\""},
@@ -187,7 +193,9 @@ static uint64_t next(uint64_t *x)
     return *x ^= *x << 17;
 }
 
-/* Bytes changed, cut out and repeated. What is still a description gives a cache that the planner's check can look at. */
+/*
+ * Bytes are changed, cut out and repeated. Whatever is still a description gives a cache that geometry_check can check.
+ */
 static void garbage_is_survived(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * baton-plan's figures against brute force: its JSON is read back, and of every decode rank each head of each layer must
- * come from exactly one rank that holds it, with the bytes counted tensor by tensor and the runs counted by walking the
- * whole transfer over block tables whose ids do not follow each other. The picture must be well-formed.
+ * baton-plan's figures against brute force. Its JSON is read back: each head of each layer of every decode rank must
+ * come from exactly one rank that holds it. Bytes are counted tensor by tensor, and runs by walking the whole transfer
+ * over block tables without neighbouring blocks. The picture must be well-formed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static void world_fini(struct world *w)
 
 /* ---- brute force ------------------------------------------------------------------------------------------------- */
 
-/* What a request needs of a group, from the words of baton.h and not from the planner. */
+/* How many tokens a request needs of a group, as baton.h says, without the planner. */
 static uint64_t tokens_needed(const struct plan_extent *x, const struct request *r)
 {
     uint64_t needed = r->tokens - r->held;
@@ -117,7 +117,7 @@ static bool holds(const baton_geometry_t *g, uint32_t split, uint32_t layer, uin
            head < s.head_first + s.head_count;
 }
 
-/* Descending ids: blocks never follow each other. A state is in the middle of its three. */
+/* Descending block ids, so that no blocks are neighbours. A state has the middle one of its three blocks. */
 static struct plan_tables tables_of(const baton_geometry_t *g, uint32_t tokens)
 {
     struct plan_tables t = {.num = g->num_groups};
@@ -139,7 +139,7 @@ static void tables_free(struct plan_tables *t)
         free((void *)t->table[i].blocks);
 }
 
-#define LENGTHS 65536 /* longer runs are counted as that */
+#define LENGTHS 65536 /* longer runs count as this long */
 
 static void check_runs(const json_t *pair, const baton_geometry_t *from, const baton_geometry_t *to,
                        const struct request *r)
@@ -165,7 +165,7 @@ static void check_runs(const json_t *pair, const baton_geometry_t *from, const b
     struct plan_cursor c = {0};
     struct plan_run run[1];
     uint64_t runs = 0, bytes = 0, shortest = 0, usual = 0;
-    while (plan_next(&t, &c, run, 1, UINT64_MAX) > 0) { /* one at a time: what touches is merged before it is out */
+    while (plan_next(&t, &c, run, 1, UINT64_MAX) > 0) { /* one at a time: touching runs are merged */
         runs++;
         bytes += run[0].bytes;
         assert_true(run[0].bytes <= LENGTHS);
@@ -184,7 +184,7 @@ static void check_runs(const json_t *pair, const baton_geometry_t *from, const b
     tables_free(&dst);
 }
 
-/* Each cell of the consumer comes from one rank that holds it. */
+/* Each cell of the consumer must come from one rank that holds it. */
 static void check_cells(const json_t *from, const struct cache *producers, const baton_geometry_t *to)
 {
     size_t i, k;
@@ -269,7 +269,10 @@ static void check_summary(const json_t *top)
 
 /* ---- well-formed XML --------------------------------------------------------------------------------------------- */
 
-/* Elements open and close in order, attributes are quoted and named once, no bare & or <. Returns the elements. */
+/*
+ * Elements must open and close in order, attributes must be quoted and named once, and no bare & or < may stand in
+ * text. Returns the number of elements.
+ */
 static unsigned check_xml(const char *text)
 {
     char stack[16][16];
@@ -406,7 +409,7 @@ static void presets(void **state)
                                     .held = i == k ? 37 : 0});
 }
 
-/* Sizes that do not divide, replicas on either side, stages cut differently. */
+/* Sizes that do not divide each other, replicas on either side, stages that are cut differently. */
 static void cuts(void **state)
 {
     (void)state;
@@ -420,7 +423,7 @@ static void cuts(void **state)
     }
 }
 
-/* Full attention by TP, a window, a latent that all hold, and states of two kinds. */
+/* Full attention cut by TP, a window, a latent that all ranks hold, and states of two kinds. */
 static void hybrids(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pasted: pairs that failed once, as they were printed when made small. Initialisers of struct pair. */
+/* pasted: initialisers of struct pair. These pairs failed once, and are kept as they were printed when made small. */
 {.layers = 1,
  .tokens = 5,
  .planes = 1,

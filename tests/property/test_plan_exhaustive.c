@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The planner against the naive reference over every small pair: TP 1..8 by KV heads 1, 2, 4, 8 by PP 1..3, blocks of
- * 16, 32 or 48 tokens and HND or NHD, on each side. Each is walked once in slices and once in parts.
+ * The planner against the naive reference, over all small pairs: 1, 2, 4 or 8 KV heads, and on each side TP 1 to 8, PP
+ * 1 to 3, blocks of 16, 32 or 48 tokens, and HND or NHD. Each pair is walked once in slices and once in parts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define CASES (8u * 8 * 4 * 3 * 3 * 3 * 3 * 2 * 2)
 
-/* Takes the next digit of a number with digits of several sizes. */
+/* Takes the next digit of a number; this digit has `size` values. */
 static uint32_t digit(uint64_t *number, uint32_t size)
 {
     uint32_t d = (uint32_t)(*number % size);
@@ -32,7 +32,7 @@ static void make(uint64_t number, struct pair *p)
         s->block_tokens[0] = 16 * (1 + digit(&rest, 3));
         s->usual = 1 + (digit(&rest, 2) ? BATON_LAYOUT_NHD : BATON_LAYOUT_HND);
         s->scatter = 1 + (uint32_t)(number % 7);
-        /* stages that end elsewhere on the two sides: 1 + 3 and 3 + 1 layers, or 1 + 1 + 2 and 2 + 1 + 1 */
+        /* the stages of the two sides end elsewhere: 1 + 3 and 3 + 1 layers, or 1 + 1 + 2 and 2 + 1 + 1 */
         s->cut[0] = i == 0 ? 1 : s->pp == 2 ? 3 : 2;
         s->cut[1] = i == 0 ? 2 : 3;
     }

@@ -3,8 +3,8 @@
  * The planner against a naive reference over random pairs of engines: every wanted element arrives exactly once, from a
  * rank that holds it, and no other byte of the consumer is touched.
  *
- * PLAN_PAIRS pairs (default 10,000) from number PLAN_SEED (default 1). The number of a pair that fails is printed and,
- * given as PLAN_SEED with PLAN_PAIRS=1, plays it again; below it stands the pair made small (PLAN_SHRINK=0: not).
+ * Plays PLAN_PAIRS pairs (default 10,000) from number PLAN_SEED (default 1) on. If a pair fails, its number is printed:
+ * PLAN_SEED=NUMBER PLAN_PAIRS=1 plays it again. Below stands the pair made small, unless PLAN_SHRINK is 0.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "plan/plan.h"
 #include "with_pair.h"
 
-#define SHARE_LEAST 5 /* percent of the pairs that are of each kind, where there are SHARE_PAIRS */
+#define SHARE_LEAST 5 /* percent of the pairs that each kind must have, if there are at least SHARE_PAIRS pairs */
 #define SHARE_PAIRS 1000
 
 static const struct pair pasted[] = {
@@ -36,10 +36,10 @@ static bool one_in(uint32_t n)
 
 static void draw_layout(struct pair_side *s)
 {
-    if (one_in(4)) { /* anything */
+    if (one_in(4)) { /* any order of directions */
         for (uint32_t i = 0; i < DIRECTIONS; i++)
             s->nest[i] = rnd(DIRECTIONS - i);
-    } else { /* what engines use: NHD; planes with the channels or apart; all layers in a block */
+    } else { /* as engines do: HND or NHD; planes beside the channels or apart; all layers in a block or not */
         uint32_t kv = rnd(3);
         s->nest[1] = kv == 0 ? 2 : rnd(2);
         s->nest[2] = kv == 0 ? rnd(2) : 0;
@@ -112,7 +112,7 @@ static void draw(uint64_t number, struct pair *p)
     uint32_t block_tokens = 1 + rnd(6);
     draw_side(p, &p->side[0], block_tokens, hybrid);
     draw_side(p, &p->side[1], block_tokens, hybrid);
-    if (one_in(3)) { /* layouts alike, so that much merges */
+    if (one_in(3)) { /* equal layouts, so that much merges */
         memcpy(p->side[1].nest, p->side[0].nest, sizeof p->side[0].nest);
         p->side[1].usual = p->side[0].usual;
         p->side[1].reversed = p->side[0].reversed;
@@ -242,7 +242,7 @@ static bool padded(const struct pair *p)
     return false;
 }
 
-/* Prints the shares of up to SHARE_PAIRS pairs and more; false: one is too small. */
+/* Prints the share of each kind. False: one is too small, though there are SHARE_PAIRS pairs. */
 static bool shares(uint64_t first, uint64_t count)
 {
     const struct {
@@ -287,7 +287,7 @@ static bool shares(uint64_t first, uint64_t count)
 
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */
 
-/* Every pair of small ranges: their common part is what both contain. */
+/* Of every pair of small ranges, the intersection is what both contain. */
 static void intersections(void)
 {
     for (uint32_t i = 0; i < 4096; i++) {
@@ -305,7 +305,7 @@ static void intersections(void)
     }
 }
 
-/* Among equal replicas, near ones apart, none serves more than its share, rounded up. */
+/* Among equally near replicas, none serves more than its share, rounded up; farther ones serve nothing. */
 static void balance(void)
 {
     for (uint32_t i = 0; i < 2000; i++) {
@@ -319,7 +319,8 @@ static void balance(void)
             struct plan_source part[4];
             struct plan_why why;
             CHECK(plan_sources(&me, index, 0, member, n + away, part, 4, &why) == 2, "%s", why.text);
-            CHECK(part[0].member == part[1].member && part[0].member < n, "not the nearest, or not one");
+            CHECK(part[0].member == part[1].member && part[0].member < n,
+                  "the parts do not come from one of the nearest replicas");
             load[part[0].member]++;
         }
         for (uint32_t k = 0; k < n; k++)

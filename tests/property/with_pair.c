@@ -107,7 +107,7 @@ void pair_mend(struct pair *p)
     for (uint32_t i = 0; i < PAIR_TENSORS_MAX; i++) {
         struct pair_tensor *t = &p->tensor[i];
         if (i < p->layers)
-            t->layer = i; /* so that no stage is without a tensor */
+            t->layer = i; /* so that each stage has a tensor */
         within(&t->layer, 0, p->layers - 1);
         within(&t->kind, 0, BATON_KIND_STATE);
         within(&t->split, 0, p->num_splits - 1);
@@ -132,7 +132,7 @@ static uint32_t slot_of(const struct pair *p, const struct pair_side *s, uint32_
     return 2 * p->tensor[tensor].kind + s->second[tensor];
 }
 
-/* The slots in use, in the order of the side's groups; returns their number. */
+/* Writes the slots in use, in the order of the side's groups. Returns their number. */
 static uint32_t slots_of(const struct pair *p, const struct pair_side *s, uint32_t slot[PAIR_SLOTS])
 {
     uint32_t n = 0;
@@ -147,7 +147,7 @@ static uint32_t slots_of(const struct pair *p, const struct pair_side *s, uint32
     return n;
 }
 
-/* Where the wanted tokens of a slot begin and end, found one by one. */
+/* Finds where the wanted tokens of a slot begin and end, token by token. */
 static void wanted_of(const struct pair *p, uint32_t slot, uint32_t *first, uint32_t *end)
 {
     const baton_group_t group = {.kind = (baton_kind_t)(slot / 2), .window_tokens = p->window};
@@ -238,7 +238,7 @@ static void tensors_name(struct reference_cache *c, const struct pair *p, const 
     c->geometry.num_tensors = n;
 }
 
-/* Lays out the tensors that are alike with number `i`, from `at` on; returns the bytes then used. */
+/* Lays out all tensors that are like number `i`, from offset `at` on. Returns the offset behind them. */
 static uint64_t tensors_nest(struct reference_cache *c, const struct pair_side *s, uint32_t i, uint32_t region,
                              uint64_t at)
 {
@@ -292,7 +292,7 @@ static void tensors_place(struct reference_cache *c, const struct pair_side *s)
     }
 }
 
-/* By the library's own function, which knows only full caches of one tensor a layer. */
+/* Lays out by baton_geometry_layout, which knows only full attention with one tensor a layer. False: not possible. */
 static bool tensors_usual(struct reference_cache *c, const struct pair_side *s)
 {
     baton_geometry_t *g = &c->geometry;
@@ -379,7 +379,7 @@ static void run_copy(const struct plan_run *r, const struct reference_cache *fro
     }
 }
 
-/* A side's addresses as a number that does not depend on where runs were cut. */
+/* A hash of one side's addresses that does not depend on where runs were cut. */
 struct track {
     uint64_t hash, begin, end;
 };
@@ -411,7 +411,7 @@ struct move {
     uint64_t random;
 };
 
-/* Walks `bytes` from a cursor on at odd budgets; copies with `to`. Returns the bytes passed. */
+/* Walks `bytes` bytes from a cursor on, with odd budgets. `copy`: copies them too. Returns the bytes passed. */
 static uint64_t walk(struct move *m, const struct plan_transfer *t, struct plan_cursor *at, uint64_t bytes, bool copy,
                      struct track *src, struct track *dst)
 {
@@ -441,7 +441,7 @@ static uint64_t walk(struct move *m, const struct plan_transfer *t, struct plan_
     return passed;
 }
 
-/* More than any unit has: the largest piece's bytes of as many tokens as the largest block has. */
+/* No unit has more bytes: those of the largest block's tokens in the piece with the most bytes a token. */
 static uint64_t unit_most(const struct move *m)
 {
     uint64_t bytes = 0, tokens = 0;
@@ -454,7 +454,7 @@ static uint64_t unit_most(const struct move *m)
     return bytes * tokens;
 }
 
-/* In slices of plan_skip, each by plan_next, as copy workers do. */
+/* Moves in slices of plan_skip, each by plan_next, as copy workers do. */
 static uint64_t by_slices(struct move *m)
 {
     struct plan_cursor behind = {0}, at = {0};
@@ -468,7 +468,7 @@ static uint64_t by_slices(struct move *m)
         CHECK(slice <= most || slice <= unit_most(m), "a slice of %llu bytes", (unsigned long long)slice);
         moved += walk(m, &m->t, &at, slice, true, &unused, &unused);
         CHECK(memcmp(&at, &behind, sizeof at) == 0, "slices and runs disagree");
-        if (m->pair->walk > 0 && pair_random(&m->random, 2)) { /* the next slice begins anywhere in a unit */
+        if (m->pair->walk > 0 && pair_random(&m->random, 2)) { /* so that the next slice begins anywhere in a unit */
             uint64_t few = 1 + pair_random(&m->random, 40);
             moved += walk(m, &m->t, &at, few < m->t.bytes - moved ? few : m->t.bytes - moved, true, &unused, &unused);
             behind = at;
@@ -478,7 +478,7 @@ static uint64_t by_slices(struct move *m)
     return moved;
 }
 
-/* The number of parts, counted token by token from the tensors that the plan takes. */
+/* The number of parts, counted token by token over the tensors that the plan takes. */
 static uint32_t parts_count(const struct move *m, const struct plan_box *boxes, uint32_t num_boxes)
 {
     uint32_t n = 0;
@@ -504,7 +504,7 @@ static uint32_t parts_count(const struct move *m, const struct plan_box *boxes, 
     return n;
 }
 
-/* Part by part and piece by piece, as hashes are made; each side alone must see the same of itself. */
+/* Moves part by part and piece by piece, as hashes are made. A walk of one side alone must see the same addresses. */
 static uint64_t by_parts(struct move *m, bool copy)
 {
     uint64_t moved = 0;
@@ -532,7 +532,7 @@ static struct plan_tables tables_of(const struct reference_cache *c)
     return t;
 }
 
-/* What a producer's tables have when the tokens before `end` are there: no more blocks than those take. */
+/* A producer's tables when the tokens before `end` are there: only the blocks that these need. */
 static struct plan_tables tables_so_far(const struct reference_cache *c, uint32_t end, uint32_t tokens)
 {
     struct plan_tables t = tables_of(c);
@@ -548,7 +548,7 @@ static struct plan_tables tables_so_far(const struct reference_cache *c, uint32_
     return t;
 }
 
-/* Chunk by chunk, as prefill goes on. */
+/* Moves chunk by chunk, as prefill goes on. */
 static uint64_t by_chunks(struct move *m)
 {
     const struct plan_tables dst = tables_of(m->to);
@@ -590,7 +590,7 @@ static uint32_t far(const struct plan_member *a, const struct plan_member *b)
     return a->node != b->node ? 3 : a->package != b->package ? 2 : a->numa != b->numa;
 }
 
-/* Each part from a rank that holds it, and none nearer that holds all of it too; ties spread by index. */
+/* Each source must be a rank that holds the box, no nearer rank may hold it too, and ties are spread by index. */
 static void check_choice(const struct engine *e, const struct plan_member *me, uint32_t index,
                          const struct plan_source *s)
 {
@@ -608,7 +608,7 @@ static void check_choice(const struct engine *e, const struct plan_member *me, u
         }
     }
     CHECK(ties > 0, "its source does not hold it");
-    uint32_t turn = 0; /* the sum of the index's digits to the base of the ties */
+    uint32_t turn = 0; /* the sum of the index's digits, to the base of the number of ties */
     for (uint32_t rest = index; rest > 0; rest /= ties > 1 ? ties : rest + 1)
         turn += rest % (ties > 1 ? ties : rest + 1);
     CHECK(place == turn % ties, "not its turn");

@@ -25,10 +25,10 @@ baton_group_t reference_group(const struct reference_cache *c, const baton_tenso
     return g->groups[t->group];
 }
 
-/* What one byte of memory should be. */
+/* Called with what a byte of memory should be. */
 typedef uint64_t (*visit)(struct reference_cache *c, uint64_t at, uint8_t right);
 
-/* All bytes of one head's entry in one plane. */
+/* Visits all bytes of one head's entry in one plane. */
 static uint64_t each_byte(struct reference_cache *c, const baton_tensor_t *t, uint64_t at, uint32_t h, visit v)
 {
     const baton_geometry_t *g = &c->geometry;
@@ -87,7 +87,7 @@ void reference_fill(struct reference_cache *c, uint32_t held, uint32_t tokens)
     each(c, held, tokens, fill);
 }
 
-/* A byte that was seen is unmarked: what is left marked must not have been written. */
+/* Unmarks each byte that it sees: what stays marked must not have been written. */
 static uint64_t check(struct reference_cache *c, uint64_t at, uint8_t right)
 {
     uint64_t wrong = c->memory[at] != right || c->writes[at] != 1;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * reference: the transfer as a naive loop over elements. Shares nothing with the planner but the structs of baton.h.
- */
+/* reference: the transfer as a naive loop over elements. Shares only the structs of baton.h with the planner. */
 #ifndef BATON_TESTS_REFERENCE_H
 #define BATON_TESTS_REFERENCE_H
 
@@ -23,10 +21,10 @@ struct reference_cache {
     uint64_t bytes;                            /* of all regions */
     uint8_t *memory;
     uint8_t *writes;
-    uint32_t *ids; /* the tables' blocks */
+    uint32_t *ids; /* block ids of all tables */
 };
 
-/** Whether a want of `tokens` tokens, of which the first `held` are there, moves this one. A state is token 0. */
+/** Whether a want of `tokens` tokens that holds the first `held` moves this token. A state is token 0. */
 bool reference_wanted(const baton_group_t *group, uint32_t token, uint32_t held, uint32_t tokens);
 
 /** The group that a tensor belongs to. */
@@ -36,8 +34,8 @@ baton_group_t reference_group(const struct reference_cache *c, const baton_tenso
 void reference_fill(struct reference_cache *c, uint32_t held, uint32_t tokens);
 
 /**
- * What is wrong with a consumer: an element wanted that is not right or was not written exactly once, or any other byte
- * that was written at all. 0: nothing. Uses `writes` up.
+ * How many bytes of a consumer are wrong: those of wanted elements that have a wrong value or were not written exactly
+ * once, and any other byte that was written at all. Changes `writes`.
  */
 uint64_t reference_wrong(struct reference_cache *c, uint32_t held, uint32_t tokens);
 

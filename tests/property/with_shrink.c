@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shrink: plays pairs in a process of their own, so that a crash or an endless loop is a failure like any other; makes a
- * failing pair smaller field by field, each attempt in its own process too; prints what is left.
+ * shrink: plays pairs in a process of their own, so that a crash or an endless loop is a failure like any other. Makes
+ * a failing pair smaller field by field, each attempt in its own process too, and prints what is left.
  */
 #include <signal.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ uint64_t pairs_setting(const char *name, uint64_t preset)
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
 
-/* What stands before the next field of an initialiser. */
+/* The text before the next field of an initialiser. */
 static const char *before = "";
 
 static void print_number(const char *name, uint32_t v)
@@ -113,13 +113,13 @@ void pair_print(const struct pair *p)
 
 /* ---- shrinking --------------------------------------------------------------------------------------------------- */
 
-/* Bounds the processor time from now on; the process dies of it. */
+/* Limits the processor time from now on: the process dies when that is used up. */
 static void time_bound(time_t seconds)
 {
     setitimer(ITIMER_VIRTUAL, &(struct itimerval){.it_value.tv_sec = seconds}, NULL);
 }
 
-/* In a process of its own. */
+/* Whether a pair fails, tried in a process of its own. */
 static bool fails(const struct pair *p, bool loud)
 {
     int status = 1;
@@ -141,7 +141,7 @@ static bool fails(const struct pair *p, bool loud)
     return status != 0;
 }
 
-/* Takes a candidate over where it is another pair, and fails too. */
+/* Takes the candidate if it is another pair and fails too. */
 static bool attempt(struct pair *p, struct pair *candidate)
 {
     pair_mend(candidate);

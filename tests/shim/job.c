@@ -5,7 +5,7 @@
  * closes. In every round no byte of what is done is wrong, each call is answered in time, and no block is touched after
  * its terminal event.
  *
- *   job EVERY [CALL…]     each EVERYth round (calls × faults × first 20 occurrences × pull, push × replicas or not)
+ *   job EVERY [CALL...]   each EVERYth round (calls x faults x first 20 occurrences x pull or push x replicas or not)
  */
 #include <inttypes.h>
 #include <stdio.h>

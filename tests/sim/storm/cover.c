@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cover: counts which event met which state, over all seeds. */
+/* cover: counts which events came in which states, over all seeds. */
 #include "storm.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fair: nobody is passed by others more often than its turn allows, no peer takes more than its share, silent peers
- * take nothing from others, and nobody waits for what is free. Found from what the port sees and from what the movers
- * still have to move, without a look at how the core orders them.
+ * fair: no transfer and no peer is passed more often than its turn allows, no peer takes more than its share, silent
+ * peers take nothing from others, and nobody waits for what is free. This is checked by what the port sees and by what
+ * the movers still have to move, not by how the core orders them.
  */
 #include "storm.h"
 
@@ -11,7 +11,7 @@ static struct storm_pair *pair_of(const struct storm_rank *r, uint32_t peer)
     return &r->storm->pairs[r->rank * r->storm->num_ranks + peer];
 }
 
-/* Whether it has bytes that could move now. */
+/* Whether the mover has bytes that could move now. */
 static bool could_move(const struct mover *m)
 {
     if (m->state != MOVER_MOVING || plan_at_end(&m->chunk.transfer, &m->chunk.cursor))
@@ -20,7 +20,7 @@ static bool could_move(const struct mover *m)
     return layers == UINT32_MAX || plan_ahead(&m->chunk.transfer, &m->chunk.cursor, layers) > 0;
 }
 
-/* The movers that could move: calls for each. */
+/* Calls `visit` for each mover that could move. */
 static void each_waiting(struct storm_rank *r, void (*visit)(struct storm_rank *r, const struct mover *m, void *arg),
                          void *arg)
 {
@@ -31,11 +31,11 @@ static void each_waiting(struct storm_rank *r, void (*visit)(struct storm_rank *
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
-/* Bytes under way with each peer, but for those of transfers that were given up. */
+/* Bytes under way with each peer, without those of transfers that were given up. */
 struct shares {
     uint64_t held[STORM_RANKS_MAX];
     bool silent[STORM_RANKS_MAX];
-    /* By peer, of its path's limit: what is neither held by the talking, nor by the silent beyond a quarter of it. */
+    /* By peer: of its path's limit what talking peers do not hold, nor silent peers beyond a quarter of the limit. */
     uint64_t free[STORM_RANKS_MAX];
 };
 
@@ -50,7 +50,7 @@ static const struct mover *mover_of(const struct op *op)
     return moves && ((const struct mover *)op)->state == MOVER_MOVING ? (const struct mover *)op : NULL;
 }
 
-/* No bytes came for longer than the patience with it. */
+/* Whether no bytes came of that peer for longer than the core's patience with it. */
 static bool is_silent(const struct storm_rank *r, uint32_t peer)
 {
     const struct storm *s = r->storm;
@@ -104,7 +104,7 @@ static void check_share(struct storm_rank *r, const struct shares *shares, uint3
     struct storm *s = r->storm;
     uint64_t held = shares->held[peer];
     if (shares->silent[peer])
-        storm_fail(s, "rank %u asks more of rank %u, which is silent", r->rank, peer);
+        storm_fail(s, "rank %u moves more bytes with rank %u, which is silent", r->rank, peer);
     if (held + 2 * budget > shares->free[peer] + 1)
         storm_fail(s, "rank %u: rank %u holds %llu bytes and may take %llu of %llu: more than half", r->rank, peer,
                    (unsigned long long)held, (unsigned long long)budget, (unsigned long long)shares->free[peer]);
@@ -130,7 +130,7 @@ static bool still_waits(const struct storm_rank *r, uint64_t tag)
     return op != NULL && (op->kind == OP_LEG || op->kind == OP_PUSH) && could_move((const struct mover *)op);
 }
 
-/* Forgets those that wait no more. */
+/* Forgets movers that no longer wait. */
 static void forget(struct storm_rank *r)
 {
     uint32_t kept = 0;
@@ -144,7 +144,7 @@ struct count {
     const struct path_leg *leg;
     struct shares shares;
     uint32_t of_peer[STORM_RANKS_MAX]; /* movers that could move */
-    uint64_t oldest[STORM_RANKS_MAX];  /* by tag: of those the first that began */
+    uint64_t oldest[STORM_RANKS_MAX];  /* tag of the first of these that began */
     uint32_t peers;
 };
 
@@ -169,13 +169,13 @@ static void pass_mover(struct storm_rank *r, const struct mover *m, void *arg)
     w->most = c->of_peer[peer] > w->most ? c->of_peer[peer] : w->most;
     w->passed = m->op.tag == c->leg->tag ? 0 : w->passed + 1;
     if (w->passed >= w->most)
-        storm_fail(r->storm, "rank %u: of %u transfers with rank %u one waits while others had %u turns", r->rank,
+        storm_fail(r->storm, "rank %u: one of %u transfers with rank %u waits while others had %u turns", r->rank,
                    w->most, peer, w->passed);
 }
 
 /*
- * One that holds nothing, and for which there was room: then a turn of another was not its peer's fault. Whose
- * transfers all ended waits anew with the next.
+ * Counts a turn of another peer, if this one holds nothing though there was room: else nobody passed it. A peer whose
+ * transfers all ended begins to wait anew with its next one.
  */
 static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c)
 {
@@ -193,7 +193,7 @@ static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c
     if (full || p->refused_step == r->steps || !storm_has_room(s, r->rank, peer))
         return;
     if (++p->passed >= p->most)
-        storm_fail(s, "rank %u: of %u peers rank %u waits while others had %u turns", r->rank, p->most, peer,
+        storm_fail(s, "rank %u: of %u peers, rank %u waits while others had %u turns", r->rank, p->most, peer,
                    p->passed);
 }
 
@@ -217,7 +217,7 @@ static void could_have_moved(struct storm_rank *r, const struct mover *m, void *
     const struct storm_pair *p = pair_of(r, peer);
     if (shares->held[peer] == 0 && p->refused_step != r->steps && shares->free[peer] > 0 &&
         storm_has_room(r->storm, r->rank, peer))
-        storm_fail(r->storm, "rank %u: a transfer with rank %u waits, and %llu bytes are free", r->rank, peer,
+        storm_fail(r->storm, "rank %u: a transfer with rank %u waits though %llu bytes are free", r->rank, peer,
                    (unsigned long long)shares->free[peer]);
 }
 

@@ -2,10 +2,10 @@
 /*
  * baton-sim: runs seeded schedules through the protocol core and checks what must always be true.
  *
- *   baton-sim --seeds N --first S     seeds S .. S + N - 1; the first that fails is named, with the reason
- *   baton-sim --first S --verbose     one seed, every message and event of it
- *   --jobs J                          that many processes share the seeds (default 1)
- *   --cover LEAST                     print the (state, event) pairs met; each must be met LEAST times
+ *   baton-sim --seeds N --first S     runs seeds S .. S + N - 1; names the first that fails, with the reason
+ *   baton-sim --first S --verbose     runs one seed, and prints each of its messages and events
+ *   --jobs J                          so many processes share the seeds (default 1)
+ *   --cover LEAST                     prints the (state, event) pairs met; each must be met LEAST times
  */
 #include "storm.h"
 
@@ -64,7 +64,7 @@ bool storm_chance(struct storm *s, uint32_t of_1000)
 
 /* ---- one seed ---------------------------------------------------------------------------------------------------- */
 
-/* Long enough for every deadline, loss, return and last word after the last action. */
+/* A time long enough for every deadline, loss, return and last message after the last action. */
 static uint64_t patience(const struct storm *s)
 {
     const struct settings *set = &s->settings;
@@ -121,7 +121,7 @@ static int run(uint64_t first, uint64_t seeds, uint64_t stride, bool verbose)
     return 0;
 }
 
-/* In a process of its own, which hands its counts on at its end. Returns where from, or -1. */
+/* Runs seeds in a process of its own. Returns the descriptor to which this writes its counts at its end, or -1. */
 static int begin_job(uint64_t first, uint64_t seeds, uint64_t stride, bool verbose)
 {
     int ends[2];

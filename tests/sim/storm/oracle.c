@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oracle: one end for every call; nothing writes into blocks that are not lent; what is told as done is what one offer
- * of that key had in its blocks, all of it, with what was attached to such an offer; an offer is done only if every
- * rank that takes from it was; limits hold.
+ * oracle: every call ends once; nothing writes into blocks that are not lent; a want that is done has all the bytes of
+ * one offer of its key, and what was attached to such an offer; an offer is done only if every rank that takes from it
+ * was served; limits hold.
  */
 #include "storm.h"
 
@@ -20,7 +20,7 @@ static uint8_t *element(const struct storm_rank *r, uint32_t tensor, uint32_t pl
            token * t->stride.token + channel * t->stride.channel;
 }
 
-/* Of the place, without the call: 16 bits. */
+/* A hash of the place, without the call: 16 bits. */
 static uint32_t place(uint32_t layer, uint32_t plane, uint32_t head, uint32_t token, uint32_t channel)
 {
     return (uint32_t)(storm_hash((((layer * 2u + plane) * 64u + head) * 256u + token) * 8u + channel) & 0xffff);
@@ -56,7 +56,7 @@ static void put(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t lay
 {
     (void)s;
     if (value == 0 && token >= c->begun)
-        value = STORM_FREE; /* what lies behind the tokens offered is nobody's */
+        value = STORM_FREE; /* behind the offered tokens: nobody's */
     else if (value == 0)
         value = c->number << 16 | place(layer, plane, head, token, channel);
     memcpy(at, &value, sizeof value);
@@ -109,7 +109,7 @@ void storm_take_blocks(struct storm *s, struct storm_call *c)
     each(s, c, is_free, STORM_FREE);
 }
 
-/* The engine uses them again at once. */
+/* The engine gets a call's blocks back, and uses them again at once. */
 static void give_back(struct storm *s, struct storm_call *c)
 {
     for (uint32_t i = 0; i < c->num_blocks; i++)
@@ -135,7 +135,7 @@ void storm_check_write(struct storm *s, struct storm_rank *r, uint64_t offset)
     uint32_t block = r->block_of[offset / 4], owner = r->owner[block];
     const struct storm_call *c = owner != 0 ? &s->calls[owner - 1] : NULL;
     if (c == NULL || !c->is_want || c->ended)
-        storm_fail(s, "rank %u: block %u is written to, and it is %s", r->rank, block,
+        storm_fail(s, "rank %u: block %u is written into, but it is %s", r->rank, block,
                    c == NULL     ? "free"
                    : !c->is_want ? "an offer's"
                                  : "reported");
@@ -143,7 +143,7 @@ void storm_check_write(struct storm *s, struct storm_rank *r, uint64_t offset)
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-static uint32_t source[STORM_RANKS_MAX]; /* of the want that is looked at, by producer rank: the offer found so far */
+static uint32_t source[STORM_RANKS_MAX]; /* by producer rank: the offer whose bytes the want has */
 
 static void is_right(struct storm *s, struct storm_call *c, uint8_t *at, uint32_t layer, uint32_t plane, uint32_t head,
                      uint32_t token, uint32_t channel, uint32_t unused)
@@ -154,7 +154,7 @@ static void is_right(struct storm *s, struct storm_call *c, uint8_t *at, uint32_
     if (token >= c->tokens || token < c->held) {
         uint32_t right = token >= c->tokens && c->zero_tail ? 0 : STORM_WANTED;
         if (found != right)
-            storm_fail(s, "want %u: token %u is not one that moves, and has 0x%08x", c->number, token, found);
+            storm_fail(s, "want %u: token %u must not move, but has 0x%08x", c->number, token, found);
         return;
     }
     uint32_t number = found >> 16;
@@ -180,8 +180,8 @@ static bool holds(const struct storm *s, uint32_t rank, uint32_t layer, uint32_t
 }
 
 /*
- * Whether a consumer rank ends what a producer rank offers: it holds something of what that one holds, and its engine
- * can give it all it holds. Found entry by entry from the caches alone: the planner and the links have no part in it.
+ * Whether a producer rank's offer ends by a consumer rank: the two hold something in common, and the producer's engine
+ * holds all that the consumer rank does. Found entry by entry from the caches alone, without the planner and the links.
  */
 static bool takes_from(const struct storm *s, uint32_t consumer_rank, uint32_t producer_rank)
 {
@@ -201,7 +201,7 @@ static bool takes_from(const struct storm *s, uint32_t consumer_rank, uint32_t p
     return any;
 }
 
-/* Whether that rank has a want that ended well with this very offer's bytes, or needed none of them. */
+/* Whether that rank has a want that ended well, with the bytes of this very offer or without need of any. */
 static bool was_served(const struct storm *s, const struct storm_call *o, uint32_t rank)
 {
     for (uint32_t i = 0; i < s->num_calls; i++) {
@@ -214,7 +214,7 @@ static bool was_served(const struct storm *s, const struct storm_call *o, uint32
     return false;
 }
 
-/* An offer that is done: of some engines, as many as it has seats, every rank that takes from it was served. */
+/* An offer is done only if as many engines as it has seats were served: every rank of them that takes from it. */
 static void check_offer_done(struct storm *s, const struct storm_call *o)
 {
     const struct directory *d = s->directory;
@@ -226,22 +226,22 @@ static void check_offer_done(struct storm *s, const struct storm_call *o)
                 takers++;
                 good += was_served(s, o, d->engines[e].ranks[i]);
             }
-        bool idle_release = takers == 0; /* nobody there takes from this rank: a word of its first rank is enough */
+        bool idle_release = takers == 0; /* no rank there takes from this one: a release is enough */
         served += e != o->engine && good == takers && (takers > 0 || idle_release);
     }
     if (served == 0)
-        storm_fail(s, "offer %u is done, and no engine was served in full", o->number);
+        storm_fail(s, "offer %u is done, but no engine was served in full", o->number);
 }
 
-/* As long as it takes to say an end three times more, each word held up. */
+/* As long as it takes to send an end three more times if each message is delayed. */
 #define UNHEARD_MS(s) (20 * (s)->settings.resend_ms + 20 * (s)->slow_ns / STORM_MS + 50)
 
-/* Whether that rank's wants for this offer came while it lived and were over long ago, so that it was told. */
+/* Whether the offer must have heard the end of all wants of that rank: they came while it lived, and are long over. */
 static bool has_told(const struct storm *s, const struct storm_call *o, uint32_t rank)
 {
     bool told = false;
     if (s->ranks[rank].core->stats.ends_unanswered > 0)
-        return false; /* it had no room for all the words that it owed */
+        return false; /* it had no room for all the ends that it owed */
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
         if (!c->is_want || c->rank != rank || c->key != o->key || c->attempt != o->attempt || c->engine != o->engine)
@@ -255,7 +255,8 @@ static bool has_told(const struct storm *s, const struct storm_call *o, uint32_t
 }
 
 /*
- * Where only words of ends are lost, no offer lives to its time that every rank of the one engine that wanted it left.
+ * If only messages of ends are lost, no offer lives to its time once all ranks of the one engine that wanted it have
+ * ended their wants.
  */
 static void check_not_pinned(struct storm *s, const struct storm_call *o)
 {
@@ -279,14 +280,14 @@ static void check_not_pinned(struct storm *s, const struct storm_call *o)
             told += has_told(s, o, d->engines[engine].ranks[i]);
         }
     if (takers > 0 && told == takers)
-        storm_fail(s, "offer %u of rank %u lived to its time, and all that wanted it had left", o->number, o->rank);
+        storm_fail(s, "offer %u of rank %u lived to its time, though all wants for it had ended", o->number, o->rank);
 }
 
-/* The time of an offer begins anew with each word of it, and is as long as that of a want that it may have granted. */
+/* An offer's time begins anew with each call about it, and is as long as that of any want that it may have granted. */
 static uint64_t due_of(const struct storm *s, const struct storm_call *c)
 {
     uint64_t due = c->last_word_ns + c->time_ns,
-             on_its_way = 4 * s->slow_ns + 2 * STORM_MS; /* it may wait for credits */
+             on_its_way = 4 * s->slow_ns + 2 * STORM_MS; /* the message may wait for credits */
     for (uint32_t i = 0; i < s->num_calls && !c->is_want; i++) {
         const struct storm_call *w = &s->calls[i];
         uint64_t until = w->submitted_ns + w->time_ns + on_its_way;
@@ -297,7 +298,7 @@ static uint64_t due_of(const struct storm *s, const struct storm_call *c)
     return due;
 }
 
-/* Every call is answered in time, by a rank that was there all the time; words to it may have had to wait. */
+/* Every call is answered in time by a rank that was never stopped; messages to that rank may have had to wait. */
 static void check_time(struct storm *s, const struct storm_call *c)
 {
     bool waited = s->tangled || s->loss > 0;
@@ -312,7 +313,7 @@ static void check_time(struct storm *s, const struct storm_call *c)
                    (unsigned long long)((s->now - due) / STORM_US));
 }
 
-/* An offer is gone for a want only where one of its attempt, or a later one, was there. */
+/* A want hears that its offer is gone only if an offer of its attempt, or of a later one, was there. */
 static void check_gone(struct storm *s, const struct storm_call *c)
 {
     for (uint32_t i = 0; i < s->num_calls; i++) {
@@ -320,7 +321,7 @@ static void check_gone(struct storm *s, const struct storm_call *c)
         if (!o->is_want && o->key == c->key && o->engine == c->engine && o->attempt >= c->attempt)
             return;
     }
-    storm_fail(s, "want %u of key k%u, attempt %u: gone, and no offer of that attempt, or a later one, ever was",
+    storm_fail(s, "want %u of key k%u, attempt %u: gone, but no offer of that or a later attempt was ever there",
                c->number, c->key, c->attempt);
 }
 
@@ -346,7 +347,10 @@ static bool has_ended(const struct storm *s, uint32_t rank, const char *key, boo
     return false;
 }
 
-/* Done for the engine: done by every rank of it. Not done: by the rank that is named, or that one is silent or lost. */
+/*
+ * A verdict says done only if every rank of the engine is done. Else the rank that it names is not done, or is silent
+ * or lost.
+ */
 static void check_verdict(struct storm *s, struct storm_rank *r, const baton_event_t *e)
 {
     const struct directory_engine *engine = &s->directory->engines[s->directory->engine_of[r->rank]];
@@ -355,20 +359,21 @@ static void check_verdict(struct storm *s, struct storm_rank *r, const baton_eve
     storm_say(s, "%u verdict on %llu (%s): status %d error %d of rank %d %s", r->rank, (unsigned long long)e->id,
               e->key, e->status, e->error, e->peer, e->detail);
     if (!storm_hears(s, r->rank))
-        storm_fail(s, "rank %u hears a verdict and asked for none", r->rank);
+        storm_fail(s, "rank %u hears a verdict but asked for none", r->rank);
     if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (e->status == BATON_STATUS_DONE) != (e->peer < 0))
         storm_fail(s, "rank %u: a verdict of status %d, error %d, rank %d", r->rank, e->status, e->error, e->peer);
     for (uint32_t i = 0; i < engine->num_ranks && e->status == BATON_STATUS_DONE; i++)
         if (engine->members[i].num_boxes > 0 && !has_ended(s, engine->ranks[i], e->key, is_want, BATON_STATUS_DONE))
-            storm_fail(s, "rank %u hears that %s is done, and it is not at rank %u", r->rank, e->key, engine->ranks[i]);
+            storm_fail(s, "rank %u hears that %s is done, but it is not done at rank %u", r->rank, e->key,
+                       engine->ranks[i]);
     if (e->peer >= 0 && !silent && !has_ended(s, (uint32_t)e->peer, e->key, is_want, e->status))
-        storm_fail(s, "rank %u hears that %s ended as %d at rank %d, and it did not", r->rank, e->key, e->status,
+        storm_fail(s, "rank %u hears that %s ended as %d at rank %d, but it did not", r->rank, e->key, e->status,
                    e->peer);
     if (e->id == 0)
         return;
     struct storm_call *c = &s->calls[e->id - 1];
     if (e->id > s->num_calls || c->rank != r->rank || c->is_want != is_want)
-        storm_fail(s, "rank %u: a verdict on call %llu, which is none of its", r->rank, (unsigned long long)e->id);
+        storm_fail(s, "rank %u: a verdict on call %llu, which it has not made", r->rank, (unsigned long long)e->id);
     else if (++c->verdicts > 1)
         storm_fail(s, "call %u has two verdicts", c->number);
 }
@@ -396,7 +401,7 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
         return;
     }
     if (e->id == 0 || e->id > s->num_calls || s->calls[e->id - 1].rank != r->rank) {
-        storm_fail(s, "rank %u: an event of call %llu, which is none of its", r->rank, (unsigned long long)e->id);
+        storm_fail(s, "rank %u: an event of call %llu, which it has not made", r->rank, (unsigned long long)e->id);
         return;
     }
     struct storm_call *c = &s->calls[e->id - 1];
@@ -410,9 +415,9 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (gives_up && e->error == 0))
         storm_fail(s, "call %u: status %d with error %d", c->number, e->status, e->error);
     if (e->given_up != c->given_up || (c->given_up && (e->status != c->status || e->error != c->error)))
-        storm_fail(s, "call %u: it ends as %d, error %d, and was given up as %d, error %d", c->number, e->status,
-                   e->error, c->status, c->error);
-    if (c->given_up) { /* its blocks are the engine's again */
+        storm_fail(s, "call %u ends as %d, error %d, but was given up as %d, error %d", c->number, e->status, e->error,
+                   c->status, c->error);
+    if (c->given_up) { /* the engine has its blocks back */
         c->ended = true;
         storm_cover_end(c);
         give_back(s, c);
@@ -428,7 +433,7 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     c->answered_ns = s->now;
     storm_cover_end(c);
     if (c->is_want && c->error == BATON_EINVAL)
-        storm_fail(s, "want %u is refused, and nothing is wrong with it: %s", c->number, e->detail);
+        storm_fail(s, "want %u is refused, but nothing is wrong with it: %s", c->number, e->detail);
     check_time(s, c);
     memset(source, 0, sizeof source);
     if (c->is_want && c->status == BATON_STATUS_DONE && c->tokens > c->held) {
@@ -457,7 +462,7 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
     const struct settings *set = &s->settings;
     if (early_kept(core) > set->waiting || attempts_ended(core) > set->tombstones ||
         leases_live(core->leases) > set->leases)
-        storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: past a limit", r->rank, early_kept(core),
+        storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: more than a limit", r->rank, early_kept(core),
                    attempts_ended(core), leases_live(core->leases));
     if (ends_owed(core) > 2 * set->requests)
         storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, ends_owed(core));
@@ -474,8 +479,8 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A rank that was stopped judges nobody for it: lost is only who is stopped or gone, or was until just now. Where beats
- * get lost or damaged, or take as long as the silence that is allowed, nothing can be said.
+ * A rank that was stopped itself blames nobody for the silence: it may give up only ranks that are stopped or gone, or
+ * were until just now. Where beats are lost or damaged, or take as long as a peer may be silent, nothing is checked.
  */
 void storm_check_losses(struct storm *s, struct storm_rank *r)
 {
@@ -490,7 +495,7 @@ void storm_check_losses(struct storm *s, struct storm_rank *r)
         if (p == NULL || !p->lost || p->lost_ns != s->now)
             continue;
         if (p->dead && other->fate != STORM_CRASHED)
-            storm_fail(s, "rank %u takes rank %u for dead, and it is not", r->rank, i);
+            storm_fail(s, "rank %u takes rank %u for dead, but it is not", r->rank, i);
         if (other->fate == STORM_RUNS && s->loss == 0 && s->damaged == 0 && answer_ns < set->peer_ms * STORM_MS &&
             (other->resumed_ns == 0 || s->now > other->resumed_ns + answer_ns))
             storm_fail(s, "rank %u gives up rank %u, which has answered all the time", r->rank, i);
@@ -500,7 +505,8 @@ void storm_check_losses(struct storm *s, struct storm_rank *r)
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 /*
- * What touches memory of a rank that crashed elsewhere may never be told, nor what went astray: those wait for close.
+ * Operations on memory of a rank that crashed on another node, and operations that failed half-way, may never complete:
+ * their calls stay open until close.
  */
 static bool may_be_open(const struct storm *s, const struct storm_call *c)
 {
@@ -538,14 +544,14 @@ void storm_check_end(struct storm *s)
         for (uint32_t k = 0; k < s->num_calls; k++)
             open |= s->calls[k].rank == i && !s->calls[k].ended;
         const struct core *core = r->core;
-        bool has_room = !s->tries && s->settings.waiting / 4 >= STORM_KEYS_MAX; /* for words that wait for offers */
+        bool has_room = !s->tries && s->settings.waiting / 4 >= STORM_KEYS_MAX; /* for wants that wait for offers */
         if (s->calm && has_room && ends_owed(core) > 0)
             storm_fail(s, "rank %u: the ends of %u wants are never answered", i, ends_owed(core));
         if (!open &&
             (offers_open(core) > 0 || wants_open(core) > 0 || wants_legs(core) > 0 || core->ops.num[OP_PUSH] > 0 ||
              movers_held(core, BATON_PATH_SHM) > 0 || movers_held(core, BATON_PATH_RMA) > 0 || movers_wait(core) ||
              core->serving > 0 || leases_live(core->leases) > 0))
-            storm_fail(s, "rank %u has no open call and yet %u offers, %u legs, %u pushes, %u leases", i,
+            storm_fail(s, "rank %u has no open call, but %u offers, %u legs, %u pushes, %u leases", i,
                        offers_open(core), wants_legs(core), core->ops.num[OP_PUSH], leases_live(core->leases));
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * port: a network in virtual time. Messages keep their order between two ranks, and may be lost or doubled. A one-sided
- * operation touches memory at one moment and is told as complete at a later one; what the peer's state makes of it
- * depends on the path: memory of the same node stays when its process is gone, a network's answers do not.
+ * operation touches memory at one moment and completes at a later one. What happens if the peer is stopped or gone
+ * depends on the path: memory of the same node stays when its process is gone, but over a network no answers come.
  */
 #include "storm.h"
 
@@ -29,18 +29,18 @@ enum due_kind {
 };
 
 struct storm_due {
-    uint64_t at, touch, order; /* told at; the memory is touched at (MOVE, READ, BOARD) */
+    uint64_t at, touch, order; /* when it completes; when it touches memory (MOVE, READ, BOARD) */
     uint64_t issued;           /* MOVE */
     enum due_kind kind;
     bool touched, parked, write;
-    bool aside;    /* MOVE: its slot is free again, since it was open for too long */
-    bool captures; /* a put whose completion is local: it takes the bytes, and they land later by a due of their own */
-    uint32_t from, to; /* the rank asked; the rank that is told */
+    bool aside;        /* MOVE: its slot is free again, since it was open too long */
+    bool captures;     /* a put that completes locally: it takes the bytes, and another due lands them later */
+    uint32_t from, to; /* the rank that is asked; the rank that gets the event */
     int error;
     uint64_t tag, offset, bytes, generation;
     struct plan_run *runs;
     uint32_t num_runs;
-    const struct plan_transfer *zeroed; /* the core keeps it until it is told */
+    const struct plan_transfer *zeroed; /* the core keeps the transfer until this completes */
     struct storm_plan plan;
     uint8_t data[];
 };
@@ -114,7 +114,7 @@ void storm_drop_all(struct storm *s)
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-/* Delays are drawn for each pair of ranks by itself, so that what happens to one pair changes no other's. */
+/* Each pair of ranks draws its own delays, so that what happens to one pair changes nothing for others. */
 static uint64_t draw(struct storm *s, uint32_t from, uint32_t to, uint64_t below)
 {
     struct storm_pair *p = &s->pairs[from * s->num_ranks + to];
@@ -153,7 +153,7 @@ static void flip_bits(struct storm *s, struct storm_due *d)
     }
 }
 
-/* The words of a want's end to one rank: the first none, one or two of them; and some answers. */
+/* Whether to lose this message of a want's end: none, one or two of the first to each rank, and some answers. */
 static bool is_lost_end(struct storm *s, uint32_t from, uint32_t to, const struct wire_message *m)
 {
     if (!s->deafened || s->now >= s->horizon)
@@ -189,7 +189,7 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     storm_say(s, "%u -> %u %s want %llu key %s error %d", r->rank, peer, wire_type_name(m.type),
               (unsigned long long)m.want_id, name != NULL ? name->key : "", error_of(&m));
     uint64_t luck = draw(s, r->rank, peer, 1000);
-    uint32_t loss = s->now < s->horizon ? s->loss : 0; /* past all deadlines what is repeated comes through */
+    uint32_t loss = s->now < s->horizon ? s->loss : 0; /* after all deadlines, what is repeated comes through */
     int times = luck < loss || is_lost_end(s, r->rank, peer, &m) ? 0 : luck < loss + s->twice ? 2 : 1;
     while (times-- > 0) {
         struct storm_due *d = due(s, DUE_MESSAGE, r->rank, peer, 0, ENVELOPE_BYTES + bytes);
@@ -211,7 +211,7 @@ static bool shares_node(const struct storm *s, uint32_t a, uint32_t b)
     return s->path[a * s->num_ranks + b] == BATON_PATH_SHM;
 }
 
-/* One that touches memory of `peer` somewhere between now and when it is told. */
+/* Begins an operation that touches memory of `peer` at some moment between now and its completion. */
 static struct storm_due *operation(struct storm_rank *r, enum due_kind kind, uint32_t peer, uint64_t tag,
                                    uint64_t offset, uint64_t bytes, uint64_t most)
 {
@@ -264,7 +264,7 @@ static void free_slot(struct storm *s, const struct storm_due *d)
     s->ranks[d->to].moving[shares_node(s, d->to, d->from)]--;
 }
 
-/* What was open for too long leaves its slot to others. */
+/* Operations that were open too long leave their slots to others. */
 static void put_aside(struct storm *s, uint32_t rank)
 {
     for (uint32_t i = 0; i < s->num_due; i++) {
@@ -278,7 +278,7 @@ static void put_aside(struct storm *s, uint32_t rank)
     }
 }
 
-/* The operation fails, at once or later; its bytes are moved at some time all the same, and nobody will tell. */
+/* The operation fails, at once or later. Its bytes still move at some time, and nobody tells the core. */
 static int64_t go_astray(struct storm_rank *r, struct storm_due *d, const struct path_leg *leg)
 {
     struct storm *s = r->storm;
@@ -293,11 +293,11 @@ static int64_t go_astray(struct storm_rank *r, struct storm_due *d, const struct
     d->runs = NULL;
     d->num_runs = 0;
     push(s, stray);
-    if (draw(s, r->rank, leg->peer, 2) == 0) { /* as one of several that were begun */
+    if (draw(s, r->rank, leg->peer, 2) == 0) { /* fails later, as one of several that were begun */
         d->error = BATON_EMPI;
         return (int64_t)bytes;
     }
-    d->parked = true; /* the call was refused half-way: no completion comes */
+    d->parked = true; /* the call failed half-way: no completion comes */
     return BATON_EMPI;
 }
 
@@ -342,7 +342,7 @@ static int port_settle(void *self, uint32_t peer, uint64_t tag)
     struct storm_rank *r = self;
     struct storm *s = r->storm;
     uint64_t last = s->now;
-    for (uint32_t i = 0; i < s->num_due; i++) /* what was put and has not landed */
+    for (uint32_t i = 0; i < s->num_due; i++) /* puts that have not landed yet */
         if (s->heap[i]->kind == DUE_LANDING && s->heap[i]->tag == tag && s->heap[i]->to == r->rank)
             last = s->heap[i]->at > last ? s->heap[i]->at : last;
     struct storm_due *d = due(s, DUE_SETTLE, peer, r->rank, tag, 0);
@@ -351,7 +351,7 @@ static int port_settle(void *self, uint32_t peer, uint64_t tag)
     return 0;
 }
 
-/* Some operation of that tag failed, and what it began cannot be known. */
+/* Whether an operation of that tag failed and may still move bytes. */
 static bool went_astray(const struct storm_rank *r, uint64_t tag)
 {
     for (uint32_t i = 0; i < r->has_stray && i < STORM_STRAYS_MAX; i++)
@@ -360,7 +360,7 @@ static bool went_astray(const struct storm_rank *r, uint64_t tag)
     return false;
 }
 
-/* Whatever of it is under way touches memory until it is done, and no call can stop it. */
+/* Operations of that tag that are under way touch memory until they complete; no call can stop them. */
 static enum path_park port_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct storm_rank *r = self;
@@ -402,7 +402,7 @@ static bool port_ended(void *self, uint32_t peer)
     const struct storm *s = r->storm;
     if (shares_node(s, r->rank, peer))
         return true;
-    for (uint32_t i = 0; i < s->num_due; i++) { /* of what is on its way between the two, in either direction */
+    for (uint32_t i = 0; i < s->num_due; i++) { /* operations between the two, in either direction */
         const struct storm_due *d = s->heap[i];
         bool moves = d->kind == DUE_MOVE || d->kind == DUE_LANDING || d->kind == DUE_STRAY;
         if (moves && ((d->from == peer && d->to == r->rank) || (d->from == r->rank && d->to == peer)))
@@ -411,7 +411,7 @@ static bool port_ended(void *self, uint32_t peer)
     return s->death == STORM_DEATH_ERROR;
 }
 
-/* Of what lies there now; told later. */
+/* Stores zeros now; the completion comes later. */
 static int port_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct storm_rank *r = self;
@@ -472,7 +472,7 @@ static void touch_read(struct storm *s, struct storm_due *d)
     }
 }
 
-/* A byte of what is moved changes on its way, where checksums are to find that. */
+/* Changes a byte on its way, if checksums are on and must find that. */
 static void spoil(struct storm *s, const struct storm_due *d, uint8_t *data, uint64_t bytes)
 {
     if (s->settings.checksum && draw(s, d->from, d->to, 1000) < s->spoilt)
@@ -490,7 +490,7 @@ static void zeros_land(struct storm *s, const struct storm_due *d)
     }
 }
 
-/* The bytes of one run on their way. They land whatever becomes of their writer. */
+/* Sends the bytes of one run on their way. They land whatever happens to their writer. */
 static void fly(struct storm *s, const struct storm_due *d, const struct plan_run *run)
 {
     struct storm_due *f = due(s, DUE_LANDING, d->from, d->to, d->tag, run->bytes);
@@ -520,9 +520,9 @@ static void touch(struct storm *s, struct storm_due *d)
 {
     bool gone = s->ranks[d->from].fate == STORM_CRASHED && !shares_node(s, d->from, d->to);
     if (s->ranks[d->to].fate == STORM_CRASHED && shares_node(s, d->from, d->to))
-        return; /* its threads are gone too; what a network took over still happens */
+        return; /* its threads are gone too; what a network has taken over still happens */
     if (gone && s->death == STORM_DEATH_LIES && !s->ranks[d->from].lied)
-        s->ranks[d->from].lied = true; /* success, and no byte moves; what was to be read stays 0 */
+        s->ranks[d->from].lied = true; /* it says success, but no byte moves, and a read gives 0 */
     else if (gone)
         d->error = BATON_EPEER;
     else if (d->kind == DUE_READ)
@@ -613,17 +613,17 @@ static bool is_stopped(const struct storm *s, uint32_t rank)
     return s->ranks[rank].fate == STORM_STOPPED;
 }
 
-/* Whether it has to wait: for the rank that is told, or for one that must take part. */
+/* Whether this has to wait: for the rank that gets the event, or for one that must take part. */
 static bool waits(const struct storm *s, const struct storm_due *d)
 {
     if (d->kind == DUE_PLAN || d->kind == DUE_LANDING || d->kind == DUE_STRAY)
         return false;
     if (is_stopped(s, d->to) && d->touched)
-        return true; /* a told rank takes nothing in; memory may be touched meanwhile */
+        return true; /* a stopped rank takes no events; its memory may be touched meanwhile */
     return d->kind != DUE_MESSAGE && is_stopped(s, d->from) && !s->passive && !shares_node(s, d->from, d->to);
 }
 
-/* Operations on a rank that is gone are told never, as errors, or once as a success. */
+/* Operations on a rank that is gone never complete, or fail, or one of them says success. */
 static bool is_never_told(const struct storm *s, const struct storm_due *d)
 {
     if (d->kind == DUE_PLAN)
@@ -634,7 +634,7 @@ static bool is_never_told(const struct storm *s, const struct storm_due *d)
            !shares_node(s, d->from, d->to);
 }
 
-/* Its slot is free, and its peer has shown that it answers. */
+/* A move completes: its slot is free, and its peer has shown that it answers. */
 static void come(struct storm *s, const struct storm_due *d)
 {
     free_slot(s, d);
@@ -647,7 +647,7 @@ static void deliver(struct storm *s)
     struct storm_due *d = pop(s);
     uint64_t at = next_of(d);
     s->now = at > s->now ? at : s->now;
-    if (waits(s, d)) { /* on a grid on which ranks are resumed too, so that all that waits keeps its order */
+    if (waits(s, d)) { /* ranks resume on this grid too, so all that waits keeps its order */
         uint64_t later = (s->now / STORM_GRID + 1) * STORM_GRID;
         d->touch = d->touched ? d->touch : later;
         d->at = d->at > later ? d->at : later;

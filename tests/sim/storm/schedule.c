@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* schedule: a world and its history, drawn from the seed. */
+/* schedule: draws a world and its history from the seed. */
 #include "storm.h"
 
 #include <stdio.h>
@@ -106,7 +106,7 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                            .layer_first = layer_first,
                            .layer_count = per_stage};
     if (baton_geometry_layout(&r->geometry, r->tensors, e->layout) != 0)
-        storm_fail(s, "a layout that is none");
+        storm_fail(s, "baton_geometry_layout refuses the layout");
     r->pool = malloc(r->geometry.bytes);
     for (uint64_t i = 0; i < r->geometry.bytes; i += 4)
         memcpy(r->pool + i, &(uint32_t){STORM_FREE}, 4);
@@ -141,7 +141,7 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
     snprintf(row.engine, sizeof row.engine, "e%u", engine);
     wire_row_encode(&row, row_out);
     if (bare)
-        r->geometry.num_tensors = 0; /* this storm's mark of it */
+        r->geometry.num_tensors = 0; /* no tensors: the mark of a rank without a cache here */
 }
 
 void storm_build(struct storm *s)
@@ -204,8 +204,8 @@ void storm_build(struct storm *s)
                                      .port = &r->port,
                                      .log = &s->log};
         if (core_create(&config, &r->core) != 0)
-            storm_fail(s, "no core");
-        else if (s->seed % 4 == 0) { /* as among engines of a thousand ranks: who serves whom is found out bit by bit */
+            storm_fail(s, "core_create failed");
+        else if (s->seed % 4 == 0) { /* as for engines of a thousand ranks, who serves whom is computed bit by bit */
             r->core->works.looks_most = 1;
             r->core->works.pause_ns = STORM_MS / 8;
         }
@@ -245,7 +245,7 @@ static const struct directory_engine *engine_at(const struct storm *s, uint32_t 
     return &s->directory->engines[e];
 }
 
-/* One request: every rank of the producer offers, every rank of the consumers wants, each in its own time. */
+/* One request: every rank of the producer offers and every rank of the consumers wants, each at its own time. */
 static void draw_request(struct storm *s)
 {
     uint32_t producer = storm_below(s, s->num_engines), seats = 1 + (s->num_engines > 2 ? storm_below(s, 2) : 0);
@@ -266,7 +266,7 @@ static void draw_request(struct storm *s)
                               .time_ms = 5 + storm_below(s, 100),
                               .mode = storm_chance(s, 500) ? BATON_MODE_PUSH : BATON_MODE_PULL};
     if (storm_chance(s, 100))
-        want.tokens = storm_below(s, tokens + 2); /* none, fewer or more */
+        want.tokens = storm_below(s, tokens + 2); /* none, fewer or more than offered */
     if (storm_chance(s, 200))
         want.held = storm_below(s, tokens + 1);
     for (uint32_t k = 0; k < seats; k++) {
@@ -302,8 +302,8 @@ void storm_again(struct storm *s, const struct storm_call *former)
                                .seats = 1,
                                .seat = {DIRECTORY_NONE}};
     if (former->is_want && storm_chance(s, 250))
-        again.tokens = 0;                   /* it holds all by now: the producer is released */
-    if (s->now < 3 * ACTIONS_MS * STORM_MS) /* calls have an end */
+        again.tokens = 0;                   /* it holds all by now, which releases the producer */
+    if (s->now < 3 * ACTIONS_MS * STORM_MS) /* calls must come to an end */
         storm_later(s, moment(s, s->now, 1 + s->slow_ns / STORM_US), &again);
 }
 
@@ -328,7 +328,7 @@ void storm_schedule(struct storm *s)
     for (uint32_t i = 0; i < crashes; i++)
         storm_later(s, moment(s, 0, ACTIONS_MS * 1000),
                     &(struct storm_plan){.action = STORM_CRASH, .rank = storm_below(s, s->num_ranks)});
-    if (s->seed % 5 == 0 && !s->deafened) { /* they close in the midst of it, each in its time */
+    if (s->seed % 5 == 0 && !s->deafened) { /* ranks close while calls are open, each at its time */
         uint64_t at = moment(s, 0, ACTIONS_MS * 1000);
         for (uint32_t i = 0; i < s->num_ranks; i++)
             storm_later(s, moment(s, at, 30000), &(struct storm_plan){.action = STORM_CLOSE, .rank = i});
@@ -392,9 +392,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     storm_collect(s, r);
 }
 
-/*
- * Prefill goes on: each layer is computed in its time, some never. The call may have ended in the step of its making.
- */
+/* Prefill goes on: each layer is computed at its time, some never. The call may have ended in the step that made it. */
 static void draw_layers(struct storm *s, const struct storm_call *c, uint64_t at, uint32_t tokens)
 {
     const baton_geometry_t *g = &s->ranks[c->rank].geometry;
@@ -408,7 +406,7 @@ static void draw_layers(struct storm *s, const struct storm_call *c, uint64_t at
                                              .tokens = tokens});
 }
 
-/* Chunk after chunk, some of which never come. */
+/* Prefill goes on chunk by chunk; some chunks never come. */
 static void draw_chunks(struct storm *s, const struct storm_call *c)
 {
     uint64_t at = s->now;
@@ -432,7 +430,7 @@ static void append(struct storm *s, const struct storm_plan *p)
     c->last_word_ns = s->now;
     storm_say(s, "%u: %u tokens of %u are there", c->rank, p->tokens, c->number);
     if (c->in_layers)
-        storm_fill(s, c, 0); /* the chunk before is */
+        storm_fill(s, c, 0); /* the chunk before is complete */
     c->begun = p->tokens;
     if (!c->in_layers)
         storm_fill(s, c, 0);
@@ -452,10 +450,10 @@ static void ready(struct storm *s, const struct storm_plan *p)
 {
     struct storm_call *c = &s->calls[p->call - 1];
     if (c->answered_ns != 0)
-        return; /* its blocks are others' by now, or may be read no more */
+        return; /* its blocks belong to others by now, or may not be read any more */
     c->last_word_ns = s->now;
     storm_say(s, "%u: layer %u of %u is ready", c->rank, p->layer, c->number);
-    if (!c->in_chunks || p->tokens == c->begun) /* else a late word */
+    if (!c->in_chunks || p->tokens == c->begun) /* else the call comes too late */
         storm_fill_layer(s, c, p->layer, 0);
     struct call *word = calloc(1, sizeof *word);
     word->kind = CALL_READY;
@@ -487,7 +485,7 @@ static void call(struct storm *s, const struct storm_plan *p)
     c->seat = p->seat[0];
     c->last_word_ns = s->now;
     storm_take_blocks(s, c);
-    if (c->num_blocks > 0 && c->blocks == NULL) { /* the engine has no room: it does not call */
+    if (c->num_blocks > 0 && c->blocks == NULL) { /* the engine has no free blocks, so it makes no call */
         s->num_calls--;
         return;
     }
@@ -526,7 +524,7 @@ static void cancel(struct storm *s)
     storm_collect(s, &s->ranks[c->rank]);
 }
 
-/* Says of a rank that it is dead: one that cannot know, or a neighbour of a former life of it. */
+/* Says that a rank is dead, as a rank that cannot know, or as a neighbour of a former incarnation. */
 static void lie(struct storm *s, const struct storm_plan *p)
 {
     const struct wire_row *rows = s->directory->rows;
