@@ -237,28 +237,33 @@ static struct plan_box take(struct grid *g, uint32_t who, uint32_t l, uint32_t h
                              .split = g->split};
 }
 
-/* Adds the sources of a split behind the `count` in `out`. Returns their new number, or BATON_EGEOMETRY. */
-static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct plan_source *out, uint32_t count,
-                   uint32_t max, struct plan_why *why)
+/* Where sources are collected: up to `max` of them. */
+struct sources {
+    struct plan_source *out;
+    uint32_t num, max;
+};
+
+/* Adds the sources of a split. */
+static int collect(struct grid *g, const struct candidate *c, uint32_t n, struct sources *sources, struct plan_why *why)
 {
     for (uint32_t who = 0; who < n; who++)
         for (uint32_t l = c[who].layer; l < c[who].layer_end; l++)
             for (uint32_t h = c[who].head; h < c[who].head_end; h++) {
                 if (cell_at(g, l, h)->owner != who)
                     continue;
-                if (count == max) {
-                    snprintf(why->text, sizeof why->text, "the consumer would read more than %u boxes", max);
+                if (sources->num == sources->max) {
+                    snprintf(why->text, sizeof why->text, "the consumer would read more than %u boxes", sources->max);
                     return BATON_EGEOMETRY;
                 }
-                out[count++] = (struct plan_source){.member = c[who].member, .box = take(g, who, l, h)};
+                sources->out[sources->num++] = (struct plan_source){.member = c[who].member, .box = take(g, who, l, h)};
             }
-    return (int)count;
+    return 0;
 }
 
-/* Adds the sources of one box of the consumer, likewise; or says why there are none. `c` has room for all members. */
+/* Adds the sources of one box of the consumer. `c` has room for all members. */
 static int serve(const struct plan_member *me, const struct plan_box *box, const struct turn *turn,
-                 const struct plan_member *members, uint32_t n, struct candidate *c, struct plan_source *out,
-                 uint32_t count, uint32_t max, struct plan_why *why)
+                 const struct plan_member *members, uint32_t n, struct candidate *c, struct sources *sources,
+                 struct plan_why *why)
 {
     struct grid g = {.split = box->split};
     uint32_t num = 0;
@@ -277,7 +282,7 @@ static int serve(const struct plan_member *me, const struct plan_box *box, const
         rc = BATON_ESOURCE;
     }
     if (rc == 0)
-        rc = collect(&g, c, num, out, count, max, why);
+        rc = collect(&g, c, num, sources, why);
     grid_fini(&g);
     return rc;
 }
@@ -299,13 +304,14 @@ int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engin
                  uint32_t n, struct plan_source *out, uint32_t max, struct plan_why *why)
 {
     const struct turn turn = {me_index, engine};
+    struct sources sources = {.out = out, .max = max};
     struct candidate *c = malloc((n ? n : 1) * sizeof *c);
-    int count = c != NULL ? 0 : BATON_ENOMEM;
-    for (uint32_t i = 0; i < me->num_boxes && count >= 0; i++)
+    int rc = c != NULL ? 0 : BATON_ENOMEM;
+    for (uint32_t i = 0; rc == 0 && i < me->num_boxes; i++)
         if (me->box[i].layer_count > 0 && me->box[i].head_count > 0)
-            count = serve(me, &me->box[i], &turn, members, n, c, out, (uint32_t)count, max, why);
+            rc = serve(me, &me->box[i], &turn, members, n, c, &sources, why);
     free(c);
-    if (count > 0 && me->num_boxes > 1)
-        qsort(out, (size_t)count, sizeof *out, by_member);
-    return count;
+    if (rc == 0 && sources.num > 0 && me->num_boxes > 1)
+        qsort(out, sources.num, sizeof *out, by_member);
+    return rc == 0 ? (int)sources.num : rc;
 }
