@@ -35,9 +35,9 @@
  * STRUCTS THAT GROW. A later header may add fields at the end of a struct that begins with `size`; a program and a
  * library of different age then still understand each other.
  *
- *   - The caller sets `size` in what Baton reads: {.size = sizeof p, ...}, or BATON_INIT(type), also in C++. Fields that
- *     a smaller struct lacks count as 0. A larger struct is taken if all that this library does not know is 0, else
- *     EINVAL. A size of 0 is EINVAL.
+ *   - The caller sets `size` in what Baton reads: {.size = sizeof p, ...}, or BATON_INIT(type), also in C++. Fields
+ *     that a smaller struct lacks count as 0. A larger struct is taken if all that this library does not know is 0,
+ *     else EINVAL. A size of 0 is EINVAL.
  *   - Baton sets `size` in what it fills: the bytes that this library filled. What lies behind them is 0. Such a struct
  *     need not be initialised: the functions that fill one are inline, and hand its sizeof to their other form,
  *     baton_..._sized, which is for bindings that cannot call an inline function.
@@ -84,7 +84,9 @@ extern "C" {
 /** The version of the library that runs, as "major.minor.patch". Any thread, any time. */
 BATON_API const char *baton_version(void);
 
-/** A struct of zeros with its size: `baton_want_params_t w = BATON_INIT(baton_want_params_t);`. See STRUCTS THAT GROW. */
+/**
+ * A struct of zeros with its size: `baton_want_params_t w = BATON_INIT(baton_want_params_t);`. See STRUCTS THAT GROW.
+ */
 #ifdef __cplusplus
 #define BATON_INIT(type)                                                                                               \
     ([]() -> type {                                                                                                    \
@@ -474,10 +476,10 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
  */
 
 /*
- * ATTACHED BYTES. An offer can carry up to BATON_ATTACH_MAX bytes of the engine's own. They are copied by baton_offer, and
- * handed out with the event of each want that is done and that the offer served. The ranks of an engine attach the same
- * bytes: a want that several ranks serve has those of one of them. A want has none if nothing of it moves (all tokens are
- * held, or none is wanted), or if one of the two engines runs a build before 0.2.
+ * ATTACHED BYTES. An offer can carry up to BATON_ATTACH_MAX bytes of the engine's own. They are copied by baton_offer,
+ * and handed out with the event of each want that is done and that the offer served. The ranks of an engine attach the
+ * same bytes: a want that several ranks serve has those of one of them. A want has none if nothing of it moves (all
+ * tokens are held, or none is wanted), or if one of the two engines runs a build before 0.2.
  */
 
 /** Names one accepted call: in its event and for baton_cancel. Never 0, never used twice by a context. */

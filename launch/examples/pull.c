@@ -29,10 +29,10 @@ int main(void)
     check(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND));
     check(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache));
     check(baton_start(b));
-    uint32_t blocks[3] = {7, 3, 12}; /* 40 tokens lie in, or go to, these blocks */
-    baton_offer_params_t o = {.size = sizeof o, .key = "r1", .num_tokens = 40, .num_tables = 1, .tables = {{blocks, 3, 0}}};
+    baton_table_t table = {(uint32_t[]){7, 3, 12}, 3, 0}; /* 40 tokens lie in, or go to, these 3 blocks */
+    baton_offer_params_t o = {.size = sizeof o, .key = "r1", .num_tokens = 40, .num_tables = 1, .tables = {table}};
     baton_want_params_t w = {.size = sizeof w, .key = "r1", .engine = "prefill0", .num_tokens = 40, .num_tables = 1,
-                             .tables = {{blocks, 3, 0}}};
+                             .tables = {table}};
     memset(baton_cache_base(cache), 42, me.role == BATON_ROLE_PREFILL ? g.bytes : 0);
     check(me.role == BATON_ROLE_PREFILL ? baton_offer(b, &o, NULL, NULL) : baton_want(b, &w, NULL));
     baton_event_t e;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sized: structs that cross the library's edge and begin with their size, so that both sides may know a different number
- * of their fields (STRUCTS THAT GROW in baton.h). Pure.
+ * sized: structs that cross the library's edge and begin with their size, so that both sides may know a different
+ * number of their fields (STRUCTS THAT GROW in baton.h). Pure.
  */
 #ifndef BATON_BASE_SIZED_H
 #define BATON_BASE_SIZED_H
@@ -19,7 +19,9 @@ int sized_take(const void *given, const char *type, void *own, size_t own_size);
 /** Copies what has changed back into what sized_take was given. The caller's size stays. */
 void sized_give_back(const void *own, size_t own_size, void *given);
 
-/** Whether `size` can be that of a struct that is to be filled: 0, or BATON_EINVAL with a sentence that names `type`. */
+/**
+ * Whether `size` can be that of a struct that is to be filled: 0, or BATON_EINVAL with a sentence that names `type`.
+ */
 int sized_check(size_t size, const char *type);
 
 /** Fills a caller's struct of `size` bytes, which sized_check took. What this build does not know is 0. */

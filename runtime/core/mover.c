@@ -202,9 +202,7 @@ int mover_ready(struct core *core, struct mover *m, const struct reach *reach, c
 
 /* ---- what happened ----------------------------------------------------------------------------------------------- */
 
-/*
- * The tables of an offer in chunks may be rewritten while they are read. Then a READY about the new ones is on its way.
- */
+/* The tables of an offer in chunks may be rewritten while they are read: then READY will name the new ones. */
 static bool waits_for_table(const struct mover *m, int error)
 {
     return error == BATON_ESTALE && !m->write && m->reach.done < UINT32_MAX;
@@ -265,9 +263,8 @@ static bool is_put_away(struct core *core, struct mover *m)
 }
 
 /*
- * Whatever is still under way harms nobody. A write to a dead rank: it changes nobody's blocks, and what it sends of
- * mine nobody reads; but copy workers have their plan until they are done. A read of a rank from which nothing can land
- * here.
+ * Whether what is still under way can do no harm: a read of a rank from which nothing can land here any more, or a
+ * write to a dead rank. Copy workers use the plan of such a write until they are done.
  */
 static bool is_harmless(const struct core *core, const struct mover *m)
 {
@@ -286,8 +283,10 @@ static void quiet(struct core *core, struct mover *m)
     news_add(core, m, MOVER_QUIET, 0, "");
 }
 
-/* A write that cannot be settled is not known to be quiet, nor one of which something was begun that nobody tells of:
- * it stays so until close, unless its peer has ended. */
+/*
+ * A write that cannot be settled is not known to be quiet, nor is one with an operation whose end nobody tells. It
+ * stays so until close, unless its peer has ended.
+ */
 static void on_drained(struct core *core, struct mover *m, int error)
 {
     if ((error == 0 && is_put_away(core, m)) || is_harmless(core, m))

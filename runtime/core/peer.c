@@ -177,7 +177,8 @@ static bool may_answer(const struct core *core, uint32_t rank)
 static void inquire(struct core *core, struct peer *p)
 {
     const struct directory *d = core->c.directory;
-    struct wire_message m = {.type = WIRE_INQUIRY, .subject = {p->rank, d->rows[p->rank].incarnation}};
+    struct wire_message m = {.type = WIRE_INQUIRY,
+                             .subject = {.rank = p->rank, .incarnation = d->rows[p->rank].incarnation}};
     uint32_t before = p->neighbour;
     do
         p->neighbour = d->next_on_node[p->neighbour];

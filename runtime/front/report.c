@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: what the engine hears and reads, in any thread: events, engines, handshakes under way, statistics. None waits. */
+/* report: what the engine hears and reads, in any thread: events, engines, handshakes under way, statistics. None
+ * waits. */
 #include "front/context.h"
 
 #include <stdio.h>
@@ -56,7 +57,7 @@ int baton_progress(baton_t *b)
     return (int)events_waiting(&b->events);
 }
 
-/* ---- the world ---------------------------------------------------------------------------------------------------- */
+/* ---- the world ------------------------------------------------------------------------------------------------ */
 
 static int check_rank(const baton_t *b, uint32_t rank)
 {

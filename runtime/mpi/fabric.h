@@ -34,7 +34,9 @@ struct fabric;
 int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
                 int local, struct fabric **out);
 
-/** The communicator of a Fortran handle; BATON_COMM_NULL_F: MPI_COMM_NULL. 0, BATON_EINVAL, or BATON_ESTATE without MPI. */
+/**
+ * The communicator of a Fortran handle; BATON_COMM_NULL_F: MPI_COMM_NULL. 0, BATON_EINVAL, or BATON_ESTATE without MPI.
+ */
 int fabric_comm(int handle, MPI_Comm *out);
 
 uint32_t fabric_rank(const struct fabric *f);
