@@ -17,7 +17,6 @@
 #include "core/contact.h"
 #include "core/state.h"
 #include "core/tail.h"
-#include "core/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +25,9 @@
 /* All that core_destroy destroys. */
 static int parts_create(struct core *core)
 {
-    static int (*const create[])(struct core *) = {
-        early_create,    survey_create, peers_create, leave_create,  ends_create,  links_create,   movers_create,
-        attempts_create, offers_create, wants_create, checks_create, tails_create, verdicts_create};
+    static int (*const create[])(struct core *) = {early_create,  survey_create, peers_create,  leave_create,
+                                                   ends_create,   links_create,  movers_create, attempts_create,
+                                                   offers_create, wants_create,  checks_create, tails_create};
     int rc = 0;
     core->leases = leases_create((uint32_t)core->c.settings->leases, core_row(core)->incarnation, core->c.arena,
                                  core->c.arena_bytes);
@@ -42,7 +41,6 @@ static int parts_create(struct core *core)
 
 int core_create(const struct core_config *config, struct core **out)
 {
-    const struct directory *d = config->directory;
     struct core *core = calloc(1, sizeof *core);
     if (core == NULL)
         return BATON_ENOMEM;
@@ -50,14 +48,17 @@ int core_create(const struct core_config *config, struct core **out)
     core->works.looks_most = LOOKS_A_STEP;
     core->works.pause_ns = 1;
     int rc = parts_create(core);
-    for (uint32_t i = 0; rc == 0 && i < d->engines[core_engine(core)].num_ranks && d->rows[config->self].verdicts; i++)
-        rc = peer_know(core, d->engines[core_engine(core)].ranks[i]);
     if (rc != 0) {
         core_destroy(core);
         return rc;
     }
     *out = core;
     return 0;
+}
+
+void core_hook(struct core *core, const struct core_hooks *hooks, void *self)
+{
+    core->above = (struct above){hooks, self};
 }
 
 void core_destroy(struct core *core)
@@ -68,7 +69,8 @@ void core_destroy(struct core *core)
     tails_destroy(core);
     wants_destroy(core);
     links_destroy(core);
-    verdicts_destroy(core);
+    if (core->above.hooks != NULL)
+        core->above.hooks->destroy(core);
     checks_destroy(core);
     ends_destroy(core);
     leave_destroy(core);
@@ -130,7 +132,8 @@ static void dispatch(struct core *core, uint32_t peer, const struct wire_message
     case WIRE_VERDICT:
     case WIRE_ASK:
     case WIRE_STANDING:
-        verdict_on_message(core, peer, m);
+        if (core->above.hooks != NULL)
+            core->above.hooks->message(core, peer, m);
         break;
     }
 }
@@ -205,7 +208,8 @@ static bool hand_on_ends(struct core *core)
     struct outcome *told;
     bool any = false;
     while ((told = outcome_take_news(core)) != NULL) {
-        verdict_report(core, told);
+        if (core->above.hooks != NULL)
+            core->above.hooks->end(core, told);
         any = true;
     }
     return any;
@@ -218,7 +222,8 @@ static void on_loss(struct core *core, uint32_t rank)
         continue;
     offers_lose(core, rank);
     hand_on_ends(core); /* else its engine's verdicts would take those calls for open */
-    verdicts_lose(core, rank);
+    if (core->above.hooks != NULL)
+        core->above.hooks->loss(core, rank);
     if (peer_is_dead(core, rank))
         ends_lose(core, rank);
     leave_on_loss(core, rank);
@@ -377,7 +382,8 @@ void core_shut(struct core *core, uint64_t now)
     wants_shut(core);
     offers_shut(core);
     ends_shut(core);
-    verdicts_shut(core);
+    if (core->above.hooks != NULL)
+        core->above.hooks->shut(core);
     finish(core);
 }
 

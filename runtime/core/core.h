@@ -20,6 +20,7 @@
 #include "observe/log.h"
 
 struct core;
+struct wire_message;
 
 struct core_config {
     const struct settings *settings;
@@ -35,6 +36,17 @@ struct core_config {
 };
 
 int core_create(const struct core_config *config, struct core **out);
+/** What the core calls above itself: verdict/ is there. NULL hooks: nothing is. */
+struct core_hooks {
+    void (*message)(struct core *core, uint32_t rank, const struct wire_message *m); /* REPORT to STANDING */
+    void (*end)(struct core *core, struct outcome *told);                            /* a call ended, or was given up */
+    void (*loss)(struct core *core, uint32_t rank);                                  /* a rank was lost */
+    void (*shut)(struct core *core);                                                 /* this rank closes */
+    void (*destroy)(struct core *core);
+};
+
+/** `self` is the hooks' own. Once, before the first step. */
+void core_hook(struct core *core, const struct core_hooks *hooks, void *self);
 /** Frees everything. Legs must be quiet (core_is_quiet), else their tables stay allocated. */
 void core_destroy(struct core *core);
 

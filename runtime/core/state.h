@@ -17,6 +17,12 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
+/** What stands above the core, if anything does. */
+struct above {
+    const struct core_hooks *hooks;
+    void *self; /* its own */
+};
+
 struct core {
     struct core_config c;
     uint64_t now; /* of this step */
@@ -42,7 +48,7 @@ struct core {
     struct attempts *attempts;
     struct offers *offers;
     struct wants *wants;
-    struct verdicts *verdicts;
+    struct above above;
 };
 
 /** My row in the directory, my engine, and my index in it. */

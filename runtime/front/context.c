@@ -19,6 +19,7 @@
 #include "wire/card.h"
 #include "wire/row.h"
 #include "wire/version.h"
+#include "verdict/verdict.h"
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 
@@ -350,6 +351,8 @@ static int core_build(struct baton *b, const struct layout *l)
                                  .log = &b->log,
                                  .host = b->place.host};
     rc = core_create(&config, &b->core);
+    if (rc == 0)
+        rc = verdicts_create(b->core);
     return rc == 0 ? 0 : error_set(rc, "no memory for the protocol's tables");
 }
 

@@ -13,7 +13,7 @@
 #include "core/post.h"
 #include "core/state.h"
 #include "core/survey.h"
-#include "core/verdict_inside.h"
+#include "verdict/verdict_inside.h"
 #include "core/want_inside.h"
 #include "wire/message.h"
 

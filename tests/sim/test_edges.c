@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int verdicts_of(struct world *w, uint32_t rank, const char *key)
+static int verdicts_told(struct world *w, uint32_t rank, const char *key)
 {
     int n = 0;
     for (int i = 0; i < w->ranks[rank].num_events; i++)
@@ -113,8 +113,8 @@ static void test_a_round_that_made_room_stays_over(void **state)
     (void)b;
     assert_non_null(world_verdict(&w, 2, a[0])); /* EAGAIN */
     world_run(&w, 10000 * MS);
-    assert_int_equal(verdicts_of(&w, 2, "k0"), 1);
-    assert_int_equal(verdicts_of(&w, 3, "k0"), 1);
+    assert_int_equal(verdicts_told(&w, 2, "k0"), 1);
+    assert_int_equal(verdicts_told(&w, 3, "k0"), 1);
     world_fini(&w);
 }
 
@@ -146,9 +146,9 @@ static void test_a_report_sent_again_opens_no_round(void **state)
     const baton_event_t *x = world_verdict(&w, 2, id[0][0]), *y = world_verdict(&w, 3, id[0][1]);
     assert_non_null(x);
     assert_non_null(y);
-    assert_int_equal(verdicts_of(&w, 2, "k0"), 1);
+    assert_int_equal(verdicts_told(&w, 2, "k0"), 1);
     assert_int_equal(x->status, BATON_STATUS_DONE);
-    assert_int_equal(verdicts_of(&w, 3, "k0"), 1);
+    assert_int_equal(verdicts_told(&w, 3, "k0"), 1);
     assert_int_equal(y->error, BATON_ETIMEDOUT); /* its verdict was lost, and its round is forgotten */
     world_fini(&w);
 }
@@ -163,7 +163,7 @@ static void test_a_report_that_crosses_its_verdict(void **state)
     world_run(&w, 1001 * MS - MS / 20);
     world_want(&w, 3, "P", "key", 0, 1, 0, 5000); /* its REPORT and the VERDICT cross */
     world_run(&w, 3000 * MS);
-    assert_int_equal(verdicts_of(&w, 3, "key"), 1);
+    assert_int_equal(verdicts_told(&w, 3, "key"), 1);
     world_fini(&w);
 }
 

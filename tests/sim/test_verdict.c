@@ -88,7 +88,7 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     world_run(&w, 100 * MS);
     assert_true(want_cancel(core, d));
     assert_non_null(core->outcomes.news.first);
-    verdict_on_message(core, 2, &m);
+    core->above.hooks->message(core, 2, &m);
     world_run(&w, 130000 * MS);
     for (int i = 0; i < w.ranks[3].num_events; i++)
         assert_int_equal(w.ranks[3].events[i].id, d);
@@ -131,7 +131,7 @@ static void test_identity_not_counting(void **state)
     baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 8000 * MS); /* the report is sent again meanwhile */
     assert_true(w.sent[WIRE_REPORT] > 3);
-    assert_int_equal(w.ranks[2].core->verdicts->num_rounds, 1);
+    assert_int_equal(verdicts_of(w.ranks[2].core)->num_rounds, 1);
     assert_null(world_verdict(&w, 3, d));
     baton_id_t first = world_want(&w, 2, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 9000 * MS);

@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "shm/copy.h"
+#include "verdict/verdict.h"
 
 #define POISON 0xa5
 #define WORLD_NODES 1000 /* nodes that several ranks share are numbered from here on */
@@ -560,6 +561,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
                                      .log = &w->log,
                                      .host = r->host};
         assert_int_equal(core_create(&config, &r->core), 0);
+        assert_int_equal(verdicts_create(r->core), 0);
     }
 }
 

@@ -203,7 +203,7 @@ void storm_build(struct storm *s)
                                      .arena_bytes = ARENA_BYTES,
                                      .port = &r->port,
                                      .log = &s->log};
-        if (core_create(&config, &r->core) != 0)
+        if (core_create(&config, &r->core) != 0 || verdicts_create(r->core) != 0)
             storm_fail(s, "core_create failed");
         else if (s->seed % 4 == 0) { /* as for engines of a thousand ranks, who serves whom is computed bit by bit */
             r->core->works.looks_most = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verdict_round: what the first rank gathers of its engine's reports, see verdict.h. */
+/* round: what the first rank gathers of its engine's reports, see verdict.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/offer.h"
 #include "core/peer.h"
 #include "core/post.h"
-#include "core/verdict_inside.h"
+#include "verdict/verdict_inside.h"
 #include "core/want.h"
 
 static const char *verb_name(uint32_t verb)
@@ -26,7 +26,7 @@ static struct round_name name_of(const struct wire_verdict *v)
 static struct round *round_first(const struct core *core, const struct round_name *name)
 {
     struct round *r;
-    HASH_FIND(hh, core->verdicts->rounds_by_name, name, sizeof *name, r);
+    HASH_FIND(hh, verdicts_of(core)->rounds_by_name, name, sizeof *name, r);
     return r;
 }
 
@@ -59,18 +59,18 @@ static void round_destroy(struct core *core, struct round *r)
         round_wait(core, r, false);
     timer_stop(&core->timers, &r->timer);
     if (first == r) {
-        HASH_DEL(core->verdicts->rounds_by_name, r);
+        HASH_DEL(verdicts_of(core)->rounds_by_name, r);
         if (r->later != NULL)
-            HASH_ADD(hh, core->verdicts->rounds_by_name, name, sizeof r->name, r->later);
+            HASH_ADD(hh, verdicts_of(core)->rounds_by_name, name, sizeof r->name, r->later);
     } else {
         while (first != NULL && first->later != r) /* NULL: one before it could not be found again */
             first = first->later;
         if (first != NULL)
             first->later = r->later;
     }
-    DL_DELETE(core->verdicts->rounds, r);
-    core->verdicts->num_rounds--;
-    core->verdicts->num_closed -= r->closed;
+    DL_DELETE(verdicts_of(core)->rounds, r);
+    verdicts_of(core)->num_rounds--;
+    verdicts_of(core)->num_closed -= r->closed;
     reap_add(&core->reap, r);
 }
 
@@ -104,7 +104,7 @@ static void round_close(struct core *core, struct round *r)
     uint64_t asked_ms = 2 * set->verdict_ms; /* so long a rank asks for it */
     round_wait(core, r, false);
     r->closed = true;
-    core->verdicts->num_closed++;
+    verdicts_of(core)->num_closed++;
     timer_arm(&core->timers, &r->timer,
               core->now + (set->tombstone_ms > asked_ms ? set->tombstone_ms : asked_ms) * NS_PER_MS, on_forget);
     if (r->error != 0)
@@ -168,7 +168,7 @@ static void on_round(struct core *core, struct timer *t)
 
 static struct round *oldest(const struct core *core, bool closed)
 {
-    struct round *r = core->verdicts->rounds;
+    struct round *r = verdicts_of(core)->rounds;
     while (r != NULL && r->closed != closed)
         r = r->next;
     return r;
@@ -178,14 +178,14 @@ static struct round *oldest(const struct core *core, bool closed)
 static void make_room(struct core *core)
 {
     uint64_t most = 2 * core->c.settings->requests;
-    if (core->verdicts->num_rounds - core->verdicts->num_closed >= most) {
+    if (verdicts_of(core)->num_rounds - verdicts_of(core)->num_closed >= most) {
         struct round *open = oldest(core, false);
         round_fail(core, open, BATON_EAGAIN, first_missing(core, open),
                    "too many requests wait for it (BATON_REQUESTS)");
     }
-    if (core->verdicts->num_closed > most) {
+    if (verdicts_of(core)->num_closed > most) {
         round_destroy(core, oldest(core, true));
-        core->verdicts->evicted_ns = core->now;
+        verdicts_of(core)->evicted_ns = core->now;
     }
 }
 
@@ -201,7 +201,7 @@ static struct round *round_create(struct core *core, const struct round_name *na
     r->peer = -1;
     r->standing_of = UINT32_MAX;
     if (last == NULL) {
-        HASH_ADD(hh, core->verdicts->rounds_by_name, name, sizeof r->name, r);
+        HASH_ADD(hh, verdicts_of(core)->rounds_by_name, name, sizeof r->name, r);
         if (r->hh.tbl == NULL) {
             reap_add(&core->reap, r);
             return NULL;
@@ -213,8 +213,8 @@ static struct round *round_create(struct core *core, const struct round_name *na
     }
     for (uint32_t i = 0; i < n; i++)
         r->missing += takes_part(core, i);
-    DL_APPEND(core->verdicts->rounds, r);
-    core->verdicts->num_rounds++;
+    DL_APPEND(verdicts_of(core)->rounds, r);
+    verdicts_of(core)->num_rounds++;
     round_wait(core, r, true);
     timer_arm(&core->timers, &r->timer, core->now + core->c.settings->verdict_ms * NS_PER_MS / 2, on_round);
     return r;
@@ -240,8 +240,8 @@ static uint32_t lost_member(const struct core *core, const struct round *r)
 /* Whether a round that was over may have made room for others while ranks still asked for it. */
 static bool was_evicted(const struct core *core)
 {
-    return core->verdicts->evicted_ns != 0 &&
-           core->now - core->verdicts->evicted_ns < 2 * core->c.settings->verdict_ms * NS_PER_MS;
+    return verdicts_of(core)->evicted_ns != 0 &&
+           core->now - verdicts_of(core)->evicted_ns < 2 * core->c.settings->verdict_ms * NS_PER_MS;
 }
 
 void round_on_report(struct core *core, uint32_t rank, const struct wire_message *m)
@@ -313,7 +313,7 @@ void rounds_lose(struct core *core, uint32_t rank)
 {
     struct round *r, *next;
     uint32_t index = core->c.directory->index_of[rank];
-    DL_FOREACH_SAFE(core->verdicts->rounds, r, next)
+    DL_FOREACH_SAFE(verdicts_of(core)->rounds, r, next)
     {
         if (!r->closed && r->ids[index] == 0 && takes_part(core, index))
             round_fail(core, r, BATON_EPEER, index, "it is lost");
@@ -322,6 +322,6 @@ void rounds_lose(struct core *core, uint32_t rank)
 
 void rounds_destroy(struct core *core)
 {
-    while (core->verdicts->rounds != NULL)
-        round_destroy(core, core->verdicts->rounds);
+    while (verdicts_of(core)->rounds != NULL)
+        round_destroy(core, verdicts_of(core)->rounds);
 }

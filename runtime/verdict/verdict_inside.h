@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verdict_inside: reports and rounds. For verdict.c, verdict_round.c and verdict_report.c. */
-#ifndef BATON_CORE_VERDICT_INSIDE_H
-#define BATON_CORE_VERDICT_INSIDE_H
+/* verdict_inside: reports and rounds. For verdict.c, round.c and report.c. */
+#ifndef BATON_VERDICT_VERDICT_INSIDE_H
+#define BATON_VERDICT_VERDICT_INSIDE_H
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "core/state.h"
 #include "core/timer.h"
-#include "core/verdict.h"
+#include "verdict/verdict.h"
 
 /** One call of mine that ended, and whose verdict I await. */
 struct report {
@@ -72,7 +72,12 @@ static inline bool takes_part(const struct core *core, uint32_t index)
     return my_engine(core)->members[index].num_boxes > 0;
 }
 
-/* verdict_report.c */
+static inline struct verdicts *verdicts_of(const struct core *core)
+{
+    return core->above.self;
+}
+
+/* report.c */
 
 /** Tells this rank's engine. */
 void report_emit(struct core *core, struct outcome *verdict, const struct wire_verdict *v);
@@ -86,7 +91,7 @@ uint32_t report_producer(const struct core *core, const struct call *call);
 void reports_fail(struct core *core, int error, const char *why);
 void reports_destroy(struct core *core);
 
-/* verdict_round.c */
+/* round.c */
 
 void round_on_report(struct core *core, uint32_t rank, const struct wire_message *m);
 void round_on_standing(struct core *core, uint32_t rank, const struct wire_message *m);

@@ -10,27 +10,16 @@
  *
  * A closed round is kept for a while: who reports late, or again, gets its verdict once more.
  *
- * Three files make it, each calling the next: verdict.c what happens, verdict_round.c the first rank's rounds,
- * verdict_report.c this rank's reports. core.c calls it; it asks offers and wants how they stand.
+ * Three files make it, each calling the next: verdict.c what happens, round.c the first rank's rounds,
+ * report.c this rank's reports. It stands above the core, which calls it by hooks (struct core_hooks); it asks offers and wants how they stand.
  */
-#ifndef BATON_CORE_VERDICT_H
-#define BATON_CORE_VERDICT_H
+#ifndef BATON_VERDICT_VERDICT_H
+#define BATON_VERDICT_VERDICT_H
 
-#include "core/outcome.h"
-#include "wire/message.h"
+#include "core/core.h"
 
-/** 0 or BATON_ENOMEM. */
+/** Hooks verdicts to a core, which frees them when it is destroyed. 0 or BATON_ENOMEM. */
 int verdicts_create(struct core *core);
-void verdicts_destroy(struct core *core);
-
-/** A call ended, or was given up. */
-void verdict_report(struct core *core, struct outcome *told);
-/** REPORT, VERDICT, ASK, STANDING. */
-void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m);
-/** A rank was lost. */
-void verdicts_lose(struct core *core, uint32_t rank);
-/** No verdict is told any more. */
-void verdicts_shut(struct core *core);
 
 /** How many calls of this rank await their verdict, and how many rounds are open. */
 uint32_t verdicts_awaited(const struct core *core);

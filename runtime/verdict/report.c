@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verdict_report: what this rank reports of its own calls, and hears of them, see verdict.h. */
+/* report: what this rank reports of its own calls, and hears of them, see verdict.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "core/offer.h"
 #include "core/peer.h"
 #include "core/post.h"
-#include "core/verdict_inside.h"
+#include "verdict/verdict_inside.h"
 #include "core/want.h"
 
 /* Whether this rank's engine hears verdicts here. */
@@ -32,7 +32,7 @@ void report_emit(struct core *core, struct outcome *verdict, const struct wire_v
 static void report_free(struct core *core, struct report *r)
 {
     timer_stop(&core->timers, &r->timer);
-    HASH_DEL(core->verdicts->reports, r);
+    HASH_DEL(verdicts_of(core)->reports, r);
     if (leader(core) != core->c.self)
         peer_end(core, leader(core));
     outcome_free(r->verdict);
@@ -71,7 +71,7 @@ static void reported_early(struct core *core, const struct wire_verdict *v)
     struct call *call = v->verb == CALL_OFFER ? offer_call(core, v->name.key, v->name.attempt)
                                               : want_call(core, v->name.key, v->name.attempt, v->engine);
     const struct report *r;
-    for (r = core->verdicts->reports; r != NULL; r = r->hh.next)
+    for (r = verdicts_of(core)->reports; r != NULL; r = r->hh.next)
         if (r->message.verdict.verb == v->verb && r->message.verdict.engine == v->engine &&
             r->message.verdict.name.attempt == v->name.attempt && strcmp(r->message.verdict.name.key, v->name.key) == 0)
             return; /* mine is on its way there: that call's verdict comes by its id */
@@ -99,7 +99,7 @@ static void reported_early(struct core *core, const struct wire_verdict *v)
 void report_on_verdict(struct core *core, const struct wire_message *m)
 {
     struct report *r;
-    HASH_FIND(hh, core->verdicts->reports, &m->want_id, sizeof m->want_id, r);
+    HASH_FIND(hh, verdicts_of(core)->reports, &m->want_id, sizeof m->want_id, r);
     if (r != NULL)
         report_end(core, r, &m->verdict);
     else if (m->want_id == 0 && hears(core))
@@ -128,9 +128,9 @@ static void report_fail(struct core *core, struct report *r, int error, const ch
 static void reports_bound(struct core *core)
 {
     struct report *r, *next;
-    if (HASH_COUNT(core->verdicts->reports) < 2 * core->c.settings->requests)
+    if (HASH_COUNT(verdicts_of(core)->reports) < 2 * core->c.settings->requests)
         return;
-    HASH_ITER(hh, core->verdicts->reports, r, next)
+    HASH_ITER(hh, verdicts_of(core)->reports, r, next)
     {
         if (r->verdict == NULL) {
             report_free(core, r);
@@ -164,7 +164,7 @@ int report_create(struct core *core, const struct wire_message *m, struct outcom
     struct report *r = reap_new(sizeof *r);
     if (r != NULL) {
         r->id = m->want_id;
-        HASH_ADD(hh, core->verdicts->reports, id, sizeof r->id, r);
+        HASH_ADD(hh, verdicts_of(core)->reports, id, sizeof r->id, r);
     }
     if (r == NULL || r->hh.tbl == NULL) {
         reap_add(&core->reap, r);
@@ -183,7 +183,7 @@ int report_create(struct core *core, const struct wire_message *m, struct outcom
 void reports_fail(struct core *core, int error, const char *why)
 {
     struct report *r, *next;
-    HASH_ITER(hh, core->verdicts->reports, r, next)
+    HASH_ITER(hh, verdicts_of(core)->reports, r, next)
     {
         report_fail(core, r, error, why);
     }
@@ -191,6 +191,6 @@ void reports_fail(struct core *core, int error, const char *why)
 
 void reports_destroy(struct core *core)
 {
-    while (core->verdicts->reports != NULL)
-        report_free(core, core->verdicts->reports);
+    while (verdicts_of(core)->reports != NULL)
+        report_free(core, verdicts_of(core)->reports);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* verdict: what happens, and to which rank's part that goes, see verdict.h. */
-#include "core/verdict.h"
+#include "verdict/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/peer.h"
 #include "core/post.h"
-#include "core/verdict_inside.h"
+#include "verdict/verdict_inside.h"
 
-void verdict_on_message(struct core *core, uint32_t rank, const struct wire_message *m)
+static void on_message(struct core *core, uint32_t rank, const struct wire_message *m)
 {
     bool from_member = core->c.directory->engine_of[rank] == core_engine(core), i_lead = leader(core) == core->c.self;
     bool to_leader = m->type == WIRE_REPORT || m->type == WIRE_STANDING;
@@ -30,7 +31,7 @@ void verdict_on_message(struct core *core, uint32_t rank, const struct wire_mess
         report_on_verdict(core, m);
 }
 
-void verdict_report(struct core *core, struct outcome *told)
+static void on_end(struct core *core, struct outcome *told)
 {
     baton_event_t *e = &told->event;
     struct call *call = told->call;
@@ -62,7 +63,7 @@ void verdict_report(struct core *core, struct outcome *told)
     }
 }
 
-void verdicts_lose(struct core *core, uint32_t rank)
+static void on_loss(struct core *core, uint32_t rank)
 {
     if (core->c.directory->engine_of[rank] != core_engine(core))
         return;
@@ -72,7 +73,7 @@ void verdicts_lose(struct core *core, uint32_t rank)
         rounds_lose(core, rank);
 }
 
-void verdicts_shut(struct core *core)
+static void on_shut(struct core *core)
 {
     reports_destroy(core);
     rounds_destroy(core);
@@ -80,23 +81,29 @@ void verdicts_shut(struct core *core)
 
 uint32_t verdicts_awaited(const struct core *core)
 {
-    return HASH_COUNT(core->verdicts->reports);
+    return HASH_COUNT(verdicts_of(core)->reports);
 }
 
 uint32_t verdicts_open(const struct core *core)
 {
-    return core->verdicts->num_rounds - core->verdicts->num_closed;
+    return verdicts_of(core)->num_rounds - verdicts_of(core)->num_closed;
+}
+
+static void destroy(struct core *core)
+{
+    on_shut(core);
+    free(verdicts_of(core));
 }
 
 int verdicts_create(struct core *core)
 {
-    core->verdicts = calloc(1, sizeof *core->verdicts);
-    return core->verdicts != NULL ? 0 : BATON_ENOMEM;
-}
-
-void verdicts_destroy(struct core *core)
-{
-    if (core->verdicts != NULL)
-        verdicts_shut(core);
-    free(core->verdicts);
+    static const struct core_hooks hooks = {on_message, on_end, on_loss, on_shut, destroy};
+    struct verdicts *v = calloc(1, sizeof *v);
+    if (v == NULL)
+        return BATON_ENOMEM;
+    core_hook(core, &hooks, v);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < my_engine(core)->num_ranks && mode_of(core) != BATON_VERDICTS_NONE; i++)
+        rc = peer_know(core, my_engine(core)->ranks[i]);
+    return rc;
 }
