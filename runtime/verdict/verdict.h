@@ -10,8 +10,9 @@
  *
  * A closed round is kept for a while: who reports late, or again, gets its verdict once more.
  *
- * Three files make it, each calling the next: verdict.c what happens, round.c the first rank's rounds,
- * report.c this rank's reports. It stands above the core, which calls it by hooks (struct core_hooks); it asks offers and wants how they stand.
+ * Three files make it, each calling the next: verdict.c what happens, round.c the first rank's rounds, report.c this
+ * rank's reports. It stands above the core, which calls it by hooks (struct core_hooks); it asks offers and wants how
+ * they stand.
  */
 #ifndef BATON_VERDICT_VERDICT_H
 #define BATON_VERDICT_VERDICT_H
