@@ -37,7 +37,7 @@
  *
  *   - The caller sets `size` in what Baton reads: {.size = sizeof p, ...}, or BATON_INIT(type), also in C++. Fields
  *     that a smaller struct lacks count as 0. A larger struct is taken if all that this library does not know is 0,
- *     else EINVAL. A size of 0 is EINVAL.
+ *     else EINVAL. A size below sizeof(size_t), as one that was forgotten, or above 4,096 is EINVAL.
  *   - Baton sets `size` in what it fills: the bytes that this library filled. What lies behind them is 0. Such a struct
  *     need not be initialised: the functions that fill one are inline, and hand its sizeof to their other form,
  *     baton_..._sized, which is for bindings that cannot call an inline function.
@@ -85,7 +85,8 @@ extern "C" {
 BATON_API const char *baton_version(void);
 
 /**
- * A struct of zeros with its size: `baton_want_params_t w = BATON_INIT(baton_want_params_t);`. See STRUCTS THAT GROW.
+ * A struct of zeros with its size, inside a function: `baton_want_params_t w = BATON_INIT(baton_want_params_t);`. The
+ * type is one of the names that end in _t. See STRUCTS THAT GROW.
  */
 #ifdef __cplusplus
 #define BATON_INIT(type)                                                                                               \
@@ -215,6 +216,7 @@ typedef struct baton_open_params {
     uint32_t tp_rank, pp_rank; /**< this rank's place in it */
     baton_progress_mode_t progress;
     baton_verdicts_t verdicts;
+    uint32_t reserved; /**< 0 */
 } baton_open_params_t;
 
 /**
@@ -232,8 +234,9 @@ BATON_API int baton_role_from_env(baton_open_params_t *params);
  * handlers on the caller's objects stay as they are. If MPI gives less than MPI_THREAD_MULTIPLE, BATON_PROGRESS_AUTO
  * means BATON_PROGRESS_CALLER; the log says so once. A variable BATON_... that no setting has is warned of, with the
  * nearest name.
- * Errors: ESETTING, ETHREAD, EMPI, ETIMEDOUT, the same on every rank; EINVAL, ESTATE (MPI is finalised; a communicator
- * before MPI is initialised) and ENOMEM on this one alone, and ETIMEDOUT on the others.
+ * Errors, the same on every rank: EINVAL (what a rank's params say), ESETTING, ETHREAD, EMPI, ETIMEDOUT. On this rank
+ * alone, and ETIMEDOUT on the others: EINVAL (a NULL argument, a bad handle), ESTATE (MPI is finalised; a communicator
+ * before MPI is initialised), ENOMEM.
  */
 BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out);
 #endif
@@ -415,7 +418,7 @@ typedef enum baton_layout {
 /**
  * Fills geometry->tensors (from `tensors`, room for layer_count, which must outlive *geometry), num_tensors and bytes
  * for a usual layout, from its other fields. Tensor names are "layer.<n>". `layout` is an or of baton_layout_t. Pure.
- * Errors: EINVAL (a size of 0, an unknown bit, more layers than BATON_TENSORS_MAX, or bytes past 2^62).
+ * Errors: EINVAL (a size or a number of 0, an unknown bit, more layers than BATON_TENSORS_MAX, or bytes past 2^62).
  */
 BATON_API int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout);
 
@@ -533,6 +536,7 @@ typedef struct baton_offer_params {
     const char *base_key; /**< what offer and want meet by, where the two sides call the request by different keys (say,
                                a suffix of their own); events still carry `key`. NULL: the key itself */
     uint32_t attempt;     /**< beside the key: see ATTEMPTS */
+    uint32_t reserved;    /**< 0 */
 } baton_offer_params_t;
 
 /**
@@ -613,6 +617,7 @@ typedef struct baton_want_params {
     void *user;           /**< handed back in the event */
     const char *base_key; /**< as with an offer. Keys meet exactly */
     uint32_t attempt;     /**< beside the key: see ATTEMPTS */
+    uint32_t reserved;    /**< 0 */
 } baton_want_params_t;
 
 /*
@@ -764,6 +769,7 @@ typedef struct baton_event {
     char detail[128];      /**< what differs or who was silent, in words; empty when done */
     uint32_t num_attach;   /**< want that is done: see ATTACHED BYTES; else 0 */
     unsigned char attach[BATON_ATTACH_MAX];
+    uint32_t reserved; /**< 0 */
 } baton_event_t;
 
 /**

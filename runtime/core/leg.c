@@ -175,6 +175,7 @@ static void take_attached(const struct leg *leg, const struct wire_bytes *attach
     if (leg->index > ask->attached_by || (attach->num == 0 && leg->index < ask->attached_by))
         return;
     ask->attached_by = attach->num > 0 ? leg->index : UINT32_MAX;
+    outcome_drop_attached(&ask->call->end);
     event->num_attach = attach->num;
     if (attach->num > 0)
         memcpy(event->attach, attach->data, attach->num);

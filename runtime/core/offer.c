@@ -151,7 +151,8 @@ static void on_patience(struct core *core, struct timer *t)
     given_up(core, (struct offer *)((char *)t - offsetof(struct offer, timer)));
 }
 
-void offer_end(struct core *core, struct offer *o, baton_status_t status, int error)
+/* The one way out of LIVE. */
+static void offer_end(struct core *core, struct offer *o, baton_status_t status, int error)
 {
     uint64_t generation = lease_end(core->leases, &o->lease);
     core->c.port->raise(core->c.port->self, o->lease.slot, generation);

@@ -49,8 +49,6 @@ struct offer *offer_create(struct core *core, struct attempt *a, struct call *ca
 void offer_until(struct core *core, struct offer *o, uint64_t due_ns);
 bool offer_is_whole(const struct offer *o);
 
-/** The one way out of LIVE. */
-void offer_end(struct core *core, struct offer *o, baton_status_t status, int error);
 /** The same, for its caller's fault. */
 void offer_fail(struct core *core, struct offer *o, int error, const char *detail);
 /** A reader with nothing in flight has ended; with the last, the offer ends. */

@@ -37,6 +37,8 @@ void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t
     e->status = status;
     e->error = error;
     e->total_ns = core->now - outcome->submitted_ns;
+    if (status != BATON_STATUS_DONE)
+        outcome_drop_attached(outcome);
     queue_join(&core->outcomes.due, &outcome->due);
 }
 

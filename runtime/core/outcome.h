@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "baton.h"
 #include "core/queue.h"
@@ -45,6 +46,13 @@ static inline struct outcome *outcome_of_due(const struct queued *due)
 static inline struct outcome *outcome_of_news(const struct queued *news)
 {
     return (struct outcome *)((char *)news - offsetof(struct outcome, news));
+}
+
+/** An event has attached bytes only if it is that of a want that is done. */
+static inline void outcome_drop_attached(struct outcome *outcome)
+{
+    outcome->event.num_attach = 0;
+    memset(outcome->event.attach, 0, sizeof outcome->event.attach);
 }
 
 /** Frees one that core_take gave, and with an end its call. NULL is allowed. */

@@ -100,8 +100,6 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
     memcpy(event->detail, want->detail, sizeof event->detail);
     if (want->ask.link != NULL && !want->never_told) /* else it will be wanted again */
         tell_end(core, want, error);
-    if (status != BATON_STATUS_DONE)
-        event->num_attach = 0;
     for (uint32_t p = 0; p < BATON_PATHS && status == BATON_STATUS_DONE; p++)
         core->stats.bytes[p] += event->path_bytes[p];
     want_destroy(core, want);

@@ -256,8 +256,8 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
     if (p->num_attach > BATON_ATTACH_MAX || (p->attach == NULL && p->num_attach > 0))
         return error_set(BATON_EINVAL, "attach must not be NULL, num_attach at most %d", BATON_ATTACH_MAX);
     if ((p->flags & ~(uint32_t)(BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS)) != 0 ||
-        p->num_consumers > BATON_CONSUMERS_MAX)
-        return error_set(BATON_EINVAL, "flags must be known, consumers at most %d", BATON_CONSUMERS_MAX);
+        p->num_consumers > BATON_CONSUMERS_MAX || p->reserved != 0)
+        return error_set(BATON_EINVAL, "flags must be known, consumers at most %d, reserved 0", BATON_CONSUMERS_MAX);
     rc = check_keys(p->key, p->base_key);
     if (rc == 0)
         rc = check_name(b, DIRECTORY_NONE, p->key, p->base_key, p->attempt);
@@ -414,8 +414,8 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     if (p->engine == NULL)
         return error_set(BATON_EINVAL, "engine must not be NULL");
     if ((p->flags & ~(uint32_t)BATON_WANT_ZERO_TAIL) != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
-        (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
-        return error_set(BATON_EINVAL, "flags and mode must be known, tickets at most one a producer rank");
+        (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX || p->reserved != 0)
+        return error_set(BATON_EINVAL, "flags and mode must be known, tickets at most one a producer rank, reserved 0");
     rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;

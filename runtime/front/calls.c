@@ -133,6 +133,7 @@ bool calls_pass(struct calls *c, struct outcome *outcome)
             e->given_up = 1;
             e->status = entry->status;
             e->error = entry->error;
+            outcome_drop_attached(outcome);
         }
         leave(c, outcome->place);
     }

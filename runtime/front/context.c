@@ -43,6 +43,8 @@ static int params_check(const baton_open_params_t *p)
                          p->pp);
     if (p->verdicts < BATON_VERDICTS_NONE || p->verdicts > BATON_VERDICTS_LEADER)
         return error_set(BATON_EINVAL, "verdicts %d is none of none, all, leader", (int)p->verdicts);
+    if (p->reserved != 0)
+        return error_set(BATON_EINVAL, "reserved must be 0");
     if (p->progress < BATON_PROGRESS_AUTO || p->progress > BATON_PROGRESS_CALLER)
         return error_set(BATON_EINVAL, "progress %d is no mode", (int)p->progress);
     return 0;
@@ -107,7 +109,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     closing_init(&b->closing);
     stall_init(&b->stall);
     snapshot_init(&b->snapshot);
-    b->submits = ring_create(2 * settings->requests); /* each open call may also be cancelled */
+    b->submits = ring_create(2 * settings->requests); /* calls, and words about them: cancel, ready, append */
     bool leads = params->tp_rank == 0 && params->pp_rank == 0;
     bool hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
     admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);

@@ -388,6 +388,10 @@ int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, u
     unsigned kv = layout & (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED);
     if ((layout & ~known) != 0 || kv == (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED))
         return error_set(BATON_EINVAL, "layout %u has bits that are unknown or exclude each other", layout);
+    if (g->num_groups == 0 || g->num_groups > BATON_GROUPS_MAX || g->num_splits == 0 ||
+        g->num_splits > BATON_SPLITS_MAX)
+        return error_set(BATON_EINVAL, "num_groups must be 1 to %d, num_splits 1 to %d: they are %u and %u",
+                         BATON_GROUPS_MAX, BATON_SPLITS_MAX, g->num_groups, g->num_splits);
     if (g->elem_bytes == 0 || g->planes == 0 || g->groups[0].block_tokens == 0 || g->head_size == 0 ||
         g->groups[0].num_blocks == 0 || g->splits[0].head_count == 0 || g->layer_count == 0 ||
         g->layer_count > BATON_TENSORS_MAX)

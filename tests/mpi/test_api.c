@@ -638,6 +638,12 @@ static void refuses_bad_calls(void)
     bad = w;
     bad.flags = 2 * BATON_WANT_ZERO_TAIL;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    bad = w;
+    bad.reserved = 1;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    o.reserved = 1;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EINVAL);
+    o.reserved = 0;
     for (int all_held = 0; all_held < 2; all_held++) { /* arguments are checked also where nothing has to move */
         bad = w;
         bad.held_tokens = all_held ? bad.num_tokens : 0;

@@ -97,6 +97,30 @@ static void a_want_that_fails_has_none(void **state)
     world_fini(&w);
 }
 
+/* The producer attached bytes to what it granted, and then fell silent. */
+static void an_event_of_a_want_that_is_given_up_has_none(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.settings.quiet_ms = 300;
+    w.settings.peer_ms = 1000;
+    w.settings.chunk_bytes = 64;
+    w.move_ns = 200 * MS;
+    offer(&w, 0, "token", 5);
+    baton_id_t d = want(&w, 1, 500);
+    world_run(&w, 30 * MS);
+    w.ranks[0].stopped = true;
+    world_run(&w, 2000 * MS);
+    const baton_event_t *e = world_given_up(&w, 1, d);
+    assert_non_null(e);
+    assert_int_equal(e->num_attach, 0);
+    assert_int_equal(e->attach[0], 0);
+    w.ranks[0].stopped = false;
+    world_run(&w, 40000 * MS);
+    assert_attached(&w, 1, d, NULL, 0);
+    world_fini(&w);
+}
+
 static void older_builds_get_none(void **state)
 {
     (void)state;
@@ -120,6 +144,7 @@ int main(void)
         cmocka_unit_test(one_rank_speaks_for_its_engine),
         cmocka_unit_test(a_lost_grant_loses_no_bytes),
         cmocka_unit_test(a_want_that_fails_has_none),
+        cmocka_unit_test(an_event_of_a_want_that_is_given_up_has_none),
         cmocka_unit_test(older_builds_get_none),
     };
     return WORLD_BOTH_MODES(tests);

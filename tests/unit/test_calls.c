@@ -451,6 +451,25 @@ static void test_calls_given_up_are_named_once(void **state)
     calls_destroy(c);
 }
 
+/* The core completes a want in the very turn in which the watchdog gave it up: its engine was told that it failed. */
+static void test_a_want_that_was_given_up_has_no_attached_bytes(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(2);
+    struct call call = make(CALL_WANT, 1);
+    struct given g;
+    enter(c, &call);
+    assert_int_equal(abandon(c, &g), 1);
+    end_well(&call);
+    call.end.event.num_attach = 5;
+    memcpy(call.end.event.attach, "token", 5);
+    assert_true(calls_pass(c, &call.end));
+    assert_int_equal(call.end.event.status, BATON_STATUS_FAILED);
+    assert_int_equal(call.end.event.num_attach, 0);
+    assert_int_equal(call.end.event.attach[0], 0);
+    calls_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_places_are_never_shared_and_all_come_back),
         cmocka_unit_test(test_abandon_tells_each_open_call_once),
         cmocka_unit_test(test_an_abandoned_call_ends_as_it_was_told),
+        cmocka_unit_test(test_a_want_that_was_given_up_has_no_attached_bytes),
         cmocka_unit_test(test_the_core_gives_up_too),
         cmocka_unit_test(test_only_calls_whose_time_is_over),
         cmocka_unit_test(test_what_cannot_be_told_is_not_given_up),

@@ -107,6 +107,12 @@ static void test_layout_refuses(void **state)
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 16), BATON_EINVAL);
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED),
                      BATON_EINVAL);
+    c.g.num_groups = 0;
+    assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);
+    c.g.num_groups = 1;
+    c.g.num_splits = BATON_SPLITS_MAX + 1;
+    assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);
+    c.g.num_splits = 1;
     c.g.groups[0].num_blocks = UINT32_MAX;
     c.g.groups[0].block_tokens = UINT32_MAX;
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);

@@ -12,6 +12,20 @@
 #include "base/sized.h"
 #include "baton.h"
 
+/* No struct that grows ends in padding: a field that came there would not change the size that older builds look at. */
+#define ENDS_WITH(type, last)                                                                                          \
+    _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type), #type " ends in padding")
+ENDS_WITH(baton_open_params_t, reserved);
+ENDS_WITH(baton_engine_t, nearest);
+ENDS_WITH(baton_geometry_t, bytes);
+ENDS_WITH(baton_offer_params_t, reserved);
+ENDS_WITH(baton_append_params_t, tables);
+ENDS_WITH(baton_want_params_t, reserved);
+ENDS_WITH(baton_event_t, reserved);
+ENDS_WITH(baton_pending_t, waiting_ns);
+ENDS_WITH(baton_stats_t, reasons);
+ENDS_WITH(baton_peer_stats_t, engine);
+
 struct own {
     size_t size;
     uint64_t first, second;

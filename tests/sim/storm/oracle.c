@@ -442,6 +442,8 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
         memcpy(c->from, source, sizeof source);
         check_attached(s, c, e);
     }
+    if (e->num_attach != 0 && !(c->is_want && c->ended && c->status == BATON_STATUS_DONE))
+        storm_fail(s, "call %u is not a want that is done, and its event has attached bytes", c->number);
     if (!c->is_want && c->status == BATON_STATUS_DONE)
         check_offer_done(s, c);
     if (c->is_want && c->error == BATON_EGONE)
