@@ -13,6 +13,17 @@
 
 _Static_assert(WIRE_SENT_IN(WIRE_TYPE_LAST) <= WIRE_SENT_TYPES, "each type has a bit");
 
+#define BIT(number, name, body, version) | WIRE_SENT_IN(number)
+_Static_assert((0 WIRE_TYPES(BIT)) == WIRE_SENT_IN(WIRE_TYPE_LAST + 1) - WIRE_SENT_IN(1), "no number is left out");
+
+/* What this build can send is not of a later version than its own. */
+#define KNOWN_TYPE(number, name, body, version)                                                                        \
+    _Static_assert((version) <= WIRE_VERSION_HERE, #name ": raise WIRE_VERSION_HERE");
+WIRE_TYPES(KNOWN_TYPE)
+#define KNOWN_FIELD(kind, name, sent, least, most)                                                                     \
+    _Static_assert(((sent) & ~WIRE_SENT_LATER & ~WIRE_SENT_PUSH) < WIRE_SENT_SINCE(WIRE_VERSION_HERE + 1),             \
+                   #name ": raise WIRE_VERSION_HERE");
+
 #define ROW(kind_, name_, sent_, least_, most_)                                                                        \
     {.name = #name_,                                                                                                   \
      .kind = WIRE_KIND_##kind_,                                                                                        \
@@ -26,6 +37,7 @@ _Static_assert(WIRE_SENT_IN(WIRE_TYPE_LAST) <= WIRE_SENT_TYPES, "each type has a
     static uint32_t fields_of_##body_(const struct wire_field **fields)                                                \
     {                                                                                                                  \
         typedef struct wire_##body_ body;                                                                              \
+        FIELDS(KNOWN_FIELD)                                                                                            \
         static const struct wire_field rows[] = {FIELDS(ROW)};                                                         \
         *fields = rows;                                                                                                \
         return sizeof rows / sizeof rows[0];                                                                           \

@@ -23,7 +23,7 @@ enum wire_kind {
 /* The conditions of the column `sent`. Its other bits are types. */
 #define WIRE_SENT_PUSH (UINT64_C(1) << 63)
 #define WIRE_SENT_LATER (UINT64_C(1) << 62)
-#define WIRE_SENT_SINCE(version) (UINT64_C(version) << 56)
+#define WIRE_SENT_SINCE(version) ((uint64_t)(version) << 56)
 #define WIRE_SENT_TYPES (WIRE_SENT_SINCE(1) - 1)
 #define WIRE_SENT_IN(type) (UINT64_C(1) << (type))
 

@@ -5,7 +5,8 @@
  * the log), and the messages that tests make up (tests/with_messages.h).
  *
  *   TYPE(number, NAME, body, version)      WIRE_NAME has that number, and the fields of that body. Ranks that speak an
- *                                          older version are not sent it.
+ *                                          older version are not sent it. The numbers are 1, 2, 3 and so on, and no
+ *                                          number is left out.
  *   BODY(body, FIELDS)                     struct wire_body, `body` in struct wire_message. Types with much the
  *                                          same fields share a body.
  *   FIELD(kind, name, sent, least, most)   The rows of a body stand in the order of their bytes. A message with a field
@@ -38,6 +39,8 @@
  *   #define WIRE_HINT_FIELDS(FIELD)                        \
  *       FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)      \
  *       FIELD(U32, tokens, ALWAYS, 1, UINT32_MAX)
+ *
+ * The type is of version 3, so WIRE_VERSION_HERE (wire/version.h) must be raised to 3.
  *
  * Now `struct wire_message m = {.type = WIRE_HINT, .hint = {.generation = 7, .tokens = 100}}` can be sent, and the
  * compiler asks for its case in `dispatch` (core/core.c).
