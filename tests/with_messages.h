@@ -86,7 +86,7 @@ static inline void field_set(const struct wire_field *f, struct wire_message *m,
         ((char *)at)[value] = '\0';
         break;
     case WIRE_KIND_BITS:
-        bits->num = (uint32_t)value;
+        *bits = (struct wire_bits){.num = (uint32_t)value};
         for (uint64_t i = 0; i < value; i++)
             bits->bit[i / 8] |= (uint8_t)(1u << (i % 8));
         break;
