@@ -276,12 +276,15 @@ static void post_new(struct outbox *o, struct outbox_peer *p, struct slot *slot,
 }
 
 /*
- * An envelope alone. One that failed before goes out again from its slot, so that MPI never holds more than one of
- * them; it still says the truth, since whatever was consumed meanwhile would have revived the peer. False: there is no
- * slot.
+ * An envelope alone, once nothing of that peer's is in MPI: it could overtake nothing there, and so MPI never holds
+ * more than one of them. One that failed before goes out again from its slot, so that a peer which cannot be reached
+ * takes no more memory. It still says the truth, since whatever was consumed meanwhile would have revived the peer.
+ * False: it must wait, or there is no slot.
  */
 static bool post_alone(struct outbox *o, struct outbox_peer *p)
 {
+    if (p->under_way > 0)
+        return false;
     struct slot *slot = p->failed_alone;
     if (slot == NULL) {
         slot = take_slot(o, p);

@@ -88,7 +88,7 @@ void outbox_owe(struct outbox *o, struct outbox_peer *p);
 int outbox_test(struct outbox *o);
 /** Sends again what failed, once its time has come and nothing of that peer's is in MPI. */
 void outbox_repeat(struct outbox *o);
-/** Sends the confirmations that are owed; a peer for which there is no slot stays in the queue. */
+/** Sends the confirmations that are owed, each once nothing of its peer's is in MPI and there is a slot. */
 void outbox_confirm(struct outbox *o);
 
 /** MPI messages to a rank that did not fail. */
