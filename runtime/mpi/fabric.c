@@ -168,11 +168,6 @@ uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes)
     return f->windows.parts[peer].mapped;
 }
 
-uint64_t fabric_segment_bytes(const struct fabric *f, uint32_t peer)
-{
-    return f->windows.parts[peer].bytes;
-}
-
 int fabric_process(const struct fabric *f, uint32_t peer)
 {
     return windows_process(&f->windows, peer);

@@ -71,8 +71,6 @@ uint8_t *fabric_segment(const struct fabric *f);
 uint64_t fabric_pool_offset(const struct fabric *f);
 /** A peer's segment as it is mapped here; NULL: it is on another node. Its length goes to *bytes, which may be NULL. */
 uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes);
-/** The length of a peer's segment, on any node: reads past it are refused (BATON_EMESSAGE). */
-uint64_t fabric_segment_bytes(const struct fabric *f, uint32_t peer);
 /** The process id of a rank of this node that shares this process's id namespace, else 0. */
 int fabric_process(const struct fabric *f, uint32_t peer);
 /** My bell: ranks of this node ring it after a message, and so do this process's threads and copy workers. */
@@ -95,7 +93,10 @@ void fabric_hash(struct fabric *f, uint32_t peer);
 /** One control message of at most WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no place or credit), BATON_EPEER. */
 int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes);
 
-/** Reads a piece of a peer's segment, by MPI_Rget (a mapped peer's by loads). PORT_READ follows. */
+/**
+ * Reads a piece of a peer's segment, by MPI_Rget. PORT_READ follows. BATON_EMESSAGE: it lies outside of the segment.
+ * BATON_EINVAL: all ranks are on this node, so there is no window to read through.
+ */
 int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 /** The same for one 64-bit word, into a word preset to 0. MPI_Win_sync and a full fence, then PORT_BOARD follow. */
 int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag);

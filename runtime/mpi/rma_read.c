@@ -4,9 +4,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "mpi/rma.h"
@@ -22,25 +20,9 @@ int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t
                          "a read of %" PRIu64 " bytes at %" PRIu64 " is outside of rank %" PRIu32
                          "'s segment of %" PRIu64 " bytes",
                          bytes, offset, peer, limit);
+    if (r->windows->overlay == MPI_WIN_NULL)
+        return error_set(BATON_EINVAL, "rank %" PRIu32 " is on this node: there is no window over nodes", peer);
     return 0;
-}
-
-/*
- * The operation is done at once. The fence before orders these loads after those by which the caller learned that it
- * may read; the fence after orders them before whatever the caller does with what was read.
- */
-static void read_mapped(struct rma *r, struct rma_op *op, uint64_t offset)
-{
-    const uint8_t *from = r->windows->parts[op->peer].mapped + offset;
-    atomic_thread_fence(memory_order_seq_cst);
-    /* A generation: the acquire orders it before all that its reader loads next. */
-    if (op->kind == RMA_WORD && offset % sizeof(uint64_t) == 0)
-        *(uint64_t *)(void *)op->landing =
-            atomic_load_explicit((const _Atomic uint64_t *)(const void *)from, memory_order_acquire);
-    else
-        memcpy(op->landing, from, op->bytes);
-    atomic_thread_fence(memory_order_seq_cst);
-    rma_op_finish(&r->ops, op);
 }
 
 static int get(struct rma *r, struct rma_op *op, uint64_t offset)
@@ -64,10 +46,6 @@ int rma_read_issue(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t of
         return BATON_EAGAIN;
     op->bytes = bytes;
     op->landing = calloc(1, bytes);
-    if (op->landing != NULL && r->windows->parts[peer].mapped != NULL) {
-        read_mapped(r, op, offset);
-        return 0;
-    }
     if (op->landing != NULL)
         error = get(r, op, offset);
     if (error)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma_read: one piece of a peer's segment, read into memory of its own: a card, a table, a word. A peer that is mapped
- * here is read by loads, without a request; any other by MPI_Rget.
+ * rma_read: one piece of a peer's segment, read by MPI_Rget into memory of its own: a card, a table, a word.
  *
  * The reactor's thread. Never blocks; never reads outside of the peer's segment.
  */
@@ -15,7 +14,7 @@
 struct rma;
 struct rma_peer;
 
-/** Whether these bytes lie in the peer's segment: 0, BATON_EINVAL or BATON_EMESSAGE. */
+/** Whether these bytes lie in the peer's segment, and can be read: 0, BATON_EINVAL or BATON_EMESSAGE. */
 int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t bytes);
 
 /** Reads them, once they were checked. 0, BATON_EAGAIN (no operation is free), BATON_ENOMEM, BATON_EPEER. */
