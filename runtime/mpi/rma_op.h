@@ -31,7 +31,7 @@ struct rma_op {
     bool is_forgotten; /* its tag was given up: it has no event of its own any more */
     bool ends_tag;     /* the last forgotten one of its tag: PORT_QUIET comes instead */
     uint64_t tag, bytes, runs, issued_ns;
-    uint8_t *landing;    /* all but RMA_DATA: malloc'ed memory for what is read. NULL after an error: MPI keeps it */
+    uint8_t *landing;    /* what is read alone: malloc'ed memory for it. NULL after an error: MPI keeps it */
     struct sieve *sieve; /* RMA_DATA: what the runs go through; NULL: each goes straight to its place */
 };
 

@@ -259,7 +259,21 @@ static bool shm_reaches(const void *self, uint32_t peer)
 
 static void shm_close(void *self)
 {
-    shm_destroy(self);
+    struct shm *s = self;
+    if (s->workers != NULL)
+        copy_pool_destroy(s->workers);
+    struct copying *c, *next;
+    HASH_ITER(hh, s->copying, c, next)
+    {
+        copying_remove(s, c);
+    }
+    answers_free(&s->answers);
+    answers_free(&s->told);
+    for (uint32_t i = 0; s->neighbours != NULL && i < s->num_ranks; i++)
+        process_forget(&s->neighbours[i].process);
+    free(s->neighbours);
+    free(s->pools);
+    free(s);
 }
 
 void shm_path(struct shm *s, struct path *out)
@@ -332,27 +346,9 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
         rc = copy_pool_create((unsigned)wish->workers, JOBS_MOST, ring, wish->bell, &s->workers);
     }
     if (rc != 0) {
-        shm_destroy(s);
+        shm_close(s);
         return rc;
     }
     *out = s;
     return 0;
-}
-
-void shm_destroy(struct shm *s)
-{
-    if (s->workers != NULL)
-        copy_pool_destroy(s->workers);
-    struct copying *c, *next;
-    HASH_ITER(hh, s->copying, c, next)
-    {
-        copying_remove(s, c);
-    }
-    answers_free(&s->answers);
-    answers_free(&s->told);
-    for (uint32_t i = 0; s->neighbours != NULL && i < s->num_ranks; i++)
-        process_forget(&s->neighbours[i].process);
-    free(s->neighbours);
-    free(s->pools);
-    free(s);
 }

@@ -31,10 +31,8 @@ struct shm_wish {
 
 /** Starts the copy workers. 0, BATON_ENOMEM or BATON_ESYSTEM. */
 int shm_create(const struct shm_wish *wish, struct shm **out);
-/** Joins the copy workers. */
-void shm_destroy(struct shm *s);
 
-/** The table of core/path.h. */
+/** The table of core/path.h. Its `close` joins the copy workers and frees *s. */
 void shm_path(struct shm *s, struct path *out);
 
 /** As port.sum and port.zero. */
