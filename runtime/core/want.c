@@ -198,7 +198,8 @@ static void on_deadline(struct core *core, struct timer *t)
 {
     struct want *want = (struct want *)((char *)t - offsetof(struct want, timer));
     int32_t rank = -1;
-    const char *detail = "its deadline passed while its bytes moved";
+    const char *detail =
+        "its deadline passed before all bytes came: they moved, or the producer had not made all ready";
     if (want->state == WANT_QUEUED) {
         detail = "its deadline passed before the producer's engine gave all its cards";
         rank = link_missing(want->ask.link);

@@ -7,6 +7,7 @@
 
 #define VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
+/* When a row is chosen: library, from, below, window. What it then says: the members of struct quirks (quirks.h). */
 struct row {
     const char *library;  /* how the version string begins; NULL: any */
     int from, below;      /* the versions v with from <= v < below */
@@ -62,14 +63,15 @@ static const struct row rows[] = {
     {.per_request = 1, .why = "an unknown MPI: as the standard says"},
 };
 
-/* The first number with dots in the text: "Open MPI v4.1.4, package: …", "MPICH Version:      4.0.2". */
+/* The first number with a dot: "Open MPI v4.1.4, package: …", "MPICH Version:      4.0.2". */
 static int version_of(const char *text)
 {
-    int major = 0, minor = 0, patch = 0;
-    const char *digits = text + strcspn(text, "0123456789");
-    if (sscanf(digits, "%d.%d.%d", &major, &minor, &patch) < 1)
-        return 0;
-    return VERSION(major, minor, patch);
+    for (const char *at = text; *(at += strcspn(at, "0123456789")) != '\0'; at += strspn(at, "0123456789")) {
+        int major = 0, minor = 0, patch = 0;
+        if (sscanf(at, "%3d.%3d.%3d", &major, &minor, &patch) >= 2)
+            return VERSION(major, minor, patch);
+    }
+    return 0;
 }
 
 static bool fits(const struct row *row, const char *library, int version, const char *window)

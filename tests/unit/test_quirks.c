@@ -82,12 +82,42 @@ static void test_a_limit_on_requests(void **state)
     assert_int_equal(q.requests_within, 0);
 }
 
+static void test_rows_by_library_version_and_window(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *library, *window;
+        uint32_t gets;
+        bool put_is_remote, holds_on_dead;
+        uint32_t requests_within;
+    } cases[] = {
+        {"Open MPI v3.1.6, package: Open MPI", "ucx window 3", 1, false, false, 0}, /* not known */
+        {"Open MPI v4.0.0, package: Open MPI", "ucx window 3", 64, true, false, 0},
+        {"Open MPI v4.1.99", "ucx window 3", 64, true, false, 0},
+        {"Open MPI of vendor 2, v4.1.4", "ucx window 3", 64, true, false, 0}, /* 2 has no dot */
+        {"Open MPI v5.0.0rc1", "ucx window 3", 1, false, false, 254},
+        {"Open MPI v6.0.0", "ucx window 3", 1, false, false, 0},
+        {"Open MPI v4.1.4", "rdma window 3", 1, false, true, 0},
+        {"Open MPI v4.1.4", "pt2pt window 3", 1, false, false, 0},
+        {"MPICH Version:      4.0.2", "", 1, false, false, 0},
+        {"no version", "", 1, false, false, 0},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct quirks q;
+        quirks_choose(&q, cases[i].library, cases[i].window, 0);
+        if (q.gets_per_request != cases[i].gets || q.put_is_remote != cases[i].put_is_remote ||
+            q.holds_on_dead != cases[i].holds_on_dead || q.requests_within != cases[i].requests_within)
+            fail_msg("\"%s\" with \"%s\" chose the row \"%s\"", cases[i].library, cases[i].window, q.why);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flushes_keep_any_number_of_peers_below_the_limit),
         cmocka_unit_test(test_no_flush_where_no_limit_is_known),
         cmocka_unit_test(test_a_limit_on_requests),
+        cmocka_unit_test(test_rows_by_library_version_and_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

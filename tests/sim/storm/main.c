@@ -168,6 +168,7 @@ int main(int argc, char **argv)
             verbose = true;
             break;
         default:
+            fputs("usage: baton-sim [--seeds N] [--first SEED] [--jobs N] [--cover LEAST] [--verbose]\n", stderr);
             return 2;
         }
     }
