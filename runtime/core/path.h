@@ -51,8 +51,8 @@ struct path {
 
     /**
      * Reads the peer's generation word at `offset` of its segment, a multiple of 8, over the path of its data, into a
-     * word preset to 0. Called only when every PORT_MOVED of the leg has come. Then PORT_BOARD, before which everything read of that
-     * peer is made visible.
+     * word preset to 0. Called only when every PORT_MOVED of the leg has come. Then PORT_BOARD, before which everything
+     * read of that peer is made visible.
      */
     int (*board)(void *self, uint32_t peer, uint64_t offset, uint64_t tag);
 

@@ -33,14 +33,15 @@
  *
  * An example: a message that says how many tokens an offer will have in the end.
  *
- *   TYPE(21, HINT, hint, 3)                                in WIRE_TYPES
+ *   TYPE(21, HINT, hint, 2)                                in WIRE_TYPES
  *   BODY(hint, WIRE_HINT_FIELDS)                           in WIRE_BODIES
  *
  *   #define WIRE_HINT_FIELDS(FIELD)                        \
  *       FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)      \
  *       FIELD(U32, tokens, ALWAYS, 1, UINT32_MAX)
  *
- * The type is of version 3, so WIRE_VERSION_HERE (wire/version.h) must be raised to 3.
+ * The type is of version 2, which is not released yet. Once it is, the next new type or field is of version 3, and
+ * WIRE_VERSION_HERE (wire/version.h) is raised to 3.
  *
  * Now `struct wire_message m = {.type = WIRE_HINT, .hint = {.generation = 7, .tokens = 100}}` can be sent, and the
  * compiler asks for its case in `dispatch` (core/core.c).

@@ -550,10 +550,21 @@ static void each_rule_of_a_subject_is_enforced(void **state)
     REFUSED(LEAVE, m.subject.rank = WIRE_NOBODY);
 }
 
+/* Version 1 is released: its builds know these types and no others. */
+static void no_type_joins_a_version_that_is_released(void **state)
+{
+    (void)state;
+    for (unsigned type = 1; type <= WIRE_TYPE_LAST; type++)
+        if ((type <= WIRE_READY) != (wire_type_version((enum wire_type)type) == 1))
+            fail_msg("%s (%u) is not a type of version %u", wire_type_name((enum wire_type)type), type,
+                     wire_type_version((enum wire_type)type));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_1_messages_stay_as_they_are),
+        cmocka_unit_test(no_type_joins_a_version_that_is_released),
         cmocka_unit_test(version_2_messages_stay_as_they_are),
         cmocka_unit_test(each_field_has_the_bounds_of_the_table),
         cmocka_unit_test(each_rule_about_two_fields_is_enforced),
