@@ -274,12 +274,18 @@ static bool is_harmless(const struct core *core, const struct mover *m)
     return m->write ? peer_is_dead(core, peer) : peer_is_ended(core, peer);
 }
 
-static void quiet(struct core *core, struct mover *m)
+/* Nothing of it is under way. */
+static void finish(struct core *core, struct mover *m)
 {
     m->parked = PATH_PARK_QUIET;
     m->state = MOVER_ENDED;
     run_remove(core, m);
     op_remove(&core->ops, &m->op);
+}
+
+static void quiet(struct core *core, struct mover *m)
+{
+    finish(core, m);
     news_add(core, m, MOVER_QUIET, 0, "");
 }
 
@@ -503,10 +509,7 @@ bool mover_lose(struct core *core, struct mover *m)
     if (m->issued)
         core->movers->reading--;
     m->issued = false;
-    m->parked = PATH_PARK_QUIET;
-    m->state = MOVER_ENDED;
-    run_remove(core, m);
-    op_remove(&core->ops, &m->op);
+    finish(core, m);
     return true;
 }
 

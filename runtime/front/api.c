@@ -187,16 +187,16 @@ static struct call *call_create(const struct baton *b, enum call_kind kind, cons
     return call;
 }
 
-/* Hands a call over. The ring's release makes all that the caller stored before visible to the reactor. */
-static bool hand_over(struct baton *b, struct call *call)
+/* Hands a call over, or refuses it. The ring's release makes what the caller stored before visible to the reactor. */
+static int hand_over(struct baton *b, struct call *call)
 {
     call->submitted_ns = clock_now_ns();
     if (call_ends(call))
         atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
     if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
-        return false;
+        return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
     bell_ring(fabric_bell(b->fabric));
-    return true;
+    return 0;
 }
 
 static baton_id_t id_new(struct baton *b)
@@ -214,10 +214,10 @@ static int check_id(const struct baton *b, baton_id_t id)
 /* Hands over a word about an earlier call. It has no event of its own. */
 static int hand_word(struct baton *b, struct call *word)
 {
-    if (hand_over(b, word))
-        return 0;
-    call_free(word);
-    return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
+    int rc = hand_over(b, word);
+    if (rc != 0)
+        call_free(word);
+    return rc;
 }
 
 /* ---- offer ------------------------------------------------------------------------------------------------------- */
@@ -312,10 +312,9 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *
     if (p->num_attach > 0)
         memcpy(call->offer.attach, p->attach, p->num_attach);
     baton_id_t given = call->id; /* the call is the reactor's once it is handed over */
-    if (!hand_over(b, call)) {
-        rc = admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
+    rc = hand_over(b, call);
+    if (rc != 0)
         goto undo;
-    }
     if (ticket != NULL)
         *ticket = (baton_ticket_t){.rank = fabric_rank(b->fabric), .incarnation = b->incarnation, .serial = given};
     if (id != NULL)
@@ -479,10 +478,9 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
     call->want.zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;
     call->want.timeout_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
     baton_id_t given = call->id;
-    if (!hand_over(b, call)) {
-        rc = admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
+    rc = hand_over(b, call);
+    if (rc != 0)
         goto undo;
-    }
     if (id != NULL)
         *id = given;
     return 0;
