@@ -141,7 +141,7 @@ static inline void specimen_fit(struct wire_message *m, enum extreme x)
         m->want.held = x == MOST ? m->want.tokens - 1 : 0;
         break;
     case WIRE_GRANT:
-        m->grant.numbers = x == MOST ? UINT32_MAX : 1;
+        m->grant.table_entries = x == MOST ? UINT32_MAX : 1;
         break;
     case WIRE_CANCEL:
         m->end.error = x == MOST ? -1 : INT32_MIN;

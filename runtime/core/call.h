@@ -25,7 +25,7 @@ struct call_offer {
     uint32_t seats[BATON_CONSUMERS_MAX]; /* index of an engine; DIRECTORY_NONE: of any */
     bool in_layers;                      /* it, or each chunk of it, begins without a layer: CALL_READY adds layers */
     bool in_chunks;                      /* it begins without a token: CALL_APPEND adds tokens and their blocks */
-    uint32_t room[BATON_GROUPS_MAX];     /* block ids that fit in the place of each table */
+    uint32_t room[BATON_GROUPS_MAX];     /* blocks that fit in the place of each table */
     uint32_t num_attach;
     uint8_t attach[BATON_ATTACH_MAX]; /* for the events of wants */
 };
@@ -91,7 +91,7 @@ static inline const char *call_name(const struct call *call)
 }
 
 /**
- * Copies tables into a call whose blocks[] has place for all ids: table i gets place for room[i] of them (NULL: for
+ * Copies tables into a call whose blocks[] has place for all blocks: table i gets place for room[i] of them (NULL: for
  * those that it has). Each id stands for per_id[i] blocks, or (NULL) for one.
  */
 void call_set_tables(struct call *call, const struct plan_tables *tables, const uint32_t *per_id, const uint32_t *room);

@@ -24,7 +24,7 @@ struct check {
     bool *has;        /* consumer: by part, whether theirs came */
     uint32_t got;
     struct plan_tables tables; /* mine, copied */
-    uint32_t *ids;
+    uint32_t *blocks;
     struct plan_transfer transfer; /* of my side alone */
 };
 
@@ -39,22 +39,22 @@ static void check_free(struct core *core, struct check *c)
     free(c->mine);
     free(c->theirs);
     free(c->has);
-    free(c->ids);
+    free(c->blocks);
     reap_add(&core->reap, c);
 }
 
 static bool tables_copy(struct check *c, const struct call *call)
 {
     uint32_t at = 0;
-    c->ids = malloc((call->num_blocks > 0 ? call->num_blocks : 1) * sizeof *c->ids);
-    if (c->ids == NULL)
+    c->blocks = malloc((call->num_blocks > 0 ? call->num_blocks : 1) * sizeof *c->blocks);
+    if (c->blocks == NULL)
         return false;
     c->tables = call->tables;
     for (uint32_t i = 0; i < call->tables.num; i++) {
         const baton_table_t *table = &call->tables.table[i];
-        c->tables.table[i].blocks = c->ids + at;
+        c->tables.table[i].blocks = c->blocks + at;
         if (table->num_blocks > 0)
-            memcpy(c->ids + at, table->blocks, table->num_blocks * sizeof *c->ids);
+            memcpy(c->blocks + at, table->blocks, table->num_blocks * sizeof *c->blocks);
         at += table->num_blocks;
     }
     return true;

@@ -212,8 +212,8 @@ const uint8_t *contact_readers(const struct contact *c)
 
 bool contact_holds(const struct contact *c, const struct peer_table *t)
 {
-    return t->slot < c->places.board_slots && t->numbers <= WIRE_NUMBERS_MAX &&
-           within(t->offset, wire_table_bytes(t->numbers), c->places.arena_bytes);
+    return t->slot < c->places.board_slots && t->entries <= WIRE_TABLE_ENTRIES_MAX &&
+           within(t->offset, wire_table_bytes(t->entries), c->places.arena_bytes);
 }
 
 void contact_fini(struct core *core, struct contact *c)

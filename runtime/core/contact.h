@@ -19,7 +19,7 @@ struct link;
 
 /** Block tables in a peer's arena, as a message named them. */
 struct peer_table {
-    uint32_t slot, numbers;
+    uint32_t slot, entries;
     uint64_t generation, offset;
 };
 

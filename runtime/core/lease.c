@@ -103,9 +103,9 @@ static void arena_give(struct leases *l, uint64_t offset, uint64_t bytes)
     *at = e;
 }
 
-int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t numbers, struct lease *lease)
+int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t entries, struct lease *lease)
 {
-    uint64_t bytes = (wire_table_bytes(numbers) + 7) & ~UINT64_C(7), offset;
+    uint64_t bytes = (wire_table_bytes(entries) + 7) & ~UINT64_C(7), offset;
     if (l->num_free == 0)
         return BATON_EAGAIN;
     int rc = arena_take(l, bytes, &offset);

@@ -26,10 +26,10 @@ struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uin
 void leases_destroy(struct leases *l);
 
 /**
- * Takes a slot and room for tables of so many numbers (those of these at least), and writes these. The caller raises
+ * Takes a slot and room for tables of so many entries (those of these at least), and writes these. The caller raises
  * the board to lease->generation. BATON_EAGAIN: no slot, or no room in the arena; BATON_ENOMEM.
  */
-int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t numbers, struct lease *lease);
+int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t entries, struct lease *lease);
 
 /** Overwrites a lease's tables by longer ones, within the room that was taken. A reader meanwhile may find neither. */
 void lease_rewrite(struct leases *l, const struct plan_tables *tables, const struct lease *lease);

@@ -71,7 +71,7 @@ static void send_want(struct core *core, struct leg *leg)
                                       .slot = lease->slot,
                                       .generation = lease->generation,
                                       .table_offset = lease->table_offset,
-                                      .numbers = wire_table_numbers(&call->tables),
+                                      .table_entries = wire_table_entries(&call->tables),
                                       .partial = true}};
     memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
     memcpy(m.want.readers.bit, contact_readers(leg->contact), sizeof m.want.readers.bit);
@@ -163,7 +163,7 @@ static void on_more(struct core *core, struct leg *leg, const struct peer_table 
 
 static void on_ready(struct core *core, struct leg *leg, const struct wire_ready *m)
 {
-    struct peer_table table = {.numbers = m->numbers, .generation = m->generation, .offset = m->table_offset};
+    struct peer_table table = {.entries = m->table_entries, .generation = m->generation, .offset = m->table_offset};
     on_more(core, leg, &table, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
 }
 
@@ -184,7 +184,7 @@ static void take_attached(const struct leg *leg, const struct wire_bytes *attach
 static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
 {
     const struct call *call = leg->ask->call;
-    struct peer_table table = {m->slot, m->numbers, m->generation, m->table_offset};
+    struct peer_table table = {m->slot, m->table_entries, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED) {
         leg->generation = m->generation; /* of the offer that writes by now */
         take_attached(leg, &m->attach);

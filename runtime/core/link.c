@@ -79,7 +79,7 @@ static void link_destroy(struct core *core, struct link *link)
 }
 
 /* Parts come in order of member: each member's are neighbours, and become one contact. */
-static int contacts_from(struct link *link, const struct directory_engine *engine, const struct plan_source *parts,
+static int contacts_from(struct link *link, const struct directory_engine *engine, const struct plan_source *sources,
                          uint32_t n)
 {
     link->contacts = calloc(n ? n : 1, sizeof *link->contacts);
@@ -87,10 +87,10 @@ static int contacts_from(struct link *link, const struct directory_engine *engin
     if (link->contacts == NULL || link->boxes == NULL)
         return BATON_ENOMEM;
     for (uint32_t i = 0; i < n; i++) {
-        link->boxes[i] = parts[i].box;
-        if (i == 0 || parts[i].member != parts[i - 1].member)
+        link->boxes[i] = sources[i].box;
+        if (i == 0 || sources[i].member != sources[i - 1].member)
             link->contacts[link->num_contacts++] =
-                (struct contact){.link = link, .peer = engine->ranks[parts[i].member], .boxes = &link->boxes[i]};
+                (struct contact){.link = link, .peer = engine->ranks[sources[i].member], .boxes = &link->boxes[i]};
         link->contacts[link->num_contacts - 1].num_boxes++;
     }
     return 0;
@@ -191,7 +191,7 @@ static int link_create(struct core *core, uint32_t engine, struct link **out, st
 {
     const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
     const struct directory_engine *peer = &core->c.directory->engines[engine];
-    struct plan_source *parts;
+    struct plan_source *sources;
     struct link *link = calloc(1, sizeof *link);
     if (link == NULL)
         return BATON_ENOMEM;
@@ -202,10 +202,10 @@ static int link_create(struct core *core, uint32_t engine, struct link **out, st
     link->idle_ranks = calloc(peer->num_ranks, sizeof *link->idle_ranks);
     int rc = link->served != NULL && link->spare_ranks != NULL && link->idle_ranks != NULL ? 0 : BATON_ENOMEM;
     if (rc == 0) {
-        int n = survey_sources(core, mine, core_index(core), peer, &parts, why);
-        rc = n < 0 ? n : contacts_from(link, peer, parts, (uint32_t)n);
+        int n = survey_sources(core, mine, core_index(core), peer, &sources, why);
+        rc = n < 0 ? n : contacts_from(link, peer, sources, (uint32_t)n);
         if (n >= 0)
-            free(parts);
+            free(sources);
         link->refusal.why = *why;
         if (rc == BATON_ESOURCE)
             rc = witness_from(core, link, peer);

@@ -167,7 +167,7 @@ static int take_table(struct mover *m, const struct peer_table *table)
 {
     if (!contact_holds(m->contact, table))
         return BATON_EMESSAGE;
-    m->unread |= table->offset != m->table.offset || table->numbers != m->table.numbers;
+    m->unread |= table->offset != m->table.offset || table->entries != m->table.entries;
     m->table = *table;
     return 0;
 }
@@ -210,14 +210,14 @@ static bool waits_for_table(const struct mover *m, int error)
 
 static void on_table(struct core *core, struct mover *m, const struct port_event *e)
 {
-    uint32_t *ids = NULL;
-    bool newer = m->table.offset != m->asked.offset || m->table.numbers != m->asked.numbers;
+    uint32_t *entries = NULL;
+    bool newer = m->table.offset != m->asked.offset || m->table.entries != m->asked.entries;
     int rc = e->error;
     if (rc == 0)
-        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, &m->theirs, &ids);
+        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, &m->theirs, &entries);
     if (rc == 0) {
-        free(m->their_ids);
-        m->their_ids = ids;
+        free(m->their_entries);
+        m->their_entries = entries;
         m->unread = newer;
     } else if (newer && rc == BATON_ESTALE) {
         run_add(core, m); /* at once, in its new place */
@@ -353,7 +353,7 @@ static int64_t ask(struct core *core, struct mover *m)
     const struct places *at = contact_places(m->contact);
     if (m->state == MOVER_TABLE)
         return path->read(path->self, m->peer, at->arena_offset + m->table.offset,
-                          (uint32_t)wire_table_bytes(m->table.numbers), m->op.tag);
+                          (uint32_t)wire_table_bytes(m->table.entries), m->op.tag);
     if (m->write)
         return path->settle(path->self, m->peer, m->op.tag);
     return path->board(path->self, m->peer, at->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
@@ -395,14 +395,14 @@ static bool turn_to_move(struct core *core, struct mover *m)
     }
     if (budget == 0)
         return false;
-    struct path_leg part = {.peer = m->peer,
-                            .write = m->write,
-                            .tag = m->op.tag,
-                            .transfer = &m->chunk.transfer,
-                            .cursor = &m->chunk.cursor,
-                            .pool_offset = contact_places(m->contact)->pool_offset,
-                            .pool_bytes = contact_places(m->contact)->pool_bytes};
-    int64_t rc = path->move(path->self, &part, budget < most ? budget : most);
+    struct path_leg leg = {.peer = m->peer,
+                           .write = m->write,
+                           .tag = m->op.tag,
+                           .transfer = &m->chunk.transfer,
+                           .cursor = &m->chunk.cursor,
+                           .pool_offset = contact_places(m->contact)->pool_offset,
+                           .pool_bytes = contact_places(m->contact)->pool_bytes};
+    int64_t rc = path->move(path->self, &leg, budget < most ? budget : most);
     if (rc == BATON_EAGAIN)
         return false;
     if (rc < 0) {
@@ -554,7 +554,7 @@ void mover_destroy(struct core *core, struct mover *m)
     op_remove(&core->ops, &m->op);
     if (m->issued)
         core->movers->reading--;
-    free(m->their_ids);
+    free(m->their_entries);
     reap_add(&core->reap, m);
 }
 

@@ -35,7 +35,7 @@ struct mover {
     uint32_t num_tokens;     /* of the request */
     const struct plan_tables *mine;
     struct plan_tables theirs;
-    uint32_t *their_ids;
+    uint32_t *their_entries;
     struct chunk chunk;            /* what moves now */
     uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
     struct turn turn;              /* in movers->asks, or (MOVING) in movers->moves */

@@ -11,12 +11,12 @@
 /* ---- it is offered ----------------------------------------------------------------------------------------------- */
 
 /* Of its tables, when all chunks are there. */
-static uint32_t numbers_in_the_end(const struct call *call)
+static uint32_t entries_in_the_end(const struct call *call)
 {
     struct plan_tables all = call->tables;
     for (uint32_t i = 0; i < all.num; i++)
         all.table[i].num_blocks = call->offer.room[i];
-    return wire_table_numbers(&all);
+    return wire_table_entries(&all);
 }
 
 static void refuse(struct core *core, struct call *call, int error, const char *detail)
@@ -46,7 +46,7 @@ void offer_submit(struct core *core, struct call *call)
         outcome_refuse(core, call, "offer the key again after the event of its former offer");
         return;
     }
-    int rc = lease_open(core->leases, &call->tables, numbers_in_the_end(call), &lease);
+    int rc = lease_open(core->leases, &call->tables, entries_in_the_end(call), &lease);
     if (rc != 0) {
         refuse(core, call, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;

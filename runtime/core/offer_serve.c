@@ -19,7 +19,7 @@ static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, 
                                        .tokens_done = o->reach.done,
                                        .tokens_next = o->reach.next,
                                        .layer_end = o->reach.layer_end,
-                                       .numbers = wire_table_numbers(&o->call->tables),
+                                       .table_entries = wire_table_entries(&o->call->tables),
                                        .table_offset = o->lease.table_offset}};
     post_send(core->post, peer, &m);
 }
@@ -32,7 +32,7 @@ static void tell_grant(struct core *core, const struct offer *o, const struct wo
                                        .slot = o->lease.slot,
                                        .generation = o->lease.generation,
                                        .table_offset = o->lease.table_offset,
-                                       .numbers = wire_table_numbers(&o->call->tables),
+                                       .table_entries = wire_table_entries(&o->call->tables),
                                        .offered_tokens = o->call->offer.num_tokens,
                                        .attach = {o->call->offer.num_attach, o->call->offer.attach},
                                        .partial = !offer_is_whole(o)}};

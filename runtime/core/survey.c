@@ -33,8 +33,8 @@ struct survey {
 
 /* ---- one rank ---------------------------------------------------------------------------------------------------- */
 
-/* Enough for the parts of one consumer whose producers cut heads and layers as engines do. */
-static uint32_t parts_most(uint32_t n)
+/* Enough for one consumer whose producers cut heads and layers as engines do. */
+static uint32_t sources_most(uint32_t n)
 {
     return BATON_SPLITS_MAX * (4 * n + 16);
 }
@@ -42,31 +42,31 @@ static uint32_t parts_most(uint32_t n)
 int survey_sources(struct core *core, const struct directory_engine *consumer, uint32_t index,
                    const struct directory_engine *producer, struct plan_source **out, struct plan_why *why)
 {
-    uint32_t most = parts_most(producer->num_ranks);
-    struct plan_source *parts = malloc(most * sizeof *parts);
-    if (parts == NULL)
+    uint32_t most = sources_most(producer->num_ranks);
+    struct plan_source *sources = malloc(most * sizeof *sources);
+    if (sources == NULL)
         return BATON_ENOMEM;
     /* Engines take turns in their order, those behind the producer's first. */
     uint32_t behind = consumer->number > producer->number ? producer->number + 1 : 0;
     int n = plan_sources(&consumer->members[index], index, consumer->number - behind, producer->members,
-                         producer->num_ranks, parts, most, why);
+                         producer->num_ranks, sources, most, why);
     core->works.looks += producer->num_ranks;
     if (n < 0) {
-        free(parts);
+        free(sources);
         return n;
     }
-    *out = parts;
+    *out = sources;
     return n;
 }
 
 int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
                   const struct directory_engine *producer)
 {
-    struct plan_source *parts;
+    struct plan_source *sources;
     struct plan_why why;
-    int n = survey_sources(core, consumer, index, producer, &parts, &why);
+    int n = survey_sources(core, consumer, index, producer, &sources, &why);
     if (n >= 0)
-        free(parts);
+        free(sources);
     return n == BATON_ENOMEM ? n : n > 0;
 }
 
@@ -132,20 +132,20 @@ static bool look_at(struct core *core, struct readers *r, uint32_t i)
 {
     const struct directory_engine *consumer = &core->c.directory->engines[r->engine];
     const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
-    struct plan_source *parts;
+    struct plan_source *sources;
     struct plan_why why;
     bool is_room = true;
     r->num_boxes = r->first[i];
     core->works.looks++;
     if (plan_members_share(&consumer->members[i], &mine->members[core_index(core)])) {
-        int n = survey_sources(core, consumer, i, mine, &parts, &why);
+        int n = survey_sources(core, consumer, i, mine, &sources, &why);
         if (n == BATON_ENOMEM)
             return false;
         for (int k = 0; is_room && k < n; k++)
-            if (parts[k].member == core_index(core))
-                is_room = box_add(r, &parts[k].box);
+            if (sources[k].member == core_index(core))
+                is_room = box_add(r, &sources[k].box);
         if (n >= 0)
-            free(parts);
+            free(sources);
         r->reads[i] = n > 0;
     }
     r->first[i + 1] = r->num_boxes;

@@ -19,7 +19,7 @@ int survey_create(struct core *core);
 void survey_destroy(struct core *core);
 
 /**
- * The parts of rank `index` of the consumer and who serves them: malloc'ed; their number, or what plan_sources says.
+ * Which producer ranks serve rank `index` of the consumer, and what: malloc'ed; their number, or plan_sources' error.
  */
 int survey_sources(struct core *core, const struct directory_engine *consumer, uint32_t index,
                    const struct directory_engine *producer, struct plan_source **out, struct plan_why *why);

@@ -348,7 +348,7 @@ static int lease_tables(struct core *core, struct want *want)
 {
     const struct plan_tables *tables = &want->ask.call->tables;
     struct lease *lease = &want->ask.lease;
-    int rc = lease_open(core->leases, tables, wire_table_numbers(tables), lease);
+    int rc = lease_open(core->leases, tables, wire_table_entries(tables), lease);
     if (rc != 0)
         return rc;
     want->leased = true;

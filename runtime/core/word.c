@@ -20,7 +20,7 @@ struct word word_of_want(const struct core *core, uint32_t peer, const struct wi
                          .partial = w->partial,
                          .mode = w->mode,
                          .until_ns = core->now + w->time_left_ms * NS_PER_MS,
-                         .table = {w->slot, w->numbers, w->generation, w->table_offset}};
+                         .table = {w->slot, w->table_entries, w->generation, w->table_offset}};
 }
 
 struct word word_of_end(uint32_t peer, const struct wire_message *m)

@@ -137,8 +137,8 @@ static int room_of(const struct baton *b, const struct plan_tables *tables, uint
         if (tokens > 0 && most > n)
             n = most;
         sum += n * per_id(g, i);
-        if (sum > WIRE_NUMBERS_MAX)
-            return error_set(BATON_EINVAL, "the tables have more than %u blocks", WIRE_NUMBERS_MAX);
+        if (sum > WIRE_TABLE_ENTRIES_MAX)
+            return error_set(BATON_EINVAL, "the tables have more than %u blocks", WIRE_TABLE_ENTRIES_MAX);
         room[i] = (uint32_t)n * per_id(g, i);
     }
     return 0;
@@ -149,9 +149,11 @@ static int check_arena(const struct baton *b, const struct plan_tables *tables, 
     struct plan_tables all = *tables;
     for (uint32_t i = 0; i < all.num; i++)
         all.table[i].num_blocks = room[i];
-    uint32_t numbers = wire_table_numbers(&all);
-    if (wire_table_bytes(numbers) > b->settings.table_bytes)
-        return error_set(BATON_EINVAL, "%u blocks do not fit the table arena: raise BATON_TABLE_BYTES", numbers);
+    uint32_t entries = wire_table_entries(&all);
+    if (entries > WIRE_TABLE_ENTRIES_MAX)
+        return error_set(BATON_EINVAL, "the tables need %u entries, and may have %u", entries, WIRE_TABLE_ENTRIES_MAX);
+    if (wire_table_bytes(entries) > b->settings.table_bytes)
+        return error_set(BATON_EINVAL, "tables of %u entries do not fit the arena: raise BATON_TABLE_BYTES", entries);
     return 0;
 }
 

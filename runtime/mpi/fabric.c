@@ -161,11 +161,11 @@ uint64_t fabric_pool_offset(const struct fabric *f)
 
 uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes)
 {
-    if (f->windows.parts[peer].mapped == NULL)
+    if (f->windows.segments[peer].mapped == NULL)
         return NULL;
     if (bytes != NULL)
-        *bytes = f->windows.parts[peer].bytes;
-    return f->windows.parts[peer].mapped;
+        *bytes = f->windows.segments[peer].bytes;
+    return f->windows.segments[peer].mapped;
 }
 
 int fabric_process(const struct fabric *f, uint32_t peer)

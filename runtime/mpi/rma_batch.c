@@ -20,7 +20,7 @@ static int check_runs(const struct rma *r, const struct path_leg *leg, const str
 {
     uint64_t theirs = leg->pool_bytes, mine = r->windows->pool_bytes;
     uint64_t src = leg->write ? mine : theirs, dst = leg->write ? theirs : mine;
-    if (!rma_is_within(leg->pool_offset, theirs, r->windows->parts[leg->peer].bytes))
+    if (!rma_is_within(leg->pool_offset, theirs, r->windows->segments[leg->peer].bytes))
         return error_set(BATON_EMESSAGE, "rank %" PRIu32 "'s card names a pool outside of its segment", leg->peer);
     for (uint32_t i = 0; i < n; i++) {
         if (runs[i].src_region != 0 || runs[i].dst_region != 0)

@@ -14,7 +14,7 @@ int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t
     if (peer >= (uint32_t)r->world->size || bytes == 0 || bytes > INT_MAX)
         return error_set(BATON_EINVAL, "a read of %" PRIu64 " bytes from rank %" PRIu32 " is not possible", bytes,
                          peer);
-    uint64_t limit = r->windows->parts[peer].bytes;
+    uint64_t limit = r->windows->segments[peer].bytes;
     if (!rma_is_within(offset, bytes, limit))
         return error_set(BATON_EMESSAGE,
                          "a read of %" PRIu64 " bytes at %" PRIu64 " is outside of rank %" PRIu32

@@ -239,11 +239,11 @@ static uint32_t rank_beside(const struct world *w, int round, int sign)
     return (uint32_t)((w->rank + w->size + sign * distance) % w->size);
 }
 
-/* A room has a part for each round. */
+/* Each round has a share of the room. */
 static struct shape shape_put(const struct room *room, int round, uint32_t pieces)
 {
-    uint64_t part = room->bytes / PUT_ROUNDS;
-    return fit(room->offset + (uint64_t)round * part, part, pieces);
+    uint64_t share = room->bytes / PUT_ROUNDS;
+    return fit(room->offset + (uint64_t)round * share, share, pieces);
 }
 
 /* Even rounds: as many pieces as a request will have. Odd ones: few and long pieces. */
@@ -255,9 +255,9 @@ static uint32_t pieces_put(const struct quirks *q, int round)
 static void poison_room(const struct trial *t)
 {
     const struct room *mine = &t->rooms[t->w->rank];
-    uint64_t part = mine->bytes / PUT_ROUNDS;
+    uint64_t share = mine->bytes / PUT_ROUNDS;
     for (int round = 0; round < PUT_ROUNDS; round++)
-        lay(t->v->segment + mine->offset + (uint64_t)round * part, rank_beside(t->w, round, -1), 0, part, true);
+        lay(t->v->segment + mine->offset + (uint64_t)round * share, rank_beside(t->w, round, -1), 0, share, true);
     windows_sync(t->v);
 }
 

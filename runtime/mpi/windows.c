@@ -251,12 +251,12 @@ static int map_one(struct windows *v, int node_rank, uint32_t rank, uint64_t sla
     int rc = MPI_Win_shared_query(v->shared, node_rank, &bytes, &unit, &base);
     if (rc != MPI_SUCCESS)
         return mpi_error_set(BATON_EWINDOW, "MPI_Win_shared_query", rc);
-    if (slack > (uint64_t)bytes || v->parts[rank].bytes > (uint64_t)bytes - slack)
+    if (slack > (uint64_t)bytes || v->segments[rank].bytes > (uint64_t)bytes - slack)
         return error_set(BATON_EWINDOW, "rank %" PRIu32 "'s segment does not fit into its part of the shared window",
                          rank);
     if (!pattern_is_there(base + slack, rank))
         return error_set(BATON_EWINDOW, "rank %" PRIu32 "'s segment is not where the shared window says", rank);
-    v->parts[rank].mapped = base + slack;
+    v->segments[rank].mapped = base + slack;
     return 0;
 }
 
@@ -281,8 +281,8 @@ static int find_segments(struct windows *v, struct world *w)
 {
     uint64_t mine[2] = {v->segment_bytes, (uint64_t)(v->segment - v->allocated)};
     uint64_t(*told)[2] = calloc((size_t)w->size, sizeof *told);
-    v->parts = calloc((size_t)w->size, sizeof *v->parts);
-    int local = told != NULL && v->parts != NULL
+    v->segments = calloc((size_t)w->size, sizeof *v->segments);
+    int local = told != NULL && v->segments != NULL
                     ? 0
                     : error_set(BATON_ENOMEM, "no memory for the table of %d segments", w->size);
     int error = steps_agree(&w->steps, "table of segments", local);
@@ -293,7 +293,7 @@ static int find_segments(struct windows *v, struct world *w)
     if (error == 0) {
         windows_sync(v); /* what the owners stored, before my loads of it */
         for (int r = 0; r < w->size; r++)
-            v->parts[r].bytes = told[r][0];
+            v->segments[r].bytes = told[r][0];
         error = steps_agree(&w->steps, "map the node's segments", map_node(v, w, (const uint64_t(*)[2])told));
     }
     free(told);
@@ -382,8 +382,8 @@ void windows_close(struct windows *v, struct world *w)
     release(&v->overlay, "the window over all nodes", w->log); /* before the memory beneath it goes */
     release(&v->shared, "the shared window", w->log);
     watchdog_stop(&dog);
-    free(v->parts);
-    v->parts = NULL;
+    free(v->segments);
+    v->segments = NULL;
     v->segment = v->allocated = NULL;
 }
 
@@ -404,13 +404,13 @@ void windows_sync(const struct windows *v)
 int windows_process(const struct windows *v, uint32_t rank)
 {
     const struct process mine = *(const struct process *)(v->segment + WINDOWS_PROCESS_OFFSET);
-    if (v->parts[rank].mapped == NULL)
+    if (v->segments[rank].mapped == NULL)
         return 0;
-    const struct process p = *(const struct process *)(v->parts[rank].mapped + WINDOWS_PROCESS_OFFSET);
+    const struct process p = *(const struct process *)(v->segments[rank].mapped + WINDOWS_PROCESS_OFFSET);
     return p.name_space == mine.name_space && p.id > 0 && p.id <= INT_MAX ? (int)p.id : 0;
 }
 
 struct bell *windows_bell(const struct windows *v, uint32_t rank)
 {
-    return (struct bell *)v->parts[rank].mapped;
+    return (struct bell *)v->segments[rank].mapped;
 }

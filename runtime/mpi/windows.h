@@ -38,7 +38,7 @@ struct windows_wish {
     void *bind_arg;
 };
 
-struct windows_part {
+struct windows_segment {
     uint64_t bytes;
     uint8_t *mapped; /* NULL on another node */
 };
@@ -48,7 +48,7 @@ struct windows {
     uint8_t *allocated;      /* my part of the shared window, as MPI gave it */
     uint8_t *segment;        /* the same, aligned */
     uint64_t segment_bytes, pool_offset, pool_bytes;
-    struct windows_part *parts; /* by rank */
+    struct windows_segment *segments; /* by rank */
     char shared_name[MPI_MAX_OBJECT_NAME], overlay_name[MPI_MAX_OBJECT_NAME];
 };
 

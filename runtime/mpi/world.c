@@ -164,19 +164,19 @@ static int split_host(struct world *w)
     return steps_agree(&w->steps, "split by host", local);
 }
 
-/* Splits a host's ranks, in order, into as many parts as BATON_FAKE_NODES pretends that there are nodes. */
+/* Splits a host's ranks, in order, into as many nodes as BATON_FAKE_NODES pretends that there are. */
 static int split_node(struct world *w)
 {
     struct watchdog dog;
     int host_rank;
     MPI_Comm_rank(w->host, &host_rank);
     MPI_Comm_size(w->host, &w->host_size);
-    int64_t parts = w->settings.fake_nodes ? (int64_t)w->settings.fake_nodes : 1;
-    if (parts > w->host_size)
-        parts = w->host_size;
-    int part = (int)((int64_t)host_rank * parts / w->host_size);
+    int64_t nodes = w->settings.fake_nodes ? (int64_t)w->settings.fake_nodes : 1;
+    if (nodes > w->host_size)
+        nodes = w->host_size;
+    int node = (int)((int64_t)host_rank * nodes / w->host_size);
     steps_watch(&w->steps, &dog, "split by node");
-    int rc = MPI_Comm_split(w->host, part, w->rank, &w->node);
+    int rc = MPI_Comm_split(w->host, node, w->rank, &w->node);
     watchdog_stop(&dog);
     int local = rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "MPI_Comm_split", rc);
     if (local == 0) {

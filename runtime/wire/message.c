@@ -217,7 +217,7 @@ static bool fits(const struct wire_message *m)
     case WIRE_WANT:
         return m->want.held < m->want.tokens;
     case WIRE_GRANT:
-        return m->grant.numbers > 0 || m->grant.partial;
+        return m->grant.table_entries > 0 || m->grant.partial;
     case WIRE_READY:
         return m->ready.tokens_done <= m->ready.tokens_next;
     case WIRE_CANCEL:

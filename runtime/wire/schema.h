@@ -100,7 +100,7 @@
     /* of the ranks of the consumer's engine, by index: those that will acknowledge this producer rank */              \
     FIELD(BITS, readers, ALWAYS, 1, BATON_ENGINE_RANKS_MAX)                                                            \
     FIELD(U32, slot, PUSH, 0, UINT32_MAX)               /* of the consumer's lease, */                                 \
-    FIELD(U32, numbers, PUSH, 1, UINT32_MAX)            /* and of its tables */                                        \
+    FIELD(U32, table_entries, PUSH, 1, UINT32_MAX)      /* and of its tables */                                        \
     FIELD(U64, generation, PUSH, 1, UINT64_MAX)                                                                        \
     FIELD(U64, table_offset, PUSH, 0, UINT64_MAX)       /* in the arena */                                             \
     FIELD(U32, held, PUSH | LATER, 0, UINT32_MAX)       /* tokens that the consumer has already */                     \
@@ -109,7 +109,7 @@
 #define WIRE_GRANT_FIELDS(FIELD)                                                                                       \
     FIELD(U32, asks, ALWAYS, 0, UINT32_MAX)             /* the asking that was seen last */                            \
     FIELD(U32, slot, ALWAYS, 0, UINT32_MAX)             /* of the producer's lease, */                                 \
-    FIELD(U32, numbers, ALWAYS, 0, UINT32_MAX)          /* and of its tables */                                        \
+    FIELD(U32, table_entries, ALWAYS, 0, UINT32_MAX)    /* and of its tables */                                        \
     FIELD(U32, offered_tokens, ALWAYS, 1, UINT32_MAX)                                                                  \
     FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)                                                                      \
     FIELD(U64, table_offset, ALWAYS, 0, UINT64_MAX)     /* in the arena */                                             \
@@ -122,7 +122,7 @@
     FIELD(U32, tokens_done, ALWAYS, 0, UINT32_MAX)                                                                     \
     FIELD(U32, tokens_next, ALWAYS, 0, UINT32_MAX)                                                                     \
     FIELD(U32, layer_end, ALWAYS, 0, UINT32_MAX)                                                                       \
-    FIELD(U32, numbers, ALWAYS, 0, UINT32_MAX)          /* of the lease's tables by now */                             \
+    FIELD(U32, table_entries, ALWAYS, 0, UINT32_MAX)    /* of the lease's tables by now */                             \
     FIELD(U64, table_offset, ALWAYS, 0, UINT64_MAX)
 
 #define WIRE_NACK_FIELDS(FIELD)                                                                                        \

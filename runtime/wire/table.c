@@ -15,14 +15,14 @@
 #define TABLE_MAGIC 0x5442u  /* "BT" */
 #define TABLES_MAGIC 0x4742u /* "BG" */
 
-/* One table that begins at token 0 is just its ids. Several tables begin with how many they are, and how many ids and
- * which first token each has. */
+/* One table that begins at token 0 is just its blocks. Several tables begin with how many they are, and how many blocks
+ * and which first token each has. */
 static bool is_plain(const struct plan_tables *t)
 {
     return t->num == 1 && t->table[0].first_token == 0;
 }
 
-uint32_t wire_table_numbers(const struct plan_tables *t)
+uint32_t wire_table_entries(const struct plan_tables *t)
 {
     uint32_t n = is_plain(t) ? 0 : 1 + 2 * t->num;
     for (uint32_t i = 0; i < t->num; i++)
@@ -32,25 +32,25 @@ uint32_t wire_table_numbers(const struct plan_tables *t)
 
 /* The seed makes it a checksum of kind, slot, generation and count too. */
 static uint64_t table_checksum(uint16_t magic, uint32_t slot, uint64_t generation, uint32_t count,
-                               const uint8_t *numbers)
+                               const uint8_t *entries)
 {
     uint64_t seed = generation ^ ((uint64_t)slot << 32) ^ ((uint64_t)count << 1) ^ (magic != TABLE_MAGIC);
-    return XXH3_64bits_withSeed(numbers, (size_t)count * 4, seed);
+    return XXH3_64bits_withSeed(entries, (size_t)count * 4, seed);
 }
 
 void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tables *t, uint8_t *out)
 {
-    uint32_t count = wire_table_numbers(t);
-    struct writer numbers = {.at = out + WIRE_TABLE_HEADER, .end = out + wire_table_bytes(count)};
+    uint32_t count = wire_table_entries(t);
+    struct writer entries = {.at = out + WIRE_TABLE_HEADER, .end = out + wire_table_bytes(count)};
     if (!is_plain(t))
-        put32(&numbers, t->num);
+        put32(&entries, t->num);
     for (uint32_t i = 0; i < t->num && !is_plain(t); i++) {
-        put32(&numbers, t->table[i].num_blocks);
-        put32(&numbers, t->table[i].first_token);
+        put32(&entries, t->table[i].num_blocks);
+        put32(&entries, t->table[i].first_token);
     }
     for (uint32_t i = 0; i < t->num; i++)
         for (uint32_t k = 0; k < t->table[i].num_blocks; k++)
-            put32(&numbers, t->table[i].blocks[k]);
+            put32(&entries, t->table[i].blocks[k]);
     struct writer w = {.at = out, .end = out + WIRE_TABLE_HEADER};
     uint16_t magic = is_plain(t) ? TABLE_MAGIC : TABLES_MAGIC;
     put16(&w, magic);
@@ -63,25 +63,25 @@ void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tab
     put64(&w, table_checksum(magic, slot, generation, count, out + WIRE_TABLE_HEADER));
 }
 
-/* Cuts the numbers of several tables. */
-static int tables_from(const uint32_t *number, uint32_t count, struct plan_tables *t)
+/* Cuts the entries of several tables. */
+static int tables_from(const uint32_t *entry, uint32_t count, struct plan_tables *t)
 {
-    t->num = count > 0 ? number[0] : 0;
+    t->num = count > 0 ? entry[0] : 0;
     if (t->num == 0 || t->num > BATON_GROUPS_MAX || count < 1 + 2 * t->num)
         return BATON_EMESSAGE;
     uint32_t at = 1 + 2 * t->num;
     for (uint32_t i = 0; i < t->num; i++) {
-        uint32_t num_blocks = number[1 + 2 * i];
+        uint32_t num_blocks = entry[1 + 2 * i];
         if (num_blocks > count - at)
             return BATON_EMESSAGE;
-        t->table[i] = (baton_table_t){number + at, num_blocks, number[2 + 2 * i]};
+        t->table[i] = (baton_table_t){entry + at, num_blocks, entry[2 + 2 * i]};
         at += num_blocks;
     }
     return at == count ? 0 : BATON_EMESSAGE;
 }
 
 int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
-                      uint32_t **ids)
+                      uint32_t **entries)
 {
     uint8_t header[WIRE_TABLE_HEADER];
     if (bytes < sizeof header)
@@ -98,22 +98,22 @@ int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t
     uint64_t checksum = get64(&r);
     if (!good || bytes < wire_table_bytes(count))
         return BATON_ESTALE;
-    uint32_t *number = malloc(count > 0 ? count * sizeof *number : 1);
-    if (number == NULL)
+    uint32_t *entry = malloc(count > 0 ? count * sizeof *entry : 1);
+    if (entry == NULL)
         return BATON_ENOMEM;
-    memcpy(number, in + WIRE_TABLE_HEADER, count * sizeof *number);
-    int rc = checksum == table_checksum(magic, slot, generation, count, (const uint8_t *)number) ? 0 : BATON_ESTALE;
-    r = (struct reader){.at = (const uint8_t *)number, .end = (const uint8_t *)(number + count)};
+    memcpy(entry, in + WIRE_TABLE_HEADER, count * sizeof *entry);
+    int rc = checksum == table_checksum(magic, slot, generation, count, (const uint8_t *)entry) ? 0 : BATON_ESTALE;
+    r = (struct reader){.at = (const uint8_t *)entry, .end = (const uint8_t *)(entry + count)};
     for (uint32_t i = 0; i < count; i++)
-        number[i] = get32(&r);
-    struct plan_tables found = {.num = 1, .table = {{.blocks = number, .num_blocks = count}}};
+        entry[i] = get32(&r);
+    struct plan_tables found = {.num = 1, .table = {{.blocks = entry, .num_blocks = count}}};
     if (rc == 0 && magic == TABLES_MAGIC)
-        rc = tables_from(number, count, &found);
+        rc = tables_from(entry, count, &found);
     if (rc != 0) {
-        free(number);
+        free(entry);
         return rc;
     }
     *tables = found;
-    *ids = number;
+    *entries = entry;
     return 0;
 }

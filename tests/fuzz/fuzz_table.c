@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rc == 0) {
         for (uint32_t i = 0; i < tables.num; i++) /* reads each id that is needed */
             plan_table_check(&group, &tables.table[i], tables.table[i].first_token, need, &why);
-        uint64_t bytes = wire_table_bytes(wire_table_numbers(&tables));
+        uint64_t bytes = wire_table_bytes(wire_table_entries(&tables));
         uint8_t *out = malloc(bytes);
         MUST(out != NULL);
         wire_table_encode(slot, generation, &tables, out);

@@ -107,9 +107,9 @@ static void tables(void)
         struct plan_tables one = {.num = 1, .table = {{ids, n, 0}}},
                            two = {.num = 2, .table = {{ids, n, 0}, {ids, 1, 8 * n}}};
         wire_table_encode(2, 5, &one, out);
-        save("table", (int)n, head, sizeof head, out, wire_table_bytes(wire_table_numbers(&one)));
+        save("table", (int)n, head, sizeof head, out, wire_table_bytes(wire_table_entries(&one)));
         wire_table_encode(2, 5, &two, out);
-        save("table", (int)(10 + n), head, sizeof head, out, wire_table_bytes(wire_table_numbers(&two)));
+        save("table", (int)(10 + n), head, sizeof head, out, wire_table_bytes(wire_table_entries(&two)));
     }
 }
 

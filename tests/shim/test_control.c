@@ -27,7 +27,7 @@
 struct end {
     struct world world;
     struct windows windows;
-    struct windows_part parts[RANKS];
+    struct windows_segment segments[RANKS];
     struct control control;
     uint32_t got[4096], num_got;
 };
@@ -64,7 +64,7 @@ static int begin(void **state)
         e->world.rank = i;
         e->world.size = RANKS;
         e->world.log = &logger;
-        e->windows.parts = e->parts;
+        e->windows.segments = e->segments;
         assert_int_equal(control_begin(&e->control, &e->world, &e->windows, fake_comm(i)), 0);
     }
     return 0;

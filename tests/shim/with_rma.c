@@ -29,18 +29,18 @@ struct with_rma *with_rma_create(const struct settings *settings, const struct q
     w->windows.overlay = fake_window();
     w->windows.segment = pool;
     w->windows.pool_bytes = pool_bytes;
-    w->windows.parts = calloc(ranks, sizeof *w->windows.parts);
-    if (w->windows.parts == NULL || rma_init(&w->rma, &w->world, &w->windows, quirks) != 0)
+    w->windows.segments = calloc(ranks, sizeof *w->windows.segments);
+    if (w->windows.segments == NULL || rma_init(&w->rma, &w->world, &w->windows, quirks) != 0)
         abort();
     for (uint32_t i = 0; i < ranks; i++)
-        w->windows.parts[i].bytes = UINT64_C(1) << 32;
+        w->windows.segments[i].bytes = UINT64_C(1) << 32;
     return w;
 }
 
 void with_rma_destroy(struct with_rma *w)
 {
     rma_fini(&w->rma);
-    free(w->windows.parts);
+    free(w->windows.segments);
     free(w);
 }
 

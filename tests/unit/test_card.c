@@ -389,7 +389,7 @@ static uint8_t table[WIRE_TABLE_HEADER + IDS_MAX * 4];
 static void write_table(uint64_t generation, const uint32_t *ids, uint32_t n)
 {
     struct plan_tables tables = {.num = 1, .table = {{.blocks = ids, .num_blocks = n}}};
-    assert_int_equal(wire_table_numbers(&tables), n);
+    assert_int_equal(wire_table_entries(&tables), n);
     wire_table_encode(SLOT, generation, &tables, table);
 }
 
@@ -551,7 +551,7 @@ static void tables_of_groups_come_back(void **state)
     uint32_t *ids;
     for (unsigned i = 0; i < 3; i++) {
         wire_table_encode(SLOT, GENERATION, all[i], table);
-        uint64_t bytes = wire_table_bytes(wire_table_numbers(all[i]));
+        uint64_t bytes = wire_table_bytes(wire_table_entries(all[i]));
         assert_int_equal(wire_table_decode(table, bytes, SLOT, GENERATION, &got, &ids), 0);
         assert_int_equal(got.num, all[i]->num);
         for (uint32_t k = 0; k < got.num; k++) {

@@ -39,7 +39,7 @@ static struct wire_message recognisable(enum wire_type type, unsigned version)
                                     .ticket_serial = UINT64_C(0x6162636465666768),
                                     .readers = {.num = 11, .bit = {0x81, 0x05}},
                                     .slot = 0x71727374,
-                                    .numbers = 0x81828384,
+                                    .table_entries = 0x81828384,
                                     .generation = UINT64_C(0x9192939495969798),
                                     .table_offset = UINT64_C(0xb1b2b3b4b5b6b7b8),
                                     .held = 0x11121314,
@@ -48,7 +48,7 @@ static struct wire_message recognisable(enum wire_type type, unsigned version)
     case WIRE_GRANT:
         m.grant = (struct wire_grant){.asks = 0xa1a2a3a4,
                                       .slot = 0x31323334,
-                                      .numbers = 0x41424344,
+                                      .table_entries = 0x41424344,
                                       .offered_tokens = 0x51525354,
                                       .generation = UINT64_C(0x6162636465666768),
                                       .table_offset = UINT64_C(0x7172737475767778),
@@ -60,7 +60,7 @@ static struct wire_message recognisable(enum wire_type type, unsigned version)
                                       .tokens_done = 0x11727374,
                                       .tokens_next = 0x21727374,
                                       .layer_end = 0x31727374,
-                                      .numbers = 0x41727374,
+                                      .table_entries = 0x41727374,
                                       .table_offset = UINT64_C(0x5172737475767778)};
         break;
     case WIRE_NACK:
@@ -315,14 +315,14 @@ static const struct bound {
     {IN(WANT), "ticket_serial", 0, UINT64_MAX},
     {IN(WANT), "readers", 1, 1024},
     {IN(WANT), "slot", 0, UINT32_MAX},
-    {IN(WANT), "numbers", 1, UINT32_MAX},
+    {IN(WANT), "table_entries", 1, UINT32_MAX},
     {IN(WANT), "generation", 1, UINT64_MAX},
     {IN(WANT), "table_offset", 0, UINT64_MAX},
     {IN(WANT), "held", 0, UINT32_MAX - 1}, /* less than the tokens */
     {IN(WANT), "partial", 0, 1},
     {IN(GRANT), "asks", 0, UINT32_MAX},
     {IN(GRANT), "slot", 0, UINT32_MAX},
-    {IN(GRANT), "numbers", 0, UINT32_MAX},
+    {IN(GRANT), "table_entries", 0, UINT32_MAX},
     {IN(GRANT), "offered_tokens", 1, UINT32_MAX},
     {IN(GRANT), "generation", 1, UINT64_MAX},
     {IN(GRANT), "table_offset", 0, UINT64_MAX},
@@ -332,7 +332,7 @@ static const struct bound {
     {IN(READY), "tokens_done", 0, UINT32_MAX},
     {IN(READY), "tokens_next", 0, UINT32_MAX},
     {IN(READY), "layer_end", 0, UINT32_MAX},
-    {IN(READY), "numbers", 0, UINT32_MAX},
+    {IN(READY), "table_entries", 0, UINT32_MAX},
     {IN(READY), "table_offset", 0, UINT64_MAX},
     {IN(NACK), "asks", 0, UINT32_MAX},
     {IN(NACK), "error", (uint64_t)INT32_MIN, (uint64_t)-1},
@@ -511,9 +511,9 @@ static void each_rule_about_two_fields_is_enforced(void **state)
     (void)state;
     ACCEPTED(WANT, m.want.held = m.want.tokens - 1);
     REFUSED(WANT, m.want.held = m.want.tokens);
-    ACCEPTED(GRANT, m.grant.numbers = 0);
+    ACCEPTED(GRANT, m.grant.table_entries = 0);
     ACCEPTED(GRANT, m.grant.partial = false);
-    REFUSED(GRANT, (m.grant.numbers = 0, m.grant.partial = false));
+    REFUSED(GRANT, (m.grant.table_entries = 0, m.grant.partial = false));
     ACCEPTED(READY, m.ready.tokens_done = m.ready.tokens_next);
     REFUSED(READY, m.ready.tokens_done = m.ready.tokens_next + 1);
     ACCEPTED(DONE, m.end.error = 0);

@@ -63,9 +63,9 @@ static void assert_in_documented_range(const struct wire_message *m)
         for (uint32_t i = m->want.readers.num; i < BATON_ENGINE_RANKS_MAX; i++) {
             assert_int_equal(m->want.readers.bit[i / 8] >> (i % 8) & 1, 0);
         }
-        assert_true(m->want.mode != BATON_MODE_PUSH || (m->want.generation != 0 && m->want.numbers > 0));
+        assert_true(m->want.mode != BATON_MODE_PUSH || (m->want.generation != 0 && m->want.table_entries > 0));
     } else if (m->type == WIRE_GRANT) {
-        assert_true(m->grant.generation != 0 && (m->grant.numbers > 0 || m->grant.partial));
+        assert_true(m->grant.generation != 0 && (m->grant.table_entries > 0 || m->grant.partial));
     } else if (m->type == WIRE_NACK) {
         assert_true(m->nack.error < 0);
     } else if (m->type == WIRE_DONE || m->type == WIRE_CANCEL || m->type == WIRE_RELEASE) {
@@ -334,7 +334,7 @@ static void each_rule_of_the_other_messages_is_enforced(void **state)
     m.want.generation = 0;
     refused(&m);
     m = specimen(WIRE_WANT, MOST);
-    m.want.numbers = 0;
+    m.want.table_entries = 0;
     refused(&m);
     m = specimen(WIRE_CANCEL, LEAST);
     m.end.error = 0;
