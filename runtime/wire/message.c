@@ -11,7 +11,6 @@
 #include "wire/fields.h"
 
 #define MESSAGE_MAGIC 0x4d42u /* "BM" */
-#define MESSAGE_HEADER 28u
 
 const char *wire_type_name(enum wire_type type)
 {
@@ -261,7 +260,7 @@ int wire_decode(const uint8_t *in, uint32_t bytes, struct wire_message *m)
     bool head = get16(&r) == MESSAGE_MAGIC;
     unsigned version = get8(&r), type = get8(&r);
     uint32_t length = get32(&r);
-    if (r.bad || !head || version < 1 || length != bytes || length < MESSAGE_HEADER || length > WIRE_MESSAGE_MAX ||
+    if (r.bad || !head || version < 1 || length != bytes || length < WIRE_MESSAGE_HEADER || length > WIRE_MESSAGE_MAX ||
         type < 1)
         return BATON_EMESSAGE;
     if (type > WIRE_TYPE_LAST)

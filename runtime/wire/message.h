@@ -13,11 +13,12 @@
 #include "wire/schema.h"
 #include "wire/version.h"
 
-#define WIRE_MESSAGE_MAX 2032u /* the control channel adds its 16-byte envelope: 2 KiB in all */
-#define WIRE_HOST_MAX 64       /* bytes of a host's name, NUL included */
-#define WIRE_DETAIL_MAX 96     /* bytes of a reason, NUL included */
-#define WIRE_LIST_MAX 192u     /* numbers in a list */
-#define WIRE_NOBODY UINT32_MAX /* as a LEAVE's subject */
+#define WIRE_MESSAGE_HEADER 36u /* what each message begins with, up to the want's id */
+#define WIRE_MESSAGE_MAX 2032u  /* the control channel adds its 16-byte envelope: 2 KiB in all */
+#define WIRE_HOST_MAX 64        /* bytes of a host's name, NUL included */
+#define WIRE_DETAIL_MAX 96      /* bytes of a reason, NUL included */
+#define WIRE_LIST_MAX 192u      /* numbers in a list */
+#define WIRE_NOBODY UINT32_MAX  /* as a LEAVE's subject */
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
 enum wire_life { WIRE_ALIVE = 1, WIRE_DEAD = 2, WIRE_UNKNOWN = 3 };

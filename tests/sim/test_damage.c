@@ -150,11 +150,11 @@ static void finds_all_types(void **state)
     ends_well(&s);
 }
 
-/* Each bit of the envelope, and one of `stride` bits of the message: other bits for each type. */
+/* Each bit of the envelope, and one of `stride` bits of the message behind its header: other bits for each type. */
 static void each_bit(unsigned version, uint32_t stride)
 {
     for (enum wire_type type = WIRE_WANT; type <= WIRE_TYPE_LAST; type++)
-        for (uint32_t bit = 0;; bit += bit < 8 * ENVELOPE_BYTES + 8 * 28 ? 1 : stride) {
+        for (uint32_t bit = 0;; bit += bit < 8 * ENVELOPE_BYTES + 8 * WIRE_MESSAGE_HEADER ? 1 : stride) {
             struct session s = {.type = type, .bit = bit};
             begin(&s, version);
             all_sorts(&s);

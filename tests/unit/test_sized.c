@@ -14,7 +14,8 @@
 
 /* No struct that grows ends in padding: a field that came there would not change the size that older builds look at. */
 #define ENDS_WITH(type, last)                                                                                          \
-    _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type), #type " ends in padding")
+    _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type),                                     \
+                   #type " ends in padding, or with another member")
 ENDS_WITH(baton_open_params_t, reserved);
 ENDS_WITH(baton_engine_t, nearest);
 ENDS_WITH(baton_geometry_t, bytes);
