@@ -63,7 +63,7 @@ static const struct row rows[] = {
     {.per_request = 1, .why = "an unknown MPI: as the standard says"},
 };
 
-/* The first number with a dot: "Open MPI v4.1.4, package: …", "MPICH Version:      4.0.2", "… MPI Library 2021.9". */
+/* The first number with a dot: "Open MPI v4.1.4, ...", "MPICH Version:      4.0.2", "... MPI Library 2021.9". */
 static int version_of(const char *text)
 {
     for (const char *at = text; *(at += strcspn(at, "0123456789")) != '\0'; at += strspn(at, "0123456789")) {
