@@ -222,7 +222,8 @@ typedef struct baton_open_params {
 /**
  * Reads BATON_ENGINE, BATON_ROLE (prefill, decode, both), BATON_TP, BATON_PP, BATON_TP_RANK and BATON_PP_RANK, as
  * batonrun sets them, into *params, whose size is set. progress and verdicts are left as they are; tp and pp default to
- * 1, their ranks to 0. Any thread, before or after MPI_Init.
+ * 1, their ranks to 0. Where neither BATON_ENGINE nor BATON_ROLE is set, BATON_LAYOUT="2x4x1 4x2x1" says it for all
+ * ranks: engines x TP x PP, prefill first; the rank's number is the launcher's. Any thread, before or after MPI_Init.
  * Errors: ESETTING: baton_errmsg names the variable that is missing or bad; EINVAL.
  */
 BATON_API int baton_role_from_env(baton_open_params_t *params);

@@ -6,68 +6,52 @@
 #include <stdio.h>
 #include <string.h>
 
-const char arguments_usage[] =
-    "usage: batonrun --prefill ExT --decode ExT [options] [--] PROGRAM [ARGS...]\n"
-    "\n"
-    "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world\n"
-    "under mpirun, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its role by\n"
-    "variables that baton_role_from_env reads. mpirun chooses the hosts: those of the Slurm job, say, or of the file\n"
-    "that OMPI_MCA_orte_default_hostfile names (Open MPI 4).\n"
-    "\n"
-    "  --prefill ExT      prefill engines (0x0: none)\n"
-    "  --decode ExT       decode engines (0x0: none)\n"
-    "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
-    "  --timeout SECONDS  end all ranks after this time (status 124)\n"
-    "  --survive          let the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
-    "  -n, --dry-run      print the mpirun command and stop\n"
-    "  -h, --help         print this\n"
-    "\n"
-    "The exit status is 0 only if every rank ended with 0, else that of the rank that failed first (128 + N: killed\n"
-    "by signal N). Ranks report through mpirun's standard error: the hosts need no shared folder for that.\n";
+void arguments_help(void)
+{
+    puts("usage: batonrun --prefill ExT --decode ExT [options] [--] PROGRAM [ARGS...]\n"
+         "\n"
+         "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world\n"
+         "under mpirun, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its role "
+         "by\n"
+         "variables that baton_role_from_env reads. TP groups, and engines that exchange much, are placed near each\n"
+         "other. Where OMPI_MCA_orte_default_hostfile (Open MPI 4) names hosts, mpirun places the ranks instead.\n"
+         "\n"
+         "  --prefill ExT      prefill engines (0x0: none)\n"
+         "  --decode ExT       decode engines (0x0: none)\n"
+         "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
+         "  --timeout SECONDS  end all ranks after this time (status 124)\n"
+         "  --survive          let the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
+         "  -n, --dry-run      print the mpirun command and stop\n"
+         "  -h, --help         print this");
+    option_help(placement_rows);
+    puts("\n"
+         "The exit status is 0 only if every rank ended with 0, else that of the rank that failed first (128 + N: "
+         "killed\n"
+         "by signal N). Ranks report through mpirun's standard error: the hosts need no shared folder for that.");
+}
 
 /* Digits up to `stop`; moves *text behind it. */
 static bool number(const char **text, char stop, uint32_t *out)
 {
     uint64_t value = 0;
     const char *at = *text;
-    for (; isdigit((unsigned char)*at) && value <= ARGUMENTS_RANKS_MAX; at++)
+    for (; isdigit((unsigned char)*at) && value <= LAYOUT_RANKS_MAX; at++)
         value = value * 10 + (uint64_t)(*at - '0');
-    if (at == *text || value > ARGUMENTS_RANKS_MAX || *at != stop)
+    if (at == *text || value > LAYOUT_RANKS_MAX || *at != stop)
         return false;
     *out = (uint32_t)value;
     *text = stop != '\0' ? at + 1 : at;
     return true;
 }
 
-bool side_parse(const char *text, struct side *out)
+uint32_t arguments_ranks(const struct arguments *a)
 {
-    struct side s = {.pp = 1};
-    const char *at = text;
-    if (!number(&at, 'x', &s.engines))
-        return false;
-    if (strchr(at, 'x') != NULL) {
-        if (!number(&at, 'x', &s.tp) || !number(&at, '\0', &s.pp))
-            return false;
-    } else if (!number(&at, '\0', &s.tp)) {
-        return false;
-    }
-    if (s.engines == 0)
-        s.tp = s.pp = 1; /* without engines the others do not matter */
-    if (s.tp == 0 || s.pp == 0 || (uint64_t)s.tp * s.pp > 1024 ||
-        (uint64_t)s.engines * s.tp * s.pp > ARGUMENTS_RANKS_MAX)
-        return false;
-    *out = s;
-    return true;
-}
-
-uint32_t side_ranks(const struct side *s)
-{
-    return s->engines * s->tp * s->pp;
+    return layout_ranks(&a->layout.prefill) + layout_ranks(&a->layout.decode);
 }
 
 static int fail(struct arguments *a, const char *what, const char *text)
 {
-    snprintf(a->error, sizeof a->error, "%s%.100s", what, text != NULL ? text : "");
+    snprintf(a->error, sizeof a->error, "%s%.384s", what, text != NULL ? text : "");
     return -1;
 }
 
@@ -90,8 +74,8 @@ static int take(struct arguments *a, const char *option, const char *value)
             return fail(a, "--timeout takes seconds from 1 to 65536, not ", value);
         return 0;
     }
-    struct side *side = strcmp(option, "--prefill") == 0 ? &a->prefill : &a->decode;
-    if (!side_parse(value, side))
+    struct layout *l = &a->layout;
+    if (!layout_read_side(value, strcmp(option, "--prefill") == 0 ? &l->prefill : &l->decode))
         return fail(a, "a side is ExT or ExTxP (engines x TP x PP, at most 1024 ranks an engine), not ", value);
     return 0;
 }
@@ -105,39 +89,86 @@ static bool takes_value(const char *option)
     return false;
 }
 
+/* One option, words[0], with its value behind it. Returns how many words it took, 0: it is no option; -1: refused. */
+static int take_option(struct arguments *a, char **words)
+{
+    struct why why;
+    if (strcmp(words[0], "--dry-run") == 0 || strcmp(words[0], "-n") == 0)
+        return a->dry_run = true;
+    if (strcmp(words[0], "--survive") == 0)
+        return a->survive = true;
+    int taken = option_take(placement_rows, words, &a->placement, &why);
+    if (taken != 0)
+        return taken > 0 ? taken : fail(a, "", why.text);
+    if (!takes_value(words[0]))
+        return fail(a, "unknown option ", words[0]);
+    return take(a, words[0], words[1]) == 0 ? 2 : -1;
+}
+
+/* The ":" behind which a second program begins: only with --prefill or --decode after it. NULL: there is none. */
+static char **find_colon(char **words)
+{
+    for (; words[0] != NULL && words[1] != NULL; words++)
+        if (strcmp(words[0], ":") == 0 && (strcmp(words[1], "--prefill") == 0 || strcmp(words[1], "--decode") == 0))
+            return words;
+    return NULL;
+}
+
+/* Words up to the program, which is the first that is no option. Returns it, or NULL; --help ends it too. */
+static char **take_options(struct arguments *a, char **words)
+{
+    while (words[0] != NULL && words[0][0] == '-') {
+        if (strcmp(words[0], "--") == 0)
+            return words + 1;
+        a->help = strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0;
+        int taken = a->help ? 0 : take_option(a, words);
+        if (taken <= 0)
+            return NULL;
+        words += taken;
+    }
+    return words;
+}
+
+static const struct layout no_engines = {{0, 1, 1}, {0, 1, 1}};
+
+/* The second program is of the side that the first one has not. */
+static int take_second(struct arguments *a, char **colon)
+{
+    struct layout first = a->layout;
+    *colon = NULL;
+    a->layout = no_engines;
+    char **second = take_options(a, colon + 1);
+    if (second == NULL)
+        return -1;
+    bool prefill_first = first.prefill.engines > 0;
+    if ((first.decode.engines > 0) == prefill_first || (a->layout.prefill.engines > 0) == prefill_first ||
+        (a->layout.decode.engines > 0) != prefill_first)
+        return fail(a, "with two programs one has --prefill and the other one --decode", NULL);
+    if (prefill_first)
+        a->layout.prefill = first.prefill;
+    else
+        a->layout.decode = first.decode;
+    a->program[prefill_first] = second;
+    return 0;
+}
+
 int arguments_parse(int argc, char **argv, struct arguments *a)
 {
-    int i = 1;
-    memset(a, 0, sizeof *a);
-    a->prefill = a->decode = (struct side){.engines = 0, .tp = 1, .pp = 1};
-    for (; i < argc && argv[i][0] == '-'; i++) {
-        if (strcmp(argv[i], "--") == 0) {
-            i++;
-            break;
-        }
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            a->help = true;
-            return 0;
-        }
-        if (strcmp(argv[i], "--dry-run") == 0 || strcmp(argv[i], "-n") == 0) {
-            a->dry_run = true;
-            continue;
-        }
-        if (strcmp(argv[i], "--survive") == 0) {
-            a->survive = true;
-            continue;
-        }
-        if (!takes_value(argv[i]))
-            return fail(a, "unknown option ", argv[i]);
-        int rc = take(a, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
-        if (rc != 0)
-            return rc;
-        i++;
-    }
-    if (side_ranks(&a->prefill) + side_ranks(&a->decode) == 0)
+    struct why why;
+    *a = (struct arguments){.placement = placement_defaults()};
+    a->layout = no_engines;
+    char **program = take_options(a, argc > 0 ? argv + 1 : argv);
+    if (program == NULL)
+        return a->help ? 0 : -1;
+    a->program[0] = a->program[1] = program;
+    char **colon = find_colon(program);
+    if (colon != NULL && take_second(a, colon) != 0)
+        return a->help ? 0 : -1;
+    if (arguments_ranks(a) == 0)
         return fail(a, "name the engines: --prefill ExT --decode ExT", NULL);
-    if (i >= argc)
+    if (placement_check(&a->placement, &why) != 0)
+        return fail(a, "", why.text);
+    if ((*a->program[0] == NULL || *a->program[1] == NULL) && !a->placement.explain)
         return fail(a, "a program is missing", NULL);
-    a->program = &argv[i];
     return 0;
 }

@@ -6,34 +6,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ARGUMENTS_EXPORTS_MAX 64
-#define ARGUMENTS_RANKS_MAX 65536
+#include "base/layout.h"
+#include "launch/placement_options.h"
 
-/** One side of the world: so many engines, of tp x pp ranks each. 0 engines: there is no such side. */
-struct side {
-    uint32_t engines, tp, pp;
-};
+#define ARGUMENTS_EXPORTS_MAX 64
 
 struct arguments {
     bool help, dry_run, survive;
-    struct side prefill, decode;
+    struct layout layout;
     uint32_t timeout_s;                         /* 0: none */
     const char *exports[ARGUMENTS_EXPORTS_MAX]; /* VAR or VAR=VALUE */
     unsigned num_exports;
-    char **program; /* NULL-terminated, within argv */
-    char error[256];
+    struct placement_options placement;
+    char **program[2]; /* of the prefill and of the decode ranks: NULL-terminated, within argv */
+    char error[512];
 };
 
-/** 0, or -1 with a sentence in error. argv must be NULL-terminated and outlive *out. */
+/** 0, or -1 with a sentence in error. argv must be NULL-terminated and outlive *out. A ":" in it becomes NULL. */
 int arguments_parse(int argc, char **argv, struct arguments *out);
 
-/**
- * "ExT" or "ExTxP", each 1 or more. Where E is 0 the others do not matter and become 1. False: malformed or too large.
- */
-bool side_parse(const char *text, struct side *out);
+/** Of both sides. */
+uint32_t arguments_ranks(const struct arguments *a);
 
-uint32_t side_ranks(const struct side *s);
-
-extern const char arguments_usage[];
+/** The manual on standard output. */
+void arguments_help(void);
 
 #endif

@@ -16,6 +16,9 @@
 
 #include "launch/arguments.h"
 #include "launch/child.h"
+#include "launch/hosts.h"
+#include "launch/placement.h"
+#include "launch/probe.h"
 #include "launch/rank.h"
 #include "launch/relay.h"
 #include "launch/report.h"
@@ -85,22 +88,35 @@ static void set_unless_set(const struct arguments *a, const char *variable, cons
         set_variable(a, variable, value);
 }
 
-static void set_environment(const struct arguments *a, uint32_t ranks)
+/* 0; -1: no memory. `p`: NULL where mpirun chooses hosts. */
+static int set_environment(const struct arguments *a, const struct placement *p)
 {
     char layout[128];
+    uint32_t ranks = arguments_ranks(a);
     for (unsigned i = 0; i < sizeof presets / sizeof presets[0]; i++)
         set_unless_set(a, presets[i][0], presets[i][1]);
     if (geteuid() == 0) {
         set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT", "1");
         set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
-    if (2 * ranks > cpus_allowed()) /* each rank has its own thread and the reactor's */
+    if (p != NULL ? placement_is_tight(p)
+                  : 2 * ranks > cpus_allowed()) /* a rank has its own thread and the reactor's */
         set_unless_set(a, "OMPI_MCA_mpi_yield_when_idle", "1");
-    if (isatty(STDERR_FILENO)) /* the ranks themselves see a pipe */
+    else if (p != NULL && placement_has_hosts(p))
+        set_unless_set(a, "OMPI_MCA_mpi_yield_when_idle", "0"); /* mpirun is told --oversubscribe, and would have 1 */
+    if (isatty(STDERR_FILENO))                                  /* the ranks themselves see a pipe */
         set_unless_set(a, "BATON_TERMINAL", "1");
-    snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->prefill.engines, a->prefill.tp, a->prefill.pp,
-             a->decode.engines, a->decode.tp, a->decode.pp);
+    snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->layout.prefill.engines, a->layout.prefill.tp,
+             a->layout.prefill.pp, a->layout.decode.engines, a->layout.decode.tp, a->layout.decode.pp);
     set_variable(a, RANK_LAYOUT, layout);
+    if (p == NULL || !placement_can_bind(p))
+        return 0;
+    char *places = placement_bindings(p);
+    if (places == NULL)
+        return -1;
+    set_variable(a, RANK_PLACES, places);
+    free(places);
+    return 0;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -139,26 +155,52 @@ static void add_exports(struct command *c, const struct arguments *a)
     }
 }
 
-static struct command command_for(const struct arguments *a, uint32_t ranks, const char *self)
+/* Both sides' programs, as rank.h has it; one that both have stands there once. The words last as long as batonrun. */
+static void add_programs(struct command *c, const struct arguments *a)
+{
+    static char number[24];
+    unsigned num = 0;
+    while (a->program[JOB_PREFILL][num] != NULL)
+        num++;
+    snprintf(number, sizeof number, "%u", num);
+    add(c, number);
+    for (unsigned side = 0; side < (a->program[0] == a->program[1] ? 1 : JOB_SIDES); side++)
+        for (char **word = a->program[side]; *word != NULL; word++) {
+            char *marked;
+            if (asprintf(&marked, "%c%s", RANK_MARK, *word) < 0)
+                exit(complain(1, "out of memory"));
+            add(c, marked);
+        }
+}
+
+/* `hosts`: the file with the host of each rank, or empty. */
+static struct command command_for(const struct arguments *a, const struct placement *p, const char *self,
+                                  const char *hosts)
 {
     struct command c = {0};
     static char number[16];
+    uint32_t ranks = arguments_ranks(a);
     snprintf(number, sizeof number, "%u", ranks);
     add(&c, "mpirun");
     add(&c, "-np");
     add(&c, number);
-    /* Not bound to a core: the reactor would share it with the engine's own thread. */
     if (a->survive) /* the loss of a rank does not end the others */
         add(&c, "--enable-recovery");
-    add(&c, "--bind-to");
+    add(&c, "--bind-to"); /* the shim binds its rank */
     add(&c, "none");
-    if (ranks > cpus_allowed())
+    if (hosts[0] != '\0') {
+        add(&c, "--map-by");
+        add(&c, "seq");
+        add(&c, "--hostfile");
+        add(&c, hosts);
+    }
+    /* Of a sequence of hosts batonrun has counted the slots itself. */
+    if (hosts[0] != '\0' || (p != NULL ? p->crowded : ranks > cpus_allowed()))
         add(&c, "--oversubscribe");
     add_exports(&c, a);
     add(&c, self);
     add(&c, RANK_OPTION);
-    for (char **word = a->program; *word != NULL; word++)
-        add(&c, *word);
+    add_programs(&c, a);
     return c;
 }
 
@@ -256,12 +298,12 @@ static void clear_orphans(const struct child *mpirun)
 /* "rank 3 (decode0 on host7)", without the host where it is not known. */
 static void name_rank(const struct arguments *a, const struct report *r, uint32_t rank, char name[160])
 {
-    char engine[32];
-    rank_engine(&a->prefill, &a->decode, rank, engine);
+    baton_open_params_t role;
+    layout_find(&a->layout, rank, &role);
     if (r->kind == REPORT_NONE)
-        snprintf(name, 160, "rank %u (%s)", rank, engine);
+        snprintf(name, 160, "rank %u (%s)", rank, role.engine);
     else
-        snprintf(name, 160, "rank %u (%s on %s)", rank, engine, r->host);
+        snprintf(name, 160, "rank %u (%s on %s)", rank, role.engine, r->host);
 }
 
 static void print_rank(const struct arguments *a, const struct report *r, uint32_t rank)
@@ -349,27 +391,99 @@ static int run(const struct arguments *a, char **argv, const char *tag, uint32_t
     return status;
 }
 
+/* ---- where ranks go ---------------------------------------------------------------------------------------------- */
+
+/* The user has told mpirun itself where its hosts are: then it chooses them, and ranks are not bound. */
+static bool mpirun_has_hosts(const struct arguments *a)
+{
+    static const char *const variables[] = {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"};
+    for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        if (getenv(variables[i]) != NULL)
+            return a->placement.hosts == NULL && a->placement.hostfile == NULL;
+    return false;
+}
+
+/* The file of the ranks' hosts. 0, or -1 with errno. */
+static int make_host_file(const struct placement *p, char path[HOSTS_PATH_BYTES])
+{
+    const char **names = calloc((size_t)p->job.num_ranks + 1, sizeof *names);
+    if (names == NULL)
+        return -1;
+    for (uint32_t r = 0; r < p->job.num_ranks; r++)
+        names[r] = placement_host(p, r);
+    int rc = hosts_make_file(names, p->job.num_ranks, path);
+    free(names);
+    return rc;
+}
+
+static int run_placed(const struct arguments *a, const struct placement *p, const char *self)
+{
+    char tag[REPORT_TAG_BYTES], hosts[HOSTS_PATH_BYTES] = "";
+    uint32_t ranks = arguments_ranks(a);
+    report_tag(tag);
+    setenv(RANK_REPORTS, tag, 1);
+    if (p != NULL && placement_has_hosts(p) && make_host_file(p, hosts) != 0)
+        return complain(1, "the file of the ranks' hosts cannot be written: %s", strerror(errno));
+    struct command c = command_for(a, p, self, hosts);
+    int status = run(a, c.argv, tag, ranks);
+    if (hosts[0] != '\0')
+        unlink(hosts);
+    return status;
+}
+
+static int launch_placed(const struct arguments *a, const struct placement *p, const char *self)
+{
+    if (p != NULL && a->placement.explain)
+        return placement_explain(p, stdout) == 0 ? 0 : complain(1, "out of memory");
+    if (set_environment(a, p) != 0)
+        return complain(1, "out of memory");
+    if (a->dry_run) {
+        struct command c = command_for(a, p, self, p != NULL && placement_has_hosts(p) ? "HOSTS" : "");
+        print_command(&c);
+        if (p == NULL || !placement_has_hosts(p))
+            return 0;
+        puts("\nHOSTS, with a line for each rank:");
+        for (uint32_t r = 0; r < p->job.num_ranks; r++)
+            puts(placement_host(p, r));
+        return 0;
+    }
+    if (!program_exists("mpirun"))
+        return complain(STATUS_NOT_FOUND, "there is no mpirun: install Open MPI (Debian: openmpi-bin)");
+    for (unsigned side = 0; side < JOB_SIDES; side++)
+        if (!program_exists(a->program[side][0]))
+            return complain(STATUS_NOT_FOUND, "there is no program %s", a->program[side][0]);
+    return run_placed(a, p, self);
+}
+
+static int ask(const struct allocation *a, struct machine *machines, void *self, struct why *why)
+{
+    return probe_hosts(a, self, machines, why);
+}
+
 static int launch(const struct arguments *a)
 {
-    char tag[REPORT_TAG_BYTES], self[PATH_MAX];
-    uint32_t ranks = side_ranks(&a->prefill) + side_ranks(&a->decode);
+    struct placement p;
+    struct why why;
+    const struct layout *l = &a->layout;
+    const struct engine_size sizes[JOB_SIDES] = {{l->prefill.engines, l->prefill.tp, l->prefill.pp},
+                                                 {l->decode.engines, l->decode.tp, l->decode.pp}};
+    char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
         return complain(1, "batonrun cannot find its own file: %s", strerror(errno));
     self[n] = '\0';
-    set_environment(a, ranks);
-    if (a->dry_run) {
-        struct command c = command_for(a, ranks, self);
-        return print_command(&c);
-    }
-    if (!program_exists("mpirun"))
-        return complain(STATUS_NOT_FOUND, "there is no mpirun: install Open MPI (Debian: openmpi-bin)");
-    if (!program_exists(a->program[0]))
-        return complain(STATUS_NOT_FOUND, "there is no program %s", a->program[0]);
-    report_tag(tag);
-    setenv(RANK_REPORTS, tag, 1);
-    struct command c = command_for(a, ranks, self);
-    return run(a, c.argv, tag, ranks);
+    if (mpirun_has_hosts(a) && placement_is_wished(&a->placement))
+        return complain(1, "mpirun has its hosts by a variable of its own, and places the ranks: name hosts by --host");
+    if (mpirun_has_hosts(a))
+        return launch_placed(a, NULL, self);
+    int status = 1;
+    if (placement_find(&p, &a->placement, sizes, ask, self, &why) == 0 &&
+        (a->placement.pairs == NULL || placement_write_pairs(&p, &why) == 0))
+        status = launch_placed(a, &p, self);
+    else
+        complain(1, "%s", why.text);
+    placement_fini(&p);
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -377,13 +491,15 @@ int main(int argc, char **argv)
     struct arguments a;
     if (argc > 2 && strcmp(argv[1], RANK_OPTION) == 0)
         return rank_main(&argv[2]);
+    if (argc == 2 && strcmp(argv[1], PROBE_OPTION) == 0)
+        return probe_main();
     if (arguments_parse(argc, argv, &a) != 0) {
         complain(0, "%s", a.error);
         fputs("try batonrun --help\n", stderr);
         return 2;
     }
     if (a.help) {
-        fputs(arguments_usage, stdout);
+        arguments_help();
         return 0;
     }
     return launch(&a);

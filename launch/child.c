@@ -60,14 +60,13 @@ static void become(char **argv, int last_signal, pid_t parent, const sigset_t *m
 int child_start(struct child *c, char **argv, int last_signal, int errors_to)
 {
     int ends[2], error = 0;
-    sigset_t before;
     pid_t parent = getpid();
     if (pipe2(ends, O_CLOEXEC) != 0)
         return errno;
-    take_signals(&c->taken, &before);
+    take_signals(&c->taken, &c->before);
     c->pid = fork();
     if (c->pid == 0)
-        become(argv, last_signal, parent, &before, ends[1], errors_to);
+        become(argv, last_signal, parent, &c->before, ends[1], errors_to);
     if (c->pid < 0)
         error = errno;
     close(ends[1]);
@@ -75,8 +74,13 @@ int child_start(struct child *c, char **argv, int last_signal, int errors_to)
         waitpid(c->pid, NULL, 0);
     close(ends[0]);
     if (error != 0)
-        sigprocmask(SIG_SETMASK, &before, NULL);
+        child_release(c);
     return error;
+}
+
+void child_release(const struct child *c)
+{
+    sigprocmask(SIG_SETMASK, &c->before, NULL);
 }
 
 int child_wait(const struct child *c, uint64_t deadline_ns)

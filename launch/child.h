@@ -13,7 +13,8 @@
 
 struct child {
     pid_t pid;
-    sigset_t taken; /* signals that wait for child_wait instead of ending this process */
+    sigset_t taken;  /* signals that wait for child_wait instead of ending this process */
+    sigset_t before; /* what was blocked before */
 };
 
 /**
@@ -31,6 +32,9 @@ int child_wait(const struct child *c, uint64_t deadline_ns);
  * children that have ended are reaped.
  */
 bool child_ended(const struct child *c, int *status);
+
+/** Signals do again what they did before child_start. Call it once the child has ended, before another is started. */
+void child_release(const struct child *c);
 
 /** From now on, descendants whose parents end become children of this process. */
 void child_adopt(void);

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/layout.h"
+#include "launch/bind.h"
 #include "launch/child.h"
 #include "launch/report.h"
 
@@ -31,35 +33,6 @@ int complain(int status, const char *format, ...)
 
 /* ---- who this rank is -------------------------------------------------------------------------------------------- */
 
-static long my_rank(void)
-{
-    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *text = getenv(variables[i]);
-        char *end;
-        if (text == NULL)
-            continue;
-        long rank = strtol(text, &end, 10);
-        if (end != text && *end == '\0' && rank >= 0 && rank < ARGUMENTS_RANKS_MAX)
-            return rank;
-    }
-    return -1;
-}
-
-static void print_engine(const char *role, const struct side *side, uint32_t rank, char name[32])
-{
-    snprintf(name, 32, "%s%u", role, rank / (side->tp * side->pp));
-}
-
-void rank_engine(const struct side *prefill, const struct side *decode, uint32_t rank, char name[32])
-{
-    uint32_t first = side_ranks(prefill);
-    if (rank < first)
-        print_engine("prefill", prefill, rank, name);
-    else
-        print_engine("decode", decode, rank - first, name);
-}
-
 static void set_number(const char *variable, uint32_t value)
 {
     char text[16];
@@ -67,34 +40,54 @@ static void set_number(const char *variable, uint32_t value)
     setenv(variable, text, 1);
 }
 
-static void set_role(const char *role, const struct side *side, uint32_t rank)
+/* Whether a port, "mlx5_0:1", is up. */
+static bool is_active(const char *nic)
 {
-    char engine[32];
-    uint32_t place = rank % (side->tp * side->pp);
-    print_engine(role, side, rank, engine);
-    setenv("BATON_ENGINE", engine, 1);
-    setenv("BATON_ROLE", role, 1);
-    set_number("BATON_TP", side->tp);
-    set_number("BATON_PP", side->pp);
-    set_number("BATON_TP_RANK", place % side->tp);
-    set_number("BATON_PP_RANK", place / side->tp);
+    char path[160], state[32] = "";
+    int length = (int)strcspn(nic, ":");
+    if (nic[length] != ':')
+        return false;
+    snprintf(path, sizeof path, "/sys/class/infiniband/%.*s/ports/%.8s/state", length, nic, nic + length + 1);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return false;
+    bool active = fgets(state, sizeof state, f) != NULL && strstr(state, "ACTIVE") != NULL;
+    fclose(f);
+    return active;
 }
 
-static int find_role(uint32_t rank)
+/* Takes the cores that this rank was given, and names its NIC to UCX unless the user has done so. */
+static int take_place(uint32_t rank)
 {
-    char text[128], *decode;
-    struct side p, d;
-    snprintf(text, sizeof text, "%s", getenv(RANK_LAYOUT) != NULL ? getenv(RANK_LAYOUT) : "");
-    decode = strchr(text, ' ');
-    if (decode == NULL)
+    const char *text = getenv(RANK_PLACES);
+    struct bind_place place;
+    if (text == NULL)
+        return 0;
+    if (!bind_find(text, rank, &place))
+        return complain(2, "rank %u has no place in %s", rank, RANK_PLACES);
+    int error = bind_to(place.cpus);
+    if (error != 0)
+        complain(0, "rank %u cannot be bound to the hardware threads %.80s: %s", rank, place.cpus, strerror(error));
+    if (is_active(place.nic))
+        setenv("UCX_NET_DEVICES", place.nic, 0);
+    unsetenv(RANK_PLACES); /* not for a batonrun inside the program */
+    return 0;
+}
+
+static int find_role(uint32_t rank, baton_open_params_t *role)
+{
+    const char *text = getenv(RANK_LAYOUT);
+    struct layout l;
+    if (text == NULL)
         return complain(2, "the variable %s is missing: start ranks by batonrun", RANK_LAYOUT);
-    *decode++ = '\0';
-    if (!side_parse(text, &p) || !side_parse(decode, &d) || rank >= side_ranks(&p) + side_ranks(&d))
-        return complain(2, "rank %u has no place in %s %s", rank, text, decode);
-    if (rank < side_ranks(&p))
-        set_role("prefill", &p, rank);
-    else
-        set_role("decode", &d, rank - side_ranks(&p));
+    if (!layout_read(text, &l) || !layout_find(&l, rank, role))
+        return complain(2, "rank %u has no place in %s=%.64s", rank, RANK_LAYOUT, text);
+    setenv("BATON_ENGINE", role->engine, 1);
+    setenv("BATON_ROLE", role->role == BATON_ROLE_PREFILL ? "prefill" : "decode", 1);
+    set_number("BATON_TP", role->tp);
+    set_number("BATON_PP", role->pp);
+    set_number("BATON_TP_RANK", role->tp_rank);
+    set_number("BATON_PP_RANK", role->pp_rank);
     return 0;
 }
 
@@ -185,10 +178,31 @@ static int run(char **program, struct rank *r)
     return status;
 }
 
-static int begin(char **program)
+/* The program of the rank's side, without marks. NULL: the words are not batonrun's. */
+static char **find_program(char **words, baton_role_t role)
+{
+    char *end;
+    unsigned long num = words[0] != NULL ? strtoul(words[0], &end, 10) : 0, all = 0;
+    if (words[0] == NULL || *end != '\0')
+        return NULL;
+    for (char **w = words + 1; *w != NULL; w++, all++)
+        if (**w != RANK_MARK)
+            return NULL;
+        else
+            ++*w;
+    if (num == 0 || num > all)
+        return NULL;
+    if (role != BATON_ROLE_PREFILL && all > num)
+        return words + 1 + num;
+    words[1 + num] = NULL;
+    return words + 1;
+}
+
+static int begin(char **words)
 {
     struct rank r = {0};
-    long number = my_rank();
+    baton_open_params_t role;
+    int32_t number = layout_world_rank(getenv);
     if (number < 0)
         return complain(
             2, "no launcher told this rank its number (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID)");
@@ -196,16 +210,22 @@ static int begin(char **program)
     snprintf(r.tag, sizeof r.tag, "%s", getenv(RANK_REPORTS) != NULL ? getenv(RANK_REPORTS) : "");
     unsetenv(RANK_REPORTS); /* not for a batonrun inside the program */
     report(&r, REPORT_HERE, 0);
-    int status = find_role(r.number);
+    int status = find_role(r.number, &role);
     if (status == 0)
-        return run(program, &r);
-    report(&r, REPORT_ENDED, status);
+        status = take_place(r.number);
+    char **program = status == 0 ? find_program(words, role.role) : NULL;
+    if (status == 0 && program == NULL)
+        status = complain(2, "rank %u is not told its program: start ranks by batonrun", r.number);
+    if (status == 0)
+        status = run(program, &r);
+    else
+        report(&r, REPORT_ENDED, status);
     return status;
 }
 
-int rank_main(char **program)
+int rank_main(char **words)
 {
-    int status = begin(program);
+    int status = begin(words);
     linger();
     return status;
 }

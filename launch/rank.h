@@ -6,17 +6,19 @@
 #ifndef BATON_LAUNCH_RANK_H
 #define BATON_LAUNCH_RANK_H
 
-#include "launch/arguments.h"
-
-#define RANK_OPTION "--rank"       /* batonrun's first argument, where it is the shim */
-#define RANK_LAYOUT "BATON_LAUNCH" /* the variable with both sides as ExTxP, prefill first, separated by a space */
+#define RANK_OPTION "--rank"              /* batonrun's first argument, where it is the shim */
+#define RANK_LAYOUT "BATON_LAYOUT"        /* the variable with both sides (base/layout.h) */
+#define RANK_PLACES "BATON_LAUNCH_PLACES" /* the variable with all ranks' places (bind.h); unset: they are not bound */
 #define RANK_REPORTS "BATON_LAUNCH_REPORTS" /* the variable with the tag of reports; unset: none are wanted */
 
-/** Runs the program; returns the status to exit with. */
-int rank_main(char **program);
+/**
+ * Runs the rank's program; returns the status to exit with. words[0]: how many of the words behind it are the prefill
+ * ranks' program; those after them are the decode ranks', or, if there are none, both sides have the first. Each of
+ * these begins with RANK_MARK, since a word ":" would begin a second program of mpirun's.
+ */
+int rank_main(char **words);
 
-/** The name of a rank's engine, "prefill0" say. */
-void rank_engine(const struct side *prefill, const struct side *decode, uint32_t rank, char name[32]);
+#define RANK_MARK '='
 
 /** Prints "batonrun: " and a sentence on standard error. Returns `status`. */
 int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -14,20 +14,21 @@
 
 /* From the configuration that each model is published with. */
 static const struct model models[] = {
-    /* meta-llama/Llama-3.1-8B and -70B: num_hidden_layers, num_key_value_heads, head_dim */
-    {.name = "llama3-8b", .layers = 32, .heads = 8, .head_size = 128, .planes = 2},
-    {.name = "llama3-70b", .layers = 80, .heads = 8, .head_size = 128, .planes = 2},
+    /* meta-llama/Llama-3.1-8B and -70B: num_hidden_layers, num_key_value_heads, head_dim, hidden_size */
+    {.name = "llama3-8b", .layers = 32, .heads = 8, .head_size = 128, .planes = 2, .hidden = 4096},
+    {.name = "llama3-70b", .layers = 80, .heads = 8, .head_size = 128, .planes = 2, .hidden = 8192},
     /* Qwen/Qwen3-32B */
-    {.name = "qwen3-32b", .layers = 64, .heads = 8, .head_size = 128, .planes = 2},
+    {.name = "qwen3-32b", .layers = 64, .heads = 8, .head_size = 128, .planes = 2, .hidden = 5120},
     /* deepseek-ai/DeepSeek-V3: kv_lora_rank 512 and qk_rope_head_dim 64, one latent for all heads. Without the
        indexer's keys, which V3.2 added. */
-    {.name = "deepseek-v3", .layers = 61, .heads = 1, .head_size = 512 + 64, .planes = 1},
+    {.name = "deepseek-v3", .layers = 61, .heads = 1, .head_size = 512 + 64, .planes = 1, .hidden = 7168},
     /* openai/gpt-oss-120b: layer_types alternate, sliding_attention first; sliding_window */
     {.name = "gpt-oss-120b",
      .layers = 36,
      .heads = 8,
      .head_size = 64,
      .planes = 2,
+     .hidden = 2880,
      .pattern = "w*",
      .window_tokens = 128},
     /* nvidia/Nemotron-H-8B-Base-8K: hybrid_override_pattern, mamba_num_heads, mamba_head_dim, n_groups, ssm_state_size,
@@ -37,6 +38,7 @@ static const struct model models[] = {
      .heads = 8,
      .head_size = 128,
      .planes = 2,
+     .hidden = 4096,
      .pattern = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-",
      .mamba = {.heads = 128, .head_size = 64, .groups = 8, .state_size = 128, .positions = 4 - 1}},
 };

@@ -22,6 +22,7 @@ struct model {
     const char *name;
     uint32_t layers, heads, head_size; /* heads: KV heads, or 1 latent that every rank holds whole */
     uint32_t planes;                   /* 2: K and V; 1: one latent */
+    uint32_t hidden;                   /* values of a token between layers */
     const char *pattern;               /* what each layer is, a MODEL_LAYER_..., repeated to the end; NULL: all full */
     uint32_t window_tokens;
     struct model_mamba mamba;

@@ -203,6 +203,24 @@ int option_read(const struct option_row *rows, int argc, char **argv, void *out,
     return 0;
 }
 
+int option_take(const struct option_row *rows, char **words, void *out, struct why *why)
+{
+    size_t length = strcspn(words[0], "=");
+    const char *value = words[0][length] == '=' ? words[0] + length + 1 : NULL;
+    for (const struct option_row *row = rows; !is_end(row); row++) {
+        if (row->name == NULL || strncmp(words[0], "--", 2) != 0 || strlen(row->name) != length - 2 ||
+            strncmp(words[0] + 2, row->name, length - 2) != 0)
+            continue;
+        if (row->value == NULL && value != NULL)
+            return why_set(why, "\"%.64s\": this option takes no value; see --help", words[0]);
+        bool next = row->value != NULL && value == NULL;
+        if (next && words[1] == NULL)
+            return why_set(why, "\"%.64s\" lacks its value; see --help", words[0]);
+        return read_value(row, next ? words[1] : value, out, why) == 0 ? 1 + next : -1;
+    }
+    return 0;
+}
+
 bool option_given(const struct option_row *rows, uint64_t given, const char *name)
 {
     for (unsigned i = 0; i < OPTION_ROWS_MAX && !is_end(&rows[i]); i++)

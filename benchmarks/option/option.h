@@ -90,6 +90,12 @@ int option_read_choice(const struct option_row *row, const char *text, void *fie
 int option_read(const struct option_row *rows, int argc, char **argv, void *out, const char **operand, uint64_t *given,
                 struct why *why);
 
+/**
+ * Reads the one option that words[0] is, "--name" or "--name=value", and sets its field in *out. `words` ends with
+ * NULL. Returns how many words that took, 1 or 2; 0: no row has that name; -1 with *why.
+ */
+int option_take(const struct option_row *rows, char **words, void *out, struct why *why);
+
 /** Whether `given` has the row of this name. */
 bool option_given(const struct option_row *rows, uint64_t given, const char *name);
 

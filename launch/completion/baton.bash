@@ -8,7 +8,11 @@
 _baton_options() {
     local cache='--model --layers --dtype --block-tokens --layout --kv --order'
     case $1 in
-    batonrun) options='--prefill --decode -x --timeout --survive -n --dry-run -h --help --' ;;
+    batonrun)
+        options='--prefill --decode -x --timeout --survive --host --hostfile --topology --network --cores-per-rank'
+        options+=' --gpus-per-rank --spread --pack --together --apart --straddle --oversubscribe --model --dtype --tokens'
+        options+=' --output-tokens --inside --pairs --explain -n --dry-run -h --help --'
+        ;;
     baton-info) options='--help' ;;
     baton-plan)
         options="--prefill --decode --ranks-per-node $cache --prefill-cache --decode-cache --tokens --held --mode --rank"
@@ -31,8 +35,11 @@ _baton_value() {
     kind=own choices='' sides=no
     case $1:$2 in
     *:--help | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
-        baton-plan:--json) kind=nothing ;;
-    *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache) kind='file' ;;
+        baton-plan:--json | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
+        *:--explain) kind=nothing ;;
+    *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | *:--network | *:--pairs)
+        kind='file'
+        ;;
     *:-x) kind=variable ;;
     *:--model) choices='llama3-8b llama3-70b qwen3-32b deepseek-v3 gpt-oss-120b nemotron-h-8b' ;;
     *:--dtype) choices='bf16 fp8 fp32' ;;

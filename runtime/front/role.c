@@ -7,6 +7,7 @@
 #include "baton.h"
 
 #include "base/error.h"
+#include "base/layout.h"
 #include "base/sized.h"
 #include "base/settings.h"
 
@@ -25,7 +26,8 @@ static int number(const char *variable, uint32_t preset, uint32_t least, uint32_
 
 static int not_set(const char *variable)
 {
-    return error_set(BATON_ESETTING, "%s is not set: start the ranks by batonrun, which sets it, or set it yourself",
+    return error_set(BATON_ESETTING,
+                     "%s is not set: start the ranks by batonrun, which sets it, or set it or BATON_LAYOUT yourself",
                      variable);
 }
 
@@ -44,13 +46,27 @@ static int role(baton_role_t *out)
     return error_set(BATON_ESETTING, "BATON_ROLE=%.64s is none of prefill, decode, both", text);
 }
 
-int baton_role_from_env(baton_open_params_t *params)
+/* By the world's layout, and the number that the launcher gave this rank. */
+static int read_layout(const char *text, baton_open_params_t *p)
+{
+    struct layout l;
+    int32_t rank = layout_world_rank(getenv);
+    if (!layout_read(text, &l))
+        return error_set(BATON_ESETTING, "BATON_LAYOUT=%.64s is not \"ExTxP ExTxP\", prefill engines first", text);
+    if (rank < 0)
+        return error_set(BATON_ESETTING, "BATON_LAYOUT is set, and no launcher told this rank its number "
+                                         "(OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID)");
+    if (!layout_find(&l, (uint32_t)rank, p))
+        return error_set(BATON_ESETTING, "BATON_LAYOUT=%.64s has no rank %d", text, rank);
+    return 0;
+}
+
+/* By a variable for each thing. */
+static int read_variables(baton_open_params_t *params)
 {
     const char *engine = getenv("BATON_ENGINE");
-    baton_open_params_t p;
-    int rc = sized_take(params, "baton_open_params_t", &p, sizeof p);
-    if (rc != 0)
-        return rc;
+    baton_open_params_t p = *params;
+    int rc;
     memset(p.engine, 0, sizeof p.engine);
     if (engine == NULL)
         return not_set("BATON_ENGINE");
@@ -70,6 +86,19 @@ int baton_role_from_env(baton_open_params_t *params)
     if (rc == 0 && (p.tp_rank >= p.tp || p.pp_rank >= p.pp))
         rc = error_set(BATON_ESETTING, "BATON_TP_RANK %u of %u or BATON_PP_RANK %u of %u lies outside", p.tp_rank, p.tp,
                        p.pp_rank, p.pp);
+    if (rc == 0)
+        *params = p;
+    return rc;
+}
+
+int baton_role_from_env(baton_open_params_t *params)
+{
+    const char *layout = getenv("BATON_LAYOUT");
+    bool alone = getenv("BATON_ENGINE") == NULL && getenv("BATON_ROLE") == NULL;
+    baton_open_params_t p;
+    int rc = sized_take(params, "baton_open_params_t", &p, sizeof p);
+    if (rc == 0)
+        rc = layout != NULL && alone ? read_layout(layout, &p) : read_variables(&p);
     if (rc == 0)
         sized_give_back(&p, sizeof p, params);
     return rc;

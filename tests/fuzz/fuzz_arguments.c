@@ -23,8 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at = end + 1;
     }
     if (arguments_parse(n, words, &a) == 0) {
-        uint64_t ranks = (uint64_t)side_ranks(&a.prefill) + side_ranks(&a.decode);
-        MUST(a.help || (ranks > 0 && ranks <= 2 * (uint64_t)ARGUMENTS_RANKS_MAX && a.program != NULL));
+        uint64_t ranks = arguments_ranks(&a);
+        MUST(a.help || (ranks > 0 && ranks <= 2 * (uint64_t)LAYOUT_RANKS_MAX &&
+                        (a.placement.explain || (*a.program[0] && *a.program[1]))));
         MUST(a.num_exports <= ARGUMENTS_EXPORTS_MAX);
     } else {
         MUST(a.error[0] != '\0' && memchr(a.error, '\0', sizeof a.error) != NULL);

@@ -426,7 +426,7 @@ static void run(void)
 
 static void find_place(void)
 {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *layout = getenv("BATON_LAUNCH");
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *layout = getenv("BATON_LAYOUT");
     uint32_t consumers;
     job.me = BATON_INIT(baton_open_params_t);
     check(baton_role_from_env(&job.me), "role");

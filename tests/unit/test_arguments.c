@@ -21,15 +21,15 @@ static void test_good(void **state)
     PARSE(&a, "--prefill", "2x4", "--decode", "1x8x2", "-x", "A=b", "-x", "C", "--timeout", "7", "prog", "--layers",
           "3");
     assert_int_equal(rc_, 0);
-    assert_int_equal(side_ranks(&a.prefill), 8);
-    assert_int_equal(side_ranks(&a.decode), 16);
-    assert_int_equal(a.decode.pp, 2);
+    assert_int_equal(layout_ranks(&a.layout.prefill), 8);
+    assert_int_equal(layout_ranks(&a.layout.decode), 16);
+    assert_int_equal(a.layout.decode.pp, 2);
     assert_int_equal(a.num_exports, 2);
     assert_string_equal(a.exports[0], "A=b");
     assert_int_equal(a.timeout_s, 7);
-    assert_string_equal(a.program[0], "prog");
-    assert_string_equal(a.program[2], "3"); /* the program's options are its own */
-    assert_null(a.program[3]);
+    assert_string_equal(a.program[0][0], "prog");
+    assert_string_equal(a.program[0][2], "3"); /* the program's options are its own */
+    assert_null(a.program[0][3]);
 }
 
 static void test_one_side(void **state)
@@ -38,8 +38,8 @@ static void test_one_side(void **state)
     (void)state;
     PARSE(&a, "--prefill", "1x2", "--", "-prog");
     assert_int_equal(rc_, 0);
-    assert_int_equal(side_ranks(&a.decode), 0);
-    assert_string_equal(a.program[0], "-prog");
+    assert_int_equal(layout_ranks(&a.layout.decode), 0);
+    assert_string_equal(a.program[0][0], "-prog");
 }
 
 static void test_no_engines(void **state)
@@ -47,9 +47,9 @@ static void test_no_engines(void **state)
     static const char *const texts[] = {"0x0", "0x1", "0x4x2", "0x0x0"};
     (void)state;
     for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        struct side s;
-        assert_true(side_parse(texts[i], &s));
-        assert_int_equal(side_ranks(&s), 0);
+        struct layout_side s;
+        assert_true(layout_read_side(texts[i], &s));
+        assert_int_equal(layout_ranks(&s), 0);
         assert_int_equal(s.tp * s.pp, 1); /* a divisor, never 0 */
     }
 }
@@ -62,7 +62,7 @@ static void test_flags(void **state)
     assert_int_equal(rc_, 0);
     assert_true(a.dry_run);
     assert_false(a.help);
-    assert_int_equal(side_ranks(&a.decode), 2);
+    assert_int_equal(layout_ranks(&a.layout.decode), 2);
 }
 
 static void refused(const char *part, char **words)
@@ -101,6 +101,45 @@ static void test_bad(void **state)
     REFUSED("--timeout takes", "--timeout", "1s", "p");
 }
 
+static void test_two_programs(void **state)
+{
+    (void)state;
+    struct arguments a;
+    PARSE(&a, "--survive", "--decode", "2x1", "d", "x", ":", "--prefill", "1x4", "--pack", "p", ":", "y");
+    assert_int_equal(rc_, 0);
+    assert_int_equal(layout_ranks(&a.layout.prefill), 4);
+    assert_int_equal(layout_ranks(&a.layout.decode), 2);
+    assert_true(a.survive && a.placement.pack);
+    assert_string_equal(a.program[0][0], "p");
+    assert_string_equal(a.program[0][1], ":");
+    assert_string_equal(a.program[0][2], "y");
+    assert_string_equal(a.program[1][0], "d");
+    assert_string_equal(a.program[1][1], "x");
+    assert_null(a.program[1][2]);
+    REFUSED("one has --prefill and the other one --decode", "--prefill", "1x1", "p", ":", "--prefill", "1x1", "q");
+    REFUSED("one has --prefill and the other one --decode", "--prefill", "1x1", "--decode", "1x1", "p", ":", "--decode",
+            "1x1", "q");
+    REFUSED("a program is missing", "--prefill", "1x1", "p", ":", "--decode", "1x1");
+    REFUSED("a program is missing", "--prefill", "1x1", "--", ":", "--decode", "1x1", "q");
+    REFUSED("unknown option --bogus", "--prefill", "1x1", "p", ":", "--decode", "1x1", "--bogus", "q");
+}
+
+static void test_placement(void **state)
+{
+    (void)state;
+    struct arguments a;
+    PARSE(&a, "--prefill", "1x1", "--host=a:1", "--tokens", "9", "--apart", "--inside", "0.5", "--explain");
+    assert_int_equal(rc_, 0);
+    assert_string_equal(a.placement.hosts, "a:1");
+    assert_int_equal(a.placement.tokens, 9);
+    assert_true(a.placement.apart && a.placement.explain && !a.placement.spread);
+    assert_true(a.placement.inside == 0.5);
+    REFUSED("--spread and --pack exclude", "--prefill", "1x1", "--spread", "--pack", "p");
+    REFUSED("--together and --apart exclude", "--prefill", "1x1", "--together", "--apart", "p");
+    REFUSED("--tokens must be", "--prefill", "1x1", "--tokens", "0", "p");
+    REFUSED("\"--host\" lacks its value", "--prefill", "1x1", "--host");
+}
+
 static void test_too_many_exports(void **state)
 {
     struct arguments a;
@@ -130,7 +169,7 @@ static void test_random_words(void **state)
         assert_true(rc == 0 || (rc == -1 && a.error[0] != '\0'));
         if (rc == 0 && !a.help) {
             assert_non_null(a.program);
-            assert_true(side_ranks(&a.prefill) + side_ranks(&a.decode) > 0);
+            assert_true(arguments_ranks(&a) > 0);
         }
     }
 }
@@ -138,8 +177,10 @@ static void test_random_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_one_side), cmocka_unit_test(test_no_engines),
-        cmocka_unit_test(test_flags),        cmocka_unit_test(test_bad),      cmocka_unit_test(test_too_many_exports),
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_one_side),
+        cmocka_unit_test(test_no_engines),   cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_bad),          cmocka_unit_test(test_two_programs),
+        cmocka_unit_test(test_placement),    cmocka_unit_test(test_too_many_exports),
         cmocka_unit_test(test_random_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

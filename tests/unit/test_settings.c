@@ -238,7 +238,7 @@ static void known_names_are_not_misspelt(void **state)
                                          "BATON_PP_RANK=0",
                                          "BATON_FAULT=",
                                          "BATON_TERMINAL=1",
-                                         "BATON_LAUNCH=x",
+                                         "BATON_LAYOUT=x",
                                          "PATH=/bin",
                                          "BATO_REQUESTS=1",
                                          "baton_requests=1",

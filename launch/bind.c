@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bind: see bind.h. */
+#include "launch/bind.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- joining ----------------------------------------------------------------------------------------------------- */
+
+/* Each rank's kind: the number of the first rank with an equal place, among such first ranks. */
+static uint32_t find_kinds(const struct bind_place *places, uint32_t num, uint32_t *kind, uint32_t *first)
+{
+    uint32_t kinds = 0;
+    for (uint32_t i = 0; i < num; i++) {
+        uint32_t k = 0;
+        while (k < kinds &&
+               (strcmp(places[first[k]].cpus, places[i].cpus) != 0 || strcmp(places[first[k]].nic, places[i].nic) != 0))
+            k++;
+        if (k == kinds)
+            first[kinds++] = i;
+        kind[i] = k;
+    }
+    return kinds;
+}
+
+/* The length of the shortest list of kinds, of at most `most`, that comes again and again from rank `at` on; and how
+   often. */
+static uint32_t find_pattern(const uint32_t *kind, uint32_t num, uint32_t at, uint32_t most, uint32_t *times)
+{
+    uint32_t best = 1;
+    *times = 1;
+    for (uint32_t length = 1; length <= most && at + length <= num; length++) {
+        uint32_t n = 1;
+        while (at + (n + 1) * length <= num && memcmp(&kind[at], &kind[at + n * length], length * sizeof *kind) == 0)
+            n++;
+        if (n > 1 && n * length > best * *times) {
+            best = length;
+            *times = n;
+        }
+    }
+    return best;
+}
+
+#define PATTERN_MAX 256
+
+static void write_all(FILE *out, const struct bind_place *places, uint32_t num, uint32_t *kind, uint32_t *first)
+{
+    uint32_t kinds = find_kinds(places, num, kind, first);
+    for (uint32_t k = 0; k < kinds; k++)
+        fprintf(out, "%s%s/%s", k > 0 ? "|" : "", places[first[k]].cpus, places[first[k]].nic);
+    for (uint32_t at = 0, times; at < num;) {
+        uint32_t length = find_pattern(kind, num, at, PATTERN_MAX, &times);
+        for (uint32_t i = 0; i < length; i++)
+            fprintf(out, "%c%u", i > 0 ? ',' : at > 0 ? ';' : '#', kind[at + i]);
+        if (times > 1)
+            fprintf(out, "x%u", times);
+        at += length * times;
+    }
+}
+
+char *bind_join(const struct bind_place *places, uint32_t num)
+{
+    char *text = NULL;
+    size_t bytes;
+    uint32_t *kind = calloc(2 * ((size_t)num + 1), sizeof *kind);
+    FILE *out = kind != NULL ? open_memstream(&text, &bytes) : NULL;
+    if (out != NULL) {
+        write_all(out, places, num, kind, kind + num + 1);
+        bool good = ferror(out) == 0;
+        if (fclose(out) != 0 || !good) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(kind);
+    return text;
+}
+
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
+
+static bool read_number(const char **at, uint32_t *out)
+{
+    char *end;
+    if (**at < '0' || **at > '9')
+        return false;
+    errno = 0;
+    unsigned long n = strtoul(*at, &end, 10);
+    *at = end;
+    *out = (uint32_t)n;
+    return errno == 0 && n <= UINT32_MAX;
+}
+
+/* The kind of a rank, by the lists behind '#'. */
+static bool find_kind(const char *at, uint32_t rank, uint32_t *kind)
+{
+    for (uint64_t passed = 0; *at != '\0'; at++) { /* behind '#' or ';' */
+        const char *list = at;
+        uint32_t length = 0, times = 1, number;
+        do {
+            if (!read_number(&at, &number))
+                return false;
+            length++;
+        } while (*at++ == ',');
+        at--;
+        if (*at == 'x' && (at++, !read_number(&at, &times)))
+            return false;
+        if (rank < passed + (uint64_t)length * times) {
+            uint32_t within = (uint32_t)((rank - passed) % length);
+            do
+                read_number(&list, kind);
+            while (within-- > 0 && *list++ == ',');
+            return true;
+        }
+        passed += (uint64_t)length * times;
+        if (*at == '\0')
+            return false;
+    }
+    return false;
+}
+
+/* Copies up to one of the characters of `stop`. False: it is too long. */
+static bool copy_until(const char **at, const char *stop, char *out, size_t room)
+{
+    size_t length = strcspn(*at, stop);
+    if (length >= room)
+        return false;
+    memcpy(out, *at, length);
+    out[length] = '\0';
+    *at += length;
+    return true;
+}
+
+bool bind_find(const char *text, uint32_t rank, struct bind_place *out)
+{
+    const char *lists = strchr(text, '#'), *at = text;
+    uint32_t kind;
+    if (lists == NULL || !find_kind(lists + 1, rank, &kind))
+        return false;
+    for (; kind > 0; kind--) {
+        at += strcspn(at, "|#");
+        if (*at++ != '|')
+            return false;
+    }
+    if (!copy_until(&at, "/|#", out->cpus, sizeof out->cpus) || *at++ != '/')
+        return false;
+    return copy_until(&at, "|#", out->nic, sizeof out->nic);
+}
+
+/* ---- binding ----------------------------------------------------------------------------------------------------- */
+
+#define CPUS_MAX 65536u
+
+int bind_to(const char *cpus)
+{
+    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    int error = set != NULL ? 0 : ENOMEM;
+    if (error == 0)
+        CPU_ZERO_S(bytes, set);
+    for (const char *at = cpus; error == 0;) {
+        uint32_t first, last;
+        if (!read_number(&at, &first))
+            error = EINVAL;
+        last = first;
+        if (error == 0 && *at == '-' && (at++, !read_number(&at, &last)))
+            error = EINVAL;
+        if (error == 0 && (last < first || last >= CPUS_MAX))
+            error = EINVAL;
+        for (uint32_t i = first; error == 0 && i <= last; i++)
+            CPU_SET_S(i, bytes, set);
+        if (error != 0 || *at == '\0')
+            break;
+        error = *at++ == ',' ? 0 : EINVAL;
+    }
+    if (error == 0 && sched_setaffinity(0, bytes, set) != 0)
+        error = errno;
+    if (set != NULL)
+        CPU_FREE(set);
+    return error;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* allocation: see allocation.h. */
+#include "place/allocation.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "place/hostlist.h"
+
+#define NUMBER_MAX 1000000u /* of slots or CPUs of a host */
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+static struct allocation_host *find(const struct allocation *a, const char *name, size_t length, uint32_t group)
+{
+    for (uint32_t i = a->num_hosts; i-- > 0 && a->hosts[i].group == group;)
+        if (strncmp(a->hosts[i].name, name, length) == 0 && a->hosts[i].name[length] == '\0')
+            return &a->hosts[i];
+    return NULL;
+}
+
+/* Others have a meaning of their own at the beginning of a name in mpirun's files. */
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* NULL: *why says what is wrong. */
+static struct allocation_host *add(struct allocation *a, const char *name, size_t length, struct why *why)
+{
+    if (length == 0 || length >= HOSTLIST_NAME_BYTES || strcspn(name, " \t\r\n/'\"\\$`;&|<>()") < length ||
+        !is_letter(name[0]))
+        return why_set(why, "\"%.*s\" is no host name", (int)(length < 80 ? length : 80), name), NULL;
+    if (a->num_hosts == HOSTLIST_NAMES_MAX)
+        return why_set(why, "there are more than %d hosts", HOSTLIST_NAMES_MAX), NULL;
+    if ((a->num_hosts & (a->num_hosts - 1)) == 0) { /* a power of two: it is full */
+        struct allocation_host *more = realloc(a->hosts, (a->num_hosts ? 2u * a->num_hosts : 1) * sizeof *more);
+        if (more == NULL)
+            return why_set(why, "no memory for %u hosts", a->num_hosts), NULL;
+        a->hosts = more;
+    }
+    char *copy = strndup(name, length);
+    if (copy == NULL)
+        return why_set(why, "no memory for %u hosts", a->num_hosts), NULL;
+    a->hosts[a->num_hosts] = (struct allocation_host){.name = copy, .group = a->num_groups};
+    return &a->hosts[a->num_hosts++];
+}
+
+void allocation_fini(struct allocation *a)
+{
+    for (uint32_t i = 0; i < a->num_hosts; i++)
+        free(a->hosts[i].name);
+    free(a->hosts);
+    *a = (struct allocation){0};
+}
+
+const char *allocation_source_name(enum allocation_source source)
+{
+    static const char *const names[] = {
+        [ALLOCATION_HERE] = "this machine", [ALLOCATION_SLURM] = "Slurm",         [ALLOCATION_PBS] = "PBS",
+        [ALLOCATION_LSF] = "LSF",           [ALLOCATION_HOSTFILE] = "--hostfile", [ALLOCATION_HOSTS] = "--host"};
+    return names[source];
+}
+
+/* A whole number from 1 on at *at, which moves behind it; 0: there is none, or it is too large. */
+static uint32_t read_number(const char **at)
+{
+    uint64_t n = 0;
+    const char *c = *at;
+    for (; *c >= '0' && *c <= '9' && n <= NUMBER_MAX; c++)
+        n = n * 10 + (uint64_t)(*c - '0');
+    if (n > NUMBER_MAX)
+        return 0;
+    *at = c;
+    return (uint32_t)n;
+}
+
+/* ---- Slurm ------------------------------------------------------------------------------------------------------- */
+
+/* The variable's name, or in a heterogeneous job that of one group's. */
+static const char *slurm_name(const char *name, int group, char text[128])
+{
+    snprintf(text, 128, group < 0 ? "%s" : "%s_HET_GROUP_%d", name, group);
+    return text;
+}
+
+static const char *slurm_variable(allocation_variable_fn variable, const char *name, int group)
+{
+    char text[128];
+    return variable(slurm_name(name, group, text));
+}
+
+/* "72(x2),36": a number for each host from `first` on. */
+static int read_counts(struct allocation *a, uint32_t first, const char *text, bool is_slots, struct why *why)
+{
+    uint32_t host = first;
+    const char *at = text;
+    while (host < a->num_hosts) {
+        uint32_t n = read_number(&at), times = 1;
+        if (strncmp(at, "(x", 2) == 0) {
+            at += 2;
+            times = read_number(&at);
+            at += *at == ')';
+        }
+        if (n == 0 || times == 0 || times > a->num_hosts - host)
+            return why_set(why, "Slurm's \"%.80s\" does not count its %u hosts", text, a->num_hosts - first);
+        for (; times > 0; times--, host++)
+            *(is_slots ? &a->hosts[host].slots : &a->hosts[host].cpus) = n;
+        at += *at == ',';
+    }
+    return *at == '\0' ? 0 : why_set(why, "Slurm's \"%.80s\" does not count its %u hosts", text, a->num_hosts - first);
+}
+
+static int take_name(void *arg, const char *name, struct why *why)
+{
+    return add(arg, name, strlen(name), why) != NULL ? 0 : -1;
+}
+
+static int read_slurm_group(struct allocation *a, allocation_variable_fn variable, int group, struct why *why)
+{
+    const char *list = slurm_variable(variable, "SLURM_JOB_NODELIST", group);
+    const char *cpus = slurm_variable(variable, "SLURM_JOB_CPUS_PER_NODE", group);
+    /* Without a number of tasks Slurm says 1 a node, which nobody asked for. */
+    bool tasks_asked = slurm_variable(variable, "SLURM_NTASKS", group) != NULL ||
+                       slurm_variable(variable, "SLURM_NTASKS_PER_NODE", group) != NULL;
+    const char *tasks = tasks_asked ? slurm_variable(variable, "SLURM_TASKS_PER_NODE", group) : NULL;
+    uint32_t first = a->num_hosts;
+    char name[128];
+    if (list == NULL)
+        return why_set(why, "Slurm names no hosts (%s)", slurm_name("SLURM_JOB_NODELIST", group, name));
+    if (hostlist_each(list, take_name, a, why) != 0 ||
+        (tasks != NULL && read_counts(a, first, tasks, true, why) != 0) ||
+        (cpus != NULL && read_counts(a, first, cpus, false, why) != 0))
+        return -1;
+    a->num_groups++;
+    return 0;
+}
+
+static int read_slurm(struct allocation *a, allocation_variable_fn variable, struct why *why)
+{
+    const char *groups = variable("SLURM_HET_SIZE");
+    uint32_t n = groups != NULL ? read_number(&groups) : 0;
+    int rc = n == 0 ? read_slurm_group(a, variable, -1, why) : 0;
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        rc = read_slurm_group(a, variable, (int)i, why);
+    return rc;
+}
+
+/* ---- lists with a host a line or a word -------------------------------------------------------------------------- */
+
+/* What stands behind a name: ":4", "slots=4", words that mean nothing here. 0 slots: none are said. */
+static int read_slots(const char *at, const char *end, uint32_t *slots, struct why *why)
+{
+    static const char word[] = "slots=";
+    const char *line = at;
+    *slots = 0;
+    bool colon = at < end && *at == ':';
+    while (!colon && at < end && (strncmp(at, word, sizeof word - 1) != 0 || (at[-1] != ' ' && at[-1] != '\t')))
+        at++;
+    if (at >= end)
+        return 0;
+    at += colon ? 1 : sizeof word - 1;
+    *slots = read_number(&at);
+    if (*slots > 0 && (at == end || *at == ' ' || *at == '\t' || *at == '\r'))
+        return 0;
+    return why_set(why, "\"%.*s\" is no number of slots", (int)(end - line < 80 ? end - line : 80), line);
+}
+
+/* Each line, or each word between commas. Hosts that come again add up. */
+static int read_hosts(struct allocation *a, const char *text, const char *between, struct why *why)
+{
+    for (const char *at = text; *at != '\0'; at += *at != '\0') {
+        const char *end = at + strcspn(at, between), *note = memchr(at, '#', (size_t)(end - at));
+        const char *stop = note != NULL ? note : end;
+        at += strspn(at, " \t\r");
+        const char *user = stop > at ? memchr(at, '@', strcspn(at, " \t\r\n:,#")) : NULL;
+        at = user != NULL ? user + 1 : at;
+        size_t length = stop > at ? strcspn(at, " \t\r\n:,#") : 0;
+        uint32_t slots;
+        if (length > 0) {
+            struct allocation_host *host = find(a, at, length, a->num_groups);
+            bool again = host != NULL;
+            host = again ? host : add(a, at, length, why);
+            if (host == NULL || read_slots(at + length, stop, &slots, why) != 0)
+                return -1;
+            host->cpus += 1; /* for now: how often it came */
+            host->slots += slots;
+        }
+        at = end;
+    }
+    for (uint32_t i = 0; i < a->num_hosts; i++) {
+        if (a->hosts[i].slots == 0 && a->hosts[i].cpus > 1)
+            a->hosts[i].slots = a->hosts[i].cpus;
+        a->hosts[i].cpus = 0;
+    }
+    a->num_groups = 1;
+    return a->num_hosts > 0 ? 0 : why_set(why, "no hosts are named");
+}
+
+int allocation_from_hosts(struct allocation *a, const char *text, struct why *why)
+{
+    *a = (struct allocation){.source = ALLOCATION_HOSTS};
+    return read_hosts(a, text, ",", why);
+}
+
+int allocation_from_hostfile(struct allocation *a, const char *text, struct why *why)
+{
+    *a = (struct allocation){.source = ALLOCATION_HOSTFILE};
+    return read_hosts(a, text, "\n", why);
+}
+
+/* A file with a line for each slot. */
+static int read_slot_lines(struct allocation *a, const char *path, allocation_file_fn file, struct why *why)
+{
+    char *text = file(path);
+    if (text == NULL)
+        return why_set(why, "%s's file of hosts \"%.200s\" cannot be read", allocation_source_name(a->source), path);
+    int rc = read_hosts(a, text, "\n", why);
+    for (uint32_t i = 0; i < a->num_hosts; i++)
+        a->hosts[i].slots += a->hosts[i].slots == 0;
+    free(text);
+    return rc;
+}
+
+/* "hostA 2 hostB 4". */
+static int read_lsf_pairs(struct allocation *a, const char *text, struct why *why)
+{
+    for (const char *at = text + strspn(text, " "); *at != '\0'; at += strspn(at, " ")) {
+        struct allocation_host *host = add(a, at, strcspn(at, " "), why);
+        if (host == NULL)
+            return -1;
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+        host->slots = read_number(&at);
+        if (host->slots == 0 || (*at != ' ' && *at != '\0'))
+            return why_set(why, "LSF's LSB_MCPU_HOSTS \"%.80s\" cannot be read", text);
+    }
+    a->num_groups = 1;
+    return a->num_hosts > 0 ? 0 : why_set(why, "no hosts are named");
+}
+
+int allocation_from_batch(struct allocation *a, allocation_variable_fn variable, allocation_file_fn file,
+                          struct why *why)
+{
+    const char *pbs = variable("PBS_NODEFILE"), *lsf = variable("LSB_DJOB_HOSTFILE"),
+               *pairs = variable("LSB_MCPU_HOSTS");
+    *a = (struct allocation){.source = ALLOCATION_HERE};
+    if (variable("SLURM_JOB_ID") != NULL &&
+        (variable("SLURM_JOB_NODELIST") != NULL || variable("SLURM_HET_SIZE") != NULL)) {
+        a->source = ALLOCATION_SLURM;
+        return read_slurm(a, variable, why);
+    }
+    if (pbs != NULL) {
+        a->source = ALLOCATION_PBS;
+        return read_slot_lines(a, pbs, file, why);
+    }
+    if (lsf == NULL && pairs == NULL)
+        return 0;
+    a->source = ALLOCATION_LSF;
+    return lsf != NULL ? read_slot_lines(a, lsf, file, why) : read_lsf_pairs(a, pairs, why);
+}

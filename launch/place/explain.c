@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* explain: see explain.h. */
+#include "place/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "place/pairs.h"
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* "3x2x1": engines, TP, PP. */
+static void print_size(FILE *out, const struct engine_size *s)
+{
+    fprintf(out, s->pp > 1 ? "%ux%ux%u" : "%ux%u", s->engines, s->tp, s->pp);
+}
+
+/* Bytes as people read them: 1.2 GB, 34 MB. */
+static const char *bytes_text(double bytes, char text[32])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    unsigned unit = 0;
+    for (; bytes >= 1000 && unit < 5; unit++)
+        bytes /= 1000;
+    snprintf(text, 32, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t count_runs(const struct machine *m, bool of_packages)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->num_cores; i++)
+        n += i == 0 ||
+             (of_packages ? m->cores[i].package != m->cores[i - 1].package : m->cores[i].numa != m->cores[i - 1].numa);
+    return n;
+}
+
+static void print_machine(FILE *out, const struct world_node *n)
+{
+    const struct machine *m = n->machine;
+    uint32_t packages = count_runs(m, true), numas = count_runs(m, false);
+    fprintf(out, "%s: %u package%s, %u NUMA node%s, %u cores, %u hardware threads", n->host, packages, plural(packages),
+            numas, plural(numas), m->num_cores, m->num_pus);
+    if (m->num_gpus > 0)
+        fprintf(out, ", %u GPU%s", m->num_gpus, plural(m->num_gpus));
+    if (m->num_nics > 0)
+        fprintf(out, ", %u NIC%s", m->num_nics, plural(m->num_nics));
+    fprintf(out, "; %u seat%s", n->num_seats, plural(n->num_seats));
+    if (n->capacity > 0 && n->capacity < n->num_seats)
+        fprintf(out, ", %u to be used", n->capacity);
+    fputc('\n', out);
+}
+
+static void print_rank(FILE *out, const struct explain *e, uint32_t rank)
+{
+    const struct job_team *team = &e->job->teams[e->job->team_of[rank]];
+    const struct engine_size *size = &e->sizes[team->side];
+    const struct world_place *p = &e->places[rank];
+    const struct machine *m = e->world->nodes[p->node].machine;
+    uint32_t base = team->side == JOB_DECODE ? e->sizes[0].engines * e->sizes[0].tp * e->sizes[0].pp : 0;
+    uint32_t within = (rank - base) % (size->tp * size->pp);
+    char engine[32], cores[32];
+    snprintf(engine, sizeof engine, "%s%u", pairs_side_name(team->side), team->engine);
+    snprintf(cores, sizeof cores, p->seat.end_core - p->seat.first_core > 1 ? "%u-%u" : "%u", p->seat.first_core,
+             p->seat.end_core - 1);
+    fprintf(out, "  %6u  %-12s %4u %4u  %5u  %-9s", rank, engine, within % size->tp, within / size->tp,
+            m->cores[p->seat.first_core].numa, cores);
+    if (m->num_gpus > 0)
+        fprintf(out, "  %-10s", p->seat.num_gpus > 0 ? m->gpus[p->seat.first_gpu].name : "-");
+    if (m->num_nics > 0)
+        fprintf(out, "  %s", p->nic != NULL ? p->nic->name : "-");
+    fputc('\n', out);
+}
+
+/* Ranks in order of seat. A node without any is one of `idle`. */
+static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank_at)
+{
+    const struct cluster *c = &e->world->cluster;
+    uint32_t idle = 0;
+    for (uint32_t i = 0; i < e->world->num_nodes; i++) {
+        const struct cluster_group *g = &c->groups[CLUSTER_NODE][i];
+        const struct machine *m = e->world->nodes[i].machine;
+        bool any = false;
+        for (uint32_t seat = g->first; seat < g->end; seat++) {
+            if (rank_at[seat] == PLACE_NONE)
+                continue;
+            if (!any) {
+                print_machine(out, &e->world->nodes[i]);
+                fprintf(out, "    rank  engine         tp   pp   NUMA  cores    %s%s\n",
+                        m->num_gpus > 0 ? "  GPU       " : "", m->num_nics > 0 ? "  NIC" : "");
+            }
+            any = true;
+            print_rank(out, e, rank_at[seat]);
+        }
+        idle += !any;
+    }
+    if (idle > 0)
+        fprintf(out, "%u node%s without ranks%s\n", idle, idle == 1 ? " is" : "s are",
+                e->rules->nodes == PLACE_ANY ? "; --spread uses as many nodes as there are teams" : "");
+}
+
+/* ---- what it is worth -------------------------------------------------------------------------------------------- */
+
+static void print_flows(FILE *out, const struct explain *e)
+{
+    const struct cluster *c = &e->world->cluster;
+    double inside[CLUSTER_LEVELS_MAX] = {0}, between[CLUSTER_LEVELS_MAX] = {0};
+    for (uint32_t r = 0; r < e->job->num_ranks; r++)
+        for (uint32_t f = e->job->first_flow[r]; f < e->job->first_flow[r + 1]; f++) {
+            const struct job_flow *flow = &e->job->flows[f];
+            const struct job_team *a = &e->job->teams[e->job->team_of[r]],
+                                  *b = &e->job->teams[e->job->team_of[flow->peer]];
+            uint32_t level = cluster_level(c, e->seat_of[r], e->seat_of[flow->peer]);
+            if (flow->peer > r)
+                (a->side == b->side ? inside : between)[level] += flow->bytes;
+        }
+    fputs("bytes a request, by the smallest thing that both ranks have in common:\n", out);
+    fputs("                     distance    from prefill to decode    within engines\n", out);
+    for (uint32_t level = 0; level < c->num_levels; level++) {
+        char name[32], first[32], second[32];
+        if (inside[level] + between[level] > 0)
+            fprintf(out, "  %-16s  %9.1f  %24s  %16s\n", world_level_name(e->world, level, name), c->cost[level],
+                    bytes_text(between[level], first), bytes_text(inside[level], second));
+    }
+}
+
+/* What launchers do by themselves costs so much more. */
+static int print_defaults(FILE *out, const struct explain *e)
+{
+    static const struct {
+        enum place_default how;
+        const char *name;
+    } defaults[] = {{PLACE_BY_CORE, "ranks in order, filling each node"}, {PLACE_BY_NODE, "ranks dealt out to nodes"}};
+    double cost = place_value(&e->world->cluster, e->job, e->rules, e->seat_of).cost;
+    uint32_t *seat_of = malloc(((size_t)e->job->num_ranks + 1) * sizeof *seat_of);
+    if (seat_of == NULL)
+        return -1;
+    fputs("bytes times distance, this placement as 1:\n", out);
+    for (unsigned i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+        if (place_default(&e->world->cluster, e->job, defaults[i].how, seat_of) != PLACE_GOOD)
+            continue;
+        double other = place_value(&e->world->cluster, e->job, e->rules, seat_of).cost;
+        fprintf(out, "  %-36s %6.2f%s\n", defaults[i].name, cost > 0 ? other / cost : 1,
+                place_holds(&e->world->cluster, e->job, e->rules, seat_of) ? "" : "  and breaks the rules");
+    }
+    free(seat_of);
+    return 0;
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------------------------- */
+
+#define NEAREST_SHOWN 8
+
+static int print_pairs(FILE *out, const struct explain *e)
+{
+    const struct pairs pairs = {e->sizes, e->exchange, e->world, e->seat_of};
+    uint32_t num = e->sizes[JOB_DECODE].engines;
+    struct pairs_near *near = malloc(((size_t)num + 1) * sizeof *near);
+    if (near == NULL)
+        return -1;
+    fputs("decode engines by distance, for a router (average distance of a request's bytes):\n", out);
+    for (uint32_t i = 0; i < e->sizes[JOB_PREFILL].engines; i++) {
+        pairs_find(&pairs, JOB_PREFILL, i, near);
+        fprintf(out, "  prefill%u:", i);
+        for (uint32_t k = 0; k < num && k < NEAREST_SHOWN; k++)
+            fprintf(out, " decode%u (%.1f)%s", near[k].engine, near[k].distance, k + 1 < num ? "," : "");
+        if (num > NEAREST_SHOWN)
+            fprintf(out, " and %u more", num - NEAREST_SHOWN);
+        fputc('\n', out);
+    }
+    free(near);
+    return 0;
+}
+
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+int explain_print(FILE *out, const struct explain *e)
+{
+    const struct cluster *c = &e->world->cluster;
+    uint32_t *rank_at = malloc(((size_t)c->num_seats + 1) * sizeof *rank_at);
+    if (rank_at == NULL)
+        return -1;
+    memset(rank_at, 0xff, c->num_seats * sizeof *rank_at); /* PLACE_NONE */
+    for (uint32_t r = 0; r < e->job->num_ranks; r++)
+        rank_at[e->seat_of[r]] = r;
+    print_size(out, &e->sizes[JOB_PREFILL]);
+    fputs(" prefill and ", out);
+    print_size(out, &e->sizes[JOB_DECODE]);
+    fprintf(out, " decode, %u ranks, on %u node%s (%s; %s); flows of %s\n\n", e->job->num_ranks, e->world->num_nodes,
+            plural(e->world->num_nodes), allocation_source_name(e->allocation->source), e->machines, e->model);
+    print_nodes(out, e, rank_at);
+    free(rank_at);
+    fputc('\n', out);
+    print_flows(out, e);
+    int rc = print_defaults(out, e);
+    if (rc == 0 && e->exchange != NULL)
+        rc = print_pairs(out, e);
+    return rc;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* explain: one page that says which rank runs where, why, and what that is worth. */
+#ifndef BATON_PLACE_EXPLAIN_H
+#define BATON_PLACE_EXPLAIN_H
+
+#include <stdio.h>
+
+#include "place/flows.h"
+#include "place/world.h"
+
+/** All that the page is about. Nothing is changed by printing it. */
+struct explain {
+    const struct allocation *allocation;
+    const char *machines; /* where the nodes' descriptions come from */
+    const char *model;    /* what the flows are counted for, in words */
+    const struct engine_size *sizes;
+    const struct exchange *exchange; /* NULL: a side has no engines */
+    const struct world *world;
+    const struct job *job;
+    const struct place_rules *rules;
+    const uint32_t *seat_of;
+    const struct world_place *places;
+};
+
+/** 0, or -1: no memory. */
+int explain_print(FILE *out, const struct explain *e);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* flows: see flows.h. */
+#include "place/flows.h"
+
+#include <stdlib.h>
+
+struct list {
+    struct job_pair *pairs;
+    uint32_t num, room;
+};
+
+static int add(struct list *l, uint32_t a, uint32_t b, double bytes)
+{
+    if (l->num == l->room) {
+        uint32_t room = l->room ? 2 * l->room : 1024;
+        struct job_pair *more = room > l->room ? realloc(l->pairs, room * sizeof *more) : NULL;
+        if (more == NULL)
+            return -1;
+        l->pairs = more;
+        l->room = room;
+    }
+    if (bytes > 0)
+        l->pairs[l->num++] = (struct job_pair){a, b, bytes};
+    return 0;
+}
+
+/* In units of 1 / (n m), so that shares which only touch have nothing in common. */
+double flows_share(uint32_t i, uint32_t n, uint32_t k, uint32_t m)
+{
+    uint64_t first = (uint64_t)i * m, end = first + m, from = (uint64_t)k * n, to = from + n;
+    first = first > from ? first : from;
+    end = end < to ? end : to;
+    return end > first ? (double)(end - first) / ((double)n * m) : 0;
+}
+
+static uint32_t ranks_of(const struct engine_size *size)
+{
+    return size->tp * size->pp;
+}
+
+/* ---- between engines --------------------------------------------------------------------------------------------- */
+
+static int add_engine_pair(struct list *l, const struct exchange *x, uint32_t producer, uint32_t consumer, double share)
+{
+    for (uint32_t i = 0; i < x->num_pairs; i++) {
+        const struct pair *p = &x->pairs[i];
+        if (add(l, producer + p->producer, consumer + p->consumer, share * (double)p->moves.bytes) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_transfers(struct list *l, const struct engine_size *sizes, const struct exchange *x)
+{
+    const struct engine_size *from = &sizes[JOB_PREFILL], *to = &sizes[JOB_DECODE];
+    uint32_t decode = from->engines * ranks_of(from);
+    for (uint32_t k = 0; k < to->engines; k++) {
+        uint32_t first = (uint32_t)((uint64_t)k * from->engines / to->engines);
+        for (uint32_t i = first; i < from->engines; i++) {
+            double share = flows_share(i, from->engines, k, to->engines);
+            if (share == 0)
+                break;
+            if (add_engine_pair(l, x, i * ranks_of(from), decode + k * ranks_of(to), share) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- within engines ---------------------------------------------------------------------------------------------- */
+
+/* Both directions of a ring go between the same two ranks where there are only two. */
+static int add_engine(struct list *l, const struct engine_size *size, uint32_t first, const struct flows_load *load,
+                      double tokens)
+{
+    uint32_t t = size->tp;
+    double values = tokens * load->token_bytes * load->inside;
+    double ring = 4.0 * (t - 1) / t * values * load->layers / size->pp;
+    for (uint32_t stage = 0; stage < size->pp; stage++)
+        for (uint32_t i = 0; i < t; i++) {
+            uint32_t rank = first + stage * t + i;
+            if ((t > 1 && add(l, rank, first + stage * t + (i + 1) % t, ring) != 0) ||
+                (stage + 1 < size->pp && add(l, rank, rank + t, values) != 0))
+                return -1;
+        }
+    return 0;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static uint32_t make_teams(const struct engine_size *sizes, struct job_team *teams)
+{
+    uint32_t n = 0, rank = 0;
+    for (uint32_t side = 0; side < JOB_SIDES; side++)
+        for (uint32_t i = 0; i < sizes[side].engines * sizes[side].pp; i++, rank += sizes[side].tp)
+            teams[n++] = (struct job_team){rank, sizes[side].tp, (enum job_side)side, i / sizes[side].pp};
+    return n;
+}
+
+int flows_job(const struct engine_size *sizes, const struct exchange *x, const struct flows_load *load, struct job *out,
+              struct why *why)
+{
+    const struct engine_size *p = &sizes[JOB_PREFILL], *d = &sizes[JOB_DECODE];
+    struct job_team *teams = calloc((size_t)p->engines * p->pp + (size_t)d->engines * d->pp + 1, sizeof *teams);
+    struct list l = {0};
+    *out = (struct job){0};
+    int rc = teams != NULL && (x == NULL || add_transfers(&l, sizes, x) == 0) ? 0 : -1;
+    uint32_t first = 0;
+    for (uint32_t side = 0; rc == 0 && side < JOB_SIDES; side++)
+        for (uint32_t i = 0; rc == 0 && i < sizes[side].engines; i++, first += ranks_of(&sizes[side]))
+            rc = add_engine(&l, &sizes[side], first, load, (double)load->tokens[side] / sizes[side].engines);
+    if (rc == 0)
+        rc = job_init(out, teams, make_teams(sizes, teams), l.pairs, l.num);
+    free(teams);
+    free(l.pairs);
+    return rc == 0 ? 0 : why_set(why, "no memory for the flows between ranks");
+}

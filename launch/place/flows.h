@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * flows: the job of a world of engines: its teams, and the bytes that go between any two ranks for one request.
+ *
+ * Transfers are what the planner says of one prefill and one decode engine. Requests are shared out evenly to the
+ * engines of each side, in order, as a router does that keeps to the pairs of a placement: of E prefill and D decode
+ * engines, engine i makes the requests from i/E to (i+1)/E of all, and engine k takes those from k/D to (k+1)/D.
+ *
+ * Engines exchange bytes within themselves too. A transformer's layer adds up its partial results over TP ranks twice
+ * (Shoeybi et al., "Megatron-LM", 2019), and a ring does so in 2 (t - 1) / t of the bytes from each rank to the next
+ * (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009): 4 (t - 1) / t hidden values a token and layer.
+ * Between two pipeline stages go the hidden values of each token once.
+ */
+#ifndef BATON_PLACE_FLOWS_H
+#define BATON_PLACE_FLOWS_H
+
+#include "launch/plan/exchange.h"
+#include "place/job.h"
+
+struct flows_load {
+    uint32_t tokens[JOB_SIDES]; /* of a request, that the prefill engine reads and the decode engine writes */
+    uint32_t layers;
+    uint32_t token_bytes; /* of a token's hidden values */
+    double inside;        /* weight of the engines' own traffic; 0: only transfers count */
+};
+
+/**
+ * `sizes`: of each side. Ranks are numbered as batonrun does: engine after engine, prefill first; within one, stage
+ * after stage. `x`: of one engine of each side, for a request; NULL where a side has no engines. 0, or -1 with *why: no
+ * memory. Call job_fini in both cases.
+ */
+int flows_job(const struct engine_size *sizes, const struct exchange *x, const struct flows_load *load, struct job *out,
+              struct why *why);
+
+/** What the i-th of n and the k-th of m equal shares of all requests have in common; 0: nothing. */
+double flows_share(uint32_t i, uint32_t n, uint32_t k, uint32_t m);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* place: see place.h. */
+#include "place/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "place/board.h"
+
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
+
+static bool start(struct board *b, unsigned number)
+{
+    switch (number) {
+    case 0:
+        return start_greedy(b, START_FIRST);
+    case 1:
+        return start_greedy(b, START_TIGHT);
+    case 2:
+        return start_greedy(b, START_ROOMY);
+    case 3:
+        return start_default(b, PLACE_BY_CORE);
+    case 4:
+        return start_default(b, PLACE_BY_NODE);
+    default:
+        return start_packed(b);
+    }
+}
+
+#define STARTS 6
+
+/* The best of all starts, improved, in seat_of. */
+static enum place_error find(struct board *b, uint32_t *seat_of)
+{
+    struct place_value least = {UINT64_MAX, 0};
+    enum place_error error = PLACE_NO_FIT;
+    for (unsigned i = 0; i < STARTS; i++) {
+        board_clear(b);
+        if (!start(b, i))
+            continue;
+        if (improve_nodes(b) != 0 || improve_seats(b) != 0)
+            return PLACE_NO_MEMORY;
+        struct place_value value = board_value(b);
+        if (error == PLACE_GOOD && !value_is_less(value, least))
+            continue;
+        least = value;
+        memcpy(seat_of, b->seat_of, b->job->num_ranks * sizeof *seat_of);
+        error = PLACE_GOOD;
+    }
+    return error;
+}
+
+static uint64_t room_of_all(const struct cluster *c)
+{
+    uint64_t room = 0;
+    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
+        room += c->capacity[i];
+    return room;
+}
+
+/* The best of all, where there are few ranks. */
+static enum place_error find_exact(struct board *b, uint32_t *seat_of)
+{
+    uint32_t ranks[EXACT_RANKS_MAX];
+    for (uint32_t i = 0; i < b->job->num_ranks; i++)
+        ranks[i] = i;
+    enum place_error error = exact_place(b, ranks, b->job->num_ranks, b->cluster->num_levels - 1, 0);
+    if (error == PLACE_GOOD)
+        memcpy(seat_of, b->seat_of, b->job->num_ranks * sizeof *seat_of);
+    return error;
+}
+
+static enum place_error find_by(enum place_error (*how)(struct board *b, uint32_t *seat_of), const struct cluster *c,
+                                const struct job *j, const struct place_rules *rules, uint32_t *seat_of)
+{
+    struct board b;
+    if (room_of_all(c) < j->num_ranks)
+        return PLACE_TOO_FEW;
+    enum place_error error = board_init(&b, c, j, rules) == 0 ? how(&b, seat_of) : PLACE_NO_MEMORY;
+    board_fini(&b);
+    return error;
+}
+
+enum place_error place_heuristic(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                                 uint32_t *seat_of)
+{
+    return find_by(find, c, j, rules, seat_of);
+}
+
+enum place_error place_find(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                            uint32_t *seat_of)
+{
+    return find_by(j->num_ranks <= EXACT_RANKS_MAX ? find_exact : find, c, j, rules, seat_of);
+}
+
+enum place_error place_default(const struct cluster *c, const struct job *j, enum place_default how, uint32_t *seat_of)
+{
+    uint32_t nodes = c->num_groups[CLUSTER_NODE], node = 0;
+    if (room_of_all(c) < j->num_ranks)
+        return PLACE_TOO_FEW;
+    uint32_t *used = calloc((size_t)nodes + 1, sizeof *used);
+    if (used == NULL)
+        return PLACE_NO_MEMORY;
+    for (uint32_t r = 0; r < j->num_ranks; r++) {
+        while (used[node] == c->capacity[node])
+            node = (node + 1) % nodes;
+        seat_of[r] = c->groups[CLUSTER_NODE][node].first + used[node]++;
+        if (how == PLACE_BY_NODE)
+            node = (node + 1) % nodes;
+    }
+    free(used);
+    return PLACE_GOOD;
+}
+
+/* ---- judging ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a unit's ranks are on one node. */
+static bool is_whole(const struct board *b, uint32_t unit)
+{
+    const struct unit *u = &b->units[unit];
+    for (uint32_t i = 1; i < u->count; i++)
+        if (cluster_node(b->cluster, b->seat_of[u->first + i]) != cluster_node(b->cluster, b->seat_of[u->first]))
+            return false;
+    return true;
+}
+
+static bool holds(struct board *b, const uint32_t *seat_of)
+{
+    for (uint32_t r = 0; r < b->job->num_ranks; r++) {
+        if (seat_of[r] >= b->cluster->num_seats || b->rank_at[seat_of[r]] != PLACE_NONE)
+            return false;
+        board_put(b, r, seat_of[r]);
+    }
+    bool good = true;
+    for (uint32_t u = 0; good && u < b->num_units; u++)
+        good = is_whole(b, u);
+    for (uint32_t i = 0; good && i < b->cluster->num_groups[CLUSTER_NODE]; i++) {
+        const uint32_t *held = b->held[i];
+        good = held[JOB_PREFILL] + held[JOB_DECODE] <= b->cluster->capacity[i] &&
+               (b->rules->sides != PLACE_APART || held[JOB_PREFILL] == 0 || held[JOB_DECODE] == 0);
+    }
+    return good;
+}
+
+bool place_holds(const struct cluster *c, const struct job *j, const struct place_rules *rules, const uint32_t *seat_of)
+{
+    struct board b;
+    bool good = board_init(&b, c, j, rules) == 0 && holds(&b, seat_of);
+    board_fini(&b);
+    return good;
+}
+
+struct place_value place_value(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                               const uint32_t *seat_of)
+{
+    struct board b;
+    struct place_value value = {UINT64_MAX, 0};
+    if (board_init(&b, c, j, rules) == 0) {
+        board_load(&b, seat_of);
+        value = board_value(&b);
+    }
+    board_fini(&b);
+    return value;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* placement: see placement.h. */
+#include "launch/placement.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch/bind.h"
+#include "place/explain.h"
+#include "place/hostlist.h"
+#include "place/pairs.h"
+
+#define FILE_MAX_BYTES ((size_t)64 << 20)
+
+/* ---- what is known of the hosts ---------------------------------------------------------------------------------- */
+
+/* NULL: it cannot be read, and errno says why. */
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t n = 0, room = 0;
+    while (f != NULL && n < FILE_MAX_BYTES) {
+        if (n + 1 >= room) {
+            room = room > 0 ? 2 * room : 65536;
+            char *more = realloc(text, room);
+            if (more == NULL)
+                break;
+            text = more;
+        }
+        size_t got = fread(text + n, 1, room - 1 - n, f);
+        n += got;
+        text[n] = '\0';
+        if (got == 0 && !ferror(f)) {
+            fclose(f);
+            return text;
+        }
+        if (got == 0)
+            break;
+    }
+    if (f != NULL)
+        fclose(f);
+    if (errno == 0)
+        errno = EFBIG;
+    free(text);
+    return NULL;
+}
+
+static int find_allocation(struct placement *p, struct why *why)
+{
+    const struct placement_options *o = &p->options;
+    if (o->hosts != NULL)
+        return allocation_from_hosts(&p->allocation, o->hosts, why);
+    if (o->hostfile == NULL)
+        return allocation_from_batch(&p->allocation, getenv, read_file, why);
+    errno = 0;
+    char *text = read_file(o->hostfile);
+    if (text == NULL)
+        return why_set(why, "--hostfile \"%.200s\": %s", o->hostfile, strerror(errno));
+    int rc = allocation_from_hostfile(&p->allocation, text, why);
+    free(text);
+    return rc;
+}
+
+/* A description is a file's, or hwloc's short form itself. */
+static int read_topology(struct machine *m, const char *topology, struct why *why)
+{
+    struct why reason;
+    errno = 0;
+    char *text = read_file(topology);
+    if (text == NULL && strchr(topology, ':') == NULL)
+        return why_set(why, "--topology \"%.200s\": %s", topology, strerror(errno));
+    int rc = text != NULL ? machine_read(m, text[strspn(text, " \t\r\n")] == '<' ? MACHINE_XML : MACHINE_SYNTHETIC,
+                                         text, &reason)
+                          : machine_read(m, MACHINE_SYNTHETIC, topology, &reason);
+    free(text);
+    return rc == 0 ? 0 : why_set(why, "--topology \"%.200s\": %.150s", topology, reason.text);
+}
+
+static int find_machines(struct placement *p, placement_ask_fn ask, void *arg, struct why *why)
+{
+    bool asks = p->allocation.num_hosts > 0 && p->options.topology == NULL;
+    p->num_machines = asks ? p->allocation.num_hosts : 1;
+    p->machines = calloc(p->num_machines, sizeof *p->machines);
+    if (p->machines == NULL) {
+        p->num_machines = 0;
+        return why_set(why, "no memory for %u machines", p->allocation.num_hosts);
+    }
+    if (asks)
+        return ask(&p->allocation, p->machines, arg, why);
+    return p->options.topology != NULL ? read_topology(&p->machines[0], p->options.topology, why)
+                                       : machine_read(&p->machines[0], MACHINE_HERE, NULL, why);
+}
+
+static int find_network(struct placement *p, struct why *why)
+{
+    struct why reason;
+    if (p->options.network == NULL)
+        return 0;
+    errno = 0;
+    char *text = read_file(p->options.network);
+    if (text == NULL)
+        return why_set(why, "--network \"%.200s\": %s", p->options.network, strerror(errno));
+    int rc = network_read(&p->network, text, &reason);
+    free(text);
+    return rc == 0 ? 0 : why_set(why, "--network \"%.150s\": %.200s", p->options.network, reason.text);
+}
+
+/* ---- what is to be placed ---------------------------------------------------------------------------------------- */
+
+static int find_engines(struct placement *p, struct why *why)
+{
+    static const char *const roles[] = {[JOB_PREFILL] = "prefill", [JOB_DECODE] = "decode"};
+    for (unsigned side = 0; side < JOB_SIDES; side++) {
+        struct engine_source source = {.role = roles[side],
+                                       .size = p->sizes[side],
+                                       .cut = &p->options.cut,
+                                       .tokens = p->options.tokens,
+                                       .ranks_per_node = ENGINE_RANKS_MAX}; /* nodes are what is looked for */
+        if (p->sizes[side].engines > 0 && engine_init(&p->engines[side], &source, why) != 0)
+            return -1;
+    }
+    struct request request = {.tokens = p->options.tokens};
+    if (p->sizes[JOB_PREFILL].engines == 0 || p->sizes[JOB_DECODE].engines == 0)
+        return 0;
+    return exchange_init(&p->exchange, &p->engines[JOB_PREFILL], &p->engines[JOB_DECODE], &request, why);
+}
+
+/* A model that nobody named, and that the engines cannot be cut of, says nothing of what they exchange. */
+static int find_flows(struct placement *p, struct why *why)
+{
+    if (find_engines(p, why) == 0)
+        return 0;
+    if (!p->is_model_assumed)
+        return -1;
+    exchange_fini(&p->exchange);
+    p->exchange.prefill = NULL;
+    return 0;
+}
+
+static const struct exchange *exchange_of(const struct placement *p)
+{
+    return p->exchange.prefill != NULL ? &p->exchange : NULL;
+}
+
+static int find_job(struct placement *p, struct why *why)
+{
+    const struct model_cut *cut = &p->options.cut;
+    struct flows_load load = {.tokens = {p->options.tokens, p->options.output_tokens},
+                              .layers = cut->model->layers,
+                              .token_bytes = cut->model->hidden * cut->dtype->bytes,
+                              .inside = p->options.inside};
+    return flows_job(p->sizes, exchange_of(p), &load, &p->job, why);
+}
+
+/* ---- where it goes ----------------------------------------------------------------------------------------------- */
+
+/* With slots for all ranks, each host in proportion to its cores, and in whole teams. */
+static void crowd(const struct placement *p, struct world_node *nodes, uint32_t num)
+{
+    uint64_t cores = 0;
+    uint32_t team = 1;
+    for (uint32_t i = 0; i < p->job.num_teams; i++)
+        team = p->job.teams[i].count > team ? p->job.teams[i].count : team;
+    for (uint32_t i = 0; i < num; i++)
+        cores += nodes[i].machine->num_cores;
+    for (uint32_t i = 0; i < num; i++) {
+        uint64_t share = ((uint64_t)nodes[i].machine->num_cores * p->job.num_ranks + cores - 1) / cores;
+        nodes[i].capacity = (uint32_t)((share + team - 1) / team * team);
+    }
+}
+
+static int build_world(struct placement *p, bool crowded, struct why *why)
+{
+    static char here[HOSTLIST_NAME_BYTES];
+    const struct allocation *a = &p->allocation;
+    uint32_t num = a->num_hosts > 0 ? a->num_hosts : 1;
+    struct machine_cut cut = {.cores_per_rank = p->options.cores_per_rank, .gpus_per_rank = p->options.gpus_per_rank};
+    struct world_node *nodes = calloc(num, sizeof *nodes);
+    if (nodes == NULL)
+        return why_set(why, "no memory for %u hosts", num);
+    if (gethostname(here, sizeof here) != 0)
+        snprintf(here, sizeof here, "localhost");
+    here[sizeof here - 1] = '\0';
+    for (uint32_t i = 0; i < num; i++) {
+        uint32_t slots = a->num_hosts > 0 ? a->hosts[i].slots : 0; /* those beyond the ranks make no difference */
+        nodes[i] = (struct world_node){.host = a->num_hosts > 0 ? a->hosts[i].name : here,
+                                       .machine = &p->machines[p->num_machines > 1 ? i : 0],
+                                       .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks,
+                                       .group = a->num_hosts > 0 ? a->hosts[i].group : 0};
+    }
+    if (crowded)
+        crowd(p, nodes, num);
+    int rc = world_init(&p->world, nodes, num, &cut, p->options.network != NULL ? &p->network : NULL,
+                        &world_costs_assumed, why);
+    free(nodes);
+    return rc;
+}
+
+static struct place_rules rules_of(const struct placement_options *o)
+{
+    return (struct place_rules){
+        .straddle = o->straddle,
+        .nodes = o->spread ? PLACE_SPREAD
+                 : o->pack ? PLACE_PACK
+                           : PLACE_ANY,
+        .sides = o->together ? PLACE_TOGETHER
+                 : o->apart  ? PLACE_APART
+                             : PLACE_MIXED,
+    };
+}
+
+static uint64_t room_of(const struct cluster *c)
+{
+    uint64_t room = 0;
+    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
+        room += c->capacity[i];
+    return room;
+}
+
+static int explain_failure(const struct placement *p, enum place_error error, struct why *why)
+{
+    uint32_t num = p->world.num_nodes;
+    switch (error) {
+    case PLACE_TOO_FEW:
+        return why_set(why, "%u ranks, and the %u host%s take%s %llu: --oversubscribe permits more", p->job.num_ranks,
+                       num, num == 1 ? "" : "s", num == 1 ? "s" : "", (unsigned long long)room_of(&p->world.cluster));
+    case PLACE_NO_FIT:
+        return why_set(why,
+                       "the engines do not fit so that each TP group is on one host%s: --straddle permits that one "
+                       "lies on several",
+                       p->options.apart ? " and no host has both sides" : "");
+    default:
+        return why_set(why, "no memory to place %u ranks", p->job.num_ranks);
+    }
+}
+
+static int find_seats(struct placement *p, struct why *why)
+{
+    const struct place_rules rules = rules_of(&p->options);
+    p->seat_of = calloc((size_t)p->job.num_ranks + 1, sizeof *p->seat_of);
+    p->places = calloc((size_t)p->job.num_ranks + 1, sizeof *p->places);
+    if (p->seat_of == NULL || p->places == NULL)
+        return explain_failure(p, PLACE_NO_MEMORY, why);
+    enum place_error error = place_find(&p->world.cluster, &p->job, &rules, p->seat_of);
+    if (error != PLACE_GOOD)
+        return explain_failure(p, error, why);
+    if (world_places(&p->world, p->seat_of, p->job.num_ranks, p->places) != 0)
+        return explain_failure(p, PLACE_NO_MEMORY, why);
+    return 0;
+}
+
+int placement_find(struct placement *p, const struct placement_options *options, const struct engine_size *sizes,
+                   placement_ask_fn ask, void *arg, struct why *why)
+{
+    *p = (struct placement){.options = *options, .sizes = {sizes[JOB_PREFILL], sizes[JOB_DECODE]}};
+    p->is_model_assumed = options->cut.model == NULL;
+    if (p->is_model_assumed)
+        p->options.cut.model = cut_default().model;
+    p->options.cut.layers = p->options.cut.model->layers;
+    if (find_allocation(p, why) != 0 || find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 ||
+        find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, false, why) != 0)
+        return -1;
+    /* Nobody named slots on this machine, so that more ranks than fit are only a pity. */
+    bool too_few = room_of(&p->world.cluster) < p->job.num_ranks;
+    if (too_few && p->allocation.source == ALLOCATION_HERE && p->options.gpus_per_rank > 0) {
+        p->options.gpus_per_rank = 0; /* there are fewer GPUs than ranks, so these do not count */
+        world_fini(&p->world);
+        if (build_world(p, false, why) != 0)
+            return -1;
+    }
+    bool may = options->oversubscribe || p->allocation.source == ALLOCATION_HERE;
+    p->crowded = may && room_of(&p->world.cluster) < p->job.num_ranks;
+    if (p->crowded) {
+        world_fini(&p->world);
+        if (build_world(p, true, why) != 0)
+            return -1;
+    }
+    return find_seats(p, why);
+}
+
+void placement_fini(struct placement *p)
+{
+    free(p->seat_of);
+    free(p->places);
+    job_fini(&p->job);
+    world_fini(&p->world);
+    exchange_fini(&p->exchange);
+    for (unsigned side = 0; side < JOB_SIDES; side++)
+        engine_fini(&p->engines[side]);
+    network_fini(&p->network);
+    for (uint32_t i = 0; i < p->num_machines; i++)
+        machine_fini(&p->machines[i]);
+    free(p->machines);
+    allocation_fini(&p->allocation);
+    *p = (struct placement){0};
+}
+
+/* ---- what the launcher and the shims are told -------------------------------------------------------------------- */
+
+static const struct machine *machine_of(const struct placement *p, uint32_t rank)
+{
+    return p->world.nodes[p->places[rank].node].machine;
+}
+
+bool placement_is_tight(const struct placement *p)
+{
+    for (uint32_t i = 0, ranks; i < p->world.num_nodes; i++) {
+        ranks = 0;
+        for (uint32_t r = 0; r < p->job.num_ranks; r++)
+            ranks += p->places[r].node == i;
+        if (2 * ranks > p->world.nodes[i].machine->num_pus)
+            return true;
+    }
+    return false;
+}
+
+/* Whether two ranks have a core in common. Ranks of a node need not follow each other. */
+static bool share_cores(const struct placement *p)
+{
+    bool *taken = NULL, shared = false;
+    for (uint32_t i = 0; i < p->world.num_nodes && !shared; i++) {
+        uint32_t cores = p->world.nodes[i].machine->num_cores;
+        bool *more = realloc(taken, cores * sizeof *taken);
+        if (more == NULL)
+            break;
+        taken = more;
+        memset(taken, 0, cores * sizeof *taken);
+        for (uint32_t r = 0; r < p->job.num_ranks; r++)
+            for (uint32_t k = p->places[r].seat.first_core; p->places[r].node == i && k < p->places[r].seat.end_core;
+                 k++) {
+                shared |= taken[k];
+                taken[k] = true;
+            }
+    }
+    free(taken);
+    return shared;
+}
+
+bool placement_can_bind(const struct placement *p)
+{
+    bool any = false;
+    if (!placement_has_hosts(p) && p->options.cores_per_rank == 0)
+        return false;
+    for (uint32_t r = 0; r < p->job.num_ranks; r++) {
+        const struct machine_seat *s = &p->places[r].seat;
+        uint32_t pus = 0;
+        for (uint32_t i = s->first_core; i < s->end_core; i++)
+            pus += machine_of(p, r)->cores[i].num_pus;
+        if (pus < 2 && p->options.cores_per_rank == 0)
+            return false;
+        any |= pus < machine_of(p, r)->num_pus;
+    }
+    return any && !p->crowded && !share_cores(p);
+}
+
+static int by_number(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* Sorted numbers as "0-7,32". False: no room. */
+static bool write_ranges(const uint32_t *n, uint32_t num, char *text, size_t room)
+{
+    size_t at = 0;
+    for (uint32_t i = 0, next; i < num && at < room; i = next) {
+        for (next = i + 1; next < num && n[next] == n[next - 1] + 1;)
+            next++;
+        at += (size_t)snprintf(text + at, room - at, next - i > 1 ? "%s%u-%u" : "%s%u", i > 0 ? "," : "", n[i],
+                               n[next - 1]);
+    }
+    return at < room;
+}
+
+static bool find_cpus(const struct machine *m, const struct machine_seat *s, uint32_t *scratch, struct bind_place *out)
+{
+    uint32_t num = 0;
+    for (uint32_t i = s->first_core; i < s->end_core; i++)
+        for (uint32_t k = 0; k < m->cores[i].num_pus; k++)
+            scratch[num++] = m->pus[m->cores[i].first_pu + k];
+    qsort(scratch, num, sizeof *scratch, by_number);
+    return write_ranges(scratch, num, out->cpus, sizeof out->cpus);
+}
+
+char *placement_bindings(const struct placement *p)
+{
+    uint32_t most = 1, num = p->job.num_ranks;
+    for (uint32_t i = 0; i < p->world.num_nodes; i++)
+        most = p->world.nodes[i].machine->num_pus > most ? p->world.nodes[i].machine->num_pus : most;
+    struct bind_place *places = calloc((size_t)num + 1, sizeof *places);
+    uint32_t *scratch = calloc(most, sizeof *scratch);
+    bool good = places != NULL && scratch != NULL;
+    for (uint32_t r = 0; good && r < num; r++) {
+        const struct world_place *place = &p->places[r];
+        good = find_cpus(machine_of(p, r), &place->seat, scratch, &places[r]);
+        if (place->nic != NULL && place->nic->is_fabric && machine_of(p, r)->num_nics > 1)
+            snprintf(places[r].nic, sizeof places[r].nic, "%.60s:1", place->nic->name);
+    }
+    char *text = good ? bind_join(places, num) : NULL;
+    free(places);
+    free(scratch);
+    return text;
+}
+
+bool placement_has_hosts(const struct placement *p)
+{
+    return p->allocation.num_hosts > 0;
+}
+
+const char *placement_host(const struct placement *p, uint32_t rank)
+{
+    return p->world.nodes[p->places[rank].node].host;
+}
+
+int placement_write_pairs(const struct placement *p, struct why *why)
+{
+    const struct pairs pairs = {p->sizes, exchange_of(p), &p->world, p->seat_of};
+    if (pairs.exchange == NULL)
+        return why_set(why, "--pairs needs engines on both sides");
+    FILE *out = fopen(p->options.pairs, "w");
+    int rc = out != NULL ? pairs_write(&pairs, out) : -1;
+    if (out != NULL && fclose(out) != 0)
+        rc = -1;
+    return rc == 0 ? 0 : why_set(why, "--pairs \"%.200s\": %s", p->options.pairs, strerror(errno));
+}
+
+int placement_explain(const struct placement *p, FILE *out)
+{
+    const struct place_rules rules = rules_of(&p->options);
+    char model[128];
+    snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
+             p->options.cut.dtype->name);
+    return explain_print(out, &(struct explain){.allocation = &p->allocation,
+                                                .machines = p->options.topology != NULL   ? "each as by --topology"
+                                                            : p->allocation.num_hosts > 0 ? "as they say themselves"
+                                                                                          : "as hwloc sees it",
+                                                .model = model,
+                                                .sizes = p->sizes,
+                                                .exchange = exchange_of(p),
+                                                .world = &p->world,
+                                                .job = &p->job,
+                                                .rules = &rules,
+                                                .seat_of = p->seat_of,
+                                                .places = p->places});
+}

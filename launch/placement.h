@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* placement: which host and cores each rank of a run gets. */
+#ifndef BATON_LAUNCH_PLACEMENT_H
+#define BATON_LAUNCH_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "launch/placement_options.h"
+#include "launch/plan/exchange.h"
+#include "place/world.h"
+
+/** Where everything is. */
+struct placement {
+    struct placement_options options;
+    struct engine_size sizes[JOB_SIDES];
+    struct allocation allocation;
+    struct machine *machines; /* by host, or one for all of them */
+    uint32_t num_machines;
+    struct network network;
+    struct engine engines[JOB_SIDES];
+    struct exchange exchange;
+    struct world world;
+    struct job job;
+    uint32_t *seat_of;          /* by rank, as batonrun numbers them */
+    struct world_place *places; /* by rank */
+    bool is_model_assumed;      /* nobody named one */
+    bool crowded;               /* there are more ranks than there is room for, which was allowed */
+};
+
+/** Asks named hosts what they are: fills machines[i] for host i. 0, or -1 with *why. */
+typedef int (*placement_ask_fn)(const struct allocation *a, struct machine *machines, void *arg, struct why *why);
+
+/**
+ * Places the ranks of the engines of each side. Hosts that are named, and not described by --topology, are asked by
+ * `ask`, which gets `arg`. 0, or -1 with *why. Call placement_fini in both cases.
+ */
+int placement_find(struct placement *p, const struct placement_options *options, const struct engine_size *sizes,
+                   placement_ask_fn ask, void *arg, struct why *why);
+void placement_fini(struct placement *p);
+
+/** Whether some host has fewer than two hardware threads for each of its ranks. */
+bool placement_is_tight(const struct placement *p);
+/**
+ * Whether the ranks are bound: each has cores of its own, and not all of its host's; two hardware threads at least,
+ * unless --cores-per-rank asks for less.
+ */
+bool placement_can_bind(const struct placement *p);
+/** All ranks' places for their shims (bind.h); free it. NULL: no memory. */
+char *placement_bindings(const struct placement *p);
+/** Whether hosts were named, so that the launcher is told the host of each rank. */
+bool placement_has_hosts(const struct placement *p);
+const char *placement_host(const struct placement *p, uint32_t rank);
+
+/** Writes the file of --pairs. 0, or -1 with *why. */
+int placement_write_pairs(const struct placement *p, struct why *why);
+
+/** The page of --explain. 0, or -1: no memory. */
+int placement_explain(const struct placement *p, FILE *out);
+
+#endif

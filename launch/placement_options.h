@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* placement_options: batonrun's options about where ranks go. Parsed only. */
+#ifndef BATON_LAUNCH_PLACEMENT_OPTIONS_H
+#define BATON_LAUNCH_PLACEMENT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/cut.h"
+
+struct placement_options {
+    const char *hosts, *hostfile; /* "a:4,b:4"; a file; NULL: the batch system's, or this machine */
+    const char *topology;         /* a file with lstopo's XML, or hwloc's synthetic form, of every host */
+    const char *pairs;            /* a file for them, as JSON */
+    const char *network;          /* a file of switches */
+    struct model_cut cut;
+    uint32_t tokens, output_tokens;
+    uint32_t cores_per_rank, gpus_per_rank;
+    double inside;
+    bool straddle, oversubscribe, spread, pack, together, apart;
+    bool explain;
+};
+
+extern const struct option_row placement_rows[];
+struct placement_options placement_defaults(void);
+/** Whether any of them was given that has no effect where mpirun places ranks. */
+bool placement_is_wished(const struct placement_options *o);
+/** Checks that need all of them. 0, or -1 with *why. */
+int placement_check(const struct placement_options *o, struct why *why);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* allocation and network: what batch systems, host files and options say of hosts, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "place/allocation.h"
+#include "place/network.h"
+
+/* ---- an environment and a file system of a few entries ----------------------------------------------------------- */
+
+static const char *const (*variables)[2];
+static const char *file_text;
+
+static char *variable(const char *name)
+{
+    for (unsigned i = 0; variables[i][0] != NULL; i++)
+        if (strcmp(variables[i][0], name) == 0)
+            return (char *)variables[i][1];
+    return NULL;
+}
+
+static char *file(const char *path)
+{
+    return strcmp(path, "/hosts") == 0 ? strdup(file_text) : NULL;
+}
+
+/* "a:4/8 b c:1 | d": names, slots, CPUs; a bar before each further group. */
+static const char *said(const struct allocation *a)
+{
+    static char text[4096];
+    size_t at = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < a->num_hosts; i++) {
+        const struct allocation_host *h = &a->hosts[i];
+        if (i > 0 && h->group != a->hosts[i - 1].group)
+            at += (size_t)snprintf(text + at, sizeof text - at, "| ");
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s", h->name);
+        if (h->slots > 0)
+            at += (size_t)snprintf(text + at, sizeof text - at, ":%u", h->slots);
+        if (h->cpus > 0)
+            at += (size_t)snprintf(text + at, sizeof text - at, "/%u", h->cpus);
+        at += (size_t)snprintf(text + at, sizeof text - at, " ");
+    }
+    if (at > 0)
+        text[at - 1] = '\0';
+    return text;
+}
+
+static void batch(enum allocation_source source, const char *const (*env)[2], const char *hosts)
+{
+    struct allocation a;
+    struct why why = {""};
+    variables = env;
+    if (allocation_from_batch(&a, variable, file, &why) != 0)
+        fail_msg("%s", why.text);
+    assert_int_equal(a.source, source);
+    assert_string_equal(said(&a), hosts);
+    allocation_fini(&a);
+}
+
+static void refused(const char *const (*env)[2], const char *sentence)
+{
+    struct allocation a;
+    struct why why = {""};
+    variables = env;
+    assert_int_equal(allocation_from_batch(&a, variable, file, &why), -1);
+    assert_string_equal(why.text, sentence);
+    allocation_fini(&a);
+}
+
+#define ENV(...) ((const char *const[][2]){__VA_ARGS__, {NULL, NULL}})
+
+/* ---- batch systems ----------------------------------------------------------------------------------------------- */
+
+static void test_slurm(void **state)
+{
+    (void)state;
+    batch(ALLOCATION_SLURM, ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-2]"}), "n0 n1 n2");
+    batch(
+        ALLOCATION_SLURM,
+        ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "gpu[008-010,3],rack[1-2]n[01-02],login"},
+            {"SLURM_NTASKS", "18"}, {"SLURM_TASKS_PER_NODE", "4(x2),1,2(x6)"},
+            {"SLURM_JOB_CPUS_PER_NODE", "72(x3),36,8(x5)"}),
+        "gpu008:4/72 gpu009:4/72 gpu010:1/72 gpu3:2/36 rack1n01:2/8 rack1n02:2/8 rack2n01:2/8 rack2n02:2/8 login:2/8");
+    /* nobody asked for one task a node */
+    batch(ALLOCATION_SLURM,
+          ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "1(x2)"}), "a b");
+    batch(ALLOCATION_SLURM,
+          ENV({"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NODELIST", "big0"},
+              {"SLURM_JOB_NODELIST_HET_GROUP_0", "big0"}, {"SLURM_JOB_CPUS_PER_NODE_HET_GROUP_0", "96"},
+              {"SLURM_NTASKS_HET_GROUP_1", "4"}, {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "2(x2)"},
+              {"SLURM_JOB_NODELIST_HET_GROUP_1", "small[0-1]"}),
+          "big0/96 | small0:2 small1:2");
+}
+
+static void test_slurm_refused(void **state)
+{
+    (void)state;
+    batch(ALLOCATION_HERE, ENV({"SLURM_JOB_ID", "7"}), ""); /* a container, say, which has only the number */
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NODELIST_HET_GROUP_0", "a"}),
+            "Slurm names no hosts (SLURM_JOB_NODELIST_HET_GROUP_1)");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-"}), "\"n[0-\" has no closing bracket");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[3-1]"}), "\"3-1]\" is no range of numbers");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[a]"}), "\"a]\" is no range of numbers");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[1 2]"}), "\" 2]\" is no range of numbers");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-99999999]"}),
+            "\"0-99999999]\" is no range of numbers");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-999]m[0-999]"}),
+            "\"n[0-999]m[0-999]\" are more than 65536 names");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "-x"}), "\"-x\" is no host name");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a;b"}), "\"a;b\" is no host name");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-2]"}, {"SLURM_NTASKS", "2"},
+                {"SLURM_TASKS_PER_NODE", "2"}),
+            "Slurm's \"2\" does not count its 3 hosts");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-2]"}, {"SLURM_NTASKS", "2"},
+                {"SLURM_TASKS_PER_NODE", "2(x4)"}),
+            "Slurm's \"2(x4)\" does not count its 3 hosts");
+}
+
+static void test_pbs_and_lsf(void **state)
+{
+    (void)state;
+    file_text = "n1\nn1\nn2\nn1\n";
+    batch(ALLOCATION_PBS, ENV({"PBS_NODEFILE", "/hosts"}), "n1:3 n2:1");
+    batch(ALLOCATION_LSF, ENV({"LSB_DJOB_HOSTFILE", "/hosts"}, {"LSB_MCPU_HOSTS", "x 1"}), "n1:3 n2:1");
+    batch(ALLOCATION_LSF, ENV({"LSB_MCPU_HOSTS", "hostA 2 hostB 16 "}), "hostA:2 hostB:16");
+    refused(ENV({"PBS_NODEFILE", "/gone"}), "PBS's file of hosts \"/gone\" cannot be read");
+    refused(ENV({"LSB_MCPU_HOSTS", "a 2 b"}), "LSF's LSB_MCPU_HOSTS \"a 2 b\" cannot be read");
+    file_text = "\n\n";
+    refused(ENV({"PBS_NODEFILE", "/hosts"}), "no hosts are named");
+    batch(ALLOCATION_HERE, ENV({"HOME", "/"}), "");
+}
+
+/* ---- the user's own ---------------------------------------------------------------------------------------------- */
+
+static void test_hosts(void **state)
+{
+    (void)state;
+    static const char *const good[][2] = {{"a:4,b:4,c", "a:4 b:4 c"}, {"a,a,b", "a:2 b"}, {"a:2,a:3", "a:5"}};
+    static const char *const bad[][2] = {{"", "no hosts are named"},
+                                         {"a:0", "\":0\" is no number of slots"},
+                                         {"a:x", "\":x\" is no number of slots"},
+                                         {"a:4x", "\":4x\" is no number of slots"},
+                                         {"a:99999999999", "\":99999999999\" is no number of slots"},
+                                         {"-rf", "\"-rf\" is no host name"}};
+    struct allocation a;
+    struct why why;
+    for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(allocation_from_hosts(&a, good[i][0], &why), 0);
+        assert_string_equal(said(&a), good[i][1]);
+        allocation_fini(&a);
+    }
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(allocation_from_hosts(&a, bad[i][0], &why), -1);
+        assert_string_equal(why.text, bad[i][1]);
+        allocation_fini(&a);
+    }
+}
+
+static void test_hostfile(void **state)
+{
+    (void)state;
+    static const char text[] = "# the left rack\n"
+                               "n0 slots=4 max_slots=8 # a note, slots=9\r\n"
+                               "\n"
+                               "root@n1:2\n"
+                               "  n2\tslots=3\n"
+                               "n3 max_slots=8\n"
+                               "n4\nn4\nn4";
+    struct allocation a;
+    struct why why;
+    assert_int_equal(allocation_from_hostfile(&a, text, &why), 0);
+    assert_string_equal(said(&a), "n0:4 n1:2 n2:3 n3 n4:3");
+    allocation_fini(&a);
+    assert_int_equal(allocation_from_hostfile(&a, "n0 slots=many", &why), -1);
+    assert_string_equal(why.text, "\" slots=many\" is no number of slots");
+    allocation_fini(&a);
+}
+
+/* ---- switches ---------------------------------------------------------------------------------------------------- */
+
+static void test_network(void **state)
+{
+    (void)state;
+    static const char text[] = "# two leaves, and an old switch beside them\n"
+                               "SwitchName=leaf0 Nodes=n[0-1] LinkSpeed=400\n"
+                               "switchname=leaf1 nodes=n[2-3]\n"
+                               "SwitchName=mid Switches=leaf[0-1]\n"
+                               "SwitchName=old Nodes=x\n"
+                               "SwitchName=top Switches=mid,old\n";
+    struct network n;
+    struct why why = {""};
+    uint32_t path[5][NETWORK_HEIGHT_MAX];
+    assert_int_equal(network_read(&n, text, &why), 0);
+    assert_int_equal(n.height, 3);
+    assert_true(network_path(&n, "n0", path[0]) && network_path(&n, "n1", path[1]) && network_path(&n, "n2", path[2]) &&
+                network_path(&n, "x", path[3]));
+    assert_int_equal(path[0][0], path[1][0]);
+    assert_int_not_equal(path[0][0], path[2][0]);
+    assert_int_equal(path[0][1], path[2][1]);
+    assert_int_not_equal(path[0][1], path[3][1]);
+    assert_int_equal(path[0][2], path[3][2]);
+    assert_false(network_path(&n, "leaf0", path[4]));
+    assert_false(network_path(&n, "n9", path[4]));
+    network_fini(&n);
+}
+
+static void test_network_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"Nodes=a", "line 1 of the network: no SwitchName= in it"},
+        {"\nSwitchName=s Nodes=a[", "line 2 of the network: \"a[\" has no closing bracket"},
+        {"SwitchName=s Nodes=a,s", "line 1 of the network: \"s\" is both a switch and a node"},
+        {"SwitchName=s Nodes=a\nSwitchName=s Nodes=b", "line 2 of the network: the switch \"s\" comes twice"},
+        {"SwitchName=s Nodes=a\nSwitchName=t Nodes=a",
+         "line 2 of the network: \"a\" is below two switches, \"s\" and \"t\""},
+        {"SwitchName=s Switches=t\nSwitchName=t Switches=s",
+         "there are more than 6 switches above \"s\", or they form a circle"},
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct network n;
+        struct why why = {""};
+        assert_int_equal(network_read(&n, bad[i][0], &why), -1);
+        assert_string_equal(why.text, bad[i][1]);
+        network_fini(&n);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slurm),           cmocka_unit_test(test_slurm_refused),
+        cmocka_unit_test(test_pbs_and_lsf),     cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_hostfile),        cmocka_unit_test(test_network),
+        cmocka_unit_test(test_network_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* machine: what is read of descriptions, and how machines are cut into seats. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "place/machine.h"
+
+static void read_synthetic(struct machine *m, const char *text)
+{
+    struct why why = {""};
+    if (machine_read(m, MACHINE_SYNTHETIC, text, &why) != 0)
+        fail_msg("%s", why.text);
+}
+
+static void read_file(struct machine *m, const char *name)
+{
+    char path[512];
+    struct why why = {""};
+    snprintf(path, sizeof path, "%s/%s", TEST_DATA, name);
+    FILE *f = fopen(path, "r");
+    char *text = calloc(1, 1 << 20);
+    assert_non_null(f);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
+    fclose(f);
+    if (machine_read(m, MACHINE_XML, text, &why) != 0)
+        fail_msg("%s: %s", name, why.text);
+    free(text);
+}
+
+/* "0-4 4-8": the cores of each seat; "0-4+0" with its GPU. */
+static const char *seats_of(const struct machine *m, struct machine_cut cut)
+{
+    static char text[4096];
+    uint32_t num;
+    size_t at = 0;
+    struct machine_seat *seats = machine_seats(m, &cut, &num);
+    assert_non_null(seats);
+    for (uint32_t i = 0; i < num; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%u-%u", i > 0 ? " " : "", seats[i].first_core,
+                               seats[i].end_core);
+        for (uint32_t g = 0; g < seats[i].num_gpus; g++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "+%s", m->gpus[seats[i].first_gpu + g].name);
+    }
+    free(seats);
+    return text;
+}
+
+static void test_synthetic(void **state)
+{
+    (void)state;
+    struct machine m;
+    read_synthetic(&m, "pack:2 numa:2 l3:2 core:3 pu:2");
+    assert_int_equal(m.num_cores, 24);
+    assert_int_equal(m.num_pus, 48);
+    for (uint32_t i = 0; i < 24; i++) {
+        assert_int_equal(m.cores[i].package, i / 12);
+        assert_int_equal(m.cores[i].numa, i / 6);
+        assert_int_equal(m.cores[i].cache, i / 3);
+        assert_int_equal(m.cores[i].num_pus, 2);
+        assert_int_equal(m.pus[m.cores[i].first_pu], 2 * i);
+    }
+    assert_int_equal(m.num_gpus + m.num_nics, 0);
+    assert_null(machine_nic(&m, 0, 0));
+    machine_fini(&m);
+}
+
+static void test_seats(void **state)
+{
+    (void)state;
+    struct machine m;
+    read_synthetic(&m, "pack:2 numa:2 l3:2 core:3 pu:2"); /* caches at every 3, NUMA nodes at every 6 */
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 1}), "0-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 2}), "0-12 12-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 3}), "0-6 6-12 12-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 4}), "0-6 6-12 12-18 18-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 6}), "0-3 3-6 6-12 12-15 15-18 18-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 9}), "0-1 1-3 3-6 6-9 9-12 12-15 15-18 18-21 21-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.cores_per_rank = 5}), "0-6 6-12 12-18 18-24");
+    /* two hardware threads each: a core of two, or two cores of one */
+    assert_int_equal(strlen(seats_of(&m, (struct machine_cut){0})),
+                     strlen(seats_of(&m, (struct machine_cut){.slots = 24})));
+    machine_fini(&m);
+    read_synthetic(&m, "core:4 pu:1");
+    assert_string_equal(seats_of(&m, (struct machine_cut){0}), "0-2 2-4");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 6}),
+                        "0-1 0-1 1-2 2-3 2-3 3-4"); /* more than cores */
+    assert_string_equal(seats_of(&m, (struct machine_cut){.cores_per_rank = 9}), "0-4");
+    machine_fini(&m);
+    read_synthetic(&m, "core:1 pu:1");
+    assert_string_equal(seats_of(&m, (struct machine_cut){0}), "0-1");
+    machine_fini(&m);
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    struct machine m;
+    read_file(&m, "topo-2numa-devices.xml"); /* eth0 and mlx5_0 beside cores 0 and 1; mlx5_1 and a GPU beside 2 and 3 */
+    assert_int_equal(m.num_nics, 2);
+    assert_string_equal(machine_nic(&m, 1, 0)->name, "mlx5_0");
+    assert_string_equal(machine_nic(&m, 1, 1)->name, "mlx5_0");
+    assert_string_equal(machine_nic(&m, 2, 0)->name, "mlx5_1");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.gpus_per_rank = 1}), "2-4+nvml0");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 2}), "0-2 2-4");
+    machine_fini(&m);
+    read_file(&m, "topo-2numa-ethernet.xml");
+    assert_int_equal(m.num_nics, 2);
+    assert_string_equal(machine_nic(&m, 0, 0)->name, "eth0");
+    assert_string_equal(machine_nic(&m, 3, 0)->name, "eth1");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 2, .gpus_per_rank = 1}),
+                        "0-2 2-4"); /* it has none */
+    machine_fini(&m);
+}
+
+/* Written and read again it is the same. */
+static void check_text(const struct machine *m, const char *wanted)
+{
+    char text[MACHINE_TEXT_BYTES], again[MACHINE_TEXT_BYTES];
+    struct machine copy;
+    struct why why = {""};
+    assert_true(machine_write(m, text));
+    if (wanted != NULL)
+        assert_string_equal(text, wanted);
+    if (machine_parse(&copy, text, &why) != 0)
+        fail_msg("%s", why.text);
+    assert_int_equal(copy.num_cores, m->num_cores);
+    assert_int_equal(copy.num_pus, m->num_pus);
+    assert_memory_equal(copy.cores, m->cores, m->num_cores * sizeof *m->cores);
+    assert_memory_equal(copy.pus, m->pus, m->num_pus * sizeof *m->pus);
+    assert_int_equal(copy.num_gpus, m->num_gpus);
+    assert_int_equal(copy.num_nics, m->num_nics);
+    assert_true(machine_write(&copy, again));
+    assert_string_equal(again, text);
+    machine_fini(&copy);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "C",
+                                      "C1.0+0.0.0.1",
+                                      "C0.0+0.0.0.1:0",
+                                      "C1.0+0.0.0.1:",
+                                      "X",
+                                      "C2.0+2.0.0.1:0",
+                                      "C1.0+0.0.1:0",
+                                      "C65537.0+0.0.0.1:0",
+                                      "C9.0+0.0.0.65536:1",
+                                      "C1.0+0.0.0.1:0 ",
+                                      "C1.0+0.0.0.1:0 Gx.0.2",
+                                      "C1.0+0.0.0.1:0 G.0.1",
+                                      "C1.0+0.0.0.1:0 Gx.1.1",
+                                      "C1.0+0.0.0.1:0 Gx.0.1 C1.0+0.0.0.1:1",
+                                      "C1.0+0.0.0.1:0\n"};
+    struct machine m;
+    struct why why;
+    read_synthetic(&m, "pack:2 numa:2 core:4 pu:2");
+    check_text(&m, "C4.0+0.0.0.2:0:1 C4.1+0.1.0.2:8:9 C4.2+0.2.1.2:16:17 C4.3+0.3.1.2:24:25");
+    machine_fini(&m);
+    read_synthetic(&m, "pack:2 numa:4 l3:2 core:8 pu:2(indexes=package:numa:l3:core:pu)");
+    check_text(&m, NULL);
+    machine_fini(&m);
+    read_synthetic(&m, "pack:1 core:4 l2:1 pu:1");
+    check_text(&m, "C4.0+1.0.0.1:0");
+    machine_fini(&m);
+    read_file(&m, "topo-2numa-devices.xml");
+    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4 Emlx5_0.0.2 Emlx5_1.2.4");
+    machine_fini(&m);
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(machine_parse(&m, bad[i], &why), -1);
+        machine_fini(&m);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct why why = {""};
+    assert_int_equal(machine_read(&m, MACHINE_SYNTHETIC, "cores", &why), -1);
+    assert_string_equal(why.text, "hwloc cannot read this synthetic description");
+    machine_fini(&m);
+    assert_int_equal(machine_read(&m, MACHINE_XML, "<topology", &why), -1);
+    assert_string_equal(why.text, "hwloc cannot read this XML");
+    machine_fini(&m);
+}
+
+static void test_this_machine(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct why why = {""};
+    if (machine_read(&m, MACHINE_HERE, NULL, &why) != 0)
+        fail_msg("%s", why.text);
+    assert_true(m.num_cores > 0 && m.num_pus >= m.num_cores);
+    machine_fini(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_synthetic), cmocka_unit_test(test_seats),   cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_refused), cmocka_unit_test(test_this_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

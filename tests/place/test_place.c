@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * place: placements hold the rules, are as good as an exhaustive search finds where that is possible, and never worse
+ * than what launchers do by default once that has been made to hold the same rules. Prints every gap.
+ */
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "place/board.h"
+#include "with_job.h"
+
+static const struct shape shapes[] = {
+    {"one node, 2 packages of 4 NUMA nodes, a GPU each", 1, 1, 2, 4, 1, 1},
+    {"4 nodes of 4", 4, 2, 1, 1, 1, 4},
+    {"3 nodes of 3", 3, 4, 1, 1, 1, 3},
+    {"4 nodes, 2 packages of 2 NUMA nodes of 2", 4, 2, 2, 2, 1, 2},
+    {"8 nodes, 2 packages of 4 NUMA nodes, 4 a switch", 8, 4, 2, 4, 1, 1},
+    {"2 nodes with 2 caches of 4", 2, 2, 1, 1, 2, 4},
+    {"64 nodes, 2 packages of 4 NUMA nodes, 8 a switch", 64, 8, 2, 4, 1, 1},
+};
+#define SHAPES (sizeof shapes / sizeof shapes[0])
+
+static const struct {
+    const char *name;
+    struct engines prefill, decode;
+} jobs[] = {
+    {"2x2 + 2x2", {2, 2, 1}, {2, 2, 1}}, {"2x2 + 1x4", {2, 2, 1}, {1, 4, 1}},   {"1x8 + 2x4", {1, 8, 1}, {2, 4, 1}},
+    {"4x2 + 1x8", {4, 2, 1}, {1, 8, 1}}, {"1x3 + 2x2", {1, 3, 1}, {2, 2, 1}},   {"2x4x2 + 4x2", {2, 4, 2}, {4, 2, 1}},
+    {"8x1 + 1x8", {8, 1, 1}, {1, 8, 1}}, {"3x2 + 2x3", {3, 2, 1}, {2, 3, 1}},   {"1x2x2 + 2x3", {1, 2, 2}, {2, 3, 1}},
+    {"5x1 + 1x5", {5, 1, 1}, {1, 5, 1}}, {"2x2x2 + 1x2", {2, 2, 2}, {1, 2, 1}},
+};
+#define JOBS (sizeof jobs / sizeof jobs[0])
+
+static const struct {
+    const char *name;
+    struct place_rules rules;
+} ways[] = {
+    {"", {0}},
+    {"packed", {.nodes = PLACE_PACK}},
+    {"spread", {.nodes = PLACE_SPREAD}},
+    {"together", {.sides = PLACE_TOGETHER}},
+    {"apart", {.sides = PLACE_APART}},
+    {"straddling", {.straddle = true}},
+    {"spread apart", {.nodes = PLACE_SPREAD, .sides = PLACE_APART}},
+};
+#define WAYS (sizeof ways / sizeof ways[0])
+
+/* ---- an exhaustive search, by another method than the one that is tested ----------------------------------------- */
+
+struct all {
+    const struct cluster *cluster;
+    const struct job *job;
+    const struct place_rules *rules;
+    uint32_t seat_of[EXACT_RANKS_MAX], rank_at[1024];
+    struct place_value least;
+};
+
+static bool is_empty(const struct all *a, const struct cluster_group *g)
+{
+    for (uint32_t seat = g->first; seat < g->end; seat++)
+        if (a->rank_at[seat] != PLACE_NONE)
+            return false;
+    return true;
+}
+
+/* Whether the seat is in an empty group, beside which an equal one is empty too: these give the same placements. */
+static bool is_repetition(const struct all *a, uint32_t seat)
+{
+    const struct cluster *c = a->cluster;
+    if (seat > 0 && a->rank_at[seat - 1] == PLACE_NONE && cluster_level(c, seat, seat - 1) == CLUSTER_CACHE)
+        return true;
+    for (uint32_t level = 0; level + 1 < c->num_levels; level++) {
+        uint32_t group = c->group_of[level][seat],
+                 first = c->groups[level + 1][c->group_of[level + 1][seat]].first_child;
+        if (group > first && is_empty(a, &c->groups[level][group]) && is_empty(a, &c->groups[level][group - 1]) &&
+            c->groups[level][group].shape == c->groups[level][group - 1].shape)
+            return true;
+    }
+    return false;
+}
+
+/* Whether rank k may sit there as far as it, the ranks before it and its team are concerned. */
+static bool may_sit(const struct all *a, uint32_t k, uint32_t seat)
+{
+    const struct cluster *c = a->cluster;
+    const struct job *j = a->job;
+    uint32_t node = cluster_node(c, seat), held = 0;
+    for (uint32_t i = 0; i < k; i++) {
+        bool here = cluster_node(c, a->seat_of[i]) == node;
+        held += here;
+        if (!here && !a->rules->straddle && j->team_of[i] == j->team_of[k])
+            return false;
+        if (here && a->rules->sides == PLACE_APART && j->teams[j->team_of[i]].side != j->teams[j->team_of[k]].side)
+            return false;
+    }
+    return held < c->capacity[node];
+}
+
+static uint64_t count_broken(const struct all *a)
+{
+    uint32_t used = 0, lonely = 0, nodes = a->cluster->num_groups[CLUSTER_NODE];
+    for (uint32_t node = 0; node < nodes; node++) {
+        bool side[JOB_SIDES] = {false, false};
+        for (uint32_t r = 0; r < a->job->num_ranks; r++)
+            if (cluster_node(a->cluster, a->seat_of[r]) == node)
+                side[a->job->teams[a->job->team_of[r]].side] = true;
+        used += side[0] || side[1];
+        lonely += side[0] != side[1];
+    }
+    return (a->rules->nodes == PLACE_PACK     ? used
+            : a->rules->nodes == PLACE_SPREAD ? nodes - used
+                                              : 0) +
+           (a->rules->sides == PLACE_TOGETHER ? lonely : 0);
+}
+
+static void search(struct all *a, uint32_t k, double cost)
+{
+    const struct job *j = a->job;
+    bool by_cost_alone = a->rules->nodes == PLACE_ANY && a->rules->sides != PLACE_TOGETHER;
+    if (k == j->num_ranks) {
+        struct place_value here = {count_broken(a), cost};
+        if (value_is_less(here, a->least))
+            a->least = here;
+        return;
+    }
+    for (uint32_t seat = 0; seat < a->cluster->num_seats; seat++) {
+        double more = 0;
+        if (a->rank_at[seat] != PLACE_NONE || is_repetition(a, seat) || !may_sit(a, k, seat))
+            continue;
+        for (uint32_t f = j->first_flow[k]; f < j->first_flow[k + 1]; f++)
+            if (j->flows[f].peer < k)
+                more += j->flows[f].bytes * cluster_distance(a->cluster, seat, a->seat_of[j->flows[f].peer]);
+        if (by_cost_alone && cost + more >= a->least.cost)
+            continue;
+        a->seat_of[k] = seat;
+        a->rank_at[seat] = k;
+        search(a, k + 1, cost + more);
+        a->rank_at[seat] = PLACE_NONE;
+    }
+}
+
+static struct place_value exhaustive(const struct cluster *c, const struct job *j, const struct place_rules *rules)
+{
+    struct all a = {.cluster = c, .job = j, .rules = rules, .least = {UINT64_MAX, DBL_MAX}};
+    memset(a.rank_at, 0xff, sizeof a.rank_at);
+    search(&a, 0, 0);
+    return a.least;
+}
+
+/* ---- what launchers do, made to hold the rules ------------------------------------------------------------------- */
+
+/* Whole units in order, onto the first node that takes them (by core) or the next one in turn (by node). */
+static struct place_value repaired(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                                   enum place_default how)
+{
+    struct board b;
+    assert_int_equal(board_init(&b, c, j, rules), 0);
+    uint32_t nodes = c->num_groups[CLUSTER_NODE], turn = 0;
+    struct place_value value = {0, 0};
+    for (uint32_t u = 0; u < b.num_units && value.broken == 0; u++) {
+        uint32_t node = how == PLACE_BY_CORE ? 0 : turn, tried = 0;
+        for (; tried < nodes && !board_takes(&b, node, b.units[u].count, b.units[u].side); tried++)
+            node = (node + 1) % nodes;
+        if (tried == nodes)
+            value.broken = UINT64_MAX;
+        else
+            board_put_unit(&b, u, node);
+        turn = (node + 1) % nodes;
+    }
+    if (value.broken == 0)
+        value = board_value(&b);
+    board_fini(&b);
+    return value;
+}
+
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
+
+struct tally {
+    unsigned placed, searched, refused;
+    double worst;
+};
+
+/* The heuristics alone, which small jobs do not need. */
+static double gap_of_heuristics(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                                struct place_value best)
+{
+    uint32_t seat_of[64];
+    assert_int_equal(place_heuristic(c, j, rules, seat_of), PLACE_GOOD);
+    assert_true(place_holds(c, j, rules, seat_of));
+    struct place_value value = place_value(c, j, rules, seat_of);
+    assert_int_equal(value.broken, best.broken);
+    return value.cost / best.cost - 1;
+}
+
+/* The exhaustive search has its limits: time, and it knows no teams that are larger than every node. */
+static bool can_be_searched(const struct cluster *c, const struct job *j, const struct place_rules *rules)
+{
+    uint32_t widest = 0, largest = 0;
+    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
+        widest = c->capacity[i] > widest ? c->capacity[i] : widest;
+    for (uint32_t i = 0; i < j->num_teams; i++)
+        largest = j->teams[i].count > largest ? j->teams[i].count : largest;
+    if (j->num_ranks > 8 && (rules->straddle || rules->nodes != PLACE_ANY))
+        return false;
+    return j->num_ranks <= EXACT_RANKS_MAX && (largest <= widest || rules->straddle);
+}
+
+static void check(const struct cluster *c, const struct job *j, const struct place_rules *rules, const char *name,
+                  struct tally *t)
+{
+    uint32_t seat_of[64];
+    struct place_value best = {UINT64_MAX, DBL_MAX};
+    bool small = can_be_searched(c, j, rules);
+    enum place_error error = place_find(c, j, rules, seat_of);
+    if (small)
+        best = exhaustive(c, j, rules);
+    if (error != PLACE_GOOD) {
+        t->refused++;
+        assert_true(!small || best.broken == UINT64_MAX); /* there is none */
+        return;
+    }
+    t->placed++;
+    assert_true(place_holds(c, j, rules, seat_of));
+    struct place_value value = place_value(c, j, rules, seat_of);
+    struct place_value by_core = repaired(c, j, rules, PLACE_BY_CORE), by_node = repaired(c, j, rules, PLACE_BY_NODE);
+    assert_false(value_is_less(by_core, value) || value_is_less(by_node, value));
+    if (!small)
+        return;
+    double gap = gap_of_heuristics(c, j, rules, best);
+    assert_int_equal(value.broken, best.broken);
+    assert_true(fabs(value.cost - best.cost) <= 1e-9 * best.cost);
+    assert_true(gap <= 0.05);
+    printf("%-75s %10.0f, optimum %10.0f, heuristics + %.1f %%\n", name, value.cost, best.cost, 100 * gap);
+    t->searched++;
+    t->worst = gap > t->worst ? gap : t->worst;
+}
+
+static void test_as_good_as_can_be(void **state)
+{
+    (void)state;
+    struct tally t = {0};
+    for (unsigned i = 0; i < SHAPES; i++)
+        for (unsigned k = 0; k < JOBS; k++)
+            for (unsigned w = 0; w < WAYS; w++) {
+                char name[160];
+                struct cluster c;
+                struct job j;
+                snprintf(name, sizeof name, "%s: %s %s", shapes[i].name, jobs[k].name, ways[w].name);
+                shape_build(&shapes[i], NULL, &c);
+                engines_build(&jobs[k].prefill, &jobs[k].decode, 0.3, &j);
+                check(&c, &j, &ways[w].rules, name, &t);
+                job_fini(&j);
+                cluster_fini(&c);
+            }
+    printf("%u placed, %u compared with an exhaustive search, %u do not fit; heuristics at most %.1f %% above\n",
+           t.placed, t.searched, t.refused, 100 * t.worst);
+    assert_true(t.placed > 300 && t.searched > 100 && t.refused > 50);
+}
+
+/* Nodes of unequal capacity, and fewer slots than seats. */
+static void test_slots_are_kept(void **state)
+{
+    (void)state;
+    static const uint32_t capacity[] = {2, 8, 3, 4};
+    struct tally t = {0};
+    for (unsigned k = 0; k < JOBS; k++)
+        for (unsigned w = 0; w < WAYS; w++) {
+            struct cluster c;
+            struct job j;
+            shape_build(&shapes[3], capacity, &c);
+            engines_build(&jobs[k].prefill, &jobs[k].decode, 0.1, &j);
+            check(&c, &j, &ways[w].rules, jobs[k].name, &t);
+            job_fini(&j);
+            cluster_fini(&c);
+        }
+    assert_true(t.searched > 20 && t.refused > 0);
+}
+
+/* Nodes of 1, 2 and 3 seats: each unlike the others, and all are full. */
+static void test_nodes_of_unequal_size(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][3] = {{1, 2, 3}, {3, 2, 1}, {2, 3, 1}, {1, 3, 2}};
+    static const double cost[] = {1, 1.2, 1.6, 2, 10};
+    static const struct place_rules none = {0};
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct cluster_seat seats[6] = {{{0}}};
+        struct cluster c;
+        struct job j;
+        struct tally t = {0};
+        for (uint32_t node = 0, at = 0; node < 3; node++)
+            for (uint32_t k = 0; k < sizes[i][node]; k++)
+                seats[at++].group[CLUSTER_NODE] = node;
+        assert_int_equal(cluster_init(&c, seats, 6, 5, NULL, cost), 0);
+        for (uint32_t a = 0; a < 3; a++)
+            for (uint32_t b = 0; b < 3; b++)
+                assert_true(a == b || c.groups[CLUSTER_NODE][a].shape != c.groups[CLUSTER_NODE][b].shape);
+        engines_build(&(struct engines){1, 3, 1}, &(struct engines){3, 1, 1}, 0.3, &j);
+        check(&c, &j, &none, "nodes of 1, 2 and 3 seats", &t);
+        assert_int_equal(t.searched, 1);
+        job_fini(&j);
+        cluster_fini(&c);
+    }
+}
+
+/* Tight jobs of more ranks than are placed exactly: each is made of a placement, so that it fits. */
+static void test_what_fits_is_placed(void **state)
+{
+    (void)state;
+    static const double cost[] = {1, 1.2, 1.6, 2, 10};
+    static const struct place_rules none = {0}, apart = {.sides = PLACE_APART};
+    uint64_t seed = 7;
+    unsigned tried = 0;
+    for (unsigned round = 0; round < 3000; round++) {
+        uint32_t nodes = 2 + (uint32_t)(seed >> 33) % 5, sizes[2], num[2] = {0, 0}, at = 0;
+        uint32_t capacity[8] = {0};
+        struct cluster_seat seats[256] = {{{0}}};
+        bool is_apart = round % 4 == 0;
+        for (unsigned i = 0; i < 2; i++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            sizes[i] = 1 + (uint32_t)(seed >> 33) % 7;
+        }
+        for (uint32_t node = 0; node < nodes; node++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            uint32_t teams[2] = {(uint32_t)(seed >> 33) % 3, (uint32_t)(seed >> 40) % 3};
+            if (is_apart && teams[0] > 0)
+                teams[1] = 0;
+            for (unsigned i = 0; i < 2; i++) {
+                num[i] += teams[i];
+                capacity[node] += teams[i] * sizes[i];
+            }
+            for (uint32_t k = 0; k < (capacity[node] > 0 ? capacity[node] : 1); k++)
+                seats[at++].group[CLUSTER_NODE] = node;
+        }
+        if (num[0] * sizes[0] + num[1] * sizes[1] <= EXACT_RANKS_MAX || num[0] == 0 || num[1] == 0)
+            continue;
+        struct cluster c;
+        struct job j;
+        uint32_t seat_of[256];
+        assert_int_equal(cluster_init(&c, seats, at, 5, capacity, cost), 0);
+        engines_build(&(struct engines){num[0], sizes[0], 1}, &(struct engines){num[1], sizes[1], 1}, 0.3, &j);
+        assert_int_equal(place_find(&c, &j, is_apart ? &apart : &none, seat_of), PLACE_GOOD);
+        assert_true(place_holds(&c, &j, is_apart ? &apart : &none, seat_of));
+        tried++;
+        job_fini(&j);
+        cluster_fini(&c);
+    }
+    assert_true(tried > 1000);
+}
+
+/* A half-full cluster, in which many exchanges can be tried. */
+static void test_half_full(void **state)
+{
+    (void)state;
+    static const struct shape shape = {"", 128, 16, 2, 2, 1, 4};
+    static const struct place_rules none = {0};
+    struct cluster c;
+    struct job j;
+    shape_build(&shape, NULL, &c);
+    engines_build(&(struct engines){256, 2, 1}, &(struct engines){128, 4, 1}, 0.3, &j);
+    uint32_t *seat_of = calloc(j.num_ranks, sizeof *seat_of);
+    assert_non_null(seat_of);
+    uint64_t began = clock_now_ns();
+    assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
+    printf("half full, %u ranks: %.2f s\n", j.num_ranks, (double)(clock_now_ns() - began) * 1e-9);
+    assert_true((double)(clock_now_ns() - began) * 1e-9 < 30);
+    free(seat_of);
+    job_fini(&j);
+    cluster_fini(&c);
+}
+
+static enum place_error place_on(unsigned shape, unsigned job, const struct place_rules *rules, uint32_t *node_of)
+{
+    struct cluster c;
+    struct job j;
+    uint32_t seat_of[64];
+    shape_build(&shapes[shape], NULL, &c);
+    engines_build(&jobs[job].prefill, &jobs[job].decode, 0.3, &j);
+    enum place_error error = place_find(&c, &j, rules, seat_of);
+    for (uint32_t r = 0; error == PLACE_GOOD && r < j.num_ranks; r++)
+        node_of[r] = cluster_node(&c, seat_of[r]);
+    job_fini(&j);
+    cluster_fini(&c);
+    return error;
+}
+
+static void test_what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    static const struct place_rules none = {0}, straddle = {.straddle = true}, apart = {.sides = PLACE_APART};
+    uint32_t node_of[64];
+    assert_int_equal(place_on(2, 0, &none, node_of), PLACE_NO_FIT); /* 4 teams of 2 on 3 nodes of 3 */
+    assert_int_equal(place_on(2, 0, &straddle, node_of), PLACE_GOOD);
+    assert_int_equal(place_on(2, 2, &none, node_of), PLACE_TOO_FEW);
+    assert_int_equal(place_on(0, 0, &apart, node_of), PLACE_NO_FIT); /* both sides on one node */
+}
+
+static void test_spread_uses_all_nodes_and_pack_few(void **state)
+{
+    (void)state;
+    static const struct place_rules spread = {.nodes = PLACE_SPREAD}, pack = {.nodes = PLACE_PACK};
+    uint32_t node_of[64];
+    assert_int_equal(place_on(1, 0, &spread, node_of), PLACE_GOOD); /* 4 teams of 2 on 4 nodes of 4 */
+    for (uint32_t r = 0; r < 8; r += 2)
+        for (uint32_t q = r + 2; q < 8; q += 2)
+            assert_int_not_equal(node_of[r], node_of[q]);
+    assert_int_equal(place_on(1, 0, &pack, node_of), PLACE_GOOD);
+    for (uint32_t r = 0; r < 4; r++) /* a prefill engine beside its decode engine */
+        assert_int_equal(node_of[r], node_of[4 + r]);
+}
+
+static void test_a_team_larger_than_a_node_fills_nodes(void **state)
+{
+    (void)state;
+    static const struct place_rules none = {0};
+    uint32_t node_of[64], most[4] = {0};
+    assert_int_equal(place_on(1, 3, &none, node_of), PLACE_GOOD); /* 4x2 + 1x8 on 4 nodes of 4 */
+    for (uint32_t r = 8; r < 16; r++)
+        most[node_of[r]]++;
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(most[i] == 0 || most[i] == 4);
+}
+
+static void test_the_same_again(void **state)
+{
+    (void)state;
+    static const struct place_rules none = {0};
+    uint32_t first[64] = {0}, second[64] = {0};
+    assert_int_equal(place_on(6, 5, &none, first), PLACE_GOOD);
+    assert_int_equal(place_on(6, 5, &none, second), PLACE_GOOD);
+    assert_memory_equal(first, second, sizeof first);
+}
+
+/* 10,000 ranks on 1,250 nodes, 32 a switch. */
+static void test_large(void **state)
+{
+    (void)state;
+    static const struct shape shape = {"", 1250, 32, 2, 4, 1, 1};
+    static const struct engines sides[][2] = {{{625, 8, 1}, {625, 8, 1}},
+                                              {{1250, 4, 1}, {625, 8, 1}},
+                                              {{5000, 1, 1}, {625, 8, 1}},
+                                              {{312, 16, 1}, {1250, 4, 1}}};
+    static const struct place_rules none = {0};
+    for (unsigned i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        struct cluster c;
+        struct job j;
+        shape_build(&shape, NULL, &c);
+        engines_build(&sides[i][0], &sides[i][1], 0.3, &j);
+        uint32_t *seat_of = calloc(j.num_ranks, sizeof *seat_of);
+        assert_non_null(seat_of);
+        uint64_t began = clock_now_ns();
+        assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
+        double seconds = (double)(clock_now_ns() - began) * 1e-9;
+        assert_true(place_holds(&c, &j, &none, seat_of));
+        struct place_value value = place_value(&c, &j, &none, seat_of);
+        struct place_value by_core = repaired(&c, &j, &none, PLACE_BY_CORE);
+        printf("%ux%u + %ux%u, %u ranks: %.2f s, cost %.0f, filled in order %.0f\n", sides[i][0].num, sides[i][0].tp,
+               sides[i][1].num, sides[i][1].tp, j.num_ranks, seconds, value.cost, by_core.cost);
+        assert_true(value.cost < 0.75 * by_core.cost); /* a router's pairs are beside each other */
+        assert_true(seconds < 60);
+        free(seat_of);
+        job_fini(&j);
+        cluster_fini(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_good_as_can_be),
+        cmocka_unit_test(test_slots_are_kept),
+        cmocka_unit_test(test_nodes_of_unequal_size),
+        cmocka_unit_test(test_what_fits_is_placed),
+        cmocka_unit_test(test_half_full),
+        cmocka_unit_test(test_what_does_not_fit_is_refused),
+        cmocka_unit_test(test_spread_uses_all_nodes_and_pack_few),
+        cmocka_unit_test(test_a_team_larger_than_a_node_fills_nodes),
+        cmocka_unit_test(test_the_same_again),
+        cmocka_unit_test(test_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
