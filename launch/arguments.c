@@ -2,46 +2,39 @@
 /* arguments: see arguments.h. */
 #include "launch/arguments.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
+#define TIMEOUT_MAX_S 65536u
+
+static const char help_before[] =
+    "usage: batonrun --prefill ExT --decode ExT [options] [--] PROGRAM [ARGS...]\n"
+    "\n"
+    "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world\n"
+    "under mpirun, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its role by\n"
+    "variables that baton_role_from_env reads. TP groups, and engines that exchange much, are placed near each\n"
+    "other. Where OMPI_MCA_orte_default_hostfile (Open MPI 4) names hosts, mpirun places the ranks instead.\n"
+    "\n"
+    "  --prefill ExT      prefill engines (0x0: none)\n"
+    "  --decode ExT       decode engines (0x0: none)\n"
+    "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
+    "  --timeout SECONDS  end all ranks after this time (status 124)\n"
+    "  --survive          let the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
+    "  -n, --dry-run      print the mpirun command and stop\n"
+    "  -h, --help         print this\n";
+
+static const char help_behind[] =
+    "\n"
+    "The exit status is 0 only if every rank ended with 0, else that of the rank that failed first (128 + N: killed\n"
+    "by signal N). Ranks report through mpirun's standard error: the hosts need no shared folder for that.\n";
+
 void arguments_help(void)
 {
-    puts("usage: batonrun --prefill ExT --decode ExT [options] [--] PROGRAM [ARGS...]\n"
-         "\n"
-         "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world\n"
-         "under mpirun, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its role "
-         "by\n"
-         "variables that baton_role_from_env reads. TP groups, and engines that exchange much, are placed near each\n"
-         "other. Where OMPI_MCA_orte_default_hostfile (Open MPI 4) names hosts, mpirun places the ranks instead.\n"
-         "\n"
-         "  --prefill ExT      prefill engines (0x0: none)\n"
-         "  --decode ExT       decode engines (0x0: none)\n"
-         "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
-         "  --timeout SECONDS  end all ranks after this time (status 124)\n"
-         "  --survive          let the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
-         "  -n, --dry-run      print the mpirun command and stop\n"
-         "  -h, --help         print this");
+    fputs(help_before, stdout);
     option_help(placement_rows);
-    puts("\n"
-         "The exit status is 0 only if every rank ended with 0, else that of the rank that failed first (128 + N: "
-         "killed\n"
-         "by signal N). Ranks report through mpirun's standard error: the hosts need no shared folder for that.");
-}
-
-/* Digits up to `stop`; moves *text behind it. */
-static bool number(const char **text, char stop, uint32_t *out)
-{
-    uint64_t value = 0;
-    const char *at = *text;
-    for (; isdigit((unsigned char)*at) && value <= LAYOUT_RANKS_MAX; at++)
-        value = value * 10 + (uint64_t)(*at - '0');
-    if (at == *text || value > LAYOUT_RANKS_MAX || *at != stop)
-        return false;
-    *out = (uint32_t)value;
-    *text = stop != '\0' ? at + 1 : at;
-    return true;
+    fputs(help_behind, stdout);
 }
 
 uint32_t arguments_ranks(const struct arguments *a)
@@ -70,7 +63,7 @@ static int take(struct arguments *a, const char *option, const char *value)
     }
     if (strcmp(option, "--timeout") == 0) {
         const char *at = value;
-        if (!number(&at, '\0', &a->timeout_s) || a->timeout_s == 0)
+        if (!number_take(&at, TIMEOUT_MAX_S, &a->timeout_s) || *at != '\0' || a->timeout_s == 0)
             return fail(a, "--timeout takes seconds from 1 to 65536, not ", value);
         return 0;
     }

@@ -88,7 +88,7 @@ static void set_unless_set(const struct arguments *a, const char *variable, cons
         set_variable(a, variable, value);
 }
 
-/* 0; -1: no memory. `p`: NULL where mpirun chooses hosts. */
+/* 0; -1: no memory. `p`: NULL where nothing is placed. */
 static int set_environment(const struct arguments *a, const struct placement *p)
 {
     char layout[128];
@@ -472,14 +472,17 @@ static int launch(const struct arguments *a)
     if (n < 0)
         return complain(1, "batonrun cannot find its own file: %s", strerror(errno));
     self[n] = '\0';
-    if (mpirun_has_hosts(a) && placement_is_wished(&a->placement))
-        return complain(1, "mpirun has its hosts by a variable of its own, and places the ranks: name hosts by --host");
-    if (mpirun_has_hosts(a))
+    if (mpirun_has_hosts(a)) {
+        if (placement_is_wished(&a->placement))
+            return complain(1, "mpirun has its hosts by a variable of its own, and places the ranks: name hosts by "
+                               "--host");
         return launch_placed(a, NULL, self);
-    int status = 1;
-    if (placement_find(&p, &a->placement, sizes, ask, self, &why) == 0 &&
-        (a->placement.pairs == NULL || placement_write_pairs(&p, &why) == 0))
-        status = launch_placed(a, &p, self);
+    }
+    int status = 1, rc = placement_find(&p, &a->placement, sizes, ask, self, &why);
+    if (rc == 0 && a->placement.pairs != NULL)
+        rc = placement_write_pairs(&p, &why);
+    if (rc >= 0)
+        status = launch_placed(a, rc == 0 ? &p : NULL, self);
     else
         complain(1, "%s", why.text);
     placement_fini(&p);

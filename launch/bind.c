@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
 
 /* Each rank's kind: the number of the first rank with an equal place, among such first ranks. */
@@ -81,18 +83,6 @@ char *bind_join(const struct bind_place *places, uint32_t num)
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-static bool read_number(const char **at, uint32_t *out)
-{
-    char *end;
-    if (**at < '0' || **at > '9')
-        return false;
-    errno = 0;
-    unsigned long n = strtoul(*at, &end, 10);
-    *at = end;
-    *out = (uint32_t)n;
-    return errno == 0 && n <= UINT32_MAX;
-}
-
 /* The kind of a rank, by the lists behind '#'. */
 static bool find_kind(const char *at, uint32_t rank, uint32_t *kind)
 {
@@ -100,17 +90,18 @@ static bool find_kind(const char *at, uint32_t rank, uint32_t *kind)
         const char *list = at;
         uint32_t length = 0, times = 1, number;
         do {
-            if (!read_number(&at, &number))
+            if (!number_take(&at, UINT32_MAX, &number))
                 return false;
             length++;
         } while (*at++ == ',');
         at--;
-        if (*at == 'x' && (at++, !read_number(&at, &times)))
+        if (*at == 'x' && (at++, !number_take(&at, UINT32_MAX, &times)))
             return false;
         if (rank < passed + (uint64_t)length * times) {
             uint32_t within = (uint32_t)((rank - passed) % length);
             do
-                read_number(&list, kind);
+                if (!number_take(&list, UINT32_MAX, kind))
+                    return false;
             while (within-- > 0 && *list++ == ',');
             return true;
         }
@@ -162,10 +153,10 @@ int bind_to(const char *cpus)
         CPU_ZERO_S(bytes, set);
     for (const char *at = cpus; error == 0;) {
         uint32_t first, last;
-        if (!read_number(&at, &first))
+        if (!number_take(&at, UINT32_MAX, &first))
             error = EINVAL;
         last = first;
-        if (error == 0 && *at == '-' && (at++, !read_number(&at, &last)))
+        if (error == 0 && *at == '-' && (at++, !number_take(&at, UINT32_MAX, &last)))
             error = EINVAL;
         if (error == 0 && (last < first || last >= CPUS_MAX))
             error = EINVAL;

@@ -112,9 +112,8 @@ static int find_network(struct placement *p, struct why *why)
 
 static int find_engines(struct placement *p, struct why *why)
 {
-    static const char *const roles[] = {[JOB_PREFILL] = "prefill", [JOB_DECODE] = "decode"};
     for (unsigned side = 0; side < JOB_SIDES; side++) {
-        struct engine_source source = {.role = roles[side],
+        struct engine_source source = {.role = pairs_side_name((enum job_side)side),
                                        .size = p->sizes[side],
                                        .cut = &p->options.cut,
                                        .tokens = p->options.tokens,
@@ -172,6 +171,7 @@ static void crowd(const struct placement *p, struct world_node *nodes, uint32_t 
     }
 }
 
+/* Anew, if there is one already. */
 static int build_world(struct placement *p, bool crowded, struct why *why)
 {
     static char here[HOSTLIST_NAME_BYTES];
@@ -188,11 +188,11 @@ static int build_world(struct placement *p, bool crowded, struct why *why)
         uint32_t slots = a->num_hosts > 0 ? a->hosts[i].slots : 0; /* those beyond the ranks make no difference */
         nodes[i] = (struct world_node){.host = a->num_hosts > 0 ? a->hosts[i].name : here,
                                        .machine = &p->machines[p->num_machines > 1 ? i : 0],
-                                       .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks,
-                                       .group = a->num_hosts > 0 ? a->hosts[i].group : 0};
+                                       .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks};
     }
     if (crowded)
         crowd(p, nodes, num);
+    world_fini(&p->world);
     int rc = world_init(&p->world, nodes, num, &cut, p->options.network != NULL ? &p->network : NULL,
                         &world_costs_assumed, why);
     free(nodes);
@@ -212,21 +212,14 @@ static struct place_rules rules_of(const struct placement_options *o)
     };
 }
 
-static uint64_t room_of(const struct cluster *c)
-{
-    uint64_t room = 0;
-    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
-        room += c->capacity[i];
-    return room;
-}
-
 static int explain_failure(const struct placement *p, enum place_error error, struct why *why)
 {
     uint32_t num = p->world.num_nodes;
     switch (error) {
     case PLACE_TOO_FEW:
         return why_set(why, "%u ranks, and the %u host%s take%s %llu: --oversubscribe permits more", p->job.num_ranks,
-                       num, num == 1 ? "" : "s", num == 1 ? "s" : "", (unsigned long long)room_of(&p->world.cluster));
+                       num, num == 1 ? "" : "s", num == 1 ? "s" : "",
+                       (unsigned long long)cluster_room(&p->world.cluster));
     case PLACE_NO_FIT:
         return why_set(why,
                        "the engines do not fit so that each TP group is on one host%s: --straddle permits that one "
@@ -260,24 +253,24 @@ int placement_find(struct placement *p, const struct placement_options *options,
     if (p->is_model_assumed)
         p->options.cut.model = cut_default().model;
     p->options.cut.layers = p->options.cut.model->layers;
-    if (find_allocation(p, why) != 0 || find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 ||
-        find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, false, why) != 0)
+    if (find_allocation(p, why) != 0)
+        return -1;
+    if (p->allocation.source == ALLOCATION_HERE && !placement_is_wished(options))
+        return 1;
+    if (find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 || find_flows(p, why) != 0 ||
+        find_job(p, why) != 0 || build_world(p, false, why) != 0)
         return -1;
     /* Nobody named slots on this machine, so that more ranks than fit are only a pity. */
-    bool too_few = room_of(&p->world.cluster) < p->job.num_ranks;
+    bool too_few = cluster_room(&p->world.cluster) < p->job.num_ranks;
     if (too_few && p->allocation.source == ALLOCATION_HERE && p->options.gpus_per_rank > 0) {
         p->options.gpus_per_rank = 0; /* there are fewer GPUs than ranks, so these do not count */
-        world_fini(&p->world);
         if (build_world(p, false, why) != 0)
             return -1;
     }
     bool may = options->oversubscribe || p->allocation.source == ALLOCATION_HERE;
-    p->crowded = may && room_of(&p->world.cluster) < p->job.num_ranks;
-    if (p->crowded) {
-        world_fini(&p->world);
-        if (build_world(p, true, why) != 0)
-            return -1;
-    }
+    p->crowded = may && cluster_room(&p->world.cluster) < p->job.num_ranks;
+    if (p->crowded && build_world(p, true, why) != 0)
+        return -1;
     return find_seats(p, why);
 }
 
@@ -307,34 +300,34 @@ static const struct machine *machine_of(const struct placement *p, uint32_t rank
 
 bool placement_is_tight(const struct placement *p)
 {
-    for (uint32_t i = 0, ranks; i < p->world.num_nodes; i++) {
-        ranks = 0;
-        for (uint32_t r = 0; r < p->job.num_ranks; r++)
-            ranks += p->places[r].node == i;
-        if (2 * ranks > p->world.nodes[i].machine->num_pus)
-            return true;
+    uint32_t *pus = calloc((size_t)p->world.num_nodes + 1, sizeof *pus); /* by node: that its ranks need */
+    bool tight = pus == NULL;
+    for (uint32_t r = 0; !tight && r < p->job.num_ranks; r++) {
+        pus[p->places[r].node] += 2;
+        tight = pus[p->places[r].node] > machine_of(p, r)->num_pus;
     }
-    return false;
+    free(pus);
+    return tight;
 }
 
-/* Whether two ranks have a core in common. Ranks of a node need not follow each other. */
+/* Whether two ranks have a core in common; true too if there is no memory to find out. */
 static bool share_cores(const struct placement *p)
 {
-    bool *taken = NULL, shared = false;
-    for (uint32_t i = 0; i < p->world.num_nodes && !shared; i++) {
-        uint32_t cores = p->world.nodes[i].machine->num_cores;
-        bool *more = realloc(taken, cores * sizeof *taken);
-        if (more == NULL)
-            break;
-        taken = more;
-        memset(taken, 0, cores * sizeof *taken);
-        for (uint32_t r = 0; r < p->job.num_ranks; r++)
-            for (uint32_t k = p->places[r].seat.first_core; p->places[r].node == i && k < p->places[r].seat.end_core;
-                 k++) {
-                shared |= taken[k];
-                taken[k] = true;
-            }
+    size_t cores = 0;
+    size_t *first = calloc((size_t)p->world.num_nodes + 1, sizeof *first); /* by node: its first core among all */
+    for (uint32_t i = 0; first != NULL && i < p->world.num_nodes; i++) {
+        first[i] = cores;
+        cores += p->world.nodes[i].machine->num_cores;
     }
+    bool *taken = calloc(cores + 1, sizeof *taken), shared = first == NULL || taken == NULL;
+    for (uint32_t r = 0; !shared && r < p->job.num_ranks; r++) {
+        const struct world_place *place = &p->places[r];
+        for (uint32_t k = place->seat.first_core; k < place->seat.end_core; k++) {
+            shared |= taken[first[place->node] + k];
+            taken[first[place->node] + k] = true;
+        }
+    }
+    free(first);
     free(taken);
     return shared;
 }

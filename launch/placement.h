@@ -34,7 +34,8 @@ typedef int (*placement_ask_fn)(const struct allocation *a, struct machine *mach
 
 /**
  * Places the ranks of the engines of each side. Hosts that are named, and not described by --topology, are asked by
- * `ask`, which gets `arg`. 0, or -1 with *why. Call placement_fini in both cases.
+ * `ask`, which gets `arg`. 0; 1: nobody named hosts or wished anything, so there is nothing to place; -1 with *why.
+ * Call placement_fini in any case.
  */
 int placement_find(struct placement *p, const struct placement_options *options, const struct engine_size *sizes,
                    placement_ask_fn ask, void *arg, struct why *why);

@@ -23,7 +23,7 @@ struct placement_options {
 
 extern const struct option_row placement_rows[];
 struct placement_options placement_defaults(void);
-/** Whether any of them was given that has no effect where mpirun places ranks. */
+/** Whether any of them was given that says where ranks go, or asks for that, beside the hosts. */
 bool placement_is_wished(const struct placement_options *o);
 /** Checks that need all of them. 0, or -1 with *why. */
 int placement_check(const struct placement_options *o, struct why *why);

@@ -160,12 +160,22 @@ static int read_value(const struct option_row *row, const char *text, char *out,
     return sides ? read_sides(row, text, out, why) : row->read(row, text, out + row->field, why);
 }
 
+static int lacks_value(const char *word, struct why *why)
+{
+    return why_set(why, "\"%.64s\" lacks its value; see --help", word);
+}
+
+static int takes_no_value(const char *word, struct why *why)
+{
+    return why_set(why, "\"%.64s\": this option takes no value; see --help", word);
+}
+
 static int refuse(const char *word, int what, struct why *why)
 {
     if (what == ':')
-        return why_set(why, "\"%.64s\" lacks its value; see --help", word);
+        return lacks_value(word, why);
     if (optopt >= WORD_FIRST)
-        return why_set(why, "\"%.64s\": this option takes no value; see --help", word);
+        return takes_no_value(word, why);
     return why_set(why, "\"%.64s\" is no option, or the beginning of several; see --help", word);
 }
 
@@ -212,10 +222,10 @@ int option_take(const struct option_row *rows, char **words, void *out, struct w
             strncmp(words[0] + 2, row->name, length - 2) != 0)
             continue;
         if (row->value == NULL && value != NULL)
-            return why_set(why, "\"%.64s\": this option takes no value; see --help", words[0]);
+            return takes_no_value(words[0], why);
         bool next = row->value != NULL && value == NULL;
         if (next && words[1] == NULL)
-            return why_set(why, "\"%.64s\" lacks its value; see --help", words[0]);
+            return lacks_value(words[0], why);
         return read_value(row, next ? words[1] : value, out, why) == 0 ? 1 + next : -1;
     }
     return 0;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "place/hostlist.h"
 
 #define NUMBER_MAX 1000000u /* of slots or CPUs of a host */
@@ -64,17 +65,11 @@ const char *allocation_source_name(enum allocation_source source)
     return names[source];
 }
 
-/* A whole number from 1 on at *at, which moves behind it; 0: there is none, or it is too large. */
+/* A number from 1 on at *at, which moves behind it; 0: there is none, or it is too large. */
 static uint32_t read_number(const char **at)
 {
-    uint64_t n = 0;
-    const char *c = *at;
-    for (; *c >= '0' && *c <= '9' && n <= NUMBER_MAX; c++)
-        n = n * 10 + (uint64_t)(*c - '0');
-    if (n > NUMBER_MAX)
-        return 0;
-    *at = c;
-    return (uint32_t)n;
+    uint32_t n;
+    return number_take(at, NUMBER_MAX, &n) ? n : 0;
 }
 
 /* ---- Slurm ------------------------------------------------------------------------------------------------------- */
@@ -181,20 +176,17 @@ static int read_hosts(struct allocation *a, const char *text, const char *betwee
         uint32_t slots;
         if (length > 0) {
             struct allocation_host *host = find(a, at, length, a->num_groups);
-            bool again = host != NULL;
-            host = again ? host : add(a, at, length, why);
+            host = host != NULL ? host : add(a, at, length, why);
             if (host == NULL || read_slots(at + length, stop, &slots, why) != 0)
                 return -1;
-            host->cpus += 1; /* for now: how often it came */
+            host->times++;
             host->slots += slots;
         }
         at = end;
     }
-    for (uint32_t i = 0; i < a->num_hosts; i++) {
-        if (a->hosts[i].slots == 0 && a->hosts[i].cpus > 1)
-            a->hosts[i].slots = a->hosts[i].cpus;
-        a->hosts[i].cpus = 0;
-    }
+    for (uint32_t i = 0; i < a->num_hosts; i++)
+        if (a->hosts[i].slots == 0 && a->hosts[i].times > 1)
+            a->hosts[i].slots = a->hosts[i].times;
     a->num_groups = 1;
     return a->num_hosts > 0 ? 0 : why_set(why, "no hosts are named");
 }

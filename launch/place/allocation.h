@@ -18,6 +18,7 @@ struct allocation_host {
     char *name;
     uint32_t slots; /* ranks that it was given for; 0: not said */
     uint32_t cpus;  /* that the job has there; 0: not said */
+    uint32_t times; /* that a list named it */
     uint32_t group; /* part of a heterogeneous job, from 0 */
 };
 

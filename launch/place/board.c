@@ -18,10 +18,9 @@ static uint32_t largest_node(const struct cluster *c)
 
 static void cut_units(struct board *b)
 {
-    uint32_t most = b->rules->straddle ? 1 : largest_node(b->cluster);
+    uint32_t each = b->rules->straddle ? 1 : largest_node(b->cluster);
     for (uint32_t t = 0; t < b->job->num_teams; t++) {
         const struct job_team *team = &b->job->teams[t];
-        uint32_t each = b->rules->straddle ? 1 : most;
         for (uint32_t at = 0; at < team->count; at += each) {
             uint32_t count = team->count - at < each ? team->count - at : each;
             for (uint32_t i = 0; i < count; i++)

@@ -73,7 +73,7 @@ enum start_tie { START_FIRST, START_TIGHT, START_ROOMY };
 
 /** Starting points, of a board without ranks. False: not all units found a node; some may sit. */
 bool start_greedy(struct board *b, enum start_tie tie);
-/** Units in order, each on the first node with room (FILL), or on the next one in turn. */
+/** Units in order, each on the first node with room (PLACE_BY_CORE), or on the next one in turn. */
 bool start_default(struct board *b, enum place_default how);
 /**
  * For where there is little room: finds a way if there is one and units have at most two sizes (sides, where these are

@@ -90,3 +90,21 @@ void cluster_fini(struct cluster *c)
     free(c->capacity);
     *c = (struct cluster){0};
 }
+
+uint64_t cluster_room(const struct cluster *c)
+{
+    uint64_t room = 0;
+    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
+        room += c->capacity[i];
+    return room;
+}
+
+uint32_t *cluster_ranks(const struct cluster *c, const uint32_t *seat_of, uint32_t num_ranks)
+{
+    uint32_t *rank_at = malloc(((size_t)c->num_seats + 1) * sizeof *rank_at);
+    for (uint32_t seat = 0; rank_at != NULL && seat < c->num_seats; seat++)
+        rank_at[seat] = CLUSTER_FREE;
+    for (uint32_t r = 0; rank_at != NULL && r < num_ranks; r++)
+        rank_at[seat_of[r]] = r;
+    return rank_at;
+}

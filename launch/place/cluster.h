@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define CLUSTER_LEVELS_MAX 12
+#define CLUSTER_FREE UINT32_MAX
 
 /** The levels within a node, innermost first. Those above are the network's, the last of which holds all seats. */
 enum cluster_level { CLUSTER_CACHE, CLUSTER_NUMA, CLUSTER_PACKAGE, CLUSTER_NODE, CLUSTER_NETWORK };
@@ -65,5 +66,20 @@ static inline double cluster_distance(const struct cluster *c, uint32_t a, uint3
 {
     return c->cost[cluster_level(c, a, b)];
 }
+
+/** The same between nodes: what is within one node counts as its distance. */
+static inline double cluster_node_distance(const struct cluster *c, uint32_t a, uint32_t b)
+{
+    uint32_t level = cluster_level(c, a, b);
+    return c->cost[level > CLUSTER_NODE ? level : CLUSTER_NODE];
+}
+
+/** Ranks that all nodes take. */
+uint64_t cluster_room(const struct cluster *c);
+
+/**
+ * Which rank sits where, by seat, from seat_of[rank]; CLUSTER_FREE: none. The caller frees it. NULL: no memory.
+ */
+uint32_t *cluster_ranks(const struct cluster *c, const uint32_t *seat_of, uint32_t num_ranks);
 
 #endif

@@ -3,8 +3,8 @@
 #include "place/explain.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/layout.h"
 #include "place/pairs.h"
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -60,17 +60,17 @@ static void print_machine(FILE *out, const struct world_node *n)
 
 static void print_rank(FILE *out, const struct explain *e, uint32_t rank)
 {
-    const struct job_team *team = &e->job->teams[e->job->team_of[rank]];
-    const struct engine_size *size = &e->sizes[team->side];
+    const struct engine_size *prefill = &e->sizes[JOB_PREFILL], *decode = &e->sizes[JOB_DECODE];
+    const struct layout layout = {{prefill->engines, prefill->tp, prefill->pp},
+                                  {decode->engines, decode->tp, decode->pp}};
     const struct world_place *p = &e->places[rank];
     const struct machine *m = e->world->nodes[p->node].machine;
-    uint32_t base = team->side == JOB_DECODE ? e->sizes[0].engines * e->sizes[0].tp * e->sizes[0].pp : 0;
-    uint32_t within = (rank - base) % (size->tp * size->pp);
-    char engine[32], cores[32];
-    snprintf(engine, sizeof engine, "%s%u", pairs_side_name(team->side), team->engine);
+    baton_open_params_t role;
+    char cores[32];
+    layout_find(&layout, rank, &role);
     snprintf(cores, sizeof cores, p->seat.end_core - p->seat.first_core > 1 ? "%u-%u" : "%u", p->seat.first_core,
              p->seat.end_core - 1);
-    fprintf(out, "  %6u  %-12s %4u %4u  %5u  %-9s", rank, engine, within % size->tp, within / size->tp,
+    fprintf(out, "  %6u  %-12s %4u %4u  %5u  %-9s", rank, role.engine, role.tp_rank, role.pp_rank,
             m->cores[p->seat.first_core].numa, cores);
     if (m->num_gpus > 0)
         fprintf(out, "  %-10s", p->seat.num_gpus > 0 ? m->gpus[p->seat.first_gpu].name : "-");
@@ -89,7 +89,7 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
         const struct machine *m = e->world->nodes[i].machine;
         bool any = false;
         for (uint32_t seat = g->first; seat < g->end; seat++) {
-            if (rank_at[seat] == PLACE_NONE)
+            if (rank_at[seat] == CLUSTER_FREE)
                 continue;
             if (!any) {
                 print_machine(out, &e->world->nodes[i]);
@@ -183,13 +183,9 @@ static int print_pairs(FILE *out, const struct explain *e)
 
 int explain_print(FILE *out, const struct explain *e)
 {
-    const struct cluster *c = &e->world->cluster;
-    uint32_t *rank_at = malloc(((size_t)c->num_seats + 1) * sizeof *rank_at);
+    uint32_t *rank_at = cluster_ranks(&e->world->cluster, e->seat_of, e->job->num_ranks);
     if (rank_at == NULL)
         return -1;
-    memset(rank_at, 0xff, c->num_seats * sizeof *rank_at); /* PLACE_NONE */
-    for (uint32_t r = 0; r < e->job->num_ranks; r++)
-        rank_at[e->seat_of[r]] = r;
     print_size(out, &e->sizes[JOB_PREFILL]);
     fputs(" prefill and ", out);
     print_size(out, &e->sizes[JOB_DECODE]);

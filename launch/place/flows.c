@@ -24,8 +24,11 @@ static int add(struct list *l, uint32_t a, uint32_t b, double bytes)
     return 0;
 }
 
-/* In units of 1 / (n m), so that shares which only touch have nothing in common. */
-double flows_share(uint32_t i, uint32_t n, uint32_t k, uint32_t m)
+/*
+ * What the i-th of n and the k-th of m equal shares of all requests have in common; 0: nothing. It counts in units of
+ * 1 / (n m), so that shares which only touch have nothing in common.
+ */
+static double share_of(uint32_t i, uint32_t n, uint32_t k, uint32_t m)
 {
     uint64_t first = (uint64_t)i * m, end = first + m, from = (uint64_t)k * n, to = from + n;
     first = first > from ? first : from;
@@ -57,7 +60,7 @@ static int add_transfers(struct list *l, const struct engine_size *sizes, const 
     for (uint32_t k = 0; k < to->engines; k++) {
         uint32_t first = (uint32_t)((uint64_t)k * from->engines / to->engines);
         for (uint32_t i = first; i < from->engines; i++) {
-            double share = flows_share(i, from->engines, k, to->engines);
+            double share = share_of(i, from->engines, k, to->engines);
             if (share == 0)
                 break;
             if (add_engine_pair(l, x, i * ranks_of(from), decode + k * ranks_of(to), share) != 0)

@@ -32,7 +32,4 @@ struct flows_load {
 int flows_job(const struct engine_size *sizes, const struct exchange *x, const struct flows_load *load, struct job *out,
               struct why *why);
 
-/** What the i-th of n and the k-th of m equal shares of all requests have in common; 0: nothing. */
-double flows_share(uint32_t i, uint32_t n, uint32_t k, uint32_t m);
-
 #endif

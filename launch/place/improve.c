@@ -25,17 +25,14 @@ struct search {
 /* A unit's flows to ranks that sit. Those within a node count as the node's distance: seats are chosen later. */
 static double unit_cost(const struct board *b, uint32_t unit)
 {
-    const struct cluster *c = b->cluster;
     const struct job *j = b->job;
     const struct unit *u = &b->units[unit];
     double cost = 0;
     for (uint32_t r = u->first; r < u->first + u->count; r++)
         for (uint32_t f = j->first_flow[r]; f < j->first_flow[r + 1]; f++) {
-            uint32_t other = b->seat_of[j->flows[f].peer], level;
-            if (other == PLACE_NONE || b->unit_of[j->flows[f].peer] == unit)
-                continue;
-            level = cluster_level(c, b->seat_of[r], other);
-            cost += j->flows[f].bytes * c->cost[level > CLUSTER_NODE ? level : CLUSTER_NODE];
+            uint32_t other = b->seat_of[j->flows[f].peer];
+            if (other != PLACE_NONE && b->unit_of[j->flows[f].peer] != unit)
+                cost += j->flows[f].bytes * cluster_node_distance(b->cluster, b->seat_of[r], other);
         }
     return cost;
 }
@@ -243,7 +240,7 @@ static bool exchange_seats(struct board *b, uint32_t rank, uint32_t seat)
         after += board_cost_at(b, other, mine);
         board_put(b, rank, seat);
     }
-    if (after < before * (1 - 1e-12))
+    if (value_is_less((struct place_value){.cost = after}, (struct place_value){.cost = before}))
         return true;
     board_take(b, rank);
     if (other != PLACE_NONE) {

@@ -7,25 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- loading ----------------------------------------------------------------------------------------------------- */
+#include "topo/components.h"
 
-/*
- * The first four start a GPU runtime or a display connection; what the kernel shows of the same devices is enough. The
- * last one uses libpciaccess, which keeps memory when hwloc unloads it; the kernel's files say the same.
- */
-static void leave_out_components(hwloc_topology_t t)
-{
-    static const char *const components[] = {"cuda", "opencl", "gl", "levelzero", "pci"};
-    for (size_t i = 0; i < sizeof components / sizeof components[0]; i++)
-        hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, components[i]);
-}
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static hwloc_topology_t load(enum machine_form form, const char *text)
 {
     hwloc_topology_t t;
     if (hwloc_topology_init(&t) != 0)
         return NULL;
-    leave_out_components(t);
+    components_leave_out(t);
     hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     int rc = 0;
     if (form == MACHINE_XML)
@@ -113,7 +104,7 @@ static bool is_gpu(hwloc_obj_t pci)
            (class == CLASS_VGA && vendor == VENDOR_NVIDIA);
 }
 
-/* How well an OS device names a GPU (1) or a NIC (2); 0: not at all. */
+/* How well an OS device names a GPU, or a NIC; 0: not at all. */
 static unsigned names(hwloc_obj_t os, hwloc_obj_t pci, bool gpu)
 {
     switch (os->attr->osdev.type) {
@@ -147,8 +138,7 @@ static void find_near(const struct machine *m, hwloc_topology_t t, hwloc_obj_t p
     }
 }
 
-/* One device for each PCI function, by the best of its names. Where a NIC speaks verbs, those that do not are left out.
- * */
+/* One device for each PCI function, by the best of its names. Where a NIC speaks verbs, only such NICs count. */
 static uint32_t read_devices(const struct machine *m, hwloc_topology_t t, bool gpu, struct machine_device *devices)
 {
     uint32_t n = 0;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "place/machine.h"
 
 #define THREADS_MAX 16u /* of a core */
@@ -71,20 +72,6 @@ bool machine_write(const struct machine *m, char text[MACHINE_TEXT_BYTES])
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* A number up to `most` at *at, which moves behind it. */
-static bool read_number(const char **at, uint32_t most, uint32_t *out)
-{
-    uint64_t n = 0;
-    const char *c = *at;
-    for (; *c >= '0' && *c <= '9' && n <= most; c++)
-        n = n * 10 + (uint64_t)(*c - '0');
-    if (c == *at || n > most)
-        return false;
-    *at = c;
-    *out = (uint32_t)n;
-    return true;
-}
-
 static bool skip(const char **at, char c)
 {
     bool is = **at == c;
@@ -108,13 +95,13 @@ static bool read_cores(struct machine *m, const char **at)
 {
     struct machine_core c = {.first_pu = m->num_pus};
     uint32_t count, cache_step, step, pus[THREADS_MAX];
-    if (!read_number(at, TOTAL_MAX, &count) || !skip(at, '.') || !read_number(at, TOTAL_MAX, &c.cache) ||
-        !skip(at, '+') || !read_number(at, 1, &cache_step) || !skip(at, '.') || !read_number(at, TOTAL_MAX, &c.numa) ||
-        !skip(at, '.') || !read_number(at, TOTAL_MAX, &c.package) || !skip(at, '.') ||
-        !read_number(at, TOTAL_MAX, &step))
+    if (!number_take(at, TOTAL_MAX, &count) || !skip(at, '.') || !number_take(at, TOTAL_MAX, &c.cache) ||
+        !skip(at, '+') || !number_take(at, 1, &cache_step) || !skip(at, '.') || !number_take(at, TOTAL_MAX, &c.numa) ||
+        !skip(at, '.') || !number_take(at, TOTAL_MAX, &c.package) || !skip(at, '.') ||
+        !number_take(at, TOTAL_MAX, &step))
         return false;
     while (c.num_pus < THREADS_MAX && skip(at, ':'))
-        if (!read_number(at, TOTAL_MAX, &pus[c.num_pus++]))
+        if (!number_take(at, TOTAL_MAX, &pus[c.num_pus++]))
             return false;
     if (count == 0 || c.num_pus == 0 || m->num_cores + count > TOTAL_MAX ||
         m->num_pus + (uint64_t)count * c.num_pus > TOTAL_MAX)
@@ -145,8 +132,8 @@ static bool read_device(const struct machine *m, const char **at, struct machine
         return false;
     memcpy(d.name, *at, length);
     *at += length;
-    if (!skip(at, '.') || !read_number(at, m->num_cores, &d.first_core) || !skip(at, '.') ||
-        !read_number(at, m->num_cores, &d.end_core) || d.first_core >= d.end_core)
+    if (!skip(at, '.') || !number_take(at, m->num_cores, &d.first_core) || !skip(at, '.') ||
+        !number_take(at, m->num_cores, &d.end_core) || d.first_core >= d.end_core)
         return false;
     if (!grow((void **)devices, *num, 1, sizeof **devices))
         return false;

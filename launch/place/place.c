@@ -50,14 +50,6 @@ static enum place_error find(struct board *b, uint32_t *seat_of)
     return error;
 }
 
-static uint64_t room_of_all(const struct cluster *c)
-{
-    uint64_t room = 0;
-    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
-        room += c->capacity[i];
-    return room;
-}
-
 /* The best of all, where there are few ranks. */
 static enum place_error find_exact(struct board *b, uint32_t *seat_of)
 {
@@ -74,7 +66,7 @@ static enum place_error find_by(enum place_error (*how)(struct board *b, uint32_
                                 const struct job *j, const struct place_rules *rules, uint32_t *seat_of)
 {
     struct board b;
-    if (room_of_all(c) < j->num_ranks)
+    if (cluster_room(c) < j->num_ranks)
         return PLACE_TOO_FEW;
     enum place_error error = board_init(&b, c, j, rules) == 0 ? how(&b, seat_of) : PLACE_NO_MEMORY;
     board_fini(&b);
@@ -96,7 +88,7 @@ enum place_error place_find(const struct cluster *c, const struct job *j, const 
 enum place_error place_default(const struct cluster *c, const struct job *j, enum place_default how, uint32_t *seat_of)
 {
     uint32_t nodes = c->num_groups[CLUSTER_NODE], node = 0;
-    if (room_of_all(c) < j->num_ranks)
+    if (cluster_room(c) < j->num_ranks)
         return PLACE_TOO_FEW;
     uint32_t *used = calloc((size_t)nodes + 1, sizeof *used);
     if (used == NULL)

@@ -46,15 +46,10 @@ static void find_pulls(const struct board *b, uint32_t unit, struct pulls *p)
 
 static double cost_on(const struct board *b, const struct pulls *p, uint32_t node)
 {
-    const struct cluster *c = b->cluster;
+    const struct cluster_group *nodes = b->cluster->groups[CLUSTER_NODE];
     double cost = 0;
-    for (uint32_t i = 0; i < p->num; i++) {
-        uint32_t other = p->nodes[i], level = CLUSTER_NODE;
-        uint32_t mine = c->groups[CLUSTER_NODE][node].first, theirs = c->groups[CLUSTER_NODE][other].first;
-        while (c->group_of[level][mine] != c->group_of[level][theirs])
-            level++;
-        cost += p->bytes[other] * c->cost[level];
-    }
+    for (uint32_t i = 0; i < p->num; i++)
+        cost += p->bytes[p->nodes[i]] * cluster_node_distance(b->cluster, nodes[node].first, nodes[p->nodes[i]].first);
     return cost;
 }
 
@@ -202,8 +197,8 @@ static void put_kind(struct board *b, struct kind *k, uint32_t node, uint32_t nu
 }
 
 /*
- * most[i][n]: how many of the second kind the first i nodes take at most beside n of the first; taken[i][n]: of these n
- * the last node's. A knapsack over nodes: it finds a way if there is one.
+ * A knapsack over nodes: it finds a way if there is one. most[n]: how many of the second kind the nodes so far take at
+ * most beside n of the first; -1: they do not take these. taken[i][n]: how many of those n are node i's.
  */
 static bool fit(struct board *b, struct kind kinds[KINDS])
 {

@@ -174,20 +174,15 @@ static void widen(const struct machine *m, struct machine_seat *seats, uint32_t 
 int world_places(const struct world *w, const uint32_t *seat_of, uint32_t num_ranks, struct world_place *places)
 {
     const struct cluster *c = &w->cluster;
-    uint32_t *rank_at = malloc(((size_t)c->num_seats + 1) * sizeof *rank_at);
+    uint32_t *rank_at = cluster_ranks(c, seat_of, num_ranks);
     struct machine_seat *seats = calloc((size_t)num_ranks + 1, sizeof *seats);
     uint32_t *ranks = calloc((size_t)num_ranks + 1, sizeof *ranks);
     int rc = rank_at != NULL && seats != NULL && ranks != NULL ? 0 : -1;
-    if (rc == 0) {
-        memset(rank_at, 0xff, c->num_seats * sizeof *rank_at); /* PLACE_NONE */
-        for (uint32_t r = 0; r < num_ranks; r++)
-            rank_at[seat_of[r]] = r;
-    }
     for (uint32_t i = 0; rc == 0 && i < w->num_nodes; i++) {
         const struct world_node *n = &w->nodes[i];
         uint32_t first = c->groups[CLUSTER_NODE][i].first, num = 0;
         for (uint32_t k = 0; k < n->num_seats; k++)
-            if (rank_at[first + k] != PLACE_NONE) {
+            if (rank_at[first + k] != CLUSTER_FREE) {
                 ranks[num] = rank_at[first + k];
                 seats[num++] = n->seats[k];
             }

@@ -15,7 +15,6 @@ struct world_node {
     const char *host;
     const struct machine *machine;
     uint32_t capacity; /* ranks that it takes; 0: as many as it has seats */
-    uint32_t group;    /* of a heterogeneous job */
     struct machine_seat *seats;
     uint32_t num_seats;
 };
@@ -39,7 +38,7 @@ struct world_costs {
 extern const struct world_costs world_costs_assumed;
 
 /**
- * Cuts each node into seats and builds the cluster. `nodes`: host, machine, capacity and group of each. `network`: or
+ * Cuts each node into seats and builds the cluster. `nodes`: host, machine and capacity of each. `network`: or
  * NULL. 0, or -1 with *why. Call world_fini in both cases.
  */
 int world_init(struct world *w, const struct world_node *nodes, uint32_t num, const struct machine_cut *cut,

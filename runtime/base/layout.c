@@ -7,19 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "baton.h"
 
-/* Digits up to `stop`, a number up to that of the last rank of two full sides; moves *text behind it. */
+#define NUMBER_MAX (2u * LAYOUT_RANKS_MAX) /* of the last rank of two full sides, and more */
+
+/* A number that `stop` follows; moves *text behind both. */
 static bool read_number(const char **text, char stop, uint32_t *out)
 {
-    uint64_t value = 0;
     const char *at = *text;
-    for (; *at >= '0' && *at <= '9' && value <= 2 * LAYOUT_RANKS_MAX; at++)
-        value = value * 10 + (uint64_t)(*at - '0');
-    if (at == *text || value > 2 * LAYOUT_RANKS_MAX || *at != stop)
+    if (!number_take(&at, NUMBER_MAX, out) || *at != stop)
         return false;
-    *out = (uint32_t)value;
-    *text = stop != '\0' ? at + 1 : at;
+    *text = at + (stop != '\0');
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "topo/topo.h"
 #include "baton.h"
 #include "topo/cgroup.h"
+#include "topo/components.h"
 
 #include <hwloc.h>
 #include <stdbool.h>
@@ -15,25 +16,13 @@
 
 /* ---- the topology ------------------------------------------------------------------------------------------------ */
 
-/*
- * The first four find devices by starting a GPU runtime or a display connection inside the engine's process, before the
- * engine has chosen its devices. The last one uses libpciaccess, which keeps memory when hwloc unloads it. What the
- * kernel shows of the same devices is enough here.
- */
-static void leave_out_components(hwloc_topology_t topology)
-{
-    static const char *const components[] = {"cuda", "opencl", "gl", "levelzero", "pci"};
-    for (size_t i = 0; i < sizeof components / sizeof components[0]; i++)
-        hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, components[i]);
-}
-
 /* NULL: failed. */
 static hwloc_topology_t load(const char *xml, bool with_devices)
 {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0)
         return NULL;
-    leave_out_components(topology);
+    components_leave_out(topology);
     if (with_devices)
         hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     /* A file describes another machine: without the flag IS_THISSYSTEM hwloc does not ask this one. */
