@@ -447,6 +447,10 @@ static int launch_placed(const struct arguments *a, const struct placement *p, c
             puts(placement_host(p, r));
         return 0;
     }
+    if (BATON_MPI[0] == '\0')
+        return complain(STATUS_NOT_FOUND,
+                        "this build has no MPI (BATON_WITH_MPI=OFF): it plans (--explain, --dry-run), "
+                        "and starts no ranks");
     if (!program_exists("mpirun"))
         return complain(STATUS_NOT_FOUND, "there is no mpirun: install Open MPI (Debian: openmpi-bin)");
     for (unsigned side = 0; side < JOB_SIDES; side++)
