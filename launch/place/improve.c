@@ -6,12 +6,13 @@
 #include "place/board.h"
 
 #define PASSES_MAX 16
-#define ALL_NODES_MAX 128 /* in larger clusters, units are tried only near what they exchange bytes with */
-#define NEAR_NODES_MAX 64 /* under one switch */
-#define LISTED_MAX 64     /* units of a node that are tried in exchange for another */
-#define TOGETHER_MAX 8    /* of so many, and no more, two or three are tried together too */
-#define TRIES_MAX 200000u /* exchanges between nodes, of one start */
-#define EXACT_ON_NODE 8   /* ranks */
+#define ALL_NODES_MAX 128    /* in larger clusters, units are tried only near what they exchange bytes with */
+#define NEAR_NODES_MAX 64    /* under one switch */
+#define LISTED_MAX 64        /* units of a node that are tried in exchange for another */
+#define TOGETHER_MAX 8       /* of so many, and no more, two or three are tried together too */
+#define LOOKS_MAX (1u << 23) /* at flows, for exchanges between nodes of one start */
+#define TRY_LOOKS 64u        /* that an exchange takes as long as, beside its own */
+#define EXACT_ON_NODE 8      /* ranks */
 
 /* ---- between nodes ----------------------------------------------------------------------------------------------- */
 
@@ -19,7 +20,7 @@ struct search {
     struct board *board;
     uint32_t *nodes, num; /* candidates */
     uint32_t *seen, stamp;
-    uint32_t tries; /* that are left */
+    uint64_t looks; /* that are left */
 };
 
 /* A unit's flows to ranks that sit. Those within a node count as the node's distance: seats are chosen later. */
@@ -140,22 +141,26 @@ static bool exchange(struct board *b, uint32_t unit, uint32_t to, const uint32_t
     return false;
 }
 
-static uint32_t count_of(const struct board *b, const uint32_t *units, uint64_t mask)
+static uint32_t flows_of(const struct board *b, uint32_t unit)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; mask >> i != 0; i++)
-        count += mask >> i & 1 ? b->units[units[i]].count : 0;
-    return count;
+    const struct unit *u = &b->units[unit];
+    return b->job->first_flow[u->first + u->count] - b->job->first_flow[u->first];
 }
 
 /* Tries the units of the mask in exchange. */
 static bool try_mask(struct search *s, uint32_t unit, uint32_t to, const uint32_t *others, uint64_t mask)
 {
     struct board *b = s->board;
-    uint32_t count = b->units[unit].count, back = count_of(b, others, mask);
-    if (s->tries == 0 || board_room(b, to) + back < count || board_room(b, board_node(b, unit)) + count < back)
+    uint32_t count = b->units[unit].count, back = 0;
+    uint64_t looks = TRY_LOOKS + flows_of(b, unit);
+    for (uint32_t i = 0; mask >> i != 0; i++)
+        if (mask >> i & 1) {
+            back += b->units[others[i]].count;
+            looks += flows_of(b, others[i]);
+        }
+    if (s->looks < looks || board_room(b, to) + back < count || board_room(b, board_node(b, unit)) + count < back)
         return false;
-    s->tries--;
+    s->looks -= looks;
     return exchange(b, unit, to, others, mask);
 }
 
@@ -188,14 +193,14 @@ int improve_nodes(struct board *b)
 {
     uint32_t nodes = b->cluster->num_groups[CLUSTER_NODE];
     struct search s = {.board = b,
-                       .tries = TRIES_MAX,
+                       .looks = LOOKS_MAX,
                        .nodes = calloc((size_t)nodes + 1, sizeof *s.nodes),
                        .seen = calloc((size_t)nodes + 1, sizeof *s.seen)};
     int rc = s.nodes != NULL && s.seen != NULL ? 0 : -1;
     bool better = true;
     for (uint32_t pass = 0; rc == 0 && better && pass < PASSES_MAX; pass++) {
         better = false;
-        for (uint32_t u = 0; u < b->num_units && s.tries > 0; u++)
+        for (uint32_t u = 0; u < b->num_units && s.looks > 0; u++)
             better |= improve_unit(&s, u);
     }
     free(s.nodes);

@@ -8,7 +8,7 @@
 #define THREADS_PER_RANK 2u /* the engine's own, and one for the reactor and the copy workers */
 
 /* The bounds that seats do not cross if they can help it, outermost first. */
-enum bound { BOUND_PACKAGE, BOUND_NUMA, BOUND_CACHE, BOUND_NONE };
+enum bound { BOUND_PACKAGE, BOUND_NUMA, BOUND_CACHE };
 
 static uint32_t number_of(const struct machine_core *core, enum bound bound)
 {
@@ -53,10 +53,11 @@ static void share_runs(const struct machine *m, uint32_t first, uint32_t end, en
     }
 }
 
-static void cut_range(const struct machine *m, uint32_t first, uint32_t end, enum bound bound, uint32_t n,
-                      struct machine_seat *seats)
+/* `last`: the innermost bound that counts. */
+static void cut_range(const struct machine *m, uint32_t first, uint32_t end, enum bound bound, enum bound last,
+                      uint32_t n, struct machine_seat *seats)
 {
-    if (bound == BOUND_NONE) {
+    if (bound > last) {
         for (uint32_t k = 0; k < n; k++)
             seats[k] = share(first, end, k, n);
         return;
@@ -72,7 +73,7 @@ static void cut_range(const struct machine *m, uint32_t first, uint32_t end, enu
         uint32_t upto = (uint32_t)(((uint64_t)n * (next - first) + cores / 2) / cores);
         upto = upto > done ? upto : done + 1;
         upto = upto < n - (left - 1) ? upto : n - (left - 1);
-        cut_range(m, at, next, bound + 1, upto - done, &seats[done]);
+        cut_range(m, at, next, bound + 1, last, upto - done, &seats[done]);
         done = upto;
     }
 }
@@ -85,7 +86,7 @@ static void cut_by_gpu(const struct machine *m, uint32_t each, uint32_t n, struc
         for (next = k + 1; next < n && m->gpus[next * each].first_core == d->first_core &&
                            m->gpus[next * each].end_core == d->end_core;)
             next++;
-        cut_range(m, d->first_core, d->end_core, BOUND_PACKAGE, next - k, &seats[k]);
+        cut_range(m, d->first_core, d->end_core, BOUND_PACKAGE, BOUND_CACHE, next - k, &seats[k]);
     }
     for (uint32_t k = 0; k < n; k++) {
         seats[k].first_gpu = k * each;
@@ -101,6 +102,27 @@ static uint32_t cores_needed(const struct machine *m, const struct machine_cut *
     return pus >= THREADS_PER_RANK ? 1 : THREADS_PER_RANK;
 }
 
+static bool are_wide(const struct machine_seat *seats, uint32_t n, uint32_t cores)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (seats[k].end_core - seats[k].first_core < cores)
+            return false;
+    return true;
+}
+
+/* As many seats as can be that have the cores they need: caches are crossed for one more seat, NUMA nodes are not. */
+static uint32_t cut_by_cores(const struct machine *m, uint32_t needed, struct machine_seat *seats)
+{
+    for (uint32_t n = m->num_cores / needed; n > 1; n--)
+        for (enum bound last = BOUND_CACHE; last >= BOUND_NUMA; last--) {
+            cut_range(m, 0, m->num_cores, BOUND_PACKAGE, last, n, seats);
+            if (are_wide(seats, n, needed))
+                return n;
+        }
+    cut_range(m, 0, m->num_cores, BOUND_PACKAGE, BOUND_CACHE, 1, seats);
+    return 1;
+}
+
 struct machine_seat *machine_seats(const struct machine *m, const struct machine_cut *cut, uint32_t *num)
 {
     uint32_t by_gpu = cut->gpus_per_rank > 0 ? m->num_gpus / cut->gpus_per_rank : 0;
@@ -109,18 +131,20 @@ struct machine_seat *machine_seats(const struct machine *m, const struct machine
         by_gpu = 0; /* not every rank can have GPUs of its own */
     if (by_gpu > 0)
         n = by_gpu;
-    if (n == 0)
-        n = m->num_cores / cores_needed(m, cut);
-    *num = n > 0 ? n : 1;
-    struct machine_seat *seats = calloc(*num, sizeof *seats);
-    if (seats != NULL && by_gpu > 0)
-        cut_by_gpu(m, cut->gpus_per_rank, *num, seats);
-    else if (seats != NULL)
-        cut_range(m, 0, m->num_cores, BOUND_PACKAGE, *num, seats);
+    struct machine_seat *seats = calloc(n > 0 ? n : m->num_cores, sizeof *seats);
+    if (seats == NULL)
+        return NULL;
+    if (by_gpu > 0)
+        cut_by_gpu(m, cut->gpus_per_rank, n, seats);
+    else if (n > 0)
+        cut_range(m, 0, m->num_cores, BOUND_PACKAGE, BOUND_CACHE, n, seats);
+    else
+        n = cut_by_cores(m, cores_needed(m, cut), seats);
+    *num = n;
     return seats;
 }
 
 void machine_share(const struct machine *m, uint32_t first, uint32_t end, uint32_t n, struct machine_seat *seats)
 {
-    cut_range(m, first, end, BOUND_CACHE, n, seats);
+    cut_range(m, first, end, BOUND_CACHE, BOUND_CACHE, n, seats);
 }

@@ -84,6 +84,9 @@ static void test_seats(void **state)
     assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 6}), "0-3 3-6 6-12 12-15 15-18 18-24");
     assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 9}), "0-1 1-3 3-6 6-9 9-12 12-15 15-18 18-21 21-24");
     assert_string_equal(seats_of(&m, (struct machine_cut){.cores_per_rank = 5}), "0-6 6-12 12-18 18-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.cores_per_rank = 4}), "0-6 6-12 12-18 18-24");
+    assert_string_equal(seats_of(&m, (struct machine_cut){.cores_per_rank = 2}),
+                        "0-2 2-4 4-6 6-8 8-10 10-12 12-14 14-16 16-18 18-20 20-22 22-24"); /* across caches */
     /* two hardware threads each: a core of two, or two cores of one */
     assert_int_equal(strlen(seats_of(&m, (struct machine_cut){0})),
                      strlen(seats_of(&m, (struct machine_cut){.slots = 24})));
@@ -93,6 +96,9 @@ static void test_seats(void **state)
     assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 6}),
                         "0-1 0-1 1-2 2-3 2-3 3-4"); /* more than cores */
     assert_string_equal(seats_of(&m, (struct machine_cut){.cores_per_rank = 9}), "0-4");
+    machine_fini(&m);
+    read_synthetic(&m, "numa:2 core:7 pu:1"); /* not 7 seats, of which one would be a single core */
+    assert_string_equal(seats_of(&m, (struct machine_cut){0}), "0-2 2-4 4-7 7-9 9-11 11-14");
     machine_fini(&m);
     read_synthetic(&m, "core:1 pu:1");
     assert_string_equal(seats_of(&m, (struct machine_cut){0}), "0-1");

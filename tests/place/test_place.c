@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "place/board.h"
 #include "with_job.h"
+#include "with_search.h"
 
 static const struct shape shapes[] = {
     {"one node, 2 packages of 4 NUMA nodes, a GPU each", 1, 1, 2, 4, 1, 1},
@@ -55,134 +56,6 @@ static const struct {
 };
 #define WAYS (sizeof ways / sizeof ways[0])
 
-/* ---- an exhaustive search, by another method than the one that is tested ----------------------------------------- */
-
-struct all {
-    const struct cluster *cluster;
-    const struct job *job;
-    const struct place_rules *rules;
-    uint32_t seat_of[EXACT_RANKS_MAX], rank_at[1024];
-    struct place_value least;
-};
-
-static bool is_empty(const struct all *a, const struct cluster_group *g)
-{
-    for (uint32_t seat = g->first; seat < g->end; seat++)
-        if (a->rank_at[seat] != PLACE_NONE)
-            return false;
-    return true;
-}
-
-/* Whether the seat is in an empty group, beside which an equal one is empty too: these give the same placements. */
-static bool is_repetition(const struct all *a, uint32_t seat)
-{
-    const struct cluster *c = a->cluster;
-    if (seat > 0 && a->rank_at[seat - 1] == PLACE_NONE && cluster_level(c, seat, seat - 1) == CLUSTER_CACHE)
-        return true;
-    for (uint32_t level = 0; level + 1 < c->num_levels; level++) {
-        uint32_t group = c->group_of[level][seat],
-                 first = c->groups[level + 1][c->group_of[level + 1][seat]].first_child;
-        if (group > first && is_empty(a, &c->groups[level][group]) && is_empty(a, &c->groups[level][group - 1]) &&
-            c->groups[level][group].shape == c->groups[level][group - 1].shape)
-            return true;
-    }
-    return false;
-}
-
-/* Whether rank k may sit there as far as it, the ranks before it and its team are concerned. */
-static bool may_sit(const struct all *a, uint32_t k, uint32_t seat)
-{
-    const struct cluster *c = a->cluster;
-    const struct job *j = a->job;
-    uint32_t node = cluster_node(c, seat), held = 0;
-    for (uint32_t i = 0; i < k; i++) {
-        bool here = cluster_node(c, a->seat_of[i]) == node;
-        held += here;
-        if (!here && !a->rules->straddle && j->team_of[i] == j->team_of[k])
-            return false;
-        if (here && a->rules->sides == PLACE_APART && j->teams[j->team_of[i]].side != j->teams[j->team_of[k]].side)
-            return false;
-    }
-    return held < c->capacity[node];
-}
-
-static uint64_t count_broken(const struct all *a)
-{
-    uint32_t used = 0, lonely = 0, nodes = a->cluster->num_groups[CLUSTER_NODE];
-    for (uint32_t node = 0; node < nodes; node++) {
-        bool side[JOB_SIDES] = {false, false};
-        for (uint32_t r = 0; r < a->job->num_ranks; r++)
-            if (cluster_node(a->cluster, a->seat_of[r]) == node)
-                side[a->job->teams[a->job->team_of[r]].side] = true;
-        used += side[0] || side[1];
-        lonely += side[0] != side[1];
-    }
-    return (a->rules->nodes == PLACE_PACK     ? used
-            : a->rules->nodes == PLACE_SPREAD ? nodes - used
-                                              : 0) +
-           (a->rules->sides == PLACE_TOGETHER ? lonely : 0);
-}
-
-static void search(struct all *a, uint32_t k, double cost)
-{
-    const struct job *j = a->job;
-    bool by_cost_alone = a->rules->nodes == PLACE_ANY && a->rules->sides != PLACE_TOGETHER;
-    if (k == j->num_ranks) {
-        struct place_value here = {count_broken(a), cost};
-        if (value_is_less(here, a->least))
-            a->least = here;
-        return;
-    }
-    for (uint32_t seat = 0; seat < a->cluster->num_seats; seat++) {
-        double more = 0;
-        if (a->rank_at[seat] != PLACE_NONE || is_repetition(a, seat) || !may_sit(a, k, seat))
-            continue;
-        for (uint32_t f = j->first_flow[k]; f < j->first_flow[k + 1]; f++)
-            if (j->flows[f].peer < k)
-                more += j->flows[f].bytes * cluster_distance(a->cluster, seat, a->seat_of[j->flows[f].peer]);
-        if (by_cost_alone && cost + more >= a->least.cost)
-            continue;
-        a->seat_of[k] = seat;
-        a->rank_at[seat] = k;
-        search(a, k + 1, cost + more);
-        a->rank_at[seat] = PLACE_NONE;
-    }
-}
-
-static struct place_value exhaustive(const struct cluster *c, const struct job *j, const struct place_rules *rules)
-{
-    struct all a = {.cluster = c, .job = j, .rules = rules, .least = {UINT64_MAX, DBL_MAX}};
-    memset(a.rank_at, 0xff, sizeof a.rank_at);
-    search(&a, 0, 0);
-    return a.least;
-}
-
-/* ---- what launchers do, made to hold the rules ------------------------------------------------------------------- */
-
-/* Whole units in order, onto the first node that takes them (by core) or the next one in turn (by node). */
-static struct place_value repaired(const struct cluster *c, const struct job *j, const struct place_rules *rules,
-                                   enum place_default how)
-{
-    struct board b;
-    assert_int_equal(board_init(&b, c, j, rules), 0);
-    uint32_t nodes = c->num_groups[CLUSTER_NODE], turn = 0;
-    struct place_value value = {0, 0};
-    for (uint32_t u = 0; u < b.num_units && value.broken == 0; u++) {
-        uint32_t node = how == PLACE_BY_CORE ? 0 : turn, tried = 0;
-        for (; tried < nodes && !board_takes(&b, node, b.units[u].count, b.units[u].side); tried++)
-            node = (node + 1) % nodes;
-        if (tried == nodes)
-            value.broken = UINT64_MAX;
-        else
-            board_put_unit(&b, u, node);
-        turn = (node + 1) % nodes;
-    }
-    if (value.broken == 0)
-        value = board_value(&b);
-    board_fini(&b);
-    return value;
-}
-
 /* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 struct tally {
@@ -202,28 +75,15 @@ static double gap_of_heuristics(const struct cluster *c, const struct job *j, co
     return value.cost / best.cost - 1;
 }
 
-/* The exhaustive search has its limits: time, and it knows no teams that are larger than every node. */
-static bool can_be_searched(const struct cluster *c, const struct job *j, const struct place_rules *rules)
-{
-    uint32_t widest = 0, largest = 0;
-    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
-        widest = c->capacity[i] > widest ? c->capacity[i] : widest;
-    for (uint32_t i = 0; i < j->num_teams; i++)
-        largest = j->teams[i].count > largest ? j->teams[i].count : largest;
-    if (j->num_ranks > 8 && (rules->straddle || rules->nodes != PLACE_ANY))
-        return false;
-    return j->num_ranks <= EXACT_RANKS_MAX && (largest <= widest || rules->straddle);
-}
-
 static void check(const struct cluster *c, const struct job *j, const struct place_rules *rules, const char *name,
                   struct tally *t)
 {
     uint32_t seat_of[64];
     struct place_value best = {UINT64_MAX, DBL_MAX};
-    bool small = can_be_searched(c, j, rules);
+    bool small = search_reaches(j, rules);
     enum place_error error = place_find(c, j, rules, seat_of);
     if (small)
-        best = exhaustive(c, j, rules);
+        best = search_best(c, j, rules);
     if (error != PLACE_GOOD) {
         t->refused++;
         assert_true(!small || best.broken == UINT64_MAX); /* there is none */
@@ -232,7 +92,8 @@ static void check(const struct cluster *c, const struct job *j, const struct pla
     t->placed++;
     assert_true(place_holds(c, j, rules, seat_of));
     struct place_value value = place_value(c, j, rules, seat_of);
-    struct place_value by_core = repaired(c, j, rules, PLACE_BY_CORE), by_node = repaired(c, j, rules, PLACE_BY_NODE);
+    struct place_value by_core = search_repaired(c, j, rules, PLACE_BY_CORE),
+                       by_node = search_repaired(c, j, rules, PLACE_BY_NODE);
     assert_false(value_is_less(by_core, value) || value_is_less(by_node, value));
     if (!small)
         return;
@@ -463,7 +324,7 @@ static void test_large(void **state)
         double seconds = (double)(clock_now_ns() - began) * 1e-9;
         assert_true(place_holds(&c, &j, &none, seat_of));
         struct place_value value = place_value(&c, &j, &none, seat_of);
-        struct place_value by_core = repaired(&c, &j, &none, PLACE_BY_CORE);
+        struct place_value by_core = search_repaired(&c, &j, &none, PLACE_BY_CORE);
         printf("%ux%u + %ux%u, %u ranks: %.2f s, cost %.0f, filled in order %.0f\n", sides[i][0].num, sides[i][0].tp,
                sides[i][1].num, sides[i][1].tp, j.num_ranks, seconds, value.cost, by_core.cost);
         assert_true(value.cost < 0.75 * by_core.cost); /* a router's pairs are beside each other */
