@@ -55,7 +55,7 @@ static int want(struct engine *e, struct slot *s, const char *key)
     baton_want_params_t params = {
         .size = sizeof params,
         .key = key,
-        .engine = e->meet->engines[SIDE_PREFILL][s->request % e->meet->num_engines[SIDE_PREFILL]].name,
+        .engine = e->meet->roster.engines[SIDE_PREFILL][e->route->engine_of[SIDE_PREFILL][s->request]].name,
         .num_tokens = s->num_tokens,
         .held_tokens = s->held,
         .timeout_ms = e->options->timeout_ms,

@@ -91,8 +91,7 @@ static void show_progress(struct engine *e)
         return;
     e->shown_ns = now;
     fprintf(stderr, "\r%s run: %u of %u requests begun, %u outstanding here, %.1f s\033[K", e->phase.name,
-            e->phase.next < e->trace->count ? e->phase.next : e->trace->count, e->trace->count, e->phase.outstanding,
-            (double)(now - e->phase.start_ns) / NS_PER_S);
+            e->phase.next, e->trace->count, e->phase.outstanding, (double)(now - e->phase.start_ns) / NS_PER_S);
     fflush(stderr);
 }
 
@@ -243,7 +242,7 @@ static struct slot *begin_next(struct engine *e)
         !has_blocks(e, e->phase.next, 0) || !e->job->may_begin(e, e->phase.next))
         return NULL;
     hold(e, s, e->phase.next, e->trace->requests[e->phase.next].tokens, false);
-    e->phase.next += e->share.engines;
+    e->phase.next = share_next(&e->share, e->phase.next + 1);
     return s;
 }
 
@@ -381,7 +380,7 @@ static void reset(struct engine *e, uint32_t phase, const char *phase_name)
 {
     e->phase.number = phase;
     e->phase.name = phase_name;
-    e->phase.next = e->share.engine;
+    e->phase.next = share_next(&e->share, 0);
     e->phase.gate_open = false;
     e->phase.tally = (struct tally){0};
     e->phase.samples.count = 0;

@@ -15,6 +15,7 @@
 #include "replay/options.h"
 #include "replay/pattern.h"
 #include "replay/pool.h"
+#include "replay/route.h"
 #include "replay/share.h"
 #include "replay/stream.h"
 #include "replay/tally.h"
@@ -85,6 +86,7 @@ struct engine {
     bool lends_thread; /* BATON_PROGRESS_CALLER */
     const struct options *options;
     const struct trace *trace;
+    const struct route *route;
     struct meet *meet;
     const char *name;
     uint32_t rank_in_engine;

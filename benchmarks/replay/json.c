@@ -84,8 +84,8 @@ static json_t *phase(const struct result_phase *p)
 static json_t *side(const struct result *r, enum side which)
 {
     char layout[32];
-    const struct meet_engine *e = r->meet->engines[which];
-    return json_pack("{s:i, s:i, s:i, s:i, s:s}", "engines", (int)r->meet->num_engines[which], "tp", (int)e->tp, "pp",
+    const struct roster_engine *e = r->meet->roster.engines[which];
+    return json_pack("{s:i, s:i, s:i, s:i, s:s}", "engines", (int)r->meet->roster.num[which], "tp", (int)e->tp, "pp",
                      (int)e->pp, "block_tokens", (int)r->options->cut[which].block_tokens, "layout",
                      cut_layout_name(r->options->cut[which].layout, layout));
 }
@@ -94,9 +94,10 @@ static json_t *options(const struct result *r)
 {
     const struct options *o = r->options;
     const struct model_cut *cut = &o->cut[SIDE_PREFILL];
-    json_t *j = json_pack("{s:s?, s:s, s:s, s:i, s:i, s:i, s:f, s:b}", "trace", o->trace, "model", cut->model->name,
-                          "dtype", cut->dtype->name, "layers", (int)cut->layers, "block_tokens", (int)cut->block_tokens,
-                          "inflight", (int)o->inflight, "speed", o->speed, "busy", o->busy);
+    json_t *j =
+        json_pack("{s:s?, s:s?, s:s, s:s, s:i, s:i, s:i, s:f, s:b}", "trace", o->trace, "pairs", o->pairs, "model",
+                  cut->model->name, "dtype", cut->dtype->name, "layers", (int)cut->layers, "block_tokens",
+                  (int)cut->block_tokens, "inflight", (int)o->inflight, "speed", o->speed, "busy", o->busy);
     json_object_set_new(j, "stream", json_string(options_stream_name(o->stream)));
     if (o->stream != 0) {
         json_object_set_new(j, "chunk_tokens", number(o->chunk_tokens));

@@ -20,6 +20,7 @@
 #include "replay/prefill.h"
 #include "replay/report.h"
 #include "replay/result.h"
+#include "replay/route.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
@@ -34,6 +35,7 @@ struct replay {
     struct meet meet;
     baton_open_params_t self;
     struct trace trace;
+    struct route route;
     struct model_cache cache;
     baton_cache_t *memory;
     struct engine engine;
@@ -86,6 +88,19 @@ static int read_trace(struct replay *r, struct why *why)
     return check_prefills(r, why) != 0 ? -1 : trace_double(&r->trace, why);
 }
 
+static int find_route(struct replay *r, struct why *why)
+{
+    const struct options *o = &r->options;
+    const struct roster *roster = &r->meet.roster;
+    struct distances distances = {0};
+    if (o->pairs != NULL && distances_open(o->pairs, roster, &distances, why) != 0)
+        return -1;
+    const int rc =
+        route_init(&r->route, roster->num, r->trace.count, o->pairs != NULL ? &distances : NULL, o->inflight, why);
+    distances_fini(&distances);
+    return rc;
+}
+
 /* The rank's cache: its geometry, with as many blocks as --pool or the trace say. */
 static int size_cache(struct replay *r, struct why *why)
 {
@@ -96,7 +111,8 @@ static int size_cache(struct replay *r, struct why *why)
     const uint32_t spare = o->sabotage == SABOTAGE_STALE;
     uint64_t block_bytes[BATON_GROUPS_MAX];
     uint32_t num_blocks[BATON_GROUPS_MAX];
-    *share = (struct share){.trace = &r->trace, .engine = r->meet.engine, .engines = r->meet.num_engines[r->meet.side]};
+    *share =
+        (struct share){.trace = &r->trace, .engine_of = r->route.engine_of[r->meet.side], .engine = r->meet.engine};
     share->num_groups = model_groups(&cut, 1, share->groups);
     if (model_cache_init(&r->cache, &cut, &seat, 1, why) != 0)
         return -1;
@@ -115,7 +131,7 @@ static int prepare(struct replay *r, int options_rc, int thread_level, struct wh
 {
     if (meet_agree(&r->meet, options_rc, why) != 0 || meet_agree(&r->meet, read_role(r, thread_level, why), why) != 0 ||
         meet_agree(&r->meet, meet_roster(&r->meet, &r->self, why), why) != 0 ||
-        meet_agree(&r->meet, read_trace(r, why), why) != 0)
+        meet_agree(&r->meet, read_trace(r, why), why) != 0 || meet_agree(&r->meet, find_route(r, why), why) != 0)
         return -1;
     return meet_agree(&r->meet, size_cache(r, why), why);
 }
@@ -127,6 +143,7 @@ static int start_engine(struct replay *r, struct why *why)
     struct engine *e = &r->engine;
     e->options = &r->options;
     e->trace = &r->trace;
+    e->route = &r->route;
     e->meet = &r->meet;
     e->name = r->self.engine;
     e->rank_in_engine = r->self.pp_rank * r->self.tp + r->self.tp_rank;
@@ -182,7 +199,7 @@ static uint64_t phase_ms(const struct replay *r)
 {
     const struct trace *t = &r->trace;
     const uint64_t span_ms = t->requests[t->count - 1].arrival_ms - t->requests[0].arrival_ms;
-    const uint64_t bytes = trace_bytes(r) * r->meet.engines[SIDE_DECODE][0].tp;
+    const uint64_t bytes = trace_bytes(r) * r->meet.roster.engines[SIDE_DECODE][0].tp;
     uint64_t ms = PHASE_MS + 3 * (uint64_t)r->options.timeout_ms + bytes / (SLOWEST_BYTES_PER_S / 1000);
     if (r->options.speed > 0)
         ms += (uint64_t)((double)span_ms / r->options.speed);
@@ -236,7 +253,7 @@ static int conclude(struct replay *r)
 
 static int replay(struct replay *r, struct why *why)
 {
-    r->result = (struct result){.options = &r->options, .trace = &r->trace, .meet = &r->meet};
+    r->result = (struct result){.options = &r->options, .trace = &r->trace, .route = &r->route, .meet = &r->meet};
     if (start_baton(r, why) != 0 || run_phase(r, "idle", why) != 0)
         return -1;
     if (r->options.busy && run_busy_phase(r, why) != 0)
@@ -266,6 +283,7 @@ static void free_all(struct replay *r)
     engine_fini(&r->engine);
     result_fini(&r->result);
     model_cache_fini(&r->cache);
+    route_fini(&r->route);
     trace_fini(&r->trace);
     meet_fini(&r->meet);
 }

@@ -56,16 +56,8 @@ int meet_init(struct meet *m, MPI_Comm comm)
 void meet_fini(struct meet *m)
 {
     for (unsigned side = 0; side < SIDES; side++)
-        free(m->engines[side]);
+        free(m->roster.engines[side]);
     *m = (struct meet){0};
-}
-
-static uint32_t find_engine(const struct meet *m, enum side side, const char *name)
-{
-    uint32_t e = 0;
-    while (e < m->num_engines[side] && strcmp(m->engines[side][e].name, name) != 0)
-        e++;
-    return e;
 }
 
 static enum side side_of(const baton_open_params_t *row)
@@ -73,25 +65,25 @@ static enum side side_of(const baton_open_params_t *row)
     return row->role == BATON_ROLE_PREFILL ? SIDE_PREFILL : SIDE_DECODE;
 }
 
-static int number_engines(struct meet *m, const baton_open_params_t *rows, struct why *why)
+static int number_engines(struct roster *roster, int size, const baton_open_params_t *rows, struct why *why)
 {
     for (unsigned side = 0; side < SIDES; side++) {
-        m->engines[side] = calloc((size_t)m->size, sizeof *m->engines[side]);
-        if (m->engines[side] == NULL)
+        roster->engines[side] = calloc((size_t)size, sizeof *roster->engines[side]);
+        if (roster->engines[side] == NULL)
             return why_set(why, "no memory for the list of engines");
     }
-    for (int r = 0; r < m->size; r++) {
+    for (int r = 0; r < size; r++) {
         const enum side side = side_of(&rows[r]);
-        const uint32_t e = find_engine(m, side, rows[r].engine);
+        const uint32_t e = roster_find(roster, side, rows[r].engine);
         if (rows[r].role != BATON_ROLE_PREFILL && rows[r].role != BATON_ROLE_DECODE)
             return why_set(why, "rank %d has neither the role prefill nor decode", r);
-        if (e == m->num_engines[side]) {
-            struct meet_engine *new = &m->engines[side][m->num_engines[side]++];
-            *new = (struct meet_engine){.tp = rows[r].tp, .pp = rows[r].pp};
+        if (e == roster->num[side]) {
+            struct roster_engine *new = &roster->engines[side][roster->num[side]++];
+            *new = (struct roster_engine){.tp = rows[r].tp, .pp = rows[r].pp};
             memcpy(new->name, rows[r].engine, sizeof new->name);
         }
     }
-    if (m->num_engines[SIDE_PREFILL] == 0 || m->num_engines[SIDE_DECODE] == 0)
+    if (roster->num[SIDE_PREFILL] == 0 || roster->num[SIDE_DECODE] == 0)
         return why_set(why, "needs a prefill and a decode engine: batonrun --prefill 1x1 --decode 1x1 baton-replay");
     return 0;
 }
@@ -104,10 +96,10 @@ int meet_roster(struct meet *m, const baton_open_params_t *self, struct why *why
         give_up(m, "no memory for the list of ranks");
     const int rc = MPI_Iallgather(self, sizeof *self, MPI_BYTE, rows, sizeof *rows, MPI_BYTE, m->comm, &request);
     wait_for(m, rc, &request);
-    const int bad = number_engines(m, rows, why);
+    const int bad = number_engines(&m->roster, m->size, rows, why);
     if (bad == 0) {
         m->side = side_of(&rows[m->rank]);
-        m->engine = find_engine(m, m->side, rows[m->rank].engine);
+        m->engine = roster_find(&m->roster, m->side, rows[m->rank].engine);
     }
     free(rows);
     return bad;

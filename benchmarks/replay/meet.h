@@ -11,14 +11,9 @@
 #include <stdint.h>
 
 #include "baton.h"
-#include "replay/options.h"
+#include "replay/roster.h"
 #include "replay/tally.h"
 #include "option/why.h"
-
-struct meet_engine {
-    char name[BATON_ENGINE_NAME_MAX];
-    uint32_t tp, pp;
-};
 
 struct meet {
     MPI_Comm comm;
@@ -27,8 +22,7 @@ struct meet {
     baton_t *progress;    /* a context that needs the caller's thread, and so makes progress during waits. NULL: none */
     enum side side;       /* this rank's */
     uint32_t engine;      /* its number among the engines of that side */
-    uint32_t num_engines[SIDES];
-    struct meet_engine *engines[SIDES];
+    struct roster roster;
 };
 
 int meet_init(struct meet *m, MPI_Comm comm);

@@ -44,6 +44,10 @@ static const struct option_row rows[] = {
      OPTION_TEXT(struct options, trace)},
     {"requests", "N", "the first N requests (default: 24, of a trace 100)",
      OPTION_WHOLE(struct options, requests, 1, TRACE_REQUESTS_MAX)},
+    {"pairs", "FILE",
+     "of batonrun --pairs: each request goes to the nearest decode engine, as long as that has fewer than --inflight "
+     "requests more than another (default: to all in turn)",
+     OPTION_TEXT(struct options, pairs)},
     {"speed", "X", "arrivals at X times the trace's pace; 0: as fast as possible (default 0)", .read = read_speed,
      .field = offsetof(struct options, speed)},
     {"inflight", "N", "requests outstanding at one time, each engine (default 8)",

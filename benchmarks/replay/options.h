@@ -18,6 +18,7 @@ enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_HEAD, SABOTAGE_STALE, SAB
 
 struct options {
     const char *trace; /* NULL: made here */
+    const char *pairs; /* NULL: decode engines take requests in turn */
     uint32_t requests;
     bool requests_given;         /* a trace with fewer is then an error */
     struct model_cut cut[SIDES]; /* they differ in block_tokens and layout only */

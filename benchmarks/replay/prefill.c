@@ -173,7 +173,7 @@ static void prepare(struct engine *e, struct slot *s)
 
 static int offer(struct engine *e, struct slot *s, const char *key)
 {
-    const char *consumer = e->meet->engines[SIDE_DECODE][s->request % e->meet->num_engines[SIDE_DECODE]].name;
+    const char *consumer = e->meet->roster.engines[SIDE_DECODE][e->route->engine_of[SIDE_DECODE][s->request]].name;
     baton_offer_params_t params = {.size = sizeof params,
                                    .key = key,
                                    .num_tokens = s->num_tokens,

@@ -142,8 +142,8 @@ static void write_postponed(const struct result_phase *p, char *cell)
 static void print_side(const struct result *r, enum side side, const char *name)
 {
     char layout[32];
-    const struct meet_engine *e = r->meet->engines[side];
-    printf("%s: %u engines, tp %u, pp %u each, %s, %u tokens a block\n", name, r->meet->num_engines[side], e->tp, e->pp,
+    const struct roster_engine *e = r->meet->roster.engines[side];
+    printf("%s: %u engines, tp %u, pp %u each, %s, %u tokens a block\n", name, r->meet->roster.num[side], e->tp, e->pp,
            cut_layout_name(r->options->cut[side].layout, layout), r->options->cut[side].block_tokens);
 }
 
@@ -173,6 +173,9 @@ static void print_head(const struct result *r)
     print_side(r, SIDE_DECODE, "decode");
     printf("trace: %s, %u requests, %llu tokens, %llu blocks; %u outstanding an engine\n", o->trace ? o->trace : "made",
            r->trace->count, (unsigned long long)r->tokens, (unsigned long long)r->blocks, o->inflight);
+    if (o->pairs != NULL)
+        printf("pairs: %s; %u requests go to the nearest decode engine of their prefill engine\n", o->pairs,
+               r->route->nearest);
     printf("paths: shm %llu, rma %llu (ordered pairs of ranks, each rank with itself among them)\n",
            (unsigned long long)t->peers[BATON_PATH_SHM], (unsigned long long)t->peers[BATON_PATH_RMA]);
     print_stream(r);

@@ -118,8 +118,8 @@ static void collect_tally(struct result_phase *out, struct engine *e, const bato
 
 static bool is_prefill(const struct meet *m, const char *engine)
 {
-    for (uint32_t i = 0; i < m->num_engines[SIDE_PREFILL]; i++)
-        if (strcmp(m->engines[SIDE_PREFILL][i].name, engine) == 0)
+    for (uint32_t i = 0; i < m->roster.num[SIDE_PREFILL]; i++)
+        if (strcmp(m->roster.engines[SIDE_PREFILL][i].name, engine) == 0)
             return true;
     return false;
 }
@@ -161,7 +161,7 @@ static int collect_verified(struct result_phase *out, struct engine *e)
     if (out->verified == NULL)
         return -1;
     for (uint32_t i = 0; i < count; i++) {
-        const struct meet_engine *decode = &m->engines[SIDE_DECODE][i % m->num_engines[SIDE_DECODE]];
+        const struct roster_engine *decode = &m->roster.engines[SIDE_DECODE][e->route->engine_of[SIDE_DECODE][i]];
         out->verified[i] = e->phase.verified[i] == decode->tp * decode->pp;
         out->verified_requests += out->verified[i];
     }

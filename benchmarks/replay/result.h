@@ -31,6 +31,7 @@ struct result_phase {
 struct result {
     const struct options *options;
     const struct trace *trace;
+    const struct route *route;
     const struct meet *meet;
     uint32_t busy_threads; /* that each rank started; 0: no busy phase */
     uint32_t num_phases;

@@ -34,7 +34,7 @@ static uint32_t tokens_before_end(uint32_t num_tokens)
 /* The first rank breaks its part. If several ranks hold the same, each of them does, since any of them may be read. */
 static bool breaks(const struct engine *e, const baton_tensor_t *t)
 {
-    const struct meet_engine *own = &e->meet->engines[SIDE_PREFILL][e->meet->engine];
+    const struct roster_engine *own = &e->meet->roster.engines[SIDE_PREFILL][e->meet->engine];
     return e->rank_in_engine == 0 ||
            (e->rank_in_engine < own->tp && own->tp > model_extent(e->pattern.geometry, t).split.heads_total);
 }
@@ -90,8 +90,8 @@ void sabotage_offered(struct engine *e, const struct slot *s)
     struct pattern_table t = engine_table(e, s);
     if (s->gate || !sabotage_needs_gate(e, s->request))
         return;
-    const uint32_t former = s->request >= e->share.engines ? s->request - e->share.engines : s->request + 1;
-    t.request = engine_pattern_request(e, former);
+    const uint32_t other = s->request > 0 ? s->request - 1 : 1;
+    t.request = engine_pattern_request(e, other);
     pattern_fill(&e->pattern, &t);
     engine_begin_gate(e, s->request);
 }

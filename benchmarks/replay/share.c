@@ -8,6 +8,13 @@
 
 __extension__ typedef unsigned __int128 wide;
 
+uint32_t share_next(const struct share *s, uint32_t from)
+{
+    while (from < s->trace->count && s->engine_of[from] != s->engine)
+        from++;
+    return from;
+}
+
 uint32_t share_blocks(const struct share *s, uint32_t request, uint32_t group)
 {
     return model_table_blocks(&s->groups[group], s->trace->requests[request].tokens);
@@ -16,7 +23,7 @@ uint32_t share_blocks(const struct share *s, uint32_t request, uint32_t group)
 uint32_t share_largest(const struct share *s)
 {
     uint32_t largest = s->trace->count;
-    for (uint32_t i = s->engine; i < s->trace->count; i += s->engines)
+    for (uint32_t i = share_next(s, 0); i < s->trace->count; i = share_next(s, i + 1))
         if (largest == s->trace->count || s->trace->requests[i].tokens > s->trace->requests[largest].tokens)
             largest = i;
     return largest;
@@ -33,7 +40,7 @@ static uint64_t most_blocks(const struct share *s, uint32_t group, uint64_t *all
 {
     uint64_t most = 1;
     *all = 0;
-    for (uint32_t i = s->engine; i < s->trace->count; i += s->engines) {
+    for (uint32_t i = share_next(s, 0); i < s->trace->count; i = share_next(s, i + 1)) {
         const uint32_t blocks = share_blocks(s, i, group);
         *all += blocks;
         if (blocks > most)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share: the requests of one engine (of E engines, every E-th request of the trace), and the pools that they need.
-   Pure. */
+/* share: the requests of one engine, and the pools that they need. Pure. */
 #ifndef REPLAY_SHARE_H
 #define REPLAY_SHARE_H
 
@@ -12,10 +11,14 @@
 
 struct share {
     const struct trace *trace;
-    uint32_t engine, engines; /* requests engine, engine + engines, engine + 2 engines … */
+    const uint32_t *engine_of; /* by request */
+    uint32_t engine;           /* whose share this is */
     uint32_t num_groups;
     baton_group_t groups[BATON_GROUPS_MAX]; /* their num_blocks are not used */
 };
+
+/** The first request of the share from request `from` on. The trace's count: there is none. */
+uint32_t share_next(const struct share *s, uint32_t from);
 
 /** Blocks of a group that request i of the trace needs. */
 uint32_t share_blocks(const struct share *s, uint32_t request, uint32_t group);

@@ -19,7 +19,7 @@ _baton_options() {
         options+=' --json --svg --cost --help'
         ;;
     baton-replay)
-        options="--trace --requests --speed --inflight --busy --mode --held --progress --stream --prefill-tokens-per-s"
+        options="--trace --requests --pairs --speed --inflight --busy --mode --held --progress --stream --prefill-tokens-per-s"
         options+=" --chunk-tokens $cache --pool --require-path --sabotage --timeout-ms --seed --json --help"
         ;;
     baton-bench)

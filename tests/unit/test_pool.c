@@ -123,14 +123,15 @@ static void random_use(void **state)
 static struct trace_request requests[] = {{.tokens = 160}, {.tokens = 16}, {.tokens = 161}, {.tokens = 5000},
                                           {.tokens = 1},   {.tokens = 32}, {.tokens = 160}, {.tokens = 48}};
 static const struct trace trace = {.count = 8, .requests = requests};
+static const uint32_t two_in_turn[] = {0, 1, 0, 1, 0, 1, 0, 1};
 
 #define FULL                                                                                                           \
     {                                                                                                                  \
         BATON_KIND_FULL, 16, 1, 0, 0                                                                                   \
     }
-#define SHARE(trace_, engine_, engines_)                                                                               \
+#define SHARE(trace_, turns_, engine_)                                                                                 \
     {                                                                                                                  \
-        trace_, engine_, engines_, 1,                                                                                  \
+        trace_, turns_, engine_, 1,                                                                                    \
         {                                                                                                              \
             FULL                                                                                                       \
         }                                                                                                              \
@@ -139,7 +140,13 @@ static const struct trace trace = {.count = 8, .requests = requests};
 static void largest_request_of_a_share(void **state)
 {
     (void)state;
-    const struct share even = SHARE(&trace, 0, 2), odd = SHARE(&trace, 1, 2), none = SHARE(&trace, 9, 10);
+    const struct share even = SHARE(&trace, two_in_turn, 0), odd = SHARE(&trace, two_in_turn, 1),
+                       none = SHARE(&trace, two_in_turn, 9);
+    assert_int_equal(share_next(&even, 0), 0);
+    assert_int_equal(share_next(&even, 1), 2);
+    assert_int_equal(share_next(&odd, 0), 1);
+    assert_int_equal(share_next(&even, 7), trace.count);
+    assert_int_equal(share_next(&none, 0), trace.count);
     assert_int_equal(share_largest(&even), 2);
     assert_int_equal(share_blocks(&even, 2, 0), 11);
     assert_int_equal(share_largest(&odd), 3);
@@ -161,8 +168,10 @@ static void usual_pools(void **state)
     struct trace_request many[400];
     for (int i = 0; i < 400; i++)
         many[i] = (struct trace_request){.tokens = 160};
+    static const uint32_t all_of_one[400];
     const struct trace long_trace = {.count = 400, .requests = many};
-    const struct share few = SHARE(&trace, 0, 2), all = SHARE(&long_trace, 0, 1), none = SHARE(&trace, 9, 10);
+    const struct share few = SHARE(&trace, two_in_turn, 0), all = SHARE(&long_trace, all_of_one, 0),
+                       none = SHARE(&trace, two_in_turn, 9);
     assert_int_equal(pool_of(&few, 8, 0), 11); /* a quarter of its 32 blocks is too small for a request of 11 */
     assert_int_equal(pool_of(&few, 8, 1), 12);
     assert_int_equal(pool_of(&all, 8, 0), 80);      /* the most that is outstanding at one time */
@@ -176,7 +185,7 @@ static void given_pools(void **state)
     struct why why;
     uint32_t blocks = 77;
     const uint64_t block_bytes = 1000;
-    const struct share s = SHARE(&trace, 0, 2);
+    const struct share s = SHARE(&trace, two_in_turn, 0);
     assert_int_equal(share_pool(&s, &block_bytes, 11999, 8, 0, &blocks, &why), 0);
     assert_int_equal(blocks, 11);
     assert_int_equal(share_pool(&s, &block_bytes, 11999, 8, 1, &blocks, &why), -1);
@@ -187,7 +196,7 @@ static void given_pools(void **state)
 
 /* Full attention, a window of 40 tokens, and a state. */
 static const struct share hybrid = {
-    &trace, 0, 2, 3, {FULL, {BATON_KIND_WINDOW, 16, 1, 40, 0}, {BATON_KIND_STATE, 1, 1, 0, 0}}};
+    &trace, two_in_turn, 0, 3, {FULL, {BATON_KIND_WINDOW, 16, 1, 40, 0}, {BATON_KIND_STATE, 1, 1, 0, 0}}};
 
 static void pools_of_groups(void **state)
 {
@@ -222,8 +231,9 @@ static void a_window_may_begin_anywhere(void **state)
 {
     (void)state;
     struct trace_request two[] = {{.tokens = 57}, {.tokens = 55}};
+    static const uint32_t two_of_one[2];
     const struct trace short_trace = {.count = 2, .requests = two};
-    const struct share s = {&short_trace, 0, 1, 1, {{BATON_KIND_WINDOW, 16, 1, 40, 0}}};
+    const struct share s = {&short_trace, two_of_one, 0, 1, {{BATON_KIND_WINDOW, 16, 1, 40, 0}}};
     assert_int_equal(share_blocks(&s, 0, 0), 3);
     assert_int_equal(share_blocks(&s, 1, 0), 4);
     assert_int_equal(pool_of(&s, 8, 0), 4);
