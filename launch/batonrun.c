@@ -22,6 +22,7 @@
 #include "launch/rank.h"
 #include "launch/relay.h"
 #include "launch/report.h"
+#include "launch/settings_page.h"
 
 #define STATUS_TIMEOUT 124
 #define STATUS_NOT_FOUND 127
@@ -33,21 +34,6 @@
 extern char **environ;
 
 /* ---- the environment of the ranks -------------------------------------------------------------------------------- */
-
-/*
- * Settings that the ranks need unless the user chose others. Debian's MCA file turns off every component that can make
- * windows across nodes (osc, pml, btl). The UCX components offer themselves only on hosts with known adapters, unless
- * they are told that any will do. hcoll breaks the creation of windows.
- */
-static const char *const presets[][2] = {
-    {"OMPI_MCA_osc", "ucx,sm"},
-    {"OMPI_MCA_pml", "ucx"},
-    {"OMPI_MCA_btl", "^uct,openib,ofi"},
-    {"OMPI_MCA_coll", "^hcoll"},
-    {"OMPI_MCA_opal_common_ucx_tls", "any"},
-    {"OMPI_MCA_opal_common_ucx_devices", "any"},
-    {"UCX_LOG_FILE", "stderr"}, /* not mixed into what a program prints */
-};
 
 static uint32_t cpus_allowed(void)
 {
@@ -88,23 +74,20 @@ static void set_unless_set(const struct arguments *a, const char *variable, cons
         set_variable(a, variable, value);
 }
 
-/* 0; -1: no memory. `p`: NULL where nothing is placed. */
+/*
+ * What batonrun tells mpirun and the shims. The shims set what MPI and UCX need on each node (profile.h). 0; -1: no
+ * memory. `p`: NULL where nothing is placed.
+ */
 static int set_environment(const struct arguments *a, const struct placement *p)
 {
     char layout[128];
-    uint32_t ranks = arguments_ranks(a);
-    for (unsigned i = 0; i < sizeof presets / sizeof presets[0]; i++)
-        set_unless_set(a, presets[i][0], presets[i][1]);
     if (geteuid() == 0) {
         set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT", "1");
         set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
-    if (p != NULL ? placement_is_tight(p)
-                  : 2 * ranks > cpus_allowed()) /* a rank has its own thread and the reactor's */
-        set_unless_set(a, "OMPI_MCA_mpi_yield_when_idle", "1");
-    else if (p != NULL && placement_has_hosts(p))
-        set_unless_set(a, "OMPI_MCA_mpi_yield_when_idle", "0"); /* mpirun is told --oversubscribe, and would have 1 */
-    if (isatty(STDERR_FILENO))                                  /* the ranks themselves see a pipe */
+    if (a->survive)
+        set_variable(a, RANK_SURVIVE, "1");
+    if (isatty(STDERR_FILENO)) /* the ranks themselves see a pipe */
         set_unless_set(a, "BATON_TERMINAL", "1");
     snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->layout.prefill.engines, a->layout.prefill.tp,
              a->layout.prefill.pp, a->layout.decode.engines, a->layout.decode.tp, a->layout.decode.pp);
@@ -431,15 +414,24 @@ static int run_placed(const struct arguments *a, const struct placement *p, cons
     return status;
 }
 
+static int explain(const struct arguments *a, const struct placement *p)
+{
+    const struct settings_given given = {a->survive, a->exports, a->num_exports};
+    if (placement_explain(p, stdout) != 0 || settings_print(stdout, p, &given) != 0)
+        return complain(1, "out of memory");
+    return 0;
+}
+
 static int launch_placed(const struct arguments *a, const struct placement *p, const char *self)
 {
     if (p != NULL && a->placement.explain)
-        return placement_explain(p, stdout) == 0 ? 0 : complain(1, "out of memory");
+        return explain(a, p);
     if (set_environment(a, p) != 0)
         return complain(1, "out of memory");
     if (a->dry_run) {
         struct command c = command_for(a, p, self, p != NULL && placement_has_hosts(p) ? "HOSTS" : "");
         print_command(&c);
+        puts("# On each node the ranks' shims also set what MPI and UCX need there: --explain lists it.");
         if (p == NULL || !placement_has_hosts(p))
             return 0;
         puts("\nHOSTS, with a line for each rank:");

@@ -172,3 +172,15 @@ int bind_to(const char *cpus)
         CPU_FREE(set);
     return error;
 }
+
+uint32_t bind_count(void)
+{
+    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    uint32_t n = 0;
+    if (set != NULL && sched_getaffinity(0, bytes, set) == 0)
+        n = (uint32_t)CPU_COUNT_S(bytes, set);
+    if (set != NULL)
+        CPU_FREE(set);
+    return n;
+}

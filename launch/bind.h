@@ -3,7 +3,7 @@
  * bind: how batonrun tells each rank's shim where the rank runs. One text holds all ranks: the different kinds of
  * place, and for each run of ranks which kinds these have. So it stays short where nodes are alike.
  *
- *     0-7,32-39/mlx5_0:1|8-15,40-47/mlx5_1:1#0,1x64          64 times: a rank at the first place, one at the second
+ *     0-7,32-39/mlx5_0|8-15,40-47/mlx5_1#0,1x64          64 times: a rank at the first place, one at the second
  */
 #ifndef BATON_LAUNCH_BIND_H
 #define BATON_LAUNCH_BIND_H
@@ -16,7 +16,7 @@
 /** One rank's place. */
 struct bind_place {
     char cpus[BIND_PLACE_BYTES]; /* the system's numbers of hardware threads, "0-7,32-39" */
-    char nic[64];                /* as UCX_NET_DEVICES takes it; empty: any */
+    char nic[64];                /* the adapter; empty: any */
 };
 
 /** Joins the ranks' places to one text, which the caller frees. NULL: no memory. */
@@ -27,5 +27,8 @@ bool bind_find(const char *text, uint32_t rank, struct bind_place *out);
 
 /** Binds this process and all that it will start. 0, or an errno; EINVAL: `cpus` is malformed. */
 int bind_to(const char *cpus);
+
+/** How many hardware threads this process may run on; 0: unknown. */
+uint32_t bind_count(void);
 
 #endif

@@ -298,16 +298,19 @@ static const struct machine *machine_of(const struct placement *p, uint32_t rank
     return p->world.nodes[p->places[rank].node].machine;
 }
 
-bool placement_is_tight(const struct placement *p)
+uint32_t placement_threads(const struct placement *p, uint32_t rank)
 {
-    uint32_t *pus = calloc((size_t)p->world.num_nodes + 1, sizeof *pus); /* by node: that its ranks need */
-    bool tight = pus == NULL;
-    for (uint32_t r = 0; !tight && r < p->job.num_ranks; r++) {
-        pus[p->places[r].node] += 2;
-        tight = pus[p->places[r].node] > machine_of(p, r)->num_pus;
-    }
-    free(pus);
-    return tight;
+    const struct machine_seat *s = &p->places[rank].seat;
+    uint32_t pus = 0;
+    for (uint32_t i = s->first_core; i < s->end_core; i++)
+        pus += machine_of(p, rank)->cores[i].num_pus;
+    return pus;
+}
+
+const char *placement_adapter(const struct placement *p, uint32_t rank)
+{
+    const struct machine_device *nic = p->places[rank].nic;
+    return nic != NULL && nic->is_fabric && machine_of(p, rank)->num_nics > 1 ? nic->name : NULL;
 }
 
 /* Whether two ranks have a core in common; true too if there is no memory to find out. */
@@ -338,10 +341,7 @@ bool placement_can_bind(const struct placement *p)
     if (!placement_has_hosts(p) && p->options.cores_per_rank == 0)
         return false;
     for (uint32_t r = 0; r < p->job.num_ranks; r++) {
-        const struct machine_seat *s = &p->places[r].seat;
-        uint32_t pus = 0;
-        for (uint32_t i = s->first_core; i < s->end_core; i++)
-            pus += machine_of(p, r)->cores[i].num_pus;
+        uint32_t pus = placement_threads(p, r);
         if (pus < 2 && p->options.cores_per_rank == 0)
             return false;
         any |= pus < machine_of(p, r)->num_pus;
@@ -389,8 +389,8 @@ char *placement_bindings(const struct placement *p)
     for (uint32_t r = 0; good && r < num; r++) {
         const struct world_place *place = &p->places[r];
         good = find_cpus(machine_of(p, r), &place->seat, scratch, &places[r]);
-        if (place->nic != NULL && place->nic->is_fabric && machine_of(p, r)->num_nics > 1)
-            snprintf(places[r].nic, sizeof places[r].nic, "%.60s:1", place->nic->name);
+        if (placement_adapter(p, r) != NULL)
+            snprintf(places[r].nic, sizeof places[r].nic, "%s", placement_adapter(p, r));
     }
     char *text = good ? bind_join(places, num) : NULL;
     free(places);

@@ -41,8 +41,10 @@ int placement_find(struct placement *p, const struct placement_options *options,
                    placement_ask_fn ask, void *arg, struct why *why);
 void placement_fini(struct placement *p);
 
-/** Whether some host has fewer than two hardware threads for each of its ranks. */
-bool placement_is_tight(const struct placement *p);
+/** How many hardware threads a rank's seat has. */
+uint32_t placement_threads(const struct placement *p, uint32_t rank);
+/** The adapter that a bound rank uses if a port of it is up. NULL: there is no choice, or it is no fabric's. */
+const char *placement_adapter(const struct placement *p, uint32_t rank);
 /**
  * Whether the ranks are bound: each has cores of its own, and not all of its host's; two hardware threads at least,
  * unless --cores-per-rank asks for less.

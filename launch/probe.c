@@ -14,6 +14,7 @@
 #include "base/layout.h"
 #include "launch/child.h"
 #include "launch/hosts.h"
+#include "launch/node.h"
 
 #define TAG "@baton-machine"
 #define LINE_BYTES (MACHINE_TEXT_BYTES + 64)
@@ -24,8 +25,12 @@ int probe_main(void)
 {
     char text[MACHINE_TEXT_BYTES], line[LINE_BYTES];
     struct machine m;
+    struct profile_facts facts = {0};
     struct why why;
     int rc = machine_read(&m, MACHINE_HERE, NULL, &why);
+    _Static_assert(sizeof m.facts == NODE_TEXT_BYTES, "the facts of a node");
+    node_look("", BATON_MPI_PLUGINS, &facts);
+    node_write(&facts, m.facts);
     if (rc == 0 && !machine_write(&m, text))
         rc = why_set(&why, "its description is too long");
     machine_fini(&m);

@@ -14,6 +14,7 @@
 #include "base/layout.h"
 #include "launch/bind.h"
 #include "launch/child.h"
+#include "launch/node.h"
 #include "launch/report.h"
 
 #define HELPERS_GRACE_NS 500000000u    /* from the first TERM to the first KILL */
@@ -40,41 +41,55 @@ static void set_number(const char *variable, uint32_t value)
     setenv(variable, text, 1);
 }
 
-/* Whether a port, "mlx5_0:1", is up. */
-static bool is_active(const char *nic)
-{
-    char path[160], state[32] = "";
-    int length = (int)strcspn(nic, ":");
-    if (nic[length] != ':')
-        return false;
-    snprintf(path, sizeof path, "/sys/class/infiniband/%.*s/ports/%.8s/state", length, nic, nic + length + 1);
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return false;
-    bool active = fgets(state, sizeof state, f) != NULL && strstr(state, "ACTIVE") != NULL;
-    fclose(f);
-    return active;
-}
-
-/* Takes the cores that this rank was given, and names its NIC to UCX unless the user has done so. */
-static int take_place(uint32_t rank)
+/* Takes the cores that this rank was given. `place`: empty where it was given none. */
+static int take_place(uint32_t rank, struct bind_place *place)
 {
     const char *text = getenv(RANK_PLACES);
-    struct bind_place place;
+    *place = (struct bind_place){0};
     if (text == NULL)
         return 0;
-    if (!bind_find(text, rank, &place))
+    if (!bind_find(text, rank, place))
         return complain(2, "rank %u has no place in %s", rank, RANK_PLACES);
-    int error = bind_to(place.cpus);
-    if (error != 0)
-        complain(0, "rank %u cannot be bound to the hardware threads %.80s: %s", rank, place.cpus, strerror(error));
-    if (is_active(place.nic))
-        setenv("UCX_NET_DEVICES", place.nic, 0);
+    int error = bind_to(place->cpus);
+    if (error != 0) {
+        complain(0, "rank %u cannot be bound to the hardware threads %.80s: %s", rank, place->cpus, strerror(error));
+        place->cpus[0] = '\0';
+    }
     unsetenv(RANK_PLACES); /* not for a batonrun inside the program */
     return 0;
 }
 
-static int find_role(uint32_t rank, baton_open_params_t *role)
+/* What this node is to the rank, which has taken its place. `ranks`: of the world. */
+static struct profile_facts find_facts(uint32_t ranks, const struct bind_place *place)
+{
+    struct profile_facts f = {.survive = getenv(RANK_SURVIVE) != NULL, .threads = bind_count()};
+    uint32_t here = node_ranks(getenv);
+    profile_mpi(BATON_MPI, &f);
+    node_look("", BATON_MPI_PLUGINS, &f);
+    f.one_node = here == ranks;
+    f.sharers = place->cpus[0] != '\0' ? 1 : here;
+    if (!node_port("", place->nic, f.nic))
+        f.nic[0] = '\0';
+    return f;
+}
+
+/* Sets the variables of MPI and UCX that this rank needs here and that nobody else has set. */
+static void set_profile(uint32_t rank, const struct profile_facts *f)
+{
+    struct profile_setting settings[PROFILE_SETTINGS_MAX];
+    unsigned num = profile_find(f, settings);
+    for (unsigned i = 0; i < num; i++) {
+        if (getenv(settings[i].variable) != NULL)
+            continue;
+        setenv(settings[i].variable, settings[i].value, 1);
+        if (settings[i].is_second_best && rank == 0)
+            complain(0, "%s=%s: %s", settings[i].variable, settings[i].value, settings[i].reason);
+    }
+    unsetenv(RANK_SURVIVE);
+}
+
+/* Also how many ranks the world has. */
+static int find_role(uint32_t rank, baton_open_params_t *role, uint32_t *ranks)
 {
     const char *text = getenv(RANK_LAYOUT);
     struct layout l;
@@ -82,6 +97,7 @@ static int find_role(uint32_t rank, baton_open_params_t *role)
         return complain(2, "the variable %s is missing: start ranks by batonrun", RANK_LAYOUT);
     if (!layout_read(text, &l) || !layout_find(&l, rank, role))
         return complain(2, "rank %u has no place in %s=%.64s", rank, RANK_LAYOUT, text);
+    *ranks = layout_ranks(&l.prefill) + layout_ranks(&l.decode);
     setenv("BATON_ENGINE", role->engine, 1);
     setenv("BATON_ROLE", role->role == BATON_ROLE_PREFILL ? "prefill" : "decode", 1);
     set_number("BATON_TP", role->tp);
@@ -201,7 +217,9 @@ static char **find_program(char **words, baton_role_t role)
 static int begin(char **words)
 {
     struct rank r = {0};
+    struct bind_place place;
     baton_open_params_t role;
+    uint32_t ranks = 0;
     int32_t number = layout_world_rank(getenv);
     if (number < 0)
         return complain(
@@ -210,9 +228,13 @@ static int begin(char **words)
     snprintf(r.tag, sizeof r.tag, "%s", getenv(RANK_REPORTS) != NULL ? getenv(RANK_REPORTS) : "");
     unsetenv(RANK_REPORTS); /* not for a batonrun inside the program */
     report(&r, REPORT_HERE, 0);
-    int status = find_role(r.number, &role);
+    int status = find_role(r.number, &role, &ranks);
     if (status == 0)
-        status = take_place(r.number);
+        status = take_place(r.number, &place);
+    if (status == 0) {
+        const struct profile_facts facts = find_facts(ranks, &place);
+        set_profile(r.number, &facts);
+    }
     char **program = status == 0 ? find_program(words, role.role) : NULL;
     if (status == 0 && program == NULL)
         status = complain(2, "rank %u is not told its program: start ranks by batonrun", r.number);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rank: the shim by which mpirun starts each rank. It finds out which rank it is, runs the program as a child with the
- * variables of its role, passes signals on, reports how the program ended, and ends the processes that it left behind.
+ * rank: the shim by which mpirun starts each rank. It finds out which rank it is, takes its cores, and sets the
+ * variables of its role and those that MPI and UCX need on this node (profile.h). It runs the program as a child,
+ * passes signals on, reports how the program ended, and ends the processes that it left behind.
  */
 #ifndef BATON_LAUNCH_RANK_H
 #define BATON_LAUNCH_RANK_H
@@ -9,6 +10,7 @@
 #define RANK_OPTION "--rank"              /* batonrun's first argument, where it is the shim */
 #define RANK_LAYOUT "BATON_LAYOUT"        /* the variable with both sides (base/layout.h) */
 #define RANK_PLACES "BATON_LAUNCH_PLACES" /* the variable with all ranks' places (bind.h); unset: they are not bound */
+#define RANK_SURVIVE "BATON_LAUNCH_SURVIVE" /* the variable that is set where the ranks outlive one that is lost */
 #define RANK_REPORTS "BATON_LAUNCH_REPORTS" /* the variable with the tag of reports; unset: none are wanted */
 
 /**

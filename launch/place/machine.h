@@ -13,6 +13,7 @@
 #include "option/why.h"
 
 #define MACHINE_DEVICE_BYTES 64
+#define MACHINE_FACTS_BYTES 64
 
 /** Logical numbers, in hwloc's order, in which neighbours are near. */
 struct machine_core {
@@ -32,6 +33,7 @@ struct machine {
     struct machine_core *cores;
     uint32_t *pus; /* the system's numbers; in order of core */
     struct machine_device *gpus, *nics;
+    char facts[MACHINE_FACTS_BYTES]; /* what else a node says of itself: a word that is only kept. Empty: nothing */
 };
 
 /** How a machine is described. */

@@ -3,7 +3,8 @@
  * machine_text: a machine as one line, see machine.h. "C8.0+0.1.0.1:0:32" are 8 cores in cache 0, NUMA node 1 and
  * package 0; the first has hardware threads 0 and 32, and those of each next core are greater by 1. With "0+1" each
  * core has a cache of its own, the first cache 0, the next one cache 1. "Gcuda0.0.8" is a GPU near cores 0 to 7,
- * "Nmlx5_0.0.8" a NIC, "Emlx5_0.0.8" one that speaks verbs. Spaces separate them.
+ * "Nmlx5_0.0.8" a NIC, "Emlx5_0.0.8" one that speaks verbs. "F" and a word are further facts, which come last. Spaces
+ * separate them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,8 @@ bool machine_write(const struct machine *m, char text[MACHINE_TEXT_BYTES])
         write_device(out, 'G', &m->gpus[i]);
     for (uint32_t i = 0; i < m->num_nics; i++)
         write_device(out, m->nics[i].is_fabric ? 'E' : 'N', &m->nics[i]);
+    if (m->facts[0] != '\0')
+        fprintf(out, " F%s", m->facts);
     bool good = fflush(out) == 0 && ferror(out) == 0 && ftell(out) < MACHINE_TEXT_BYTES;
     return fclose(out) == 0 && good;
 }
@@ -141,6 +144,17 @@ static bool read_device(const struct machine *m, const char **at, struct machine
     return true;
 }
 
+/* To the end, without spaces. */
+static bool read_facts(struct machine *m, const char **at)
+{
+    size_t length = strlen(*at);
+    if (m->num_cores == 0 || length == 0 || length >= sizeof m->facts || strchr(*at, ' ') != NULL)
+        return false;
+    memcpy(m->facts, *at, length + 1);
+    *at += length;
+    return true;
+}
+
 static bool read_entry(struct machine *m, const char **at)
 {
     char kind = **at;
@@ -153,6 +167,8 @@ static bool read_entry(struct machine *m, const char **at)
     case 'N':
     case 'E':
         return read_device(m, at, &m->nics, &m->num_nics, kind == 'E');
+    case 'F':
+        return read_facts(m, at);
     default:
         return false;
     }

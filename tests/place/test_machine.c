@@ -143,6 +143,7 @@ static void check_text(const struct machine *m, const char *wanted)
     assert_memory_equal(copy.pus, m->pus, m->num_pus * sizeof *m->pus);
     assert_int_equal(copy.num_gpus, m->num_gpus);
     assert_int_equal(copy.num_nics, m->num_nics);
+    assert_string_equal(copy.facts, m->facts);
     assert_true(machine_write(&copy, again));
     assert_string_equal(again, text);
     machine_fini(&copy);
@@ -166,7 +167,11 @@ static void test_text(void **state)
                                       "C1.0+0.0.0.1:0 G.0.1",
                                       "C1.0+0.0.0.1:0 Gx.1.1",
                                       "C1.0+0.0.0.1:0 Gx.0.1 C1.0+0.0.0.1:1",
-                                      "C1.0+0.0.0.1:0\n"};
+                                      "C1.0+0.0.0.1:0\n",
+                                      "Fx",
+                                      "C1.0+0.0.0.1:0 F",
+                                      "C1.0+0.0.0.1:0 Fx Gx.0.1",
+                                      "C1.0+0.0.0.1:0 Fx y"};
     struct machine m;
     struct why why;
     read_synthetic(&m, "pack:2 numa:2 core:4 pu:2");
@@ -180,6 +185,8 @@ static void test_text(void **state)
     machine_fini(&m);
     read_file(&m, "topo-2numa-devices.xml");
     check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4 Emlx5_0.0.2 Emlx5_1.2.4");
+    snprintf(m.facts, sizeof m.facts, "11301.110.eth0");
+    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
     machine_fini(&m);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(machine_parse(&m, bad[i], &why), -1);

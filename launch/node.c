@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* node: see node.h. */
+#include "launch/node.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/number.h"
+
+#define UCX_PATIENCE_MS 2000
+
+/* ---- UCX --------------------------------------------------------------------------------------------------------- */
+
+/* Of ucp.h, which is not there where UCX is only used. It stays as it is as long as the library is libucp.so.0. */
+enum { UCS_THREAD_MODE_MULTI = 2 };
+struct lib_attr {        /* how ucp_lib_attr_t begins */
+    uint64_t field_mask; /* bit 0: the mode */
+    int max_thread_level;
+    char rest[256];
+};
+
+/* True also where it is not known: UCX before 1.11 does not say it. */
+static bool takes_threads(void *ucp)
+{
+    int (*query)(void *);
+    struct lib_attr most = {.field_mask = 1};
+    *(void **)&query = dlsym(ucp, "ucp_lib_query");
+    return query == NULL || query(&most) != 0 || most.max_thread_level >= UCS_THREAD_MODE_MULTI;
+}
+
+/* What is known of UCX. */
+struct ucx {
+    uint32_t version;  /* 0: unknown */
+    bool for_a_thread; /* only: it was built without support of several */
+};
+
+static struct ucx ask_library(void)
+{
+    struct ucx found = {0};
+    unsigned major, minor, patch;
+    void (*version)(unsigned *, unsigned *, unsigned *);
+    void *ucp = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (ucp == NULL)
+        return found;
+    *(void **)&version = dlsym(ucp, "ucp_get_version");
+    if (version != NULL) {
+        version(&major, &minor, &patch);
+        found.version = PROFILE_VERSION(major, minor, patch);
+    }
+    found.for_a_thread = !takes_threads(ucp);
+    return found;
+}
+
+/* In a process of its own, since UCX takes signals over and opens devices; what it prints there is of no interest. */
+static struct ucx ask_ucx(void)
+{
+    struct ucx found = {0}, answer;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return found;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+        answer = ask_library();
+        _exit(write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
+    }
+    close(ends[1]);
+    struct pollfd p = {.fd = ends[0], .events = POLLIN};
+    if (pid > 0 && poll(&p, 1, UCX_PATIENCE_MS) == 1 && read(ends[0], &answer, sizeof answer) == sizeof answer)
+        found = answer;
+    close(ends[0]);
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    return found;
+}
+
+/* ---- Open MPI's components --------------------------------------------------------------------------------------- */
+
+static bool has_file(const char *root, const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
+    return length > 0 && (size_t)length < sizeof path && access(path, F_OK) == 0;
+}
+
+/* ob1 is never left out of a build, so that where its file is missing the components are no files at all. */
+static bool has_component(const char *root, const char *plugins, const char *file)
+{
+    return plugins[0] == '\0' || has_file(root, plugins, file) || !has_file(root, plugins, "mca_pml_ob1.so");
+}
+
+/* ---- adapters ---------------------------------------------------------------------------------------------------- */
+
+#define ADAPTERS "/sys/class/infiniband"
+#define INTERFACES "/sys/class/net"
+
+typedef bool (*entry_fn)(void *arg, const char *name);
+
+/* Calls `take` for each name of a folder, in no order, until it returns true; whether it did. */
+static bool find_entry(const char *root, const char *folder, entry_fn take, void *arg)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s%s", root, folder);
+    DIR *dir = length > 0 && (size_t)length < sizeof path ? opendir(path) : NULL;
+    bool found = false;
+    struct dirent *e;
+    while (!found && dir != NULL && (e = readdir(dir)) != NULL)
+        found = e->d_name[0] != '.' && take(arg, e->d_name);
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
+struct ports {
+    const char *root;
+    char folder[PATH_MAX];
+    uint32_t least; /* the first active port; 0: none */
+};
+
+static bool look_at_port(void *arg, const char *name)
+{
+    struct ports *p = arg;
+    char path[PATH_MAX + 300], state[32] = "";
+    const char *at = name;
+    uint32_t number;
+    snprintf(path, sizeof path, "%s%s/%s/state", p->root, p->folder, name);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return false;
+    bool active = fgets(state, sizeof state, f) != NULL && strstr(state, ": ACTIVE") != NULL;
+    fclose(f);
+    if (active && number_take(&at, 255, &number) && *at == '\0' && (p->least == 0 || number < p->least))
+        p->least = number;
+    return false;
+}
+
+bool node_port(const char *root, const char *adapter, char port[64])
+{
+    struct ports p = {.root = root};
+    snprintf(p.folder, sizeof p.folder, ADAPTERS "/%.60s/ports", adapter);
+    find_entry(root, p.folder, look_at_port, &p);
+    if (adapter[0] == '\0' || p.least == 0)
+        return false;
+    return snprintf(port, 64, "%s:%u", adapter, p.least) < 64;
+}
+
+static bool has_active_port(void *root, const char *adapter)
+{
+    char port[64];
+    return node_port(root, adapter, port);
+}
+
+/* ---- interfaces -------------------------------------------------------------------------------------------------- */
+
+struct interface {
+    const char *root, *name;
+    unsigned depth;
+};
+
+/* Whether packets leave the node there: it is a device, or lies above one (a bond, a VLAN, a bridge with a member). */
+static bool has_hardware(struct interface *i);
+
+static bool is_above_hardware(void *arg, const char *entry)
+{
+    const struct interface *i = arg;
+    struct interface below = {i->root, entry + 6, i->depth + 1};
+    return strncmp(entry, "lower_", 6) == 0 && has_hardware(&below);
+}
+
+static bool has_hardware(struct interface *i)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, INTERFACES "/%.64s", i->name);
+    return has_file(i->root, folder, "device") || (i->depth < 4 && find_entry(i->root, folder, is_above_hardware, i));
+}
+
+/*
+ * The one interface with a route, and hardware behind it, where others have a route and no hardware. Empty: several
+ * have hardware, or none, or there is nothing to choose.
+ */
+static void find_interface(const char *root, char found[IF_NAMESIZE])
+{
+    char path[PATH_MAX], line[512], name[IF_NAMESIZE], first[IF_NAMESIZE] = "";
+    bool several = false, others = false;
+    found[0] = '\0';
+    snprintf(path, sizeof path, "%.3000s/proc/net/route", root);
+    FILE *f = fopen(path, "re");
+    if (f == NULL || fgets(line, sizeof line, f) == NULL) { /* the heading */
+        if (f != NULL)
+            fclose(f);
+        return;
+    }
+    while (fgets(line, sizeof line, f) != NULL && sscanf(line, "%15s", name) == 1) {
+        if (strcmp(name, "lo") == 0 || strcmp(name, first) == 0)
+            continue;
+        bool has = has_hardware(&(struct interface){root, name, 0});
+        others |= !has;
+        several |= has && first[0] != '\0';
+        if (has)
+            memcpy(first, name, sizeof first);
+    }
+    fclose(f);
+    if (others && !several)
+        memcpy(found, first, sizeof first);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+void node_look(const char *root, const char *plugins, struct profile_facts *f)
+{
+    struct ucx ucx = ask_ucx();
+    f->ucx_version = ucx.version;
+    f->osc_ucx = !ucx.for_a_thread && has_component(root, plugins, "mca_osc_ucx.so");
+    f->pml_ucx = !ucx.for_a_thread && has_component(root, plugins, "mca_pml_ucx.so");
+    f->port_is_active = find_entry(root, ADAPTERS, has_active_port, (void *)(uintptr_t)root);
+    _Static_assert(sizeof f->interface == IF_NAMESIZE, "a name of an interface");
+    find_interface(root, f->interface);
+}
+
+void node_write(const struct profile_facts *f, char text[NODE_TEXT_BYTES])
+{
+    snprintf(text, NODE_TEXT_BYTES, "%u.%d%d%d.%s", f->ucx_version, f->osc_ucx, f->pml_ucx, f->port_is_active,
+             f->interface);
+}
+
+static bool take_flag(const char **at, bool *out)
+{
+    *out = **at == '1';
+    if (**at != '0' && **at != '1')
+        return false;
+    ++*at;
+    return true;
+}
+
+bool node_parse(const char *text, struct profile_facts *f)
+{
+    struct profile_facts g = *f;
+    const char *at = text;
+    if (!number_take(&at, UINT32_MAX, &g.ucx_version) || *at++ != '.' || !take_flag(&at, &g.osc_ucx) ||
+        !take_flag(&at, &g.pml_ucx) || !take_flag(&at, &g.port_is_active) || *at++ != '.' ||
+        strlen(at) >= sizeof g.interface)
+        return false;
+    snprintf(g.interface, sizeof g.interface, "%s", at);
+    *f = g;
+    return true;
+}
+
+/* The number of tasks on the n-th node of Slurm's "4(x2),3". 0: it says nothing of that one. */
+static uint32_t count_tasks(const char *text, uint32_t node)
+{
+    for (const char *at = text;; at++) {
+        uint32_t tasks, times = 1;
+        if (!number_take(&at, UINT32_MAX, &tasks))
+            return 0;
+        if (strncmp(at, "(x", 2) == 0) {
+            at += 2;
+            if (!number_take(&at, UINT32_MAX, &times) || *at++ != ')')
+                return 0;
+        }
+        if (node < times)
+            return tasks;
+        node -= times;
+        if (*at != ',')
+            return 0;
+    }
+}
+
+uint32_t node_ranks(char *(*variable)(const char *name))
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    uint32_t n, node;
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = variable(names[i]);
+        if (text != NULL && number_take(&text, UINT32_MAX, &n) && *text == '\0')
+            return n;
+    }
+    const char *tasks = variable("SLURM_STEP_TASKS_PER_NODE"), *id = variable("SLURM_NODEID");
+    if (tasks == NULL || id == NULL || !number_take(&id, UINT32_MAX, &node))
+        return 0;
+    return count_tasks(tasks, node);
+}

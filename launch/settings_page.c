@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* settings_page: see settings_page.h. */
+#include "launch/settings_page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/node.h"
+#include "launch/profile.h"
+
+extern char **environ;
+
+/* Nodes on which equal settings are set. */
+struct kind {
+    struct profile_setting settings[PROFILE_SETTINGS_MAX];
+    unsigned num;
+    enum profile_kind profile;
+    uint32_t first, count; /* nodes */
+};
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+static void add_nodes_part(const struct placement *p, uint32_t node, struct profile_facts *f)
+{
+    const struct machine *m = p->world.nodes[node].machine;
+    if (p->options.topology != NULL) { /* a description: its adapters are taken to be up, and nothing to be missing */
+        f->osc_ucx = f->pml_ucx = true;
+        for (uint32_t i = 0; i < m->num_nics; i++)
+            f->port_is_active |= m->nics[i].is_fabric;
+    } else if (p->allocation.num_hosts == 0 || !node_parse(m->facts, f)) {
+        node_look("", BATON_MPI_PLUGINS, f);
+    }
+}
+
+/* Of the node's rank with the fewest hardware threads. `ranks`: on this node. */
+static struct profile_facts find_facts(const struct placement *p, uint32_t node, uint32_t ranks, bool survive)
+{
+    struct profile_facts f = {.survive = survive, .one_node = ranks == p->job.num_ranks};
+    bool bound = placement_can_bind(p);
+    f.sharers = bound ? 1 : ranks;
+    f.threads = p->world.nodes[node].machine->num_pus;
+    profile_mpi(BATON_MPI, &f);
+    add_nodes_part(p, node, &f);
+    for (uint32_t r = 0; bound && r < p->job.num_ranks; r++) {
+        if (p->places[r].node != node)
+            continue;
+        uint32_t threads = placement_threads(p, r);
+        f.threads = threads < f.threads ? threads : f.threads;
+        if (placement_adapter(p, r) != NULL && f.port_is_active)
+            snprintf(f.nic, sizeof f.nic, "NIC:PORT");
+    }
+    return f;
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+static bool is_same(const struct kind *a, const struct kind *b)
+{
+    if (a->num != b->num || a->profile != b->profile)
+        return false;
+    for (unsigned i = 0; i < a->num; i++)
+        if (strcmp(a->settings[i].variable, b->settings[i].variable) != 0 ||
+            strcmp(a->settings[i].value, b->settings[i].value) != 0)
+            return false;
+    return true;
+}
+
+/* The kinds of all nodes that have ranks. Returns how many. */
+static uint32_t find_kinds(const struct placement *p, const uint32_t *ranks_on, bool survive, struct kind *kinds)
+{
+    uint32_t num = 0;
+    for (uint32_t node = 0; node < p->world.num_nodes; node++) {
+        struct kind k = {.first = node, .count = 1};
+        uint32_t same = 0;
+        if (ranks_on[node] == 0)
+            continue;
+        struct profile_facts f = find_facts(p, node, ranks_on[node], survive);
+        k.num = profile_find(&f, k.settings);
+        k.profile = profile_kind(&f);
+        while (same < num && !is_same(&kinds[same], &k))
+            same++;
+        if (same < num)
+            kinds[same].count++;
+        else
+            kinds[num++] = k;
+    }
+    return num;
+}
+
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+static void print_one(FILE *out, const char *variable, const char *value, const char *source, const char *reason)
+{
+    int width = fprintf(out, "  %s=%s", variable, value);
+    fprintf(out, "%*s  %-5s  %s\n", width < 40 ? 40 - width : 0, "", source, reason);
+}
+
+/* What the user has set: by -x, or in the environment. NULL: nothing. */
+static const char *find_given(const struct settings_given *g, const char *variable)
+{
+    size_t length = strlen(variable);
+    for (unsigned i = 0; i < g->num_exports; i++)
+        if (strncmp(g->exports[i], variable, length) == 0 && g->exports[i][length] == '=')
+            return g->exports[i] + length + 1;
+    return getenv(variable);
+}
+
+static void print_kind(FILE *out, const struct placement *p, const struct kind *k, const struct settings_given *given)
+{
+    fprintf(out, "settings on %s", p->world.nodes[k->first].host);
+    if (k->count > 1)
+        fprintf(out, " and %u more node%s", k->count - 1, k->count > 2 ? "s" : "");
+    fprintf(out, " (%s), by the node unless they are yours:\n", profile_name(k->profile));
+    for (unsigned i = 0; i < k->num; i++) {
+        const char *own = find_given(given, k->settings[i].variable);
+        print_one(out, k->settings[i].variable, own != NULL ? own : k->settings[i].value,
+                  own != NULL ? "yours" : "node", own != NULL ? "set before: it stays" : k->settings[i].reason);
+    }
+}
+
+static bool is_in(const struct kind *k, const char *entry)
+{
+    for (unsigned i = 0; i < k->num; i++) {
+        size_t length = strlen(k->settings[i].variable);
+        if (strncmp(k->settings[i].variable, entry, length) == 0 && entry[length] == '=')
+            return true;
+    }
+    return false;
+}
+
+/* The user's own variables that no line above is about. */
+static void print_others(FILE *out, const struct kind *k)
+{
+    static const char *const families[] = {"BATON_", "UCX_", "OMPI_MCA_"};
+    for (char **e = environ; *e != NULL; e++)
+        for (unsigned i = 0; i < sizeof families / sizeof families[0]; i++)
+            if (strncmp(*e, families[i], strlen(families[i])) == 0 && !is_in(k, *e)) {
+                char *name = strndup(*e, strcspn(*e, "="));
+                if (name != NULL)
+                    print_one(out, name, *e + strlen(name) + 1, "yours", "passed on to the ranks");
+                free(name);
+            }
+}
+
+int settings_print(FILE *out, const struct placement *p, const struct settings_given *given)
+{
+    uint32_t num = p->world.num_nodes;
+    uint32_t *ranks_on = calloc((size_t)num + 1, sizeof *ranks_on);
+    struct kind *kinds = calloc((size_t)num + 1, sizeof *kinds);
+    int rc = ranks_on != NULL && kinds != NULL ? 0 : -1;
+    for (uint32_t r = 0; rc == 0 && r < p->job.num_ranks; r++)
+        ranks_on[p->places[r].node]++;
+    num = rc == 0 ? find_kinds(p, ranks_on, given->survive, kinds) : 0;
+    for (uint32_t i = 0; i < num; i++)
+        print_kind(out, p, &kinds[i], given);
+    if (num > 0)
+        print_others(out, &kinds[0]);
+    free(ranks_on);
+    free(kinds);
+    return rc;
+}
