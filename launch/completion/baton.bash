@@ -13,7 +13,7 @@ _baton_options() {
         options+=' --gpus-per-rank --spread --pack --together --apart --straddle --oversubscribe --model --dtype --tokens'
         options+=' --output-tokens --inside --pairs --explain -n --dry-run -h --help --'
         ;;
-    baton-info) options='--help' ;;
+    baton-info) options='--check --json -h --help' ;;
     baton-plan)
         options="--prefill --decode --ranks-per-node $cache --prefill-cache --decode-cache --tokens --held --mode --rank"
         options+=' --json --svg --cost --help'
@@ -35,7 +35,7 @@ _baton_value() {
     kind=own choices='' sides=no
     case $1:$2 in
     *:--help | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
-        baton-plan:--json | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
+        baton-plan:--json | baton-info:--json | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
         *:--explain) kind=nothing ;;
     *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | *:--network | *:--pairs)
         kind='file'

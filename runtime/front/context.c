@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/sized.h"
 #include "front/inside.h"
+#include "topo/obstacle.h"
 #include "wire/card.h"
 #include "wire/row.h"
 #include "wire/version.h"
@@ -125,17 +126,22 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     return b;
 }
 
-/* Only the first rank of an engine warns: its ranks usually have the same environment. */
 static void warn_of_misspelt(const struct baton *b)
 {
-    if (b->who.tp_rank != 0 || b->who.pp_rank != 0)
-        return;
     for (char **entry = environ; *entry != NULL; entry++) {
         const char *nearest = settings_nearest(*entry);
         if (nearest != NULL)
             log_each(&b->log, LOG_WARN, "%.*s in the environment is not a setting and has no effect; the nearest is %s",
                      (int)strcspn(*entry, "="), *entry, nearest);
     }
+}
+
+static void warn_of_obstacles(const struct baton *b)
+{
+    struct obstacle found[OBSTACLES_MAX];
+    unsigned n = obstacles_find(&b->place, found);
+    for (unsigned i = 0; i < n; i++)
+        log_each(&b->log, LOG_WARN, "%s: %s", found[i].what, found[i].remedy);
 }
 
 int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
@@ -171,7 +177,10 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
         lend_fini(&b->lent);
     b->incarnation = incarnation_new(fabric_rank(b->fabric));
     topo_find(NULL, &b->place);
-    warn_of_misspelt(b);
+    if (b->who.tp_rank == 0 && b->who.pp_rank == 0) { /* the ranks of an engine usually have the same surroundings */
+        warn_of_misspelt(b);
+        warn_of_obstacles(b);
+    }
     *out = b;
     return 0;
 }

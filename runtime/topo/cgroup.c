@@ -14,15 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of the two kinds of hierarchy that may limit memory. */
+/* One of the two kinds of hierarchy that may limit a resource. */
 struct version {
     const char *filesystem; /* its type in mountinfo */
     const char *controller; /* what the mount's options must list; NULL: anything */
     const char *limit;      /* the file of a group's limit */
 };
 
-static const struct version version1 = {"cgroup", "memory", "memory.limit_in_bytes"};
-static const struct version version2 = {"cgroup2", NULL, "memory.max"};
+/* What is limited, in both kinds, and how the limit of a group is read. */
+struct resource {
+    struct version version1, version2;
+    uint64_t (*read)(const char *folder, const char *file); /* UINT64_MAX: none */
+};
 
 struct mount {
     char top[PATH_MAX];   /* the group that the mount shows as its top */
@@ -93,22 +96,46 @@ static const char *below_top(const char *group, const char *top)
     return "";
 }
 
-/* A file that holds one number, or "max". */
-static uint64_t read_limit(const char *path)
+/* Up to two numbers of a file, before which "max" may stand. Returns how many there are. */
+static int read_numbers(const char *folder, const char *name, uint64_t numbers[2])
 {
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return UINT64_MAX;
-    uint64_t limit;
-    if (fscanf(file, "%" SCNu64, &limit) != 1)
-        limit = UINT64_MAX;
+        return 0;
+    int n = fscanf(file, "%" SCNu64 " %" SCNu64, &numbers[0], &numbers[1]);
     fclose(file);
-    return limit;
+    return n > 0 ? n : 0;
 }
 
-static uint64_t walk_up(const char *root, const struct version *version, const struct mount *mount, const char *group)
+static uint64_t read_bytes(const char *folder, const char *file)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64];
+    uint64_t numbers[2];
+    return read_numbers(folder, file, numbers) > 0 ? numbers[0] : UINT64_MAX;
+}
+
+/* A quota is a time in each period. Version 1 has a file for each of them, and -1 (here a large number) for none. */
+static uint64_t read_quota(const char *folder, const char *file)
+{
+    uint64_t numbers[2], period[2];
+    int n = read_numbers(folder, file, numbers);
+    if (n == 1 && read_numbers(folder, "cpu.cfs_period_us", period) > 0) {
+        numbers[1] = period[0];
+        n = 2;
+    }
+    bool is_limit = n == 2 && numbers[1] > 0 && numbers[0] < UINT64_MAX / 1000;
+    return is_limit ? numbers[0] * 1000 / numbers[1] : UINT64_MAX;
+}
+
+static const struct resource memory = {
+    {"cgroup", "memory", "memory.limit_in_bytes"}, {"cgroup2", NULL, "memory.max"}, read_bytes};
+static const struct resource cpu = {{"cgroup", "cpu", "cpu.cfs_quota_us"}, {"cgroup2", NULL, "cpu.max"}, read_quota};
+
+static uint64_t walk_up(const char *root, const struct resource *resource, const struct version *version,
+                        const struct mount *mount, const char *group)
+{
+    char folder[PATH_MAX];
     const char *below = below_top(group, mount->top);
     const int length = snprintf(folder, sizeof folder, "%s%s%s", root, mount->point, below);
     if (length < 0 || (size_t)length >= sizeof folder)
@@ -116,8 +143,7 @@ static uint64_t walk_up(const char *root, const struct version *version, const s
     const size_t top_length = strlen(root) + strlen(mount->point);
     uint64_t least = UINT64_MAX;
     for (;;) {
-        snprintf(path, sizeof path, "%s/%s", folder, version->limit);
-        const uint64_t limit = read_limit(path);
+        const uint64_t limit = resource->read(folder, version->limit);
         least = limit < least ? limit : least;
         char *slash = strrchr(folder + top_length, '/');
         if (slash == NULL)
@@ -127,7 +153,7 @@ static uint64_t walk_up(const char *root, const struct version *version, const s
 }
 
 /* One line of /proc/self/cgroup: hierarchy:controllers:group. Version 2 is hierarchy 0 and names no controllers. */
-static uint64_t limit_of_line(const char *root, char *line)
+static uint64_t limit_of_line(const char *root, const struct resource *resource, char *line)
 {
     line[strcspn(line, "\n")] = '\0';
     const char *controllers = strchr(line, ':');
@@ -137,16 +163,16 @@ static uint64_t limit_of_line(const char *root, char *line)
     const size_t length = (size_t)(group++ - controllers);
     const struct version *version = NULL;
     if (length == 0)
-        version = &version2;
-    else if (lists(controllers, length, version1.controller))
-        version = &version1;
+        version = &resource->version2;
+    else if (lists(controllers, length, resource->version1.controller))
+        version = &resource->version1;
     struct mount mount;
     if (version == NULL || !find_mount(root, version, &mount))
         return UINT64_MAX;
-    return walk_up(root, version, &mount, group);
+    return walk_up(root, resource, version, &mount, group);
 }
 
-uint64_t cgroup_memory_limit(const char *root)
+static uint64_t find_limit(const char *root, const struct resource *resource)
 {
     FILE *file = open_under(root, "/proc/self/cgroup");
     if (file == NULL)
@@ -155,10 +181,20 @@ uint64_t cgroup_memory_limit(const char *root)
     size_t size = 0;
     uint64_t least = UINT64_MAX;
     while (getline(&line, &size, file) >= 0) {
-        const uint64_t limit = limit_of_line(root, line);
+        const uint64_t limit = limit_of_line(root, resource, line);
         least = limit < least ? limit : least;
     }
     free(line);
     fclose(file);
     return least;
+}
+
+uint64_t cgroup_memory_limit(const char *root)
+{
+    return find_limit(root, &memory);
+}
+
+uint64_t cgroup_cpu_limit(const char *root)
+{
+    return find_limit(root, &cpu);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cgroup: how much memory the control groups of this process leave it. Called once, at open. */
+/* cgroup: how much memory and CPU time the control groups of this process leave it. Called once, at open. */
 #ifndef BATON_TOPO_CGROUP_H
 #define BATON_TOPO_CGROUP_H
 
@@ -11,5 +11,8 @@
  * folder that plays one in a test.
  */
 uint64_t cgroup_memory_limit(const char *root);
+
+/** The same for CPU time, in thousandths of one CPU. */
+uint64_t cgroup_cpu_limit(const char *root);
 
 #endif

@@ -260,12 +260,45 @@ static void group_outside_of_the_mount(void **state)
     assert_true(cgroup_memory_limit(folder) == 6000000);
 }
 
+static void cpu_time_of_version_2(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "0::/job/task\n");
+    put("/proc/self/mountinfo", MOUNT_OTHER MOUNT_V2);
+    assert_true(cgroup_cpu_limit(folder) == UINT64_MAX);
+    put("/sys/fs/cgroup/job/task/cpu.max", "max 100000\n");
+    assert_true(cgroup_cpu_limit(folder) == UINT64_MAX);
+    put("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+    assert_true(cgroup_cpu_limit(folder) == 1500);
+    put("/sys/fs/cgroup/job/task/cpu.max", "25000 50000\n");
+    assert_true(cgroup_cpu_limit(folder) == 500);
+    put("/sys/fs/cgroup/job/task/cpu.max", "25000 0\n");
+    assert_true(cgroup_cpu_limit(folder) == 1500);
+    assert_true(cgroup_memory_limit(folder) == UINT64_MAX);
+}
+
+static void cpu_time_of_version_1(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "4:cpuacct,cpu:/job\n5:memory:/job\n");
+    put("/proc/self/mountinfo",
+        MOUNT_OTHER MOUNT_V1("/") "36 31 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+    put("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+    assert_true(cgroup_cpu_limit(folder) == UINT64_MAX);
+    put("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "400000\n");
+    assert_true(cgroup_cpu_limit(folder) == 4000);
+    put("/sys/fs/cgroup/memory/job/cpu.cfs_quota_us", "100000\n"); /* this is not the hierarchy of CPU time */
+    assert_true(cgroup_cpu_limit(folder) == 4000);
+}
+
 static void broken_lines_are_no_limit(void **state)
 {
     (void)state;
     put("/proc/self/cgroup", "\n0\n0:\n:::\nmemory\n4:memory\n");
     put("/proc/self/mountinfo", "\n1\n1 2 3 4 5\n1 2 3 4 5 6 - \n1 2 3 4 5 6 - cgroup2\n");
     assert_true(cgroup_memory_limit(folder) == UINT64_MAX);
+    assert_true(cgroup_cpu_limit(folder) == UINT64_MAX);
 }
 
 /* ---- this machine ------------------------------------------------------------------------------------------------ */
@@ -373,6 +406,8 @@ int main(void)
         CGROUP_TEST(version_1_among_other_controllers),
         CGROUP_TEST(mount_that_starts_at_the_group),
         CGROUP_TEST(group_outside_of_the_mount),
+        CGROUP_TEST(cpu_time_of_version_2),
+        CGROUP_TEST(cpu_time_of_version_1),
         CGROUP_TEST(broken_lines_are_no_limit),
         cmocka_unit_test(this_machine),
         cmocka_unit_test(binding_of_this_process_counts),

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* compare: see compare.h. */
+#include "info/compare.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "info/page.h"
+
+#define NAMES_BYTES 160
+
+/* ---- names of hosts ---------------------------------------------------------------------------------------------- */
+
+/* "n0, n1 and 3 more". */
+struct names {
+    char text[NAMES_BYTES];
+    uint32_t more;
+};
+
+static void add_name(struct names *n, const char *name)
+{
+    size_t used = strlen(n->text), length = strlen(name) + (used > 0 ? 2 : 0);
+    if (n->more == 0 && used + length + 24 < sizeof n->text)
+        snprintf(n->text + used, sizeof n->text - used, "%s%s", used > 0 ? ", " : "", name);
+    else
+        n->more++;
+}
+
+static const char *end_names(struct names *n)
+{
+    size_t used = strlen(n->text);
+    if (n->more > 0)
+        snprintf(n->text + used, sizeof n->text - used, " and %u more", n->more);
+    return n->text;
+}
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+static const char *value_of(const struct compare_host *h, const struct info_fact *f)
+{
+    const char *value = h->info != NULL ? info_value(h->info, f->section, f->name) : NULL;
+    return value != NULL ? value : "not found";
+}
+
+static bool is_same(const char *value, const char *other)
+{
+    return strcmp(value, other) == 0;
+}
+
+/* Whether the hosts before `number` have this fact too: then it was judged there. */
+static bool is_known(const struct compare_host *hosts, uint32_t number, const struct info_fact *f)
+{
+    for (uint32_t h = 0; h < number; h++)
+        if (hosts[h].info != NULL && info_value(hosts[h].info, f->section, f->name) != NULL)
+            return true;
+    return false;
+}
+
+/* Each value, with the hosts that have it. */
+static void print_values(FILE *out, const struct compare_host *hosts, uint32_t num, const struct info_fact *f)
+{
+    fprintf(out, "differs: %s, %s\n", f->section, f->name);
+    for (uint32_t h = 0; h < num; h++) {
+        struct names names = {0};
+        bool earlier = hosts[h].info == NULL;
+        for (uint32_t k = 0; k < h; k++)
+            earlier |= hosts[k].info != NULL && is_same(value_of(&hosts[k], f), value_of(&hosts[h], f));
+        if (earlier)
+            continue;
+        for (uint32_t k = h; k < num; k++)
+            if (hosts[k].info != NULL && is_same(value_of(&hosts[k], f), value_of(&hosts[h], f)))
+                add_name(&names, hosts[k].name);
+        fprintf(out, "  %s: %s\n", end_names(&names), value_of(&hosts[h], f));
+    }
+}
+
+/* Values of one line only: others are quotes. */
+static bool differs(const struct compare_host *hosts, uint32_t num, const struct info_fact *f)
+{
+    for (uint32_t h = 0; h < num; h++)
+        if (hosts[h].info != NULL && !is_same(value_of(&hosts[h], f), f->value))
+            return true;
+    return false;
+}
+
+static uint32_t print_differences(FILE *out, const struct compare_host *hosts, uint32_t num)
+{
+    uint32_t found = 0;
+    for (uint32_t h = 0; h < num; h++)
+        for (size_t k = 0; hosts[h].info != NULL && k < hosts[h].info->num_facts; k++) {
+            const struct info_fact *f = &hosts[h].info->facts[k];
+            if (f->scope != INFO_OF_ALL || is_known(hosts, h, f) || !differs(hosts, num, f))
+                continue;
+            print_values(out, hosts, num, f);
+            found++;
+        }
+    if (found > 0)
+        fputs("  do: make them the same on all hosts; ranks of one world must have the same libraries and limits\n",
+              out);
+    return found;
+}
+
+/* ---- problems ---------------------------------------------------------------------------------------------------- */
+
+static const struct info_problem *find_problem(const struct compare_host *h, const char *what)
+{
+    for (size_t k = 0; h->info != NULL && k < h->info->num_problems; k++)
+        if (strcmp(h->info->problems[k].what, what) == 0)
+            return &h->info->problems[k];
+    return NULL;
+}
+
+static uint32_t print_problems(FILE *out, const struct compare_host *hosts, uint32_t num)
+{
+    uint32_t found = 0;
+    for (uint32_t h = 0; h < num; h++)
+        for (size_t k = 0; hosts[h].info != NULL && k < hosts[h].info->num_problems; k++) {
+            const struct info_problem *p = &hosts[h].info->problems[k];
+            struct names names = {0};
+            char before[NAMES_BYTES + 16];
+            bool earlier = false;
+            for (uint32_t n = 0; n < h; n++)
+                earlier |= find_problem(&hosts[n], p->what) != NULL;
+            if (earlier)
+                continue;
+            for (uint32_t n = h; n < num; n++)
+                if (find_problem(&hosts[n], p->what) != NULL)
+                    add_name(&names, hosts[n].name);
+            snprintf(before, sizeof before, "problem on %s", end_names(&names));
+            page_problem(out, before, p);
+            found++;
+        }
+    return found;
+}
+
+static uint32_t print_silent(FILE *out, const struct compare_host *hosts, uint32_t num)
+{
+    uint32_t found = 0;
+    for (uint32_t h = 0; h < num; h++) {
+        if (hosts[h].info != NULL)
+            continue;
+        fprintf(out, "problem on %s: baton-info made no report there%s%s\n", hosts[h].name,
+                hosts[h].why != NULL && hosts[h].why[0] != '\0' ? ": " : "", hosts[h].why != NULL ? hosts[h].why : "");
+        found++;
+    }
+    return found;
+}
+
+uint32_t compare_print(FILE *out, const struct compare_host *hosts, uint32_t num)
+{
+    uint32_t found = print_silent(out, hosts, num);
+    found += print_problems(out, hosts, num);
+    return found + print_differences(out, hosts, num);
+}

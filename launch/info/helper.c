@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* helper: see helper.h. */
+#include "info/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "info/line.h"
+#include "launch/child.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+#define GRACE_NS (12 * SECOND_NS) /* from TERM to KILL: batonrun takes 10 s at most */
+
+/* ---- what it prints ---------------------------------------------------------------------------------------------- */
+
+struct listener {
+    struct helper *helper;
+    struct line_reader reader;
+    char line[LINE_BYTES];
+    size_t length;
+};
+
+/* Keeps the last lines as far as there is room, without what is of no use to a reader. */
+static void keep(struct helper *h, const char *line)
+{
+    size_t used = strlen(h->said), more = strlen(line) + 1;
+    if (line[strspn(line, "- ")] == '\0' || more > sizeof h->said / 2)
+        return;
+    while (used + more >= sizeof h->said) {
+        size_t first = strcspn(h->said, "\n") + 1;
+        memmove(h->said, h->said + first, used - first + 1);
+        used -= first;
+    }
+    snprintf(h->said + used, sizeof h->said - used, "%s\n", line);
+}
+
+static void take_line(struct listener *l)
+{
+    l->line[l->length] = '\0';
+    l->length = 0;
+    if (line_rank(l->line) >= 0)
+        line_take(&l->reader, l->line);
+    else
+        keep(l->helper, l->line);
+}
+
+/* False: the other end is closed. */
+static bool read_some(struct listener *l, int fd)
+{
+    char bytes[4096];
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    for (ssize_t i = 0; i < n; i++)
+        if (bytes[i] == '\n')
+            take_line(l);
+        else if (l->length + 1 < sizeof l->line)
+            l->line[l->length++] = bytes[i];
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/* Until the program and all that it started have closed the other end, or the deadline has passed. */
+static bool listen_until(struct listener *l, int fd, uint64_t deadline)
+{
+    for (uint64_t now; (now = child_now_ns()) < deadline;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        uint64_t left_ms = (deadline - now) / 1000000 + 1;
+        if (poll(&p, 1, left_ms < 1000 ? (int)left_ms : 1000) > 0 && !read_some(l, fd))
+            return true;
+    }
+    return false;
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------- */
+
+/* In a process group of its own, with both outputs into the pipe. 0, or an errno. */
+static int start(pid_t *pid, char *const argv[], char *const envp[], int output)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    int error = posix_spawnp(pid, argv[0], &actions, &attributes, argv, envp);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* The pipe is closed as soon as all have ended, so a program that closes it early is waited for no longer. */
+static void end(struct helper *h, struct listener *l, pid_t pid, int fd)
+{
+    int raw = 0;
+    if (h->is_late) {
+        kill(pid, SIGTERM);
+        if (!listen_until(l, fd, child_now_ns() + GRACE_NS))
+            kill(-pid, SIGKILL);
+    }
+    kill(-pid, SIGKILL);
+    while (waitpid(pid, &raw, 0) < 0 && errno == EINTR)
+        continue;
+    h->status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+    while (!child_none_left()) { /* what it left behind became ours */
+        child_signal_all(SIGKILL);
+        usleep(1000);
+    }
+}
+
+void helper_run(struct helper *h, char *const argv[], char *const envp[], unsigned deadline_s)
+{
+    struct listener l = {.helper = h};
+    int ends[2];
+    pid_t pid;
+    *h = (struct helper){.status = 127};
+    child_adopt();
+    int error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
+    if (error == 0) {
+        error = start(&pid, argv, envp, ends[1]);
+        close(ends[1]);
+        if (error == 0) {
+            h->is_late = !listen_until(&l, ends[0], child_now_ns() + deadline_s * SECOND_NS);
+            end(h, &l, pid, ends[0]);
+        }
+        close(ends[0]);
+    }
+    if (l.length > 0)
+        take_line(&l);
+    if (error != 0)
+        snprintf(h->said, sizeof h->said, "%s: %s\n", argv[0], strerror(error));
+    h->info = l.reader.info;
+    h->is_whole = l.reader.is_whole;
+}
+
+void helper_blame(const struct helper *h, struct info *i, const char *what, const char *remedy)
+{
+    char text[512];
+    if (h->is_late)
+        snprintf(text, sizeof text, "%s did not end in time", what);
+    else if (h->status > 128)
+        snprintf(text, sizeof text, "%s was ended by signal %d", what, h->status - 128);
+    else
+        snprintf(text, sizeof text, "%s ended with status %d", what, h->status);
+    info_problem(i, text, remedy, h->said);
+}
+
+void helper_path(const char *name, char *path, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    snprintf(path, size, "%s/%s", self, name);
+}

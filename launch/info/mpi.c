@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi: see mpi.h. Two helper programs tell it: one asks the library for its settings as they are in this environment;
+ * the other is a world of two ranks, which batonrun starts on this host as on two pretended nodes.
+ */
+#include "info/mpi.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/settings.h"
+#include "info/helper.h"
+
+#define SETTINGS_DEADLINE_S 20
+#define WORLD_DEADLINE_S 45
+#define WORLD_TIMEOUT "40" /* batonrun ends the world before the deadline, and says so */
+
+/* Copies what a helper found. */
+static void take(struct info *to, const struct info *from)
+{
+    for (size_t k = 0; k < from->num_facts; k++)
+        info_fact(to, from->facts[k].scope, from->facts[k].section, from->facts[k].name, "%s", from->facts[k].value);
+    for (size_t k = 0; k < from->num_problems; k++)
+        info_problem(to, from->problems[k].what, from->problems[k].remedy, from->problems[k].quote);
+}
+
+/* ---- what the environment of a launcher leaves out --------------------------------------------------------------- */
+
+static bool begins(const char *entry, const char *const *prefixes, size_t num)
+{
+    for (size_t i = 0; i < num; i++)
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * A launcher or batch job that started baton-info must not take the ranks of its world for its own; and nothing shall
+ * hide what the library says.
+ */
+static bool is_of_launcher(const char *entry)
+{
+    static const char *const own[] = {"OMPI_MCA_orte_",
+                                      "OMPI_MCA_ess",
+                                      "OMPI_MCA_pmix",
+                                      "OMPI_MCA_prte_",
+                                      "OMPI_MCA_plm",
+                                      "OMPI_MCA_ras",
+                                      "OMPI_MCA_rmaps",
+                                      "PMIX_",
+                                      "PMI_",
+                                      "PRTE_",
+                                      "HYDRA_",
+                                      "HYDI_",
+                                      "SLURM_",
+                                      "PBS_",
+                                      "LSB_",
+                                      "MPI_LOCAL",
+                                      "OMPI_MCA_initial_",
+                                      "BATON_LAUNCH_",
+                                      "BATON_LAYOUT=",
+                                      "BATON_ENGINE=",
+                                      "BATON_ROLE=",
+                                      "BATON_TP",
+                                      "BATON_PP",
+                                      "BATON_FAKE_NODES=",
+                                      "BATON_FAIL_",
+                                      "BATON_FAULT=",
+                                      "BATON_LOG="};
+    static const char *const kept[] = {"OMPI_MCA_", "OMPI_ALLOW_"};
+    if (begins(entry, own, sizeof own / sizeof own[0]))
+        return true;
+    return strncmp(entry, "OMPI_", 5) == 0 && !begins(entry, kept, sizeof kept / sizeof kept[0]);
+}
+
+/* A setting with a bad value is a problem of its own, and would end the world before MPI is tried. */
+static bool is_bad_setting(const char *entry)
+{
+    for (unsigned i = 0; i < settings_count; i++) {
+        const struct setting_info *s = &settings_table[i];
+        size_t n = strlen(s->variable);
+        uint64_t value;
+        if (strncmp(entry, s->variable, n) == 0 && entry[n] == '=')
+            return settings_number(entry + n + 1, &value) != 0 || value < s->least || value > s->most;
+    }
+    return false;
+}
+
+/* NULL: no memory. */
+static char **world_environment(void)
+{
+    size_t num = 0, kept = 0;
+    while (environ[num] != NULL)
+        num++;
+    char **own = calloc(num + 2, sizeof *own);
+    for (size_t k = 0; own != NULL && k < num; k++)
+        if (!is_of_launcher(environ[k]) && !is_bad_setting(environ[k]))
+            own[kept++] = environ[k];
+    if (own != NULL)
+        own[kept] = "BATON_FAKE_NODES=2";
+    return own;
+}
+
+/* ---- the library's settings -------------------------------------------------------------------------------------- */
+
+/* Whether a list of components, "^ucx,pt2pt", leaves one out. */
+static bool leaves_out(const char *list, const char *component)
+{
+    size_t length = strlen(component);
+    if (list == NULL || list[0] == '\0')
+        return false;
+    bool excludes = list[0] == '^', listed = false;
+    for (const char *at = list + excludes; *at != '\0'; at += *at == ',') {
+        size_t n = strcspn(at, ",");
+        listed |= n == length && strncmp(at, component, n) == 0;
+        at += n;
+    }
+    return listed == excludes;
+}
+
+/* The file of Open MPI that sets a parameter, of those that it reads, into `file`. False: none does. */
+static bool find_file(const char *files, const char *parameter, char *file, size_t size)
+{
+    char line[1024];
+    for (const char *at = files; at != NULL && *at != '\0'; at += *at == ',') {
+        size_t n = strcspn(at, ",");
+        snprintf(file, size, "%.*s", (int)n, at);
+        at += n;
+        FILE *f = fopen(file, "re");
+        bool found = false;
+        while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
+            const char *word = line + strspn(line, " \t");
+            size_t length = strlen(parameter);
+            found = strncmp(word, parameter, length) == 0 && word[length + strspn(word + length, " \t")] == '=';
+        }
+        if (f != NULL)
+            fclose(f);
+        if (found)
+            return true;
+    }
+    return false;
+}
+
+/* Debian's configuration file turns off all components that can make windows between nodes. */
+static void judge_components(struct info *i)
+{
+    const char *library = info_value(i, "mpi", "library"), *osc = info_value(i, "components", "osc");
+    const char *pml = info_value(i, "components", "pml"), *files = info_value(i, "components", "mca_base_param_files");
+    char what[512], file[PATH_MAX] = "";
+    if (library == NULL || strncmp(library, "Open MPI v4", 11) != 0 ||
+        (!leaves_out(osc, "ucx") && !leaves_out(pml, "ucx")))
+        return;
+    bool by_variable = getenv("OMPI_MCA_osc") != NULL || getenv("OMPI_MCA_pml") != NULL;
+    bool by_file = !by_variable && find_file(files, leaves_out(osc, "ucx") ? "osc" : "pml", file, sizeof file);
+    snprintf(what, sizeof what, "Open MPI's components of UCX are turned off (osc=%.60s, pml=%.60s%s%.200s)",
+             osc != NULL ? osc : "", pml != NULL ? pml : "",
+             by_file       ? ", by "
+             : by_variable ? ", by the environment"
+                           : "",
+             by_file ? file : "");
+    info_problem(i, what,
+                 by_variable ? "set OMPI_MCA_osc=ucx,sm and OMPI_MCA_pml=ucx, or unset both and use batonrun"
+                             : "under plain mpirun, set OMPI_MCA_osc=ucx,sm OMPI_MCA_pml=ucx "
+                               "OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any; batonrun sets "
+                               "them",
+                 NULL);
+}
+
+static bool find_settings(struct info *i)
+{
+    char path[PATH_MAX];
+    struct helper h;
+    helper_path(INFO_HELPERS "/baton-info-mpi", path, sizeof path);
+    helper_run(&h, (char *const[]){path, "settings", NULL}, environ, SETTINGS_DEADLINE_S);
+    take(i, &h.info);
+    info_fini(&h.info);
+    if (h.status != 0 || !h.is_whole) {
+        helper_blame(
+            &h, i, "the program that asks MPI for its settings",
+            "install the MPI that Baton was built with, and let the loader find it (LD_LIBRARY_PATH, ldconfig)");
+        return false;
+    }
+    judge_components(i);
+    return true;
+}
+
+/* ---- a world ----------------------------------------------------------------------------------------------------- */
+
+static void judge_level(struct info *i)
+{
+    const char *level = info_value(i, "mpi", "thread level");
+    char what[256];
+    if (level == NULL || strcmp(level, "MPI_THREAD_MULTIPLE") == 0)
+        return;
+    snprintf(what, sizeof what,
+             "MPI gives %s, not MPI_THREAD_MULTIPLE: blocks move only inside baton_poll and baton_progress", level);
+    info_problem(i, what,
+                 "use an MPI library that is built with threads, or call baton_progress often in the engine's loop",
+                 NULL);
+}
+
+static void find_world(struct info *i)
+{
+    char path[PATH_MAX], batonrun[PATH_MAX];
+    char *const argv[] = {batonrun,   "--timeout", WORLD_TIMEOUT, "--prefill", "1x1",
+                          "--decode", "1x1",       path,          "world",     NULL};
+    char **environment = world_environment();
+    struct helper h;
+    if (environment == NULL)
+        return;
+    helper_path(INFO_HELPERS "/baton-info-mpi", path, sizeof path);
+    helper_path("batonrun", batonrun, sizeof batonrun);
+    helper_run(&h, argv, environment, WORLD_DEADLINE_S);
+    free(environment);
+    take(i, &h.info);
+    info_fini(&h.info);
+    if (h.status != 0 || !h.is_whole)
+        helper_blame(&h, i, "a world of two ranks on this host",
+                     "mend the other problems first; then see what the ranks said");
+    else if (h.said[0] != '\0')
+        info_fact(i, INFO_OF_NODE, "mpi", "printed", "%s", h.said);
+    judge_level(i);
+}
+
+void mpi_find(struct info *i)
+{
+    if (BATON_MPI[0] == '\0')
+        info_fact(i, INFO_OF_ALL, "mpi", "library", "none: this build has no MPI (BATON_WITH_MPI=OFF)");
+    else if (find_settings(i))
+        find_world(i);
+}
