@@ -10,10 +10,11 @@
 #define TIMEOUT_MAX_S 65536u
 
 static const char help_before[] =
-    "usage: batonrun --prefill ExT --decode ExT [options] [--] PROGRAM [ARGS...]\n"
+    "usage: batonrun --prefill ExT --decode ExT [options] [-- WORDS --] PROGRAM [ARGS...]\n"
     "\n"
     "Starts E engines of tensor-parallel size T on each side (ExTxP: T times P pipeline stages) as one MPI world\n"
-    "under mpirun, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its role by\n"
+    "under MPI's launcher, prefill engines first. Engines are called prefill0, ..., decode0, ... Each rank gets its "
+    "role by\n"
     "variables that baton_role_from_env reads. TP groups, and engines that exchange much, are placed near each\n"
     "other. Where OMPI_MCA_orte_default_hostfile (Open MPI 4) names hosts, mpirun places the ranks instead.\n"
     "\n"
@@ -21,18 +22,31 @@ static const char help_before[] =
     "  --decode ExT       decode engines (0x0: none)\n"
     "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
     "  --timeout SECONDS  end all ranks after this time (status 124)\n"
-    "  --survive          let the other ranks run on when a rank is lost (mpirun --enable-recovery)\n"
-    "  -n, --dry-run      print the mpirun command and stop\n"
+    "  --survive          let the other ranks run on when a rank is lost\n"
+    "  -n, --dry-run      print the launcher's command and stop\n"
     "  -h, --help         print this\n";
 
 static const char help_behind[] =
     "\n"
+    "WORDS between two -- are handed on to the launcher. The first of them is an option of its own.\n"
+    "\n"
     "The exit status is 0 only if every rank ended with 0, else that of the rank that failed first (128 + N: killed\n"
     "by signal N). Ranks report through mpirun's standard error: the hosts need no shared folder for that.\n";
+
+static const struct option_row launch_rows[] = {
+    {.help = "what starts the ranks"},
+    {"launcher", "NAME", "openmpi, prrte (Open MPI 5), hydra (MPICH) or srun; without this the MPI library's own",
+     OPTION_CHOICE(struct arguments, launcher, launcher_choices)},
+    {"mpirun", "PATH", "the launcher's program; without this the one in PATH", OPTION_TEXT(struct arguments, mpirun)},
+    {"script", "SYSTEM", "print a job's file for slurm or pbs that starts the same world, and stop",
+     OPTION_CHOICE(struct arguments, script, script_choices)},
+    {0},
+};
 
 void arguments_help(void)
 {
     fputs(help_before, stdout);
+    option_help(launch_rows);
     option_help(placement_rows);
     fputs(help_behind, stdout);
 }
@@ -90,7 +104,9 @@ static int take_option(struct arguments *a, char **words)
         return a->dry_run = true;
     if (strcmp(words[0], "--survive") == 0)
         return a->survive = true;
-    int taken = option_take(placement_rows, words, &a->placement, &why);
+    int taken = option_take(launch_rows, words, a, &why);
+    if (taken == 0)
+        taken = option_take(placement_rows, words, &a->placement, &why);
     if (taken != 0)
         return taken > 0 ? taken : fail(a, "", why.text);
     if (!takes_value(words[0]))
@@ -107,17 +123,56 @@ static char **find_colon(char **words)
     return NULL;
 }
 
+/*
+ * words[0] is "--", and ends the options. Where an option follows it, and later another "--", what is between the two
+ * is the launcher's. Returns the program, or NULL.
+ */
+static char **take_end(struct arguments *a, char **words)
+{
+    char **first = words + 1, **end = first;
+    while (*end != NULL && strcmp(*end, "--") != 0)
+        end++;
+    if (*first == NULL || **first != '-' || *end == NULL)
+        return first;
+    if (a->marks.end != NULL || a->marks.colon != NULL) {
+        fail(a, "the launcher's words stand before the first program", NULL);
+        return NULL;
+    }
+    for (char **word = first; word < end; word++)
+        if (strcmp(*word, ":") == 0) {
+            fail(a, "the launcher's words cannot have a \":\" among them", NULL);
+            return NULL;
+        }
+    a->launcher_words = first;
+    a->marks.end = end;
+    *end = NULL;
+    return end + 1;
+}
+
+/* Hosts that a job will have by itself, and what is not meant for a job. */
+static bool is_for_this_run(const char *option)
+{
+    static const char *const options[] = {"--host", "--hostfile", "--script", "--dry-run", "-n"};
+    size_t length = strcspn(option, "=");
+    for (unsigned i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (strlen(options[i]) == length && strncmp(option, options[i], length) == 0)
+            return true;
+    return false;
+}
+
 /* Words up to the program, which is the first that is no option. Returns it, or NULL; --help ends it too. */
 static char **take_options(struct arguments *a, char **words)
 {
     while (words[0] != NULL && words[0][0] == '-') {
         if (strcmp(words[0], "--") == 0)
-            return words + 1;
+            return take_end(a, words);
         a->help = strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0;
         int taken = a->help ? 0 : take_option(a, words);
         if (taken <= 0)
             return NULL;
-        words += taken;
+        bool repeated = !is_for_this_run(words[0]);
+        for (; taken > 0; taken--, words++)
+            *words = repeated ? *words : NULL;
     }
     return words;
 }
@@ -128,6 +183,7 @@ static const struct layout no_engines = {{0, 1, 1}, {0, 1, 1}};
 static int take_second(struct arguments *a, char **colon)
 {
     struct layout first = a->layout;
+    a->marks.colon = colon;
     *colon = NULL;
     a->layout = no_engines;
     char **second = take_options(a, colon + 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * batonrun: starts a world of prefill and decode engines under mpirun. It makes no MPI call.
+ * batonrun: starts a world of prefill and decode engines under MPI's launcher (launcher.h). It makes no MPI call.
  *
- * mpirun starts each rank through a shim, which is this program again (see rank.h). batonrun's exit status comes from
- * the shims' reports. Nothing that it started on this host outlives it.
+ * The launcher starts each rank through a shim, which is this program again (see rank.h). batonrun's exit status comes
+ * from the shims' reports. Nothing that it started on this host outlives it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,9 +16,12 @@
 
 #include "launch/arguments.h"
 #include "launch/child.h"
+#include "launch/command.h"
 #include "launch/hosts.h"
+#include "launch/launcher.h"
 #include "launch/placement.h"
 #include "launch/probe.h"
+#include "launch/program.h"
 #include "launch/rank.h"
 #include "launch/relay.h"
 #include "launch/report.h"
@@ -27,9 +30,9 @@
 #define STATUS_TIMEOUT 124
 #define STATUS_NOT_FOUND 127
 #define SECOND_NS 1000000000u
-#define GRACE_NS (10 * (uint64_t)SECOND_NS) /* from TERM to KILL, for mpirun to end its ranks */
+#define GRACE_NS (10 * (uint64_t)SECOND_NS) /* from TERM to KILL, for the launcher to end its ranks */
 #define LINGER_NS (3 * (uint64_t)SECOND_NS) /* from the end of the last rank to TERM, and from there to KILL */
-#define ORPHAN_NS (2 * (uint64_t)SECOND_NS) /* for shims to see that mpirun is gone: they look once a second */
+#define ORPHAN_NS (2 * (uint64_t)SECOND_NS) /* for shims to see that the launcher is gone: they look once a second */
 
 extern char **environ;
 
@@ -41,183 +44,113 @@ static uint32_t cpus_allowed(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-/* Quoted so that a shell reads it back. */
-static void print_word(const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
-    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
-        fputs(word, stdout);
-        return;
-    }
-    putchar('\'');
-    for (; *word != '\0'; word++)
-        if (*word == '\'')
-            fputs("'\\''", stdout);
-        else
-            putchar(*word);
-    putchar('\'');
-}
-
-static void set_variable(const struct arguments *a, const char *variable, const char *value)
-{
-    setenv(variable, value, 1);
-    if (a->dry_run) {
-        printf("%s=", variable);
-        print_word(value);
-        putchar(' ');
-    }
-}
-
-static void set_unless_set(const struct arguments *a, const char *variable, const char *value)
-{
-    if (getenv(variable) == NULL)
-        set_variable(a, variable, value);
-}
-
 /*
- * What batonrun tells mpirun and the shims. The shims set what MPI and UCX need on each node (profile.h). 0; -1: no
- * memory. `p`: NULL where nothing is placed.
+ * What batonrun tells the shims, as variables of *c. The shims set what MPI and UCX need on each node (profile.h).
+ * 0; -1: no memory. `p`: NULL where nothing is placed.
  */
-static int set_environment(const struct arguments *a, const struct placement *p)
+static int set_environment(const struct arguments *a, const struct placement *p, struct command *c)
 {
     char layout[128];
-    if (geteuid() == 0) {
-        set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT", "1");
-        set_unless_set(a, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    }
     if (a->survive)
-        set_variable(a, RANK_SURVIVE, "1");
+        command_set(c, RANK_SURVIVE, "1");
     if (isatty(STDERR_FILENO)) /* the ranks themselves see a pipe */
-        set_unless_set(a, "BATON_TERMINAL", "1");
+        command_preset(c, "BATON_TERMINAL", "1");
     snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->layout.prefill.engines, a->layout.prefill.tp,
              a->layout.prefill.pp, a->layout.decode.engines, a->layout.decode.tp, a->layout.decode.pp);
-    set_variable(a, RANK_LAYOUT, layout);
+    command_set(c, RANK_LAYOUT, layout);
     if (p == NULL || !placement_can_bind(p))
         return 0;
     char *places = placement_bindings(p);
     if (places == NULL)
         return -1;
-    set_variable(a, RANK_PLACES, places);
+    command_set(c, RANK_PLACES, places);
     free(places);
     return 0;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-struct command {
-    char **argv;
-    size_t n, room;
+/*
+ * What a run is made of. The launcher is looked for when it is first needed: a placement on described hosts can be
+ * explained without one.
+ */
+struct session {
+    const struct arguments *arguments;
+    char self[PATH_MAX]; /* this program's file */
+    bool has_launcher;
+    struct launcher launcher;
+    struct command command; /* the launcher's: its variables, then its words */
+    int status;             /* to exit with, where there is no launcher */
 };
 
-static void add(struct command *c, const char *word)
+/* 0, or the status to exit with and *why. */
+static int find_launcher(struct session *s, struct why *why)
 {
-    if (c->n + 1 >= c->room) {
-        c->room = c->room ? 2 * c->room : 64;
-        c->argv = realloc(c->argv, c->room * sizeof *c->argv);
-        if (c->argv == NULL)
-            exit(complain(1, "out of memory"));
-    }
-    c->argv[c->n++] = (char *)word;
-    c->argv[c->n] = NULL;
-}
-
-static void add_exports(struct command *c, const struct arguments *a)
-{
-    for (char **e = environ; *e != NULL; e++) {
-        if (strncmp(*e, "BATON_", 6) != 0 && strncmp(*e, "UCX_", 4) != 0)
-            continue;
-        char *name = strndup(*e, strcspn(*e, "="));
-        if (name == NULL)
-            exit(complain(1, "out of memory"));
-        add(c, "-x");
-        add(c, name);
-    }
-    for (unsigned i = 0; i < a->num_exports; i++) {
-        add(c, "-x");
-        add(c, a->exports[i]);
-    }
-}
-
-/* Both sides' programs, as rank.h has it; one that both have stands there once. The words last as long as batonrun. */
-static void add_programs(struct command *c, const struct arguments *a)
-{
-    static char number[24];
-    unsigned num = 0;
-    while (a->program[JOB_PREFILL][num] != NULL)
-        num++;
-    snprintf(number, sizeof number, "%u", num);
-    add(c, number);
-    for (unsigned side = 0; side < (a->program[0] == a->program[1] ? 1 : JOB_SIDES); side++)
-        for (char **word = a->program[side]; *word != NULL; word++) {
-            char *marked;
-            if (asprintf(&marked, "%c%s", RANK_MARK, *word) < 0)
-                exit(complain(1, "out of memory"));
-            add(c, marked);
-        }
-}
-
-/* `hosts`: the file with the host of each rank, or empty. */
-static struct command command_for(const struct arguments *a, const struct placement *p, const char *self,
-                                  const char *hosts)
-{
-    struct command c = {0};
-    static char number[16];
-    uint32_t ranks = arguments_ranks(a);
-    snprintf(number, sizeof number, "%u", ranks);
-    add(&c, "mpirun");
-    add(&c, "-np");
-    add(&c, number);
-    if (a->survive) /* the loss of a rank does not end the others */
-        add(&c, "--enable-recovery");
-    add(&c, "--bind-to"); /* the shim binds its rank */
-    add(&c, "none");
-    if (hosts[0] != '\0') {
-        add(&c, "--map-by");
-        add(&c, "seq");
-        add(&c, "--hostfile");
-        add(&c, hosts);
-    }
-    /* Of a sequence of hosts batonrun has counted the slots itself. */
-    if (hosts[0] != '\0' || (p != NULL ? p->crowded : ranks > cpus_allowed()))
-        add(&c, "--oversubscribe");
-    add_exports(&c, a);
-    add(&c, self);
-    add(&c, RANK_OPTION);
-    add_programs(&c, a);
-    return c;
-}
-
-static int print_command(const struct command *c)
-{
-    for (size_t i = 0; i < c->n; i++) {
-        if (i > 0)
-            putchar(' ');
-        print_word(c->argv[i]);
-    }
-    putchar('\n');
+    const struct arguments *a = s->arguments;
+    struct launcher_wish wish = {.kind = a->launcher,
+                                 .program = a->mpirun,
+                                 .library = BATON_MPI,
+                                 .in_slurm_job = getenv("SLURM_JOB_ID") != NULL,
+                                 .dry = a->dry_run};
+    int status = s->has_launcher ? 0 : launcher_find(&s->launcher, &wish, why);
+    if (s->has_launcher || status != 0)
+        return status;
+    if (why->text[0] != '\0')
+        complain(0, "%s", why->text);
+    s->has_launcher = true;
+    launcher_presets(&s->launcher, &s->command);
+    command_use_variables(&s->command);
     return 0;
 }
 
-/* Asked before mpirun is started: it would complain once for each rank, at length. */
-static bool program_exists(const char *program)
+/* The names of Baton's and UCX's variables that are set here, and the user's -x, in a list that ends with NULL. */
+static const char **list_exports(const struct arguments *a, unsigned *num)
 {
-    char path[PATH_MAX];
-    const char *at = getenv("PATH");
-    if (strchr(program, '/') != NULL)
-        return access(program, X_OK) == 0;
-    while (at != NULL && *at != '\0') {
-        int length = (int)strcspn(at, ":");
-        snprintf(path, sizeof path, "%.*s/%s", length, at, program);
-        if (access(path, X_OK) == 0)
-            return true;
-        at += length + (at[length] == ':');
-    }
-    return false;
+    struct command names = {0};
+    for (char **e = environ; *e != NULL; e++)
+        if (strncmp(*e, "BATON_", 6) == 0 || strncmp(*e, "UCX_", 4) == 0)
+            command_add(&names, "%.*s", (int)strcspn(*e, "="), *e);
+    for (unsigned i = 0; i < a->num_exports; i++)
+        command_add(&names, "%s", a->exports[i]);
+    *num = (unsigned)names.num_words;
+    return (const char **)names.argv;
+}
+
+/* Both sides' programs, as rank.h has it; one that both have stands there once. */
+static void add_programs(struct command *c, const struct arguments *a)
+{
+    unsigned num = 0;
+    while (a->program[JOB_PREFILL][num] != NULL)
+        num++;
+    command_add(c, "%u", num);
+    for (unsigned side = 0; side < (a->program[0] == a->program[1] ? 1 : JOB_SIDES); side++)
+        for (char **word = a->program[side]; *word != NULL; word++)
+            command_add(c, "%c%s", RANK_MARK, *word);
+}
+
+/* `hosts`: of each rank; NULL: the launcher chooses them. */
+static struct launch describe_launch(const struct session *s, const struct placement *p, const char *const *hosts,
+                                     struct command *shim)
+{
+    const struct arguments *a = s->arguments;
+    uint32_t ranks = arguments_ranks(a);
+    struct launch l = {.ranks = ranks,
+                       .hosts = hosts,
+                       .survive = a->survive,
+                       /* Of hosts that are named batonrun has counted the slots itself. */
+                       .oversubscribe = hosts != NULL || (p != NULL ? p->crowded : ranks > cpus_allowed()),
+                       .words = a->launcher_words};
+    l.exports = list_exports(a, &l.num_exports);
+    command_add(shim, "%s", s->self);
+    command_add(shim, "%s", RANK_OPTION);
+    add_programs(shim, a);
+    l.shim = shim->argv;
+    return l;
 }
 
 /* ---- while it runs ----------------------------------------------------------------------------------------------- */
 
-/* How mpirun ended, and why, where batonrun ended it. */
+/* How the launcher ended, and why, where batonrun ended it. */
 struct run {
     int status;
     bool timed_out;
@@ -225,45 +158,48 @@ struct run {
 };
 
 /*
- * Waits until mpirun has ended. At the deadline, or where batonrun is asked to end, mpirun gets a TERM, by which it
- * ends its ranks, and a KILL if it has not ended after GRACE_NS. Once every rank has ended it has nothing left to do,
- * and gets both after LINGER_NS.
+ * Waits until the launcher has ended. At the deadline, or where batonrun is asked to end, the launcher gets a TERM, by
+ * which it ends its ranks, and a KILL if it has not ended after GRACE_NS. Once every rank has ended it has nothing left
+ * to do, and gets both after LINGER_NS. So it does once a rank has failed, unless the others are to survive that: some
+ * launchers end them by themselves, others do not.
  */
-static void watch(const struct child *mpirun, uint32_t timeout_s, struct relay *relay, struct run *r)
+static void watch(const struct child *launcher, const struct arguments *a, struct relay *relay, struct run *r)
 {
-    uint64_t deadline = timeout_s > 0 ? child_now_ns() + timeout_s * (uint64_t)SECOND_NS : UINT64_MAX;
+    uint64_t deadline = a->timeout_s > 0 ? child_now_ns() + a->timeout_s * (uint64_t)SECOND_NS : UINT64_MAX;
     uint64_t grace = GRACE_NS;
     bool told = false, done = false;
-    while (!child_ended(mpirun, &r->status)) {
+    while (!child_ended(launcher, &r->status)) {
         uint64_t now = child_now_ns(), turn = now + 60 * (uint64_t)SECOND_NS;
-        int number = child_wait(mpirun, deadline < turn ? deadline : turn);
+        int number = child_wait(launcher, deadline < turn ? deadline : turn);
         now = child_now_ns();
         bool late = now >= deadline;
         /* acquire: the reports that make up `least` come before it. */
         int least = atomic_load_explicit(&relay->least, memory_order_acquire);
-        /* Ranks that mpirun told to end will be killed soon. Those that batonrun told have GRACE_NS. */
-        if (!done && !late && (least == REPORT_ENDED || (least == REPORT_TOLD && !told))) {
+        bool failed = !a->survive && atomic_load_explicit(&relay->failed, memory_order_acquire);
+        /* Ranks that the launcher told to end will be killed soon. Those that batonrun told have GRACE_NS. */
+        bool ends = least == REPORT_ENDED || (least == REPORT_TOLD && !told);
+        if (!done && !late && (ends || failed)) {
             done = true;
-            grace = LINGER_NS;
+            grace = ends ? LINGER_NS : GRACE_NS;
             if (deadline > now + LINGER_NS)
                 deadline = now + LINGER_NS;
         }
         if (number != 0 && number != SIGCHLD && !child_is_ending(number))
-            kill(mpirun->pid, number);
+            kill(launcher->pid, number);
         if (told && late) {
-            kill(mpirun->pid, SIGKILL);
+            kill(launcher->pid, SIGKILL);
         } else if (!told && (late || child_is_ending(number))) {
             told = true;
             r->timed_out = late && !done;
             r->signal = late ? 0 : number;
-            kill(mpirun->pid, SIGTERM);
+            kill(launcher->pid, SIGTERM);
             deadline = now + grace;
         }
     }
 }
 
-/* Waits until no child is left. Shims end by themselves once mpirun is gone; whatever else is left gets killed. */
-static void clear_orphans(const struct child *mpirun)
+/* Waits until no child is left. Shims end by themselves once the launcher is gone; what else is left gets killed. */
+static void clear_orphans(const struct child *launcher)
 {
     uint64_t start = child_now_ns();
     for (;;) {
@@ -274,7 +210,7 @@ static void clear_orphans(const struct child *mpirun)
             complain(0, "some processes of this run could not be ended");
             return;
         }
-        child_wait(mpirun, now + SECOND_NS / 10);
+        child_wait(launcher, now + SECOND_NS / 10);
     }
 }
 
@@ -322,7 +258,7 @@ static void print_failures(const struct arguments *a, const struct report *repor
         complain(0, "%u of %u ranks ended because they were told to", told, ranks);
 }
 
-/* The exit status: by the reports, else by what ended the run from outside, else mpirun's. */
+/* The exit status: by the reports, else by what ended the run from outside, else the launcher's. */
 static int judge(const struct arguments *a, const struct report *reports, uint32_t ranks, const struct run *r)
 {
     bool good = true;
@@ -344,7 +280,7 @@ static int judge(const struct arguments *a, const struct report *reports, uint32
 
 static int run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks)
 {
-    struct child mpirun;
+    struct child launcher;
     struct relay relay;
     struct run r = {0};
     struct report *reports = calloc(ranks, sizeof *reports);
@@ -353,21 +289,21 @@ static int run(const struct arguments *a, char **argv, const char *tag, uint32_t
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
-    child_adopt(); /* processes that mpirun leaves become children of this one */
-    error = child_start(&mpirun, argv, SIGTERM, relay.ends[1]);
+    child_adopt(); /* processes that the launcher leaves become children of this one */
+    error = child_start(&launcher, argv, SIGTERM, relay.ends[1]);
     if (error != 0) {
         free(reports);
-        return complain(STATUS_NOT_FOUND, "cannot run mpirun: %s", strerror(error));
+        return complain(STATUS_NOT_FOUND, "cannot run %s: %s", argv[0], strerror(error));
     }
     error = relay_start(&relay);
     if (error != 0) {
-        kill(mpirun.pid, SIGTERM);
-        clear_orphans(&mpirun);
+        kill(launcher.pid, SIGTERM);
+        clear_orphans(&launcher);
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
-    watch(&mpirun, a->timeout_s, &relay, &r);
-    clear_orphans(&mpirun);
+    watch(&launcher, a, &relay, &r);
+    clear_orphans(&launcher);
     relay_finish(&relay);
     int status = judge(a, reports, ranks, &r);
     free(reports);
@@ -377,7 +313,7 @@ static int run(const struct arguments *a, char **argv, const char *tag, uint32_t
 /* ---- where ranks go ---------------------------------------------------------------------------------------------- */
 
 /* The user has told mpirun itself where its hosts are: then it chooses them, and ranks are not bound. */
-static bool mpirun_has_hosts(const struct arguments *a)
+static bool launcher_has_hosts(const struct arguments *a)
 {
     static const char *const variables[] = {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"};
     for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++)
@@ -386,31 +322,32 @@ static bool mpirun_has_hosts(const struct arguments *a)
     return false;
 }
 
-/* The file of the ranks' hosts. 0, or -1 with errno. */
-static int make_host_file(const struct placement *p, char path[HOSTS_PATH_BYTES])
+/* The hosts of all ranks; free the list. NULL, and *ok, where none are named. */
+static const char **list_hosts(const struct placement *p, bool *ok)
 {
+    *ok = true;
+    if (p == NULL || !placement_has_hosts(p))
+        return NULL;
     const char **names = calloc((size_t)p->job.num_ranks + 1, sizeof *names);
-    if (names == NULL)
-        return -1;
-    for (uint32_t r = 0; r < p->job.num_ranks; r++)
+    *ok = names != NULL;
+    for (uint32_t r = 0; names != NULL && r < p->job.num_ranks; r++)
         names[r] = placement_host(p, r);
-    int rc = hosts_make_file(names, p->job.num_ranks, path);
-    free(names);
-    return rc;
+    return names;
 }
 
-static int run_placed(const struct arguments *a, const struct placement *p, const char *self)
+/* The file of the ranks' hosts has this text, or there is none. */
+static int run_launch(struct session *s, const struct launch *what, const char *host_text)
 {
-    char tag[REPORT_TAG_BYTES], hosts[HOSTS_PATH_BYTES] = "";
-    uint32_t ranks = arguments_ranks(a);
+    char tag[REPORT_TAG_BYTES], path[HOSTS_PATH_BYTES];
     report_tag(tag);
     setenv(RANK_REPORTS, tag, 1);
-    if (p != NULL && placement_has_hosts(p) && make_host_file(p, hosts) != 0)
+    if (host_text != NULL && hosts_make_file(host_text, path) != 0)
         return complain(1, "the file of the ranks' hosts cannot be written: %s", strerror(errno));
-    struct command c = command_for(a, p, self, hosts);
-    int status = run(a, c.argv, tag, ranks);
-    if (hosts[0] != '\0')
-        unlink(hosts);
+    launcher_command(&s->launcher, what, host_text != NULL ? path : NULL, &s->command);
+    command_use_variables(&s->command);
+    int status = run(s->arguments, s->command.argv, tag, what->ranks);
+    if (host_text != NULL)
+        unlink(path);
     return status;
 }
 
@@ -422,67 +359,105 @@ static int explain(const struct arguments *a, const struct placement *p)
     return 0;
 }
 
-static int launch_placed(const struct arguments *a, const struct placement *p, const char *self)
+static int print_launch(struct session *s, const struct launch *what, const char *host_text)
 {
-    if (p != NULL && a->placement.explain)
-        return explain(a, p);
-    if (set_environment(a, p) != 0)
-        return complain(1, "out of memory");
-    if (a->dry_run) {
-        struct command c = command_for(a, p, self, p != NULL && placement_has_hosts(p) ? "HOSTS" : "");
-        print_command(&c);
-        puts("# On each node the ranks' shims also set what MPI and UCX need there: --explain lists it.");
-        if (p == NULL || !placement_has_hosts(p))
-            return 0;
-        puts("\nHOSTS, with a line for each rank:");
-        for (uint32_t r = 0; r < p->job.num_ranks; r++)
-            puts(placement_host(p, r));
-        return 0;
-    }
-    if (BATON_MPI[0] == '\0')
-        return complain(STATUS_NOT_FOUND,
-                        "this build has no MPI (BATON_WITH_MPI=OFF): it plans (--explain, --dry-run), "
-                        "and starts no ranks");
-    if (!program_exists("mpirun"))
-        return complain(STATUS_NOT_FOUND, "there is no mpirun: install Open MPI (Debian: openmpi-bin)");
+    launcher_command(&s->launcher, what, host_text != NULL ? "HOSTS" : NULL, &s->command);
+    command_print(&s->command, stdout);
+    puts("# On each node the ranks' shims also set what MPI and UCX need there: --explain lists it.");
+    if (host_text != NULL)
+        printf("\nHOSTS, the file that the launcher reads:\n%s", host_text);
+    return 0;
+}
+
+/* Asked before the launcher is started: it would complain once for each rank, at length. */
+static int check_programs(const struct arguments *a)
+{
     for (unsigned side = 0; side < JOB_SIDES; side++)
         if (!program_exists(a->program[side][0]))
             return complain(STATUS_NOT_FOUND, "there is no program %s", a->program[side][0]);
-    return run_placed(a, p, self);
+    return 0;
 }
 
-static int ask(const struct allocation *a, struct machine *machines, void *self, struct why *why)
+static int launch_placed(struct session *s, const struct placement *p)
 {
-    return probe_hosts(a, self, machines, why);
+    const struct arguments *a = s->arguments;
+    struct why why;
+    struct command shim = {0};
+    bool ok;
+    if (p != NULL && a->placement.explain)
+        return explain(a, p);
+    if (!a->dry_run && BATON_MPI[0] == '\0')
+        return complain(STATUS_NOT_FOUND,
+                        "this build has no MPI (BATON_WITH_MPI=OFF): it plans (--explain, --dry-run), "
+                        "and starts no ranks");
+    int status = find_launcher(s, &why);
+    if (status != 0)
+        return complain(status, "%s", why.text);
+    status = a->dry_run ? 0 : check_programs(a);
+    if (status != 0)
+        return status;
+    const char **hosts = list_hosts(p, &ok);
+    if (!ok || set_environment(a, p, &s->command) != 0)
+        return complain(1, "out of memory");
+    command_use_variables(&s->command);
+    struct launch what = describe_launch(s, p, hosts, &shim);
+    char *host_text = hosts != NULL ? launcher_host_file(&s->launcher, &what) : NULL;
+    if (hosts != NULL && host_text == NULL)
+        return complain(1, "out of memory");
+    return a->dry_run ? print_launch(s, &what, host_text) : run_launch(s, &what, host_text);
+}
+
+static int ask(const struct allocation *a, struct machine *machines, void *session, struct why *why)
+{
+    struct session *s = session;
+    struct probe_way way = {&s->launcher, s->arguments->launcher_words, s->self};
+    s->status = find_launcher(s, why);
+    if (s->status != 0)
+        return -1;
+    return probe_hosts(a, &way, machines, why);
 }
 
 static int launch(const struct arguments *a)
 {
+    struct session s = {.arguments = a};
     struct placement p;
     struct why why;
     const struct layout *l = &a->layout;
     const struct engine_size sizes[JOB_SIDES] = {{l->prefill.engines, l->prefill.tp, l->prefill.pp},
                                                  {l->decode.engines, l->decode.tp, l->decode.pp}};
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    ssize_t n = readlink("/proc/self/exe", s.self, sizeof s.self - 1);
     if (n < 0)
         return complain(1, "batonrun cannot find its own file: %s", strerror(errno));
-    self[n] = '\0';
-    if (mpirun_has_hosts(a)) {
+    if (launcher_has_hosts(a)) {
         if (placement_is_wished(&a->placement))
             return complain(1, "mpirun has its hosts by a variable of its own, and places the ranks: name hosts by "
                                "--host");
-        return launch_placed(a, NULL, self);
+        return launch_placed(&s, NULL);
     }
-    int status = 1, rc = placement_find(&p, &a->placement, sizes, ask, self, &why);
+    int status, rc = placement_find(&p, &a->placement, sizes, ask, &s, &why);
     if (rc == 0 && a->placement.pairs != NULL)
         rc = placement_write_pairs(&p, &why);
     if (rc >= 0)
-        status = launch_placed(a, rc == 0 ? &p : NULL, self);
+        status = launch_placed(&s, rc == 0 ? &p : NULL);
     else
-        complain(1, "%s", why.text);
+        status = complain(s.status != 0 ? s.status : 1, "%s", why.text);
     placement_fini(&p);
     return status;
+}
+
+/* The hosts count only where the user named them: those of a job that runs now are not those of the next one. */
+static int print_script(const struct arguments *a, int argc, char **argv)
+{
+    struct allocation named = {0};
+    struct why why;
+    bool has_hosts = a->placement.hosts != NULL || a->placement.hostfile != NULL;
+    int rc = has_hosts ? placement_allocation(&named, &a->placement, &why) : 0;
+    if (rc != 0)
+        return complain(1, "%s", why.text);
+    struct script_job job = script_job_of(a, has_hosts ? &named : NULL);
+    script_print(&job, a, argc, argv, stdout);
+    allocation_fini(&named);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -501,5 +476,5 @@ int main(int argc, char **argv)
         arguments_help();
         return 0;
     }
-    return launch(&a);
+    return a.script != SCRIPT_NONE ? print_script(&a, argc, argv) : launch(&a);
 }

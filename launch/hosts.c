@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-int hosts_make_file(const char *const *names, uint32_t num, char path[HOSTS_PATH_BYTES])
+int hosts_make_file(const char *text, char path[HOSTS_PATH_BYTES])
 {
     const char *folder = getenv("TMPDIR");
     snprintf(path, HOSTS_PATH_BYTES, "%s/batonrun-XXXXXX", folder != NULL && folder[0] != '\0' ? folder : "/tmp");
@@ -18,9 +18,7 @@ int hosts_make_file(const char *const *names, uint32_t num, char path[HOSTS_PATH
             close(fd);
         return -1;
     }
-    for (uint32_t i = 0; i < num; i++)
-        fprintf(out, "%s\n", names[i]);
-    int failed = ferror(out);
+    int failed = fputs(text, out) < 0;
     if (fclose(out) == 0 && !failed)
         return 0;
     unlink(path);

@@ -48,18 +48,17 @@ static char *read_file(const char *path)
     return NULL;
 }
 
-static int find_allocation(struct placement *p, struct why *why)
+int placement_allocation(struct allocation *a, const struct placement_options *o, struct why *why)
 {
-    const struct placement_options *o = &p->options;
     if (o->hosts != NULL)
-        return allocation_from_hosts(&p->allocation, o->hosts, why);
+        return allocation_from_hosts(a, o->hosts, why);
     if (o->hostfile == NULL)
-        return allocation_from_batch(&p->allocation, getenv, read_file, why);
+        return allocation_from_batch(a, getenv, read_file, why);
     errno = 0;
     char *text = read_file(o->hostfile);
     if (text == NULL)
         return why_set(why, "--hostfile \"%.200s\": %s", o->hostfile, strerror(errno));
-    int rc = allocation_from_hostfile(&p->allocation, text, why);
+    int rc = allocation_from_hostfile(a, text, why);
     free(text);
     return rc;
 }
@@ -253,7 +252,7 @@ int placement_find(struct placement *p, const struct placement_options *options,
     if (p->is_model_assumed)
         p->options.cut.model = cut_default().model;
     p->options.cut.layers = p->options.cut.model->layers;
-    if (find_allocation(p, why) != 0)
+    if (placement_allocation(&p->allocation, &p->options, why) != 0)
         return -1;
     if (p->allocation.source == ALLOCATION_HERE && !placement_is_wished(options))
         return 1;

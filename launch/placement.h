@@ -29,6 +29,9 @@ struct placement {
     bool crowded;               /* there are more ranks than there is room for, which was allowed */
 };
 
+/** The hosts that the options name, else the batch system's, else this machine; as allocation.h has it. */
+int placement_allocation(struct allocation *a, const struct placement_options *o, struct why *why);
+
 /** Asks named hosts what they are: fills machines[i] for host i. 0, or -1 with *why. */
 typedef int (*placement_ask_fn)(const struct allocation *a, struct machine *machines, void *arg, struct why *why);
 

@@ -14,6 +14,7 @@
 #include "base/layout.h"
 #include "launch/child.h"
 #include "launch/hosts.h"
+#include "launch/launcher.h"
 #include "launch/node.h"
 
 #define TAG "@baton-machine"
@@ -166,28 +167,40 @@ static int count_silent(const struct allocation *a, const struct machine *machin
                    a->hosts[first].name, reason);
 }
 
-int probe_hosts(const struct allocation *allocation, const char *self, struct machine *machines, struct why *why)
+static int make_host_file(const struct launcher *l, const struct launch *what, char path[HOSTS_PATH_BYTES],
+                          struct why *why)
 {
-    char path[HOSTS_PATH_BYTES], number[16];
+    char *text = launcher_host_file(l, what);
+    int rc = text != NULL ? hosts_make_file(text, path) : -1;
+    free(text);
+    return rc == 0 ? 0 : why_set(why, "the file of hosts cannot be written: %s", strerror(errno));
+}
+
+int probe_hosts(const struct allocation *allocation, const struct probe_way *way, struct machine *machines,
+                struct why *why)
+{
+    char path[HOSTS_PATH_BYTES];
+    struct command c = {0};
     const char **names = calloc((size_t)allocation->num_hosts + 1, sizeof *names);
     struct asked *a = calloc(1, sizeof *a);
     int rc = names != NULL && a != NULL ? 0 : why_set(why, "no memory for %u hosts", allocation->num_hosts);
     for (uint32_t i = 0; rc == 0 && i < allocation->num_hosts; i++)
         names[i] = allocation->hosts[i].name;
-    if (rc == 0 && hosts_make_file(names, allocation->num_hosts, path) != 0)
-        rc = why_set(why, "the file of hosts cannot be written: %s", strerror(errno));
+    char *shim[] = {(char *)(uintptr_t)way->self, PROBE_OPTION, NULL};
+    struct launch what = {.ranks = allocation->num_hosts, .hosts = names, .words = way->words, .shim = shim};
+    if (rc == 0)
+        rc = make_host_file(way->launcher, &what, path, why);
     if (rc == 0) {
-        snprintf(number, sizeof number, "%u", allocation->num_hosts);
-        char *argv[] = {
-            "mpirun", "--allow-run-as-root",   "-np",        number, "--map-by", "seq", "--hostfile", path, "--bind-to",
-            "none",   (char *)(uintptr_t)self, PROBE_OPTION, NULL};
+        launcher_command(way->launcher, &what, path, &c);
+        command_use_variables(&c);
         a->allocation = allocation;
         a->machines = machines;
-        rc = ask(a, argv, why);
+        rc = ask(a, c.argv, why);
         unlink(path);
     }
     if (rc == 0)
         rc = count_silent(allocation, machines, a->reason, why);
+    command_fini(&c);
     free(names);
     free(a);
     return rc;

@@ -6,6 +6,7 @@
 #ifndef BATON_LAUNCH_PROBE_H
 #define BATON_LAUNCH_PROBE_H
 
+#include "launch/launcher.h"
 #include "place/allocation.h"
 #include "place/machine.h"
 
@@ -14,10 +15,17 @@
 /** What the probe itself does. Returns the status to exit with. */
 int probe_main(void);
 
+/** How hosts are reached. */
+struct probe_way {
+    const struct launcher *launcher;
+    char *const *words; /* the user's for the launcher; NULL: none */
+    const char *self;   /* this program's file, the same on all hosts */
+};
+
 /**
- * Fills machines[i] for host i. `self`: this program's file, the same on all hosts. 0, or -1 with *why: which hosts did
+ * Fills machines[i] for host i. 0, or -1 with *why: which hosts did
  * not answer within a minute, or what failed. In both cases the machines of hosts that answered are there.
  */
-int probe_hosts(const struct allocation *a, const char *self, struct machine *machines, struct why *why);
+int probe_hosts(const struct allocation *a, const struct probe_way *way, struct machine *machines, struct why *why);
 
 #endif

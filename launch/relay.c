@@ -58,8 +58,10 @@ static void *relay_main(void *arg)
         else if (!came)
             return NULL;
         int least = (int)least_reported(&r->stream);
-        /* release: orders the reports before this, against the acquire of the thread that the signal wakes. */
-        if (atomic_exchange_explicit(&r->least, least, memory_order_release) != least)
+        bool failed = report_culprit(r->stream.reports, r->stream.ranks) >= 0;
+        /* release: orders the reports before these, against the acquire of the thread that the signal wakes. */
+        bool was_failed = atomic_exchange_explicit(&r->failed, failed, memory_order_release);
+        if (atomic_exchange_explicit(&r->least, least, memory_order_release) != least || failed != was_failed)
             kill(getpid(), SIGCHLD);
     }
 }

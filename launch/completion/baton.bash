@@ -9,9 +9,9 @@ _baton_options() {
     local cache='--model --layers --dtype --block-tokens --layout --kv --order'
     case $1 in
     batonrun)
-        options='--prefill --decode -x --timeout --survive --host --hostfile --topology --network --cores-per-rank'
-        options+=' --gpus-per-rank --spread --pack --together --apart --straddle --oversubscribe --model --dtype --tokens'
-        options+=' --output-tokens --inside --pairs --explain -n --dry-run -h --help --'
+        options='--prefill --decode -x --timeout --survive --launcher --mpirun --script --host --hostfile'
+        options+=' --topology --network --cores-per-rank --gpus-per-rank --spread --pack --together --apart --straddle'
+        options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --explain -n --dry-run -h --help --'
         ;;
     baton-info) options='--check --json -h --help' ;;
     baton-plan)
@@ -37,12 +37,15 @@ _baton_value() {
     *:--help | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
         baton-plan:--json | baton-info:--json | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
         *:--explain) kind=nothing ;;
-    *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | *:--network | *:--pairs)
+    *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \
+        *:--network | *:--pairs | *:--mpirun)
         kind='file'
         ;;
     *:-x) kind=variable ;;
     *:--model) choices='llama3-8b llama3-70b qwen3-32b deepseek-v3 gpt-oss-120b nemotron-h-8b' ;;
     *:--dtype) choices='bf16 fp8 fp32' ;;
+    *:--launcher) choices='openmpi prrte hydra srun' ;;
+    *:--script) choices='slurm pbs' ;;
     *:--layout) choices='hnd nhd' sides=yes ;;
     *:--kv) choices='separate block fused' sides=yes ;;
     *:--order) choices='layer block' sides=yes ;;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* program: see program.h. */
+#include "launch/program.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/child.h"
+
+#define PATIENCE_NS (5 * (uint64_t)1000000000)
+
+extern char **environ;
+
+bool program_exists(const char *name)
+{
+    char path[PATH_MAX];
+    const char *at = getenv("PATH");
+    if (strchr(name, '/') != NULL)
+        return access(name, X_OK) == 0;
+    while (at != NULL && *at != '\0') {
+        int length = (int)strcspn(at, ":");
+        snprintf(path, sizeof path, "%.*s/%s", length, at, name);
+        if (access(path, X_OK) == 0)
+            return true;
+        at += length + (at[length] == ':');
+    }
+    return false;
+}
+
+/* Standard output and standard error go to `out`. A process group of its own: what it starts can be ended with it. */
+static bool spawn(pid_t *pid, const char *name, int out)
+{
+    char *argv[] = {(char *)(uintptr_t)name, "--version", NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    int error = posix_spawnp(pid, name, &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return error == 0;
+}
+
+static void read_text(int fd, char *text, size_t room)
+{
+    uint64_t end = child_now_ns() + PATIENCE_NS, now;
+    size_t length = 0;
+    while (length + 1 < room && (now = child_now_ns()) < end) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        ssize_t n =
+            poll(&p, 1, (int)((end - now) / 1000000u) + 1) == 1 ? read(fd, text + length, room - 1 - length) : 0;
+        if (n <= 0)
+            break;
+        length += (size_t)n;
+    }
+    text[length] = '\0';
+}
+
+bool program_version(const char *name, char *text, size_t room)
+{
+    int ends[2];
+    pid_t pid;
+    text[0] = '\0';
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    bool started = spawn(&pid, name, ends[1]);
+    close(ends[1]);
+    if (started) {
+        read_text(ends[0], text, room);
+        kill(-pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    close(ends[0]);
+    return text[0] != '\0';
+}
