@@ -26,6 +26,7 @@
 #include "launch/relay.h"
 #include "launch/report.h"
 #include "launch/settings_page.h"
+#include "launch/survive.h"
 
 #define STATUS_TIMEOUT 124
 #define STATUS_NOT_FOUND 127
@@ -378,6 +379,17 @@ static int check_programs(const struct arguments *a)
     return 0;
 }
 
+/* What the launcher would do to ranks that are to survive. */
+static void warn_of_danger(const struct session *s, const struct placement *p)
+{
+    bool in_slurm_job = p != NULL && p->allocation.source == ALLOCATION_SLURM;
+    const char *danger = s->arguments->survive && p != NULL && !in_slurm_job
+                             ? survive_danger(&s->launcher, placement_hosts(p), getenv)
+                             : NULL;
+    if (danger != NULL)
+        complain(0, "%s", danger);
+}
+
 static int launch_placed(struct session *s, const struct placement *p)
 {
     const struct arguments *a = s->arguments;
@@ -396,6 +408,7 @@ static int launch_placed(struct session *s, const struct placement *p)
     status = a->dry_run ? 0 : check_programs(a);
     if (status != 0)
         return status;
+    warn_of_danger(s, p);
     const char **hosts = list_hosts(p, &ok);
     if (!ok || set_environment(a, p, &s->command) != 0)
         return complain(1, "out of memory");

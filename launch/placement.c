@@ -407,6 +407,18 @@ const char *placement_host(const struct placement *p, uint32_t rank)
     return p->world.nodes[p->places[rank].node].host;
 }
 
+uint32_t placement_hosts(const struct placement *p)
+{
+    bool *has = calloc((size_t)p->world.num_nodes + 1, sizeof *has);
+    uint32_t num = has != NULL ? 0 : p->world.num_nodes;
+    for (uint32_t r = 0; has != NULL && r < p->job.num_ranks; r++) {
+        num += !has[p->places[r].node];
+        has[p->places[r].node] = true;
+    }
+    free(has);
+    return num;
+}
+
 int placement_write_pairs(const struct placement *p, struct why *why)
 {
     const struct pairs pairs = {p->sizes, exchange_of(p), &p->world, p->seat_of};

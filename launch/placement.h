@@ -57,6 +57,8 @@ bool placement_can_bind(const struct placement *p);
 char *placement_bindings(const struct placement *p);
 /** Whether hosts were named, so that the launcher is told the host of each rank. */
 bool placement_has_hosts(const struct placement *p);
+/** How many hosts have ranks; all of them, if there is no memory to count. */
+uint32_t placement_hosts(const struct placement *p);
 const char *placement_host(const struct placement *p, uint32_t rank);
 
 /** Writes the file of --pairs. 0, or -1 with *why. */
