@@ -23,6 +23,7 @@ static const char help_before[] =
     "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
     "  --timeout SECONDS  end all ranks after this time (status 124)\n"
     "  --survive          let the other ranks run on when a rank is lost\n"
+    "  --check            run baton-info on each host, tell what is wrong and what differs, and stop\n"
     "  -n, --dry-run      print the launcher's command and stop\n"
     "  -h, --help         print this\n";
 
@@ -104,6 +105,8 @@ static int take_option(struct arguments *a, char **words)
         return a->dry_run = true;
     if (strcmp(words[0], "--survive") == 0)
         return a->survive = true;
+    if (strcmp(words[0], "--check") == 0)
+        return a->check = true;
     int taken = option_take(launch_rows, words, a, &why);
     if (taken == 0)
         taken = option_take(placement_rows, words, &a->placement, &why);
@@ -201,6 +204,15 @@ static int take_second(struct arguments *a, char **colon)
     return 0;
 }
 
+/* Hosts are looked at as they are, whatever will run there: engines and a program may be named or not. */
+static int finish_check(struct arguments *a)
+{
+    struct why why;
+    if (a->script != SCRIPT_NONE)
+        return fail(a, "--check and --script exclude each other", NULL);
+    return placement_check(&a->placement, &why) == 0 ? 0 : fail(a, "", why.text);
+}
+
 int arguments_parse(int argc, char **argv, struct arguments *a)
 {
     struct why why;
@@ -210,6 +222,8 @@ int arguments_parse(int argc, char **argv, struct arguments *a)
     if (program == NULL)
         return a->help ? 0 : -1;
     a->program[0] = a->program[1] = program;
+    if (a->check)
+        return finish_check(a);
     char **colon = find_colon(program);
     if (colon != NULL && take_second(a, colon) != 0)
         return a->help ? 0 : -1;

@@ -15,6 +15,7 @@
 
 struct arguments {
     bool help, dry_run, survive;
+    bool check; /* no ranks: the hosts are looked at */
     struct layout layout;
     uint32_t timeout_s;                         /* 0: none */
     const char *exports[ARGUMENTS_EXPORTS_MAX]; /* VAR or VAR=VALUE */

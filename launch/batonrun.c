@@ -15,10 +15,12 @@
 #include <unistd.h>
 
 #include "launch/arguments.h"
+#include "launch/check.h"
 #include "launch/child.h"
 #include "launch/command.h"
 #include "launch/hosts.h"
 #include "launch/launcher.h"
+#include "launch/listen.h"
 #include "launch/placement.h"
 #include "launch/probe.h"
 #include "launch/program.h"
@@ -430,6 +432,12 @@ static int ask(const struct allocation *a, struct machine *machines, void *sessi
     return probe_hosts(a, &way, machines, why);
 }
 
+static int find_self(struct session *s)
+{
+    ssize_t n = readlink("/proc/self/exe", s->self, sizeof s->self - 1);
+    return n > 0 ? 0 : complain(1, "batonrun cannot find its own file: %s", strerror(errno));
+}
+
 static int launch(const struct arguments *a)
 {
     struct session s = {.arguments = a};
@@ -438,9 +446,8 @@ static int launch(const struct arguments *a)
     const struct layout *l = &a->layout;
     const struct engine_size sizes[JOB_SIDES] = {{l->prefill.engines, l->prefill.tp, l->prefill.pp},
                                                  {l->decode.engines, l->decode.tp, l->decode.pp}};
-    ssize_t n = readlink("/proc/self/exe", s.self, sizeof s.self - 1);
-    if (n < 0)
-        return complain(1, "batonrun cannot find its own file: %s", strerror(errno));
+    if (find_self(&s) != 0)
+        return 1;
     if (launcher_has_hosts(a)) {
         if (placement_is_wished(&a->placement))
             return complain(1, "mpirun has its hosts by a variable of its own, and places the ranks: name hosts by "
@@ -457,6 +464,81 @@ static int launch(const struct arguments *a)
     placement_fini(&p);
     return status;
 }
+
+/* ---- --check ----------------------------------------------------------------------------------------------------- */
+
+/* Starts baton-info as if it were a prefill engine on each host. `hosts`: NULL: this machine alone. */
+static int run_check(struct session *s, const char *const *hosts, struct check *c)
+{
+    const struct listener listener = check_listener(c);
+    char path[HOSTS_PATH_BYTES] = "";
+    struct command shim = {0};
+    if (set_environment(s->arguments, NULL, &s->command) != 0)
+        return complain(1, "out of memory");
+    command_use_variables(&s->command);
+    struct launch what = describe_launch(s, NULL, hosts, &shim);
+    what.survive = true; /* a host that fails does not silence the others */
+    char *host_text = hosts != NULL ? launcher_host_file(&s->launcher, &what) : NULL;
+    if (s->arguments->dry_run)
+        return print_launch(s, &what, host_text);
+    if (hosts != NULL && (host_text == NULL || hosts_make_file(host_text, path) != 0))
+        return complain(1, "the file of the hosts cannot be written: %s", strerror(errno));
+    launcher_command(&s->launcher, &what, hosts != NULL ? path : NULL, &s->command);
+    command_use_variables(&s->command);
+    int error = listen_run(&listener, s->command.argv, CHECK_PATIENCE_S);
+    if (hosts != NULL)
+        unlink(path);
+    return error == 0 ? check_print(c, stdout)
+                      : complain(1, "%s cannot be run: %s", s->command.argv[0], strerror(error));
+}
+
+static int check_hosts(struct session *s, const struct allocation *allocation)
+{
+    static char info[PATH_MAX + sizeof "/baton-info"], report[] = CHECK_REPORT_OPTION, here[HOST_NAME_MAX + 1];
+    static char *program[] = {info, report, NULL};
+    struct arguments own = *s->arguments;
+    struct why why;
+    uint32_t num = allocation->num_hosts > 0 ? allocation->num_hosts : 1;
+    own.layout = (struct layout){{num, 1, 1}, {0, 1, 1}};
+    own.program[0] = own.program[1] = program;
+    s->arguments = &own;
+    snprintf(info, sizeof info, "%.*s/baton-info", (int)(strrchr(s->self, '/') - s->self), s->self);
+    if (gethostname(here, sizeof here - 1) != 0)
+        snprintf(here, sizeof here, "localhost");
+    int status = find_launcher(s, &why);
+    if (status != 0)
+        return complain(status, "%s", why.text);
+    const char **names = calloc(num, sizeof *names);
+    struct check *c = names != NULL ? check_create(names, num) : NULL;
+    if (c == NULL)
+        return complain(1, "out of memory");
+    for (uint32_t i = 0; i < num; i++)
+        names[i] = allocation->num_hosts > 0 ? allocation->hosts[i].name : here;
+    status = run_check(s, allocation->num_hosts > 0 ? names : NULL, c);
+    check_destroy(c);
+    free(names);
+    return status;
+}
+
+static int check(const struct arguments *a)
+{
+    struct session s = {.arguments = a};
+    struct allocation allocation = {0};
+    struct why why;
+    if (BATON_MPI[0] == '\0')
+        return complain(STATUS_NOT_FOUND, "this build has no MPI (BATON_WITH_MPI=OFF), and nothing to check");
+    if (find_self(&s) != 0)
+        return 1;
+    if (launcher_has_hosts(a))
+        return complain(1, "mpirun has its hosts by a variable of its own: name hosts by --host");
+    if (placement_allocation(&allocation, &a->placement, &why) != 0)
+        return complain(1, "%s", why.text);
+    int status = check_hosts(&s, &allocation);
+    allocation_fini(&allocation);
+    return status;
+}
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 
 /* The hosts count only where the user named them: those of a job that runs now are not those of the next one. */
 static int print_script(const struct arguments *a, int argc, char **argv)
@@ -489,5 +571,7 @@ int main(int argc, char **argv)
         arguments_help();
         return 0;
     }
+    if (a.check)
+        return check(&a);
     return a.script != SCRIPT_NONE ? print_script(&a, argc, argv) : launch(&a);
 }

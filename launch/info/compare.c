@@ -139,8 +139,9 @@ static uint32_t print_silent(FILE *out, const struct compare_host *hosts, uint32
     for (uint32_t h = 0; h < num; h++) {
         if (hosts[h].info != NULL)
             continue;
-        fprintf(out, "problem on %s: baton-info made no report there%s%s\n", hosts[h].name,
+        fprintf(out, "problem on %s: baton-info did not report from there%s%s\n", hosts[h].name,
                 hosts[h].why != NULL && hosts[h].why[0] != '\0' ? ": " : "", hosts[h].why != NULL ? hosts[h].why : "");
+        fputs("  do: see that the launcher reaches the host, and that Baton lies at the same path there\n", out);
         found++;
     }
     return found;

@@ -11,12 +11,12 @@
 /** The report of one host. */
 struct compare_host {
     const char *name;
-    const struct info *info; /* NULL: it made none, or not all of one */
+    const struct info *info; /* NULL: it did not report, or not all */
     const char *why;         /* where there is none: may be empty */
 };
 
 /**
- * Prints hosts that made no report, facts that should be the same on all hosts and are not, and the problems, each once
+ * Prints hosts that did not report, facts that should be the same on all hosts and are not, and the problems, each once
  * with the hosts that have it. Returns how many lines of each kind these are, together: 0 means that all is well.
  */
 uint32_t compare_print(FILE *out, const struct compare_host *hosts, uint32_t num);

@@ -13,6 +13,8 @@
 
 #include "base/settings.h"
 #include "info/helper.h"
+#include "launch/node.h"
+#include "launch/profile.h"
 
 #define SETTINGS_DEADLINE_S 20
 #define WORLD_DEADLINE_S 45
@@ -144,29 +146,77 @@ static bool find_file(const char *files, const char *parameter, char *file, size
     return false;
 }
 
-/* Debian's configuration file turns off all components that can make windows between nodes. */
-static void judge_components(struct info *i)
+/* What batonrun would set for a rank of a world of several nodes. */
+struct profile {
+    struct profile_setting settings[PROFILE_SETTINGS_MAX];
+    unsigned num;
+};
+
+static struct profile find_profile(void)
 {
-    const char *library = info_value(i, "mpi", "library"), *osc = info_value(i, "components", "osc");
-    const char *pml = info_value(i, "components", "pml"), *files = info_value(i, "components", "mca_base_param_files");
-    char what[512], file[PATH_MAX] = "";
-    if (library == NULL || strncmp(library, "Open MPI v4", 11) != 0 ||
-        (!leaves_out(osc, "ucx") && !leaves_out(pml, "ucx")))
+    struct profile p;
+    struct profile_facts facts = {0};
+    profile_mpi(BATON_MPI, &facts);
+    node_look("", BATON_MPI_PLUGINS, &facts);
+    p.num = profile_find(&facts, p.settings);
+    return p;
+}
+
+static const struct profile_setting *find_setting(const struct profile *p, const char *variable)
+{
+    for (unsigned k = 0; k < p->num; k++)
+        if (strcmp(p->settings[k].variable, variable) == 0)
+            return &p->settings[k];
+    return NULL;
+}
+
+static void add_profile(struct info *i, const struct profile *p)
+{
+    for (unsigned k = 0; k < p->num; k++)
+        if (getenv(p->settings[k].variable) == NULL)
+            info_fact(i, INFO_OF_ALL, "batonrun sets", p->settings[k].variable, "%s: %s", p->settings[k].value,
+                      p->settings[k].reason);
+}
+
+/* "OMPI_MCA_osc=ucx,sm OMPI_MCA_pml=ucx ...": what turns Open MPI's components of UCX on. */
+static void list_cure(const struct profile *p, char *text, size_t size)
+{
+    static const char *const cures[] = {"OMPI_MCA_osc", "OMPI_MCA_pml", "OMPI_MCA_opal_common_ucx_tls",
+                                        "OMPI_MCA_opal_common_ucx_devices"};
+    text[0] = '\0';
+    for (size_t k = 0; k < sizeof cures / sizeof cures[0]; k++) {
+        const struct profile_setting *s = find_setting(p, cures[k]);
+        size_t used = strlen(text);
+        if (s != NULL)
+            snprintf(text + used, size - used, "%s%s=%s", used > 0 ? " " : "", s->variable, s->value);
+    }
+}
+
+/* Debian's configuration file turns off all components that can make windows between nodes. */
+static void judge_components(struct info *i, const struct profile *p)
+{
+    const struct profile_setting *best = find_setting(p, "OMPI_MCA_osc");
+    const char *osc = info_value(i, "components", "osc"), *pml = info_value(i, "components", "pml");
+    char what[512], cure[256], remedy[384], file[PATH_MAX] = "";
+    if (best != NULL && best->is_second_best)
+        info_problem(i, best->reason, "install an Open MPI with UCX, and a UCX that is built with --enable-mt", NULL);
+    if (best == NULL || leaves_out(best->value, "ucx") || (!leaves_out(osc, "ucx") && !leaves_out(pml, "ucx")))
         return;
     bool by_variable = getenv("OMPI_MCA_osc") != NULL || getenv("OMPI_MCA_pml") != NULL;
-    bool by_file = !by_variable && find_file(files, leaves_out(osc, "ucx") ? "osc" : "pml", file, sizeof file);
+    bool by_file = !by_variable && find_file(info_value(i, "components", "mca_base_param_files"),
+                                             leaves_out(osc, "ucx") ? "osc" : "pml", file, sizeof file);
     snprintf(what, sizeof what, "Open MPI's components of UCX are turned off (osc=%.60s, pml=%.60s%s%.200s)",
              osc != NULL ? osc : "", pml != NULL ? pml : "",
              by_file       ? ", by "
              : by_variable ? ", by the environment"
                            : "",
              by_file ? file : "");
-    info_problem(i, what,
-                 by_variable ? "set OMPI_MCA_osc=ucx,sm and OMPI_MCA_pml=ucx, or unset both and use batonrun"
-                             : "under plain mpirun, set OMPI_MCA_osc=ucx,sm OMPI_MCA_pml=ucx "
-                               "OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any; batonrun sets "
-                               "them",
-                 NULL);
+    list_cure(p, cure, sizeof cure);
+    snprintf(remedy, sizeof remedy,
+             by_variable ? "set %s, or unset OMPI_MCA_osc and OMPI_MCA_pml and use batonrun"
+                         : "under plain mpirun, set %s; batonrun sets them",
+             cure);
+    info_problem(i, what, remedy, NULL);
 }
 
 static bool find_settings(struct info *i)
@@ -183,7 +233,9 @@ static bool find_settings(struct info *i)
             "install the MPI that Baton was built with, and let the loader find it (LD_LIBRARY_PATH, ldconfig)");
         return false;
     }
-    judge_components(i);
+    const struct profile profile = find_profile();
+    judge_components(i, &profile);
+    add_profile(i, &profile);
     return true;
 }
 

@@ -63,6 +63,26 @@ static void test_flags(void **state)
     assert_true(a.dry_run);
     assert_false(a.help);
     assert_int_equal(layout_ranks(&a.layout.decode), 2);
+    assert_false(a.check);
+}
+
+static void test_check(void **state)
+{
+    struct arguments a;
+    (void)state;
+    PARSE(&a, "--check", "--host", "a,b");
+    assert_int_equal(rc_, 0);
+    assert_true(a.check);
+    assert_string_equal(a.placement.hosts, "a,b");
+}
+
+static void test_check_of_a_whole_line(void **state)
+{
+    struct arguments a;
+    (void)state;
+    PARSE(&a, "--prefill", "1x1", "--check", "p", "q");
+    assert_int_equal(rc_, 0);
+    assert_true(a.check);
 }
 
 static void refused(const char *part, char **words)
@@ -82,6 +102,7 @@ static void test_bad(void **state)
     (void)state;
     REFUSED("unknown option --bogus", "--bogus", "x");
     REFUSED("name the engines", "prog");
+    REFUSED("--check and --script exclude each other", "--check", "--script", "slurm");
     REFUSED("a program is missing", "--prefill", "1x1");
     REFUSED("a value is missing after --decode", "--decode");
     REFUSED("name the engines", "--prefill", "0x0", "--decode", "0x0", "p");
@@ -179,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),         cmocka_unit_test(test_one_side),
         cmocka_unit_test(test_no_engines),   cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_check),        cmocka_unit_test(test_check_of_a_whole_line),
         cmocka_unit_test(test_bad),          cmocka_unit_test(test_two_programs),
         cmocka_unit_test(test_placement),    cmocka_unit_test(test_too_many_exports),
         cmocka_unit_test(test_random_words),

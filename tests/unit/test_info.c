@@ -186,7 +186,8 @@ static void hosts_that_differ(void **state)
     const struct compare_host hosts[] = {{"n0", &a, NULL}, {"n1", &b, NULL}, {"n2", &c, NULL}, {"n3", NULL, "gone"}};
     assert_int_equal(compared(hosts, 4, &page), 5);
     assert_string_equal(page,
-                        "problem on n3: baton-info made no report there: gone\n"
+                        "problem on n3: baton-info did not report from there: gone\n"
+                        "  do: see that the launcher reaches the host, and that Baton lies at the same path there\n"
                         "problem on n1, n2: no CMA\n  do: permit it\n"
                         "problem on n2: one core\n  do: more\n  | a\n  | b\n"
                         "differs: mpi, library\n  n0, n2: 4.1.4\n  n1: 4.1.5\n"

@@ -13,22 +13,41 @@
 
 #include "info/line.h"
 
-#define LIST_BYTES 512
+#define WORDS_MAX 64
 
-/* Words without repetition, with commas between them, as far as there is room. */
-static void add_word(char list[LIST_BYTES], const char *word)
+/* Words without repetition. */
+struct words {
+    char words[WORDS_MAX][UCT_DEVICE_NAME_MAX];
+    unsigned num;
+};
+
+static void add_word(struct words *w, const char *word)
 {
-    size_t used = strlen(list), length = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += length)
-        if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0'))
+    for (unsigned i = 0; i < w->num; i++)
+        if (strcmp(w->words[i], word) == 0)
             return;
-    if (used + length + 3 < LIST_BYTES)
-        snprintf(list + used, LIST_BYTES - used, "%s%s", used > 0 ? ", " : "", word);
+    if (w->num < WORDS_MAX)
+        snprintf(w->words[w->num++], sizeof w->words[0], "%s", word);
+}
+
+static int by_name(const void *x, const void *y)
+{
+    return strcmp(x, y);
+}
+
+/* In order, so that hosts can be compared, with commas between them. */
+static void add_list(struct info *i, const char *name, struct words *w)
+{
+    char text[WORDS_MAX * (UCT_DEVICE_NAME_MAX + 2)] = "none";
+    qsort(w->words, w->num, sizeof w->words[0], by_name);
+    for (size_t k = 0, used = 0; k < w->num; k++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", k > 0 ? ", " : "", w->words[k]);
+    info_fact(i, INFO_OF_ALL, "ucx", name, "%s", text);
 }
 
 /* What UCX found so far. */
 struct found {
-    char transports[LIST_BYTES], devices[LIST_BYTES];
+    struct words transports, devices;
 };
 
 static void take_resources(struct found *f, uct_md_h md)
@@ -38,9 +57,9 @@ static void take_resources(struct found *f, uct_md_h md)
     if (uct_md_query_tl_resources(md, &resources, &num) != UCS_OK)
         return;
     for (unsigned i = 0; i < num; i++) {
-        add_word(f->transports, resources[i].tl_name);
+        add_word(&f->transports, resources[i].tl_name);
         if (resources[i].dev_type == UCT_DEVICE_TYPE_NET)
-            add_word(f->devices, resources[i].dev_name);
+            add_word(&f->devices, resources[i].dev_name);
     }
     uct_release_tl_resource_list(resources);
 }
@@ -84,8 +103,8 @@ int main(void)
         uct_release_component_list(components);
     }
     info_fact(&info, INFO_OF_ALL, "ucx", "version", "%s", ucp_get_version_string());
-    info_fact(&info, INFO_OF_ALL, "ucx", "transports", "%s", found.transports[0] ? found.transports : "none");
-    info_fact(&info, INFO_OF_ALL, "ucx", "devices", "%s", found.devices[0] ? found.devices : "none");
+    add_list(&info, "transports", &found.transports);
+    add_list(&info, "devices", &found.devices);
     if (status != UCS_OK)
         fprintf(stderr, "UCX finds no component: %s\n", ucs_status_string(status));
     int rc = line_write(STDOUT_FILENO, 0, &info);

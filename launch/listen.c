@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* listen: see listen.h. */
+#include "launch/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "launch/child.h"
+
+#define SLICE_MS 100
+#define SECOND_NS UINT64_C(1000000000)
+#define END_NS (3 * SECOND_NS) /* from TERM to KILL, for the launcher and for what it leaves behind */
+
+struct ear {
+    const struct listener *listener;
+    int signal; /* that asked this process to end; 0: none did */
+    char line[LISTEN_LINE_BYTES];
+    size_t length;
+};
+
+static void take_line(struct ear *e)
+{
+    e->line[e->length] = '\0';
+    if (e->length > 0 && !e->listener->take(e->listener->arg, e->line))
+        fprintf(stderr, "%s\n", e->line);
+    e->length = 0;
+}
+
+/* False: the other end is closed. */
+static bool read_some(struct ear *e, int fd)
+{
+    char bytes[4096];
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    for (ssize_t i = 0; i < n; i++)
+        if (bytes[i] == '\n')
+            take_line(e);
+        else if (e->length + 1 < sizeof e->line)
+            e->line[e->length++] = bytes[i];
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/* Until all have answered, the other end is closed, a signal asks this process to end, or the time is up. */
+static void listen_to(struct ear *e, const struct child *launcher, int fd, uint64_t end)
+{
+    while (!e->listener->is_done(e->listener->arg) && child_now_ns() < end) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        poll(&p, 1, SLICE_MS);
+        if (p.revents != 0 && !read_some(e, fd))
+            break;
+        int number = child_wait(launcher, 0);
+        if (child_is_ending(number)) {
+            e->signal = number;
+            return;
+        }
+    }
+    take_line(e);
+}
+
+/* It has nothing left to do once all have answered. */
+static void end_launcher(struct ear *e, const struct child *launcher)
+{
+    int status;
+    uint64_t end = child_now_ns() + END_NS;
+    for (bool told = false; !child_ended(launcher, &status); told = true) {
+        if (!told)
+            kill(launcher->pid, SIGTERM);
+        int number = child_wait(launcher, child_now_ns() + SLICE_MS * 1000000u);
+        if (child_is_ending(number))
+            e->signal = number;
+        if (child_now_ns() > end)
+            kill(launcher->pid, SIGKILL);
+    }
+    for (end = child_now_ns() + END_NS; !child_none_left() && child_now_ns() < end;) {
+        child_signal_all(SIGKILL);
+        child_wait(launcher, child_now_ns() + SLICE_MS * 1000000u);
+    }
+}
+
+int listen_run(const struct listener *l, char **argv, uint32_t patience_s)
+{
+    struct ear ear = {.listener = l};
+    struct child launcher;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return errno;
+    child_adopt();
+    int error = child_start(&launcher, argv, SIGTERM, ends[1]);
+    close(ends[1]);
+    if (error == 0) {
+        listen_to(&ear, &launcher, ends[0], child_now_ns() + patience_s * SECOND_NS);
+        end_launcher(&ear, &launcher);
+        child_release(&launcher);
+    }
+    close(ends[0]);
+    if (error == 0 && ear.signal != 0)
+        raise(ear.signal); /* as if it came now */
+    return error;
+}

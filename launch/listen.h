@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * listen: runs the launcher with a program that answers on standard error, a line at a time, and hears the answers of
+ * all hosts. Nothing that the launcher started on this host outlives it.
+ */
+#ifndef BATON_LAUNCH_LISTEN_H
+#define BATON_LAUNCH_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LISTEN_LINE_BYTES 4096
+
+struct listener {
+    bool (*take)(void *arg, char *line); /* false: the line is none of an answer, and is handed on */
+    bool (*is_done)(const void *arg);    /* all have answered */
+    void *arg;
+};
+
+/**
+ * Returns once all have answered, the launcher has ended, or `patience_s` have passed. 0, or an errno: the launcher
+ * could not be run. A signal that asks this process to end ends it, after the launcher.
+ */
+int listen_run(const struct listener *l, char **argv, uint32_t patience_s);
+
+#endif
