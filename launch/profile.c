@@ -82,6 +82,12 @@ struct row {
 /* The first row of a variable that fits is taken. A list that names a component which is missing ends a rank of Open
  * MPI, a list that leaves it out ("^") does not. */
 static const struct row rows[] = {
+    {OPEN_MPI, VERSION(5, 0, 0), 0, always, "OMPI_MCA_osc", "rdma,sm", BEST,
+     "windows that other nodes can read and any thread may use: osc/ucx of Open MPI 5 ends processes of several"},
+    {OPEN_MPI, VERSION(5, 0, 0), 0, always, "OMPI_MCA_pml", "ob1", BEST,
+     "only pml/ob1 opens the transports of osc/rdma"},
+    {OPEN_MPI, VERSION(5, 0, 0), 0, always, "OMPI_MCA_reachable", "weighted", BEST,
+     "TCP also between ranks of a node: else Open MPI 5 logs an error for each pair of them"},
     {OPEN_MPI, 0, 0, has_osc_ucx, "OMPI_MCA_osc", "ucx,sm", BEST,
      "windows that other nodes can read, which Debian's MCA file turns off"},
     {OPEN_MPI, 0, 0, always, "OMPI_MCA_osc", "^ucx", SECOND_BEST,

@@ -75,6 +75,23 @@ static void test_open_mpi_with_ucx(void **state)
     assert_false(find(&f, "OMPI_MCA_osc")->is_second_best);
 }
 
+/* Open MPI 5 has an osc/ucx for one thread, whether or not it is there. */
+static void test_open_mpi_5(void **state)
+{
+    (void)state;
+    struct profile_facts f = usual();
+    sets(&f, "OMPI_MCA_reachable", NULL);
+    f.mpi_version = PROFILE_VERSION(5, 0, 7);
+    for (int i = 0; i < 2; i++) {
+        sets(&f, "OMPI_MCA_osc", "rdma,sm");
+        sets(&f, "OMPI_MCA_pml", "ob1");
+        sets(&f, "OMPI_MCA_reachable", "weighted");
+        assert_false(find(&f, "OMPI_MCA_osc")->is_second_best);
+        assert_false(find(&f, "OMPI_MCA_pml")->is_second_best);
+        f.osc_ucx = f.pml_ucx = false;
+    }
+}
+
 /* What is missing is not named in a list, and that is said. */
 static void test_missing_components(void **state)
 {
@@ -209,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open_mpi_with_ucx),
+        cmocka_unit_test(test_open_mpi_5),
         cmocka_unit_test(test_missing_components),
         cmocka_unit_test(test_yield),
         cmocka_unit_test(test_devices),
