@@ -256,9 +256,9 @@ BATON_API int baton_open_f(int comm, const baton_open_params_t *params, baton_t 
  * each step is agreed upon by all ranks before and after, within BATON_START_MS. After it, baton_cache_base is valid
  * and the verbs may be called. After an error only the context is left: close it.
  * Errors, the same on every rank: ESTATE, EINVAL (a cache is too large to be described), ESETTING (BATON_FAULT), ESHM,
- * EWINDOW, EGEOMETRY (ranks of one engine contradict each other: in model, dtype, a size, a total, block_tokens, tp,
- * pp, their places or verdicts), ENOMEM, EMPI, EMESSAGE, ESYSTEM, ETIMEDOUT. baton_errmsg names the rank where it
- * arose.
+ * EWINDOW (also where MPI's window must not be used by the reactor's thread), EGEOMETRY (ranks of one engine
+ * contradict each other: in model, dtype, a size, a total, block_tokens, tp, pp, their places or verdicts), ENOMEM,
+ * EMPI, EMESSAGE, ESYSTEM, ETIMEDOUT. baton_errmsg names the rank where it arose.
  */
 BATON_API int baton_start(baton_t *b);
 
@@ -307,12 +307,13 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  *   all ranks came                   0
  *   a rank is lost                   EPEER, within BATON_PEER_MS and 5 s of its loss or of this call, the later of both
  *   a rank lives but does not come   EPEER, BATON_CLOSE_MS and a few seconds after this call
+ *   a free of MPI is known to hang   EPEER, although all ranks came: Open MPI 5 with its component osc/ucx
  *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor, logged that, and freed no window
  *
- * With EPEER, baton_errmsg names the rank, its engine and its host. No window was freed. MPI_Finalize would hang: leave
- * the process by baton_exit. If a rank dies in the very moment in which windows are freed, MPI cannot be left at all:
- * the process then ends with status 70 and says at which step. With BATON_PROGRESS_CALLER, MPI may hold the calling
- * thread for longer.
+ * With EPEER, baton_errmsg names the rank, its engine and its host, or that free. No window was freed. MPI_Finalize
+ * would hang: leave the process by baton_exit. If a rank dies in the very moment in which windows are freed, MPI cannot
+ * be left at all: the process then ends with status 70 and says at which step. With BATON_PROGRESS_CALLER, MPI may hold
+ * the calling thread for longer.
  */
 BATON_API int baton_close(baton_t *b);
 

@@ -107,6 +107,18 @@ static void choose_quirks(struct fabric *f)
         f->quirks.put_is_remote = f->world.settings.rma_put == 1;
 }
 
+/* Refused here, before an operation uses the window: it can be freed still. */
+static int check_threads(const struct fabric *f)
+{
+    const struct quirks *q = &f->quirks;
+    if (!q->one_thread || f->world.mode == BATON_PROGRESS_CALLER)
+        return 0;
+    return error_set(BATON_EWINDOW,
+                     "the window '%s' of %s is for one thread, a call of MPI by another ends the process: %s; or open "
+                     "with BATON_PROGRESS_CALLER and let one thread alone call MPI",
+                     f->windows.overlay_name, q->library, quirks_remedy(q->library));
+}
+
 static void undo_start(struct fabric *f)
 {
     if (f->world.steps.is_lost)
@@ -126,9 +138,12 @@ int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uin
         return error;
     choose_quirks(f);
     error = control_open(&f->control, &f->world, &f->windows);
-    if (error == 0)
-        error =
-            steps_agree(&f->world.steps, "one-sided operations", rma_init(&f->rma, &f->world, &f->windows, &f->quirks));
+    if (error == 0) {
+        int local = check_threads(f);
+        if (local == 0)
+            local = rma_init(&f->rma, &f->world, &f->windows, &f->quirks);
+        error = steps_agree(&f->world.steps, "one-sided operations", local);
+    }
     if (error)
         undo_start(f);
     else
@@ -320,6 +335,8 @@ int fabric_close(struct fabric *f)
 {
     if (quiesce(f) != 0)
         return fabric_leave_open(f, baton_errmsg());
+    if (f->is_started && f->quirks.keeps_window)
+        return fabric_leave_open(f, "MPI_Win_free may hang with this MPI");
     if (f->is_started) {
         rma_fini(&f->rma);
         control_close(&f->control);
@@ -377,6 +394,10 @@ static void describe_quirks(const struct fabric *f, struct page *p)
           " operations (%s)\n",
           q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
           q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
+    if (q->one_thread)
+        print(p, "quirks: only the thread that opened the context may call MPI\n");
+    if (q->keeps_window)
+        print(p, "quirks: the window over nodes is never freed; closing ends with BATON_EPEER, leave by baton_exit\n");
     print(p,
           "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
           " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu64 " may be parked\n",

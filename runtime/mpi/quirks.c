@@ -13,7 +13,7 @@ struct row {
     int from, below;      /* the versions v with from <= v < below */
     const char *window;   /* how the overlay's name begins; NULL: any */
     uint32_t per_request; /* gets, and puts */
-    bool put_is_remote, holds_on_dead;
+    bool put_is_remote, holds_on_dead, one_thread, keeps_window;
     uint64_t flush_within;
     uint32_t requests_within;
     const char *why;
@@ -38,7 +38,10 @@ static const struct row rows[] = {
      .why = "a request is a fenced remote atomic: it completes the gets and puts before it"},
     /*
      * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192), so fewer requests are parked. How
-     * its requests relate to earlier gets depends on the worker pool, so each get has its own.
+     * its requests relate to earlier gets depends on the worker pool, so each get has its own. It makes its UCX worker
+     * for one thread (common_ucx_wpool.c), but any thread's progress runs it. A UCX that was built with assertions, as
+     * Debian's is, then ends the process (ucs_async_check_owner_thread); any other is used against its rules. Over TCP,
+     * MPI_Win_free and MPI_Finalize hang in ucp_ep_destroy once an operation has used the window.
      */
     {.library = "Open MPI",
      .from = VERSION(5, 0, 0),
@@ -46,6 +49,8 @@ static const struct row rows[] = {
      .window = "ucx",
      .per_request = 1,
      .requests_within = 254,
+     .one_thread = true,
+     .keeps_window = true,
      .why = "requests are limited to 254 (ompi#14192); each get has its own"},
     /*
      * osc/rdma tracks each request by itself. Under lock_all, a flush waits for the operations of every target. With
@@ -61,6 +66,20 @@ static const struct row rows[] = {
     /* ch4 of MPICH: a request stands for one operation. The noncontiguous MPI_Rget of mpich#7896 is never used. */
     {.library = "MPICH", .below = VERSION(99, 0, 0), .per_request = 1, .why = "a request stands for one operation"},
     {.per_request = 1, .why = "an unknown MPI: as the standard says"},
+};
+
+/* What helps where there is no window over all nodes, or none for several threads. The first row that fits. */
+static const struct {
+    const char *library;
+    int from, below;
+    const char *remedy;
+} remedies[] = {
+    {"Open MPI", 0, VERSION(5, 0, 0),
+     "set OMPI_MCA_osc=ucx,sm and OMPI_MCA_opal_common_ucx_tls=any (or OMPI_MCA_osc=^pt2pt); Debian's "
+     "openmpi-mca-params.conf excludes ucx"},
+    {"Open MPI", VERSION(5, 0, 0), VERSION(99, 0, 0),
+     "set OMPI_MCA_osc=rdma,sm and OMPI_MCA_pml=ob1, which opens the transports of osc/rdma"},
+    {"", 0, VERSION(99, 0, 0), "use an MPI that was built with one-sided operations between nodes"},
 };
 
 /* The first number with a dot: "Open MPI v4.1.4, ...", "MPICH Version:      4.0.2", "... MPI Library 2021.9". */
@@ -94,6 +113,8 @@ void quirks_choose(struct quirks *q, const char *library, const char *window_nam
     q->gets_per_request = q->puts_per_request = row->per_request;
     q->put_is_remote = row->put_is_remote;
     q->holds_on_dead = row->holds_on_dead;
+    q->one_thread = row->one_thread;
+    q->keeps_window = row->keeps_window;
     q->flush_within = row->flush_within;
     q->requests_within = row->requests_within;
     q->why = row->why;
@@ -101,6 +122,15 @@ void quirks_choose(struct quirks *q, const char *library, const char *window_nam
     if (q->is_forced)
         q->gets_per_request = q->puts_per_request =
             forced_gets < QUIRKS_RUNS_MAX ? (uint32_t)forced_gets : QUIRKS_RUNS_MAX;
+}
+
+const char *quirks_remedy(const char *library)
+{
+    int version = version_of(library);
+    for (unsigned i = 0;; i++)
+        if (strncmp(library, remedies[i].library, strlen(remedies[i].library)) == 0 && version >= remedies[i].from &&
+            version < remedies[i].below)
+            return remedies[i].remedy;
 }
 
 bool quirks_flush_due(const struct quirks *q, uint64_t of_peer, uint64_t of_all, uint64_t num_peers)

@@ -21,6 +21,8 @@ struct quirks {
     uint64_t flush_within;     /* operations without a flush after which MPI flushes by itself, blocking; 0: never */
     uint32_t requests_within;  /* requests that may be open at a time: MPI aborts beyond; 0: any number */
     bool holds_on_dead;        /* an operation on a dead process may never return: no probe goes to it */
+    bool one_thread;           /* a call of MPI by another thread than the one that made the window ends the process */
+    bool keeps_window;         /* once the window was used, MPI_Win_free and MPI_Finalize may hang: it is never freed */
     bool is_forced;            /* gets_per_request and puts_per_request come from the environment */
     const char *why;           /* a sentence for fabric_describe */
 };
@@ -30,6 +32,9 @@ struct quirks {
  * other than 0 overrides gets_per_request and puts_per_request.
  */
 void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced_gets);
+
+/** What to set so that this MPI library makes a window over all nodes that any thread may use: for errors. */
+const char *quirks_remedy(const char *library);
 
 /**
  * Whether it is time to flush a peer. Since their last flushes `of_peer` operations went to this peer, and `of_all` to

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "mpi/fabric.h"
 #include "mpi/mpi_error.h"
+#include "mpi/quirks.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -302,6 +303,16 @@ static int find_segments(struct windows *v, struct world *w)
 
 /* ---- the overlay ------------------------------------------------------------------------------------------------- */
 
+static int no_overlay(int rc)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(library, &length);
+    return error_set(BATON_EWINDOW,
+                     "MPI_Win_create over all nodes failed (MPI error %d): no usable one-sided component: %s", rc,
+                     quirks_remedy(library));
+}
+
 static int create_overlay(struct windows *v, struct world *w)
 {
     struct watchdog dog;
@@ -313,11 +324,7 @@ static int create_overlay(struct windows *v, struct world *w)
     int local = 0;
     if (rc != MPI_SUCCESS) {
         v->overlay = MPI_WIN_NULL;
-        local = error_set(BATON_EWINDOW,
-                          "MPI_Win_create over all nodes failed (MPI error %d): no usable one-sided component. Set "
-                          "OMPI_MCA_osc=ucx,sm and OMPI_MCA_opal_common_ucx_tls=any (or OMPI_MCA_osc=^pt2pt); Debian's "
-                          "openmpi-mca-params.conf excludes ucx",
-                          rc);
+        local = no_overlay(rc);
     } else {
         local = make_ready(v->overlay, "the window over all nodes");
     }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mpi/quirks.h"
 
@@ -82,6 +83,38 @@ static void test_a_limit_on_requests(void **state)
     assert_int_equal(q.requests_within, 0);
 }
 
+/* A window for one thread that is never freed: osc/ucx of Open MPI 5 alone. */
+static void test_a_window_for_one_thread(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *library, *window;
+        bool holds;
+    } cases[] = {
+        {"Open MPI v5.0.7, package: Debian OpenMPI", "ucx window 3", true},
+        {"Open MPI v5.0.7, package: Debian OpenMPI", "rdma window 3", false},
+        {"Open MPI v5.0.7, package: Debian OpenMPI", "", false}, /* there is one node */
+        {"Open MPI v4.1.4", "ucx window 3", false},
+        {"MPICH Version:      4.2.1", "", false},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct quirks q;
+        quirks_choose(&q, cases[i].library, cases[i].window, 0);
+        if (q.one_thread != cases[i].holds || q.keeps_window != cases[i].holds)
+            fail_msg("\"%s\" with \"%s\" chose the row \"%s\"", cases[i].library, cases[i].window, q.why);
+    }
+}
+
+static void test_the_remedy_is_the_librarys(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(quirks_remedy("Open MPI v4.1.4, package: Debian"), "OMPI_MCA_osc=ucx,sm"));
+    assert_non_null(strstr(quirks_remedy("Open MPI v5.0.7, package: Debian"), "OMPI_MCA_osc=rdma,sm"));
+    assert_non_null(strstr(quirks_remedy("Open MPI v5.0.7, package: Debian"), "OMPI_MCA_pml=ob1"));
+    assert_null(strstr(quirks_remedy("MPICH Version:      4.2.1"), "OMPI"));
+    assert_null(strstr(quirks_remedy("no version"), "OMPI"));
+}
+
 static void test_rows_by_library_version_and_window(void **state)
 {
     (void)state;
@@ -117,6 +150,8 @@ int main(void)
         cmocka_unit_test(test_flushes_keep_any_number_of_peers_below_the_limit),
         cmocka_unit_test(test_no_flush_where_no_limit_is_known),
         cmocka_unit_test(test_a_limit_on_requests),
+        cmocka_unit_test(test_a_window_for_one_thread),
+        cmocka_unit_test(test_the_remedy_is_the_librarys),
         cmocka_unit_test(test_rows_by_library_version_and_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
