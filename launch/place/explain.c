@@ -158,25 +158,21 @@ static int print_defaults(FILE *out, const struct explain *e)
 
 #define NEAREST_SHOWN 8
 
-static int print_pairs(FILE *out, const struct explain *e)
+static void print_pairs(FILE *out, const struct explain *e)
 {
     const struct pairs pairs = {e->sizes, e->exchange, e->world, e->seat_of};
     uint32_t num = e->sizes[JOB_DECODE].engines;
-    struct pairs_near *near = malloc(((size_t)num + 1) * sizeof *near);
-    if (near == NULL)
-        return -1;
+    struct pairs_near near[NEAREST_SHOWN];
     fputs("decode engines by distance, for a router (average distance of a request's bytes):\n", out);
     for (uint32_t i = 0; i < e->sizes[JOB_PREFILL].engines; i++) {
-        pairs_find(&pairs, JOB_PREFILL, i, near);
+        uint32_t shown = pairs_find(&pairs, JOB_PREFILL, i, near, NEAREST_SHOWN);
         fprintf(out, "  prefill%u:", i);
-        for (uint32_t k = 0; k < num && k < NEAREST_SHOWN; k++)
+        for (uint32_t k = 0; k < shown; k++)
             fprintf(out, " decode%u (%.1f)%s", near[k].engine, near[k].distance, k + 1 < num ? "," : "");
         if (num > NEAREST_SHOWN)
             fprintf(out, " and %u more", num - NEAREST_SHOWN);
         fputc('\n', out);
     }
-    free(near);
-    return 0;
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
@@ -197,6 +193,6 @@ int explain_print(FILE *out, const struct explain *e)
     print_flows(out, e);
     int rc = print_defaults(out, e);
     if (rc == 0 && e->exchange != NULL)
-        rc = print_pairs(out, e);
+        print_pairs(out, e);
     return rc;
 }

@@ -164,15 +164,30 @@ static bool try_mask(struct search *s, uint32_t unit, uint32_t to, const uint32_
     return exchange(b, unit, to, others, mask);
 }
 
+/* Ranks of the two smallest units; of fewer than two, more than there can be. */
+static uint64_t two_least(const struct board *b, const uint32_t *units, uint32_t n)
+{
+    uint32_t least = UINT32_MAX, second = UINT32_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t count = b->units[units[i]].count;
+        second = count < least ? least : count < second ? count : second;
+        least = count < least ? count : least;
+    }
+    return (uint64_t)least + second;
+}
+
 static bool improve_with(struct search *s, uint32_t unit, uint32_t to)
 {
-    uint32_t others[LISTED_MAX], n = units_on(s->board, to, others);
+    const struct board *b = s->board;
+    uint32_t others[LISTED_MAX], n = units_on(b, to, others);
     if (try_mask(s, unit, to, others, 0))
         return true;
     for (uint32_t i = 0; i < n; i++)
         if (try_mask(s, unit, to, others, UINT64_C(1) << i))
             return true;
-    for (uint64_t mask = 3; n <= TOGETHER_MAX && mask < UINT64_C(1) << n; mask++) {
+    if (n > TOGETHER_MAX || two_least(b, others, n) > board_room(b, board_node(b, unit)) + b->units[unit].count)
+        return false;
+    for (uint64_t mask = 3; mask < UINT64_C(1) << n; mask++) {
         int together = __builtin_popcountll(mask);
         if ((together == 2 || together == 3) && try_mask(s, unit, to, others, mask))
             return true;

@@ -2,8 +2,6 @@
 /* pairs: see pairs.h. */
 #include "place/pairs.h"
 
-#include <stdlib.h>
-
 const char *pairs_side_name(enum job_side side)
 {
     return side == JOB_PREFILL ? "prefill" : "decode";
@@ -28,20 +26,19 @@ static double distance(const struct pairs *p, uint32_t prefill, uint32_t decode)
     return bytes > 0 ? cost / bytes : 0;
 }
 
-static int by_distance(const void *x, const void *y)
+uint32_t pairs_find(const struct pairs *p, enum job_side side, uint32_t engine, struct pairs_near *near, uint32_t most)
 {
-    const struct pairs_near *a = x, *b = y;
-    if (a->distance != b->distance)
-        return a->distance < b->distance ? -1 : 1;
-    return a->engine < b->engine ? -1 : 1;
-}
-
-void pairs_find(const struct pairs *p, enum job_side side, uint32_t engine, struct pairs_near *near)
-{
-    uint32_t num = p->sizes[!side].engines;
-    for (uint32_t k = 0; k < num; k++)
-        near[k] = (struct pairs_near){k, side == JOB_PREFILL ? distance(p, engine, k) : distance(p, k, engine)};
-    qsort(near, num, sizeof *near, by_distance);
+    uint32_t num = 0;
+    for (uint32_t k = 0; k < p->sizes[!side].engines; k++) {
+        struct pairs_near here = {k, side == JOB_PREFILL ? distance(p, engine, k) : distance(p, k, engine)};
+        if (num == most && here.distance >= near[num - 1].distance)
+            continue;
+        uint32_t at = num < most ? num++ : num - 1;
+        for (; at > 0 && near[at - 1].distance > here.distance; at--)
+            near[at] = near[at - 1];
+        near[at] = here;
+    }
+    return num;
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
@@ -59,13 +56,14 @@ static void write_hosts(const struct pairs *p, enum job_side side, uint32_t engi
     }
 }
 
-static void write_engine(const struct pairs *p, enum job_side side, uint32_t engine, struct pairs_near *near, FILE *out)
+static void write_engine(const struct pairs *p, enum job_side side, uint32_t engine, FILE *out)
 {
+    struct pairs_near near[PAIRS_WRITTEN_MAX];
+    uint32_t num = pairs_find(p, side, engine, near, PAIRS_WRITTEN_MAX);
     fprintf(out, "\"%s%u\": {\"hosts\": [", pairs_side_name(side), engine);
     write_hosts(p, side, engine, out);
     fprintf(out, "], \"%s\": [", pairs_side_name(!side));
-    pairs_find(p, side, engine, near);
-    for (uint32_t k = 0; k < p->sizes[!side].engines && k < PAIRS_WRITTEN_MAX; k++)
+    for (uint32_t k = 0; k < num; k++)
         fprintf(out, "%s{\"engine\": \"%s%u\", \"distance\": %g}", k > 0 ? ", " : "", pairs_side_name(!side),
                 near[k].engine, near[k].distance);
     fputs("]}", out);
@@ -73,18 +71,12 @@ static void write_engine(const struct pairs *p, enum job_side side, uint32_t eng
 
 int pairs_write(const struct pairs *p, FILE *out)
 {
-    const struct engine_size *prefill = &p->sizes[JOB_PREFILL], *decode = &p->sizes[JOB_DECODE];
-    uint32_t most = prefill->engines > decode->engines ? prefill->engines : decode->engines;
-    struct pairs_near *near = malloc(((size_t)most + 1) * sizeof *near);
-    if (near == NULL)
-        return -1;
     fputc('{', out);
     for (uint32_t side = 0; side < JOB_SIDES; side++)
         for (uint32_t i = 0; i < p->sizes[side].engines; i++) {
             fputs(side + i > 0 ? ",\n " : "", out);
-            write_engine(p, (enum job_side)side, i, near, out);
+            write_engine(p, (enum job_side)side, i, out);
         }
     fputs("}\n", out);
-    free(near);
     return fflush(out) == 0 && !ferror(out) ? 0 : -1;
 }

@@ -22,15 +22,15 @@ struct pairs_near {
     double distance;
 };
 
-/** Fills near[] with all engines of the other side, nearest first. */
-void pairs_find(const struct pairs *p, enum job_side side, uint32_t engine, struct pairs_near *near);
+/** Fills near[] with up to `most` (not 0) engines of the other side, nearest first. Returns their number. */
+uint32_t pairs_find(const struct pairs *p, enum job_side side, uint32_t engine, struct pairs_near *near, uint32_t most);
 
 #define PAIRS_WRITTEN_MAX 64
 
 /**
  * Writes the nearest PAIRS_WRITTEN_MAX of each engine as JSON: {"prefill0": {"hosts": ["n0"], "decode": [{"engine":
- * "decode0", "distance": 2.0}, ...]}, ..., "decode0": {"hosts": [...], "prefill": [...]}}. 0, or -1: no memory, or the
- * file cannot be written.
+ * "decode0", "distance": 2.0}, ...]}, ..., "decode0": {"hosts": [...], "prefill": [...]}}. 0, or -1: the file
+ * cannot be written.
  */
 int pairs_write(const struct pairs *p, FILE *out);
 
