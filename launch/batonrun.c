@@ -457,6 +457,8 @@ static int launch(const struct arguments *a)
     int status, rc = placement_find(&p, &a->placement, sizes, ask, &s, &why);
     if (rc == 0 && a->placement.pairs != NULL)
         rc = placement_write_pairs(&p, &why);
+    if (rc == 0 && a->placement.svg != NULL)
+        rc = placement_write_svg(&p, &why);
     if (rc >= 0)
         status = launch_placed(&s, rc == 0 ? &p : NULL);
     else

@@ -11,6 +11,7 @@
 #include "place/explain.h"
 #include "place/hostlist.h"
 #include "place/pairs.h"
+#include "place/picture.h"
 
 #define FILE_MAX_BYTES ((size_t)64 << 20)
 
@@ -431,22 +432,38 @@ int placement_write_pairs(const struct placement *p, struct why *why)
     return rc == 0 ? 0 : why_set(why, "--pairs \"%.200s\": %s", p->options.pairs, strerror(errno));
 }
 
-int placement_explain(const struct placement *p, FILE *out)
+/* Prints it as `print` does. */
+static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out, const struct explain *e))
 {
     const struct place_rules rules = rules_of(&p->options);
     char model[128];
     snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
              p->options.cut.dtype->name);
-    return explain_print(out, &(struct explain){.allocation = &p->allocation,
-                                                .machines = p->options.topology != NULL   ? "each as by --topology"
-                                                            : p->allocation.num_hosts > 0 ? "as they say themselves"
-                                                                                          : "as hwloc sees it",
-                                                .model = model,
-                                                .sizes = p->sizes,
-                                                .exchange = exchange_of(p),
-                                                .world = &p->world,
-                                                .job = &p->job,
-                                                .rules = &rules,
-                                                .seat_of = p->seat_of,
-                                                .places = p->places});
+    return print(out, &(struct explain){.allocation = &p->allocation,
+                                        .machines = p->options.topology != NULL   ? "each as by --topology"
+                                                    : p->allocation.num_hosts > 0 ? "as they say themselves"
+                                                                                  : "as hwloc sees it",
+                                        .model = model,
+                                        .sizes = p->sizes,
+                                        .exchange = exchange_of(p),
+                                        .world = &p->world,
+                                        .job = &p->job,
+                                        .rules = &rules,
+                                        .seat_of = p->seat_of,
+                                        .places = p->places});
+}
+
+int placement_explain(const struct placement *p, FILE *out)
+{
+    return explain(p, out, explain_print);
+}
+
+int placement_write_svg(const struct placement *p, struct why *why)
+{
+    errno = 0;
+    FILE *out = fopen(p->options.svg, "w");
+    int rc = out != NULL ? explain(p, out, picture_draw) : -1;
+    if (out != NULL && (ferror(out) != 0 || fclose(out) != 0))
+        rc = -1;
+    return rc == 0 ? 0 : why_set(why, "--svg \"%.200s\": %s", p->options.svg, strerror(errno != 0 ? errno : ENOMEM));
 }

@@ -64,6 +64,9 @@ const char *placement_host(const struct placement *p, uint32_t rank);
 /** Writes the file of --pairs. 0, or -1 with *why. */
 int placement_write_pairs(const struct placement *p, struct why *why);
 
+/** Writes the picture of --svg. 0, or -1 with *why. */
+int placement_write_svg(const struct placement *p, struct why *why);
+
 /** The page of --explain. 0, or -1: no memory. */
 int placement_explain(const struct placement *p, FILE *out);
 

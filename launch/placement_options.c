@@ -32,6 +32,8 @@ const struct option_row placement_rows[] = {
      OPTION_REAL(struct placement_options, inside, 0, 1e6)},
     {"pairs", "FILE", "write there, as JSON, the engines of the other side for each engine, nearest first",
      OPTION_TEXT(struct placement_options, pairs)},
+    {"svg", "FILE", "draw there where each rank goes, and what flows between them",
+     OPTION_TEXT(struct placement_options, svg)},
     {"explain", NULL, "print which rank would run where, why and what it is worth, and stop",
      OPTION_SWITCH(struct placement_options, explain)},
     {0},
@@ -47,8 +49,8 @@ struct placement_options placement_defaults(void)
 
 bool placement_is_wished(const struct placement_options *o)
 {
-    return o->topology != NULL || o->network != NULL || o->pairs != NULL || o->cores_per_rank > 0 || o->straddle ||
-           o->spread || o->pack || o->together || o->apart || o->explain;
+    return o->topology != NULL || o->network != NULL || o->pairs != NULL || o->svg != NULL || o->cores_per_rank > 0 ||
+           o->straddle || o->spread || o->pack || o->together || o->apart || o->explain;
 }
 
 int placement_check(const struct placement_options *o, struct why *why)

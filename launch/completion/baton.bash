@@ -11,7 +11,7 @@ _baton_options() {
     batonrun)
         options='--prefill --decode -x --timeout --survive --launcher --mpirun --script --host --hostfile'
         options+=' --topology --network --cores-per-rank --gpus-per-rank --spread --pack --together --apart --straddle'
-        options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --explain --check -n'
+        options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --svg --explain --check -n'
         options+=' --dry-run -h --help --'
         ;;
     baton-info) options='--check --json -h --help' ;;

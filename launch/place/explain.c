@@ -15,8 +15,7 @@ static void print_size(FILE *out, const struct engine_size *s)
     fprintf(out, s->pp > 1 ? "%ux%ux%u" : "%ux%u", s->engines, s->tp, s->pp);
 }
 
-/* Bytes as people read them: 1.2 GB, 34 MB. */
-static const char *bytes_text(double bytes, char text[32])
+const char *explain_bytes(double bytes, char text[32])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     unsigned unit = 0;
@@ -58,16 +57,21 @@ static void print_machine(FILE *out, const struct world_node *n)
     fputc('\n', out);
 }
 
-static void print_rank(FILE *out, const struct explain *e, uint32_t rank)
+void explain_role(const struct explain *e, uint32_t rank, baton_open_params_t *role)
 {
     const struct engine_size *prefill = &e->sizes[JOB_PREFILL], *decode = &e->sizes[JOB_DECODE];
     const struct layout layout = {{prefill->engines, prefill->tp, prefill->pp},
                                   {decode->engines, decode->tp, decode->pp}};
+    layout_find(&layout, rank, role);
+}
+
+static void print_rank(FILE *out, const struct explain *e, uint32_t rank)
+{
     const struct world_place *p = &e->places[rank];
     const struct machine *m = e->world->nodes[p->node].machine;
     baton_open_params_t role;
     char cores[32];
-    layout_find(&layout, rank, &role);
+    explain_role(e, rank, &role);
     snprintf(cores, sizeof cores, p->seat.end_core - p->seat.first_core > 1 ? "%u-%u" : "%u", p->seat.first_core,
              p->seat.end_core - 1);
     fprintf(out, "  %6u  %-12s %4u %4u  %5u  %-9s", rank, role.engine, role.tp_rank, role.pp_rank,
@@ -127,7 +131,7 @@ static void print_flows(FILE *out, const struct explain *e)
         char name[32], first[32], second[32];
         if (inside[level] + between[level] > 0)
             fprintf(out, "  %-16s  %9.1f  %24s  %16s\n", world_level_name(e->world, level, name), c->cost[level],
-                    bytes_text(between[level], first), bytes_text(inside[level], second));
+                    explain_bytes(between[level], first), explain_bytes(inside[level], second));
     }
 }
 
@@ -177,21 +181,32 @@ static void print_pairs(FILE *out, const struct explain *e)
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
+void explain_headline(FILE *out, const struct explain *e)
+{
+    print_size(out, &e->sizes[JOB_PREFILL]);
+    fputs(" prefill and ", out);
+    print_size(out, &e->sizes[JOB_DECODE]);
+    fprintf(out, " decode, %u ranks, on %u node%s (%s; %s); flows of %s", e->job->num_ranks, e->world->num_nodes,
+            plural(e->world->num_nodes), allocation_source_name(e->allocation->source), e->machines, e->model);
+}
+
+int explain_costs(FILE *out, const struct explain *e)
+{
+    print_flows(out, e);
+    return print_defaults(out, e);
+}
+
 int explain_print(FILE *out, const struct explain *e)
 {
     uint32_t *rank_at = cluster_ranks(&e->world->cluster, e->seat_of, e->job->num_ranks);
     if (rank_at == NULL)
         return -1;
-    print_size(out, &e->sizes[JOB_PREFILL]);
-    fputs(" prefill and ", out);
-    print_size(out, &e->sizes[JOB_DECODE]);
-    fprintf(out, " decode, %u ranks, on %u node%s (%s; %s); flows of %s\n\n", e->job->num_ranks, e->world->num_nodes,
-            plural(e->world->num_nodes), allocation_source_name(e->allocation->source), e->machines, e->model);
+    explain_headline(out, e);
+    fputs("\n\n", out);
     print_nodes(out, e, rank_at);
     free(rank_at);
     fputc('\n', out);
-    print_flows(out, e);
-    int rc = print_defaults(out, e);
+    int rc = explain_costs(out, e);
     if (rc == 0 && e->exchange != NULL)
         print_pairs(out, e);
     return rc;

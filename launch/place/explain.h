@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "baton.h"
 #include "place/flows.h"
 #include "place/world.h"
 
@@ -24,5 +25,15 @@ struct explain {
 
 /** 0, or -1: no memory. */
 int explain_print(FILE *out, const struct explain *e);
+
+/* Parts of the page. */
+
+/** One sentence, without the end of the line: what is placed where. */
+void explain_headline(FILE *out, const struct explain *e);
+/** What flows where, and what launchers' defaults cost beside this. 0, or -1: no memory. */
+int explain_costs(FILE *out, const struct explain *e);
+void explain_role(const struct explain *e, uint32_t rank, baton_open_params_t *role);
+/** Bytes as people read them: 1.2 GB, 34 MB. Returns text. */
+const char *explain_bytes(double bytes, char text[32]);
 
 #endif

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "drawing.h"
 #include "print.h"
 
 #define CELLS_MAX 256  /* a side */
@@ -76,27 +77,23 @@ static unsigned shade_of(uint64_t bytes, uint64_t most)
     return shade < 1 ? 1 : shade > SHADES ? SHADES : shade;
 }
 
-static void put_ranks(FILE *out, const struct axis *a, uint32_t cell)
+static const char *ranks_text(const struct axis *a, uint32_t cell, char text[64])
 {
     uint32_t first = cell * a->ranks_a_cell, last = first + a->ranks_a_cell - 1;
     if (last >= a->engine->num_ranks)
         last = a->engine->num_ranks - 1;
-    fprintf(out, first == last ? "%s %u" : "%s %u-%u", a->engine->source.role, first, last);
+    snprintf(text, 64, first == last ? "%.32s %u" : "%.32s %u-%u", a->engine->source.role, first, last);
+    return text;
 }
 
 static void put_cell(FILE *out, const struct picture *p, uint32_t row, uint32_t column, uint64_t bytes)
 {
-    fprintf(out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"#%06x\"", column * p->cell,
-            row * p->cell, p->cell, p->cell, color(shade_of(bytes, p->most)));
-    if ((uint64_t)p->row.cells * p->column.cells > TIP_CELLS_MAX) {
-        fprintf(out, "/>\n");
-        return;
-    }
-    fprintf(out, "><title>");
-    put_ranks(out, &p->row, row);
-    fprintf(out, " to ");
-    put_ranks(out, &p->column, column);
-    fprintf(out, ": %" PRIu64 " bytes</title></rect>\n", bytes);
+    const struct drawing_box box = {column * p->cell, row * p->cell, p->cell, p->cell};
+    char style[32], from[64], to[64], tip[192];
+    snprintf(style, sizeof style, "fill=\"#%06x\"", color(shade_of(bytes, p->most)));
+    snprintf(tip, sizeof tip, "%s to %s: %" PRIu64 " bytes", ranks_text(&p->row, row, from),
+             ranks_text(&p->column, column, to), bytes);
+    drawing_rect(out, NULL, &box, style, (uint64_t)p->row.cells * p->column.cells > TIP_CELLS_MAX ? NULL : tip);
 }
 
 static void put_cells(FILE *out, const struct picture *p)
@@ -114,11 +111,6 @@ static void put_cells(FILE *out, const struct picture *p)
 static double length(const struct axis *a)
 {
     return a->engine->num_ranks * a->px;
-}
-
-static void put_line(FILE *out, double x1, double y1, double x2, double y2)
-{
-    fprintf(out, "<path d=\"M%.2f %.2fL%.2f %.2f\" stroke=\"#999\" stroke-width=\"0.5\"/>\n", x1, y1, x2, y2);
 }
 
 /* A label beside a row, or above a column where it stands upright. */
@@ -145,9 +137,9 @@ static void put_axis(FILE *out, const struct axis *a, bool is_row, double across
     for (uint32_t stage = 0; stage < pp; stage += step) {
         put_label(out, is_row, (stage + 0.5) * stage_px, each ? 44 : 4, "pp ", stage);
         if (is_row && stage > 0)
-            put_line(out, 0, stage * stage_px, across, stage * stage_px);
+            drawing_line(out, 0, stage * stage_px, across, stage * stage_px);
         else if (stage > 0)
-            put_line(out, stage * stage_px, 0, stage * stage_px, across);
+            drawing_line(out, stage * stage_px, 0, stage * stage_px, across);
     }
 }
 
@@ -165,17 +157,6 @@ static void put_legend(FILE *out, const struct picture *p, double y)
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-static void put_name(FILE *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c > 0x7e || c == '<' || c == '>' || c == '&' || c == '"' || c == '\'')
-            fprintf(out, "_");
-        else
-            fprintf(out, "%c", c);
-    }
-}
-
 static void put_side(FILE *out, const struct axis *a, const char *what)
 {
     const struct engine_size *s = &a->engine->source.size;
@@ -187,7 +168,7 @@ static void put_side(FILE *out, const struct axis *a, const char *what)
 static void put_head(FILE *out, const struct picture *p, const char *model, const struct request *r)
 {
     fprintf(out, "<text y=\"-98\" font-size=\"13\">");
-    put_name(out, model);
+    drawing_escaped(out, model);
     fprintf(out, ": bytes of %u tokens, %u of them held</text>\n<text y=\"-83\">", r->tokens, r->held);
     put_side(out, &p->row, "rows");
     fprintf(out, "; ");
@@ -199,20 +180,14 @@ static void put_picture(FILE *out, const struct picture *p, const char *model, c
 {
     const double width = length(&p->column), height = length(&p->row);
     const double all_width = (width > 420 ? width : 420) + MARGIN_PX + 24, all_height = height + MARGIN_PX + 64;
-    fprintf(out,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"%d %d %.0f %.0f\" "
-            "font-family=\"sans-serif\" font-size=\"10\" fill=\"#222\">\n",
-            all_width, all_height, -MARGIN_PX, -MARGIN_PX - 4, all_width, all_height);
-    fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", -MARGIN_PX, -MARGIN_PX - 4,
-            all_width, all_height);
+    drawing_begin(out, &(struct drawing_box){-MARGIN_PX, -MARGIN_PX - 4, all_width, all_height});
     put_head(out, p, model, r);
     put_cells(out, p);
     put_axis(out, &p->row, true, width);
     put_axis(out, &p->column, false, height);
     fprintf(out, "<rect width=\"%.2f\" height=\"%.2f\" fill=\"none\" stroke=\"#444\"/>\n", width, height);
     put_legend(out, p, height + 16);
-    fprintf(out, "</svg>\n");
+    drawing_end(out);
 }
 
 int print_svg(const struct exchange *x, FILE *out, struct why *why)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * quality: placements on machines as hwloc describes them, by the whole way from the options of batonrun. Prints a
- * table with each placement's gap to the best one and to the mappings of launchers. Each rank's cores are within its NUMA
- * node, and its GPU and NIC are the nearest, by hwloc's own word.
+ * table with each placement's gap to the best one and to the mappings of launchers. Each rank's cores are within its
+ * NUMA node, and its GPU and NIC are the nearest, by hwloc's own word.
  */
 #include <hwloc.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
 
 #include "place/board.h"
 
-/** Whether trying all placements ends within seconds: by some rules with EXACT_RANKS_MAX ranks, by others with fewer. */
+/** Whether trying all placements ends within seconds: some rules allow for EXACT_RANKS_MAX ranks, others for fewer. */
 bool search_reaches(const struct job *j, const struct place_rules *rules);
 
 /** The value of the best placement that holds the rules; `broken` is UINT64_MAX if there is none. */

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * picture: see picture.h. All boxes are drawn first, then flows, then all letters, so that no line hides a text.
+ */
+#include "place/picture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "place/pairs.h"
+#include "place/sketch.h"
+
+#define MARGIN_PX 16
+#define HEAD_PX 40
+#define FLOWS_MAX 64 /* of each kind, that are drawn */
+#define FLOW_PX_LEAST 0.8
+#define FLOW_PX_MOST 2.5
+#define END_PX 9       /* from the right side of a rank to where its flows end: its label is on the left */
+#define ENGINES_MAX 24 /* of each side, in the legend */
+#define LEGEND_PX 620  /* of each of its two columns */
+#define WIDTH_PX (2 * LEGEND_PX + 2 * MARGIN_PX)
+#define LINE_PX 16
+
+static const char frame_style[] = "fill=\"#fff\" stroke=\"#444\"";
+static const char package_style[] = "fill=\"#f2f2f2\" stroke=\"#999\"";
+static const char numa_style[] = "fill=\"#fff\" stroke=\"#bbb\"";
+static const char free_style[] = "fill=\"#fff\" stroke=\"#888\" stroke-width=\"0.6\"";
+static const char nic_style[] = "fill=\"#ddd\" stroke=\"#888\"";
+static const struct drawing_font plain = {10, NULL};
+static const char hatch[] = "fill=\"url(#decode)\"";
+
+/* ---- colours ----------------------------------------------------------------------------------------------------- */
+
+/* One of red, green and blue, of a hue in degrees: light, so that black letters can be read on it. */
+static unsigned channel(double hue, double offset)
+{
+    double k = fmod(offset + hue / 30, 12), least = fmin(fmin(k - 3, 9 - k), 1);
+    double value = 0.74 - 0.22 * fmax(least, -1);
+    return (unsigned)(value * 255 + 0.5);
+}
+
+/* Prefill engines are blue to violet, decode engines red to green, by turns along their part of the circle. */
+static unsigned color_of(enum job_side side, uint32_t engine)
+{
+    double along = fmod(engine * 0.618034, 1); /* the golden ratio: neighbours differ much */
+    double hue = side == JOB_PREFILL ? 185 + 95 * along : 5 + 120 * along;
+    return channel(hue, 0) << 16 | channel(hue, 8) << 8 | channel(hue, 4);
+}
+
+static const struct job_team *team_of(const struct explain *e, uint32_t rank)
+{
+    return &e->job->teams[e->job->team_of[rank]];
+}
+
+/* A box in the colour of an engine; those of decode are hatched too, for who does not see colours. */
+static void put_coloured(FILE *out, const char *kind, const struct drawing_box *box, enum job_side side,
+                         uint32_t engine, const char *tip)
+{
+    char style[64];
+    snprintf(style, sizeof style, "fill=\"#%06x\" stroke=\"#444\" stroke-width=\"0.6\"", color_of(side, engine));
+    drawing_rect(out, kind, box, style, tip);
+    if (side == JOB_DECODE)
+        drawing_rect(out, "hatch", box, hatch, tip);
+}
+
+/* ---- flows ------------------------------------------------------------------------------------------------------- */
+
+struct flow {
+    uint32_t a, b;
+    double bytes;
+};
+
+/* The heaviest of one kind, heaviest first. */
+struct flows {
+    struct flow list[FLOWS_MAX];
+    uint32_t num, of; /* drawn; there are */
+};
+
+static void add_flow(struct flows *f, struct flow flow)
+{
+    f->of++;
+    if (f->num == FLOWS_MAX && flow.bytes <= f->list[f->num - 1].bytes)
+        return;
+    uint32_t at = f->num < FLOWS_MAX ? f->num++ : f->num - 1;
+    for (; at > 0 && f->list[at - 1].bytes < flow.bytes; at--)
+        f->list[at] = f->list[at - 1];
+    f->list[at] = flow;
+}
+
+/* Flows between ranks that are drawn: from prefill to decode, or within engines. */
+static struct flows find_flows(const struct sketch *s, bool inside)
+{
+    const struct job *j = s->explain->job;
+    struct flows flows = {.num = 0};
+    for (uint32_t r = 0; r < j->num_ranks; r++)
+        for (uint32_t f = j->first_flow[r]; f < j->first_flow[r + 1]; f++) {
+            uint32_t peer = j->flows[f].peer;
+            bool same = team_of(s->explain, r)->side == team_of(s->explain, peer)->side;
+            if (peer > r && same == inside && s->ranks[r].width > 0 && s->ranks[peer].width > 0)
+                add_flow(&flows, (struct flow){r, peer, j->flows[f].bytes});
+        }
+    return flows;
+}
+
+static void put_arc(FILE *out, double x1, double y1, double x2, double y2, double width, bool inside)
+{
+    double bend = 0.12;
+    fprintf(out,
+            "<path class=\"flow\" d=\"M%.2f %.2fQ%.2f %.2f %.2f %.2f\" fill=\"none\" stroke=\"%s\" "
+            "stroke-opacity=\"0.4\" stroke-width=\"%.2f\"%s/>\n",
+            x1, y1, (x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1), x2, y2,
+            inside ? "#555" : "#b2182b", width, inside ? " stroke-dasharray=\"2 3\"" : "");
+}
+
+static double flow_px(double bytes, double most)
+{
+    return most > 0 ? FLOW_PX_LEAST + (FLOW_PX_MOST - FLOW_PX_LEAST) * bytes / most : FLOW_PX_LEAST;
+}
+
+static void put_flows(FILE *out, const struct sketch *s, const struct flows *flows, bool inside)
+{
+    for (uint32_t i = 0; i < flows->num; i++) {
+        const struct flow *f = &flows->list[i];
+        const struct drawing_box *a = &s->ranks[f->a], *b = &s->ranks[f->b];
+        put_arc(out, a->x + a->width - END_PX, a->y + a->height / 2, b->x + b->width - END_PX, b->y + b->height / 2,
+                flow_px(f->bytes, flows->list[0].bytes), inside);
+    }
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+
+/* The rank that has this core, or GPU; of several the lowest. CLUSTER_FREE: none. */
+static uint32_t holder(const struct sketch *s, const struct sketch_node *n, bool of_gpu, uint32_t number)
+{
+    const struct cluster_group *g = &s->explain->world->cluster.groups[CLUSTER_NODE][n->number];
+    uint32_t found = CLUSTER_FREE;
+    for (uint32_t i = g->first; i < g->end; i++) {
+        uint32_t rank = s->rank_at[i];
+        if (rank == CLUSTER_FREE)
+            continue;
+        const struct machine_seat *seat = &s->explain->places[rank].seat;
+        uint32_t first = of_gpu ? seat->first_gpu : seat->first_core;
+        uint32_t end = of_gpu ? first + seat->num_gpus : seat->end_core;
+        if (number >= first && number < end && rank < found)
+            found = rank;
+    }
+    return found;
+}
+
+static void put_cores(FILE *out, const struct sketch *s, const struct sketch_node *n, const struct sketch_part *p)
+{
+    for (uint32_t core = p->first_core, k = 0; core < p->end_core; core += p->cores_a_px, k++) {
+        struct drawing_box box = sketch_core(p, k);
+        uint32_t rank = holder(s, n, false, core);
+        if (rank == CLUSTER_FREE)
+            drawing_rect(out, "core", &box, free_style, NULL);
+        else
+            put_coloured(out, "core", &box, team_of(s->explain, rank)->side, team_of(s->explain, rank)->engine, NULL);
+    }
+}
+
+static void put_labelled(FILE *out, const struct drawing_box *box, double px, const char *text)
+{
+    drawing_text(out, box->x + 3, box->y + (box->height + px) / 2 - 1, box->width - 5, (struct drawing_font){px, NULL},
+                 text);
+}
+
+/* The tip says what the label has no room for. */
+static void put_rank(FILE *out, const struct sketch *s, uint32_t rank)
+{
+    const struct explain *e = s->explain;
+    const struct job_team *team = team_of(e, rank);
+    const struct world_place *place = &e->places[rank];
+    const struct machine *m = e->world->nodes[place->node].machine;
+    const char *gpu = place->seat.num_gpus > 0 ? m->gpus[place->seat.first_gpu].name : NULL;
+    baton_open_params_t role;
+    char tip[320];
+    explain_role(e, rank, &role);
+    snprintf(tip, sizeof tip, "rank %u: %s, TP rank %u, stage %u; cores %u to %u%s%s%s%s", rank, role.engine,
+             role.tp_rank, role.pp_rank, place->seat.first_core, place->seat.end_core - 1, gpu != NULL ? "; GPU " : "",
+             gpu != NULL ? gpu : "", place->nic != NULL ? "; NIC " : "", place->nic != NULL ? place->nic->name : "");
+    put_coloured(out, "rank", &s->ranks[rank], team->side, team->engine, tip);
+}
+
+/* "12 P0.1.3": the rank, its engine, its stage if there are several, its TP rank. */
+static void label_rank(FILE *out, const struct sketch *s, uint32_t rank)
+{
+    const struct job_team *team = team_of(s->explain, rank);
+    baton_open_params_t role;
+    char label[64], stage[16] = "";
+    explain_role(s->explain, rank, &role);
+    if (s->explain->sizes[team->side].pp > 1)
+        snprintf(stage, sizeof stage, "%u.", role.pp_rank);
+    snprintf(label, sizeof label, "%u %c%u.%s%u", rank, team->side == JOB_PREFILL ? 'P' : 'D', team->engine, stage,
+             role.tp_rank);
+    put_labelled(out, &s->ranks[rank], 9, label);
+}
+
+static void put_device(FILE *out, const struct sketch *s, const struct sketch_node *n, bool is_gpu, uint32_t number,
+                       const struct drawing_box *box)
+{
+    uint32_t rank = is_gpu ? holder(s, n, true, number) : CLUSTER_FREE;
+    if (rank != CLUSTER_FREE)
+        put_coloured(out, "gpu", box, team_of(s->explain, rank)->side, team_of(s->explain, rank)->engine, NULL);
+    else
+        drawing_rect(out, is_gpu ? "gpu" : "nic", box, is_gpu ? free_style : nic_style, NULL);
+}
+
+/* GPUs, then NICs: their boxes, or their names. */
+static void put_devices(FILE *out, const struct sketch *s, const struct sketch_node *n, const struct sketch_part *p,
+                        bool names)
+{
+    const struct machine *m = s->explain->world->nodes[n->number].machine;
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < m->num_gpus + m->num_nics; i++) {
+        bool is_gpu = i < m->num_gpus;
+        uint32_t number = is_gpu ? i : i - m->num_gpus;
+        const struct machine_device *d = is_gpu ? &m->gpus[number] : &m->nics[number];
+        if (!sketch_is_of(n, d, p))
+            continue;
+        struct drawing_box box = sketch_device(p, k++);
+        if (names)
+            put_labelled(out, &box, 8, d->name);
+        else
+            put_device(out, s, n, is_gpu, number, &box);
+    }
+}
+
+static void put_all_devices(FILE *out, const struct sketch *s, const struct sketch_node *n, bool names)
+{
+    put_devices(out, s, n, &n->whole, names);
+    for (uint32_t i = 0; i < n->num_packages; i++)
+        put_devices(out, s, n, &n->packages[i], names);
+    for (uint32_t i = 0; i < n->num_numas; i++)
+        put_devices(out, s, n, &n->numas[i], names);
+}
+
+static void put_boxes(FILE *out, const struct sketch *s, const struct sketch_node *n)
+{
+    drawing_rect(out, "node", &n->box, frame_style, NULL);
+    for (uint32_t i = 0; i < n->num_packages; i++)
+        drawing_rect(out, "package", &n->packages[i].box, package_style, NULL);
+    for (uint32_t i = 0; i < n->num_numas; i++) {
+        drawing_rect(out, "numa", &n->numas[i].box, numa_style, NULL);
+        put_cores(out, s, n, &n->numas[i]);
+    }
+    put_all_devices(out, s, n, false);
+}
+
+static void put_title(FILE *out, const struct sketch_part *p, double px, const char *text)
+{
+    drawing_text(out, p->box.x + SKETCH_PAD_PX, p->box.y + SKETCH_TITLE_PX - 3, p->box.width - 2 * SKETCH_PAD_PX,
+                 (struct drawing_font){px, NULL}, text);
+}
+
+static void put_titles(FILE *out, const struct sketch *s, const struct sketch_node *n)
+{
+    const struct world_node *node = &s->explain->world->nodes[n->number];
+    const struct machine *m = node->machine;
+    char title[32];
+    put_title(out, &n->whole, 10, node->host);
+    for (uint32_t i = 0; i < n->num_packages; i++) {
+        snprintf(title, sizeof title, "package %u", m->cores[n->packages[i].first_core].package);
+        put_title(out, &n->packages[i], 9, title);
+    }
+    for (uint32_t i = 0; i < n->num_numas; i++) {
+        snprintf(title, sizeof title, "NUMA node %u", m->cores[n->numas[i].first_core].numa);
+        put_title(out, &n->numas[i], 9, title);
+    }
+    put_all_devices(out, s, n, true);
+}
+
+static void put_switches(FILE *out, const struct sketch *s)
+{
+    const struct cluster *c = &s->explain->world->cluster;
+    for (uint32_t i = 0, last = UINT32_MAX; c->num_groups[CLUSTER_NETWORK] > 1 && i < s->num_nodes; i++) {
+        uint32_t above = c->group_of[CLUSTER_NETWORK][c->groups[CLUSTER_NODE][s->nodes[i].number].first];
+        char title[32];
+        snprintf(title, sizeof title, "switch %u", above);
+        if (above != last)
+            drawing_text(out, s->nodes[i].box.x, s->nodes[i].box.y - 5, 200, plain, title);
+        last = above;
+    }
+}
+
+static void put_nodes(FILE *out, const struct sketch *s, const struct flows flows[2])
+{
+    uint32_t ranks = s->explain->job->num_ranks;
+    for (uint32_t i = 0; i < s->num_nodes; i++)
+        put_boxes(out, s, &s->nodes[i]);
+    for (uint32_t r = 0; r < ranks; r++)
+        if (s->ranks[r].width > 0)
+            put_rank(out, s, r);
+    put_flows(out, s, &flows[1], true);
+    put_flows(out, s, &flows[0], false);
+    put_switches(out, s);
+    for (uint32_t i = 0; i < s->num_nodes; i++)
+        put_titles(out, s, &s->nodes[i]);
+    for (uint32_t r = 0; r < ranks; r++)
+        if (s->ranks[r].width > 0)
+            label_rank(out, s, r);
+}
+
+/* ---- legend ------------------------------------------------------------------------------------------------------ */
+
+struct legend {
+    FILE *out;
+    double x, y;
+};
+
+static void put_entry(struct legend *l, const char *text)
+{
+    drawing_text(l->out, l->x + 106, l->y + 11, LEGEND_PX - 106, plain, text);
+    l->y += LINE_PX;
+}
+
+static void put_sample(struct legend *l, bool inside, const struct flows *flows)
+{
+    char text[128], bytes[32];
+    if (flows->num == 0)
+        return;
+    put_arc(l->out, l->x, l->y + 8, l->x + 92, l->y + 8, FLOW_PX_MOST, inside);
+    snprintf(text, sizeof text, "%s, the heaviest %u of %u flows; as wide: %s a request",
+             inside ? "within engines" : "from prefill to decode", flows->num, flows->of,
+             explain_bytes(flows->list[0].bytes, bytes));
+    put_entry(l, text);
+}
+
+/* A rank, a core, a GPU and a NIC as they are drawn. */
+static void put_kinds(struct legend *l)
+{
+    static const struct {
+        const char *kind, *label, *text;
+        double width, height;
+    } kinds[] = {
+        {"rank", "12 P0.3", "rank 12 of the world: prefill engine 0, TP rank 3 (with stages P0.1.3: stage 1)", 92, 14},
+        {"rank", "16 D0.1", "decode engines are hatched", 92, 14},
+        {"core", "", "a core, in the colour of the rank that has it; white: of no rank", 9, 9},
+        {"gpu", "cuda0", "a GPU, in the colour of the rank that has it", 44, 13},
+        {"nic", "mlx5_0", "a network adapter", 44, 13},
+    };
+    for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct drawing_box box = {l->x, l->y + 1, kinds[i].width, kinds[i].height};
+        if (i < 2)
+            put_coloured(l->out, kinds[i].kind, &box, i == 0 ? JOB_PREFILL : JOB_DECODE, 0, NULL);
+        else
+            drawing_rect(l->out, kinds[i].kind, &box, i == 4 ? nic_style : free_style, NULL);
+        put_labelled(l->out, &box, i < 3 ? 9 : 8, kinds[i].label);
+        put_entry(l, kinds[i].text);
+    }
+}
+
+static void put_engines(struct legend *l, const struct explain *e)
+{
+    for (uint32_t side = 0; side < JOB_SIDES; side++) {
+        uint32_t num = e->sizes[side].engines, shown = num < ENGINES_MAX ? num : ENGINES_MAX;
+        char text[64];
+        for (uint32_t i = 0; i < shown; i++) {
+            struct drawing_box box = {l->x + i % 6 * 94, l->y + LINE_PX * floor(i / 6.0) + 1, 91, 14};
+            snprintf(text, sizeof text, "%s%u", pairs_side_name((enum job_side)side), i);
+            put_coloured(l->out, "engine", &box, (enum job_side)side, i, NULL);
+            put_labelled(l->out, &box, 9, text);
+        }
+        l->y += LINE_PX * ceil(shown / 6.0);
+        if (num > shown) {
+            snprintf(text, sizeof text, "and %u more %s engines", num - shown, pairs_side_name((enum job_side)side));
+            drawing_text(l->out, l->x, l->y + 11, LEGEND_PX, plain, text);
+            l->y += LINE_PX;
+        }
+    }
+}
+
+/* The text of the page's costs, a line of letters each. */
+static void put_costs(struct legend *l, char *text)
+{
+    for (char *line = text, *end; *line != '\0'; line = end) {
+        end = line + strcspn(line, "\n");
+        bool more = *end != '\0';
+        *end = '\0';
+        drawing_text(l->out, l->x, l->y + 11, LEGEND_PX, (struct drawing_font){9, "monospace"}, line);
+        l->y += LINE_PX;
+        end += more;
+    }
+}
+
+static double legend_height(const struct explain *e, const char *costs)
+{
+    uint32_t lines = 7, text = 0;
+    for (uint32_t side = 0; side < JOB_SIDES; side++) {
+        uint32_t num = e->sizes[side].engines, shown = num < ENGINES_MAX ? num : ENGINES_MAX;
+        lines += (shown + 5) / 6 + (num > shown);
+    }
+    for (; *costs != '\0'; costs++)
+        text += *costs == '\n';
+    return (lines > text ? lines : text) * LINE_PX;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+static void put_head(FILE *out, const struct sketch *s)
+{
+    const struct explain *e = s->explain;
+    char *text = NULL;
+    size_t length;
+    double width = s->page.width > WIDTH_PX ? s->page.width : WIDTH_PX;
+    FILE *line = open_memstream(&text, &length);
+    if (line == NULL)
+        return;
+    explain_headline(line, e);
+    if (fclose(line) == 0)
+        drawing_text(out, 0, -24, width, (struct drawing_font){12, NULL}, text);
+    free(text);
+    uint32_t idle = e->world->num_nodes - s->num_nodes - s->left_out;
+    char more[160] = "";
+    if (s->left_out > 0)
+        snprintf(more, sizeof more, "The first %u nodes that hold ranks are drawn, %u more are not. ", s->num_nodes,
+                 s->left_out);
+    if (idle > 0)
+        snprintf(more + strlen(more), sizeof more - strlen(more), "Nodes without ranks, which are not drawn: %u.",
+                 idle);
+    drawing_text(out, 0, -8, width, plain, more);
+}
+
+static void put_page(FILE *out, const struct sketch *s, char *costs)
+{
+    const struct flows flows[2] = {find_flows(s, false), find_flows(s, true)};
+    double width = s->page.width > WIDTH_PX ? s->page.width : WIDTH_PX, y = s->page.height + MARGIN_PX;
+    struct legend left = {out, 0, y}, right = {out, LEGEND_PX + 2 * MARGIN_PX, y};
+    struct drawing_box page = {-MARGIN_PX, -HEAD_PX, width + 2 * MARGIN_PX,
+                               y + legend_height(s->explain, costs) + HEAD_PX + MARGIN_PX};
+    drawing_begin(out, &page);
+    fputs("<defs><pattern id=\"decode\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">"
+          "<path d=\"M-1 1L1 -1M0 5L5 0M4 6L6 4\" stroke=\"#444\" stroke-width=\"0.5\"/></pattern></defs>\n",
+          out);
+    put_head(out, s);
+    put_nodes(out, s, flows);
+    put_kinds(&left);
+    put_sample(&left, false, &flows[0]);
+    put_sample(&left, true, &flows[1]);
+    put_engines(&left, s->explain);
+    put_costs(&right, costs);
+    drawing_end(out);
+}
+
+int picture_draw(FILE *out, const struct explain *e)
+{
+    struct sketch s;
+    char *costs = NULL;
+    size_t length;
+    FILE *text = open_memstream(&costs, &length);
+    int rc = text != NULL ? explain_costs(text, e) : -1;
+    if (text != NULL && fclose(text) != 0)
+        rc = -1;
+    if (sketch_init(&s, e) != 0)
+        rc = -1;
+    if (rc == 0)
+        put_page(out, &s, costs);
+    sketch_fini(&s);
+    free(costs);
+    return rc;
+}
