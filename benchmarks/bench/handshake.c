@@ -99,7 +99,7 @@ static void describe_cache(struct run *run)
         .num_groups = 1,
         .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = ROUNDS * BLOCKS * (uint32_t)r->num_engines}},
         .num_splits = 1,
-        .splits[0].heads_total = HEADS,
+        .splits = {{.heads_total = HEADS}},
         .layers_total = LAYERS};
     for (int e = 0; e < r->num_engines; e++) {
         g->num_splits = 1;

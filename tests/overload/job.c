@@ -324,7 +324,7 @@ static void open_all(void)
                             .dtype = "u8",
                             .elem_bytes = 1,
                             .num_groups = 1,
-                            .groups[0].block_tokens = BLOCK_TOKENS,
+                            .groups = {{.block_tokens = BLOCK_TOKENS}},
                             .num_splits = 1};
     g->head_size = TOKEN_WORDS * sizeof(uint64_t);
     g->groups[0].num_blocks = job.num_free;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,11 +330,20 @@ static void this_machine(void **state)
     assert_string_not_equal(place.nic, "lo");
 }
 
+/* Emulators of a processor have threads of their own in the process, which a binding of the caller leaves free. */
+static bool is_alone(void)
+{
+    struct stat tasks;
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3; /* ".", "..", and one thread */
+}
+
 static void binding_of_this_process_counts(void **state)
 {
     (void)state;
     cpu_set_t before, one;
     struct topo_place place;
+    if (!is_alone())
+        skip();
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     int cpu = CPU_SETSIZE - 1;
     while (!CPU_ISSET(cpu, &before))
