@@ -108,6 +108,21 @@ static int find_network(struct placement *p, struct why *why)
     return rc == 0 ? 0 : why_set(why, "--network \"%.150s\": %.200s", p->options.network, reason.text);
 }
 
+static int find_costs(struct placement *p, struct why *why)
+{
+    struct why reason;
+    p->costs = costs_assumed;
+    if (p->options.costs == NULL)
+        return 0;
+    errno = 0;
+    char *text = read_file(p->options.costs);
+    if (text == NULL)
+        return why_set(why, "--costs \"%.200s\": %s", p->options.costs, strerror(errno));
+    int rc = costs_read(&p->costs, text, &reason);
+    free(text);
+    return rc == 0 ? 0 : why_set(why, "--costs \"%.150s\": %.200s", p->options.costs, reason.text);
+}
+
 /* ---- what is to be placed ---------------------------------------------------------------------------------------- */
 
 static int find_engines(struct placement *p, struct why *why)
@@ -193,8 +208,7 @@ static int build_world(struct placement *p, bool crowded, struct why *why)
     if (crowded)
         crowd(p, nodes, num);
     world_fini(&p->world);
-    int rc = world_init(&p->world, nodes, num, &cut, p->options.network != NULL ? &p->network : NULL,
-                        &world_costs_assumed, why);
+    int rc = world_init(&p->world, nodes, num, &cut, p->options.network != NULL ? &p->network : NULL, &p->costs, why);
     free(nodes);
     return rc;
 }
@@ -257,8 +271,8 @@ int placement_find(struct placement *p, const struct placement_options *options,
         return -1;
     if (p->allocation.source == ALLOCATION_HERE && !placement_is_wished(options))
         return 1;
-    if (find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 || find_flows(p, why) != 0 ||
-        find_job(p, why) != 0 || build_world(p, false, why) != 0)
+    if (find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 || find_costs(p, why) != 0 ||
+        find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, false, why) != 0)
         return -1;
     /* Nobody named slots on this machine, so that more ranks than fit are only a pity. */
     bool too_few = cluster_room(&p->world.cluster) < p->job.num_ranks;
@@ -436,13 +450,16 @@ int placement_write_pairs(const struct placement *p, struct why *why)
 static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out, const struct explain *e))
 {
     const struct place_rules rules = rules_of(&p->options);
-    char model[128];
+    char model[128], costs[256] = "assumed; --costs takes those that baton-bench distances measured";
+    if (p->options.costs != NULL)
+        snprintf(costs, sizeof costs, "by --costs %.200s", p->options.costs);
     snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
              p->options.cut.dtype->name);
     return print(out, &(struct explain){.allocation = &p->allocation,
                                         .machines = p->options.topology != NULL   ? "each as by --topology"
                                                     : p->allocation.num_hosts > 0 ? "as they say themselves"
                                                                                   : "as hwloc sees it",
+                                        .costs = costs,
                                         .model = model,
                                         .sizes = p->sizes,
                                         .exchange = exchange_of(p),

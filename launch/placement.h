@@ -19,6 +19,7 @@ struct placement {
     struct machine *machines; /* by host, or one for all of them */
     uint32_t num_machines;
     struct network network;
+    struct costs costs;
     struct engine engines[JOB_SIDES];
     struct exchange exchange;
     struct world world;

@@ -11,6 +11,8 @@ const struct option_row placement_rows[] = {
      OPTION_TEXT(struct placement_options, topology)},
     {"network", "FILE", "the switches between hosts, in the form of Slurm's topology.conf",
      OPTION_TEXT(struct placement_options, network)},
+    {"costs", "FILE", "what a byte costs at each distance, as baton-bench distances prints it (default: assumed)",
+     OPTION_TEXT(struct placement_options, costs)},
     {"cores-per-rank", "N", "cores of a seat (default: enough for two hardware threads)",
      OPTION_WHOLE(struct placement_options, cores_per_rank, 1, 65536)},
     {"gpus-per-rank", "N", "GPUs of a seat, on hosts that have any (default 1; 0: GPUs do not count)",
@@ -49,8 +51,8 @@ struct placement_options placement_defaults(void)
 
 bool placement_is_wished(const struct placement_options *o)
 {
-    return o->topology != NULL || o->network != NULL || o->pairs != NULL || o->svg != NULL || o->cores_per_rank > 0 ||
-           o->straddle || o->spread || o->pack || o->together || o->apart || o->explain;
+    return o->topology != NULL || o->network != NULL || o->costs != NULL || o->pairs != NULL || o->svg != NULL ||
+           o->cores_per_rank > 0 || o->straddle || o->spread || o->pack || o->together || o->apart || o->explain;
 }
 
 int placement_check(const struct placement_options *o, struct why *why)

@@ -12,6 +12,7 @@ struct placement_options {
     const char *hosts, *hostfile; /* "a:4,b:4"; a file; NULL: the batch system's, or this machine */
     const char *topology;         /* a file with lstopo's XML, or hwloc's synthetic form, of every host */
     const char *pairs;            /* a file for them, as JSON */
+    const char *costs;            /* a file of what a byte costs at each distance */
     const char *svg;              /* a file for the picture */
     const char *network;          /* a file of switches */
     struct model_cut cut;

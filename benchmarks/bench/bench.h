@@ -42,5 +42,6 @@ void memory_run(struct bench *b);
 void handshake_run(struct bench *b);
 void shapes_run(struct bench *b);
 void fairness_run(struct bench *b);
+void distances_run(struct bench *b);
 
 #endif

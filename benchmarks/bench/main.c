@@ -84,6 +84,9 @@ static void run(struct bench *b)
     case OP_FAIRNESS:
         fairness_run(b);
         break;
+    case OP_DISTANCES:
+        distances_run(b);
+        break;
     }
     if (report_close(&b->report) != 0)
         b->status = 1;

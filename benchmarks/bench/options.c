@@ -10,10 +10,11 @@
 #define STOP_MORE_S 3 /* that a stopped engine stays so behind the wants' deadline */
 
 static const struct option_choice ops[] = {
-    {"pull", OP_PULL},           {"push", OP_PUSH},     {"submit", OP_SUBMIT},     {"memory", OP_MEMORY},
-    {"handshake", OP_HANDSHAKE}, {"shapes", OP_SHAPES}, {"fairness", OP_FAIRNESS}, {NULL, 0}};
-static const char *const busy_names[] = {"pull+busy",      "push+busy",   "submit+busy",  "memory+busy",
-                                         "handshake+busy", "shapes+busy", "fairness+busy"};
+    {"pull", OP_PULL},         {"push", OP_PUSH},           {"submit", OP_SUBMIT},
+    {"memory", OP_MEMORY},     {"handshake", OP_HANDSHAKE}, {"shapes", OP_SHAPES},
+    {"fairness", OP_FAIRNESS}, {"distances", OP_DISTANCES}, {NULL, 0}};
+static const char *const busy_names[] = {"pull+busy",      "push+busy",   "submit+busy",   "memory+busy",
+                                         "handshake+busy", "shapes+busy", "fairness+busy", "distances+busy"};
 
 /* The last of --csv and --table counts. */
 static int read_table(const struct option_row *row, const char *text, void *field, struct why *why)
@@ -25,9 +26,11 @@ static int read_table(const struct option_row *row, const char *text, void *fiel
 
 static const struct option_row rows[] = {
     {.help = "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)"},
-    {"block", "LIST", "bytes of a block, multiples of 32 (pull, push: 4K,64K,1M; submit, fairness: 4K; memory: 512)",
+    {"block", "LIST",
+     "bytes of a block, multiples of 32 (pull, push: 4K,64K,1M; submit, fairness: 4K; distances: 64K; memory: 512)",
      OPTION_LIST(struct options, block, 32, UINT64_C(1) << 30)},
-    {"batch", "LIST", "blocks of a transfer (pull, push: 1,64,1024; fairness: 1,64; submit: 1024; memory: 256)",
+    {"batch", "LIST",
+     "blocks of a transfer (pull, push: 1,64,1024; fairness: 1,64; distances: 64; submit: 1024; memory: 256)",
      OPTION_LIST(struct options, batch, 1, UINT64_C(1) << 24)},
     {"blocks", "LIST", "memory: blocks of a cache (1000,100000)",
      OPTION_LIST(struct options, blocks, 2, UINT64_C(1) << 28)},
@@ -52,6 +55,8 @@ static const struct option_row rows[] = {
     {"stop-engines", "N",
      "fairness: stop N engines with bytes under way, and measure small wants from the others; on one host (0: none)",
      OPTION_WHOLE(struct options, stop_engines, 0, 65536)},
+    {"network", "FILE", "distances: the switches between hosts, as batonrun takes them (one for all)",
+     OPTION_TEXT(struct options, network)},
     {"busy", NULL, "a computing thread in every rank while measuring", OPTION_SWITCH(struct options, busy)},
     {"pin", NULL, "pin the caller to the first allowed CPU, the reactor to the last",
      OPTION_SWITCH(struct options, pin)},
@@ -78,7 +83,8 @@ void options_help(void)
         "  shapes               caches that are cut or laid out differently, beside ones that are not (up to 9 ranks:\n"
         "                       prefill 8x1)\n"
         "  fairness             a small want behind big ones of its peer, of all other prefill engines, and of both,\n"
-        "                       beside the same alone (prefill 5x1)\n");
+        "                       beside the same alone (prefill 5x1)\n"
+        "  distances            what a byte costs between near and far ranks, as a file for batonrun --costs\n");
     option_help(rows);
     puts(
         "\nGB/s are 10^9 bytes a second. Exit status: 0; 1 wrong data, a missed deadline or a failure; 2 bad options.");
@@ -117,6 +123,10 @@ static void preset(struct options *o)
         preset_list(&o->block, 1, submit_block);
         preset_list(&o->batch, 2, pull_batch);
         break;
+    case OP_DISTANCES:
+        preset_list(&o->block, 1, &pull_block[1]);
+        preset_list(&o->batch, 1, &pull_batch[1]);
+        break;
     case OP_MEMORY:
     case OP_HANDSHAKE:
     case OP_SHAPES:
@@ -135,6 +145,12 @@ static int check(const struct options *o, struct why *why)
         return why_set(why,
                        "--stop-seconds must be %g at least, %d more than --want-ms, or no deadline is seen: it is %g",
                        (double)o->want_ms / 1000 + STOP_MORE_S, STOP_MORE_S, o->stop_seconds);
+    if (o->op == OP_DISTANCES && (o->block.count > 1 || o->batch.count > 1))
+        return why_set(why, "distances takes one --block and one --batch");
+    if (o->op == OP_DISTANCES && (o->csv || o->json != NULL))
+        return why_set(why, "distances prints a file of its own form: no --csv, no --json");
+    if (o->op != OP_DISTANCES && o->network != NULL)
+        return why_set(why, "--network is for distances");
     return 0;
 }
 

@@ -9,7 +9,7 @@
 
 #include "option/option.h"
 
-enum bench_op { OP_PULL, OP_PUSH, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE, OP_SHAPES, OP_FAIRNESS };
+enum bench_op { OP_PULL, OP_PUSH, OP_SUBMIT, OP_MEMORY, OP_HANDSHAKE, OP_SHAPES, OP_FAIRNESS, OP_DISTANCES };
 
 struct options {
     enum bench_op op;
@@ -27,7 +27,8 @@ struct options {
     uint64_t load;           /* fairness: bytes of big wants of an engine */
     uint32_t stop_engines;   /* fairness: engines that are stopped */
     bool busy, pin, csv, help;
-    const char *json; /* NULL: no file */
+    const char *json;    /* NULL: no file */
+    const char *network; /* distances: a file of switches; NULL: one switch has all nodes */
 };
 
 /** 0, or -1 with *why: an option or the operation is unknown, missing or bad. Strings point into argv. */

@@ -10,7 +10,7 @@ _baton_options() {
     case $1 in
     batonrun)
         options='--prefill --decode -x --timeout --survive --launcher --mpirun --script --host --hostfile'
-        options+=' --topology --network --cores-per-rank --gpus-per-rank --spread --pack --together --apart --straddle'
+        options+=' --topology --network --costs --cores-per-rank --gpus-per-rank --spread --pack --together --apart --straddle'
         options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --svg --explain --check -n'
         options+=' --dry-run -h --help --'
         ;;
@@ -25,7 +25,7 @@ _baton_options() {
         ;;
     baton-bench)
         options='--block --batch --blocks --pool --iters --transfers --seconds --seed --want-ms --stop-engine'
-        options+=' --stop-seconds --load --stop-engines --busy --pin --csv --table --json --help'
+        options+=' --stop-seconds --load --stop-engines --network --busy --pin --csv --table --json --help'
         ;;
     esac
 }
@@ -39,7 +39,7 @@ _baton_value() {
         baton-plan:--json | baton-info:--json | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
         *:--explain) kind=nothing ;;
     *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \
-        *:--network | *:--pairs | *:--mpirun)
+        *:--network | *:--costs | *:--pairs | *:--mpirun)
         kind='file'
         ;;
     *:-x) kind=variable ;;
@@ -146,7 +146,7 @@ _baton_arguments() { # TOOL AT
         [[ -n $current ]] || _baton_add '' '' -W "$options baton-replay baton-bench"
         [[ -z $current ]] || _baton_program "$last"
     elif [[ $tool = baton-bench && $operand -eq 0 ]]; then
-        _baton_add '' "$current" -W 'pull push submit memory handshake shapes fairness'
+        _baton_add '' "$current" -W 'pull push submit memory handshake shapes fairness distances'
     elif [[ -z $current ]]; then
         _baton_add '' '' -W "$options"
     fi

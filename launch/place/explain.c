@@ -125,6 +125,7 @@ static void print_flows(FILE *out, const struct explain *e)
             if (flow->peer > r)
                 (a->side == b->side ? inside : between)[level] += flow->bytes;
         }
+    fprintf(out, "distances: %s\n", e->costs);
     fputs("bytes a request, by the smallest thing that both ranks have in common:\n", out);
     fputs("                     distance    from prefill to decode    within engines\n", out);
     for (uint32_t level = 0; level < c->num_levels; level++) {

@@ -13,6 +13,7 @@
 struct explain {
     const struct allocation *allocation;
     const char *machines; /* where the nodes' descriptions come from */
+    const char *costs;    /* where the distances come from */
     const char *model;    /* what the flows are counted for, in words */
     const struct engine_size *sizes;
     const struct exchange *exchange; /* NULL: a side has no engines */

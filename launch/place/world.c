@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct world_costs world_costs_assumed = {
-    .cache = 1, .numa = 1, .package = 1.2, .node = 2, .network = 10, .far = 20};
-
 /* ---- nodes, so that those of a switch are neighbours ------------------------------------------------------------- */
 
 struct placed_node {
@@ -66,21 +63,22 @@ static void group_seat(const struct placed_node *n, uint32_t number, uint32_t le
     out->group[levels - 1] = 0;
 }
 
-static void find_costs(const struct world_costs *costs, uint32_t levels, double *out)
+static void find_costs(const struct costs *costs, uint32_t levels, double *out)
 {
     uint32_t steps = levels - 1 - CLUSTER_NETWORK;
-    out[CLUSTER_CACHE] = costs->cache;
-    out[CLUSTER_NUMA] = costs->numa;
-    out[CLUSTER_PACKAGE] = costs->package;
-    out[CLUSTER_NODE] = costs->node;
-    for (uint32_t h = 0; h <= steps; h++)
-        out[CLUSTER_NETWORK + h] = costs->network + (costs->far - costs->network) * h / (steps > 0 ? steps : 1);
+    double near = costs->of[COST_SWITCH], far = costs->of[COST_FAR];
+    out[CLUSTER_CACHE] = costs->of[COST_CACHE];
+    out[CLUSTER_NUMA] = costs->of[COST_NUMA];
+    out[CLUSTER_PACKAGE] = costs->of[COST_PACKAGE];
+    out[CLUSTER_NODE] = costs->of[COST_NODE];
+    for (uint32_t h = 0; h <= steps; h++) /* between one switch and none in equal steps */
+        out[CLUSTER_NETWORK + h] = near + (far - near) * h / (steps > 0 ? steps : 1);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static int build(struct world *w, const struct placed_node *placed, uint32_t num_seats, uint32_t levels,
-                 const struct world_costs *costs, struct why *why)
+                 const struct costs *costs, struct why *why)
 {
     double cost[CLUSTER_LEVELS_MAX];
     struct cluster_seat *seats = calloc((size_t)num_seats + 1, sizeof *seats);
@@ -101,7 +99,7 @@ static int build(struct world *w, const struct placed_node *placed, uint32_t num
 }
 
 int world_init(struct world *w, const struct world_node *nodes, uint32_t num, const struct machine_cut *cut,
-               const struct network *network, const struct world_costs *costs, struct why *why)
+               const struct network *network, const struct costs *costs, struct why *why)
 {
     uint32_t levels = CLUSTER_NETWORK + 1 + (network != NULL ? network->height : 0);
     uint64_t num_seats = 0;

@@ -4,6 +4,7 @@
 #define BATON_PLACE_WORLD_H
 
 #include "place/allocation.h"
+#include "place/costs.h"
 #include "place/machine.h"
 #include "place/network.h"
 #include "place/place.h"
@@ -25,24 +26,12 @@ struct world {
     struct cluster cluster;
 };
 
-/** What a byte costs at each distance. */
-struct world_costs {
-    double cache, numa, package, node; /* between ranks that have this in common and nothing smaller */
-    double network, far;               /* one switch, and no switch; between them in equal steps */
-};
-
-/**
- * Assumed where none were measured: memory of the same package as fast as a cache, since transfers are larger than
- * caches; across packages half of it; a network a tenth, and its far ends a twentieth.
- */
-extern const struct world_costs world_costs_assumed;
-
 /**
  * Cuts each node into seats and builds the cluster. `nodes`: host, machine and capacity of each. `network`: or
  * NULL. 0, or -1 with *why. Call world_fini in both cases.
  */
 int world_init(struct world *w, const struct world_node *nodes, uint32_t num, const struct machine_cut *cut,
-               const struct network *network, const struct world_costs *costs, struct why *why);
+               const struct network *network, const struct costs *costs, struct why *why);
 void world_fini(struct world *w);
 
 /** A rank's place. Ranks that are alone in a NUMA node, or few there, have the cores of free seats too. */

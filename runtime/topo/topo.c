@@ -85,14 +85,17 @@ static uint32_t find_package(hwloc_topology_t topology, hwloc_const_cpuset_t set
     return TOPO_UNKNOWN;
 }
 
-static uint64_t find_last_cache(hwloc_topology_t topology, hwloc_const_cpuset_t set)
+static void find_last_cache(hwloc_topology_t topology, hwloc_const_cpuset_t set, struct topo_place *out)
 {
-    uint64_t bytes = 0;
-    hwloc_obj_t object = hwloc_get_pu_obj_by_os_index(topology, (unsigned)hwloc_bitmap_first(set));
+    hwloc_obj_t last = NULL, object = hwloc_get_pu_obj_by_os_index(topology, (unsigned)hwloc_bitmap_first(set));
     for (; object != NULL; object = object->parent)
         if (hwloc_obj_type_is_dcache(object->type))
-            bytes = object->attr->cache.size; /* the walk goes outwards, so the last level stays */
-    return bytes;
+            last = object; /* the walk goes outwards, so the last level stays */
+    if (last == NULL)
+        return;
+    out->llc_bytes = last->attr->cache.size;
+    if (hwloc_bitmap_isincluded(set, last->cpuset))
+        out->llc = last->logical_index;
 }
 
 static uint64_t find_memory(hwloc_topology_t topology)
@@ -175,6 +178,7 @@ static void set_unknown(struct topo_place *place)
     memset(place, 0, sizeof *place);
     place->numa = TOPO_UNKNOWN;
     place->package = TOPO_UNKNOWN;
+    place->llc = TOPO_UNKNOWN;
 }
 
 static void find_place(hwloc_topology_t topology, hwloc_const_cpuset_t set, struct topo_place *out)
@@ -182,7 +186,7 @@ static void find_place(hwloc_topology_t topology, hwloc_const_cpuset_t set, stru
     out->numa = find_numa(topology, set);
     out->package = find_package(topology, set);
     out->cpus = (uint32_t)hwloc_bitmap_weight(set);
-    out->llc_bytes = find_last_cache(topology, set);
+    find_last_cache(topology, set, out);
     out->memory_bytes = find_memory(topology);
     find_nearest(topology, set, suits_as_nic, out->nic, sizeof out->nic);
     find_nearest(topology, set, suits_as_gpu, out->gpu, sizeof out->gpu);

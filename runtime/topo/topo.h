@@ -15,6 +15,7 @@ struct topo_place {
     uint32_t numa, package; /* logical indexes of those that this process may run on; TOPO_UNKNOWN: there are several */
     uint32_t cpus;          /* processing units it may run on */
     uint64_t llc_bytes;     /* the last-level cache above its first PU; 0: unknown */
+    uint32_t llc;           /* logical index of that cache, if all its PUs are below it; else TOPO_UNKNOWN */
     uint64_t
         memory_bytes; /* that it may use: the machine's, or the control group's limit if that is less; 0: unknown */
     char nic[32], gpu[32]; /* OS names of the nearest ones; empty: none */

@@ -40,6 +40,9 @@ static void defaults(void **state)
     assert_int_equal(good("submit").batch.value[0], 1024);
     assert_int_equal(good("fairness").batch.count, 2);
     assert_int_equal(good("memory").block.value[0], 512);
+    assert_int_equal(good("distances").block.value[0], 64 << 10);
+    assert_int_equal(good("distances").batch.value[0], 64);
+    assert_string_equal(good("distances --network f").network, "f");
     assert_int_equal(good("memory").blocks.value[1], 100000);
 }
 
@@ -76,7 +79,7 @@ static void what_is_wrong_is_said(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "no operation is given: pull, push, submit, memory, handshake, shapes, fairness"},
+        {"", "no operation is given: pull, push, submit, memory, handshake, shapes, fairness, distances"},
         {"fetch", "the operation must be one of pull, push"},
         {"pull push", "\"push\" is not an option"},
         {"pull --bogus", "\"--bogus\" is no option"},
@@ -90,6 +93,9 @@ static void what_is_wrong_is_said(void **state)
         {"pull --seconds 0", "--seconds must be a number from 0.001 to 86400"},
         {"handshake --want-ms 3600001", "--want-ms must be a whole number from 1 to 3600000"},
         {"handshake --stop-engine x --stop-seconds 7", "--stop-seconds must be 8 at least"},
+        {"distances --block 4K,64K", "distances takes one --block and one --batch"},
+        {"distances --csv", "distances prints a file of its own form: no --csv, no --json"},
+        {"pull --network f", "--network is for distances"},
         {"fairness --stop-engines 65537", "--stop-engines must be a whole number from 0 to 65536"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

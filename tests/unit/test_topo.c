@@ -78,9 +78,13 @@ static void cache_and_memory(void **state)
 {
     (void)state;
     const struct topo_place place = find("topo-2numa.xml", "2");
-    assert_true(place.llc_bytes == 32 * MIB);     /* not the 1 MiB of the L2 below it */
+    assert_true(place.llc_bytes == 32 * MIB); /* not the 1 MiB of the L2 below it */
+    assert_int_equal(place.llc, 1);
+    assert_int_equal(find("topo-2numa.xml", "0-1").llc, 0);
+    assert_true(find("topo-2numa.xml", "1-2").llc == TOPO_UNKNOWN);
     assert_true(place.memory_bytes == 128 * GIB); /* the described machine's, whatever limits this process has */
     assert_int_equal(find("topo-3numa-far.xml", "2").llc_bytes, 0);
+    assert_true(find("topo-3numa-far.xml", "2").llc == TOPO_UNKNOWN);
 }
 
 /* A third node, of another kind of memory, is equally near to all PUs: it is no process's own node. */
@@ -131,6 +135,7 @@ static void expect_unknown(const char *xml, const char *cpus)
     assert_true(place.package == TOPO_UNKNOWN);
     assert_int_equal(place.cpus, 0);
     assert_int_equal(place.llc_bytes, 0);
+    assert_true(place.llc == TOPO_UNKNOWN);
     assert_int_equal(place.memory_bytes, 0);
     assert_string_equal(place.nic, "");
     assert_string_equal(place.gpu, "");

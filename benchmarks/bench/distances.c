@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * distances: what a byte costs between two ranks, by the smallest thing that both have in common. Of the pairs of a
+ * prefill and a decode rank each class is measured between a few, one pair at a time, by transfers of scattered blocks.
+ * Rank 0 prints the file of costs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "bench/bench.h"
+#include "bench/conditions.h"
+#include "bench/fail.h"
+#include "bench/samples.h"
+#include "bench/stage.h"
+#include "place/costs.h"
+#include "place/network.h"
+#include "topo/topo.h"
+
+#define PAIRS_MOST 3u /* of a class */
+#define POOL_LEAST (UINT64_C(128) << 20)
+#define WARM_UPS 3u
+#define ITERS_LEAST 5u
+#define ITERS_MOST 1000u
+#define FILE_MAX ((size_t)1 << 20)
+#define UNKNOWN_CLASS COST_CLASSES
+
+/** Where a rank is. */
+struct place {
+    char host[64];
+    uint32_t node, llc, numa, package; /* node: the lowest rank of it; TOPO_UNKNOWN: it may run on several */
+};
+
+/** The engines of a pair, by their places in the roster. */
+struct pair {
+    int prefill, decode;
+};
+
+struct class
+{
+    struct pair pair[PAIRS_MOST];
+    uint32_t pairs; /* kept; each further one takes the place of an earlier one now and then */
+    uint64_t seen;
+    double ns_a_byte; /* the least of its pairs; 0: none was measured */
+    uint64_t transfers;
+};
+
+struct run {
+    struct bench *bench;
+    struct place *places; /* by rank */
+    struct network network;
+    struct class classes[COST_CLASSES + 1]; /* the last: places that are not known */
+};
+
+/* ---- who is where ------------------------------------------------------------------------------------------------ */
+
+/* The lowest rank of this node, as Baton sees nodes. */
+static uint32_t node_of(struct bench *b)
+{
+    struct context context;
+    uint32_t node = 0;
+    context_open(b, &context, &b->roster.ranks[b->roster.rank], NULL);
+    while (baton_distance(context.baton, node) == BATON_DISTANCE_WORLD)
+        node++;
+    context_close(b, &context);
+    return node;
+}
+
+static void find_places(struct run *run)
+{
+    struct bench *b = run->bench;
+    struct topo_place here;
+    struct place own = {.node = node_of(b)};
+    run->places = calloc((size_t)b->roster.size, sizeof *run->places);
+    if (run->places == NULL)
+        fail("out of memory");
+    topo_find(NULL, &here); /* what it cannot find is unknown */
+    memcpy(own.host, here.host, sizeof own.host);
+    own.llc = here.llc;
+    own.numa = here.numa;
+    own.package = here.package;
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, run->places, sizeof own, MPI_BYTE, b->roster.comm);
+}
+
+/* Every rank reads it, so that all choose the same pairs. */
+static void read_network(struct run *run)
+{
+    const char *path = run->bench->options.network;
+    struct why why;
+    if (path == NULL)
+        return;
+    char *text = calloc(1, FILE_MAX);
+    FILE *f = fopen(path, "r");
+    if (f == NULL || text == NULL || fread(text, 1, FILE_MAX - 1, f) == 0 || !feof(f))
+        fail("--network %s cannot be read on %s, or has more than %zu bytes", path,
+             run->places[run->bench->roster.rank].host, FILE_MAX - 1);
+    fclose(f);
+    if (network_read(&run->network, text, &why) != 0)
+        fail("--network %s: %s", path, why.text);
+    free(text);
+}
+
+static bool have_one_switch(const struct run *run, const struct place *a, const struct place *b)
+{
+    uint32_t x[NETWORK_HEIGHT_MAX], y[NETWORK_HEIGHT_MAX];
+    if (run->bench->options.network == NULL)
+        return true;
+    return network_path(&run->network, a->host, x) && network_path(&run->network, b->host, y) && x[0] == y[0];
+}
+
+/* Switches above one another count as none: what is between is in proportion. */
+static unsigned class_of(const struct run *run, int producer, int consumer)
+{
+    const struct place *a = &run->places[producer], *b = &run->places[consumer];
+    if (a->node != b->node)
+        return have_one_switch(run, a, b) ? COST_SWITCH : COST_FAR;
+    if (a->numa == TOPO_UNKNOWN || b->numa == TOPO_UNKNOWN)
+        return UNKNOWN_CLASS;
+    if (a->numa != b->numa)
+        return a->package == b->package && a->package != TOPO_UNKNOWN ? COST_PACKAGE : COST_NODE;
+    return a->llc == b->llc && a->llc != TOPO_UNKNOWN ? COST_CACHE : COST_NUMA;
+}
+
+/* Keeps a few pairs of each class, spread over all of them: the last of each power of two. */
+static void add_pair(struct class *c, struct pair pair)
+{
+    if (c->pairs < PAIRS_MOST)
+        c->pair[c->pairs++] = pair;
+    else if ((c->seen & (c->seen - 1)) == 0)
+        c->pair[c->seen % PAIRS_MOST] = pair;
+    c->seen++;
+}
+
+static void find_pairs(struct run *run)
+{
+    const struct roster *r = &run->bench->roster;
+    for (int p = 0; p < r->num_engines; p++)
+        for (int d = 0; d < r->num_engines; d++) {
+            const struct roster_engine *from = &r->engines[p], *to = &r->engines[d];
+            if (p != d && (from->role & BATON_ROLE_PREFILL) && (to->role & BATON_ROLE_DECODE) && from->tp == 1 &&
+                from->pp == 1 && to->tp == 1 && to->pp == 1)
+                add_pair(&run->classes[class_of(run, from->first, to->first)], (struct pair){p, d});
+        }
+}
+
+/* ---- one pair ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t blocks_of_pool(const struct options *o)
+{
+    uint64_t pool = o->pool ? o->pool : POOL_LEAST, caches = 4 * conditions_l3_bytes();
+    uint64_t blocks = (!o->pool && caches > pool ? caches : pool) / o->block.value[0], least = 2 * o->batch.value[0];
+    if (blocks > UINT32_MAX)
+        fail("a pool of %" PRIu64 " blocks is too large", blocks);
+    return (uint32_t)(blocks > least ? blocks : least);
+}
+
+/* By the consumer: the median time of a transfer. */
+static double measure(struct stage *s, uint64_t *transfers)
+{
+    const struct options *o = &s->bench->options;
+    uint32_t batch = (uint32_t)o->batch.value[0];
+    struct samples total = {0};
+    struct stage_transfer t;
+    for (unsigned i = 0; i < WARM_UPS; i++)
+        stage_pull(s, batch, false, &t);
+    uint64_t begin = clock_now_ns(), most = o->iters ? o->iters : ITERS_MOST;
+    bool late = false;
+    for (uint64_t i = 0; i < most && !(late && i >= ITERS_LEAST); i++) {
+        stage_pull(s, batch, false, &t);
+        if (samples_add(&total, t.total_ns) != 0)
+            fail("out of memory for samples");
+        late = !o->iters && (double)(clock_now_ns() - begin) > o->seconds * 1e9 / PAIRS_MOST;
+    }
+    stage_verify(s, batch, false);
+    double ns = (double)samples_quantile(&total, 0.5);
+    *transfers = total.count;
+    samples_fini(&total);
+    return ns;
+}
+
+static void run_pair(struct bench *b, const struct pair *pair, struct class *c)
+{
+    const struct options *o = &b->options;
+    struct stage stage;
+    struct {
+        double ns;
+        uint64_t transfers;
+    } found = {0, 0};
+    b->prefill = pair->prefill;
+    b->decode = pair->decode;
+    b->producer = b->roster.engines[pair->prefill].first;
+    b->consumer = b->roster.engines[pair->decode].first;
+    stage_open(b, &stage, o->block.value[0], blocks_of_pool(o), (uint32_t)o->batch.value[0]);
+    if (bench_is_consumer(b))
+        found.ns = measure(&stage, &found.transfers);
+    stage_serve(&stage);
+    MPI_Bcast(&found, sizeof found, MPI_BYTE, b->consumer, b->roster.comm);
+    stage_close(&stage);
+    double ns_a_byte = found.ns / (double)(o->block.value[0] * o->batch.value[0]);
+    c->transfers += found.transfers;
+    if (c->ns_a_byte == 0 || ns_a_byte < c->ns_a_byte)
+        c->ns_a_byte = ns_a_byte;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+static void print(const struct run *run)
+{
+    const struct options *o = &run->bench->options;
+    double ns_a_byte[COST_CLASSES];
+    for (unsigned i = 0; i < COST_CLASSES; i++)
+        ns_a_byte[i] = run->classes[i].ns_a_byte;
+    struct costs costs = costs_of(ns_a_byte);
+    printf("# costs of a byte, for batonrun --costs; %" PRIu64 " blocks of %" PRIu64 " bytes a transfer\n",
+           o->batch.value[0], o->block.value[0]);
+    for (unsigned i = 0; i < COST_CLASSES; i++) {
+        const struct class *c = &run->classes[i];
+        printf("%-8s %8.3f  # ", cost_names[i], costs.of[i]);
+        if (c->ns_a_byte > 0)
+            printf("measured: %.3f GB/s, the best of %u pairs, %" PRIu64 " transfers\n", 1 / c->ns_a_byte, c->pairs,
+                   c->transfers);
+        else
+            puts("assumed: no two ranks of this run were so placed");
+    }
+    if (run->classes[UNKNOWN_CLASS].seen > 0)
+        printf("# %" PRIu64 " pairs of one node were left out: a rank may run on several NUMA nodes\n",
+               run->classes[UNKNOWN_CLASS].seen);
+    fflush(stdout);
+}
+
+void distances_run(struct bench *b)
+{
+    struct run run = {.bench = b};
+    report_open(&b->report, &b->options, b->roster.rank == 0, NULL, 0);
+    conditions_note(b);
+    find_places(&run);
+    read_network(&run);
+    find_pairs(&run);
+    for (unsigned i = 0; i < COST_CLASSES; i++)
+        for (uint32_t k = 0; k < run.classes[i].pairs; k++)
+            run_pair(b, &run.classes[i].pair[k], &run.classes[i]);
+    if (b->roster.rank == 0)
+        print(&run);
+    network_fini(&run.network);
+    free(run.places);
+}
