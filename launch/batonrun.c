@@ -140,8 +140,7 @@ static struct launch describe_launch(const struct session *s, const struct place
     struct launch l = {.ranks = ranks,
                        .hosts = hosts,
                        .survive = a->survive,
-                       /* Of hosts that are named batonrun has counted the slots itself. */
-                       .oversubscribe = hosts != NULL || (p != NULL ? p->crowded : ranks > cpus_allowed()),
+                       .crowded = p != NULL ? p->crowded : ranks > cpus_allowed(),
                        .words = a->launcher_words};
     l.exports = list_exports(a, &l.num_exports);
     command_add(shim, "%s", s->self);

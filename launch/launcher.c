@@ -90,7 +90,7 @@ static void add_openmpi(const struct launcher *l, const struct launch *what, con
         command_add(c, "--hostfile");
         command_add(c, "%s", host_file);
     }
-    if (what->oversubscribe)
+    if (host_file != NULL || what->crowded) /* of hosts that are named batonrun has counted the slots itself */
         command_add(c, "--oversubscribe");
     end_openmpi(what, c);
 }
@@ -99,9 +99,9 @@ static void add_openmpi(const struct launcher *l, const struct launch *what, con
 static void add_prrte(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
 {
     begin_openmpi(l, what, c);
-    if (host_file != NULL || what->oversubscribe) {
+    if (host_file != NULL || what->crowded) {
         command_add(c, "--map-by");
-        command_add(c, "%s%s", host_file != NULL ? "seq" : "", what->oversubscribe ? ":OVERSUBSCRIBE" : "");
+        command_add(c, "%s:OVERSUBSCRIBE", host_file != NULL ? "seq" : "");
     }
     if (host_file != NULL) {
         command_add(c, "--hostfile");
@@ -183,8 +183,8 @@ static void write_rows(const struct launch *what, FILE *out)
 /* ---- srun -------------------------------------------------------------------------------------------------------- */
 
 /*
- * A step of the job that shares the job's CPUs with other steps, such as a shell. Its variables travel with it; those
- * with a value of their own are set on the rank's side, since --export cannot have a comma in a value.
+ * On hosts of the job: a step that shares their CPUs with other steps, such as a shell. Its variables travel with it;
+ * those with a value of their own are set on the rank's side, since --export cannot have a comma in a value.
  */
 static void add_srun(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
 {
@@ -193,15 +193,15 @@ static void add_srun(const struct launcher *l, const struct launch *what, const 
     command_add(c, "--mpi=%s", l->library == LIBRARY_MPICH ? "pmi2" : "pmix");
     command_add(c, "--cpu-bind=none");
     command_add(c, "--export=ALL");
-    command_add(c, "--overlap");
     if (what->survive)
         command_add(c, "--no-kill");
     command_add(c, "--kill-on-bad-exit=%d", !what->survive);
     if (host_file != NULL) {
         command_set(c, "SLURM_HOSTFILE", host_file);
+        command_add(c, "--overlap");
         command_add(c, "--nodes=%u", count_nodes(what));
         command_add(c, "--distribution=arbitrary");
-        if (what->oversubscribe)
+        if (what->crowded)
             command_add(c, "--overcommit");
     }
     add_words(c, what->words);

@@ -35,7 +35,8 @@ struct launcher {
 struct launch {
     uint32_t ranks;
     const char *const *hosts; /* of each rank; NULL: the launcher chooses them */
-    bool survive, oversubscribe;
+    bool survive;
+    bool crowded;               /* there are more ranks than there is room for */
     const char *const *exports; /* VAR or VAR=VALUE */
     unsigned num_exports;
     char *const *words; /* the user's own, NULL-terminated; NULL: none */

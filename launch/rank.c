@@ -89,6 +89,20 @@ static void set_profile(uint32_t rank, const struct profile_facts *f)
 }
 
 /* Also how many ranks the world has. */
+/* Where the launcher says how many ranks its world has, that is as many as batonrun wanted. */
+static int check_size(uint32_t ranks)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    const char *text = getenv(names[0]) != NULL ? getenv(names[0]) : getenv(names[1]);
+    if (text == NULL || strtoul(text, NULL, 10) == ranks)
+        return 0;
+    return complain(
+        2,
+        "the launcher started a world of size %.16s instead of %u: it is not of the kind that batonrun took it for "
+        "(--launcher)",
+        text, ranks);
+}
+
 static int find_role(uint32_t rank, baton_open_params_t *role, uint32_t *ranks)
 {
     const char *text = getenv(RANK_LAYOUT);
@@ -98,6 +112,8 @@ static int find_role(uint32_t rank, baton_open_params_t *role, uint32_t *ranks)
     if (!layout_read(text, &l) || !layout_find(&l, rank, role))
         return complain(2, "rank %u has no place in %s=%.64s", rank, RANK_LAYOUT, text);
     *ranks = layout_ranks(&l.prefill) + layout_ranks(&l.decode);
+    if (check_size(*ranks) != 0)
+        return 2;
     setenv("BATON_ENGINE", role->engine, 1);
     setenv("BATON_ROLE", role->role == BATON_ROLE_PREFILL ? "prefill" : "decode", 1);
     set_number("BATON_TP", role->tp);
@@ -222,8 +238,8 @@ static int begin(char **words)
     uint32_t ranks = 0;
     int32_t number = layout_world_rank(getenv);
     if (number < 0)
-        return complain(
-            2, "no launcher told this rank its number (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID)");
+        return complain(2, "no launcher told this rank its number (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, "
+                           "SLURM_PROCID): name the MPI library's launcher by --mpirun");
     r.number = (uint32_t)number;
     snprintf(r.tag, sizeof r.tag, "%s", getenv(RANK_REPORTS) != NULL ? getenv(RANK_REPORTS) : "");
     unsetenv(RANK_REPORTS); /* not for a batonrun inside the program */

@@ -4,9 +4,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/layout.h"
 #include "mpi/mpi_error.h"
 
 /* What a rank wishes of its threads, weakest first, so that the least of all ranks' wishes is the weakest. */
@@ -62,6 +64,25 @@ static const char *level_name(int level)
     return "an unknown level";
 }
 
+/* Under another MPI's launcher each rank comes up as a world of its own, and would wait for the others in vain. */
+static int check_launcher(void)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    const char *text = getenv("BATON_LAYOUT");
+    struct layout l;
+    int size, length;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size > 1 || text == NULL || !layout_read(text, &l) || layout_ranks(&l.prefill) + layout_ranks(&l.decode) == 1)
+        return 0;
+    MPI_Get_library_version(library, &length);
+    library[strcspn(library, ",\n")] = '\0';
+    return error_set(
+        BATON_ESETTING,
+        "launcher and library differ: BATON_LAYOUT=%.64s has %u ranks, and MPI found one alone; start them by "
+        "the launcher of %.64s",
+        text, layout_ranks(&l.prefill) + layout_ranks(&l.decode), library);
+}
+
 static int have_mpi(struct world *w, MPI_Comm *comm)
 {
     int initialised = 0, finalised = 0, inter = 0;
@@ -78,6 +99,9 @@ static int have_mpi(struct world *w, MPI_Comm *comm)
         w->owns_mpi = true;
     }
     MPI_Query_thread(&w->level);
+    int rc = check_launcher();
+    if (rc != 0)
+        return rc;
     if (*comm == MPI_COMM_NULL)
         *comm = MPI_COMM_WORLD;
     MPI_Comm_test_inter(*comm, &inter);
