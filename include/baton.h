@@ -884,8 +884,8 @@ static inline int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t
 
 /**
  * Writes what was built into text of at most `size` bytes, NUL included: node, windows and their components, quirks,
- * path per peer, thread mode. Returns the length without NUL that it would have had. Any thread, after baton_start.
- * Errors: EINVAL, ESTATE.
+ * path per peer, thread mode, hardware threads, NUMA node of the cache. Returns the length without NUL that it would
+ * have had. Any thread, after baton_start. Errors: EINVAL, ESTATE.
  */
 BATON_API int baton_describe(const baton_t *b, char *text, size_t size);
 

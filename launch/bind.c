@@ -8,9 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "base/number.h"
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
+
+static bool is_same(const struct bind_place *a, const struct bind_place *b)
+{
+    return strcmp(a->cpus, b->cpus) == 0 && strcmp(a->helpers, b->helpers) == 0 && strcmp(a->nic, b->nic) == 0;
+}
 
 /* Each rank's kind: the number of the first rank with an equal place, among such first ranks. */
 static uint32_t find_kinds(const struct bind_place *places, uint32_t num, uint32_t *kind, uint32_t *first)
@@ -18,8 +24,7 @@ static uint32_t find_kinds(const struct bind_place *places, uint32_t num, uint32
     uint32_t kinds = 0;
     for (uint32_t i = 0; i < num; i++) {
         uint32_t k = 0;
-        while (k < kinds &&
-               (strcmp(places[first[k]].cpus, places[i].cpus) != 0 || strcmp(places[first[k]].nic, places[i].nic) != 0))
+        while (k < kinds && !is_same(&places[first[k]], &places[i]))
             k++;
         if (k == kinds)
             first[kinds++] = i;
@@ -51,8 +56,10 @@ static uint32_t find_pattern(const uint32_t *kind, uint32_t num, uint32_t at, ui
 static void write_all(FILE *out, const struct bind_place *places, uint32_t num, uint32_t *kind, uint32_t *first)
 {
     uint32_t kinds = find_kinds(places, num, kind, first);
-    for (uint32_t k = 0; k < kinds; k++)
-        fprintf(out, "%s%s/%s", k > 0 ? "|" : "", places[first[k]].cpus, places[first[k]].nic);
+    for (uint32_t k = 0; k < kinds; k++) {
+        const struct bind_place *p = &places[first[k]];
+        fprintf(out, "%s%s%s%s/%s", k > 0 ? "|" : "", p->cpus, p->helpers[0] != '\0' ? "+" : "", p->helpers, p->nic);
+    }
     for (uint32_t at = 0, times; at < num;) {
         uint32_t length = find_pattern(kind, num, at, PATTERN_MAX, &times);
         for (uint32_t i = 0; i < length; i++)
@@ -135,52 +142,34 @@ bool bind_find(const char *text, uint32_t rank, struct bind_place *out)
         if (*at++ != '|')
             return false;
     }
-    if (!copy_until(&at, "/|#", out->cpus, sizeof out->cpus) || *at++ != '/')
+    out->helpers[0] = '\0';
+    if (!copy_until(&at, "+/|#", out->cpus, sizeof out->cpus))
+        return false;
+    if (*at == '+' && (at++, !copy_until(&at, "/|#", out->helpers, sizeof out->helpers)))
+        return false;
+    if (*at++ != '/')
         return false;
     return copy_until(&at, "|#", out->nic, sizeof out->nic);
 }
 
 /* ---- binding ----------------------------------------------------------------------------------------------------- */
 
-#define CPUS_MAX 65536u
-
-int bind_to(const char *cpus)
+int bind_to(const char *list)
 {
-    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
-    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
-    int error = set != NULL ? 0 : ENOMEM;
-    if (error == 0)
-        CPU_ZERO_S(bytes, set);
-    for (const char *at = cpus; error == 0;) {
-        uint32_t first, last;
-        if (!number_take(&at, UINT32_MAX, &first))
-            error = EINVAL;
-        last = first;
-        if (error == 0 && *at == '-' && (at++, !number_take(&at, UINT32_MAX, &last)))
-            error = EINVAL;
-        if (error == 0 && (last < first || last >= CPUS_MAX))
-            error = EINVAL;
-        for (uint32_t i = first; error == 0 && i <= last; i++)
-            CPU_SET_S(i, bytes, set);
-        if (error != 0 || *at == '\0')
-            break;
-        error = *at++ == ',' ? 0 : EINVAL;
-    }
-    if (error == 0 && sched_setaffinity(0, bytes, set) != 0)
+    struct cpus cpus;
+    int error = !cpus_init(&cpus) ? ENOMEM : !cpus_read(&cpus, list) ? EINVAL : 0;
+    if (error == 0 && sched_setaffinity(0, cpus.bytes, cpus.set) != 0)
         error = errno;
-    if (set != NULL)
-        CPU_FREE(set);
+    cpus_fini(&cpus);
     return error;
 }
 
-uint32_t bind_count(void)
+uint32_t bind_count(const char *list)
 {
-    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
-    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    struct cpus cpus;
     uint32_t n = 0;
-    if (set != NULL && sched_getaffinity(0, bytes, set) == 0)
-        n = (uint32_t)CPU_COUNT_S(bytes, set);
-    if (set != NULL)
-        CPU_FREE(set);
+    if (cpus_init(&cpus) && (list != NULL ? cpus_read(&cpus, list) : sched_getaffinity(0, cpus.bytes, cpus.set) == 0))
+        n = (uint32_t)CPU_COUNT_S(cpus.bytes, cpus.set);
+    cpus_fini(&cpus);
     return n;
 }

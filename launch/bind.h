@@ -3,7 +3,7 @@
  * bind: how batonrun tells each rank's shim where the rank runs. One text holds all ranks: the different kinds of
  * place, and for each run of ranks which kinds these have. So it stays short where nodes are alike.
  *
- *     0-7,32-39/mlx5_0|8-15,40-47/mlx5_1#0,1x64          64 times: a rank at the first place, one at the second
+ *     0-6,32-38+7,39/mlx5_0|8-14,40-46+15,47/mlx5_1#0,1x64    64 times: a rank at the first place, one at the second
  */
 #ifndef BATON_LAUNCH_BIND_H
 #define BATON_LAUNCH_BIND_H
@@ -15,7 +15,8 @@
 
 /** One rank's place. */
 struct bind_place {
-    char cpus[BIND_PLACE_BYTES]; /* the system's numbers of hardware threads, "0-7,32-39" */
+    char cpus[BIND_PLACE_BYTES]; /* the engine's hardware threads, by the system's numbers: "0-6,32-38" */
+    char helpers[64];            /* those of the reactor and the copy workers; empty: they have none of their own */
     char nic[64];                /* the adapter; empty: any */
 };
 
@@ -28,7 +29,7 @@ bool bind_find(const char *text, uint32_t rank, struct bind_place *out);
 /** Binds this process and all that it will start. 0, or an errno; EINVAL: `cpus` is malformed. */
 int bind_to(const char *cpus);
 
-/** How many hardware threads this process may run on; 0: unknown. */
-uint32_t bind_count(void);
+/** How many hardware threads a list names; NULL: those that this process may run on. 0: unknown. */
+uint32_t bind_count(const char *cpus);
 
 #endif

@@ -382,14 +382,27 @@ static bool write_ranges(const uint32_t *n, uint32_t num, char *text, size_t roo
     return at < room;
 }
 
-static bool find_cpus(const struct machine *m, const struct machine_seat *s, uint32_t *scratch, struct bind_place *out)
+uint32_t placement_helpers(const struct placement *p, uint32_t rank)
 {
-    uint32_t num = 0;
+    const struct machine_seat *s = &p->places[rank].seat;
+    if (placement_threads(p, rank) < 2)
+        return 0;
+    return s->end_core - s->first_core < 4 ? 1 : machine_of(p, rank)->cores[s->end_core - 1].num_pus;
+}
+
+static bool find_cpus(const struct placement *p, uint32_t rank, uint32_t *scratch, struct bind_place *out)
+{
+    const struct machine *m = machine_of(p, rank);
+    const struct machine_seat *s = &p->places[rank].seat;
+    uint32_t num = 0, helpers = placement_helpers(p, rank);
     for (uint32_t i = s->first_core; i < s->end_core; i++)
         for (uint32_t k = 0; k < m->cores[i].num_pus; k++)
             scratch[num++] = m->pus[m->cores[i].first_pu + k];
-    qsort(scratch, num, sizeof *scratch, by_number);
-    return write_ranges(scratch, num, out->cpus, sizeof out->cpus);
+    uint32_t *last = scratch + num - helpers;
+    qsort(scratch, num - helpers, sizeof *scratch, by_number);
+    qsort(last, helpers, sizeof *last, by_number);
+    return write_ranges(scratch, num - helpers, out->cpus, sizeof out->cpus) &&
+           (helpers == 0 || write_ranges(last, helpers, out->helpers, sizeof out->helpers));
 }
 
 char *placement_bindings(const struct placement *p)
@@ -401,8 +414,7 @@ char *placement_bindings(const struct placement *p)
     uint32_t *scratch = calloc(most, sizeof *scratch);
     bool good = places != NULL && scratch != NULL;
     for (uint32_t r = 0; good && r < num; r++) {
-        const struct world_place *place = &p->places[r];
-        good = find_cpus(machine_of(p, r), &place->seat, scratch, &places[r]);
+        good = find_cpus(p, r, scratch, &places[r]);
         if (placement_adapter(p, r) != NULL)
             snprintf(places[r].nic, sizeof places[r].nic, "%s", placement_adapter(p, r));
     }

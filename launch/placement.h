@@ -47,6 +47,11 @@ void placement_fini(struct placement *p);
 
 /** How many hardware threads a rank's seat has. */
 uint32_t placement_threads(const struct placement *p, uint32_t rank);
+/**
+ * How many of them, the last ones, are those of the reactor and the copy workers of a bound rank, and not the engine's:
+ * one, or all of the last core of four or more. 0: there is one hardware thread for all.
+ */
+uint32_t placement_helpers(const struct placement *p, uint32_t rank);
 /** The adapter that a bound rank uses if a port of it is up. NULL: there is no choice, or it is no fabric's. */
 const char *placement_adapter(const struct placement *p, uint32_t rank);
 /**

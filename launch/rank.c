@@ -41,7 +41,10 @@ static void set_number(const char *variable, uint32_t value)
     setenv(variable, text, 1);
 }
 
-/* Takes the cores that this rank was given. `place`: empty where it was given none. */
+/*
+ * Takes the hardware threads that this rank was given; those of the reactor and the copy workers are named to these,
+ * unless the user has done so. `place`: empty where the rank was given none.
+ */
 static int take_place(uint32_t rank, struct bind_place *place)
 {
     const char *text = getenv(RANK_PLACES);
@@ -50,11 +53,18 @@ static int take_place(uint32_t rank, struct bind_place *place)
         return 0;
     if (!bind_find(text, rank, place))
         return complain(2, "rank %u has no place in %s", rank, RANK_PLACES);
+    if (place->helpers[0] != '\0' && getenv(RANK_HELPERS) != NULL) { /* the engine has them too */
+        size_t used = strlen(place->cpus);
+        snprintf(place->cpus + used, sizeof place->cpus - used, ",%s", place->helpers);
+        place->helpers[0] = '\0';
+    }
     int error = bind_to(place->cpus);
     if (error != 0) {
         complain(0, "rank %u cannot be bound to the hardware threads %.80s: %s", rank, place->cpus, strerror(error));
-        place->cpus[0] = '\0';
+        place->cpus[0] = place->helpers[0] = '\0';
     }
+    if (place->helpers[0] != '\0')
+        setenv(RANK_HELPERS, place->helpers, 1);
     unsetenv(RANK_PLACES); /* not for a batonrun inside the program */
     return 0;
 }
@@ -62,11 +72,12 @@ static int take_place(uint32_t rank, struct bind_place *place)
 /* What this node is to the rank, which has taken its place. `ranks`: of the world. */
 static struct profile_facts find_facts(uint32_t ranks, const struct bind_place *place)
 {
-    struct profile_facts f = {.survive = getenv(RANK_SURVIVE) != NULL, .threads = bind_count()};
+    struct profile_facts f = {.survive = getenv(RANK_SURVIVE) != NULL, .threads = bind_count(NULL)};
     uint32_t here = node_ranks(getenv);
     profile_mpi(BATON_MPI, &f);
     node_look("", BATON_MPI_PLUGINS, &f);
     f.one_node = here == ranks;
+    f.threads += place->helpers[0] != '\0' ? bind_count(place->helpers) : 0;
     f.sharers = place->cpus[0] != '\0' ? 1 : here;
     if (!node_port("", place->nic, f.nic))
         f.nic[0] = '\0';

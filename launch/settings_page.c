@@ -105,6 +105,28 @@ static const char *find_given(const struct settings_given *g, const char *variab
     return getenv(variable);
 }
 
+/* Which hardware threads the reactor and the copy workers run on. */
+static void print_threads(FILE *out, const struct placement *p)
+{
+    uint32_t least = UINT32_MAX;
+    if (!placement_can_bind(p)) {
+        fputs("threads: ranks are not bound, and reactor and copy workers run where the engine's threads may run\n",
+              out);
+        return;
+    }
+    for (uint32_t r = 0; r < p->job.num_ranks; r++) {
+        uint32_t n = placement_helpers(p, r);
+        least = n < least ? n : least;
+    }
+    if (least == 0)
+        fputs("threads: a rank with a single hardware thread has none to set apart for reactor and copy workers\n",
+              out);
+    else
+        fputs("threads: reactor and copy workers have the last hardware thread of each rank, or the last of four cores "
+              "or more\n",
+              out);
+}
+
 static void print_kind(FILE *out, const struct placement *p, const struct kind *k, const struct settings_given *given)
 {
     fprintf(out, "settings on %s", p->world.nodes[k->first].host);
@@ -151,6 +173,7 @@ int settings_print(FILE *out, const struct placement *p, const struct settings_g
     for (uint32_t r = 0; rc == 0 && r < p->job.num_ranks; r++)
         ranks_on[p->places[r].node]++;
     num = rc == 0 ? find_kinds(p, ranks_on, given->survive, kinds) : 0;
+    print_threads(out, p);
     for (uint32_t i = 0; i < num; i++)
         print_kind(out, p, &kinds[i], given);
     if (num > 0)

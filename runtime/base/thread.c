@@ -2,16 +2,47 @@
 /* thread: see thread.h. */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 
-int thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg)
+#include "base/cpus.h"
+
+/* EINVAL: the list is malformed, or the system permits none of these. */
+static int create_on(pthread_t *thread, const char *list, void *(*run)(void *arg), void *arg)
+{
+    struct cpus cpus;
+    pthread_attr_t attributes;
+    int rc = !cpus_init(&cpus) ? ENOMEM : cpus_read(&cpus, list) ? pthread_attr_init(&attributes) : EINVAL;
+    if (rc == 0) {
+        rc = pthread_attr_setaffinity_np(&attributes, cpus.bytes, cpus.set);
+        if (rc == 0)
+            rc = pthread_create(thread, &attributes, run, arg);
+        pthread_attr_destroy(&attributes);
+    }
+    cpus_fini(&cpus);
+    return rc;
+}
+
+int thread_start(pthread_t *thread, const char *name, const char *cpus, void *(*run)(void *arg), void *arg)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(thread, NULL, run, arg);
+    int rc = cpus != NULL ? create_on(thread, cpus, run, arg) : EINVAL;
+    if (rc != 0)
+        rc = pthread_create(thread, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0)
         pthread_setname_np(*thread, name);
     return rc;
+}
+
+void thread_cpus(pthread_t thread, char *list, size_t size)
+{
+    struct cpus cpus;
+    if (size > 0)
+        list[0] = '\0';
+    if (cpus_init(&cpus) && pthread_getaffinity_np(thread, cpus.bytes, cpus.set) == 0)
+        cpus_write(&cpus, list, size);
+    cpus_fini(&cpus);
 }

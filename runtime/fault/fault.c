@@ -73,7 +73,7 @@ static void hit(int signal_number, uint64_t ms)
         return;
     }
     *r = (struct raising){signal_number, ms};
-    if (thread_start(&thread, "baton-fault", raise_later, r) == 0)
+    if (thread_start(&thread, "baton-fault", NULL, raise_later, r) == 0)
         pthread_detach(thread);
     else
         free(r);

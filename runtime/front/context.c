@@ -148,6 +148,7 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
 {
     baton_open_params_t own;
     struct settings settings;
+    struct binding binding = {.wished = ""};
     struct baton *b = NULL;
     if (params == NULL || out == NULL)
         return error_set(BATON_EINVAL, "params and out must not be NULL");
@@ -157,6 +158,8 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     int rc = settings_read(&settings, getenv);
     if (local == 0)
         local = rc;
+    if (local == 0)
+        local = binding_read(&binding, getenv);
     if (rc != 0) { /* the default settings are good enough to tell the other ranks of the error */
         char sentence[256];
         snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
@@ -177,6 +180,8 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
         lend_fini(&b->lent);
     b->incarnation = incarnation_new(fabric_rank(b->fabric));
     topo_find(NULL, &b->place);
+    b->binding = binding;
+    b->place.cpus = binding_count(&b->binding, b->place.cpus);
     if (b->who.tp_rank == 0 && b->who.pp_rank == 0) { /* the ranks of an engine usually have the same surroundings */
         warn_of_misspelt(b);
         warn_of_obstacles(b);
@@ -339,7 +344,7 @@ static int directory_build(struct baton *b, const struct layout *l)
 
 static int core_build(struct baton *b, const struct layout *l)
 {
-    int rc = paths_create(b->fabric, &b->settings, l->board, &b->paths);
+    int rc = paths_create(b->fabric, &b->settings, binding_cpus(&b->binding), l->board, &b->paths);
     if (!events_know_ranks(&b->events, fabric_size(b->fabric)))
         return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
     if (rc != 0)
@@ -400,6 +405,7 @@ int baton_start(baton_t *b)
     }
     if (b->cache != NULL)
         b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
+    binding_check(b);
     b->state = CONTEXT_STARTED;
     if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) {
         core_greet(b->core, clock_now_ns());
@@ -483,5 +489,6 @@ int baton_describe(const baton_t *b, char *text, size_t size)
     int more =
         snprintf(size > used ? text + used : NULL, size - used, "paths: %s\nplace: host %s, NUMA node %d, %u CPUs\n",
                  paths, b->place.host, b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
-    return n + more;
+    used = used + (size_t)more < size ? used + (size_t)more : size;
+    return n + more + binding_describe(b, size > used ? text + used : NULL, size - used);
 }

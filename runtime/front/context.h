@@ -20,6 +20,7 @@
 #include "core/core.h"
 #include "fault/fault.h"
 #include "front/admission.h"
+#include "front/binding.h"
 #include "front/calls.h"
 #include "front/closing.h"
 #include "front/events.h"
@@ -44,6 +45,7 @@ struct baton {
     struct logger log;
     baton_open_params_t who;
     struct topo_place place;
+    struct binding binding;
     enum context_state state;
 
     struct fabric *fabric;

@@ -12,6 +12,7 @@
 
 struct paths {
     struct fabric *fabric;
+    const char *cpus; /* of the copy workers */
     struct shm *shm;
     struct port port;
     struct path path[PATHS_MOST];
@@ -39,6 +40,7 @@ static int make_shm(struct paths *p, const struct settings *settings, struct pat
                                   .pool_offset = fabric_pool_offset(p->fabric),
                                   .workers = settings->copy_workers,
                                   .worker_bytes = settings->copy_bytes,
+                                  .cpus = p->cpus,
                                   .bell = fabric_bell(p->fabric)};
     int rc = shm_create(&wish, &p->shm);
     free(segments);
@@ -187,13 +189,15 @@ static unsigned choose(const struct paths *p, uint32_t peer)
     return i;
 }
 
-int paths_create(struct fabric *fabric, const struct settings *settings, uint64_t board_offset, struct paths **out)
+int paths_create(struct fabric *fabric, const struct settings *settings, const char *cpus, uint64_t board_offset,
+                 struct paths **out)
 {
     uint32_t size = fabric_size(fabric);
     struct paths *p = calloc(1, sizeof *p);
     if (p == NULL)
         return BATON_ENOMEM;
     p->fabric = fabric;
+    p->cpus = cpus;
     p->board = (void *)(fabric_segment(fabric) + board_offset);
     p->to = calloc(size, sizeof *p->to);
     p->kinds = calloc(size, sizeof *p->kinds);
@@ -233,6 +237,11 @@ const struct port *paths_port(const struct paths *p)
 const baton_path_t *paths_table(const struct paths *p)
 {
     return p->kinds;
+}
+
+void paths_worker_cpus(const struct paths *p, char *list, size_t size)
+{
+    shm_worker_cpus(p->shm, list, size);
 }
 
 int paths_describe(const struct paths *p, char *text, size_t size)

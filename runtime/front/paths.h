@@ -12,14 +12,21 @@
 
 struct paths;
 
-/** `board_offset`: of my lease board in my segment. 0, BATON_ENOMEM or BATON_ESYSTEM. */
-int paths_create(struct fabric *fabric, const struct settings *settings, uint64_t board_offset, struct paths **out);
+/**
+ * `cpus`: the hardware threads of the copy workers (base/thread.h). `board_offset`: of my lease board in my segment. 0,
+ * BATON_ENOMEM or BATON_ESYSTEM.
+ */
+int paths_create(struct fabric *fabric, const struct settings *settings, const char *cpus, uint64_t board_offset,
+                 struct paths **out);
 /** Joins the copy workers. */
 void paths_destroy(struct paths *p);
 
 const struct port *paths_port(const struct paths *p);
 /** By rank: the path to it. */
 const baton_path_t *paths_table(const struct paths *p);
+
+/** The hardware threads that the copy workers run on, as a list. Any thread. */
+void paths_worker_cpus(const struct paths *p, char *list, size_t size);
 
 /** "3 ranks by shm, 1 by rma"; as snprintf. Any thread. */
 int paths_describe(const struct paths *p, char *text, size_t size);

@@ -268,7 +268,7 @@ int reactor_start(struct baton *b)
 {
     if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         return 0;
-    if (thread_start(&b->loop.thread, "baton-reactor", reactor_main, b) != 0)
+    if (thread_start(&b->loop.thread, "baton-reactor", binding_cpus(&b->binding), reactor_main, b) != 0)
         return error_set(BATON_ESYSTEM, "the reactor thread could not be made");
     b->loop.is_threaded = true;
     return 0;

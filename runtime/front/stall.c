@@ -100,7 +100,7 @@ static void *stall_main(void *arg)
 int stall_watch_start(struct baton *b)
 {
     struct stall *s = &b->stall;
-    if (thread_start(&s->thread, "baton-watchdog", stall_main, b) != 0)
+    if (thread_start(&s->thread, "baton-watchdog", NULL, stall_main, b) != 0)
         return error_set(BATON_ESYSTEM, "the watchdog thread could not be made");
     s->is_watching = true;
     return 0;

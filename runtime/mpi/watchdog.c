@@ -59,7 +59,7 @@ void watchdog_start(struct watchdog *d, const char *step, uint64_t limit_ms, int
     pthread_cond_init(&d->over, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
-    int rc = thread_start(&d->thread, "baton-step", watch, d);
+    int rc = thread_start(&d->thread, "baton-step", NULL, watch, d);
     d->is_started = rc == 0;
     if (rc != 0)
         log_line(log, LOG_WARN, "step '%s' is not watched: no thread could be made: %s", step, strerror(rc));

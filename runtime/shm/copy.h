@@ -39,10 +39,15 @@ struct copy_job {
 struct copy_pool;
 
 /**
- * Starts `workers` threads that hold at most `depth` jobs between them. `bell(arg)` is called by a worker after each
- * completion, to wake the reactor; it must not block. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
+ * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
+ * `bell(arg)` is called by a worker after each completion, to wake the reactor; it must not block. Returns 0,
+ * BATON_ENOMEM or BATON_ESYSTEM.
  */
-int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), void *arg, struct copy_pool **out);
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, void (*bell)(void *arg), void *arg,
+                     struct copy_pool **out);
+
+/** The hardware threads that the first worker runs on, as a list. */
+void copy_pool_cpus(const struct copy_pool *pool, char *list, size_t size);
 
 /** Waits until all jobs are done, and joins the threads. */
 void copy_pool_destroy(struct copy_pool *pool);

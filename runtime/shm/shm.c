@@ -315,6 +315,11 @@ int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 
+void shm_worker_cpus(const struct shm *s, char *list, size_t size)
+{
+    copy_pool_cpus(s->workers, list, size);
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 enum port_alive shm_alive(struct shm *s, uint32_t peer)
@@ -343,7 +348,7 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
     int rc = s->neighbours == NULL || s->pools == NULL ? BATON_ENOMEM : 0;
     if (rc == 0) {
         s->pools[s->self] = (char *)wish->segments[s->self].mapped + wish->pool_offset;
-        rc = copy_pool_create((unsigned)wish->workers, JOBS_MOST, ring, wish->bell, &s->workers);
+        rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, ring, wish->bell, &s->workers);
     }
     if (rc != 0) {
         shm_close(s);

@@ -26,6 +26,7 @@ struct shm_wish {
     const struct shm_segment *segments; /* by rank; copied */
     uint64_t pool_offset;               /* where region 0 lies in my segment */
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
+    const char *cpus;                   /* the hardware threads of these (base/thread.h) */
     struct bell *bell;                  /* the reactor's */
 };
 
@@ -39,6 +40,9 @@ void shm_path(struct shm *s, struct path *out);
 int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
             uint64_t *out, uint64_t tag);
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag);
+
+/** The hardware threads that the copy workers run on, as a list. */
+void shm_worker_cpus(const struct shm *s, char *list, size_t size);
 
 /** Whether a rank's process lives, as the system says. PORT_UNKNOWN: its id is not known here. */
 enum port_alive shm_alive(struct shm *s, uint32_t peer);

@@ -111,7 +111,8 @@ static void pool_free(struct copy_pool *p)
     free(p);
 }
 
-int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), void *arg, struct copy_pool **out)
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, void (*bell)(void *arg), void *arg,
+                     struct copy_pool **out)
 {
     struct copy_pool *p = calloc(1, sizeof *p);
     if (p == NULL)
@@ -134,7 +135,7 @@ int copy_pool_create(unsigned workers, size_t depth, void (*bell)(void *arg), vo
     for (size_t i = 0; i < depth; i++)
         ring_push(p->idle, &p->slots[i]);
     for (; p->num_threads < workers; p->num_threads++) {
-        if (thread_start(&p->threads[p->num_threads], "baton-copy", worker_main, p) != 0) {
+        if (thread_start(&p->threads[p->num_threads], "baton-copy", cpus, worker_main, p) != 0) {
             copy_pool_destroy(p);
             return BATON_ESYSTEM;
         }
@@ -150,6 +151,11 @@ void copy_pool_destroy(struct copy_pool *p)
     for (unsigned i = 0; i < p->num_threads; i++)
         pthread_join(p->threads[i], NULL);
     pool_free(p);
+}
+
+void copy_pool_cpus(const struct copy_pool *p, char *list, size_t size)
+{
+    thread_cpus(p->threads[0], list, size);
 }
 
 bool copy_submit(struct copy_pool *p, const struct copy_job *job)

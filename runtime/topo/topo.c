@@ -60,21 +60,22 @@ static hwloc_cpuset_t find_cpuset(hwloc_topology_t topology, const char *cpus)
 /* ---- where: NUMA node, package, cache, memory -------------------------------------------------------------------- */
 
 /*
- * Of the NUMA nodes near some PU of `set`, the one with the fewest PUs, if it is near all of `set`. The fewest, because
- * memory of a second kind may belong to a whole package or machine that has NUMA nodes of its own inside.
+ * Of the NUMA nodes near some PU of `set`, the one with the fewest PUs, if it is near all of `set`; else NULL. The
+ * fewest, because memory of a second kind may belong to a whole package or machine that has NUMA nodes of its own
+ * inside.
  */
-static uint32_t find_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
+static hwloc_obj_t find_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
 {
     hwloc_obj_t best = NULL;
     if (hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) == 1)
-        return 0;
+        return hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, 0);
     for (hwloc_obj_t node = NULL; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL;) {
         if (!hwloc_bitmap_intersects(node->cpuset, set))
             continue;
         if (best == NULL || hwloc_bitmap_weight(node->cpuset) < hwloc_bitmap_weight(best->cpuset))
             best = node;
     }
-    return best != NULL && hwloc_bitmap_isincluded(set, best->cpuset) ? best->logical_index : TOPO_UNKNOWN;
+    return best != NULL && hwloc_bitmap_isincluded(set, best->cpuset) ? best : NULL;
 }
 
 static uint32_t find_package(hwloc_topology_t topology, hwloc_const_cpuset_t set)
@@ -177,13 +178,16 @@ static void set_unknown(struct topo_place *place)
 {
     memset(place, 0, sizeof *place);
     place->numa = TOPO_UNKNOWN;
+    place->numa_os = TOPO_UNKNOWN;
     place->package = TOPO_UNKNOWN;
     place->llc = TOPO_UNKNOWN;
 }
 
 static void find_place(hwloc_topology_t topology, hwloc_const_cpuset_t set, struct topo_place *out)
 {
-    out->numa = find_numa(topology, set);
+    hwloc_obj_t numa = find_numa(topology, set);
+    out->numa = numa != NULL ? numa->logical_index : TOPO_UNKNOWN;
+    out->numa_os = numa != NULL ? numa->os_index : TOPO_UNKNOWN;
     out->package = find_package(topology, set);
     out->cpus = (uint32_t)hwloc_bitmap_weight(set);
     find_last_cache(topology, set, out);

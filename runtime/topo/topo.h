@@ -13,6 +13,7 @@
 struct topo_place {
     char host[64];          /* this machine's name: always known */
     uint32_t numa, package; /* logical indexes of those that this process may run on; TOPO_UNKNOWN: there are several */
+    uint32_t numa_os;       /* the system's number of that NUMA node; TOPO_UNKNOWN as it is */
     uint32_t cpus;          /* processing units it may run on */
     uint64_t llc_bytes;     /* the last-level cache above its first PU; 0: unknown */
     uint32_t llc;           /* logical index of that cache, if all its PUs are below it; else TOPO_UNKNOWN */

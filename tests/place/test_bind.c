@@ -28,7 +28,8 @@ static void check(const char *kinds, const char *wanted)
     struct bind_place *places = make(num), found;
     for (uint32_t i = 0; i < num; i++) {
         snprintf(places[i].cpus, sizeof places[i].cpus, "%d-%d,99", kinds[i], kinds[i] + 1);
-        snprintf(places[i].nic, sizeof places[i].nic, "%s", kinds[i] % 2 == 0 ? "mlx5_0:1" : "");
+        snprintf(places[i].helpers, sizeof places[i].helpers, "%s", kinds[i] % 3 == 0 ? "7,107" : "");
+        snprintf(places[i].nic, sizeof places[i].nic, "%s", kinds[i] % 2 == 0 ? "mlx5_0" : "");
     }
     char *text = bind_join(places, num);
     assert_non_null(text);
@@ -36,6 +37,7 @@ static void check(const char *kinds, const char *wanted)
     for (uint32_t i = 0; i < num; i++) {
         assert_true(bind_find(text, i, &found));
         assert_string_equal(found.cpus, places[i].cpus);
+        assert_string_equal(found.helpers, places[i].helpers);
         assert_string_equal(found.nic, places[i].nic);
     }
     assert_false(bind_find(text, num, &found));
@@ -68,12 +70,46 @@ static void test_large_worlds_stay_short(void **state)
     free(places);
 }
 
+/* Places that differ in one thing only are different places. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    struct bind_place *places = make(4), found;
+    for (uint32_t i = 0; i < 4; i++)
+        snprintf(places[i].cpus, sizeof places[i].cpus, "0-6");
+    snprintf(places[1].helpers, sizeof places[1].helpers, "7");
+    snprintf(places[2].nic, sizeof places[2].nic, "mlx5_0");
+    char *text = bind_join(places, 4);
+    assert_string_equal(text, "0-6/|0-6+7/|0-6/mlx5_0#0;1;2;0");
+    assert_true(bind_find(text, 1, &found));
+    assert_string_equal(found.cpus, "0-6");
+    assert_string_equal(found.helpers, "7");
+    assert_true(bind_find(text, 3, &found));
+    assert_string_equal(found.helpers, "");
+    free(text);
+    free(places);
+}
+
 static void test_malformed(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",        "0-1/",  "#",      "0-1/#",    "0-1/#x2",
-                                      "0-1/#0x", "0-1#0", "0-1/#1", "0-1/|2#2", "0-1/#0,",
-                                      "0-1/#-1", "0/#a",  "0/#0xa", "0/#0x0",   "0/#99999999999999999999"};
+    static const char *const bad[] = {"",
+                                      "0-1/",
+                                      "#",
+                                      "0-1/#",
+                                      "0-1/#x2",
+                                      "0-1/#0x",
+                                      "0-1#0",
+                                      "0-1/#1",
+                                      "0-1/|2#2",
+                                      "0-1/#0,",
+                                      "0-1/#-1",
+                                      "0-1+2#0",
+                                      "0-1+#0",
+                                      "0/#a",
+                                      "0/#0xa",
+                                      "0/#0x0",
+                                      "0/#99999999999999999999"};
     struct bind_place found;
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(bind_find(bad[i], 0, &found));
@@ -102,9 +138,8 @@ static void test_binding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_large_worlds_stay_short),
-        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_large_worlds_stay_short),
+        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_binding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

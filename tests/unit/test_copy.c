@@ -272,7 +272,7 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
     atomic_store(&rings, 0);
     memset(w->dst, 0, w->g.bytes);
     transfer_init(&t, w, TOKENS);
-    assert_int_equal(copy_pool_create(workers, depth, count_ring, w, &pool), 0);
+    assert_int_equal(copy_pool_create(workers, NULL, depth, count_ring, w, &pool), 0);
     while (got < t.bytes) {
         struct plan_cursor behind = at;
         struct copy_job job = {.transfer = &t,
@@ -343,7 +343,7 @@ static void test_depth_is_a_limit(void **state)
     world_init(&w);
     transfer_init(&t, &w, 8);
     atomic_store(&held, true); /* the worker stays in its first bell */
-    assert_int_equal(copy_pool_create(1, 4, hold, NULL, &pool), 0);
+    assert_int_equal(copy_pool_create(1, NULL, 4, hold, NULL, &pool), 0);
     struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src_bases = &w.base, .dst_bases = &w.dst, .tag = 1};
     while (accepted < 100 && copy_submit(pool, &job))
         accepted++;
@@ -375,7 +375,7 @@ static void test_short_jobs_first(void **state)
     transfer_init(&all, &w, TOKENS);
     assert_true(few.bytes <= COPY_SHORT_BYTES && all.bytes > COPY_SHORT_BYTES);
     atomic_store(&held, true); /* the worker stays in its first bell until all jobs are there */
-    assert_int_equal(copy_pool_create(1, 64, hold, NULL, &pool), 0);
+    assert_int_equal(copy_pool_create(1, NULL, 64, hold, NULL, &pool), 0);
     struct copy_job job = {.src_bases = &w.base, .dst_bases = &w.dst};
     for (unsigned i = 0; i < LONGS + SHORTS; i++) {
         job.transfer = i < LONGS ? &all : &few;

@@ -46,9 +46,11 @@ static void process_on_one_node(void **state)
     (void)state;
     const struct topo_place first = find("topo-2numa.xml", "0-1"), second = find("topo-2numa.xml", "3");
     assert_int_equal(first.numa, 0);
+    assert_int_equal(first.numa_os, 0);
     assert_int_equal(first.package, 0);
     assert_int_equal(first.cpus, 2);
     assert_int_equal(second.numa, 1);
+    assert_int_equal(second.numa_os, 1);
     assert_int_equal(second.package, 1);
     assert_int_equal(second.cpus, 1);
 }
@@ -60,6 +62,7 @@ static void process_that_spans_nodes(void **state)
     for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
         const struct topo_place place = find("topo-2numa.xml", spans[i]);
         assert_true(place.numa == TOPO_UNKNOWN);
+        assert_true(place.numa_os == TOPO_UNKNOWN);
         assert_true(place.package == TOPO_UNKNOWN);
         assert_int_equal(place.cpus, i < 2 ? 4 : 2);
     }

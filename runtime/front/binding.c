@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* binding: see binding.h. */
+#include "front/binding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "front/context.h"
+
+/* ---- the wish ---------------------------------------------------------------------------------------------------- */
+
+int binding_read(struct binding *p, char *(*lookup)(const char *variable))
+{
+    const char *text = lookup(BINDING_CPUS);
+    struct cpus cpus;
+    *p = (struct binding){.wished = ""};
+    if (text == NULL || text[0] == '\0')
+        return 0;
+    int rc = !cpus_init(&cpus) ? error_set(BATON_ENOMEM, "no memory for a set of hardware threads") : 0;
+    if (rc == 0 && (!cpus_read(&cpus, text) || !cpus_write(&cpus, p->wished, sizeof p->wished)))
+        rc = error_set(BATON_ESETTING, BINDING_CPUS "=\"%.64s\" is no list of hardware threads such as 0-3,8", text);
+    cpus_fini(&cpus);
+    return rc;
+}
+
+const char *binding_cpus(const struct binding *p)
+{
+    return p->wished[0] != '\0' ? p->wished : NULL;
+}
+
+uint32_t binding_count(const struct binding *p, uint32_t own)
+{
+    struct cpus cpus;
+    uint32_t n = own;
+    if (p->wished[0] == '\0')
+        return own;
+    if (cpus_init(&cpus) && sched_getaffinity(0, cpus.bytes, cpus.set) == 0 && cpus_read(&cpus, p->wished))
+        n = (uint32_t)CPU_COUNT_S(cpus.bytes, cpus.set);
+    cpus_fini(&cpus);
+    return n;
+}
+
+/* ---- what came of it --------------------------------------------------------------------------------------------- */
+
+static void find_cpus(const struct baton *b, char *reactor, char *workers, size_t size)
+{
+    snprintf(reactor, size, "the caller's");
+    if (b->loop.is_threaded)
+        thread_cpus(b->loop.thread, reactor, size);
+    paths_worker_cpus(b->paths, workers, size);
+}
+
+void binding_check(struct baton *b)
+{
+    char reactor[BINDING_LIST_BYTES], workers[BINDING_LIST_BYTES];
+    struct binding *p = &b->binding;
+    find_cpus(b, reactor, workers, sizeof reactor);
+    if (p->wished[0] != '\0' &&
+        ((b->loop.is_threaded && strcmp(reactor, p->wished) != 0) || strcmp(workers, p->wished) != 0))
+        log_line(&b->log, LOG_WARN,
+                 "not bound as " BINDING_CPUS "=%s says: the reactor has the hardware threads %s, copy workers %s",
+                 p->wished, reactor, workers);
+    if (b->cache == NULL || b->place.numa == TOPO_UNKNOWN)
+        return;
+    p->pages = pages_count(b->cache->base, b->cache->geometry.bytes, b->place.numa_os, pages_ask);
+    if (p->pages.other > 0)
+        log_line(&b->log, LOG_WARN,
+                 "%u of %u pages of the cache are not on NUMA node %u, where this rank runs: it has too little free "
+                 "memory for the cache",
+                 p->pages.other, p->pages.asked, b->place.numa_os);
+}
+
+static int describe_memory(const struct baton *b, char *text, size_t size)
+{
+    const struct pages_count *c = &b->binding.pages;
+    if (b->cache == NULL)
+        return snprintf(text, size, "memory: no cache\n");
+    if (b->place.numa == TOPO_UNKNOWN)
+        return snprintf(text, size, "memory: on any NUMA node, since this rank may run on several\n");
+    if (c->error != 0)
+        return snprintf(text, size, "memory: NUMA node %u asked for; where it lies is not known (move_pages: %s)\n",
+                        b->place.numa_os, strerror(c->error));
+    return snprintf(text, size, "memory: NUMA node %u asked for, %u of %u pages looked at are there\n",
+                    b->place.numa_os, c->there, c->asked);
+}
+
+int binding_describe(const struct baton *b, char *text, size_t size)
+{
+    char reactor[BINDING_LIST_BYTES], workers[BINDING_LIST_BYTES];
+    find_cpus(b, reactor, workers, sizeof reactor);
+    int n = snprintf(text, size, "threads: reactor on CPUs %s, copy workers on %s%s\n", reactor, workers,
+                     b->binding.wished[0] != '\0' ? "" : " (not bound: " BINDING_CPUS " is not set)");
+    size_t used = (size_t)n < size ? (size_t)n : size;
+    return n + describe_memory(b, size > used ? text + used : NULL, size - used);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_binding: the hardware threads of the reactor and the copy workers, and where the cache's memory lies. */
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "baton.h"
+#include "harness.h"
+
+#define VARIABLE "BATON_REACTOR_CPUS"
+#define CPUS_KEY "Cpus_allowed_list:\t"
+#define TEXT_BYTES 8192
+
+static char own[256], last[16]; /* the hardware threads of this thread, and the last of them */
+static char logged[1024];
+
+static void keep_warnings(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)rank;
+    if (level == BATON_LOG_WARNING && strstr(line, VARIABLE) != NULL)
+        snprintf(logged, sizeof logged, "%s", line);
+}
+
+/* What follows `key` in a file; false: no line begins so. */
+static bool read_line(const char *path, const char *key, char *text, size_t size)
+{
+    char line[1024];
+    bool found = false;
+    FILE *f = fopen(path, "re");
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
+        found = strncmp(line, key, strlen(key)) == 0;
+        line[strcspn(line, "\n")] = '\0';
+        if (found)
+            snprintf(text, size, "%s", line + strlen(key));
+    }
+    if (f != NULL)
+        fclose(f);
+    return found;
+}
+
+/* Checks the hardware threads of all threads of a name; returns how many there are. */
+static int check_threads(const char *name, const char *cpus)
+{
+    char comm[64], list[256];
+    struct dirent *e;
+    DIR *dir = opendir("/proc/self/task");
+    int n = 0;
+    while (dir != NULL && (e = readdir(dir)) != NULL) {
+        char path[300];
+        snprintf(path, sizeof path, "/proc/self/task/%.16s/comm", e->d_name);
+        if (!read_line(path, "", comm, sizeof comm) || strcmp(comm, name) != 0)
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%.16s/status", e->d_name);
+        if (!read_line(path, CPUS_KEY, list, sizeof list))
+            continue;
+        n++;
+        if (!CHECK(strcmp(list, cpus) == 0))
+            fprintf(stderr, "# %s runs on %s, not on %s\n", name, list, cpus);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+static baton_t *up(baton_progress_mode_t mode)
+{
+    baton_open_params_t p = {.size = sizeof p,
+                             .engine = "e",
+                             .role = BATON_ROLE_BOTH,
+                             .tp = (uint32_t)harness.size,
+                             .pp = 1,
+                             .tp_rank = (uint32_t)harness.rank,
+                             .progress = mode};
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
+                          .dtype = "u8",
+                          .elem_bytes = 1,
+                          .planes = 1,
+                          .head_size = 4096,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = 64}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = (uint32_t)harness.size, .head_first = p.tp_rank, .head_count = 1}},
+                          .layers_total = 1,
+                          .layer_count = 1};
+    baton_tensor_t tensor;
+    baton_cache_t *cache;
+    baton_t *b;
+    logged[0] = '\0';
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &p, &b), 0))
+        return NULL;
+    CHECK_EQ(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND), 0);
+    CHECK_EQ(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), 0);
+    CHECK_EQ(baton_start(b), 0);
+    return b;
+}
+
+static void describe(const baton_t *b, char text[TEXT_BYTES])
+{
+    int n = baton_describe(b, text, TEXT_BYTES);
+    CHECK(n > 0 && n < TEXT_BYTES);
+    CHECK_EQ(strlen(text), n);
+    for (size_t size = 0; size < (size_t)n; size += 97) { /* cut anywhere, it is a beginning of the whole */
+        char part[TEXT_BYTES];
+        CHECK_EQ(baton_describe(b, part, size), n);
+        CHECK(size == 0 || (strlen(part) == size - 1 && memcmp(part, text, size - 1) == 0));
+    }
+}
+
+static void check_on(baton_t *b, const char *cpus, const char *line)
+{
+    char text[TEXT_BYTES];
+    if (b == NULL)
+        return;
+    CHECK_EQ(check_threads("baton-reactor", cpus), 1);
+    CHECK_EQ(check_threads("baton-copy", cpus), 1);
+    describe(b, text);
+    CHECK_HAS(text, line);
+    CHECK_HAS(text, "\nmemory: ");
+    CHECK(read_line("/proc/thread-self/status", CPUS_KEY, text, sizeof text) && strcmp(text, own) == 0);
+    CHECK_EQ(baton_close(b), 0);
+}
+
+static void runs_where_it_is_told(void)
+{
+    char line[256];
+    setenv(VARIABLE, last, 1);
+    snprintf(line, sizeof line, "\nthreads: reactor on CPUs %s, copy workers on %s\n", last, last);
+    check_on(up(BATON_PROGRESS_AUTO), last, line);
+    CHECK_EQ(logged[0], '\0');
+}
+
+static void runs_with_the_engine_otherwise(void)
+{
+    char line[1024];
+    snprintf(line, sizeof line, "\nthreads: reactor on CPUs %s, copy workers on %s (not bound: " VARIABLE, own, own);
+    unsetenv(VARIABLE);
+    check_on(up(BATON_PROGRESS_AUTO), own, line);
+    setenv(VARIABLE, "", 1);
+    check_on(up(BATON_PROGRESS_AUTO), own, line);
+}
+
+/* Hardware threads that there are not: a warning, and everything works. */
+static void warns_of_what_cannot_be(void)
+{
+    setenv(VARIABLE, "65535", 1);
+    check_on(up(BATON_PROGRESS_AUTO), own, "\nthreads: reactor on CPUs ");
+    CHECK_HAS(logged, "not bound as " VARIABLE "=65535 says");
+}
+
+static void refuses_what_is_malformed(void)
+{
+    baton_open_params_t p = {.size = sizeof p,
+                             .engine = "e",
+                             .role = BATON_ROLE_BOTH,
+                             .tp = (uint32_t)harness.size,
+                             .pp = 1,
+                             .tp_rank = (uint32_t)harness.rank};
+    baton_t *b;
+    setenv(VARIABLE, "0-3;4", 1);
+    CHECK_EQ(baton_open(MPI_COMM_WORLD, &p, &b), BATON_ESETTING);
+    CHECK_HAS(baton_errmsg(), VARIABLE "=\"0-3;4\"");
+}
+
+/* The caller makes the turns: only the copy workers are Baton's own threads. */
+static void binds_workers_without_a_reactor(void)
+{
+    char text[TEXT_BYTES];
+    setenv(VARIABLE, last, 1);
+    baton_t *b = up(BATON_PROGRESS_CALLER);
+    if (b == NULL)
+        return;
+    CHECK_EQ(check_threads("baton-reactor", last), 0);
+    CHECK_EQ(check_threads("baton-copy", last), 1);
+    describe(b, text);
+    CHECK_HAS(text, "\nthreads: reactor on CPUs the caller's, copy workers on ");
+    CHECK_EQ(logged[0], '\0');
+    CHECK_EQ(baton_close(b), 0);
+}
+
+int main(int argc, char **argv)
+{
+    harness_begin(&argc, &argv);
+    if (!read_line("/proc/thread-self/status", CPUS_KEY, own, sizeof own))
+        return 1;
+    const char *at = own + strlen(own);
+    while (at > own && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    snprintf(last, sizeof last, "%.8s", at);
+    baton_log_set(keep_warnings, NULL);
+    RUN(runs_where_it_is_told);
+    RUN(runs_with_the_engine_otherwise);
+    RUN(warns_of_what_cannot_be);
+    RUN(refuses_what_is_malformed);
+    RUN(binds_workers_without_a_reactor);
+    return harness_end();
+}
