@@ -495,9 +495,10 @@ static int run_check(struct session *s, const char *const *hosts, struct check *
 
 static int check_hosts(struct session *s, const struct allocation *allocation)
 {
-    static char info[PATH_MAX + sizeof "/baton-info"], report[] = CHECK_REPORT_OPTION, here[HOST_NAME_MAX + 1];
-    static char *program[] = {info, report, NULL};
+    static char info[PATH_MAX + sizeof "/baton-info"], report[] = CHECK_REPORT_OPTION, mpirun[] = "--mpirun",
+                                                       here[HOST_NAME_MAX + 1];
     struct arguments own = *s->arguments;
+    char *program[5] = {info, report};
     struct why why;
     uint32_t num = allocation->num_hosts > 0 ? allocation->num_hosts : 1;
     own.layout = (struct layout){{num, 1, 1}, {0, 1, 1}};
@@ -509,6 +510,10 @@ static int check_hosts(struct session *s, const struct allocation *allocation)
     int status = find_launcher(s, &why);
     if (status != 0)
         return complain(status, "%s", why.text);
+    if (own.mpirun != NULL && s->launcher.kind != LAUNCHER_SRUN) { /* srun starts nothing on a node by itself */
+        program[2] = mpirun;
+        program[3] = (char *)(uintptr_t)own.mpirun;
+    }
     const char **names = calloc(num, sizeof *names);
     struct check *c = names != NULL ? check_create(names, num) : NULL;
     if (c == NULL)

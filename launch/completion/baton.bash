@@ -14,7 +14,7 @@ _baton_options() {
         options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --svg --explain --check -n'
         options+=' --dry-run -h --help --'
         ;;
-    baton-info) options='--check --json -h --help' ;;
+    baton-info) options='--check --json --mpirun -h --help' ;;
     baton-plan)
         options="--prefill --decode --ranks-per-node $cache --prefill-cache --decode-cache --tokens --held --mode --rank"
         options+=' --json --svg --cost --help'

@@ -27,15 +27,17 @@ static const char help[] =
     "two ranks), UCX, the machine, limits, and every setting with its value and source. Settings are variables of the\n"
     "environment.\n"
     "\n"
-    "  --check     print problems only; the exit status is 1 if there are any\n"
-    "  --json      print all of it as JSON\n"
-    "  -h, --help  print this\n";
+    "  --check        print problems only; the exit status is 1 if there are any\n"
+    "  --json         print all of it as JSON\n"
+    "  --mpirun PATH  the launcher of the two ranks; without this the one in PATH\n"
+    "  -h, --help     print this\n";
 
 struct options {
-    bool check, json, report;
+    bool check, json, report, help;
+    const char *mpirun; /* NULL: not said */
 };
 
-static void find_all(struct info *i)
+static void find_all(struct info *i, const char *mpirun)
 {
     char host[256] = "unknown";
     if (gethostname(host, sizeof host - 1) != 0)
@@ -49,7 +51,7 @@ static void find_all(struct info *i)
     system_machine(i);
     system_limits(i);
     ucx_find(i);
-    mpi_find(i);
+    mpi_find(i, mpirun);
 }
 
 /* For batonrun --check, whose rank this is. */
@@ -72,25 +74,46 @@ static int print(const struct options *o, const struct info *i)
     return status;
 }
 
+/* 0, or -1: the command line is not understood, and that is said. */
+static int take_options(struct options *o, char **words)
+{
+    for (; *words != NULL; words++) {
+        bool has_value = strcmp(*words, "--mpirun") == 0;
+        if (has_value && words[1] == NULL) {
+            fputs("baton-info: a value is missing after --mpirun\n", stderr);
+            return -1;
+        }
+        if (has_value)
+            o->mpirun = *++words;
+        else if (strcmp(*words, "--check") == 0)
+            o->check = true;
+        else if (strcmp(*words, "--json") == 0)
+            o->json = true;
+        else if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0)
+            o->help = true;
+        else if (strcmp(*words, CHECK_REPORT_OPTION) == 0)
+            o->report = true;
+        else {
+            fprintf(stderr, "baton-info: unknown option %s\n", *words);
+            return -1;
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {0};
     struct info info = {0};
-    for (int k = 1; k < argc; k++) {
-        if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
-            fputs(help, stdout);
-            return 0;
-        }
-        o.check |= strcmp(argv[k], "--check") == 0;
-        o.json |= strcmp(argv[k], "--json") == 0;
-        o.report |= strcmp(argv[k], CHECK_REPORT_OPTION) == 0;
-        if (strcmp(argv[k], "--check") != 0 && strcmp(argv[k], "--json") != 0 &&
-            strcmp(argv[k], CHECK_REPORT_OPTION) != 0) {
-            fprintf(stderr, "baton-info: unknown option %s\ntry baton-info --help\n", argv[k]);
-            return 2;
-        }
+    if (argc > 0 && take_options(&o, argv + 1) != 0) {
+        fputs("try baton-info --help\n", stderr);
+        return 2;
     }
-    find_all(&info);
+    if (o.help) {
+        fputs(help, stdout);
+        return 0;
+    }
+    find_all(&info, o.mpirun);
     int status = o.report ? report(&info) : print(&o, &info);
     info_fini(&info);
     return fflush(stdout) == 0 ? status : 1;

@@ -254,17 +254,23 @@ static void judge_level(struct info *i)
                  NULL);
 }
 
-static void find_world(struct info *i)
+static void find_world(struct info *i, const char *mpirun)
 {
     char path[PATH_MAX], batonrun[PATH_MAX];
-    char *const argv[] = {batonrun,   "--timeout", WORLD_TIMEOUT, "--prefill", "1x1",
-                          "--decode", "1x1",       path,          "world",     NULL};
+    char *argv[16] = {batonrun, "--timeout", WORLD_TIMEOUT, "--prefill", "1x1", "--decode", "1x1"};
+    unsigned n = 7;
     char **environment = world_environment();
     struct helper h;
     if (environment == NULL)
         return;
     helper_path(INFO_HELPERS "/baton-info-mpi", path, sizeof path);
     helper_path("batonrun", batonrun, sizeof batonrun);
+    if (mpirun != NULL) {
+        argv[n++] = "--mpirun";
+        argv[n++] = (char *)(uintptr_t)mpirun;
+    }
+    argv[n++] = path;
+    argv[n++] = "world";
     helper_run(&h, argv, environment, WORLD_DEADLINE_S);
     free(environment);
     take(i, &h.info);
@@ -277,10 +283,10 @@ static void find_world(struct info *i)
     judge_level(i);
 }
 
-void mpi_find(struct info *i)
+void mpi_find(struct info *i, const char *mpirun)
 {
     if (BATON_MPI[0] == '\0')
         info_fact(i, INFO_OF_ALL, "mpi", "library", "none: this build has no MPI (BATON_WITH_MPI=OFF)");
     else if (find_settings(i))
-        find_world(i);
+        find_world(i, mpirun);
 }

@@ -5,7 +5,7 @@
 
 #include "info/info.h"
 
-/** Adds facts and problems. Takes a minute at most. */
-void mpi_find(struct info *i);
+/** Adds facts and problems. Takes a minute at most. `mpirun`: the launcher's program; NULL: that in PATH. */
+void mpi_find(struct info *i, const char *mpirun);
 
 #endif

@@ -66,9 +66,9 @@ static void add_place(struct info *i)
     if (topo_find(NULL, &p) != 0)
         return;
     info_fact(i, INFO_OF_ALL, "machine", "usable",
-              p.numa == TOPO_UNKNOWN ? "%" PRIu32 " CPUs of several NUMA nodes, last cache %" PRIu64 " KiB"
-                                     : "%" PRIu32 " CPUs of one NUMA node, last cache %" PRIu64 " KiB",
-              p.cpus, p.llc_bytes >> 10);
+              p.numa == TOPO_UNKNOWN ? "%" PRIu32 " CPU%s of several NUMA nodes, last cache %" PRIu64 " KiB"
+                                     : "%" PRIu32 " CPU%s of one NUMA node, last cache %" PRIu64 " KiB",
+              p.cpus, p.cpus == 1 ? "" : "s", p.llc_bytes >> 10);
     info_fact(i, INFO_OF_NODE, "machine", "memory", "%.1f GiB", MIB(p.memory_bytes) / 1024);
     info_fact(i, INFO_OF_NODE, "machine", "nearest", "NIC %s, GPU %s", p.nic[0] ? p.nic : "none",
               p.gpu[0] ? p.gpu : "none");

@@ -202,6 +202,36 @@ static int try_gets(const struct trial *t, uint32_t gets, bool *whole)
     return error;
 }
 
+/*
+ * A peer may have another MPI library, or another version of it, and still come this far. Each rank asks the peers that
+ * it reads from anyway, so that the ranks of an odd node are asked, and ask.
+ */
+static int compare_libraries(const struct trial *t)
+{
+    const struct windows_library *mine = (const struct windows_library *)(t->v->segment + WINDOWS_LIBRARY_OFFSET);
+    struct windows_library theirs;
+    uint32_t peers[PEERS];
+    int n = choose_peers(t->w, peers), error = 0;
+    for (int i = 0; i < n && error == 0; i++) {
+        struct shape s = {WINDOWS_LIBRARY_OFFSET, 0, 1, sizeof theirs, sizeof theirs};
+        MPI_Request request;
+        error = get(t, peers[i], &s, &request);
+        if (error == 0)
+            error = await(t->w, peers[i], &request);
+        if (error)
+            return error;
+        windows_sync(t->v);
+        memcpy(&theirs, t->landing, sizeof theirs);
+        theirs.name[sizeof theirs.name - 1] = '\0';
+        if (theirs.magic == WINDOWS_LIBRARY_MAGIC && strcmp(theirs.name, mine->name) != 0)
+            log_each(t->w->log, LOG_WARN,
+                     "rank %" PRIu32 " has another MPI library (%s) than this rank (%s): install the same one on all "
+                     "hosts; batonrun --check tells what differs",
+                     peers[i], theirs.name, mine->name);
+    }
+    return error;
+}
+
 static int try_single(const struct trial *t)
 {
     bool whole = true;
@@ -211,7 +241,7 @@ static int try_single(const struct trial *t)
                           "an MPI_Rget on window '%s' completed without its bytes: choose another "
                           "one-sided component (OMPI_MCA_osc)",
                           t->v->overlay_name);
-    return error;
+    return error ? error : compare_libraries(t);
 }
 
 /* *whole: on every rank each request covered all of its gets. */

@@ -19,6 +19,8 @@
  * soon as the request is complete. Where one of them does not find all bytes at that moment, put_is_remote becomes
  * false on all.
  *
+ * Each rank also warns if the MPI library of one of the peers that it reads from is another one than its own.
+ *
  * The first bytes of every pool are used for the test, and are zero afterwards. With one node there is nothing to do.
  */
 int selftest_run(struct world *w, const struct windows *v, struct quirks *q);

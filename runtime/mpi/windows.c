@@ -224,10 +224,22 @@ static struct process process_self(void)
     return (struct process){(uint64_t)getpid(), (uint64_t)s.st_ino};
 }
 
+static struct windows_library library_self(void)
+{
+    struct windows_library own = {.magic = WINDOWS_LIBRARY_MAGIC};
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    snprintf(own.name, sizeof own.name, "%.*s", (int)strcspn(text, "\n,"), text);
+    return own;
+}
+
 static void write_first_page(const struct windows *v, uint32_t rank)
 {
+    _Static_assert(WINDOWS_LIBRARY_OFFSET + sizeof(struct windows_library) <= WINDOWS_PATTERN_OFFSET, "there is room");
     bell_init((struct bell *)v->segment);
     *(struct process *)(v->segment + WINDOWS_PROCESS_OFFSET) = process_self();
+    *(struct windows_library *)(v->segment + WINDOWS_LIBRARY_OFFSET) = library_self();
     for (uint32_t at = 0; at < WINDOWS_PATTERN_BYTES; at++)
         v->segment[WINDOWS_PATTERN_OFFSET + at] = windows_pattern(rank, at);
     windows_sync(v);

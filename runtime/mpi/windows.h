@@ -11,8 +11,8 @@
  * by one of them, and none by the owner meanwhile. With the unified memory model an MPI_Win_sync and a fence make them
  * visible.
  *
- * THE FIRST PAGE. The bell at 0, the owner's process at WINDOWS_PROCESS_OFFSET, and the test pattern from
- * WINDOWS_PATTERN_OFFSET to the page's end.
+ * THE FIRST PAGE. The bell at 0, the owner's process at WINDOWS_PROCESS_OFFSET, its MPI library at
+ * WINDOWS_LIBRARY_OFFSET (builds of 0.1 have none), and the test pattern from WINDOWS_PATTERN_OFFSET to the page's end.
  *
  * The thread that starts opens and closes the windows; windows_sync and the look-ups are the reactor's.
  */
@@ -27,6 +27,7 @@
 #include "mpi/world.h"
 
 #define WINDOWS_PROCESS_OFFSET 128u
+#define WINDOWS_LIBRARY_OFFSET 160u
 #define WINDOWS_PATTERN_OFFSET 256u
 #define WINDOWS_PATTERN_BYTES (4096u - WINDOWS_PATTERN_OFFSET)
 
@@ -37,6 +38,13 @@ struct windows_wish {
     void (*bind_pages)(void *base, uint64_t bytes, void *arg); /* to a NUMA node, before the first touch; may be NULL */
     void *bind_arg;
 };
+
+/** What a rank's MPI library calls itself. */
+struct windows_library {
+    uint32_t magic; /* WINDOWS_LIBRARY_MAGIC: there is a name */
+    char name[92];  /* "Open MPI v4.1.4" */
+};
+#define WINDOWS_LIBRARY_MAGIC UINT32_C(0x694c5042)
 
 struct windows_segment {
     uint64_t bytes;

@@ -26,7 +26,8 @@ bool obstacle_cores(uint32_t cpus, uint64_t thousandths, struct obstacle *out)
              "turns",
              all, all > 1 ? "s" : "", by_quota ? " (the control group's quota)" : "");
     snprintf(out->remedy, sizeof out->remedy,
-             "give each rank two CPUs at least (batonrun --cores-per-rank 2, srun --cpus-per-task=2, docker run "
+             "give each rank two CPUs at least (mpirun --bind-to none, batonrun --cores-per-rank 2, srun "
+             "--cpus-per-task=2, docker run "
              "--cpus=2, a wider taskset)");
     return true;
 }

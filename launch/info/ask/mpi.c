@@ -108,6 +108,9 @@ static void add_description(struct info *i, const baton_t *b)
         if (value == NULL)
             continue;
         *value = '\0';
+        char *progress = strstr(value + 2, "progress by ");
+        if (strcmp(line, "world") == 0 && progress != NULL)
+            info_fact(i, INFO_OF_ALL, "mpi", "progress", "%s", progress + strlen("progress "));
         if (strcmp(line, "quirks") == 0)
             info_fact(i, INFO_OF_ALL, "mpi", line, "%s", value + 2);
         else if (strncmp(line, "window", 6) == 0) /* the component; MPI's number of the window is of no use here */
@@ -123,7 +126,8 @@ static int use_baton(struct info *i, int level)
     int error = baton_role_from_env(&p);
     if (error != 0)
         return fail(i, "baton_role_from_env", error);
-    p.progress = level == MPI_THREAD_MULTIPLE ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
+    if (level < MPI_THREAD_MULTIPLE) /* baton-info says so itself, and what to do */
+        p.progress = BATON_PROGRESS_CALLER;
     baton_log_set(take_log, i);
     error = baton_open(MPI_COMM_NULL, &p, &b);
     if (error != 0)
