@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -366,21 +367,24 @@ static void print(struct page *p, const char *format, ...)
     p->length += n > 0 ? n : 0;
 }
 
-static const char *component(const char *name)
+static const char *component(const struct fabric *f, const char *name)
 {
-    return name[0] ? name : "sm"; /* the only component that gives its windows no name */
+    if (name[0] != '\0')
+        return name;
+    bool is_open_mpi = strncmp(f->quirks.library, "Open MPI", strlen("Open MPI")) == 0;
+    return is_open_mpi ? "sm" : "not named by this MPI"; /* sm alone gives its windows no name in Open MPI */
 }
 
 static void describe_windows(const struct fabric *f, struct page *p)
 {
     const struct windows *v = &f->windows;
     print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
-          component(v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20), (void *)v->segment,
+          component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20), (void *)v->segment,
           (double)v->pool_bytes / (1 << 20), v->pool_offset);
     if (v->overlay == MPI_WIN_NULL)
         print(p, "window over nodes: none, there is one node\n");
     else
-        print(p, "window over nodes: %s\n", component(v->overlay_name));
+        print(p, "window over nodes: %s\n", component(f, v->overlay_name));
 }
 
 static void describe_quirks(const struct fabric *f, struct page *p)

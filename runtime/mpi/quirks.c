@@ -101,15 +101,24 @@ static bool fits(const struct row *row, const char *library, int version, const 
            (row->window == NULL || strncmp(window, row->window, strlen(row->window)) == 0);
 }
 
+/* The first line, and the device of MPICH, which says how it reaches other nodes: "MPICH Version: 4.2.1, ch4:ucx". */
+static void name_library(struct quirks *q, const char *library)
+{
+    char device[32] = "";
+    const char *at = strstr(library, "MPICH Device:");
+    if (at != NULL)
+        sscanf(at, "MPICH Device: %31s", device);
+    snprintf(q->library, sizeof q->library, "%.*s%s%s", (int)strcspn(library, "\n,"), library,
+             device[0] != '\0' ? ", " : "", device);
+}
+
 void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced_gets)
 {
     const struct row *row = rows;
     int version = version_of(library);
     while (!fits(row, library, version, window_name))
         row++;
-    size_t line = strcspn(library, "\n,");
-    snprintf(q->library, sizeof q->library, "%.*s", (int)(line < sizeof q->library ? line : sizeof q->library - 1),
-             library);
+    name_library(q, library);
     q->gets_per_request = q->puts_per_request = row->per_request;
     q->put_is_remote = row->put_is_remote;
     q->holds_on_dead = row->holds_on_dead;

@@ -14,7 +14,7 @@
 #define QUIRKS_RUNS_MAX 64u /* of one request */
 
 struct quirks {
-    char library[96];          /* the first line of MPI_Get_library_version */
+    char library[96];          /* the first line of MPI_Get_library_version; MPICH: and its device */
     uint32_t gets_per_request; /* k: k - 1 MPI_Get and one MPI_Rget, whose request completes them all */
     uint32_t puts_per_request; /* the same for MPI_Put and MPI_Rput */
     bool put_is_remote;        /* the completion of an MPI_Rput's request implies remote completion */

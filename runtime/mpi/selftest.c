@@ -239,7 +239,7 @@ static int try_single(const struct trial *t)
     if (error == 0 && !whole)
         error = error_set(BATON_EMPI,
                           "an MPI_Rget on window '%s' completed without its bytes: choose another "
-                          "one-sided component (OMPI_MCA_osc)",
+                          "one-sided component (Open MPI: OMPI_MCA_osc)",
                           t->v->overlay_name);
     return error ? error : compare_libraries(t);
 }

@@ -124,7 +124,7 @@ static int check_model(MPI_Win win, const char *which)
     return error_set(
         BATON_EWINDOW,
         "%s does not have the unified memory model (MPI_WIN_MODEL), which Baton needs: choose another one-sided "
-        "component (OMPI_MCA_osc)",
+        "component (Open MPI: OMPI_MCA_osc)",
         which);
 }
 
@@ -171,7 +171,8 @@ static int create_shared(struct windows *v, struct world *w)
     int local = 0;
     if (rc != MPI_SUCCESS) {
         v->shared = MPI_WIN_NULL;
-        local = mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (is the osc component sm excluded?)", rc);
+        local =
+            mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (Open MPI: is the component osc/sm excluded?)", rc);
     } else {
         local = make_ready(v->shared, "the shared window");
         v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
