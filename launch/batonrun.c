@@ -355,7 +355,7 @@ static int run_launch(struct session *s, const struct launch *what, const char *
 
 static int explain(const struct arguments *a, const struct placement *p)
 {
-    const struct settings_given given = {a->survive, a->exports, a->num_exports};
+    const struct settings_given given = {a->survive, a->exports, a->num_exports, BATON_MPI, BATON_MPI_PLUGINS};
     if (placement_explain(p, stdout) != 0 || settings_print(stdout, p, &given) != 0)
         return complain(1, "out of memory");
     return 0;

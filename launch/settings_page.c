@@ -20,7 +20,24 @@ struct kind {
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-static void add_nodes_part(const struct placement *p, uint32_t node, struct profile_facts *f)
+/* What the ranks of a node have there. */
+struct use {
+    uint32_t ranks, threads; /* hardware threads of the rank that has the fewest */
+    bool has_adapter;
+};
+
+static void find_use(const struct placement *p, struct use *use)
+{
+    for (uint32_t r = 0; r < p->job.num_ranks; r++) {
+        struct use *u = &use[p->places[r].node];
+        uint32_t threads = placement_threads(p, r);
+        if (u->ranks++ == 0 || threads < u->threads)
+            u->threads = threads;
+        u->has_adapter |= placement_adapter(p, r) != NULL;
+    }
+}
+
+static void add_nodes_part(const struct placement *p, uint32_t node, const char *plugins, struct profile_facts *f)
 {
     const struct machine *m = p->world.nodes[node].machine;
     if (p->options.topology != NULL) { /* a description: its adapters are taken to be up, and nothing to be missing */
@@ -28,27 +45,21 @@ static void add_nodes_part(const struct placement *p, uint32_t node, struct prof
         for (uint32_t i = 0; i < m->num_nics; i++)
             f->port_is_active |= m->nics[i].is_fabric;
     } else if (p->allocation.num_hosts == 0 || !node_parse(m->facts, f)) {
-        node_look("", BATON_MPI_PLUGINS, f);
+        node_look("", plugins, f);
     }
 }
 
-/* Of the node's rank with the fewest hardware threads. `ranks`: on this node. */
-static struct profile_facts find_facts(const struct placement *p, uint32_t node, uint32_t ranks, bool survive)
+/* Of the node's rank with the fewest hardware threads. */
+static struct profile_facts find_facts(const struct placement *p, uint32_t node, const struct use *use, bool bound,
+                                       const struct settings_given *given)
 {
-    struct profile_facts f = {.survive = survive, .one_node = ranks == p->job.num_ranks};
-    bool bound = placement_can_bind(p);
-    f.sharers = bound ? 1 : ranks;
-    f.threads = p->world.nodes[node].machine->num_pus;
-    profile_mpi(BATON_MPI, &f);
-    add_nodes_part(p, node, &f);
-    for (uint32_t r = 0; bound && r < p->job.num_ranks; r++) {
-        if (p->places[r].node != node)
-            continue;
-        uint32_t threads = placement_threads(p, r);
-        f.threads = threads < f.threads ? threads : f.threads;
-        if (placement_adapter(p, r) != NULL && f.port_is_active)
-            snprintf(f.nic, sizeof f.nic, "NIC:PORT");
-    }
+    struct profile_facts f = {.survive = given->survive, .one_node = use->ranks == p->job.num_ranks};
+    profile_mpi(given->mpi, &f);
+    add_nodes_part(p, node, given->plugins, &f);
+    f.sharers = bound ? 1 : use->ranks;
+    f.threads = bound ? use->threads : p->world.nodes[node].machine->num_pus;
+    if (bound && use->has_adapter && f.port_is_active)
+        snprintf(f.nic, sizeof f.nic, "NIC:PORT");
     return f;
 }
 
@@ -66,15 +77,17 @@ static bool is_same(const struct kind *a, const struct kind *b)
 }
 
 /* The kinds of all nodes that have ranks. Returns how many. */
-static uint32_t find_kinds(const struct placement *p, const uint32_t *ranks_on, bool survive, struct kind *kinds)
+static uint32_t find_kinds(const struct placement *p, const struct use *use, const struct settings_given *given,
+                           struct kind *kinds)
 {
     uint32_t num = 0;
+    bool bound = placement_can_bind(p);
     for (uint32_t node = 0; node < p->world.num_nodes; node++) {
         struct kind k = {.first = node, .count = 1};
         uint32_t same = 0;
-        if (ranks_on[node] == 0)
+        if (use[node].ranks == 0)
             continue;
-        struct profile_facts f = find_facts(p, node, ranks_on[node], survive);
+        struct profile_facts f = find_facts(p, node, &use[node], bound, given);
         k.num = profile_find(&f, k.settings);
         k.profile = profile_kind(&f);
         while (same < num && !is_same(&kinds[same], &k))
@@ -166,19 +179,19 @@ static void print_others(FILE *out, const struct kind *k)
 
 int settings_print(FILE *out, const struct placement *p, const struct settings_given *given)
 {
-    uint32_t num = p->world.num_nodes;
-    uint32_t *ranks_on = calloc((size_t)num + 1, sizeof *ranks_on);
-    struct kind *kinds = calloc((size_t)num + 1, sizeof *kinds);
-    int rc = ranks_on != NULL && kinds != NULL ? 0 : -1;
-    for (uint32_t r = 0; rc == 0 && r < p->job.num_ranks; r++)
-        ranks_on[p->places[r].node]++;
-    num = rc == 0 ? find_kinds(p, ranks_on, given->survive, kinds) : 0;
-    print_threads(out, p);
+    uint32_t num = 0;
+    struct use *use = calloc((size_t)p->world.num_nodes + 1, sizeof *use);
+    struct kind *kinds = calloc((size_t)p->world.num_nodes + 1, sizeof *kinds);
+    if (use != NULL && kinds != NULL) {
+        find_use(p, use);
+        num = find_kinds(p, use, given, kinds);
+        print_threads(out, p);
+    }
     for (uint32_t i = 0; i < num; i++)
         print_kind(out, p, &kinds[i], given);
     if (num > 0)
         print_others(out, &kinds[0]);
-    free(ranks_on);
+    free(use);
     free(kinds);
-    return rc;
+    return num > 0 ? 0 : -1;
 }

@@ -7,11 +7,12 @@
 
 #include "launch/placement.h"
 
-/** What the command line says of variables. */
+/** What the command line says of variables, and the MPI library that Baton was built with. */
 struct settings_given {
     bool survive;
     const char *const *exports; /* VAR or VAR=VALUE */
     unsigned num_exports;
+    const char *mpi, *plugins; /* "Open MPI v4.1.4"; the folder of its components (node.h) */
 };
 
 /** A section for each kind of node that has ranks. 0, or -1: no memory. */
