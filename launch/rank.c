@@ -90,7 +90,7 @@ static void set_profile(uint32_t rank, const struct profile_facts *f)
     struct profile_setting settings[PROFILE_SETTINGS_MAX];
     unsigned num = profile_find(f, settings);
     for (unsigned i = 0; i < num; i++) {
-        if (getenv(settings[i].variable) != NULL)
+        if (getenv(settings[i].variable) != NULL || node_file_sets(getenv("HOME"), settings[i].variable))
             continue;
         setenv(settings[i].variable, settings[i].value, 1);
         if (settings[i].is_second_best && rank == 0)

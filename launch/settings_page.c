@@ -148,6 +148,10 @@ static void print_kind(FILE *out, const struct placement *p, const struct kind *
     fprintf(out, " (%s), by the node unless they are yours:\n", profile_name(k->profile));
     for (unsigned i = 0; i < k->num; i++) {
         const char *own = find_given(given, k->settings[i].variable);
+        if (own == NULL && node_file_sets(getenv("HOME"), k->settings[i].variable)) {
+            print_one(out, k->settings[i].variable, "...", "yours", "~/.openmpi/mca-params.conf sets it: it stays");
+            continue;
+        }
         print_one(out, k->settings[i].variable, own != NULL ? own : k->settings[i].value,
                   own != NULL ? "yours" : "node", own != NULL ? "set before: it stays" : k->settings[i].reason);
     }
