@@ -58,6 +58,11 @@ static bool needs_rdmacm(const struct profile_facts *f)
     return f->ucx_version > 0 && f->ucx_version < VERSION(1, 11, 0) && !f->port_is_active;
 }
 
+static bool survives(const struct profile_facts *f)
+{
+    return f->survive;
+}
+
 static bool cma_kills(const struct profile_facts *f)
 {
     return f->survive && f->ucx_version >= VERSION(1, 18, 0);
@@ -88,6 +93,8 @@ static const struct row rows[] = {
      "only pml/ob1 opens the transports of osc/rdma"},
     {OPEN_MPI, VERSION(5, 0, 0), 0, always, "OMPI_MCA_reachable", "weighted", BEST,
      "TCP also between ranks of a node: else Open MPI 5 logs an error for each pair of them"},
+    {OPEN_MPI, VERSION(5, 0, 0), 0, survives, "OMPI_MCA_mpi_ft_enable", "1", BEST,
+     "--survive: else Open MPI 5 ends each rank to which the connection of a lost one closes"},
     {OPEN_MPI, 0, 0, has_osc_ucx, "OMPI_MCA_osc", "ucx,sm", BEST,
      "windows that other nodes can read, which Debian's MCA file turns off"},
     {OPEN_MPI, 0, 0, always, "OMPI_MCA_osc", "^ucx", SECOND_BEST,

@@ -3,6 +3,9 @@
 #include "mpi/inbox.h"
 
 #include <stdlib.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -74,6 +77,20 @@ int inbox_release(struct inbox *in)
     return 0;
 }
 
+/*
+ * With ULFM the loss of a process interrupts each receive from any source. The receive stays posted, and goes on once
+ * the loss is acknowledged.
+ */
+static bool is_interrupted(const struct inbox *in, int rc)
+{
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+    return mpi_error_class(rc) == MPIX_ERR_PROC_FAILED_PENDING && MPIX_Comm_failure_ack(in->comm) == MPI_SUCCESS;
+#else
+    (void)in, (void)rc;
+    return false;
+#endif
+}
+
 int inbox_take(struct inbox *in, struct inbox_message *out)
 {
     int is_there = 0;
@@ -82,7 +99,7 @@ int inbox_take(struct inbox *in, struct inbox_message *out)
     if (in->handed == INBOX_RECEIVES)
         return 0;
     int rc = MPI_Test(&in->receive[at], &is_there, &status);
-    if (rc == MPI_SUCCESS && !is_there)
+    if ((rc == MPI_SUCCESS && !is_there) || (rc != MPI_SUCCESS && is_interrupted(in, rc)))
         return 0;
     if (rc == MPI_SUCCESS) {
         in->failing_ns = 0;

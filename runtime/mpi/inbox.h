@@ -5,7 +5,8 @@
  * messages come out in the order in which each sender sent them.
  *
  * FAILURES. A receive that cannot be posted is posted later. One that fails is a damaged message. Where such
- * failures go on for BATON_PEER_MS, the inbox fails.
+ * failures go on for BATON_PEER_MS, the inbox fails. Where MPI only interrupts the receives, since a process was lost
+ * (ULFM), they go on.
  *
  * The reactor's thread, after start. Never blocks, except in inbox_cancel.
  */

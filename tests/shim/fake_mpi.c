@@ -32,6 +32,7 @@ static struct request requests[REQUESTS_MAX];
 static struct message *queue[MESSAGES_MAX];
 static int num_queue;
 static uint64_t order;
+static bool is_interrupted[RANKS_MAX];
 
 MPI_Win fake_window(void)
 {
@@ -54,6 +55,7 @@ int fake_messages(int rank)
 void fake_reset(void)
 {
     memset(requests, 0, sizeof requests);
+    memset(is_interrupted, 0, sizeof is_interrupted);
     while (num_queue > 0)
         free(queue[--num_queue]);
 }
@@ -173,6 +175,23 @@ static void match(int rank)
     num_queue = kept;
 }
 
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+void fake_interrupt(int rank)
+{
+    is_interrupted[rank] = true;
+}
+
+int MPIX_Comm_failure_ack(MPI_Comm comm)
+{
+    is_interrupted[rank_of(comm)] = false;
+    return MPI_SUCCESS;
+}
+
+#define INTERRUPTED MPIX_ERR_PROC_FAILED_PENDING
+#else
+#define INTERRUPTED MPI_ERR_OTHER /* never: nobody interrupts */
+#endif
+
 int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
     *done = *request == MPI_REQUEST_NULL;
@@ -182,7 +201,7 @@ int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     if (r->is_receive)
         match(r->rank);
     if (!r->is_there)
-        return MPI_SUCCESS;
+        return r->is_receive && is_interrupted[r->rank] ? INTERRUPTED : MPI_SUCCESS;
     *done = 1;
     if (status != MPI_STATUS_IGNORE) {
         status->MPI_ERROR = MPI_SUCCESS;

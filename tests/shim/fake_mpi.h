@@ -8,6 +8,9 @@
 
 #include <mpi.h>
 #include <stdint.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 
 /** The test's: the address of `bytes` bytes from offset `at` of a rank's segment on. */
 extern uint8_t *(*fake_address)(int rank, MPI_Aint at, int bytes);
@@ -18,6 +21,10 @@ MPI_Comm fake_comm(int rank);
 
 /** How many messages to that rank nobody has received. */
 int fake_messages(int rank);
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+/** A process is lost: tests of that rank's receives fail, while nothing has come, until the rank acknowledges it. */
+void fake_interrupt(int rank);
+#endif
 /** Forgets every request, receive and message. */
 void fake_reset(void);
 

@@ -396,6 +396,24 @@ static void test_one_receive_goes_wrong(void **state)
         }
 }
 
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+/* Processes are lost, again and again: the receives go on, and no message is lost or counted as damaged. */
+static void test_receives_are_interrupted(void **state)
+{
+    (void)state;
+    for (uint32_t sent = 0; sent < 400; sent += 20) {
+        fake_interrupt(1);
+        turns(2);
+        send_all(sent, 20, 1000);
+    }
+    all_came_in_order(400);
+    assert_int_equal(ends[1].control.bad, 0);
+    fake_interrupt(1);
+    turns(3 * PEER_MS);
+    assert_false(ends[1].control.has_failed);
+}
+#endif
+
 /* A receive that fails is a damaged message: it is counted, and those behind it come. */
 static void test_a_receive_fails(void **state)
 {
@@ -440,6 +458,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_silent_ranks_keep_no_place_of_others, begin, end),
         cmocka_unit_test_setup_teardown(test_one_receive_goes_wrong, begin, end),
         cmocka_unit_test_setup_teardown(test_a_receive_fails, begin, end),
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+        cmocka_unit_test_setup_teardown(test_receives_are_interrupted, begin, end),
+#endif
         cmocka_unit_test_setup_teardown(test_no_receive_can_be_posted, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,10 @@ static void test_open_mpi_5(void **state)
 {
     (void)state;
     struct profile_facts f = usual();
+    f.survive = true;
     sets(&f, "OMPI_MCA_reachable", NULL);
+    sets(&f, "OMPI_MCA_mpi_ft_enable", NULL);
+    f.survive = false;
     f.mpi_version = PROFILE_VERSION(5, 0, 7);
     for (int i = 0; i < 2; i++) {
         sets(&f, "OMPI_MCA_osc", "rdma,sm");
@@ -88,6 +91,10 @@ static void test_open_mpi_5(void **state)
         sets(&f, "OMPI_MCA_reachable", "weighted");
         assert_false(find(&f, "OMPI_MCA_osc")->is_second_best);
         assert_false(find(&f, "OMPI_MCA_pml")->is_second_best);
+        sets(&f, "OMPI_MCA_mpi_ft_enable", NULL);
+        f.survive = true;
+        sets(&f, "OMPI_MCA_mpi_ft_enable", "1");
+        f.survive = false;
         f.osc_ucx = f.pml_ucx = false;
     }
 }
