@@ -86,6 +86,13 @@ struct session {
     int status;             /* to exit with, where there is no launcher */
 };
 
+/* The hosts are those of a heterogeneous Slurm job. */
+static bool is_in_components(const struct arguments *a)
+{
+    return a->placement.hosts == NULL && a->placement.hostfile == NULL && getenv("SLURM_JOB_ID") != NULL &&
+           getenv("SLURM_HET_SIZE") != NULL;
+}
+
 /* 0, or the status to exit with and *why. */
 static int find_launcher(struct session *s, struct why *why)
 {
@@ -94,6 +101,7 @@ static int find_launcher(struct session *s, struct why *why)
                                  .program = a->mpirun,
                                  .library = BATON_MPI,
                                  .in_slurm_job = getenv("SLURM_JOB_ID") != NULL,
+                                 .spans_components = a->mpirun == NULL && is_in_components(a),
                                  .dry = a->dry_run};
     int status = s->has_launcher ? 0 : launcher_find(&s->launcher, &wish, why);
     if (s->has_launcher || status != 0)
@@ -132,8 +140,8 @@ static void add_programs(struct command *c, const struct arguments *a)
 }
 
 /* `hosts`: of each rank; NULL: the launcher chooses them. */
-static struct launch describe_launch(const struct session *s, const struct placement *p, const char *const *hosts,
-                                     struct command *shim)
+static struct launch describe_launch(const struct session *s, const struct placement *p,
+                                     const struct launch_host *hosts, struct command *shim)
 {
     const struct arguments *a = s->arguments;
     uint32_t ranks = arguments_ranks(a);
@@ -325,16 +333,16 @@ static bool launcher_has_hosts(const struct arguments *a)
 }
 
 /* The hosts of all ranks; free the list. NULL, and *ok, where none are named. */
-static const char **list_hosts(const struct placement *p, bool *ok)
+static struct launch_host *list_hosts(const struct placement *p, bool *ok)
 {
     *ok = true;
     if (p == NULL || !placement_has_hosts(p))
         return NULL;
-    const char **names = calloc((size_t)p->job.num_ranks + 1, sizeof *names);
-    *ok = names != NULL;
-    for (uint32_t r = 0; names != NULL && r < p->job.num_ranks; r++)
-        names[r] = placement_host(p, r);
-    return names;
+    struct launch_host *hosts = calloc((size_t)p->job.num_ranks + 1, sizeof *hosts);
+    *ok = hosts != NULL;
+    for (uint32_t r = 0; hosts != NULL && r < p->job.num_ranks; r++)
+        hosts[r] = (struct launch_host){placement_host(p, r), placement_component(p, r)};
+    return hosts;
 }
 
 /* The file of the ranks' hosts has this text, or there is none. */
@@ -410,14 +418,12 @@ static int launch_placed(struct session *s, const struct placement *p)
     if (status != 0)
         return status;
     warn_of_danger(s, p);
-    const char **hosts = list_hosts(p, &ok);
+    struct launch_host *hosts = list_hosts(p, &ok);
     if (!ok || set_environment(a, p, &s->command) != 0)
         return complain(1, "out of memory");
     command_use_variables(&s->command);
     struct launch what = describe_launch(s, p, hosts, &shim);
-    char *host_text = hosts != NULL ? launcher_host_file(&s->launcher, &what) : NULL;
-    if (hosts != NULL && host_text == NULL)
-        return complain(1, "out of memory");
+    char *host_text = launcher_host_file(&s->launcher, &what);
     return a->dry_run ? print_launch(s, &what, host_text) : run_launch(s, &what, host_text);
 }
 
@@ -469,7 +475,7 @@ static int launch(const struct arguments *a)
 /* ---- --check ----------------------------------------------------------------------------------------------------- */
 
 /* Starts baton-info as if it were a prefill engine on each host. `hosts`: NULL: this machine alone. */
-static int run_check(struct session *s, const char *const *hosts, struct check *c)
+static int run_check(struct session *s, const struct launch_host *hosts, struct check *c)
 {
     const struct listener listener = check_listener(c);
     char path[HOSTS_PATH_BYTES] = "";
@@ -479,15 +485,15 @@ static int run_check(struct session *s, const char *const *hosts, struct check *
     command_use_variables(&s->command);
     struct launch what = describe_launch(s, NULL, hosts, &shim);
     what.survive = true; /* a host that fails does not silence the others */
-    char *host_text = hosts != NULL ? launcher_host_file(&s->launcher, &what) : NULL;
+    char *host_text = launcher_host_file(&s->launcher, &what);
     if (s->arguments->dry_run)
         return print_launch(s, &what, host_text);
-    if (hosts != NULL && (host_text == NULL || hosts_make_file(host_text, path) != 0))
+    if (host_text != NULL && hosts_make_file(host_text, path) != 0)
         return complain(1, "the file of the hosts cannot be written: %s", strerror(errno));
-    launcher_command(&s->launcher, &what, hosts != NULL ? path : NULL, &s->command);
+    launcher_command(&s->launcher, &what, host_text != NULL ? path : NULL, &s->command);
     command_use_variables(&s->command);
     int error = listen_run(&listener, s->command.argv, CHECK_PATIENCE_S);
-    if (hosts != NULL)
+    if (host_text != NULL)
         unlink(path);
     return error == 0 ? check_print(c, stdout)
                       : complain(1, "%s cannot be run: %s", s->command.argv[0], strerror(error));
@@ -515,14 +521,18 @@ static int check_hosts(struct session *s, const struct allocation *allocation)
         program[3] = (char *)(uintptr_t)own.mpirun;
     }
     const char **names = calloc(num, sizeof *names);
-    struct check *c = names != NULL ? check_create(names, num) : NULL;
+    struct launch_host *hosts = calloc(num, sizeof *hosts);
+    struct check *c = names != NULL && hosts != NULL ? check_create(names, num) : NULL;
     if (c == NULL)
         return complain(1, "out of memory");
     for (uint32_t i = 0; i < num; i++)
         names[i] = allocation->num_hosts > 0 ? allocation->hosts[i].name : here;
-    status = run_check(s, allocation->num_hosts > 0 ? names : NULL, c);
+    for (uint32_t i = 0; i < allocation->num_hosts; i++)
+        hosts[i] = (struct launch_host){allocation->hosts[i].name, allocation->hosts[i].group};
+    status = run_check(s, allocation->num_hosts > 0 ? hosts : NULL, c);
     check_destroy(c);
     free(names);
+    free(hosts);
     return status;
 }
 

@@ -33,7 +33,7 @@ static uint32_t *number_nodes(const struct launch *what, bool *repeats)
     *repeats = false;
     for (uint32_t r = 0; r < what->ranks; r++) {
         uint32_t node = 0;
-        while (node < num && strcmp(what->hosts[first[node]], what->hosts[r]) != 0)
+        while (node < num && strcmp(what->hosts[first[node]].name, what->hosts[r].name) != 0)
             node++;
         *repeats = *repeats || (r > 0 && node < num && node != node_of[r - 1]);
         if (node == num)
@@ -114,7 +114,7 @@ static void add_prrte(const struct launcher *l, const struct launch *what, const
 static void write_each(const struct launch *what, FILE *out)
 {
     for (uint32_t r = 0; r < what->ranks; r++)
-        fprintf(out, "%s\n", what->hosts[r]);
+        fprintf(out, "%s\n", what->hosts[r].name);
 }
 
 /* ---- Hydra ------------------------------------------------------------------------------------------------------- */
@@ -174,21 +174,25 @@ static void add_hydra(const struct launcher *l, const struct launch *what, const
 static void write_rows(const struct launch *what, FILE *out)
 {
     for (uint32_t r = 0, next; r < what->ranks; r = next) {
-        for (next = r + 1; next < what->ranks && strcmp(what->hosts[r], what->hosts[next]) == 0;)
+        for (next = r + 1; next < what->ranks && strcmp(what->hosts[r].name, what->hosts[next].name) == 0;)
             next++;
-        fprintf(out, "%s:%u\n", what->hosts[r], next - r);
+        fprintf(out, "%s:%u\n", what->hosts[r].name, next - r);
     }
 }
 
 /* ---- srun -------------------------------------------------------------------------------------------------------- */
 
+static bool has_components(const struct launch *what)
+{
+    return what->hosts != NULL && what->hosts[what->ranks - 1].component > 0;
+}
+
 /*
  * On hosts of the job: a step that shares their CPUs with other steps, such as a shell. Its variables travel with it;
  * those with a value of their own are set on the rank's side, since --export cannot have a comma in a value.
  */
-static void add_srun(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
+static void add_step(const struct launcher *l, const struct launch *what, struct command *c)
 {
-    command_add(c, "%s", l->program);
     command_add(c, "--ntasks=%u", what->ranks);
     command_add(c, "--mpi=%s", l->library == LIBRARY_MPICH ? "pmi2" : "pmix");
     command_add(c, "--cpu-bind=none");
@@ -196,8 +200,7 @@ static void add_srun(const struct launcher *l, const struct launch *what, const 
     if (what->survive)
         command_add(c, "--no-kill");
     command_add(c, "--kill-on-bad-exit=%d", !what->survive);
-    if (host_file != NULL) {
-        command_set(c, "SLURM_HOSTFILE", host_file);
+    if (what->hosts != NULL) {
         command_add(c, "--overlap");
         command_add(c, "--nodes=%u", count_nodes(what));
         command_add(c, "--distribution=arbitrary");
@@ -215,6 +218,50 @@ static void add_srun(const struct launcher *l, const struct launch *what, const 
         command_add(c, "%s", what->exports[i]);
     }
     add_words(c, what->shim);
+}
+
+/* "n0,n0,n1": with --distribution=arbitrary a host for each rank, in order. A SLURM_HOSTFILE would be that of all
+   components. */
+static void add_component_hosts(const struct launch *what, struct command *c)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    for (uint32_t r = 0; out != NULL && r < what->ranks; r++)
+        fprintf(out, "%s%s", r > 0 ? "," : "", what->hosts[r].name);
+    if (out == NULL || fclose(out) != 0)
+        command_out_of_memory();
+    command_add(c, "--nodelist=%s", text);
+    free(text);
+}
+
+/* All components of a heterogeneous job have one step together, in which ranks are numbered component by component. */
+static void add_components(const struct launcher *l, const struct launch *what, struct command *c)
+{
+    for (uint32_t first = 0, end; first < what->ranks; first = end) {
+        uint32_t component = what->hosts[first].component;
+        for (end = first + 1; end < what->ranks && what->hosts[end].component == component;)
+            end++;
+        struct launch part = *what;
+        part.ranks = end - first;
+        part.hosts = &what->hosts[first];
+        if (first > 0)
+            command_add(c, ":");
+        command_add(c, "--het-group=%u", component);
+        add_component_hosts(&part, c);
+        add_step(l, &part, c);
+    }
+}
+
+static void add_srun(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
+{
+    command_add(c, "%s", l->program);
+    if (host_file != NULL)
+        command_set(c, "SLURM_HOSTFILE", host_file);
+    if (has_components(what))
+        add_components(l, what, c);
+    else
+        add_step(l, what, c);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -243,14 +290,15 @@ char *launcher_host_file(const struct launcher *l, const struct launch *what)
 {
     char *text = NULL;
     size_t size;
+    if (what->hosts == NULL || (l->kind == LAUNCHER_SRUN && has_components(what)))
+        return NULL;
     FILE *out = open_memstream(&text, &size);
     if (out == NULL)
-        return NULL;
+        command_out_of_memory();
     kinds[l->kind].write_hosts(what, out);
-    if (fclose(out) == 0)
-        return text;
-    free(text);
-    return NULL;
+    if (fclose(out) != 0)
+        command_out_of_memory();
+    return text;
 }
 
 void launcher_command(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)

@@ -31,10 +31,16 @@ struct launcher {
     bool is_prterun;        /* PRRTE's own command, which takes Open MPI's options only when told to */
 };
 
+/** Where a rank goes. */
+struct launch_host {
+    const char *name;
+    uint32_t component; /* of a heterogeneous Slurm job, from 0 on; in the order of ranks it never becomes less */
+};
+
 /** What is to be started. */
 struct launch {
     uint32_t ranks;
-    const char *const *hosts; /* of each rank; NULL: the launcher chooses them */
+    const struct launch_host *hosts; /* of each rank; NULL: the launcher chooses them */
     bool survive;
     bool crowded;               /* there are more ranks than there is room for */
     const char *const *exports; /* VAR or VAR=VALUE */
@@ -55,7 +61,8 @@ struct launcher_wish {
     const char *program; /* NULL: a usual name */
     const char *library; /* what the MPI library says of itself; NULL or empty: not known */
     bool in_slurm_job;
-    bool dry; /* nothing will be run, so the program need not be there */
+    bool spans_components; /* of a heterogeneous Slurm job, which srun alone does without ssh */
+    bool dry;              /* nothing will be run, so the program need not be there */
 };
 
 #define LAUNCHER_STATUS_MISSING 127
@@ -69,15 +76,15 @@ struct launcher_wish {
 int launcher_find(struct launcher *l, const struct launcher_wish *wish, struct why *why);
 
 /**
- * The text of the file by which this launcher is told the ranks' hosts; free it. Launches that name no hosts have none.
- * NULL: no memory.
+ * The text of the file by which this launcher is told the ranks' hosts; free it. NULL: it needs none, since the launch
+ * names no hosts, or the command line does.
  */
 char *launcher_host_file(const struct launcher *l, const struct launch *what);
 
 /** Adds the variables that the launcher itself needs to *c. */
 void launcher_presets(const struct launcher *l, struct command *c);
 
-/** Adds the command line to *c. `host_file`: the path of that file; NULL if the launch names no hosts. */
+/** Adds the command line to *c. `host_file`: the path of that file; NULL: there is none. */
 void launcher_command(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c);
 
 #endif

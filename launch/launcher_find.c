@@ -187,7 +187,9 @@ static bool take_fitting(struct launcher *l, const char *const *names, unsigned 
 int launcher_find(struct launcher *l, const struct launcher_wish *wish, struct why *why)
 {
     enum launcher_library library = launcher_library_of(wish->library != NULL ? wish->library : "");
-    enum launcher_kind fitting = kind_for(library), wanted = wish->kind != LAUNCHER_FIND ? wish->kind : fitting;
+    enum launcher_kind fitting = kind_for(library), wanted = wish->kind != LAUNCHER_FIND ? wish->kind
+                                                             : wish->spans_components    ? LAUNCHER_SRUN
+                                                                                         : fitting;
     const char *const *names = wish->program != NULL ? &wish->program : usual_names[wanted];
     unsigned num = wish->program != NULL ? 1 : LENGTH(usual_names[wanted]);
     struct launcher other;

@@ -171,19 +171,57 @@ static int find_job(struct placement *p, struct why *why)
 
 /* ---- where it goes ----------------------------------------------------------------------------------------------- */
 
-/* With slots for all ranks, each host in proportion to its cores, and in whole teams. */
+static uint32_t ranks_of(const struct placement *p, uint8_t sides)
+{
+    uint32_t ranks = 0;
+    for (uint32_t i = 0; i < p->job.num_teams; i++)
+        ranks += sides == 0 || sides >> p->job.teams[i].side & 1 ? p->job.teams[i].count : 0;
+    return ranks;
+}
+
+/* Whether the hosts, or those of a component, take fewer ranks than there are. */
+static bool lacks_room(const struct placement *p)
+{
+    const struct cluster *c = &p->world.cluster;
+    uint64_t room[JOB_SIDES] = {0};
+    for (uint32_t i = 0; i < p->world.num_nodes; i++)
+        for (unsigned side = 0; side < JOB_SIDES; side++)
+            room[side] += cluster_takes(c, i, side) ? c->capacity[i] : 0;
+    return cluster_room(c) < p->job.num_ranks || room[JOB_PREFILL] < ranks_of(p, 1u << JOB_PREFILL) ||
+           room[JOB_DECODE] < ranks_of(p, 1u << JOB_DECODE);
+}
+
+/* With slots for all ranks, each host in proportion to its cores, and in whole teams; each component by itself. */
 static void crowd(const struct placement *p, struct world_node *nodes, uint32_t num)
 {
-    uint64_t cores = 0;
+    uint64_t cores[UINT8_MAX + 1] = {0}; /* by sides */
     uint32_t team = 1;
     for (uint32_t i = 0; i < p->job.num_teams; i++)
         team = p->job.teams[i].count > team ? p->job.teams[i].count : team;
     for (uint32_t i = 0; i < num; i++)
-        cores += nodes[i].machine->num_cores;
+        cores[nodes[i].sides] += nodes[i].machine->num_cores;
     for (uint32_t i = 0; i < num; i++) {
-        uint64_t share = ((uint64_t)nodes[i].machine->num_cores * p->job.num_ranks + cores - 1) / cores;
+        uint64_t own = (uint64_t)nodes[i].machine->num_cores * ranks_of(p, nodes[i].sides);
+        uint64_t share = (own + cores[nodes[i].sides] - 1) / cores[nodes[i].sides];
         nodes[i].capacity = (uint32_t)((share + team - 1) / team * team);
     }
+}
+
+/* srun numbers ranks component by component, and prefill ranks come first. */
+static uint8_t sides_of(const struct allocation *a, uint32_t host)
+{
+    return a->num_groups > 1 ? (uint8_t)(1u << a->hosts[host].group) : 0;
+}
+
+static int check_components(const struct placement *p, struct why *why)
+{
+    bool both = p->sizes[JOB_PREFILL].engines > 0 && p->sizes[JOB_DECODE].engines > 0;
+    if (p->allocation.num_groups <= 1 || (p->allocation.num_groups == JOB_SIDES && both))
+        return 0;
+    return why_set(why,
+                   "the Slurm job has %u components, and %s: a heterogeneous job needs one for prefill and one for "
+                   "decode engines, in this order; --host names hosts in its place",
+                   p->allocation.num_groups, both ? "there are two sides" : "all engines are of one side");
 }
 
 /* Anew, if there is one already. */
@@ -203,7 +241,8 @@ static int build_world(struct placement *p, bool crowded, struct why *why)
         uint32_t slots = a->num_hosts > 0 ? a->hosts[i].slots : 0; /* those beyond the ranks make no difference */
         nodes[i] = (struct world_node){.host = a->num_hosts > 0 ? a->hosts[i].name : here,
                                        .machine = &p->machines[p->num_machines > 1 ? i : 0],
-                                       .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks};
+                                       .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks,
+                                       .sides = sides_of(a, i)};
     }
     if (crowded)
         crowd(p, nodes, num);
@@ -236,9 +275,12 @@ static int explain_failure(const struct placement *p, enum place_error error, st
                        (unsigned long long)cluster_room(&p->world.cluster));
     case PLACE_NO_FIT:
         return why_set(why,
-                       "the engines do not fit so that each TP group is on one host%s: --straddle permits that one "
+                       "the engines do not fit so that each TP group is on one host%s%s: --straddle permits that one "
                        "lies on several",
-                       p->options.apart ? " and no host has both sides" : "");
+                       p->options.apart ? " and no host has both sides" : "",
+                       p->allocation.num_groups > 1 ? ", with prefill engines in the Slurm job's first component and "
+                                                      "decode engines in its second"
+                                                    : "");
     default:
         return why_set(why, "no memory to place %u ranks", p->job.num_ranks);
     }
@@ -269,20 +311,21 @@ int placement_find(struct placement *p, const struct placement_options *options,
     p->options.cut.layers = p->options.cut.model->layers;
     if (placement_allocation(&p->allocation, &p->options, why) != 0)
         return -1;
+    if (check_components(p, why) != 0)
+        return -1;
     if (p->allocation.source == ALLOCATION_HERE && !placement_is_wished(options))
         return 1;
     if (find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 || find_costs(p, why) != 0 ||
         find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, false, why) != 0)
         return -1;
     /* Nobody named slots on this machine, so that more ranks than fit are only a pity. */
-    bool too_few = cluster_room(&p->world.cluster) < p->job.num_ranks;
-    if (too_few && p->allocation.source == ALLOCATION_HERE && p->options.gpus_per_rank > 0) {
+    if (lacks_room(p) && p->allocation.source == ALLOCATION_HERE && p->options.gpus_per_rank > 0) {
         p->options.gpus_per_rank = 0; /* there are fewer GPUs than ranks, so these do not count */
         if (build_world(p, false, why) != 0)
             return -1;
     }
     bool may = options->oversubscribe || p->allocation.source == ALLOCATION_HERE;
-    p->crowded = may && cluster_room(&p->world.cluster) < p->job.num_ranks;
+    p->crowded = may && lacks_room(p);
     if (p->crowded && build_world(p, true, why) != 0)
         return -1;
     return find_seats(p, why);
@@ -327,13 +370,22 @@ const char *placement_adapter(const struct placement *p, uint32_t rank)
     return nic != NULL && nic->is_fabric && machine_of(p, rank)->num_nics > 1 ? nic->name : NULL;
 }
 
+/* Of a node, among the cores of all. A host in two components of a Slurm job is two nodes with the same cores. */
+static size_t first_core(const struct placement *p, const size_t *first, uint32_t node, size_t next)
+{
+    for (uint32_t i = 0; p->allocation.num_groups > 1 && i < node; i++)
+        if (strcmp(p->world.nodes[i].host, p->world.nodes[node].host) == 0)
+            return first[i];
+    return next;
+}
+
 /* Whether two ranks have a core in common; true too if there is no memory to find out. */
 static bool share_cores(const struct placement *p)
 {
     size_t cores = 0;
     size_t *first = calloc((size_t)p->world.num_nodes + 1, sizeof *first); /* by node: its first core among all */
     for (uint32_t i = 0; first != NULL && i < p->world.num_nodes; i++) {
-        first[i] = cores;
+        first[i] = first_core(p, first, i, cores);
         cores += p->world.nodes[i].machine->num_cores;
     }
     bool *taken = calloc(cores + 1, sizeof *taken), shared = first == NULL || taken == NULL;
@@ -432,6 +484,11 @@ bool placement_has_hosts(const struct placement *p)
 const char *placement_host(const struct placement *p, uint32_t rank)
 {
     return p->world.nodes[p->places[rank].node].host;
+}
+
+uint32_t placement_component(const struct placement *p, uint32_t rank)
+{
+    return p->allocation.num_groups > 1 && p->job.teams[p->job.team_of[rank]].side == JOB_DECODE ? 1 : 0;
 }
 
 uint32_t placement_hosts(const struct placement *p)

@@ -66,6 +66,8 @@ bool placement_has_hosts(const struct placement *p);
 /** How many hosts have ranks; all of them, if there is no memory to count. */
 uint32_t placement_hosts(const struct placement *p);
 const char *placement_host(const struct placement *p, uint32_t rank);
+/** The component of a heterogeneous Slurm job that the rank's host belongs to; 0 in any other case. */
+uint32_t placement_component(const struct placement *p, uint32_t rank);
 
 /** Writes the file of --pairs. 0, or -1 with *why. */
 int placement_write_pairs(const struct placement *p, struct why *why);

@@ -91,11 +91,13 @@ static int count_silent(const struct allocation *a, const struct machine *machin
                    a->hosts[first].name, reason);
 }
 
+/* path: "" where the launcher needs no file. */
 static int make_host_file(const struct launcher *l, const struct launch *what, char path[HOSTS_PATH_BYTES],
                           struct why *why)
 {
     char *text = launcher_host_file(l, what);
-    int rc = text != NULL ? hosts_make_file(text, path) : -1;
+    path[0] = '\0';
+    int rc = text != NULL ? hosts_make_file(text, path) : 0;
     free(text);
     return rc == 0 ? 0 : why_set(why, "the file of hosts cannot be written: %s", strerror(errno));
 }
@@ -105,30 +107,31 @@ int probe_hosts(const struct allocation *allocation, const struct probe_way *way
 {
     char path[HOSTS_PATH_BYTES];
     struct command c = {0};
-    const char **names = calloc((size_t)allocation->num_hosts + 1, sizeof *names);
+    struct launch_host *hosts = calloc((size_t)allocation->num_hosts + 1, sizeof *hosts);
     struct asked *a = calloc(1, sizeof *a);
-    int rc = names != NULL && a != NULL ? 0 : why_set(why, "no memory for %u hosts", allocation->num_hosts);
+    int rc = hosts != NULL && a != NULL ? 0 : why_set(why, "no memory for %u hosts", allocation->num_hosts);
     for (uint32_t i = 0; rc == 0 && i < allocation->num_hosts; i++)
-        names[i] = allocation->hosts[i].name;
+        hosts[i] = (struct launch_host){allocation->hosts[i].name, allocation->hosts[i].group};
     char *shim[] = {(char *)(uintptr_t)way->self, PROBE_OPTION, NULL};
-    struct launch what = {.ranks = allocation->num_hosts, .hosts = names, .words = way->words, .shim = shim};
+    struct launch what = {.ranks = allocation->num_hosts, .hosts = hosts, .words = way->words, .shim = shim};
     if (rc == 0)
         rc = make_host_file(way->launcher, &what, path, why);
     if (rc == 0) {
-        launcher_command(way->launcher, &what, path, &c);
+        launcher_command(way->launcher, &what, path[0] != '\0' ? path : NULL, &c);
         command_use_variables(&c);
         a->allocation = allocation;
         a->machines = machines;
         const struct listener listener = {take_line, have_all_answered, a};
         int error = listen_run(&listener, c.argv, PATIENCE_S);
-        unlink(path);
+        if (path[0] != '\0')
+            unlink(path);
         if (error != 0)
             rc = why_set(why, "%s cannot be run: %s", c.argv[0], strerror(error));
     }
     if (rc == 0)
         rc = count_silent(allocation, machines, a->reason, why);
     command_fini(&c);
-    free(names);
+    free(hosts);
     free(a);
     return rc;
 }

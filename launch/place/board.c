@@ -7,20 +7,21 @@
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t largest_node(const struct cluster *c)
+static uint32_t largest_node(const struct cluster *c, enum job_side side)
 {
     uint32_t most = 1;
     for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
-        if (c->capacity[i] > most)
+        if (cluster_takes(c, i, side) && c->capacity[i] > most)
             most = c->capacity[i];
     return most;
 }
 
 static void cut_units(struct board *b)
 {
-    uint32_t each = b->rules->straddle ? 1 : largest_node(b->cluster);
+    uint32_t largest[JOB_SIDES] = {largest_node(b->cluster, JOB_PREFILL), largest_node(b->cluster, JOB_DECODE)};
     for (uint32_t t = 0; t < b->job->num_teams; t++) {
         const struct job_team *team = &b->job->teams[t];
+        uint32_t each = b->rules->straddle ? 1 : largest[team->side];
         for (uint32_t at = 0; at < team->count; at += each) {
             uint32_t count = team->count - at < each ? team->count - at : each;
             for (uint32_t i = 0; i < count; i++)
@@ -136,7 +137,8 @@ uint32_t board_room(const struct board *b, uint32_t node)
 
 bool board_takes(const struct board *b, uint32_t node, uint32_t count, enum job_side side)
 {
-    return board_room(b, node) >= count && (b->rules->sides != PLACE_APART || b->held[node][!side] == 0);
+    return board_room(b, node) >= count && cluster_takes(b->cluster, node, side) &&
+           (b->rules->sides != PLACE_APART || b->held[node][!side] == 0);
 }
 
 uint64_t board_broken(const struct board *b)

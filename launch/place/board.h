@@ -46,7 +46,8 @@ uint32_t board_node(const struct board *b, uint32_t unit);
 /** Ranks that a node still takes. */
 uint32_t board_room(const struct board *b, uint32_t node);
 /**
- * Whether a node takes so many ranks of that side: it has room, and does not hold the other side where these are apart.
+ * Whether a node takes so many ranks of that side: it has room, takes that side at all, and does not hold the other
+ * side where these are apart.
  */
 bool board_takes(const struct board *b, uint32_t node, uint32_t count, enum job_side side);
 
@@ -76,8 +77,8 @@ bool start_greedy(struct board *b, enum start_tie tie);
 /** Units in order, each on the first node with room (PLACE_BY_CORE), or on the next one in turn. */
 bool start_default(struct board *b, enum place_default how);
 /**
- * For where there is little room: finds a way if there is one and units have at most two sizes (sides, where these are
- * apart, count as sizes). Otherwise larger units first, each on the fullest node that takes it.
+ * For where there is little room: finds a way if there is one and units have at most two sizes (sides, where nodes do
+ * not take both, count as sizes). Otherwise larger units first, each on the fullest node that takes it.
  */
 bool start_packed(struct board *b);
 

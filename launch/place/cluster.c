@@ -2,7 +2,6 @@
 /* cluster: see cluster.h. */
 #include "place/cluster.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,10 +28,16 @@ static uint64_t shape_of(const struct cluster *c, uint32_t level, uint32_t numbe
     const struct cluster_group *g = &c->groups[level][number];
     uint64_t hash = mix(mix(0, level + 1), g->end - g->first);
     if (level == CLUSTER_NODE)
-        hash = mix(hash, c->capacity[number]);
+        hash = mix(mix(hash, c->capacity[number]), c->sides[number]);
     for (uint32_t i = g->first_child; i < g->end_child; i++)
         hash = mix(hash, c->groups[level - 1][i].shape);
     return hash;
+}
+
+static void find_shapes(struct cluster *c, uint32_t level)
+{
+    for (uint32_t i = 0; i < c->num_groups[level]; i++)
+        c->groups[level][i].shape = shape_of(c, level, i);
 }
 
 static int add_level(struct cluster *c, const struct cluster_seat *seats, uint32_t level, const uint32_t *capacity)
@@ -58,15 +63,16 @@ static int add_level(struct cluster *c, const struct cluster_seat *seats, uint32
     }
     if (level == CLUSTER_NODE) {
         c->capacity = calloc(n + 1, sizeof *c->capacity);
-        if (c->capacity == NULL)
+        c->sides = malloc(n + 1);
+        if (c->capacity == NULL || c->sides == NULL)
             return -1;
+        memset(c->sides, 0xff, n);
         for (uint32_t i = 0; i < n; i++) {
             uint32_t seats_of = groups[i].end - groups[i].first;
             c->capacity[i] = capacity != NULL && capacity[i] < seats_of ? capacity[i] : seats_of;
         }
     }
-    for (uint32_t i = 0; i < n; i++)
-        groups[i].shape = shape_of(c, level, i);
+    find_shapes(c, level);
     return 0;
 }
 
@@ -81,6 +87,13 @@ int cluster_init(struct cluster *c, const struct cluster_seat *seats, uint32_t n
     return 0;
 }
 
+void cluster_set_sides(struct cluster *c, const uint8_t *sides)
+{
+    memcpy(c->sides, sides, c->num_groups[CLUSTER_NODE]);
+    for (uint32_t level = CLUSTER_NODE; level < c->num_levels; level++)
+        find_shapes(c, level);
+}
+
 void cluster_fini(struct cluster *c)
 {
     for (uint32_t level = 0; level < CLUSTER_LEVELS_MAX; level++) {
@@ -88,6 +101,7 @@ void cluster_fini(struct cluster *c)
         free(c->group_of[level]);
     }
     free(c->capacity);
+    free(c->sides);
     *c = (struct cluster){0};
 }
 

@@ -10,6 +10,7 @@
 #ifndef BATON_PLACE_CLUSTER_H
 #define BATON_PLACE_CLUSTER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CLUSTER_LEVELS_MAX 12
@@ -31,6 +32,7 @@ struct cluster {
     struct cluster_group *groups[CLUSTER_LEVELS_MAX];
     uint32_t *group_of[CLUSTER_LEVELS_MAX]; /* by seat */
     uint32_t *capacity;                     /* by node: ranks that it takes, its seats at most */
+    uint8_t *sides;                         /* by node: bit 1 << s stands for side s, whose ranks it takes */
     double cost[CLUSTER_LEVELS_MAX];        /* of a byte between seats whose smallest common group is of that level */
 };
 
@@ -48,9 +50,17 @@ int cluster_init(struct cluster *c, const struct cluster_seat *seats, uint32_t n
                  const uint32_t *capacity, const double *cost);
 void cluster_fini(struct cluster *c);
 
+/** Says which sides nodes take; before, they take all. */
+void cluster_set_sides(struct cluster *c, const uint8_t *sides);
+
 static inline uint32_t cluster_node(const struct cluster *c, uint32_t seat)
 {
     return c->group_of[CLUSTER_NODE][seat];
+}
+
+static inline bool cluster_takes(const struct cluster *c, uint32_t node, unsigned side)
+{
+    return (c->sides[node] >> side & 1) != 0;
 }
 
 /** The level of the smallest group that holds both seats. */

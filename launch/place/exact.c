@@ -40,12 +40,12 @@ static uint32_t size_of(set_t set)
 
 /* ---- one group --------------------------------------------------------------------------------------------------- */
 
-/* What the rules say to a set on a node of this capacity. */
-static uint64_t broken_by(const struct exact *x, uint32_t capacity, set_t set)
+/* What the rules say to a set on a node. */
+static uint64_t broken_by(const struct exact *x, uint32_t node, set_t set)
 {
     const struct board *b = x->board;
     uint32_t held[JOB_SIDES] = {0, 0};
-    if (size_of(set) > capacity)
+    if (size_of(set) > b->cluster->capacity[node])
         return IMPOSSIBLE;
     for (uint32_t i = 0; i < x->num; i++) {
         const struct unit *u = &b->units[b->unit_of[x->ranks[i]]];
@@ -53,6 +53,9 @@ static uint64_t broken_by(const struct exact *x, uint32_t capacity, set_t set)
             return IMPOSSIBLE;
         held[u->side] += set >> i & 1;
     }
+    for (unsigned side = 0; side < JOB_SIDES; side++)
+        if (held[side] > 0 && !cluster_takes(b->cluster, node, side))
+            return IMPOSSIBLE;
     bool is_used = set != 0, is_lonely = (held[0] > 0) != (held[1] > 0);
     if (b->rules->sides == PLACE_APART && is_used && !is_lonely)
         return IMPOSSIBLE;
@@ -114,7 +117,7 @@ static void fill(struct exact *x, struct table *t, uint32_t level, uint32_t grou
     }
     for (set_t set = 0; set < sets; set++) {
         t->value[set].cost += c->cost[level] * x->bytes[set];
-        uint64_t broken = level == CLUSTER_NODE && x->level > level ? broken_by(x, c->capacity[group], set) : 0;
+        uint64_t broken = level == CLUSTER_NODE && x->level > level ? broken_by(x, group, set) : 0;
         t->value[set].broken = t->value[set].broken + broken < IMPOSSIBLE ? t->value[set].broken + broken : IMPOSSIBLE;
     }
 }

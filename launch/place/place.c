@@ -130,6 +130,8 @@ static bool holds(struct board *b, const uint32_t *seat_of)
         const uint32_t *held = b->held[i];
         good = held[JOB_PREFILL] + held[JOB_DECODE] <= b->cluster->capacity[i] &&
                (b->rules->sides != PLACE_APART || held[JOB_PREFILL] == 0 || held[JOB_DECODE] == 0);
+        for (unsigned side = 0; side < JOB_SIDES; side++)
+            good = good && (held[side] == 0 || cluster_takes(b->cluster, i, side));
     }
     return good;
 }

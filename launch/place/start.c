@@ -145,7 +145,7 @@ bool start_default(struct board *b, enum place_default how)
 
 /* ---- where there is little room ---------------------------------------------------------------------------------- */
 
-/* Units of one size, and where sides are apart of one side. */
+/* Units of one size, and of one side where not every node takes both or sides are apart. */
 struct kind {
     uint32_t size, num, next; /* next: the first unit that may be one of these and has no node */
     int side;                 /* JOB_SIDES: both */
@@ -159,9 +159,23 @@ static bool is_kind(const struct board *b, const struct kind *k, uint32_t unit)
     return b->units[unit].count == k->size && (k->side == JOB_SIDES || (int)b->units[unit].side == k->side);
 }
 
+static bool takes_kind(const struct board *b, const struct kind *k, uint32_t node)
+{
+    return k->side == JOB_SIDES || cluster_takes(b->cluster, node, (unsigned)k->side);
+}
+
+static bool sides_differ(const struct board *b)
+{
+    for (uint32_t node = 0; node < b->cluster->num_groups[CLUSTER_NODE]; node++)
+        if (!cluster_takes(b->cluster, node, JOB_PREFILL) || !cluster_takes(b->cluster, node, JOB_DECODE))
+            return true;
+    return b->rules->sides == PLACE_APART;
+}
+
 /* False: there are more kinds than two. */
 static bool find_kinds(const struct board *b, struct kind kinds[KINDS])
 {
+    bool by_side = sides_differ(b);
     uint32_t n = 0;
     for (uint32_t u = 0; u < b->num_units; u++) {
         uint32_t k = 0;
@@ -170,8 +184,7 @@ static bool find_kinds(const struct board *b, struct kind kinds[KINDS])
         if (k == KINDS)
             return false;
         if (k == n)
-            kinds[n++] = (struct kind){.size = b->units[u].count,
-                                       .side = b->rules->sides == PLACE_APART ? (int)b->units[u].side : JOB_SIDES};
+            kinds[n++] = (struct kind){.size = b->units[u].count, .side = by_side ? (int)b->units[u].side : JOB_SIDES};
         kinds[k].num++;
     }
     return true;
@@ -181,7 +194,7 @@ static bool find_kinds(const struct board *b, struct kind kinds[KINDS])
 static uint32_t beside(const struct board *b, const struct kind kinds[KINDS], uint32_t node, uint32_t first)
 {
     uint32_t room = b->cluster->capacity[node] - first * kinds[0].size;
-    if (kinds[1].size == 0 || (first > 0 && b->rules->sides == PLACE_APART))
+    if (kinds[1].size == 0 || !takes_kind(b, &kinds[1], node) || (first > 0 && b->rules->sides == PLACE_APART))
         return 0;
     return room / kinds[1].size;
 }
@@ -211,7 +224,8 @@ static bool fit(struct board *b, struct kind kinds[KINDS])
     for (uint32_t i = 0; good && i < nodes; i++)
         for (uint32_t n = width; n-- > 0;) {
             int64_t best = -1;
-            for (uint32_t x = 0; x <= n && x * kinds[0].size <= b->cluster->capacity[i]; x++)
+            uint32_t room = takes_kind(b, &kinds[0], i) ? b->cluster->capacity[i] : 0;
+            for (uint32_t x = 0; x <= n && x * kinds[0].size <= room; x++)
                 if (most[n - x] >= 0 && most[n - x] + beside(b, kinds, i, x) > best) {
                     best = most[n - x] + beside(b, kinds, i, x);
                     taken[(size_t)i * width + n] = x;

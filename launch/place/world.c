@@ -83,17 +83,22 @@ static int build(struct world *w, const struct placed_node *placed, uint32_t num
     double cost[CLUSTER_LEVELS_MAX];
     struct cluster_seat *seats = calloc((size_t)num_seats + 1, sizeof *seats);
     uint32_t *capacity = calloc((size_t)w->num_nodes + 1, sizeof *capacity), at = 0;
-    int rc = seats != NULL && capacity != NULL ? 0 : -1;
+    uint8_t *sides = calloc((size_t)w->num_nodes + 1, sizeof *sides);
+    int rc = seats != NULL && capacity != NULL && sides != NULL ? 0 : -1;
     for (uint32_t i = 0; rc == 0 && i < w->num_nodes; i++) {
         const struct world_node *n = &w->nodes[i];
         capacity[i] = n->capacity > 0 ? n->capacity : n->num_seats;
+        sides[i] = n->sides != 0 ? n->sides : UINT8_MAX;
         for (uint32_t k = 0; k < n->num_seats; k++, at++)
             group_seat(&placed[i], k, levels, at, &seats[at]);
     }
     find_costs(costs, levels, cost);
     if (rc == 0)
         rc = cluster_init(&w->cluster, seats, num_seats, levels, capacity, cost);
+    if (rc == 0)
+        cluster_set_sides(&w->cluster, sides);
     free(seats);
+    free(sides);
     free(capacity);
     return rc == 0 ? 0 : why_set(why, "no memory for %u seats", num_seats);
 }

@@ -16,6 +16,7 @@ struct world_node {
     const char *host;
     const struct machine *machine;
     uint32_t capacity; /* ranks that it takes; 0: as many as it has seats */
+    uint8_t sides;     /* as the cluster has it; 0: all */
     struct machine_seat *seats;
     uint32_t num_seats;
 };

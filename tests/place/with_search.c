@@ -24,7 +24,8 @@ struct all {
     const struct cluster *cluster;
     const struct job *job;
     const struct place_rules *rules;
-    uint32_t widest; /* ranks that the widest node takes: of larger teams, each so many are on one node */
+    uint32_t
+        widest[JOB_SIDES]; /* ranks of a side that a node takes at most: of larger teams, so many are on one node */
     uint32_t seat_of[EXACT_RANKS_MAX], rank_at[SEATS_MAX];
     struct place_value least;
 };
@@ -57,7 +58,8 @@ static bool is_repetition(const struct all *a, uint32_t seat)
 static bool are_bound(const struct all *a, uint32_t i, uint32_t k)
 {
     uint32_t team = a->job->team_of[i], first = a->job->teams[team].first;
-    return !a->rules->straddle && team == a->job->team_of[k] && (i - first) / a->widest == (k - first) / a->widest;
+    uint32_t widest = a->widest[a->job->teams[team].side];
+    return !a->rules->straddle && team == a->job->team_of[k] && (i - first) / widest == (k - first) / widest;
 }
 
 /* Whether rank k may sit there as far as it, the ranks before it and its team are concerned. */
@@ -74,7 +76,7 @@ static bool may_sit(const struct all *a, uint32_t k, uint32_t seat)
         if (here && a->rules->sides == PLACE_APART && j->teams[j->team_of[i]].side != j->teams[j->team_of[k]].side)
             return false;
     }
-    return held < c->capacity[node];
+    return held < c->capacity[node] && cluster_takes(c, node, j->teams[j->team_of[k]].side);
 }
 
 static uint64_t count_broken(const struct all *a)
@@ -122,10 +124,12 @@ static void search(struct all *a, uint32_t k, double cost)
 
 struct place_value search_best(const struct cluster *c, const struct job *j, const struct place_rules *rules)
 {
-    struct all a = {.cluster = c, .job = j, .rules = rules, .widest = 1, .least = {UINT64_MAX, DBL_MAX}};
+    struct all a = {.cluster = c, .job = j, .rules = rules, .widest = {1, 1}, .least = {UINT64_MAX, DBL_MAX}};
     assert_true(c->num_seats <= SEATS_MAX && j->num_ranks <= EXACT_RANKS_MAX);
     for (uint32_t i = 0; i < c->num_groups[CLUSTER_NODE]; i++)
-        a.widest = c->capacity[i] > a.widest ? c->capacity[i] : a.widest;
+        for (unsigned side = 0; side < JOB_SIDES; side++)
+            if (cluster_takes(c, i, side) && c->capacity[i] > a.widest[side])
+                a.widest[side] = c->capacity[i];
     memset(a.rank_at, 0xff, sizeof a.rank_at);
     search(&a, 0, 0);
     return a.least;
