@@ -129,6 +129,12 @@ static void texts(void)
                                         "\0042x4x1 4x2x1",
                                         "\005C4.0+0.0.0.2:0:1 C4.1+1.1.0.2:8:9 Gcuda0.0.4 Emlx5_0.4.8",
                                         "\0060-7,32-39/mlx5_0:1|8-15/#0,1x64;1"};
+    static const char *const reports[] = {
+        "\n@baton-info 0 p\twhat\\tever\tdo\\nthis\tsaid\n\n@baton-info 0 f\tall\tmpi\tlibrary\tOpen MPI\n"
+        "\n@baton-info 0 e\t2\n",
+        "UCX  WARN\n@baton-info 4294967295 f\tnode\ta\tb\t\\\n@baton-info 1 e\t18446744073709551616\n"};
+    for (int i = 0; i < 2; i++)
+        save("report", i, "", 0, reports[i], strlen(reports[i]));
     for (int i = 0; i < 4; i++)
         save("trace", i, "", 0, traces[i], strlen(traces[i]));
     for (int i = 0; i < 5; i++)
