@@ -277,7 +277,8 @@ static void find_world(struct info *i, const char *mpirun)
     info_fini(&h.info);
     if (h.status != 0 || !h.is_whole)
         helper_blame(&h, i, "a world of two ranks on this host",
-                     "mend the other problems first; then see what the ranks said");
+                     i->num_problems > 0 ? "mend the other problems first; then see what the ranks said"
+                                         : "see what the ranks and the launcher said");
     else if (h.said[0] != '\0')
         info_fact(i, INFO_OF_NODE, "mpi", "printed", "%s", h.said);
     judge_level(i);
