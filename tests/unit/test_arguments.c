@@ -195,14 +195,61 @@ static void test_random_words(void **state)
     }
 }
 
+/* Words between two "--" are the launcher's, if the first one is an option. */
+static void test_launcher_words(void **state)
+{
+    struct arguments a;
+    (void)state;
+    {
+        PARSE(&a, "--prefill", "1x1", "--launcher", "hydra", "--mpirun=/opt/mpiexec", "--", "--tag", "x", "--", "prog",
+              "--", "y");
+        assert_int_equal(rc_, 0);
+        assert_int_equal(a.launcher, LAUNCHER_HYDRA);
+        assert_string_equal(a.mpirun, "/opt/mpiexec");
+        assert_string_equal(a.launcher_words[0], "--tag");
+        assert_string_equal(a.launcher_words[1], "x");
+        assert_null(a.launcher_words[2]);
+        assert_string_equal(a.program[0][0], "prog");
+        assert_string_equal(a.program[0][2], "y");
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "--", "prog", "--", "y");
+        assert_int_equal(rc_, 0);
+        assert_null(a.launcher_words);
+        assert_string_equal(a.program[0][0], "prog");
+        assert_string_equal(a.program[0][1], "--");
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "--", "-n", ":", "--", "prog");
+        assert_int_equal(rc_, -1);
+        assert_non_null(strstr(a.error, "\":\""));
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "--", "-v", "--", "p", ":", "--decode", "1x1", "--", "-v", "--", "q");
+        assert_int_equal(rc_, -1);
+        assert_non_null(strstr(a.error, "before the first program"));
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "--script", "lsf", "prog");
+        assert_int_equal(rc_, -1);
+        assert_non_null(strstr(a.error, "slurm, pbs"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_one_side),
-        cmocka_unit_test(test_no_engines),   cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_check),        cmocka_unit_test(test_check_of_a_whole_line),
-        cmocka_unit_test(test_bad),          cmocka_unit_test(test_two_programs),
-        cmocka_unit_test(test_placement),    cmocka_unit_test(test_too_many_exports),
+        cmocka_unit_test(test_launcher_words),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_one_side),
+        cmocka_unit_test(test_no_engines),
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_of_a_whole_line),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_two_programs),
+        cmocka_unit_test(test_placement),
+        cmocka_unit_test(test_too_many_exports),
         cmocka_unit_test(test_random_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
