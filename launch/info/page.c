@@ -35,7 +35,7 @@ void page_problems(FILE *out, const struct info *i)
 
 static void print_fact(FILE *out, const struct info_fact *f)
 {
-    fprintf(out, "  %-22s ", f->name);
+    fprintf(out, "  %-30s ", f->name);
     if (strchr(f->value, '\n') == NULL) {
         fprintf(out, "%s\n", f->value);
         return;

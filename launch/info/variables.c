@@ -110,15 +110,23 @@ void variables_find(struct info *i)
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+/* The default stands behind the bounds where the value is another source's. */
+static void print_row(FILE *out, unsigned number)
+{
+    const struct setting_info *s = &settings_table[number];
+    char text[24];
+    fprintf(out, "%-27s %12s  %-11s %" PRIu64 "..%" PRIu64, s->variable, variables_value(number, text),
+            variables_source(number), s->least, s->most);
+    if (getenv(s->variable) != NULL)
+        fprintf(out, " (default %" PRIu64 ")", s->preset);
+    fprintf(out, "  %s\n", s->meaning);
+}
+
 static void print_table(FILE *out, bool of_tests)
 {
-    char text[24];
-    for (unsigned k = 0; k < settings_count; k++) {
-        const struct setting_info *s = &settings_table[k];
-        if (s->is_of_tests == of_tests)
-            fprintf(out, "%-27s %12s  %-11s %" PRIu64 "..%" PRIu64 "  %s\n", s->variable, variables_value(k, text),
-                    variables_source(k), s->least, s->most, s->meaning);
-    }
+    for (unsigned k = 0; k < settings_count; k++)
+        if (settings_table[k].is_of_tests == of_tests)
+            print_row(out, k);
 }
 
 void variables_print(FILE *out)

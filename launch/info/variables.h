@@ -10,7 +10,7 @@
 /** Adds problems with settings, and a fact for each variable of Baton, Open MPI, MPICH and UCX that is set. */
 void variables_find(struct info *i);
 
-/** Prints every setting: value, source, bounds and meaning. */
+/** Prints every setting: value, source, bounds, default and meaning. */
 void variables_print(FILE *out);
 
 /** The value of row `number` of settings_table: a number, or what is set if that is none. `text` may hold it. */
