@@ -10,14 +10,9 @@
 
 baton_distance_t directory_distance(const struct directory *d, uint32_t rank, uint32_t peer)
 {
-    const struct wire_row *a = &d->rows[rank], *b = &d->rows[peer];
-    if (rank == peer)
-        return BATON_DISTANCE_SELF;
-    if (a->node != b->node)
-        return BATON_DISTANCE_WORLD;
-    if (a->numa == b->numa && a->numa != DIRECTORY_NONE)
-        return BATON_DISTANCE_NUMA;
-    return a->package == b->package && a->package != DIRECTORY_NONE ? BATON_DISTANCE_PACKAGE : BATON_DISTANCE_NODE;
+    const struct directory_engine *a = &d->engines[d->engine_of[rank]], *b = &d->engines[d->engine_of[peer]];
+    return rank == peer ? BATON_DISTANCE_SELF
+                        : plan_distance(&a->members[d->index_of[rank]], &b->members[d->index_of[peer]]);
 }
 
 uint32_t directory_nearest(const struct directory *d, uint32_t rank, const struct directory_engine *engine)

@@ -98,13 +98,13 @@ static uint32_t sort_unique(uint32_t *v, uint32_t n)
     return kept;
 }
 
-static uint32_t distance(const struct plan_member *a, const struct plan_member *b)
+baton_distance_t plan_distance(const struct plan_member *a, const struct plan_member *b)
 {
     if (a->node != b->node)
-        return 3;
-    if (a->package != b->package)
-        return 2;
-    return a->numa != b->numa ? 1 : 0;
+        return BATON_DISTANCE_WORLD;
+    if (a->numa == b->numa && a->numa != PLAN_UNKNOWN)
+        return BATON_DISTANCE_NUMA;
+    return a->package == b->package && a->package != PLAN_UNKNOWN ? BATON_DISTANCE_PACKAGE : BATON_DISTANCE_NODE;
 }
 
 /* Makes the grid from the boundaries of `mine` and of all candidates' boxes. */
@@ -270,7 +270,7 @@ static int serve(const struct plan_member *me, const struct plan_box *box, const
     for (uint32_t i = 0; i < n; i++)
         if (box->split < members[i].num_boxes && box_intersect(box, &members[i].box[box->split], &c[num].box)) {
             c[num].member = i;
-            c[num++].distance = distance(me, &members[i]);
+            c[num++].distance = plan_distance(me, &members[i]);
         }
     int rc = grid_init(&g, box, c, num, why);
     for (uint32_t i = 0; rc == 0 && i < num; i++)

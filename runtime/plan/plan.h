@@ -77,13 +77,15 @@ struct plan_box {
     uint32_t layer_first, layer_count, head_first, head_count, split;
 };
 
+#define PLAN_UNKNOWN UINT32_MAX /* a package or NUMA node: the rank may run on several */
+
 /** One rank of an engine, as its directory row shows it. */
 struct plan_member {
     struct plan_box box[BATON_SPLITS_MAX]; /* by split */
     uint32_t num_boxes;                    /* 0: this rank has no cache */
     uint32_t node;                         /* the same number for all ranks of a node */
-    uint32_t package;                      /* within the node */
-    uint32_t numa;                         /* NUMA node, within the node */
+    uint32_t package;                      /* within the node; or PLAN_UNKNOWN */
+    uint32_t numa;                         /* NUMA node, within the node; or PLAN_UNKNOWN */
 };
 
 /** A box that the consumer reads, and the producer rank that serves it. */
@@ -100,6 +102,12 @@ bool box_intersect(const struct plan_box *a, const struct plan_box *b, struct pl
 
 /** Whether two members hold anything in common. */
 bool plan_members_share(const struct plan_member *a, const struct plan_member *b);
+
+/**
+ * How far two members are that are not the same rank: NUMA, PACKAGE, NODE or WORLD. What is not known of a place is not
+ * the same place.
+ */
+baton_distance_t plan_distance(const struct plan_member *a, const struct plan_member *b);
 
 /** Whether a member holds a whole box. */
 bool plan_member_covers(const struct plan_member *m, const struct plan_box *box);
@@ -121,8 +129,7 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
  * it. Every cell (split, layer, head) is in exactly one source. Sources come in the order of members; a member may
  * have several.
  *
- * Where several members hold a cell, the nearest serves it: one of the same NUMA node, else package, else node, else
- * any. Among equally near ones the choice depends on `me_index`, the consumer's index in its engine, and on `engine`,
+ * Where several members hold a cell, the nearest serves it, by plan_distance. Among equally near ones the choice depends on `me_index`, the consumer's index in its engine, and on `engine`,
  * the number of that engine, so that replicas share the load. Of the index the sum of its digits counts, to the base of
  * the number of equals, since consumers of the same cell are often a multiple of that apart.
  *

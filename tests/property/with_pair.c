@@ -12,6 +12,7 @@
 #include "with_reference.h"
 
 #define PARTS_MAX 256
+#define UNKNOWN UINT32_MAX /* a place */
 #define RUNS_MAX 8
 
 struct engine {
@@ -342,8 +343,8 @@ static void rank_make(struct engine *e, uint32_t i, const struct pair *p, const 
     e->member[i].num_boxes = plan_boxes(&c->geometry, e->member[i].box);
     if (s->places) {
         e->member[i].node = pair_random(random, 2);
-        e->member[i].package = pair_random(random, 2);
-        e->member[i].numa = pair_random(random, 2);
+        e->member[i].package = pair_random(random, 5) > 0 ? pair_random(random, 2) : UNKNOWN;
+        e->member[i].numa = pair_random(random, 5) > 0 ? pair_random(random, 2) : UNKNOWN;
     }
 }
 
@@ -587,7 +588,9 @@ static void transfer(struct move *m, const struct plan_box *boxes, uint32_t num_
 
 static uint32_t far(const struct plan_member *a, const struct plan_member *b)
 {
-    return a->node != b->node ? 3 : a->package != b->package ? 2 : a->numa != b->numa;
+    bool one_numa = a->numa == b->numa && a->numa < UNKNOWN,
+         one_package = a->package == b->package && a->package < UNKNOWN;
+    return a->node != b->node ? 3 : one_numa ? 0 : one_package ? 1 : 2;
 }
 
 /* Each source must be a rank that holds the box, no nearer rank may hold it too, and ties are spread by index. */

@@ -387,6 +387,22 @@ static void test_sources_among_replicas(void **state)
         assert_int_equal(plan_sources(&me, index, 0, p, 6, s, 8, &why), 1);
         assert_int_equal(s[0].member, 2 + (index == 1 || index == 2)); /* the ranks of its own node by turns */
     }
+    for (uint32_t i = 0; i < 6; i++) { /* all on its node; 0 to 3 in its package, 1 in its NUMA node */
+        p[i].node = me.node;
+        p[i].package = i / 4;
+        p[i].numa = i;
+    }
+    me.numa = 1;
+    assert_int_equal(plan_sources(&me, 0, 0, p, 6, s, 8, &why), 1);
+    assert_int_equal(s[0].member, 1);
+    p[1].numa = me.numa = PLAN_UNKNOWN; /* is no NUMA node that two have in common */
+    for (uint32_t index = 0; index < 4; index++) {
+        assert_int_equal(plan_sources(&me, index, 0, p, 6, s, 8, &why), 1);
+        assert_int_equal(s[0].member, index);
+    }
+    me.package = PLAN_UNKNOWN; /* then all of the node are equally far */
+    assert_int_equal(plan_sources(&me, 5, 0, p, 6, s, 8, &why), 1);
+    assert_int_equal(s[0].member, 5);
     me.node = 9;
     uint32_t load[6] = {0};
     for (uint32_t index = 0; index < 12; index++) {
