@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "launch/bind.h"
+#include "place/choice.h"
 #include "place/explain.h"
 #include "place/hostlist.h"
 #include "place/pairs.h"
@@ -154,19 +155,36 @@ static int find_flows(struct placement *p, struct why *why)
     return 0;
 }
 
-static const struct exchange *exchange_of(const struct placement *p)
+/* Without engines on both sides, or where they cannot be cut of the model, nothing is transferred. */
+static int find_serve(struct placement *p, struct why *why)
 {
-    return p->exchange.prefill != NULL ? &p->exchange : NULL;
+    if (p->exchange.prefill == NULL)
+        return 0;
+    p->serve = calloc(1, sizeof *p->serve);
+    if (p->serve == NULL || serve_init(p->serve, &p->exchange) != 0)
+        return why_set(why, "no memory for who serves whom");
+    return 0;
+}
+
+struct choice placement_choice(const struct placement *p, const struct place_rules *rules)
+{
+    const struct model_cut *cut = &p->options.cut;
+    return (struct choice){.source = {.sizes = p->sizes,
+                                      .serve = p->serve,
+                                      .load = {.tokens = {p->options.tokens, p->options.output_tokens},
+                                               .layers = cut->model->layers,
+                                               .token_bytes = cut->model->hidden * cut->dtype->bytes,
+                                               .inside = p->options.inside}},
+                           .world = &p->world,
+                           .rules = rules};
 }
 
 static int find_job(struct placement *p, struct why *why)
 {
-    const struct model_cut *cut = &p->options.cut;
-    struct flows_load load = {.tokens = {p->options.tokens, p->options.output_tokens},
-                              .layers = cut->model->layers,
-                              .token_bytes = cut->model->hidden * cut->dtype->bytes,
-                              .inside = p->options.inside};
-    return flows_job(p->sizes, exchange_of(p), &load, &p->job, why);
+    if (find_serve(p, why) != 0)
+        return -1;
+    const struct choice choice = placement_choice(p, NULL);
+    return flows_job(&choice.source, NULL, &p->job, why);
 }
 
 /* ---- where it goes ----------------------------------------------------------------------------------------------- */
@@ -293,7 +311,8 @@ static int find_seats(struct placement *p, struct why *why)
     p->places = calloc((size_t)p->job.num_ranks + 1, sizeof *p->places);
     if (p->seat_of == NULL || p->places == NULL)
         return explain_failure(p, PLACE_NO_MEMORY, why);
-    enum place_error error = place_find(&p->world.cluster, &p->job, &rules, p->seat_of);
+    struct choice choice = placement_choice(p, &rules);
+    enum place_error error = choice_find(&choice, &p->job, p->seat_of);
     if (error != PLACE_GOOD)
         return explain_failure(p, error, why);
     if (world_places(&p->world, p->seat_of, p->job.num_ranks, p->places) != 0)
@@ -337,6 +356,9 @@ void placement_fini(struct placement *p)
     free(p->places);
     job_fini(&p->job);
     world_fini(&p->world);
+    if (p->serve != NULL)
+        serve_fini(p->serve);
+    free(p->serve);
     exchange_fini(&p->exchange);
     for (unsigned side = 0; side < JOB_SIDES; side++)
         engine_fini(&p->engines[side]);
@@ -505,13 +527,18 @@ uint32_t placement_hosts(const struct placement *p)
 
 int placement_write_pairs(const struct placement *p, struct why *why)
 {
-    const struct pairs pairs = {p->sizes, exchange_of(p), &p->world, p->seat_of};
-    if (pairs.exchange == NULL)
+    if (p->serve == NULL)
         return why_set(why, "--pairs needs engines on both sides");
+    const struct choice choice = placement_choice(p, NULL);
+    struct serve_place *places = choice_places(&p->world, p->seat_of, p->job.num_ranks);
+    const struct pairs pairs = {&choice.source, &p->world, p->seat_of, places};
+    if (places == NULL)
+        return why_set(why, "--pairs: no memory");
     FILE *out = fopen(p->options.pairs, "w");
     int rc = out != NULL ? pairs_write(&pairs, out) : -1;
     if (out != NULL && fclose(out) != 0)
         rc = -1;
+    free(places);
     return rc == 0 ? 0 : why_set(why, "--pairs \"%.200s\": %s", p->options.pairs, strerror(errno));
 }
 
@@ -519,6 +546,7 @@ int placement_write_pairs(const struct placement *p, struct why *why)
 static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out, const struct explain *e))
 {
     const struct place_rules rules = rules_of(&p->options);
+    const struct choice choice = placement_choice(p, &rules);
     char model[128], costs[256] = "assumed; --costs takes those that baton-bench distances measured";
     if (p->options.costs != NULL)
         snprintf(costs, sizeof costs, "by --costs %.200s", p->options.costs);
@@ -531,10 +559,9 @@ static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out,
                                         .costs = costs,
                                         .model = model,
                                         .sizes = p->sizes,
-                                        .exchange = exchange_of(p),
+                                        .choice = &choice,
                                         .world = &p->world,
                                         .job = &p->job,
-                                        .rules = &rules,
                                         .seat_of = p->seat_of,
                                         .places = p->places});
 }

@@ -9,7 +9,7 @@
 
 #include "launch/placement_options.h"
 #include "launch/plan/exchange.h"
-#include "place/world.h"
+#include "place/choice.h"
 
 /** Where everything is. */
 struct placement {
@@ -22,6 +22,7 @@ struct placement {
     struct costs costs;
     struct engine engines[JOB_SIDES];
     struct exchange exchange;
+    struct serve *serve; /* NULL: nothing is transferred */
     struct world world;
     struct job job;
     uint32_t *seat_of;          /* by rank, as batonrun numbers them */
@@ -68,6 +69,9 @@ uint32_t placement_hosts(const struct placement *p);
 const char *placement_host(const struct placement *p, uint32_t rank);
 /** The component of a heterogeneous Slurm job that the rank's host belongs to; 0 in any other case. */
 uint32_t placement_component(const struct placement *p, uint32_t rank);
+
+/** What the flows between its ranks follow from. */
+struct choice placement_choice(const struct placement *p, const struct place_rules *rules);
 
 /** Writes the file of --pairs. 0, or -1 with *why. */
 int placement_write_pairs(const struct placement *p, struct why *why);

@@ -107,7 +107,7 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
     }
     if (idle > 0)
         fprintf(out, "%u node%s without ranks%s\n", idle, idle == 1 ? " is" : "s are",
-                e->rules->nodes == PLACE_ANY ? "; --spread uses as many nodes as there are teams" : "");
+                e->choice->rules->nodes == PLACE_ANY ? "; --spread uses as many nodes as there are teams" : "");
 }
 
 /* ---- what it is worth -------------------------------------------------------------------------------------------- */
@@ -136,48 +136,61 @@ static void print_flows(FILE *out, const struct explain *e)
     }
 }
 
-/* What launchers do by themselves costs so much more. */
+/* What a launcher's mapping costs with the flows that follow from it, this placement as 1. -1: no memory. */
+static int print_default(FILE *out, const struct explain *e, const char *name, const uint32_t *seat_of)
+{
+    const struct cluster *c = &e->world->cluster;
+    const struct place_rules *rules = e->choice->rules;
+    double cost = place_value(c, e->job, rules, e->seat_of).cost;
+    struct job job;
+    struct why why;
+    int rc = choice_job(e->choice, seat_of, e->job->num_ranks, &job, &why);
+    if (rc == 0)
+        fprintf(out, "  %-36s %6.2f%s\n", name, cost > 0 ? place_value(c, &job, rules, seat_of).cost / cost : 1,
+                place_holds(c, &job, rules, seat_of) ? "" : "  and breaks the rules");
+    job_fini(&job);
+    return rc;
+}
+
 static int print_defaults(FILE *out, const struct explain *e)
 {
     static const struct {
         enum place_default how;
         const char *name;
     } defaults[] = {{PLACE_BY_CORE, "ranks in order, filling each node"}, {PLACE_BY_NODE, "ranks dealt out to nodes"}};
-    double cost = place_value(&e->world->cluster, e->job, e->rules, e->seat_of).cost;
     uint32_t *seat_of = malloc(((size_t)e->job->num_ranks + 1) * sizeof *seat_of);
-    if (seat_of == NULL)
-        return -1;
+    int rc = seat_of != NULL ? 0 : -1;
     fputs("bytes times distance, this placement as 1:\n", out);
-    for (unsigned i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
-        if (place_default(&e->world->cluster, e->job, defaults[i].how, seat_of) != PLACE_GOOD)
-            continue;
-        double other = place_value(&e->world->cluster, e->job, e->rules, seat_of).cost;
-        fprintf(out, "  %-36s %6.2f%s\n", defaults[i].name, cost > 0 ? other / cost : 1,
-                place_holds(&e->world->cluster, e->job, e->rules, seat_of) ? "" : "  and breaks the rules");
-    }
+    for (unsigned i = 0; rc == 0 && i < sizeof defaults / sizeof defaults[0]; i++)
+        if (place_default(&e->world->cluster, e->job, defaults[i].how, seat_of) == PLACE_GOOD)
+            rc = print_default(out, e, defaults[i].name, seat_of);
     free(seat_of);
-    return 0;
+    return rc;
 }
 
 /* ---- pairs ------------------------------------------------------------------------------------------------------- */
 
 #define NEAREST_SHOWN 8
 
-static void print_pairs(FILE *out, const struct explain *e)
+static int print_pairs(FILE *out, const struct explain *e)
 {
-    const struct pairs pairs = {e->sizes, e->exchange, e->world, e->seat_of};
+    struct serve_place *places = choice_places(e->world, e->seat_of, e->job->num_ranks);
+    const struct pairs pairs = {&e->choice->source, e->world, e->seat_of, places};
     uint32_t num = e->sizes[JOB_DECODE].engines;
     struct pairs_near near[NEAREST_SHOWN];
+    int shown = places != NULL ? 0 : -1;
     fputs("decode engines by distance, for a router (average distance of a request's bytes):\n", out);
-    for (uint32_t i = 0; i < e->sizes[JOB_PREFILL].engines; i++) {
-        uint32_t shown = pairs_find(&pairs, JOB_PREFILL, i, near, NEAREST_SHOWN);
+    for (uint32_t i = 0; shown >= 0 && i < e->sizes[JOB_PREFILL].engines; i++) {
+        shown = pairs_find(&pairs, JOB_PREFILL, i, near, NEAREST_SHOWN);
         fprintf(out, "  prefill%u:", i);
-        for (uint32_t k = 0; k < shown; k++)
-            fprintf(out, " decode%u (%.1f)%s", near[k].engine, near[k].distance, k + 1 < num ? "," : "");
+        for (int k = 0; k < shown; k++)
+            fprintf(out, " decode%u (%.1f)%s", near[k].engine, near[k].distance, (uint32_t)k + 1 < num ? "," : "");
         if (num > NEAREST_SHOWN)
             fprintf(out, " and %u more", num - NEAREST_SHOWN);
         fputc('\n', out);
     }
+    free(places);
+    return shown < 0 ? -1 : 0;
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
@@ -208,7 +221,7 @@ int explain_print(FILE *out, const struct explain *e)
     free(rank_at);
     fputc('\n', out);
     int rc = explain_costs(out, e);
-    if (rc == 0 && e->exchange != NULL)
-        print_pairs(out, e);
+    if (rc == 0 && e->choice->source.serve != NULL)
+        rc = print_pairs(out, e);
     return rc;
 }

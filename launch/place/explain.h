@@ -6,8 +6,7 @@
 #include <stdio.h>
 
 #include "baton.h"
-#include "place/flows.h"
-#include "place/world.h"
+#include "place/choice.h"
 
 /** All that the page is about. Nothing is changed by printing it. */
 struct explain {
@@ -16,10 +15,9 @@ struct explain {
     const char *costs;    /* where the distances come from */
     const char *model;    /* what the flows are counted for, in words */
     const struct engine_size *sizes;
-    const struct exchange *exchange; /* NULL: a side has no engines */
+    const struct choice *choice;
     const struct world *world;
     const struct job *job;
-    const struct place_rules *rules;
     const uint32_t *seat_of;
     const struct world_place *places;
 };

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+static const char no_memory[] = "no memory for the flows between ranks";
+
 struct list {
     struct job_pair *pairs;
     uint32_t num, room;
@@ -41,29 +43,51 @@ static uint32_t ranks_of(const struct engine_size *size)
     return size->tp * size->pp;
 }
 
+uint32_t flows_first_rank(const struct engine_size *sizes, enum job_side side, uint32_t engine)
+{
+    return (side == JOB_DECODE ? sizes[JOB_PREFILL].engines * ranks_of(&sizes[JOB_PREFILL]) : 0) +
+           engine * ranks_of(&sizes[side]);
+}
+
 /* ---- between engines --------------------------------------------------------------------------------------------- */
 
-static int add_engine_pair(struct list *l, const struct exchange *x, uint32_t producer, uint32_t consumer, double share)
+int flows_between(const struct flows_source *s, const struct serve_place *places, uint32_t prefill, uint32_t decode,
+                  struct why *why)
 {
-    for (uint32_t i = 0; i < x->num_pairs; i++) {
-        const struct pair *p = &x->pairs[i];
-        if (add(l, producer + p->producer, consumer + p->consumer, share * (double)p->moves.bytes) != 0)
-            return -1;
+    const struct serve_place *from = NULL, *to = NULL;
+    if (places != NULL) {
+        from = &places[flows_first_rank(s->sizes, JOB_PREFILL, prefill)];
+        to = &places[flows_first_rank(s->sizes, JOB_DECODE, decode)];
+    }
+    return serve_find(s->serve, from, to, s->sizes[JOB_PREFILL].engines + decode - prefill - 1, why);
+}
+
+static int add_engine_pair(struct list *l, const struct flows_source *s, const struct serve_place *places,
+                           uint32_t prefill, uint32_t decode, double share, struct why *why)
+{
+    uint32_t producer = flows_first_rank(s->sizes, JOB_PREFILL, prefill);
+    uint32_t consumer = flows_first_rank(s->sizes, JOB_DECODE, decode);
+    if (flows_between(s, places, prefill, decode, why) != 0)
+        return -1;
+    for (uint32_t i = 0; i < s->serve->num_flows; i++) {
+        const struct serve_flow *f = &s->serve->flows[i];
+        if (add(l, producer + f->producer, consumer + f->consumer, share * (double)f->bytes) != 0)
+            return why_set(why, "%s", no_memory);
     }
     return 0;
 }
 
-static int add_transfers(struct list *l, const struct engine_size *sizes, const struct exchange *x)
+static int add_transfers(struct list *l, const struct flows_source *s, const struct serve_place *places,
+                         struct why *why)
 {
-    const struct engine_size *from = &sizes[JOB_PREFILL], *to = &sizes[JOB_DECODE];
-    uint32_t decode = from->engines * ranks_of(from);
+    const struct engine_size *from = &s->sizes[JOB_PREFILL], *to = &s->sizes[JOB_DECODE];
     for (uint32_t k = 0; k < to->engines; k++) {
         uint32_t first = (uint32_t)((uint64_t)k * from->engines / to->engines);
         for (uint32_t i = first; i < from->engines; i++) {
             double share = share_of(i, from->engines, k, to->engines);
             if (share == 0)
                 break;
-            if (add_engine_pair(l, x, i * ranks_of(from), decode + k * ranks_of(to), share) != 0)
+            if (add_engine_pair(l, s, places, i, k, share, why) != 0)
                 return -1;
         }
     }
@@ -100,21 +124,21 @@ static uint32_t make_teams(const struct engine_size *sizes, struct job_team *tea
     return n;
 }
 
-int flows_job(const struct engine_size *sizes, const struct exchange *x, const struct flows_load *load, struct job *out,
-              struct why *why)
+int flows_job(const struct flows_source *s, const struct serve_place *places, struct job *out, struct why *why)
 {
-    const struct engine_size *p = &sizes[JOB_PREFILL], *d = &sizes[JOB_DECODE];
+    const struct engine_size *p = &s->sizes[JOB_PREFILL], *d = &s->sizes[JOB_DECODE];
     struct job_team *teams = calloc((size_t)p->engines * p->pp + (size_t)d->engines * d->pp + 1, sizeof *teams);
     struct list l = {0};
     *out = (struct job){0};
-    int rc = teams != NULL && (x == NULL || add_transfers(&l, sizes, x) == 0) ? 0 : -1;
-    uint32_t first = 0;
+    why_set(why, "%s", no_memory);
+    int rc = teams != NULL && (s->serve == NULL || add_transfers(&l, s, places, why) == 0) ? 0 : -1;
     for (uint32_t side = 0; rc == 0 && side < JOB_SIDES; side++)
-        for (uint32_t i = 0; rc == 0 && i < sizes[side].engines; i++, first += ranks_of(&sizes[side]))
-            rc = add_engine(&l, &sizes[side], first, load, (double)load->tokens[side] / sizes[side].engines);
+        for (uint32_t i = 0; rc == 0 && i < s->sizes[side].engines; i++)
+            rc = add_engine(&l, &s->sizes[side], flows_first_rank(s->sizes, (enum job_side)side, i), &s->load,
+                            (double)s->load.tokens[side] / s->sizes[side].engines);
     if (rc == 0)
-        rc = job_init(out, teams, make_teams(sizes, teams), l.pairs, l.num);
+        rc = job_init(out, teams, make_teams(s->sizes, teams), l.pairs, l.num);
     free(teams);
     free(l.pairs);
-    return rc == 0 ? 0 : why_set(why, "no memory for the flows between ranks");
+    return rc;
 }

@@ -2,7 +2,7 @@
 /*
  * flows: the job of a world of engines: its teams, and the bytes that go between any two ranks for one request.
  *
- * Transfers are what the planner says of one prefill and one decode engine. Requests are shared out evenly to the
+ * Transfers are what the planner says of a prefill and a decode engine. Requests are shared out evenly to the
  * engines of each side, in order, as a router does that keeps to the pairs of a placement: of E prefill and D decode
  * engines, engine i makes the requests from i/E to (i+1)/E of all, and engine k takes those from k/D to (k+1)/D.
  *
@@ -14,8 +14,8 @@
 #ifndef BATON_PLACE_FLOWS_H
 #define BATON_PLACE_FLOWS_H
 
-#include "launch/plan/exchange.h"
 #include "place/job.h"
+#include "place/serve.h"
 
 struct flows_load {
     uint32_t tokens[JOB_SIDES]; /* of a request, that the prefill engine reads and the decode engine writes */
@@ -24,12 +24,24 @@ struct flows_load {
     double inside;        /* weight of the engines' own traffic; 0: only transfers count */
 };
 
+/** What flows follow from. */
+struct flows_source {
+    const struct engine_size *sizes; /* of each side */
+    struct serve *serve;             /* of one engine of each side, for a request; NULL: a side has no engines */
+    struct flows_load load;
+};
+
 /**
- * `sizes`: of each side. Ranks are numbered as batonrun does: engine after engine, prefill first; within one, stage
- * after stage. `x`: of one engine of each side, for a request; NULL where a side has no engines. 0, or -1 with *why: no
- * memory. Call job_fini in both cases.
+ * Ranks are numbered as batonrun does: engine after engine, prefill first; within one, stage after stage. `places`: by
+ * rank; NULL: each is as far as any other. 0, or -1 with *why. Call job_fini in both cases.
  */
-int flows_job(const struct engine_size *sizes, const struct exchange *x, const struct flows_load *load, struct job *out,
-              struct why *why);
+int flows_job(const struct flows_source *s, const struct serve_place *places, struct job *out, struct why *why);
+
+/** Finds out what goes between two engines of ranks with these places, in s->serve->flows. 0, or -1 with *why. */
+int flows_between(const struct flows_source *s, const struct serve_place *places, uint32_t prefill, uint32_t decode,
+                  struct why *why);
+
+/** The first rank of an engine. */
+uint32_t flows_first_rank(const struct engine_size *sizes, enum job_side side, uint32_t engine);
 
 #endif

@@ -104,6 +104,19 @@ enum place_error place_default(const struct cluster *c, const struct job *j, enu
     return PLACE_GOOD;
 }
 
+enum place_error place_repaired(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                                enum place_default how, uint32_t *seat_of)
+{
+    struct board b;
+    enum place_error error = PLACE_NO_MEMORY;
+    if (board_init(&b, c, j, rules) == 0)
+        error = start_default(&b, how) ? PLACE_GOOD : PLACE_NO_FIT;
+    if (error == PLACE_GOOD)
+        memcpy(seat_of, b.seat_of, j->num_ranks * sizeof *seat_of);
+    board_fini(&b);
+    return error;
+}
+
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
 /* Whether a unit's ranks are on one node. */

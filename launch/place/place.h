@@ -58,6 +58,13 @@ enum place_default { PLACE_BY_CORE, PLACE_BY_NODE };
 /** PLACE_TOO_FEW or PLACE_GOOD. Rules do not count. */
 enum place_error place_default(const struct cluster *c, const struct job *j, enum place_default how, uint32_t *seat_of);
 
+/**
+ * The same made to hold the rules: TP groups as a whole, each on the first node that takes it, or on the next one in
+ * turn. PLACE_NO_FIT: some group finds no node.
+ */
+enum place_error place_repaired(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                                enum place_default how, uint32_t *seat_of);
+
 /** Whether every rule holds: one rank a seat, capacities, sides that nodes take, straddling, apart. */
 bool place_holds(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                  const uint32_t *seat_of);

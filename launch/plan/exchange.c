@@ -42,10 +42,9 @@ static int refuse(const struct engine *prefill, const struct engine *decode, uin
 
 /* ---- one consumer ------------------------------------------------------------------------------------------------ */
 
-int exchange_sources(const struct engine *prefill, const struct engine *decode, uint32_t consumer,
-                     struct plan_source **out, struct why *why)
+int exchange_sources_of(const struct engine *prefill, const struct plan_member *members, const struct plan_member *me,
+                        uint32_t consumer, uint32_t turn, struct plan_source **out, struct why *why)
 {
-    const struct plan_member *me = &decode->members[consumer];
     struct plan_source *parts = NULL;
     struct plan_why reason = {""};
     uint32_t first, end, room = PARTS_FIRST / 2;
@@ -57,21 +56,27 @@ int exchange_sources(const struct engine *prefill, const struct engine *decode, 
         parts = malloc(room * sizeof *parts);
         if (parts == NULL)
             break;
-        n = plan_sources(me, consumer, prefill->source.size.engines - 1, &prefill->members[first], end - first, parts,
-                         room, &reason);
+        n = plan_sources(me, consumer, turn, &members[first], end - first, parts, room, &reason);
         full = n == BATON_EGEOMETRY && room < PARTS_MOST; /* more parts, perhaps */
         if (full)
             reason.text[0] = '\0';
     }
     if (n < 0) {
         free(parts);
-        return why_set(why, "%s rank %u: %s", decode->source.role, consumer,
+        return why_set(why, "decode rank %u: %s", consumer,
                        n == BATON_ENOMEM ? "no memory for its sources" : reason.text);
     }
     for (int i = 0; i < n; i++)
         parts[i].member += first;
     *out = parts;
     return n;
+}
+
+int exchange_sources(const struct engine *prefill, const struct engine *decode, uint32_t consumer,
+                     struct plan_source **out, struct why *why)
+{
+    return exchange_sources_of(prefill, prefill->members, &decode->members[consumer], consumer,
+                               prefill->source.size.engines - 1, out, why);
 }
 
 int exchange_compile(const struct engine *prefill, const struct engine *decode, uint32_t producer, uint32_t consumer,

@@ -41,6 +41,13 @@ void exchange_fini(struct exchange *x);
 int exchange_sources(const struct engine *prefill, const struct engine *decode, uint32_t consumer,
                      struct plan_source **out, struct why *why);
 
+/**
+ * The same of a prefill engine whose ranks are `members`, and of a consumer `me`, where these may have other places
+ * than the engines'. `turn`: as plan_sources takes the engine's number.
+ */
+int exchange_sources_of(const struct engine *prefill, const struct plan_member *members, const struct plan_member *me,
+                        uint32_t consumer, uint32_t turn, struct plan_source **out, struct why *why);
+
 /** Compiles what `consumer` takes from `producer`; both caches are made and ended within. 0, or -1 with *why. */
 int exchange_compile(const struct engine *prefill, const struct engine *decode, uint32_t producer, uint32_t consumer,
                      const struct cache *to, const struct plan_source *parts, uint32_t num_parts, struct plan **out,

@@ -129,9 +129,10 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
  * it. Every cell (split, layer, head) is in exactly one source. Sources come in the order of members; a member may
  * have several.
  *
- * Where several members hold a cell, the nearest serves it, by plan_distance. Among equally near ones the choice depends on `me_index`, the consumer's index in its engine, and on `engine`,
- * the number of that engine, so that replicas share the load. Of the index the sum of its digits counts, to the base of
- * the number of equals, since consumers of the same cell are often a multiple of that apart.
+ * Where several members hold a cell, the nearest serves it, by plan_distance. Among equally near ones the choice
+ * depends on `me_index`, the consumer's index in its engine, and on `engine`, the number of that engine, so that
+ * replicas share the load. Of the index the sum of its digits counts, to the base of the number of equals, since
+ * consumers of the same cell are often a multiple of that apart.
  *
  * Deterministic: producer and consumer compute the same from the same rows. Writes at most `max` sources. Returns their
  * number, or with *why: BATON_ESOURCE (no member holds a cell), BATON_EGEOMETRY (more sources than max, or more cells
