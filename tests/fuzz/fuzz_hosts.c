@@ -4,6 +4,7 @@
 
 #include "base/layout.h"
 #include "launch/bind.h"
+#include "launch/node.h"
 #include "place/allocation.h"
 #include "place/machine.h"
 #include "place/network.h"
@@ -49,6 +50,7 @@ static void check_machine(void)
         for (uint32_t i = 0; i < num; i++)
             MUST(seats[i].first_core < seats[i].end_core && seats[i].end_core <= m.num_cores);
         free(seats);
+        (void)node_parse(m.facts, &(struct profile_facts){.ucx_version = 0});
     }
     machine_fini(&m);
 }
