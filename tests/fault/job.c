@@ -407,13 +407,16 @@ int main(int argc, char **argv)
     bool slow = close_ms > job.peer_ms + 5000 && !job.contained, badly = closed != BATON_EPEER && closed != 0;
     if (slow || badly)
         fprintf(stderr, "rank %d: close after %.0f ms: %s\n", job.rank, close_ms, badly ? baton_errmsg() : "slow");
-    printf("rank %d: %u done, %u failed, %u expired, %u given up; %u wrong, %u late, %u lost without need, %s close; "
-           "ended %.0f ms later but for %u, closed in %.0f ms%s\n",
-           job.rank, job.done, job.failed, job.expired, job.given_up, job.wrong, job.late, job.lost_good,
-           slow    ? "slow"
-           : badly ? "bad"
-                   : "good",
-           job.held_ms, held, close_ms, job.stalled ? "; stuck" : "");
+    char line[512]; /* written at once: launchers mix what ranks write in pieces */
+    snprintf(line, sizeof line,
+             "rank %d: %u done, %u failed, %u expired, %u given up; %u wrong, %u late, %u lost without need, %s close; "
+             "ended %.0f ms later but for %u, closed in %.0f ms%s\n",
+             job.rank, job.done, job.failed, job.expired, job.given_up, job.wrong, job.late, job.lost_good,
+             slow    ? "slow"
+             : badly ? "bad"
+                     : "good",
+             job.held_ms, held, close_ms, job.stalled ? "; stuck" : "");
+    fputs(line, stdout);
     fflush(stdout);
     baton_exit(job.wrong > 0 || job.late > 0 || job.lost_good > 0 || slow || badly);
 }
