@@ -307,18 +307,21 @@ static void check_nic(hwloc_topology_t t, const struct machine_device *nic, hwlo
     }
 }
 
-/* A rank's hardware threads are those of one NUMA node, near its GPU, and no other rank's. */
+/* A rank's hardware threads, its helpers' among them, are those of one NUMA node, near its GPU, and no other rank's. */
 static void check_rank(const struct placement *p, hwloc_topology_t t, uint32_t rank, const char *bindings,
                        hwloc_bitmap_t taken)
 {
     const struct world_place *place = &p->places[rank];
     const struct machine *m = p->world.nodes[place->node].machine;
     struct bind_place found;
-    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc(), helpers = hwloc_bitmap_alloc();
     hwloc_obj_t numa = hwloc_get_obj_by_type(t, HWLOC_OBJ_NUMANODE, m->cores[place->seat.first_core].numa);
     assert_true(bind_find(bindings, rank, &found));
     assert_int_equal(hwloc_bitmap_list_sscanf(cpus, found.cpus), 0);
-    assert_true(hwloc_bitmap_weight(cpus) >= 2);
+    assert_int_equal(hwloc_bitmap_list_sscanf(helpers, found.helpers), 0);
+    assert_true(hwloc_bitmap_weight(cpus) >= 1 && hwloc_bitmap_weight(helpers) >= 1);
+    assert_false(hwloc_bitmap_intersects(cpus, helpers));
+    hwloc_bitmap_or(cpus, cpus, helpers);
     assert_true(hwloc_bitmap_isincluded(cpus, numa->cpuset));
     assert_false(hwloc_bitmap_intersects(cpus, taken));
     hwloc_bitmap_or(taken, taken, cpus);
@@ -327,6 +330,7 @@ static void check_rank(const struct placement *p, hwloc_topology_t t, uint32_t r
         assert_true(hwloc_bitmap_isincluded(cpus, near_device(t, m->gpus[place->seat.first_gpu + i].name)));
     check_nic(t, place->nic, cpus);
     hwloc_bitmap_free(cpus);
+    hwloc_bitmap_free(helpers);
 }
 
 #define HOSTS 12
