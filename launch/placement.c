@@ -542,14 +542,29 @@ int placement_write_pairs(const struct placement *p, struct why *why)
     return rc == 0 ? 0 : why_set(why, "--pairs \"%.200s\": %s", p->options.pairs, strerror(errno));
 }
 
+/* Where distances come from, and hosts that the file of switches does not name: their names may differ by a domain. */
+static void describe_costs(const struct placement *p, char *text, size_t room)
+{
+    uint32_t path[NETWORK_HEIGHT_MAX], unnamed = 0;
+    const char *first = NULL;
+    int at = p->options.costs != NULL
+                 ? snprintf(text, room, "by --costs %.200s", p->options.costs)
+                 : snprintf(text, room, "assumed; --costs takes those that baton-bench distances measured");
+    for (uint32_t i = 0; p->options.network != NULL && i < p->world.num_nodes; i++)
+        if (!network_path(&p->network, p->world.nodes[i].host, path) && unnamed++ == 0)
+            first = p->world.nodes[i].host;
+    if (unnamed > 0)
+        snprintf(text + at, room - (size_t)at, "; --network does not name %u of %u hosts, %.80s first: they are far",
+                 unnamed, p->world.num_nodes, first);
+}
+
 /* Prints it as `print` does. */
 static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out, const struct explain *e))
 {
     const struct place_rules rules = rules_of(&p->options);
     const struct choice choice = placement_choice(p, &rules);
-    char model[128], costs[256] = "assumed; --costs takes those that baton-bench distances measured";
-    if (p->options.costs != NULL)
-        snprintf(costs, sizeof costs, "by --costs %.200s", p->options.costs);
+    char model[128], costs[512];
+    describe_costs(p, costs, sizeof costs);
     snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
              p->options.cut.dtype->name);
     return print(out, &(struct explain){.allocation = &p->allocation,
