@@ -12,6 +12,7 @@
 
 #define SLICE_MS 100
 #define SECOND_NS UINT64_C(1000000000)
+#define LEAVE_NS SECOND_NS     /* from the last answer to TERM */
 #define END_NS (3 * SECOND_NS) /* from TERM to KILL, for the launcher and for what it leaves behind */
 
 struct ear {
@@ -59,19 +60,25 @@ static void listen_to(struct ear *e, const struct child *launcher, int fd, uint6
     take_line(e);
 }
 
-/* It has nothing left to do once all have answered. */
+/* It has nothing left to do once all have answered, and ends by itself. Told to end, Hydra would complain at length. */
 static void end_launcher(struct ear *e, const struct child *launcher)
 {
     int status;
-    uint64_t end = child_now_ns() + END_NS;
-    for (bool told = false; !child_ended(launcher, &status); told = true) {
-        if (!told)
+    bool done = e->signal == 0 && e->listener->is_done(e->listener->arg), told = false;
+    uint64_t term = child_now_ns() + (done ? LEAVE_NS : 0), end = term + END_NS;
+    while (!child_ended(launcher, &status)) {
+        uint64_t now = child_now_ns();
+        if (!told && now >= term) {
             kill(launcher->pid, SIGTERM);
-        int number = child_wait(launcher, child_now_ns() + SLICE_MS * 1000000u);
-        if (child_is_ending(number))
-            e->signal = number;
-        if (child_now_ns() > end)
+            told = true;
+        }
+        if (now > end)
             kill(launcher->pid, SIGKILL);
+        int number = child_wait(launcher, now + SLICE_MS * 1000000u);
+        if (child_is_ending(number)) {
+            e->signal = number;
+            term = now;
+        }
     }
     for (end = child_now_ns() + END_NS; !child_none_left() && child_now_ns() < end;) {
         child_signal_all(SIGKILL);
