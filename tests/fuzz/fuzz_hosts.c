@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What batonrun and its shims read of hosts, switches, roles, programs and places. The first byte says which. */
+/* What batonrun and its shims read of hosts, switches, roles, places and costs. The first byte says which. */
 #include "fuzz.h"
 
 #include "base/layout.h"
 #include "launch/bind.h"
 #include "launch/node.h"
 #include "place/allocation.h"
+#include "place/costs.h"
 #include "place/machine.h"
 #include "place/network.h"
 
@@ -67,6 +68,15 @@ static void check_network(void)
     network_fini(&n);
 }
 
+static void check_costs(void)
+{
+    struct costs c;
+    struct why why;
+    int rc = costs_read(&c, text, &why);
+    for (unsigned i = 1; rc == 0 && i < COST_CLASSES; i++)
+        MUST(c.of[i] >= c.of[i - 1] && c.of[0] > 0 && c.of[i] <= 1e9);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct allocation a;
@@ -80,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(text != NULL);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';
-    switch (data[0] % 7) {
+    switch (data[0] % 8) {
     case 0:
         check_allocation(allocation_from_hosts(&a, text, &why), &a);
         break;
@@ -99,6 +109,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 5:
         check_machine();
+        break;
+    case 6:
+        check_costs();
         break;
     default:
         (void)bind_find(text, size < 2 ? 0 : data[1], &place);
