@@ -84,7 +84,8 @@ static int number_engines(struct roster *roster, int size, const baton_open_para
         }
     }
     if (roster->num[SIDE_PREFILL] == 0 || roster->num[SIDE_DECODE] == 0)
-        return why_set(why, "needs a prefill and a decode engine: batonrun --prefill 1x1 --decode 1x1 baton-replay");
+        return why_set(why, "needs a prefill and a decode engine: batonrun --prefill 1x1 --decode 1x1 baton-replay%s",
+                       size == 1 ? " (MPI found one rank alone: launcher and library differ, if there are more)" : "");
     return 0;
 }
 
