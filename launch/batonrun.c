@@ -7,13 +7,14 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launch/arguments.h"
+#include "launch/bind.h"
 #include "launch/check.h"
 #include "launch/command.h"
 #include "launch/hosts.h"
@@ -33,12 +34,6 @@
 extern char **environ;
 
 /* ---- the environment of the ranks -------------------------------------------------------------------------------- */
-
-static uint32_t cpus_allowed(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
 
 /*
  * What batonrun tells the shims, as variables of *c. The shims set what MPI and UCX need on each node (profile.h).
@@ -141,7 +136,7 @@ static struct launch describe_launch(const struct session *s, const struct place
     struct launch l = {.ranks = ranks,
                        .hosts = hosts,
                        .survive = a->survive,
-                       .crowded = p != NULL ? p->crowded : ranks > cpus_allowed(),
+                       .crowded = p != NULL ? p->crowded : ranks > bind_count(NULL),
                        .words = a->launcher_words};
     l.exports = list_exports(a, &l.num_exports);
     command_add(shim, "%s", s->self);
@@ -323,9 +318,11 @@ static int run_check(struct session *s, const struct launch_host *hosts, struct 
         return complain(1, "the file of the hosts cannot be written: %s", strerror(errno));
     launcher_command(&s->launcher, &what, host_text != NULL ? path : NULL, &s->command);
     command_use_variables(&s->command);
-    int error = listen_run(&listener, s->command.argv, CHECK_PATIENCE_S);
+    int number, error = listen_run(&listener, s->command.argv, CHECK_PATIENCE_S, &number);
     if (host_text != NULL)
         unlink(path);
+    if (number != 0)
+        raise(number); /* as if it came now */
     return error == 0 ? check_print(c, stdout)
                       : complain(1, "%s cannot be run: %s", s->command.argv[0], strerror(error));
 }

@@ -42,8 +42,11 @@ static void take_signals(sigset_t *taken, sigset_t *before)
 }
 
 /* In the new process. An error goes through the pipe `errors`; a successful exec closes it. */
-static void become(char **argv, int last_signal, pid_t parent, const sigset_t *mask, int errors, int errors_to)
+static void become(char **argv, int last_signal, pid_t parent, const sigset_t *mask, int errors, int input_from,
+                   int errors_to)
 {
+    if (input_from >= 0)
+        dup2(input_from, STDIN_FILENO);
     if (errors_to >= 0)
         dup2(errors_to, STDERR_FILENO);
     setpgid(0, 0);
@@ -57,7 +60,7 @@ static void become(char **argv, int last_signal, pid_t parent, const sigset_t *m
     _exit(127);
 }
 
-int child_start(struct child *c, char **argv, int last_signal, int errors_to)
+int child_start(struct child *c, char **argv, int last_signal, int input_from, int errors_to)
 {
     int ends[2], error = 0;
     pid_t parent = getpid();
@@ -66,7 +69,7 @@ int child_start(struct child *c, char **argv, int last_signal, int errors_to)
     take_signals(&c->taken, &c->before);
     c->pid = fork();
     if (c->pid == 0)
-        become(argv, last_signal, parent, &c->before, ends[1], errors_to);
+        become(argv, last_signal, parent, &c->before, ends[1], input_from, errors_to);
     if (c->pid < 0)
         error = errno;
     close(ends[1]);

@@ -18,11 +18,11 @@ struct child {
 };
 
 /**
- * Runs argv, found by PATH. `errors_to` becomes its standard error, unless it is -1. The kernel sends it `last_signal`
- * when this process dies, however that happens. Call it while this process has one thread: the kernel watches the
+ * Runs argv, found by PATH. `input_from` becomes its standard input, and `errors_to` its standard error; -1: each is
+ * this process's own. The kernel sends it `last_signal` when this process dies, however that happens. Call it while this process has one thread: the kernel watches the
  * thread that forked. 0, or an errno: then nothing runs.
  */
-int child_start(struct child *c, char **argv, int last_signal, int errors_to);
+int child_start(struct child *c, char **argv, int last_signal, int input_from, int errors_to);
 
 /** Waits for a signal, at most until `deadline_ns` of child_now_ns. Its number; 0: none came. */
 int child_wait(const struct child *c, uint64_t deadline_ns);

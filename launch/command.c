@@ -3,6 +3,7 @@
 #include "launch/command.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,12 @@ void command_preset(struct command *c, const char *variable, const char *value)
         command_set(c, variable, value);
 }
 
+void command_unset(struct command *c, const char *variable)
+{
+    if (getenv(variable) != NULL)
+        append(&c->variables, &c->num_variables, strdup(variable));
+}
+
 static void free_list(char **list)
 {
     for (char **word = list; word != NULL && *word != NULL; word++)
@@ -63,8 +70,9 @@ void command_fini(struct command *c)
 void command_use_variables(const struct command *c)
 {
     for (size_t i = 0; i < c->num_variables; i++) {
+        const char *value = strchr(c->variables[i], '=');
         char *name = strndup(c->variables[i], strcspn(c->variables[i], "="));
-        if (name == NULL || setenv(name, c->variables[i] + strlen(name) + 1, 1) != 0)
+        if (name == NULL || (value != NULL ? setenv(name, value + 1, 1) : unsetenv(name)) != 0)
             command_out_of_memory();
         free(name);
     }
@@ -90,7 +98,16 @@ void command_print_word(const char *word, FILE *out)
 
 void command_print(const struct command *c, FILE *out)
 {
+    bool any = false;
     for (size_t i = 0; i < c->num_variables; i++) {
+        if (strchr(c->variables[i], '=') != NULL)
+            continue;
+        fprintf(out, "%s-u %s ", any ? "" : "env ", c->variables[i]);
+        any = true;
+    }
+    for (size_t i = 0; i < c->num_variables; i++) {
+        if (strchr(c->variables[i], '=') == NULL)
+            continue;
         size_t name = strcspn(c->variables[i], "=") + 1;
         fprintf(out, "%.*s", (int)name, c->variables[i]);
         command_print_word(c->variables[i] + name, out);

@@ -8,7 +8,7 @@
 
 /** Lists end with NULL once they have a word. Words are copies. */
 struct command {
-    char **argv, **variables; /* a variable as "NAME=VALUE" */
+    char **argv, **variables; /* a variable as "NAME=VALUE", or "NAME" where it must not be set */
     size_t num_words, num_variables;
 };
 
@@ -19,6 +19,8 @@ void command_add(struct command *c, const char *format, ...) __attribute__((form
 void command_set(struct command *c, const char *variable, const char *value);
 /** As command_set, unless the variable is set already. */
 void command_preset(struct command *c, const char *variable, const char *value);
+/** The command runs without the variable. Nothing, unless it is set here. */
+void command_unset(struct command *c, const char *variable);
 void command_fini(struct command *c);
 
 /** Gives the variables to this process, hence to the command that it will run. */

@@ -255,7 +255,10 @@ static void add_components(const struct launcher *l, const struct launch *what, 
 
 static void add_srun(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
 {
+    static const char *const of_tasks[] = {"SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"};
     command_add(c, "%s", l->program);
+    for (unsigned i = 0; i < 2; i++) /* each would limit the step, and the probe, to a task's share of the job's CPUs */
+        command_unset(c, of_tasks[i]);
     if (host_file != NULL)
         command_set(c, "SLURM_HOSTFILE", host_file);
     if (has_components(what))
@@ -278,6 +281,11 @@ static const struct {
 
 void launcher_presets(const struct launcher *l, struct command *c)
 {
+    /* Where batonrun itself runs in a rank of some world. Which of these a rank would then go by is left to chance. */
+    static const char *const of_a_rank[] = {
+        "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_ID", "PMI_PORT"};
+    for (unsigned i = 0; i < sizeof of_a_rank / sizeof of_a_rank[0]; i++)
+        command_unset(c, of_a_rank[i]);
     static const char *const for_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                            "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
     if (geteuid() != 0 || (l->kind != LAUNCHER_OPENMPI && l->kind != LAUNCHER_PRRTE))

@@ -159,7 +159,7 @@ int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
     child_adopt(); /* processes that the launcher leaves become children of this one */
-    error = child_start(&launcher, argv, SIGTERM, relay.ends[1]);
+    error = child_start(&launcher, argv, SIGTERM, -1, relay.ends[1]);
     if (error != 0) {
         free(reports);
         return complain(LAUNCHER_STATUS_MISSING, "cannot run %s: %s", argv[0], strerror(error));

@@ -72,6 +72,8 @@ static void end_launcher(struct ear *e, const struct child *launcher)
             kill(launcher->pid, SIGTERM);
             told = true;
         }
+        if (now > end + END_NS)
+            return; /* not even a KILL ends it: it hangs in the kernel */
         if (now > end)
             kill(launcher->pid, SIGKILL);
         int number = child_wait(launcher, now + SLICE_MS * 1000000u);
@@ -86,15 +88,22 @@ static void end_launcher(struct ear *e, const struct child *launcher)
     }
 }
 
-int listen_run(const struct listener *l, char **argv, uint32_t patience_s)
+int listen_run(const struct listener *l, char **argv, uint32_t patience_s, int *signal)
 {
     struct ear ear = {.listener = l};
     struct child launcher;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return errno;
+    int ends[2], nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), error = nothing < 0 ? errno : 0;
+    *signal = 0;
+    if (error == 0 && pipe2(ends, O_CLOEXEC) != 0)
+        error = errno;
+    if (error != 0) {
+        if (nothing >= 0)
+            close(nothing);
+        return error;
+    }
     child_adopt();
-    int error = child_start(&launcher, argv, SIGTERM, ends[1]);
+    error = child_start(&launcher, argv, SIGTERM, nothing, ends[1]);
+    close(nothing);
     close(ends[1]);
     if (error == 0) {
         listen_to(&ear, &launcher, ends[0], child_now_ns() + patience_s * SECOND_NS);
@@ -102,7 +111,6 @@ int listen_run(const struct listener *l, char **argv, uint32_t patience_s)
         child_release(&launcher);
     }
     close(ends[0]);
-    if (error == 0 && ear.signal != 0)
-        raise(ear.signal); /* as if it came now */
+    *signal = ear.signal;
     return error;
 }

@@ -19,8 +19,9 @@ struct listener {
 
 /**
  * Returns once all have answered, the launcher has ended, or `patience_s` have passed. 0, or an errno: the launcher
- * could not be run. A signal that asks this process to end ends it, after the launcher.
+ * could not be run. *signal is one that asked this process to end meanwhile, and 0 otherwise: the caller clears up and
+ * raises it. The launcher reads nothing: the program that runs later has the standard input.
  */
-int listen_run(const struct listener *l, char **argv, uint32_t patience_s);
+int listen_run(const struct listener *l, char **argv, uint32_t patience_s, int *signal);
 
 #endif

@@ -3,6 +3,7 @@
 #include "launch/probe.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 
 #define TAG "@baton-machine"
 #define LINE_BYTES (MACHINE_TEXT_BYTES + 64)
-#define PATIENCE_S 60
+/* How long hosts have to answer. Trees of daemons over ssh start some ten of them a second and level. */
+#define PATIENCE_S(hosts) (60 + (hosts) / 10)
 
 int probe_main(void)
 {
@@ -122,9 +124,11 @@ int probe_hosts(const struct allocation *allocation, const struct probe_way *way
         a->allocation = allocation;
         a->machines = machines;
         const struct listener listener = {take_line, have_all_answered, a};
-        int error = listen_run(&listener, c.argv, PATIENCE_S);
+        int number, error = listen_run(&listener, c.argv, PATIENCE_S(what.ranks), &number);
         if (path[0] != '\0')
             unlink(path);
+        if (number != 0)
+            raise(number); /* as if it came now */
         if (error != 0)
             rc = why_set(why, "%s cannot be run: %s", c.argv[0], strerror(error));
     }

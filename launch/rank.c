@@ -209,7 +209,7 @@ static int run(char **program, struct rank *r)
 {
     struct child child;
     child_adopt();
-    int error = child_start(&child, program, SIGKILL, -1);
+    int error = child_start(&child, program, SIGKILL, -1, -1);
     if (error != 0) {
         complain(0, "cannot run %s: %s", program[0], strerror(error));
         report(r, REPORT_ENDED, 127);

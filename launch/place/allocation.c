@@ -125,10 +125,14 @@ static int read_slurm_group(struct allocation *a, allocation_variable_fn variabl
     char name[128];
     if (list == NULL)
         return why_set(why, "Slurm names no hosts (%s)", slurm_name("SLURM_JOB_NODELIST", group, name));
-    if (hostlist_each(list, take_name, a, why) != 0 ||
-        (tasks != NULL && read_counts(a, first, tasks, true, why) != 0) ||
-        (cpus != NULL && read_counts(a, first, cpus, false, why) != 0))
+    if (hostlist_each(list, take_name, a, why) != 0 || (cpus != NULL && read_counts(a, first, cpus, false, why) != 0))
         return -1;
+    if (tasks != NULL && read_counts(a, first, tasks, true, why) != 0) {
+        if (variable("SLURM_STEP_ID") == NULL)
+            return -1;
+        for (uint32_t i = first; i < a->num_hosts; i++) /* they are the tasks of a step, such as a shell */
+            a->hosts[i].slots = 0;
+    }
     a->num_groups++;
     return 0;
 }
@@ -170,9 +174,10 @@ static int read_hosts(struct allocation *a, const char *text, const char *betwee
         const char *end = at + strcspn(at, between), *note = memchr(at, '#', (size_t)(end - at));
         const char *stop = note != NULL ? note : end;
         at += strspn(at, " \t\r");
-        const char *user = stop > at ? memchr(at, '@', strcspn(at, " \t\r\n:,#")) : NULL;
-        at = user != NULL ? user + 1 : at;
         size_t length = stop > at ? strcspn(at, " \t\r\n:,#") : 0;
+        if (length > 0 && memchr(at, '@', length) != NULL)
+            return why_set(why, "\"%.*s\" names a user: let ssh's configuration name it",
+                           (int)(length < 80 ? length : 80), at);
         uint32_t slots;
         if (length > 0) {
             struct allocation_host *host = find(a, at, length, a->num_groups);

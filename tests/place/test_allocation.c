@@ -98,6 +98,11 @@ static void test_slurm(void **state)
               {"SLURM_NTASKS_HET_GROUP_1", "4"}, {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "2(x2)"},
               {"SLURM_JOB_NODELIST_HET_GROUP_1", "small[0-1]"}),
           "big0/96 | small0:2 small1:2");
+    /* a shell that is a step of one task, in a job of four hosts */
+    batch(ALLOCATION_SLURM,
+          ENV({"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "n[0-3]"}, {"SLURM_NTASKS", "1"},
+              {"SLURM_TASKS_PER_NODE", "1"}, {"SLURM_JOB_CPUS_PER_NODE", "8(x4)"}),
+          "n0/8 n1/8 n2/8 n3/8");
 }
 
 static void test_slurm_refused(void **state)
@@ -170,7 +175,7 @@ static void test_hostfile(void **state)
     static const char text[] = "# the left rack\n"
                                "n0 slots=4 max_slots=8 # a note, slots=9\r\n"
                                "\n"
-                               "root@n1:2\n"
+                               "n1:2\n"
                                "  n2\tslots=3\n"
                                "n3 max_slots=8\n"
                                "n4\nn4\nn4";
@@ -181,6 +186,9 @@ static void test_hostfile(void **state)
     allocation_fini(&a);
     assert_int_equal(allocation_from_hostfile(&a, "n0 slots=many", &why), -1);
     assert_string_equal(why.text, "\" slots=many\" is no number of slots");
+    allocation_fini(&a);
+    assert_int_equal(allocation_from_hostfile(&a, "n0\nme@n1 slots=2", &why), -1);
+    assert_string_equal(why.text, "\"me@n1\" names a user: let ssh's configuration name it");
     allocation_fini(&a);
 }
 
