@@ -19,8 +19,8 @@ struct child {
 
 /**
  * Runs argv, found by PATH. `input_from` becomes its standard input, and `errors_to` its standard error; -1: each is
- * this process's own. The kernel sends it `last_signal` when this process dies, however that happens. Call it while this process has one thread: the kernel watches the
- * thread that forked. 0, or an errno: then nothing runs.
+ * this process's own. The kernel sends it `last_signal` when this process dies, however that happens. Call it while
+ * this process has one thread: the kernel watches the thread that forked. 0, or an errno: then nothing runs.
  */
 int child_start(struct child *c, char **argv, int last_signal, int input_from, int errors_to);
 
