@@ -12,7 +12,7 @@
 #include "launch/listen.h"
 
 #define CHECK_REPORT_OPTION "--report" /* baton-info's argument, where it reports by lines (info/line.h) */
-#define CHECK_PATIENCE_S 150           /* baton-info takes less than two minutes */
+#define CHECK_PATIENCE_S 150           /* baton-info takes 140 s at most, where all that it starts hangs */
 
 struct check;
 

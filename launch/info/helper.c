@@ -18,6 +18,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define GRACE_NS (12 * SECOND_NS) /* from TERM to KILL: batonrun takes 10 s at most */
+#define KILL_S 5                  /* a process that is still there after KILL waits in the kernel, perhaps for ever */
 
 /* ---- what it prints ---------------------------------------------------------------------------------------------- */
 
@@ -96,23 +97,46 @@ static int start(pid_t *pid, char *const argv[], char *const envp[], int output)
     return error;
 }
 
+/* False: the program has not ended. */
+static bool take_status(struct helper *h, pid_t pid)
+{
+    int raw = 0;
+    pid_t ended = waitpid(pid, &raw, WNOHANG);
+    if (ended == pid)
+        h->status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+    return ended == pid || (ended < 0 && errno != EINTR);
+}
+
+/* Ends the program and what it left behind, which became ours. */
+static void kill_all(struct helper *h, pid_t pid)
+{
+    char what[128];
+    uint64_t deadline = child_now_ns() + KILL_S * SECOND_NS;
+    bool has_ended = false;
+    kill(-pid, SIGKILL);
+    for (; child_now_ns() < deadline; usleep(1000)) {
+        has_ended = has_ended || take_status(h, pid);
+        if (has_ended && child_none_left())
+            return;
+        child_signal_all(SIGKILL);
+    }
+    h->is_late |= !has_ended;
+    snprintf(what, sizeof what, "a process that baton-info started has not ended %d s after SIGKILL", KILL_S);
+    info_problem(&h->info, what,
+                 "find it (ps -eo pid,stat,wchan:32,args); in state D it waits for a driver or a file system that does "
+                 "not answer",
+                 NULL);
+}
+
 /* The pipe is closed as soon as all have ended, so a program that closes it early is waited for no longer. */
 static void end(struct helper *h, struct listener *l, pid_t pid, int fd)
 {
-    int raw = 0;
     if (h->is_late) {
         kill(pid, SIGTERM);
         if (!listen_until(l, fd, child_now_ns() + GRACE_NS))
             kill(-pid, SIGKILL);
     }
-    kill(-pid, SIGKILL);
-    while (waitpid(pid, &raw, 0) < 0 && errno == EINTR)
-        continue;
-    h->status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
-    while (!child_none_left()) { /* what it left behind became ours */
-        child_signal_all(SIGKILL);
-        usleep(1000);
-    }
+    kill_all(h, pid);
 }
 
 void helper_run(struct helper *h, char *const argv[], char *const envp[], unsigned deadline_s)
@@ -136,7 +160,8 @@ void helper_run(struct helper *h, char *const argv[], char *const envp[], unsign
         take_line(&l);
     if (error != 0)
         snprintf(h->said, sizeof h->said, "%s: %s\n", argv[0], strerror(error));
-    h->info = l.reader.info;
+    info_take(&h->info, &l.reader.info);
+    info_fini(&l.reader.info);
     h->is_whole = l.reader.is_whole;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * helper: runs another program that may hang, abort or not start at all, such as all that starts MPI, with a deadline.
- * What it says by lines (line.h) is taken; what else it prints is kept to be quoted. Nothing of it outlives the call.
+ * What it says by lines (line.h) is taken; what else it prints is kept to be quoted. Nothing of it outlives the call,
+ * unless SIGKILL cannot end it: that is a problem of its own.
  */
 #ifndef BATON_INFO_HELPER_H
 #define BATON_INFO_HELPER_H
@@ -14,7 +15,7 @@ struct helper {
     struct info info;             /* what it says; after the call of whoever started it to free */
     char said[HELPER_SAID_BYTES]; /* the last other lines that it printed */
     int status;                   /* as a shell gives it; 127: it could not be started */
-    bool is_late;                 /* it was ended at the deadline */
+    bool is_late;                 /* it had not ended at the deadline */
     bool is_whole;                /* it said all that it had to say */
 };
 

@@ -51,6 +51,14 @@ void info_problem(struct info *i, const char *what, const char *remedy, const ch
     i->problems[i->num_problems++] = (struct info_problem){copy(what), copy(remedy), copy(quote)};
 }
 
+void info_take(struct info *i, const struct info *from)
+{
+    for (size_t k = 0; k < from->num_facts; k++)
+        info_fact(i, from->facts[k].scope, from->facts[k].section, from->facts[k].name, "%s", from->facts[k].value);
+    for (size_t k = 0; k < from->num_problems; k++)
+        info_problem(i, from->problems[k].what, from->problems[k].remedy, from->problems[k].quote);
+}
+
 const char *info_value(const struct info *i, const char *section, const char *name)
 {
     for (size_t k = 0; k < i->num_facts; k++)

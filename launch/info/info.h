@@ -35,6 +35,9 @@ void info_fact(struct info *i, enum info_scope scope, const char *section, const
 /** Adds a problem, unless there is one already whose sentence `what` begins with. `quote` may be NULL. */
 void info_problem(struct info *i, const char *what, const char *remedy, const char *quote);
 
+/** Adds the facts and problems of *from. */
+void info_take(struct info *i, const struct info *from);
+
 /** The value of a fact; NULL: there is none of this name. */
 const char *info_value(const struct info *i, const char *section, const char *name);
 

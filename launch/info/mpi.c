@@ -20,15 +20,6 @@
 #define WORLD_DEADLINE_S 45
 #define WORLD_TIMEOUT "40" /* batonrun ends the world before the deadline, and says so */
 
-/* Copies what a helper found. */
-static void take(struct info *to, const struct info *from)
-{
-    for (size_t k = 0; k < from->num_facts; k++)
-        info_fact(to, from->facts[k].scope, from->facts[k].section, from->facts[k].name, "%s", from->facts[k].value);
-    for (size_t k = 0; k < from->num_problems; k++)
-        info_problem(to, from->problems[k].what, from->problems[k].remedy, from->problems[k].quote);
-}
-
 /* ---- what the environment of a launcher leaves out --------------------------------------------------------------- */
 
 static bool begins(const char *entry, const char *const *prefixes, size_t num)
@@ -225,7 +216,7 @@ static bool find_settings(struct info *i)
     struct helper h;
     helper_path(INFO_HELPERS "/baton-info-mpi", path, sizeof path);
     helper_run(&h, (char *const[]){path, "settings", NULL}, environ, SETTINGS_DEADLINE_S);
-    take(i, &h.info);
+    info_take(i, &h.info);
     info_fini(&h.info);
     if (h.status != 0 || !h.is_whole) {
         helper_blame(
@@ -273,7 +264,7 @@ static void find_world(struct info *i, const char *mpirun)
     argv[n++] = "world";
     helper_run(&h, argv, environment, WORLD_DEADLINE_S);
     free(environment);
-    take(i, &h.info);
+    info_take(i, &h.info);
     info_fini(&h.info);
     if (h.status != 0 || !h.is_whole)
         helper_blame(&h, i, "a world of two ranks on this host",

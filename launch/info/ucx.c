@@ -17,8 +17,7 @@ void ucx_find(struct info *i)
     struct helper h;
     helper_path(INFO_HELPERS "/baton-info-ucx", path, sizeof path);
     helper_run(&h, (char *const[]){path, NULL}, environ, DEADLINE_S);
-    for (size_t k = 0; k < h.info.num_facts; k++)
-        info_fact(i, h.info.facts[k].scope, h.info.facts[k].section, h.info.facts[k].name, "%s", h.info.facts[k].value);
+    info_take(i, &h.info);
     info_fini(&h.info);
     if (h.status != 0 || !h.is_whole)
         helper_blame(
