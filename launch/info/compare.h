@@ -16,8 +16,9 @@ struct compare_host {
 };
 
 /**
- * Prints hosts that did not report, facts that should be the same on all hosts and are not, and the problems, each once
- * with the hosts that have it. Returns how many lines of each kind these are, together: 0 means that all is well.
+ * Prints hosts that did not report; the problems, each once with the hosts that have it; facts that should be the same
+ * on several hosts and are not; and the kinds of machines, if there are several. Returns how many of the first three
+ * there are, together: 0 means that all is well.
  */
 uint32_t compare_print(FILE *out, const struct compare_host *hosts, uint32_t num);
 

@@ -9,8 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Whether a fact is expected to be the same on all nodes of a world. */
-enum info_scope { INFO_OF_NODE, INFO_OF_ALL };
+/** On which nodes of a world a fact should be the same. */
+enum info_scope {
+    INFO_OF_NODE, /* it need not be */
+    INFO_OF_KIND, /* on nodes whose machines are alike, up to a tenth of each number in it: what follows from memory */
+    INFO_OF_ALL
+};
+
+/** The fact by which machines are alike. */
+#define INFO_KIND_SECTION "machine"
+#define INFO_KIND_NAME "hwloc"
 
 struct info_fact {
     char *section, *name, *value;

@@ -20,6 +20,8 @@
 #define TURN_NS 1000000
 #define TURNS_MAX 1000
 
+static const char *const scopes[] = {[INFO_OF_NODE] = "node", [INFO_OF_KIND] = "kind", [INFO_OF_ALL] = "all"};
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* A tab and the text, in which tab, newline and backslash are two letters each. */
@@ -71,8 +73,7 @@ int line_write(int fd, uint32_t rank, const struct info *i)
     }
     for (size_t k = 0; k < i->num_facts && rc == 0; k++) {
         const struct info_fact *f = &i->facts[k];
-        const char *scope = f->scope == INFO_OF_ALL ? "all" : "node";
-        rc = write_line(fd, rank, 'f', (const char *const[]){scope, f->section, f->name, f->value}, 4);
+        rc = write_line(fd, rank, 'f', (const char *const[]){scopes[f->scope], f->section, f->name, f->value}, 4);
     }
     snprintf(number, sizeof number, "%zu", i->num_problems + i->num_facts);
     return rc == 0 ? write_line(fd, rank, 'e', (const char *const[]){number}, 1) : rc;
@@ -114,6 +115,15 @@ static unsigned split(char *at, char *fields[FIELDS_MAX])
     return n;
 }
 
+/* A word that this version does not know: what it says is not compared. */
+static enum info_scope find_scope(const char *word)
+{
+    for (enum info_scope s = INFO_OF_NODE; s <= INFO_OF_ALL; s++)
+        if (strcmp(word, scopes[s]) == 0)
+            return s;
+    return INFO_OF_NODE;
+}
+
 void line_take(struct line_reader *r, const char *line)
 {
     char *own = strdup(line), *fields[FIELDS_MAX], kind = '\0';
@@ -124,8 +134,7 @@ void line_take(struct line_reader *r, const char *line)
         unescape(fields[i]);
     if (kind == 'f' && n == 4) {
         r->lines++;
-        info_fact(&r->info, strcmp(fields[0], "all") == 0 ? INFO_OF_ALL : INFO_OF_NODE, fields[1], fields[2], "%s",
-                  fields[3]);
+        info_fact(&r->info, find_scope(fields[0]), fields[1], fields[2], "%s", fields[3]);
     } else if (kind == 'p' && n == 3) {
         r->lines++;
         info_problem(&r->info, fields[0], fields[1], fields[2]);

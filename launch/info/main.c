@@ -45,7 +45,7 @@ static void find_all(struct info *i, const char *mpirun)
     info_fact(i, INFO_OF_NODE, "baton", "host", "%s", host);
     info_fact(i, INFO_OF_ALL, "baton", "version", "%s", baton_version());
     info_fact(i, INFO_OF_ALL, "baton", "built for", "%s", BATON_MPI[0] != '\0' ? BATON_MPI : "no MPI");
-    info_fact(i, INFO_OF_ALL, "baton", "streaming copies", "%s", copy_stream_name());
+    info_fact(i, INFO_OF_NODE, "baton", "streaming copies", "%s", copy_stream_name());
     variables_find(i);
     system_obstacles(i);
     system_machine(i);

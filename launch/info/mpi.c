@@ -161,12 +161,19 @@ static const struct profile_setting *find_setting(const struct profile *p, const
     return NULL;
 }
 
+/* Adapters and interfaces have other names on other machines. */
+static enum info_scope scope_of(const char *variable)
+{
+    bool is_of_node = strncmp(variable, "UCX_", 4) == 0 || strcmp(variable, "OMPI_MCA_btl_tcp_if_include") == 0;
+    return is_of_node ? INFO_OF_NODE : INFO_OF_ALL;
+}
+
 static void add_profile(struct info *i, const struct profile *p)
 {
     for (unsigned k = 0; k < p->num; k++)
         if (getenv(p->settings[k].variable) == NULL)
-            info_fact(i, INFO_OF_ALL, "batonrun sets", p->settings[k].variable, "%s: %s", p->settings[k].value,
-                      p->settings[k].reason);
+            info_fact(i, scope_of(p->settings[k].variable), "batonrun sets", p->settings[k].variable, "%s: %s",
+                      p->settings[k].value, p->settings[k].reason);
 }
 
 /* "OMPI_MCA_osc=ucx,sm OMPI_MCA_pml=ucx ...": what turns Open MPI's components of UCX on. */

@@ -57,7 +57,7 @@ static void list_devices(struct info *i, const char *name, const struct machine_
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s%s", k > 0 ? ", " : "", devices[k].name);
     }
-    info_fact(i, INFO_OF_ALL, "machine", name, "%s", num > 0 ? text : "none");
+    info_fact(i, INFO_OF_NODE, "machine", name, "%s", num > 0 ? text : "none");
 }
 
 static void add_place(struct info *i)
@@ -65,13 +65,24 @@ static void add_place(struct info *i)
     struct topo_place p;
     if (topo_find(NULL, &p) != 0)
         return;
-    info_fact(i, INFO_OF_ALL, "machine", "usable",
+    info_fact(i, INFO_OF_NODE, "machine", "usable",
               p.numa == TOPO_UNKNOWN ? "%" PRIu32 " CPU%s of several NUMA nodes, last cache %" PRIu64 " KiB"
                                      : "%" PRIu32 " CPU%s of one NUMA node, last cache %" PRIu64 " KiB",
               p.cpus, p.cpus == 1 ? "" : "s", p.llc_bytes >> 10);
     info_fact(i, INFO_OF_NODE, "machine", "memory", "%.1f GiB", MIB(p.memory_bytes) / 1024);
     info_fact(i, INFO_OF_NODE, "machine", "nearest", "NIC %s, GPU %s", p.nic[0] ? p.nic : "none",
               p.gpu[0] ? p.gpu : "none");
+}
+
+/* What may be used of it, in numbers: machines of which they are equal are compared. */
+static void add_kind(struct info *i, const struct machine *m)
+{
+    uint32_t packages = count_runs(m, true), numas = count_runs(m, false);
+    info_fact(i, INFO_OF_NODE, INFO_KIND_SECTION, INFO_KIND_NAME,
+              "%u package%s, %u NUMA node%s, %u core%s, %u hardware thread%s, %u GPU%s, %u NIC%s", packages,
+              packages == 1 ? "" : "s", numas, numas == 1 ? "" : "s", m->num_cores, m->num_cores == 1 ? "" : "s",
+              m->num_pus, m->num_pus == 1 ? "" : "s", m->num_gpus, m->num_gpus == 1 ? "" : "s", m->num_nics,
+              m->num_nics == 1 ? "" : "s");
 }
 
 void system_machine(struct info *i)
@@ -82,10 +93,7 @@ void system_machine(struct info *i)
     if (uname(&kernel) == 0)
         info_fact(i, INFO_OF_ALL, "machine", "kernel", "%s %s", kernel.sysname, kernel.release);
     if (machine_read(&m, MACHINE_HERE, NULL, &why) == 0) {
-        uint32_t packages = count_runs(&m, true), numas = count_runs(&m, false);
-        info_fact(i, INFO_OF_ALL, "machine", "hwloc", "%u package%s, %u NUMA node%s, %u core%s, %u hardware thread%s",
-                  packages, packages == 1 ? "" : "s", numas, numas == 1 ? "" : "s", m.num_cores,
-                  m.num_cores == 1 ? "" : "s", m.num_pus, m.num_pus == 1 ? "" : "s");
+        add_kind(i, &m);
         list_devices(i, "GPUs", m.gpus, m.num_gpus);
         list_devices(i, "NICs", m.nics, m.num_nics);
     } else {
@@ -107,7 +115,7 @@ static void add_shm(struct info *i)
         return;
     }
     uint64_t size = (uint64_t)fs.f_blocks * fs.f_frsize, room = (uint64_t)fs.f_bavail * fs.f_frsize;
-    info_fact(i, INFO_OF_ALL, "limits", "/dev/shm", "%.0f MiB", MIB(size));
+    info_fact(i, INFO_OF_KIND, "limits", "/dev/shm", "%.0f MiB", MIB(size));
     info_fact(i, INFO_OF_NODE, "limits", "/dev/shm free", "%.0f MiB", MIB(room));
     if (room >= SHM_LEAST)
         return;
@@ -137,7 +145,7 @@ static void add_pages(struct info *i)
     read_line("/sys/kernel/mm/transparent_hugepage/enabled", transparent, sizeof transparent);
     read_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", shared, sizeof shared);
     read_line("/proc/sys/vm/nr_hugepages", pages, sizeof pages);
-    info_fact(i, INFO_OF_ALL, "limits", "huge pages", "transparent %s, in shared memory %s, reserved %s",
+    info_fact(i, INFO_OF_KIND, "limits", "huge pages", "transparent %s, in shared memory %s, reserved %s",
               chosen(transparent), chosen(shared), chosen(pages));
 }
 
@@ -159,9 +167,9 @@ static void add_memlock(struct info *i)
     if (getrlimit(RLIMIT_MEMLOCK, &r) != 0)
         return;
     if (r.rlim_cur == RLIM_INFINITY)
-        info_fact(i, INFO_OF_ALL, "limits", "locked memory", "unlimited");
+        info_fact(i, INFO_OF_KIND, "limits", "locked memory", "unlimited");
     else
-        info_fact(i, INFO_OF_ALL, "limits", "locked memory", "%.0f MiB", MIB(r.rlim_cur));
+        info_fact(i, INFO_OF_KIND, "limits", "locked memory", "%.0f MiB", MIB(r.rlim_cur));
     if (r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= MEMLOCK_LEAST || !has_verbs())
         return;
     snprintf(text, sizeof text,
@@ -241,15 +249,15 @@ static void add_groups(struct info *i)
     if (file != NULL)
         fclose(file);
     if (cpus != NULL)
-        info_fact(i, INFO_OF_ALL, "limits", "cpuset", "%.*s", (int)strcspn(cpus, "\n"), cpus);
+        info_fact(i, INFO_OF_NODE, "limits", "cpuset", "%.*s", (int)strcspn(cpus, "\n"), cpus);
     if (cpu == UINT64_MAX)
-        info_fact(i, INFO_OF_ALL, "limits", "cpu quota", "none");
+        info_fact(i, INFO_OF_NODE, "limits", "cpu quota", "none");
     else
-        info_fact(i, INFO_OF_ALL, "limits", "cpu quota", "%.3g CPUs", (double)cpu / 1000);
+        info_fact(i, INFO_OF_NODE, "limits", "cpu quota", "%.3g CPUs", (double)cpu / 1000);
     if (memory >= UINT64_C(1) << 60)
-        info_fact(i, INFO_OF_ALL, "limits", "memory limit", "none");
+        info_fact(i, INFO_OF_NODE, "limits", "memory limit", "none");
     else
-        info_fact(i, INFO_OF_ALL, "limits", "memory limit", "%.0f MiB", MIB(memory));
+        info_fact(i, INFO_OF_NODE, "limits", "memory limit", "%.0f MiB", MIB(memory));
 }
 
 void system_limits(struct info *i)

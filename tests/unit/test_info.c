@@ -51,6 +51,7 @@ static void fill(struct info *i)
     info_problem(i, "another", "", NULL);
     info_fact(i, INFO_OF_ALL, "mpi", "library", "Open MPI %s", "v4.1.4\\t");
     info_fact(i, INFO_OF_NODE, "baton", "host", "%s", "");
+    info_fact(i, INFO_OF_KIND, "limits", "locked memory", "unlimited");
 }
 
 static void arrives_as_it_was(void **state)
@@ -62,7 +63,7 @@ static void arrives_as_it_was(void **state)
     char *text = written(17, &i);
     read_all(&r, text, -1, 17);
     assert_true(r.is_whole);
-    assert_int_equal(r.info.num_facts, 2);
+    assert_int_equal(r.info.num_facts, 3);
     assert_int_equal(r.info.num_problems, 2);
     assert_string_equal(r.info.problems[0].what, i.problems[0].what);
     assert_string_equal(r.info.problems[0].remedy, "do\tthis");
@@ -71,6 +72,7 @@ static void arrives_as_it_was(void **state)
     assert_string_equal(info_value(&r.info, "baton", "host"), "");
     assert_int_equal(r.info.facts[0].scope, INFO_OF_ALL);
     assert_int_equal(r.info.facts[1].scope, INFO_OF_NODE);
+    assert_int_equal(r.info.facts[2].scope, INFO_OF_KIND);
     free(text);
     info_fini(&i);
     info_fini(&r.info);
@@ -79,7 +81,7 @@ static void arrives_as_it_was(void **state)
 static void missing_line_is_noticed(void **state)
 {
     (void)state;
-    for (int without = 0; without < 5; without++) {
+    for (int without = 0; without < 6; without++) {
         struct info i = {0};
         struct line_reader r = {0};
         fill(&i);
@@ -200,6 +202,83 @@ static void hosts_that_differ(void **state)
     info_fini(&c);
 }
 
+/* A prefill node with GPUs beside decode nodes without, one of which has a little more memory. */
+static void fill_machine(struct info *i, const char *hwloc, const char *cpus, const char *shm, const char *locked)
+{
+    info_fact(i, INFO_OF_ALL, "ucx", "version", "1.13.1");
+    info_fact(i, INFO_OF_NODE, "machine", "hwloc", "%s", hwloc);
+    info_fact(i, INFO_OF_NODE, "limits", "cpuset", "%s", cpus);
+    info_fact(i, INFO_OF_KIND, "limits", "/dev/shm", "%s", shm);
+    info_fact(i, INFO_OF_KIND, "limits", "locked memory", "%s", locked);
+}
+
+static void machines_of_two_kinds(void **state)
+{
+    (void)state;
+    struct info a = {0}, b = {0}, c = {0};
+    char *page;
+    fill_machine(&a, "64 cores, 8 GPUs", "0-127", "1031000 MiB", "unlimited");
+    fill_machine(&b, "32 cores, 0 GPUs", "0-31", "128902 MiB", "32225 MiB");
+    fill_machine(&c, "32 cores, 0 GPUs", "32-63", "128904 MiB", "32226 MiB");
+    const struct compare_host hosts[] = {{"n0", &a, NULL}, {"n1", &b, NULL}, {"n2", &c, NULL}};
+    assert_int_equal(compared(hosts, 3, &page), 0);
+    assert_string_equal(page, "machines of several kinds:\n  n0: 64 cores, 8 GPUs\n  n1, n2: 32 cores, 0 GPUs\n");
+    free(page);
+    info_fini(&a);
+    info_fini(&b);
+    info_fini(&c);
+}
+
+static void alike_machines_with_other_limits(void **state)
+{
+    (void)state;
+    struct info a = {0}, b = {0}, c = {0}, d = {0};
+    char *page;
+    fill_machine(&a, "64 cores", "0-127", "1000 MiB", "unlimited");
+    fill_machine(&b, "64 cores", "0-127", "64 MiB", "unlimited");
+    fill_machine(&c, "64 cores", "0-127", "1099 MiB", "8 MiB");
+    fill_machine(&d, "32 cores", "0-63", "500 MiB", "unlimited");
+    const struct compare_host hosts[] = {{"n0", &d, NULL}, {"n1", &a, NULL}, {"n2", &b, NULL}, {"n3", &c, NULL}};
+    assert_int_equal(compared(hosts, 4, &page), 2);
+    assert_string_equal(page, "differs: limits, /dev/shm\n  n1, n3: 1000 MiB\n  n2: 64 MiB\n"
+                              "differs: limits, locked memory\n  n1, n2: unlimited\n  n3: 8 MiB\n"
+                              "  do: make them the same on all hosts; ranks of one world must have the same libraries "
+                              "and limits\n"
+                              "machines of several kinds:\n  n0: 32 cores\n  n1, n2, n3: 64 cores\n");
+    free(page);
+    info_fini(&a);
+    info_fini(&b);
+    info_fini(&c);
+    info_fini(&d);
+}
+
+static void a_tenth_is_no_difference(void **state)
+{
+    static const struct {
+        const char *one, *other;
+        uint32_t differences;
+    } pairs[] = {{"100 MiB", "90 MiB", 0},
+                 {"100 MiB", "89 MiB", 1},
+                 {"0 MiB", "1 MiB", 1},
+                 {"100 MiB", "100 GiB", 1},
+                 {"100 MiB", "100 MiB free", 1},
+                 {"100", "unlimited", 1},
+                 {"madvise, reserved 2000", "madvise, reserved 2048", 0},
+                 {"always, reserved 2048", "madvise, reserved 2048", 1}};
+    (void)state;
+    for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++) {
+        struct info a = {0}, b = {0};
+        char *page;
+        info_fact(&a, INFO_OF_KIND, "limits", "l", "%s", pairs[k].one);
+        info_fact(&b, INFO_OF_KIND, "limits", "l", "%s", pairs[k].other);
+        const struct compare_host hosts[] = {{"n0", &a, NULL}, {"n1", &b, NULL}};
+        assert_int_equal(compared(hosts, 2, &page), pairs[k].differences);
+        free(page);
+        info_fini(&a);
+        info_fini(&b);
+    }
+}
+
 static void many_hosts(void **state)
 {
     (void)state;
@@ -225,6 +304,9 @@ int main(void)
         cmocka_unit_test(said_once),
         cmocka_unit_test(hosts_alike),
         cmocka_unit_test(hosts_that_differ),
+        cmocka_unit_test(machines_of_two_kinds),
+        cmocka_unit_test(alike_machines_with_other_limits),
+        cmocka_unit_test(a_tenth_is_no_difference),
         cmocka_unit_test(many_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,14 +35,14 @@ static int by_name(const void *x, const void *y)
     return strcmp(x, y);
 }
 
-/* In order, so that hosts can be compared, with commas between them. */
+/* In order, with commas between them. */
 static void add_list(struct info *i, const char *name, struct words *w)
 {
     char text[WORDS_MAX * (UCT_DEVICE_NAME_MAX + 2)] = "none";
     qsort(w->words, w->num, sizeof w->words[0], by_name);
     for (size_t k = 0, used = 0; k < w->num; k++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", k > 0 ? ", " : "", w->words[k]);
-    info_fact(i, INFO_OF_ALL, "ucx", name, "%s", text);
+    info_fact(i, INFO_OF_NODE, "ucx", name, "%s", text);
 }
 
 /* What UCX found so far. */
