@@ -56,7 +56,7 @@ static unsigned read_version(const char *text)
     return major < 10000 && minor < 100 ? (unsigned)(major * 100 + minor) : 0;
 }
 
-/* By the first line that --version prints; Hydra has its number on the second one. LAUNCHER_FIND: not known. */
+/* By what --version prints, where warnings may come first. LAUNCHER_FIND: not known. */
 static enum launcher_kind read_kind(const char *text, struct launcher *l)
 {
     static const struct {
@@ -66,10 +66,9 @@ static enum launcher_kind read_kind(const char *text, struct launcher *l)
                  {"(OpenRTE) ", LAUNCHER_OPENMPI},
                  {"(PRRTE) ", LAUNCHER_PRRTE},
                  {"HYDRA build details", LAUNCHER_HYDRA}};
-    size_t line = strcspn(text, "\n");
     for (unsigned i = 0; i < LENGTH(marks); i++) {
         const char *at = strstr(text, marks[i].mark);
-        if (at == NULL || at > text + line)
+        if (at == NULL)
             continue;
         l->kind = marks[i].kind;
         const char *number = l->kind == LAUNCHER_HYDRA ? strstr(at, "Version:") : at + strlen(marks[i].mark);
