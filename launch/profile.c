@@ -75,6 +75,8 @@ enum which { OPEN_MPI = 1 << PROFILE_OPEN_MPI, MPICH = 1 << PROFILE_MPICH, ANY_M
 #define THE_NIC "<nic>" /* values that are facts */
 #define THE_INTERFACE "<interface>"
 
+#define ONLY_INTERFACE "no other interface has hardware behind it: bridges of containers lead to no other node"
+
 struct row {
     int mpi;              /* of enum which */
     uint32_t from, below; /* versions v of it with from <= v < below; below 0: all from there on */
@@ -104,21 +106,26 @@ static const struct row rows[] = {
     {OPEN_MPI, 0, 0, always, "OMPI_MCA_btl", "^uct,openib,ofi", BEST, "not beside UCX: they use the same adapters"},
     {OPEN_MPI, 0, 0, always, "OMPI_MCA_coll", "^hcoll", BEST, "hcoll breaks the creation of windows"},
     {OPEN_MPI, 0, 0, has_ucx, "OMPI_MCA_opal_common_ucx_tls", "any", BEST, "UCX on any adapter, not on a list of them"},
-    {OPEN_MPI, 0, 0, has_ucx, "OMPI_MCA_opal_common_ucx_devices", "any", BEST, "the same"},
+    {OPEN_MPI, 0, 0, has_ucx, "OMPI_MCA_opal_common_ucx_devices", "any", BEST,
+     "UCX on any adapter, not on a list of them"},
     {OPEN_MPI, 0, 0, is_tight, "OMPI_MCA_mpi_yield_when_idle", "1", BEST,
      "waiting threads of MPI yield: fewer than two hardware threads a rank"},
     {OPEN_MPI, 0, 0, is_roomy, "OMPI_MCA_mpi_yield_when_idle", "0", BEST,
      "waiting threads of MPI need not yield: two hardware threads a rank, or more"},
     {ANY_MPI, 0, 0, has_nic, "UCX_NET_DEVICES", THE_NIC, BEST, "the adapter nearest to the rank's cores, which is up"},
-    {ANY_MPI, 0, 0, has_interface, "UCX_NET_DEVICES", THE_INTERFACE, BEST,
-     "no other interface has hardware behind it: bridges of containers lead to no other node"},
-    {OPEN_MPI, 0, 0, has_interface, "OMPI_MCA_btl_tcp_if_include", THE_INTERFACE, BEST, "the same"},
+    {ANY_MPI, 0, 0, has_interface, "UCX_NET_DEVICES", THE_INTERFACE, BEST, ONLY_INTERFACE},
+    {OPEN_MPI, 0, 0, has_interface, "OMPI_MCA_btl_tcp_if_include", THE_INTERFACE, BEST, ONLY_INTERFACE},
     {ANY_MPI, 0, 0, needs_rdmacm, "UCX_SOCKADDR_TLS_PRIORITY", "tcp", BEST,
      "UCX before 1.11 gives up where rdmacm, which nothing here uses, finds no adapter"},
     {ANY_MPI, 0, 0, cma_kills, "UCX_TLS", "^cma", BEST,
      "--survive: UCX 1.18 and later ends a rank that reads the memory of one that was killed"},
     {ANY_MPI, 0, 0, always, "UCX_LOG_FILE", "stderr", BEST, "UCX's warnings stay out of what a program prints"},
 };
+
+/* Open MPI ends a rank for which both are set. */
+static const struct {
+    const char *variable, *rival;
+} exclusive[] = {{"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude"}};
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
@@ -175,4 +182,14 @@ unsigned profile_find(const struct profile_facts *f, struct profile_setting sett
                                                           : row->value);
     }
     return num;
+}
+
+const char *profile_own(const struct profile_setting *s, profile_given_fn is_given, const void *arg)
+{
+    if (is_given(arg, s->variable))
+        return s->variable;
+    for (unsigned i = 0; i < sizeof exclusive / sizeof exclusive[0]; i++)
+        if (strcmp(exclusive[i].variable, s->variable) == 0 && is_given(arg, exclusive[i].rival))
+            return exclusive[i].rival;
+    return NULL;
 }

@@ -50,4 +50,10 @@ const char *profile_name(enum profile_kind kind);
  *  leave out. */
 unsigned profile_find(const struct profile_facts *f, struct profile_setting settings[PROFILE_SETTINGS_MAX]);
 
+/** Whether the user has set a variable, wherever users do. */
+typedef bool (*profile_given_fn)(const void *arg, const char *variable);
+
+/** The user's variable for which a setting is left out: the same one, or one that excludes it. NULL: there is none. */
+const char *profile_own(const struct profile_setting *s, profile_given_fn is_given, const void *arg);
+
 #endif

@@ -84,13 +84,19 @@ static struct profile_facts find_facts(uint32_t ranks, const struct bind_place *
     return f;
 }
 
+/* By the environment, where -x leads too, or by a file. */
+static bool is_given(const void *home, const char *variable)
+{
+    return getenv(variable) != NULL || node_file_sets(home, variable);
+}
+
 /* Sets the variables of MPI and UCX that this rank needs here and that nobody else has set. */
 static void set_profile(uint32_t rank, const struct profile_facts *f)
 {
     struct profile_setting settings[PROFILE_SETTINGS_MAX];
     unsigned num = profile_find(f, settings);
     for (unsigned i = 0; i < num; i++) {
-        if (getenv(settings[i].variable) != NULL || node_file_sets(getenv("HOME"), settings[i].variable))
+        if (profile_own(&settings[i], is_given, getenv("HOME")) != NULL)
             continue;
         setenv(settings[i].variable, settings[i].value, 1);
         if (settings[i].is_second_best && rank == 0)
@@ -99,7 +105,6 @@ static void set_profile(uint32_t rank, const struct profile_facts *f)
     unsetenv(RANK_SURVIVE);
 }
 
-/* Also how many ranks the world has. */
 /* Where the launcher says how many ranks its world has, that is as many as batonrun wanted. */
 static int check_size(uint32_t ranks)
 {
@@ -114,6 +119,7 @@ static int check_size(uint32_t ranks)
         text, ranks);
 }
 
+/* Also how many ranks the world has. */
 static int find_role(uint32_t rank, baton_open_params_t *role, uint32_t *ranks)
 {
     const char *text = getenv(RANK_LAYOUT);

@@ -118,6 +118,22 @@ static const char *find_given(const struct settings_given *g, const char *variab
     return getenv(variable);
 }
 
+static bool is_given(const void *given, const char *variable)
+{
+    return find_given(given, variable) != NULL || node_file_sets(getenv("HOME"), variable);
+}
+
+/* The user's variable that stays in the place of a setting. `value`: NULL if it is set by the user's file. */
+static void print_own(FILE *out, const struct profile_setting *s, const char *own, const char *value)
+{
+    char reason[128];
+    int at = snprintf(reason, sizeof reason, "%s: it stays",
+                      value != NULL ? "set before" : "~/.openmpi/mca-params.conf sets it");
+    if (own != s->variable)
+        snprintf(reason + at, sizeof reason - (size_t)at, ", and %s is not set beside it", s->variable);
+    print_one(out, own, value != NULL ? value : "...", "yours", reason);
+}
+
 /* Which hardware threads the reactor and the copy workers run on. */
 static void print_threads(FILE *out, const struct placement *p)
 {
@@ -147,33 +163,39 @@ static void print_kind(FILE *out, const struct placement *p, const struct kind *
         fprintf(out, " and %u more node%s", k->count - 1, k->count > 2 ? "s" : "");
     fprintf(out, " (%s), by the node unless they are yours:\n", profile_name(k->profile));
     for (unsigned i = 0; i < k->num; i++) {
-        const char *own = find_given(given, k->settings[i].variable);
-        if (own == NULL && node_file_sets(getenv("HOME"), k->settings[i].variable)) {
-            print_one(out, k->settings[i].variable, "...", "yours", "~/.openmpi/mca-params.conf sets it: it stays");
-            continue;
-        }
-        print_one(out, k->settings[i].variable, own != NULL ? own : k->settings[i].value,
-                  own != NULL ? "yours" : "node", own != NULL ? "set before: it stays" : k->settings[i].reason);
+        const struct profile_setting *s = &k->settings[i];
+        const char *own = profile_own(s, is_given, given);
+        if (own == NULL)
+            print_one(out, s->variable, s->value, "node", s->reason);
+        else
+            print_own(out, s, own, find_given(given, own));
     }
 }
 
-static bool is_in(const struct kind *k, const char *entry)
+static bool is_of(const char *entry, const char *variable)
 {
-    for (unsigned i = 0; i < k->num; i++) {
-        size_t length = strlen(k->settings[i].variable);
-        if (strncmp(k->settings[i].variable, entry, length) == 0 && entry[length] == '=')
-            return true;
-    }
+    size_t length = strlen(variable);
+    return strncmp(variable, entry, length) == 0 && entry[length] == '=';
+}
+
+static bool is_in(const struct kind *kinds, uint32_t num, const char *entry, const struct settings_given *given)
+{
+    for (uint32_t k = 0; k < num; k++)
+        for (unsigned i = 0; i < kinds[k].num; i++) {
+            const char *own = profile_own(&kinds[k].settings[i], is_given, given);
+            if (own != NULL && is_of(entry, own))
+                return true;
+        }
     return false;
 }
 
 /* The user's own variables that no line above is about. */
-static void print_others(FILE *out, const struct kind *k)
+static void print_others(FILE *out, const struct kind *kinds, uint32_t num, const struct settings_given *given)
 {
     static const char *const families[] = {"BATON_", "UCX_", "OMPI_MCA_"};
     for (char **e = environ; *e != NULL; e++)
         for (unsigned i = 0; i < sizeof families / sizeof families[0]; i++)
-            if (strncmp(*e, families[i], strlen(families[i])) == 0 && !is_in(k, *e)) {
+            if (strncmp(*e, families[i], strlen(families[i])) == 0 && !is_in(kinds, num, *e, given)) {
                 char *name = strndup(*e, strcspn(*e, "="));
                 if (name != NULL)
                     print_one(out, name, *e + strlen(name) + 1, "yours", "passed on to the ranks");
@@ -194,7 +216,7 @@ int settings_print(FILE *out, const struct placement *p, const struct settings_g
     for (uint32_t i = 0; i < num; i++)
         print_kind(out, p, &kinds[i], given);
     if (num > 0)
-        print_others(out, &kinds[0]);
+        print_others(out, kinds, num, given);
     free(use);
     free(kinds);
     return num > 0 ? 0 : -1;

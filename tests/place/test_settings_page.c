@@ -109,15 +109,50 @@ static void test_own(void **state)
     free(text);
 }
 
+static unsigned count(const char *text, const char *what)
+{
+    unsigned n = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* A variable that cannot be set beside another one gives way to it, by whatever way the user has set that one. */
+static void test_rival(void **state)
+{
+    (void)state;
+    static const char *const exports[] = {"OMPI_MCA_btl_tcp_if_exclude=docker0"};
+    static const char reason[] = "it stays, and OMPI_MCA_btl_tcp_if_include is not set beside it";
+    struct settings_given given = {.mpi = "Open MPI v4.1.4", .plugins = "", .exports = exports, .num_exports = 1};
+    char *text = page(&given);
+    has(text, "settings on c ", "OMPI_MCA_btl_tcp_if_exclude=docker0 ", reason);
+    has(text, "settings on c ", "OMPI_MCA_btl_tcp_if_include=", NULL);
+    has(text, "settings on c ", "UCX_NET_DEVICES=eth0 ", "  node  ");
+    free(text);
+    setenv("OMPI_MCA_btl_tcp_if_exclude", "docker1", 1);
+    given.num_exports = 0;
+    text = page(&given);
+    has(text, "settings on c ", "OMPI_MCA_btl_tcp_if_exclude=docker1 ", reason);
+    assert_int_equal(count(text, "OMPI_MCA_btl_tcp_if_exclude="), 1);
+    free(text);
+    unsetenv("OMPI_MCA_btl_tcp_if_exclude");
+}
+
 int main(void)
 {
-    static const char *const variables[] = {"OMPI_MCA_coll", "OMPI_MCA_pml", "UCX_NET_DEVICES", "UCX_TLS"};
+    static const char *const variables[] = {"OMPI_MCA_btl_tcp_if_exclude",
+                                            "OMPI_MCA_btl_tcp_if_include",
+                                            "OMPI_MCA_coll",
+                                            "OMPI_MCA_pml",
+                                            "UCX_NET_DEVICES",
+                                            "UCX_TLS"};
     for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_survive),
         cmocka_unit_test(test_own),
+        cmocka_unit_test(test_rival),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static const struct profile_setting *find(const struct profile_facts *f, const c
     assert_in_range(num, 1, PROFILE_SETTINGS_MAX);
     for (unsigned i = 0; i < num; i++) {
         assert_true(settings[i].value[0] != '\0' && settings[i].value[0] != '<');
-        assert_true(strlen(settings[i].reason) > 5);
+        assert_true(strlen(settings[i].reason) > 20); /* no reason refers to that of another variable */
         if (strcmp(settings[i].variable, variable) == 0) {
             assert_null(found);
             found = &settings[i];
@@ -155,6 +155,30 @@ static void test_devices(void **state)
     sets(&f, "UCX_NET_DEVICES", NULL);
 }
 
+static bool is_given(const void *names, const char *variable)
+{
+    for (const char *const *name = names; *name != NULL; name++)
+        if (strcmp(*name, variable) == 0)
+            return true;
+    return false;
+}
+
+/* Open MPI ends a rank for which both variables are set. */
+static void test_own(void **state)
+{
+    (void)state;
+    static const char *const none[] = {NULL}, *const other[] = {"OMPI_MCA_btl_tcp_if_exclude", NULL},
+                             *const same[] = {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude", NULL};
+    struct profile_facts f = usual();
+    snprintf(f.interface, sizeof f.interface, "eth0");
+    const struct profile_setting *s = find(&f, "OMPI_MCA_btl_tcp_if_include");
+    assert_null(profile_own(s, is_given, none));
+    assert_string_equal(profile_own(s, is_given, other), other[0]);
+    assert_string_equal(profile_own(s, is_given, same), same[0]);
+    s = find(&f, "UCX_NET_DEVICES");
+    assert_null(profile_own(s, is_given, other));
+}
+
 static void test_old_ucx(void **state)
 {
     (void)state;
@@ -237,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_missing_components),
         cmocka_unit_test(test_yield),
         cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_own),
         cmocka_unit_test(test_old_ucx),
         cmocka_unit_test(test_survive),
         cmocka_unit_test(test_other_libraries),
