@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "info/topology.h"
 #include "place/machine.h"
 #include "topo/cgroup.h"
 #include "topo/obstacle.h"
@@ -85,6 +86,14 @@ static void add_kind(struct info *i, const struct machine *m)
               m->num_nics == 1 ? "" : "s");
 }
 
+static void add_picture(struct info *i, const struct machine *m)
+{
+    char *lines = topology_draw(m, MACHINE_HERE, NULL);
+    if (lines != NULL)
+        info_fact(i, INFO_OF_NODE, "machine", "picture", "%s", lines);
+    free(lines);
+}
+
 void system_machine(struct info *i)
 {
     struct machine m;
@@ -94,6 +103,7 @@ void system_machine(struct info *i)
         info_fact(i, INFO_OF_ALL, "machine", "kernel", "%s %s", kernel.sysname, kernel.release);
     if (machine_read(&m, MACHINE_HERE, NULL, &why) == 0) {
         add_kind(i, &m);
+        add_picture(i, &m);
         list_devices(i, "GPUs", m.gpus, m.num_gpus);
         list_devices(i, "NICs", m.nics, m.num_nics);
     } else {
