@@ -125,43 +125,117 @@ static bool find_entry(const char *root, const char *folder, entry_fn take, void
     return found;
 }
 
+/* The first line of a file below the root, without its end. False: there is none. */
+static bool read_line(const char *root, const char *path, char *line, int room)
+{
+    char whole[PATH_MAX];
+    int length = snprintf(whole, sizeof whole, "%s%s", root, path);
+    FILE *f = length > 0 && (size_t)length < sizeof whole ? fopen(whole, "re") : NULL;
+    bool good = f != NULL && fgets(line, room, f) != NULL;
+    if (f != NULL)
+        fclose(f);
+    if (good)
+        line[strcspn(line, "\n")] = '\0';
+    return good;
+}
+
 struct ports {
-    const char *root;
-    char folder[PATH_MAX];
-    uint32_t least; /* the first active port; 0: none */
+    const char *root, *adapter;
+    uint32_t least;                    /* the first active port; 0: none */
+    bool any;                          /* a port of an adapter is active */
+    bool several;                      /* active ports are in several networks, or it is unknown in which */
+    char fabric[PROFILE_FABRIC_BYTES]; /* the network of those seen so far */
 };
+
+#define PORT_PATH_BYTES 400
+
+static void port_path(const struct ports *p, const char *port, const char *file, char path[PORT_PATH_BYTES])
+{
+    snprintf(path, PORT_PATH_BYTES, ADAPTERS "/%.60s/ports/%.8s/%s", p->adapter, port, file);
+}
+
+/* The IPv4 network in which the interface reaches others without a gateway. False: none. */
+static bool find_network(const char *root, const char *interface, char network[PROFILE_FABRIC_BYTES])
+{
+    char path[PATH_MAX], line[512], name[IF_NAMESIZE];
+    unsigned long destination, gateway, mask;
+    bool found = false;
+    snprintf(path, sizeof path, "%.3000s/proc/net/route", root);
+    FILE *f = fopen(path, "re");
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
+        found = sscanf(line, "%15s %8lx %8lx %*s %*s %*s %*s %8lx", name, &destination, &gateway, &mask) == 4 &&
+                strcmp(name, interface) == 0 && gateway == 0 && mask != 0;
+    if (f != NULL)
+        fclose(f);
+    if (found)
+        snprintf(network, PROFILE_FABRIC_BYTES, "%08lx-%08lx", destination, mask);
+    return found;
+}
+
+/*
+ * A word for the network of an active port: InfiniBand's by the prefix of its subnet and the address of its subnet
+ * manager, since separate fabrics often have the same prefix; RoCE's by IP. False: it is unknown.
+ */
+static bool find_fabric(const struct ports *p, const char *port, char fabric[PROFILE_FABRIC_BYTES])
+{
+    char path[PORT_PATH_BYTES], layer[32], gid[64], manager[16], interface[IF_NAMESIZE];
+    unsigned prefix[4], lid;
+    port_path(p, port, "link_layer", path);
+    if (!read_line(p->root, path, layer, sizeof layer))
+        return false;
+    if (strcmp(layer, "Ethernet") == 0) {
+        port_path(p, port, "gid_attrs/ndevs/0", path);
+        return read_line(p->root, path, interface, sizeof interface) && find_network(p->root, interface, fabric);
+    }
+    port_path(p, port, "gids/0", path);
+    if (!read_line(p->root, path, gid, sizeof gid) ||
+        sscanf(gid, "%4x:%4x:%4x:%4x", &prefix[0], &prefix[1], &prefix[2], &prefix[3]) != 4)
+        return false;
+    port_path(p, port, "sm_lid", path);
+    if (!read_line(p->root, path, manager, sizeof manager) || sscanf(manager, "%x", &lid) != 1)
+        return false;
+    return snprintf(fabric, PROFILE_FABRIC_BYTES, "%04x%04x%04x%04x-%x", prefix[0], prefix[1], prefix[2], prefix[3],
+                    lid) < PROFILE_FABRIC_BYTES;
+}
 
 static bool look_at_port(void *arg, const char *name)
 {
     struct ports *p = arg;
-    char path[PATH_MAX + 300], state[32] = "";
+    char path[PORT_PATH_BYTES], state[32], fabric[PROFILE_FABRIC_BYTES];
     const char *at = name;
     uint32_t number;
-    snprintf(path, sizeof path, "%s%s/%s/state", p->root, p->folder, name);
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
+    port_path(p, name, "state", path);
+    if (!read_line(p->root, path, state, sizeof state) || strstr(state, ": ACTIVE") == NULL ||
+        !number_take(&at, 255, &number) || *at != '\0')
         return false;
-    bool active = fgets(state, sizeof state, f) != NULL && strstr(state, ": ACTIVE") != NULL;
-    fclose(f);
-    if (active && number_take(&at, 255, &number) && *at == '\0' && (p->least == 0 || number < p->least))
+    if (p->least == 0 || number < p->least)
         p->least = number;
+    bool known = find_fabric(p, name, fabric);
+    p->several |= !known || (p->any && strcmp(fabric, p->fabric) != 0);
+    if (known)
+        memcpy(p->fabric, fabric, sizeof p->fabric);
+    p->any = true;
+    return false;
+}
+
+static bool look_at_adapter(void *arg, const char *adapter)
+{
+    struct ports *p = arg;
+    char folder[PORT_PATH_BYTES];
+    snprintf(folder, sizeof folder, ADAPTERS "/%.60s/ports", adapter);
+    p->adapter = adapter;
+    p->least = 0;
+    find_entry(p->root, folder, look_at_port, p);
     return false;
 }
 
 bool node_port(const char *root, const char *adapter, char port[64])
 {
     struct ports p = {.root = root};
-    snprintf(p.folder, sizeof p.folder, ADAPTERS "/%.60s/ports", adapter);
-    find_entry(root, p.folder, look_at_port, &p);
+    look_at_adapter(&p, adapter);
     if (adapter[0] == '\0' || p.least == 0)
         return false;
     return snprintf(port, 64, "%s:%u", adapter, p.least) < 64;
-}
-
-static bool has_active_port(void *root, const char *adapter)
-{
-    char port[64];
-    return node_port(root, adapter, port);
 }
 
 /* ---- interfaces -------------------------------------------------------------------------------------------------- */
@@ -223,18 +297,21 @@ static void find_interface(const char *root, char found[IF_NAMESIZE])
 void node_look(const char *root, const char *plugins, struct profile_facts *f)
 {
     struct ucx ucx = ask_ucx();
+    struct ports ports = {.root = root};
     f->ucx_version = ucx.version;
     f->osc_ucx = !ucx.for_a_thread && has_component(root, plugins, "mca_osc_ucx.so");
     f->pml_ucx = !ucx.for_a_thread && has_component(root, plugins, "mca_pml_ucx.so");
-    f->port_is_active = find_entry(root, ADAPTERS, has_active_port, (void *)(uintptr_t)root);
+    find_entry(root, ADAPTERS, look_at_adapter, &ports);
+    f->port_is_active = ports.any;
+    snprintf(f->fabric, sizeof f->fabric, "%s", ports.several ? "" : ports.fabric);
     _Static_assert(sizeof f->interface == IF_NAMESIZE, "a name of an interface");
     find_interface(root, f->interface);
 }
 
 void node_write(const struct profile_facts *f, char text[NODE_TEXT_BYTES])
 {
-    snprintf(text, NODE_TEXT_BYTES, "%u.%d%d%d.%s", f->ucx_version, f->osc_ucx, f->pml_ucx, f->port_is_active,
-             f->interface);
+    snprintf(text, NODE_TEXT_BYTES, "%u.%d%d%d.%s.%s", f->ucx_version, f->osc_ucx, f->pml_ucx, f->port_is_active,
+             f->fabric, f->interface);
 }
 
 static bool take_flag(const char **at, bool *out)
@@ -246,13 +323,25 @@ static bool take_flag(const char **at, bool *out)
     return true;
 }
 
+/* Up to the next dot. */
+static bool take_word(const char **at, char *out, size_t room)
+{
+    size_t length = strcspn(*at, ".");
+    if (length >= room)
+        return false;
+    memcpy(out, *at, length);
+    out[length] = '\0';
+    *at += length;
+    return true;
+}
+
 bool node_parse(const char *text, struct profile_facts *f)
 {
     struct profile_facts g = *f;
     const char *at = text;
     if (!number_take(&at, UINT32_MAX, &g.ucx_version) || *at++ != '.' || !take_flag(&at, &g.osc_ucx) ||
         !take_flag(&at, &g.pml_ucx) || !take_flag(&at, &g.port_is_active) || *at++ != '.' ||
-        strlen(at) >= sizeof g.interface)
+        !take_word(&at, g.fabric, sizeof g.fabric) || *at++ != '.' || strlen(at) >= sizeof g.interface)
         return false;
     snprintf(g.interface, sizeof g.interface, "%s", at);
     *f = g;

@@ -18,7 +18,7 @@
 void node_look(const char *root, const char *plugins, struct profile_facts *f);
 
 /** The same part of the facts as a short word, for the launcher (machine.h). */
-#define NODE_TEXT_BYTES 64
+#define NODE_TEXT_BYTES 64 /* "11301.111.fe80000000000000-1.ib0" */
 void node_write(const struct profile_facts *f, char text[NODE_TEXT_BYTES]);
 /** False, and nothing is filled in: it is malformed. */
 bool node_parse(const char *text, struct profile_facts *f);

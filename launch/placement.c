@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "launch/bind.h"
+#include "launch/node.h"
 #include "place/choice.h"
 #include "place/explain.h"
 #include "place/hostlist.h"
@@ -392,6 +393,44 @@ const char *placement_adapter(const struct placement *p, uint32_t rank)
     return nic != NULL && nic->is_fabric && machine_of(p, rank)->num_nics > 1 ? nic->name : NULL;
 }
 
+/* The network of all active ports of a node. Empty, and *why: it has no such one. */
+static void find_fabric(const struct world_node *node, char fabric[PROFILE_FABRIC_BYTES], struct why *why)
+{
+    struct profile_facts f = {0};
+    fabric[0] = '\0';
+    if (!node_parse(node->machine->facts, &f))
+        why_set(why, "host %.80s was not asked what its adapters reach", node->host);
+    else if (!f.port_is_active)
+        why_set(why, "host %.80s has no active port", node->host);
+    else if (f.fabric[0] == '\0')
+        why_set(why, "the active ports of host %.80s are not known to be in one network", node->host);
+    else
+        memcpy(fabric, f.fabric, sizeof f.fabric);
+}
+
+bool placement_has_one_fabric(const struct placement *p, struct why *why)
+{
+    char first[24] = "", fabric[PROFILE_FABRIC_BYTES];
+    uint32_t last = UINT32_MAX;
+    for (uint32_t r = 0; r < p->job.num_ranks; r++) {
+        uint32_t node = p->places[r].node;
+        if (node == last) /* neighbours are often on one node */
+            continue;
+        last = node;
+        find_fabric(&p->world.nodes[node], fabric, why);
+        if (fabric[0] == '\0')
+            return false;
+        if (first[0] == '\0')
+            memcpy(first, fabric, sizeof first);
+        if (strcmp(first, fabric) != 0) {
+            why_set(why, "the ports of hosts %.80s and %.80s are in different networks", placement_host(p, 0),
+                    p->world.nodes[node].host);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Of a node, among the cores of all. A host in two components of a Slurm job is two nodes with the same cores. */
 static size_t first_core(const struct placement *p, const size_t *first, uint32_t node, size_t next)
 {
@@ -486,10 +525,10 @@ char *placement_bindings(const struct placement *p)
         most = p->world.nodes[i].machine->num_pus > most ? p->world.nodes[i].machine->num_pus : most;
     struct bind_place *places = calloc((size_t)num + 1, sizeof *places);
     uint32_t *scratch = calloc(most, sizeof *scratch);
-    bool good = places != NULL && scratch != NULL;
+    bool good = places != NULL && scratch != NULL, one_adapter = placement_has_one_fabric(p, &(struct why){""});
     for (uint32_t r = 0; good && r < num; r++) {
         good = find_cpus(p, r, scratch, &places[r]);
-        if (placement_adapter(p, r) != NULL)
+        if (one_adapter && placement_adapter(p, r) != NULL)
             snprintf(places[r].nic, sizeof places[r].nic, "%s", placement_adapter(p, r));
     }
     char *text = good ? bind_join(places, num) : NULL;

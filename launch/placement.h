@@ -53,8 +53,13 @@ uint32_t placement_threads(const struct placement *p, uint32_t rank);
  * one, or all of the last core of four or more. 0: there is one hardware thread for all.
  */
 uint32_t placement_helpers(const struct placement *p, uint32_t rank);
-/** The adapter that a bound rank uses if a port of it is up. NULL: there is no choice, or it is no fabric's. */
+/** The adapter nearest to a rank. NULL: there is no choice, or it is no fabric's. */
 const char *placement_adapter(const struct placement *p, uint32_t rank);
+/**
+ * Whether each rank can do with one adapter: all active ports of all hosts with ranks are in one network, as the hosts
+ * themselves say. False, and *why: one adapter a rank may cut some ranks off from others.
+ */
+bool placement_has_one_fabric(const struct placement *p, struct why *why);
 /**
  * Whether the ranks are bound: each has cores of its own, and not all of its host's; two hardware threads at least,
  * unless --cores-per-rank asks for less.

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define PROFILE_SETTINGS_MAX 16
+#define PROFILE_FABRIC_BYTES 24
 #define PROFILE_VERSION(major, minor, patch) ((uint32_t)(major)*10000 + (minor)*100 + (patch))
 
 enum profile_mpi { PROFILE_OPEN_MPI, PROFILE_MPICH, PROFILE_OTHER_MPI };
@@ -24,10 +25,11 @@ struct profile_facts {
     uint32_t mpi_version; /* 0: unknown */
     bool one_node, survive;
     /* the node's */
-    uint32_t ucx_version;  /* 0: unknown */
-    bool osc_ucx, pml_ucx; /* these components of Open MPI can be used */
-    bool port_is_active;   /* of an InfiniBand or RoCE adapter */
-    char interface[16];    /* the only one for TCP that leads to hardware, among several; empty: there is no such one */
+    uint32_t ucx_version;              /* 0: unknown */
+    bool osc_ucx, pml_ucx;             /* these components of Open MPI can be used */
+    bool port_is_active;               /* of an InfiniBand or RoCE adapter */
+    char fabric[PROFILE_FABRIC_BYTES]; /* the one network of all its active ports; empty: several, or unknown */
+    char interface[16]; /* the only one for TCP that leads to hardware, among several; empty: there is no such one */
     /* the rank's */
     uint32_t sharers, threads; /* ranks that share these hardware threads, this one among them; 0: unknown */
     char nic[64];              /* its own adapter and port, "mlx5_0:1"; empty: it has none */

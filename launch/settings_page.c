@@ -15,6 +15,7 @@ struct kind {
     struct profile_setting settings[PROFILE_SETTINGS_MAX];
     unsigned num;
     enum profile_kind profile;
+    bool leaves_adapters;  /* bound ranks have several to choose from, and UCX chooses */
     uint32_t first, count; /* nodes */
 };
 
@@ -49,16 +50,23 @@ static void add_nodes_part(const struct placement *p, uint32_t node, const char 
     }
 }
 
+/* What is the same for all nodes. */
+struct common {
+    bool bound;                   /* the ranks are */
+    bool one_fabric;              /* a rank can do with one adapter */
+    struct why no_single_adapter; /* where it cannot */
+};
+
 /* Of the node's rank with the fewest hardware threads. */
-static struct profile_facts find_facts(const struct placement *p, uint32_t node, const struct use *use, bool bound,
-                                       const struct settings_given *given)
+static struct profile_facts find_facts(const struct placement *p, uint32_t node, const struct use *use,
+                                       const struct common *common, const struct settings_given *given)
 {
     struct profile_facts f = {.survive = given->survive, .one_node = use->ranks == p->job.num_ranks};
     profile_mpi(given->mpi, &f);
     add_nodes_part(p, node, given->plugins, &f);
-    f.sharers = bound ? 1 : use->ranks;
-    f.threads = bound ? use->threads : p->world.nodes[node].machine->num_pus;
-    if (bound && use->has_adapter && f.port_is_active)
+    f.sharers = common->bound ? 1 : use->ranks;
+    f.threads = common->bound ? use->threads : p->world.nodes[node].machine->num_pus;
+    if (common->bound && common->one_fabric && use->has_adapter)
         snprintf(f.nic, sizeof f.nic, "NIC:PORT");
     return f;
 }
@@ -67,7 +75,7 @@ static struct profile_facts find_facts(const struct placement *p, uint32_t node,
 
 static bool is_same(const struct kind *a, const struct kind *b)
 {
-    if (a->num != b->num || a->profile != b->profile)
+    if (a->num != b->num || a->profile != b->profile || a->leaves_adapters != b->leaves_adapters)
         return false;
     for (unsigned i = 0; i < a->num; i++)
         if (strcmp(a->settings[i].variable, b->settings[i].variable) != 0 ||
@@ -77,19 +85,20 @@ static bool is_same(const struct kind *a, const struct kind *b)
 }
 
 /* The kinds of all nodes that have ranks. Returns how many. */
-static uint32_t find_kinds(const struct placement *p, const struct use *use, const struct settings_given *given,
-                           struct kind *kinds)
+static uint32_t find_kinds(const struct placement *p, const struct use *use, const struct common *common,
+                           const struct settings_given *given, struct kind *kinds)
 {
     uint32_t num = 0;
-    bool bound = placement_can_bind(p);
     for (uint32_t node = 0; node < p->world.num_nodes; node++) {
         struct kind k = {.first = node, .count = 1};
         uint32_t same = 0;
         if (use[node].ranks == 0)
             continue;
-        struct profile_facts f = find_facts(p, node, &use[node], bound, given);
+        struct profile_facts f = find_facts(p, node, &use[node], common, given);
         k.num = profile_find(&f, k.settings);
         k.profile = profile_kind(&f);
+        k.leaves_adapters =
+            k.profile == PROFILE_FABRIC && common->bound && use[node].has_adapter && !common->one_fabric;
         while (same < num && !is_same(&kinds[same], &k))
             same++;
         if (same < num)
@@ -156,7 +165,20 @@ static void print_threads(FILE *out, const struct placement *p)
               out);
 }
 
-static void print_kind(FILE *out, const struct placement *p, const struct kind *k, const struct settings_given *given)
+/* Where a rank is not held to the adapter nearest to it, although there are several. */
+static void print_adapters(FILE *out, const struct kind *k, const struct common *common,
+                           const struct settings_given *given)
+{
+    static const struct profile_setting devices = {.variable = "UCX_NET_DEVICES"};
+    char reason[sizeof common->no_single_adapter + 32];
+    if (!k->leaves_adapters || profile_own(&devices, is_given, given) != NULL)
+        return;
+    snprintf(reason, sizeof reason, "UCX chooses adapters: %s", common->no_single_adapter.text);
+    print_one(out, devices.variable, "", "unset", reason);
+}
+
+static void print_kind(FILE *out, const struct placement *p, const struct kind *k, const struct common *common,
+                       const struct settings_given *given)
 {
     fprintf(out, "settings on %s", p->world.nodes[k->first].host);
     if (k->count > 1)
@@ -170,6 +192,7 @@ static void print_kind(FILE *out, const struct placement *p, const struct kind *
         else
             print_own(out, s, own, find_given(given, own));
     }
+    print_adapters(out, k, common, given);
 }
 
 static bool is_of(const char *entry, const char *variable)
@@ -206,15 +229,17 @@ static void print_others(FILE *out, const struct kind *kinds, uint32_t num, cons
 int settings_print(FILE *out, const struct placement *p, const struct settings_given *given)
 {
     uint32_t num = 0;
+    struct common common = {.bound = placement_can_bind(p)};
     struct use *use = calloc((size_t)p->world.num_nodes + 1, sizeof *use);
     struct kind *kinds = calloc((size_t)p->world.num_nodes + 1, sizeof *kinds);
     if (use != NULL && kinds != NULL) {
         find_use(p, use);
-        num = find_kinds(p, use, given, kinds);
+        common.one_fabric = placement_has_one_fabric(p, &common.no_single_adapter);
+        num = find_kinds(p, use, &common, given, kinds);
         print_threads(out, p);
     }
     for (uint32_t i = 0; i < num; i++)
-        print_kind(out, p, &kinds[i], given);
+        print_kind(out, p, &kinds[i], &common, given);
     if (num > 0)
         print_others(out, kinds, num, given);
     free(use);

@@ -19,10 +19,9 @@ static void read_synthetic(struct machine *m, const char *text)
         fail_msg("%s", why.text);
 }
 
-static void read_file(struct machine *m, const char *name)
+static char *file_text(const char *name)
 {
     char path[512];
-    struct why why = {""};
     snprintf(path, sizeof path, "%s/%s", TEST_DATA, name);
     FILE *f = fopen(path, "r");
     char *text = calloc(1, 1 << 20);
@@ -30,9 +29,30 @@ static void read_file(struct machine *m, const char *name)
     assert_non_null(text);
     assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
     fclose(f);
+    return text;
+}
+
+static void read_xml(struct machine *m, const char *text)
+{
+    struct why why = {""};
     if (machine_read(m, MACHINE_XML, text, &why) != 0)
-        fail_msg("%s: %s", name, why.text);
+        fail_msg("%s", why.text);
+}
+
+static void read_file(struct machine *m, const char *name)
+{
+    char *text = file_text(name);
+    read_xml(m, text);
     free(text);
+}
+
+/* Replaces the first `from`, which is as long as `to`. */
+static void replace(char *text, const char *from, const char *to)
+{
+    char *at = strstr(text, from);
+    assert_non_null(at);
+    assert_int_equal(strlen(from), strlen(to));
+    memcpy(at, to, strlen(to));
 }
 
 /* "0-4 4-8": the cores of each seat; "0-4+0" with its GPU. */
@@ -124,6 +144,22 @@ static void test_devices(void **state)
     assert_string_equal(seats_of(&m, (struct machine_cut){.slots = 2, .gpus_per_rank = 1}),
                         "0-2 2-4"); /* it has none */
     machine_fini(&m);
+}
+
+/* Adapters near the same cores are in the order of their numbers. */
+static void test_order(void **state)
+{
+    (void)state;
+    struct machine m;
+    char *text = file_text("topo-2numa-devices.xml");
+    replace(text, "name=\"eth0\" osdev_type=\"2\"/>", "name=\"m_10\" osdev_type=\"3\"/>");
+    replace(text, "name=\"mlx5_0\" osdev_type=\"3\"/>", "name=\"m_2\"    osdev_type=\"3\"/>");
+    read_xml(&m, text);
+    assert_int_equal(m.num_nics, 3);
+    assert_string_equal(machine_nic(&m, 0, 0)->name, "m_2");
+    assert_string_equal(machine_nic(&m, 0, 1)->name, "m_10");
+    machine_fini(&m);
+    free(text);
 }
 
 /* Written and read again it is the same. */
@@ -221,8 +257,9 @@ static void test_this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_synthetic), cmocka_unit_test(test_seats),   cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_text),      cmocka_unit_test(test_refused), cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_synthetic),    cmocka_unit_test(test_seats), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_order),        cmocka_unit_test(test_text),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

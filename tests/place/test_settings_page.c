@@ -13,7 +13,7 @@
 #include "launch/settings_page.h"
 
 /* Nodes as they would answer: two that are alike, one without pml/ucx, one with an adapter that is up. */
-static const char *const facts[] = {"11301.110.", "11301.110.", "11301.100.eth0", "11801.111."};
+static const char *const facts[] = {"11301.110..", "11301.110..", "11301.100..eth0", "11801.111.fe80-1."};
 
 static int answer(const struct allocation *a, struct machine *machines, void *arg, struct why *why)
 {
@@ -26,22 +26,33 @@ static int answer(const struct allocation *a, struct machine *machines, void *ar
     return 0;
 }
 
+static void find_place(struct placement *p, const char *hosts, placement_ask_fn ask, const void *arg)
+{
+    struct placement_options options = placement_defaults();
+    const struct engine_size sizes[JOB_SIDES] = {{4, 1, 1}, {4, 1, 1}};
+    struct why why = {""};
+    options.hosts = hosts;
+    if (placement_find(p, &options, sizes, ask, (void *)(uintptr_t)arg, &why) != 0)
+        fail_msg("%s", why.text);
+}
+
+static char *print(const struct placement *p, const struct settings_given *given)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_int_equal(settings_print(out, p, given), 0);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
 /* The page for four hosts; free it. */
 static char *page(const struct settings_given *given)
 {
     struct placement p;
-    struct placement_options options = placement_defaults();
-    const struct engine_size sizes[JOB_SIDES] = {{4, 1, 1}, {4, 1, 1}};
-    struct why why = {""};
-    char *text = NULL;
-    size_t bytes;
-    options.hosts = "a:2,b:2,c:2,d:2";
-    if (placement_find(&p, &options, sizes, answer, NULL, &why) != 0)
-        fail_msg("%s", why.text);
-    FILE *out = open_memstream(&text, &bytes);
-    assert_non_null(out);
-    assert_int_equal(settings_print(out, &p, given), 0);
-    assert_int_equal(fclose(out), 0);
+    find_place(&p, "a:2,b:2,c:2,d:2", answer, NULL);
+    char *text = print(&p, given);
     placement_fini(&p);
     return text;
 }
@@ -138,6 +149,54 @@ static void test_rival(void **state)
     unsetenv("OMPI_MCA_btl_tcp_if_exclude");
 }
 
+/* Two hosts with two adapters each, whose facts are given. */
+static int answer_adapters(const struct allocation *a, struct machine *machines, void *arg, struct why *why)
+{
+    const char *const *words = arg;
+    char text[256];
+    for (uint32_t i = 0; i < a->num_hosts; i++) {
+        snprintf(text, sizeof text, "C4.0+0.0.0.2:0:1 Emlx5_0.0.4 Emlx5_1.0.4 F%s", words[i]);
+        if (machine_parse(&machines[i], text, why) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A rank has one adapter only where it reaches every host by it. */
+static void test_adapters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *facts[2], *reason; /* NULL: each rank has an adapter */
+    } cases[] = {{{"11801.111.fe80-1.", "11801.111.fe80-1."}, NULL},
+                 {{"11801.111.fe80-1.", "11801.111.fe80-2."}, "the ports of hosts a and b are in different networks"},
+                 {{"11801.111.fe80-1.", "11801.111.."}, "host b are not known to be in one network"},
+                 {{"11801.111.fe80-1.", "11801.110.."}, "host b has no active port"}};
+    const struct settings_given given = {.mpi = "Open MPI v4.1.4", .plugins = ""};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct placement p;
+        find_place(&p, "a:4,b:4", answer_adapters, cases[i].facts);
+        char *text = print(&p, &given), *bindings = placement_bindings(&p);
+        assert_non_null(bindings);
+        assert_int_equal(strstr(bindings, "/mlx5_0") != NULL, cases[i].reason == NULL);
+        assert_int_equal(strstr(bindings, "/mlx5_1") != NULL, cases[i].reason == NULL);
+        if (cases[i].reason == NULL) {
+            has(text, "settings on a ", "UCX_NET_DEVICES=NIC:PORT ", "  node  ");
+        } else {
+            has(text, "settings on a ", "UCX_NET_DEVICES=NIC:PORT ", NULL);
+            has(text, "settings on a ", "UCX_NET_DEVICES= ", cases[i].reason);
+            setenv("UCX_NET_DEVICES", "mlx5_0:1", 1);
+            free(text);
+            text = print(&p, &given);
+            has(text, "settings on a ", "UCX_NET_DEVICES= ", NULL);
+            unsetenv("UCX_NET_DEVICES");
+        }
+        free(text);
+        free(bindings);
+        placement_fini(&p);
+    }
+}
+
 int main(void)
 {
     static const char *const variables[] = {"OMPI_MCA_btl_tcp_if_exclude",
@@ -149,10 +208,8 @@ int main(void)
     for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_survive),
-        cmocka_unit_test(test_own),
-        cmocka_unit_test(test_rival),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_survive),  cmocka_unit_test(test_own),
+        cmocka_unit_test(test_rival), cmocka_unit_test(test_adapters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

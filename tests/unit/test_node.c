@@ -85,6 +85,65 @@ static void test_ports(void **state)
     assert_true(node_port(root, "mlx5_1", port));
 }
 
+static void put_port(const char *adapter, const char *layer, const char *gid, const char *manager)
+{
+    char path[128];
+    const char *const files[][2] = {
+        {"state", "4: ACTIVE\\n"}, {"link_layer", layer}, {"gids/0", gid}, {"sm_lid", manager}};
+    for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++) {
+        snprintf(path, sizeof path, "sys/class/infiniband/%s/ports/1/%s", adapter, files[i][0]);
+        put(path, files[i][1]);
+    }
+}
+
+#define GID(prefix) prefix ":0000:0000:0000:0002:c903:00a1:b2c3\\n"
+
+/* Which networks the active ports are in: of one, or of several. */
+static void test_fabric(void **state)
+{
+    (void)state;
+    assert_string_equal(look("").fabric, "");
+    put("sys/class/infiniband/mlx5_9/ports/1/state", "1: DOWN\\n"); /* it does not count */
+    assert_string_equal(look("").fabric, "");
+    put_port("mlx5_0", "InfiniBand\\n", GID("fe80"), "0x1\\n");
+    assert_string_equal(look("").fabric, "fe80000000000000-1");
+    put_port("mlx5_1", "InfiniBand\\n", GID("fe80"), "0x1\\n");
+    assert_string_equal(look("").fabric, "fe80000000000000-1");
+    put_port("mlx5_1", "InfiniBand\\n", GID("fe80"), "0x2\\n"); /* another fabric with the usual prefix */
+    assert_string_equal(look("").fabric, "");
+    put_port("mlx5_1", "InfiniBand\\n", GID("fec0"), "0x1\\n");
+    assert_string_equal(look("").fabric, "");
+    assert_true(look("").port_is_active);
+    put_port("mlx5_1", "Ethernet\\n", GID("fe80"), "0x1\\n"); /* an adapter for storage */
+    assert_string_equal(look("").fabric, "");
+    put("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\\n");
+    assert_string_equal(look("").fabric, "fe80000000000000-1");
+    put("sys/class/infiniband/mlx5_0/ports/1/gids/0", "");
+    assert_string_equal(look("").fabric, "");
+    assert_true(look("").port_is_active);
+}
+
+#define ROUTES "Iface\\tDestination\\tGateway\\tFlags\\tRefCnt\\tUse\\tMetric\\tMask\\n"
+
+/* RoCE: by the IP networks of the ports' interfaces. */
+static void test_roce(void **state)
+{
+    (void)state;
+    put_port("mlx5_0", "Ethernet\\n", GID("fe80"), "0x0\\n");
+    put("sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth2\\n");
+    assert_string_equal(look("").fabric, ""); /* without an address */
+    put("proc/net/route", ROUTES "eth2\\t00000000\\t0100A8C0\\t3\\t0\\t0\\t0\\t00000000\\n"
+                                 "eth2\\t0000A8C0\\t00000000\\t1\\t0\\t0\\t0\\t00FFFFFF\\n"
+                                 "eth3\\t0000A8C0\\t00000000\\t1\\t0\\t0\\t0\\t00FFFFFF\\n"
+                                 "eth4\\t0001A8C0\\t00000000\\t1\\t0\\t0\\t0\\t00FFFFFF\\n");
+    assert_string_equal(look("").fabric, "0000a8c0-00ffffff");
+    put_port("mlx5_1", "Ethernet\\n", GID("fe80"), "0x0\\n");
+    put("sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "eth3\\n");
+    assert_string_equal(look("").fabric, "0000a8c0-00ffffff");
+    put("sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "eth4\\n");
+    assert_string_equal(look("").fabric, "");
+}
+
 #define HEADING "Iface\\tDestination\\n"
 
 static void test_interface(void **state)
@@ -140,19 +199,33 @@ static void test_text(void **state)
 {
     (void)state;
     char text[NODE_TEXT_BYTES];
-    const struct profile_facts f = {
-        .ucx_version = PROFILE_VERSION(1, 13, 1), .osc_ucx = true, .port_is_active = true, .interface = "enp0s31f6"};
+    const struct profile_facts f = {.ucx_version = PROFILE_VERSION(1, 13, 1),
+                                    .osc_ucx = true,
+                                    .port_is_active = true,
+                                    .fabric = "fe80000000000000-1",
+                                    .interface = "enp0s31f6"};
     struct profile_facts g = {.sharers = 7};
     node_write(&f, text);
-    assert_string_equal(text, "11301.101.enp0s31f6");
+    assert_string_equal(text, "11301.101.fe80000000000000-1.enp0s31f6");
     assert_true(node_parse(text, &g));
     assert_int_equal(g.ucx_version, f.ucx_version);
     assert_true(g.osc_ucx && !g.pml_ucx && g.port_is_active);
+    assert_string_equal(g.fabric, f.fabric);
     assert_string_equal(g.interface, f.interface);
     assert_int_equal(g.sharers, 7);
-    assert_true(node_parse("0.000.", &g));
-    static const char *const bad[] = {
-        "", "1", "1.", "1.1", "1.112.", "1.11.", "1.111", "x.111.", "1.111.a23456789012345b"};
+    assert_true(node_parse("0.000..", &g));
+    assert_string_equal(g.fabric, "");
+    static const char *const bad[] = {"",
+                                      "1",
+                                      "1.",
+                                      "1.1",
+                                      "1.112..",
+                                      "1.11..",
+                                      "1.111",
+                                      "1.111.",
+                                      "x.111..",
+                                      "1.111..a23456789012345b",
+                                      "1.111.a23456789012345678901234."};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(node_parse(bad[i], &g));
 }
@@ -200,6 +273,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_components, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_ports, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_fabric, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_roce, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_interface, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_users_file, make_root, remove_root),
         cmocka_unit_test(test_this_machine),
