@@ -43,6 +43,18 @@ static bool is_roomy(const struct profile_facts *f)
     return f->sharers > 0 && !is_tight(f);
 }
 
+/* Open MPI 5 is told to use osc/rdma and pml/ob1 in its place. */
+static bool moves_by_ucx(const struct profile_facts *f)
+{
+    return f->mpi != PROFILE_OPEN_MPI || f->mpi_version < VERSION(5, 0, 0);
+}
+
+/* An adapter that no byte goes over, although there are several nodes. */
+static bool leaves_fabric(const struct profile_facts *f)
+{
+    return !f->one_node && f->port_is_active && !moves_by_ucx(f);
+}
+
 static bool has_nic(const struct profile_facts *f)
 {
     return profile_kind(f) == PROFILE_FABRIC && f->nic[0] != '\0';
@@ -51,6 +63,11 @@ static bool has_nic(const struct profile_facts *f)
 static bool has_interface(const struct profile_facts *f)
 {
     return profile_kind(f) == PROFILE_TCP && f->interface[0] != '\0';
+}
+
+static bool has_ucx_interface(const struct profile_facts *f)
+{
+    return has_interface(f) && moves_by_ucx(f);
 }
 
 static bool needs_rdmacm(const struct profile_facts *f)
@@ -89,6 +106,9 @@ struct row {
 /* The first row of a variable that fits is taken. A list that names a component which is missing ends a rank of Open
  * MPI, a list that leaves it out ("^") does not. */
 static const struct row rows[] = {
+    {OPEN_MPI, VERSION(5, 0, 0), 0, leaves_fabric, "OMPI_MCA_osc", "rdma,sm", SECOND_BEST,
+     "bytes between nodes go over TCP, not InfiniBand or RoCE: osc/ucx of Open MPI 5 serves one thread; Open MPI 4's "
+     "serves several"},
     {OPEN_MPI, VERSION(5, 0, 0), 0, always, "OMPI_MCA_osc", "rdma,sm", BEST,
      "windows that other nodes can read and any thread may use: osc/ucx of Open MPI 5 ends processes of several"},
     {OPEN_MPI, VERSION(5, 0, 0), 0, always, "OMPI_MCA_pml", "ob1", BEST,
@@ -103,6 +123,8 @@ static const struct row rows[] = {
      "osc/ucx is missing, or UCX was built for one thread; other nodes cannot be read with MPI_THREAD_MULTIPLE"},
     {OPEN_MPI, 0, 0, has_pml_ucx, "OMPI_MCA_pml", "ucx", BEST, "messages by UCX, which Debian's MCA file turns off"},
     {OPEN_MPI, 0, 0, always, "OMPI_MCA_pml", "ob1", SECOND_BEST, "pml/ucx is missing, or UCX was built for one thread"},
+    {OPEN_MPI, VERSION(5, 0, 0), 0, always, "OMPI_MCA_btl", "^uct,openib,ofi", BEST,
+     "osc/rdma runs over memory and TCP, over which it has been tested"},
     {OPEN_MPI, 0, 0, always, "OMPI_MCA_btl", "^uct,openib,ofi", BEST, "not beside UCX: they use the same adapters"},
     {OPEN_MPI, 0, 0, always, "OMPI_MCA_coll", "^hcoll", BEST, "hcoll breaks the creation of windows"},
     {OPEN_MPI, 0, 0, has_ucx, "OMPI_MCA_opal_common_ucx_tls", "any", BEST, "UCX on any adapter, not on a list of them"},
@@ -114,7 +136,7 @@ static const struct row rows[] = {
      "waiting threads of MPI need not yield: two hardware threads a rank, or more"},
     {ANY_MPI, 0, 0, has_nic, "UCX_NET_DEVICES", THE_NIC, BEST,
      "the adapter nearest to the rank's cores, which is up; all ports of all nodes are in one network"},
-    {ANY_MPI, 0, 0, has_interface, "UCX_NET_DEVICES", THE_INTERFACE, BEST, ONLY_INTERFACE},
+    {ANY_MPI, 0, 0, has_ucx_interface, "UCX_NET_DEVICES", THE_INTERFACE, BEST, ONLY_INTERFACE},
     {OPEN_MPI, 0, 0, has_interface, "OMPI_MCA_btl_tcp_if_include", THE_INTERFACE, BEST, ONLY_INTERFACE},
     {ANY_MPI, 0, 0, needs_rdmacm, "UCX_SOCKADDR_TLS_PRIORITY", "tcp", BEST,
      "UCX before 1.11 gives up where rdmacm, which nothing here uses, finds no adapter"},
@@ -143,7 +165,7 @@ void profile_mpi(const char *library, struct profile_facts *out)
 
 enum profile_kind profile_kind(const struct profile_facts *f)
 {
-    return f->one_node ? PROFILE_ONE_NODE : f->port_is_active ? PROFILE_FABRIC : PROFILE_TCP;
+    return f->one_node ? PROFILE_ONE_NODE : f->port_is_active && moves_by_ucx(f) ? PROFILE_FABRIC : PROFILE_TCP;
 }
 
 const char *profile_name(enum profile_kind kind)

@@ -10,7 +10,7 @@
 
 extern char **environ;
 
-/* Nodes on which equal settings are set. */
+/* Nodes on which equal settings are set for equal reasons. */
 struct kind {
     struct profile_setting settings[PROFILE_SETTINGS_MAX];
     unsigned num;
@@ -79,7 +79,8 @@ static bool is_same(const struct kind *a, const struct kind *b)
         return false;
     for (unsigned i = 0; i < a->num; i++)
         if (strcmp(a->settings[i].variable, b->settings[i].variable) != 0 ||
-            strcmp(a->settings[i].value, b->settings[i].value) != 0)
+            strcmp(a->settings[i].value, b->settings[i].value) != 0 ||
+            strcmp(a->settings[i].reason, b->settings[i].reason) != 0)
             return false;
     return true;
 }

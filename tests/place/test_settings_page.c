@@ -93,6 +93,16 @@ static void test_kinds(void **state)
     free(text);
 }
 
+static void test_open_mpi_5(void **state)
+{
+    (void)state;
+    char *text = page(&(struct settings_given){.mpi = "Open MPI v5.0.7", .plugins = ""});
+    has(text, "settings on d (TCP)", "OMPI_MCA_osc=rdma,sm ", "bytes between nodes go over TCP");
+    assert_null(strstr(text, "UCX_NET_DEVICES"));
+    assert_null(strstr(text, "(InfiniBand or RoCE)"));
+    free(text);
+}
+
 static void test_survive(void **state)
 {
     (void)state;
@@ -208,8 +218,8 @@ int main(void)
     for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_survive),  cmocka_unit_test(test_own),
-        cmocka_unit_test(test_rival), cmocka_unit_test(test_adapters),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_open_mpi_5), cmocka_unit_test(test_survive),
+        cmocka_unit_test(test_own),   cmocka_unit_test(test_rival),      cmocka_unit_test(test_adapters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,32 @@ static void test_open_mpi_5(void **state)
     }
 }
 
+/* Open MPI 5 leaves InfiniBand and RoCE aside, and that is said where there is more than one node. */
+static void test_open_mpi_5_on_fabric(void **state)
+{
+    (void)state;
+    struct profile_facts f = usual();
+    f.mpi_version = PROFILE_VERSION(5, 0, 7);
+    f.port_is_active = true;
+    snprintf(f.nic, sizeof f.nic, "mlx5_0:1");
+    snprintf(f.interface, sizeof f.interface, "ib0");
+    assert_int_equal(profile_kind(&f), PROFILE_TCP);
+    sets(&f, "UCX_NET_DEVICES", NULL);
+    sets(&f, "OMPI_MCA_btl_tcp_if_include", "ib0");
+    sets(&f, "OMPI_MCA_osc", "rdma,sm");
+    assert_true(find(&f, "OMPI_MCA_osc")->is_second_best);
+    assert_non_null(strstr(find(&f, "OMPI_MCA_osc")->reason, "over TCP, not InfiniBand or RoCE"));
+    assert_null(strstr(find(&f, "OMPI_MCA_btl")->reason, "UCX"));
+    f.one_node = true;
+    assert_int_equal(profile_kind(&f), PROFILE_ONE_NODE);
+    assert_false(find(&f, "OMPI_MCA_osc")->is_second_best);
+    f = usual();
+    f.port_is_active = true;
+    assert_int_equal(profile_kind(&f), PROFILE_FABRIC);
+    assert_false(find(&f, "OMPI_MCA_osc")->is_second_best);
+    assert_non_null(strstr(find(&f, "OMPI_MCA_btl")->reason, "UCX"));
+}
+
 /* What is missing is not named in a list, and that is said. */
 static void test_missing_components(void **state)
 {
@@ -258,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open_mpi_with_ucx),
         cmocka_unit_test(test_open_mpi_5),
+        cmocka_unit_test(test_open_mpi_5_on_fabric),
         cmocka_unit_test(test_missing_components),
         cmocka_unit_test(test_yield),
         cmocka_unit_test(test_devices),
