@@ -49,7 +49,7 @@ static int set_environment(const struct arguments *a, const struct placement *p,
     snprintf(layout, sizeof layout, "%ux%ux%u %ux%ux%u", a->layout.prefill.engines, a->layout.prefill.tp,
              a->layout.prefill.pp, a->layout.decode.engines, a->layout.decode.tp, a->layout.decode.pp);
     command_set(c, RANK_LAYOUT, layout);
-    if (p == NULL || !placement_can_bind(p))
+    if (p == NULL || !placement_has_bindings(p))
         return 0;
     char *places = placement_bindings(p);
     if (places == NULL)

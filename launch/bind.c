@@ -15,7 +15,8 @@
 
 static bool is_same(const struct bind_place *a, const struct bind_place *b)
 {
-    return strcmp(a->cpus, b->cpus) == 0 && strcmp(a->helpers, b->helpers) == 0 && strcmp(a->nic, b->nic) == 0;
+    return strcmp(a->cpus, b->cpus) == 0 && strcmp(a->helpers, b->helpers) == 0 && strcmp(a->nic, b->nic) == 0 &&
+           strcmp(a->gpus, b->gpus) == 0;
 }
 
 /* Each rank's kind: the number of the first rank with an equal place, among such first ranks. */
@@ -58,7 +59,8 @@ static void write_all(FILE *out, const struct bind_place *places, uint32_t num, 
     uint32_t kinds = find_kinds(places, num, kind, first);
     for (uint32_t k = 0; k < kinds; k++) {
         const struct bind_place *p = &places[first[k]];
-        fprintf(out, "%s%s%s%s/%s", k > 0 ? "|" : "", p->cpus, p->helpers[0] != '\0' ? "+" : "", p->helpers, p->nic);
+        fprintf(out, "%s%s%s%s/%s%s%s", k > 0 ? "|" : "", p->cpus, p->helpers[0] != '\0' ? "+" : "", p->helpers, p->nic,
+                p->gpus[0] != '\0' ? "@" : "", p->gpus);
     }
     for (uint32_t at = 0, times; at < num;) {
         uint32_t length = find_pattern(kind, num, at, PATTERN_MAX, &times);
@@ -142,14 +144,16 @@ bool bind_find(const char *text, uint32_t rank, struct bind_place *out)
         if (*at++ != '|')
             return false;
     }
-    out->helpers[0] = '\0';
+    out->helpers[0] = out->gpus[0] = '\0';
     if (!copy_until(&at, "+/|#", out->cpus, sizeof out->cpus))
         return false;
     if (*at == '+' && (at++, !copy_until(&at, "/|#", out->helpers, sizeof out->helpers)))
         return false;
     if (*at++ != '/')
         return false;
-    return copy_until(&at, "|#", out->nic, sizeof out->nic);
+    if (!copy_until(&at, "@|#", out->nic, sizeof out->nic))
+        return false;
+    return *at != '@' || (at++, copy_until(&at, "|#", out->gpus, sizeof out->gpus));
 }
 
 /* ---- binding ----------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,9 @@
  * bind: how batonrun tells each rank's shim where the rank runs. One text holds all ranks: the different kinds of
  * place, and for each run of ranks which kinds these have. So it stays short where nodes are alike.
  *
- *     0-6,32-38+7,39/mlx5_0|8-14,40-46+15,47/mlx5_1#0,1x64    64 times: a rank at the first place, one at the second
+ *     0-6,32-38+7,39/mlx5_0@0|8-14,40-46+15,47/mlx5_1@1#0,1x64    64 times: a rank at the first place, one at the second
+ *
+ * Each place is cpus+helpers/nic@gpus; '+' and '@' are there only before something.
  */
 #ifndef BATON_LAUNCH_BIND_H
 #define BATON_LAUNCH_BIND_H
@@ -15,9 +17,10 @@
 
 /** One rank's place. */
 struct bind_place {
-    char cpus[BIND_PLACE_BYTES]; /* the engine's hardware threads, by the system's numbers: "0-6,32-38" */
+    char cpus[BIND_PLACE_BYTES]; /* the engine's hardware threads, by the system's numbers: "0-6,32-38"; empty: all */
     char helpers[64];            /* those of the reactor and the copy workers; empty: they have none of their own */
     char nic[64];                /* the adapter; empty: any */
+    char gpus[256];              /* its GPUs by number, from the node's lowest PCI address on: "2,3"; empty: unknown */
 };
 
 /** Joins the ranks' places to one text, which the caller frees. NULL: no memory. */

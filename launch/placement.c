@@ -518,6 +518,24 @@ static bool find_cpus(const struct placement *p, uint32_t rank, uint32_t *scratc
            (helpers == 0 || write_ranges(last, helpers, out->helpers, sizeof out->helpers));
 }
 
+/* Their numbers, as many as there is room for. */
+static void write_gpus(const struct placement *p, uint32_t rank, char *text, size_t room)
+{
+    const struct machine_seat *s = &p->places[rank].seat;
+    size_t at = 0;
+    for (uint32_t i = 0; i < s->num_gpus && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, i > 0 ? ",%u" : "%u",
+                               machine_of(p, rank)->gpus[s->first_gpu + i].number);
+}
+
+bool placement_has_bindings(const struct placement *p)
+{
+    bool any = placement_can_bind(p);
+    for (uint32_t r = 0; !any && r < p->job.num_ranks; r++)
+        any = p->places[r].seat.num_gpus > 0;
+    return any;
+}
+
 char *placement_bindings(const struct placement *p)
 {
     uint32_t most = 1, num = p->job.num_ranks;
@@ -525,9 +543,11 @@ char *placement_bindings(const struct placement *p)
         most = p->world.nodes[i].machine->num_pus > most ? p->world.nodes[i].machine->num_pus : most;
     struct bind_place *places = calloc((size_t)num + 1, sizeof *places);
     uint32_t *scratch = calloc(most, sizeof *scratch);
-    bool good = places != NULL && scratch != NULL, one_adapter = placement_has_one_fabric(p, &(struct why){""});
+    bool good = places != NULL && scratch != NULL, bound = placement_can_bind(p),
+         one_adapter = bound && placement_has_one_fabric(p, &(struct why){""});
     for (uint32_t r = 0; good && r < num; r++) {
-        good = find_cpus(p, r, scratch, &places[r]);
+        write_gpus(p, r, places[r].gpus, sizeof places[r].gpus);
+        good = !bound || find_cpus(p, r, scratch, &places[r]);
         if (one_adapter && placement_adapter(p, r) != NULL)
             snprintf(places[r].nic, sizeof places[r].nic, "%s", placement_adapter(p, r));
     }

@@ -43,7 +43,7 @@ static void set_number(const char *variable, uint32_t value)
 
 /*
  * Takes the hardware threads that this rank was given; those of the reactor and the copy workers are named to these,
- * unless the user has done so. `place`: empty where the rank was given none.
+ * unless the user has done so. Its GPUs are named to the program. `place`: empty where the rank was given none.
  */
 static int take_place(uint32_t rank, struct bind_place *place)
 {
@@ -58,13 +58,15 @@ static int take_place(uint32_t rank, struct bind_place *place)
         snprintf(place->cpus + used, sizeof place->cpus - used, ",%s", place->helpers);
         place->helpers[0] = '\0';
     }
-    int error = bind_to(place->cpus);
+    int error = place->cpus[0] != '\0' ? bind_to(place->cpus) : 0;
     if (error != 0) {
         complain(0, "rank %u cannot be bound to the hardware threads %.80s: %s", rank, place->cpus, strerror(error));
         place->cpus[0] = place->helpers[0] = '\0';
     }
     if (place->helpers[0] != '\0')
         setenv(RANK_HELPERS, place->helpers, 1);
+    if (place->gpus[0] != '\0')
+        setenv(RANK_GPUS, place->gpus, 1);
     unsetenv(RANK_PLACES); /* not for a batonrun inside the program */
     return 0;
 }

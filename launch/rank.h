@@ -7,11 +7,12 @@
 #ifndef BATON_LAUNCH_RANK_H
 #define BATON_LAUNCH_RANK_H
 
-#define RANK_OPTION "--rank"              /* batonrun's first argument, where it is the shim */
-#define RANK_LAYOUT "BATON_LAYOUT"        /* the variable with both sides (base/layout.h) */
-#define RANK_PLACES "BATON_LAUNCH_PLACES" /* the variable with all ranks' places (bind.h); unset: they are not bound */
+#define RANK_OPTION "--rank"                /* batonrun's first argument, where it is the shim */
+#define RANK_LAYOUT "BATON_LAYOUT"          /* the variable with both sides (base/layout.h) */
+#define RANK_PLACES "BATON_LAUNCH_PLACES"   /* the variable with all ranks' places (bind.h); unset: they have none */
 #define RANK_SURVIVE "BATON_LAUNCH_SURVIVE" /* the variable that is set where the ranks outlive one that is lost */
 #define RANK_HELPERS "BATON_REACTOR_CPUS"   /* the setting of the library that names the reactor's hardware threads */
+#define RANK_GPUS "BATON_GPU"               /* the variable that names the rank's GPUs */
 #define RANK_REPORTS "BATON_LAUNCH_REPORTS" /* the variable with the tag of reports; unset: none are wanted */
 
 /**

@@ -138,8 +138,18 @@ static void find_near(const struct machine *m, hwloc_topology_t t, hwloc_obj_t p
     }
 }
 
-/* One device for each PCI function, by the best of its names. Where a NIC speaks verbs, only such NICs count. */
-static uint32_t read_devices(const struct machine *m, hwloc_topology_t t, bool gpu, struct machine_device *devices)
+static uint64_t pci_address(hwloc_obj_t pci)
+{
+    const struct hwloc_pcidev_attr_s *a = &pci->attr->pcidev;
+    return (uint64_t)a->domain << 24 | (uint64_t)a->bus << 16 | (uint64_t)a->dev << 8 | a->func;
+}
+
+/*
+ * One device for each PCI function, by the best of its names. Where a NIC speaks verbs, only such NICs count. There is
+ * room for the addresses of all.
+ */
+static uint32_t read_devices(const struct machine *m, hwloc_topology_t t, bool gpu, struct machine_device *devices,
+                             uint64_t *addresses)
 {
     uint32_t n = 0;
     unsigned most = 0;
@@ -157,8 +167,12 @@ static uint32_t read_devices(const struct machine *m, hwloc_topology_t t, bool g
             continue;
         devices[n].is_fabric = best->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
         strncpy(devices[n].name, best->name, sizeof devices[n].name - 1);
+        addresses[n] = pci_address(pci);
         find_near(m, t, pci, &devices[n++]);
     }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < n; k++)
+            devices[i].number += addresses[k] < addresses[i];
     return n;
 }
 
@@ -188,16 +202,18 @@ int machine_read(struct machine *m, enum machine_form form, const char *text, st
     m->pus = calloc(pus + 1, sizeof *m->pus);
     m->gpus = calloc(devices + 1, sizeof *m->gpus);
     m->nics = calloc(devices + 1, sizeof *m->nics);
-    int rc = set && m->cores && m->pus && m->gpus && m->nics ? 0 : why_set(why, "no memory for a machine");
+    uint64_t *addresses = calloc(devices + 1, sizeof *addresses);
+    int rc = set && m->cores && m->pus && m->gpus && m->nics && addresses ? 0 : why_set(why, "no memory for a machine");
     if (rc == 0) {
         read_cores(m, t, set);
-        m->num_gpus = read_devices(m, t, true, m->gpus);
-        m->num_nics = read_devices(m, t, false, m->nics);
+        m->num_gpus = read_devices(m, t, true, m->gpus, addresses);
+        m->num_nics = read_devices(m, t, false, m->nics, addresses);
         qsort(m->gpus, m->num_gpus, sizeof *m->gpus, by_core);
         qsort(m->nics, m->num_nics, sizeof *m->nics, by_core);
         if (m->num_cores == 0)
             rc = why_set(why, "no core of the machine may be used");
     }
+    free(addresses);
     hwloc_bitmap_free(set);
     hwloc_topology_destroy(t);
     return rc;

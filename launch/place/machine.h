@@ -25,7 +25,8 @@ struct machine_core {
 struct machine_device {
     char name[MACHINE_DEVICE_BYTES]; /* the system's: "cuda0", "mlx5_0", "eth0" */
     uint32_t first_core, end_core;
-    bool is_fabric; /* a NIC that speaks verbs */
+    bool is_fabric;  /* a NIC that speaks verbs */
+    uint32_t number; /* of a GPU: its place among the machine's GPUs by PCI address */
 };
 
 struct machine {

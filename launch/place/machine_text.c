@@ -2,8 +2,8 @@
 /*
  * machine_text: a machine as one line, see machine.h. "C8.0+0.1.0.1:0:32" are 8 cores in cache 0, NUMA node 1 and
  * package 0; the first has hardware threads 0 and 32, and those of each next core are greater by 1. With "0+1" each
- * core has a cache of its own, the first cache 0, the next one cache 1. "Gcuda0.0.8" is a GPU near cores 0 to 7,
- * "Nmlx5_0.0.8" a NIC, "Emlx5_0.0.8" one that speaks verbs. "F" and a word are further facts, which come last. Spaces
+ * core has a cache of its own, the first cache 0, the next one cache 1. "Gcuda0.0.8.1" is a GPU near cores 0 to 7,
+ * the second by PCI address, "Nmlx5_0.0.8" a NIC, "Emlx5_0.0.8" one that speaks verbs. "F" and a word are further facts, which come last. Spaces
  * separate them.
  */
 #include <stdio.h>
@@ -55,6 +55,8 @@ static void write_cores(FILE *out, const struct machine *m)
 static void write_device(FILE *out, char kind, const struct machine_device *d)
 {
     fprintf(out, " %c%s.%u.%u", kind, d->name, d->first_core, d->end_core);
+    if (kind == 'G')
+        fprintf(out, ".%u", d->number);
 }
 
 bool machine_write(const struct machine *m, char text[MACHINE_TEXT_BYTES])
@@ -127,9 +129,9 @@ static bool read_cores(struct machine *m, const char **at)
 
 /* A name has no dot and no space. */
 static bool read_device(const struct machine *m, const char **at, struct machine_device **devices, uint32_t *num,
-                        bool is_fabric)
+                        char kind)
 {
-    struct machine_device d = {.is_fabric = is_fabric};
+    struct machine_device d = {.is_fabric = kind == 'E'};
     size_t length = strcspn(*at, ". ");
     if (length == 0 || length >= sizeof d.name || *num >= TOTAL_MAX)
         return false;
@@ -137,6 +139,8 @@ static bool read_device(const struct machine *m, const char **at, struct machine
     *at += length;
     if (!skip(at, '.') || !number_take(at, m->num_cores, &d.first_core) || !skip(at, '.') ||
         !number_take(at, m->num_cores, &d.end_core) || d.first_core >= d.end_core)
+        return false;
+    if (kind == 'G' && (!skip(at, '.') || !number_take(at, TOTAL_MAX, &d.number)))
         return false;
     if (!grow((void **)devices, *num, 1, sizeof **devices))
         return false;
@@ -163,10 +167,10 @@ static bool read_entry(struct machine *m, const char **at)
     case 'C':
         return m->num_gpus + m->num_nics == 0 && read_cores(m, at);
     case 'G':
-        return read_device(m, at, &m->gpus, &m->num_gpus, false);
+        return read_device(m, at, &m->gpus, &m->num_gpus, kind);
     case 'N':
     case 'E':
-        return read_device(m, at, &m->nics, &m->num_nics, kind == 'E');
+        return read_device(m, at, &m->nics, &m->num_nics, kind);
     case 'F':
         return read_facts(m, at);
     default:

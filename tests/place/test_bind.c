@@ -30,6 +30,7 @@ static void check(const char *kinds, const char *wanted)
         snprintf(places[i].cpus, sizeof places[i].cpus, "%d-%d,99", kinds[i], kinds[i] + 1);
         snprintf(places[i].helpers, sizeof places[i].helpers, "%s", kinds[i] % 3 == 0 ? "7,107" : "");
         snprintf(places[i].nic, sizeof places[i].nic, "%s", kinds[i] % 2 == 0 ? "mlx5_0" : "");
+        snprintf(places[i].gpus, sizeof places[i].gpus, "%s", kinds[i] % 4 < 2 ? "2,3" : "");
     }
     char *text = bind_join(places, num);
     assert_non_null(text);
@@ -39,6 +40,7 @@ static void check(const char *kinds, const char *wanted)
         assert_string_equal(found.cpus, places[i].cpus);
         assert_string_equal(found.helpers, places[i].helpers);
         assert_string_equal(found.nic, places[i].nic);
+        assert_string_equal(found.gpus, places[i].gpus);
     }
     assert_false(bind_find(text, num, &found));
     free(text);
@@ -74,18 +76,23 @@ static void test_large_worlds_stay_short(void **state)
 static void test_kinds(void **state)
 {
     (void)state;
-    struct bind_place *places = make(4), found;
-    for (uint32_t i = 0; i < 4; i++)
+    struct bind_place *places = make(5), found;
+    for (uint32_t i = 0; i < 5; i++)
         snprintf(places[i].cpus, sizeof places[i].cpus, "0-6");
     snprintf(places[1].helpers, sizeof places[1].helpers, "7");
     snprintf(places[2].nic, sizeof places[2].nic, "mlx5_0");
-    char *text = bind_join(places, 4);
-    assert_string_equal(text, "0-6/|0-6+7/|0-6/mlx5_0#0;1;2;0");
+    snprintf(places[4].gpus, sizeof places[4].gpus, "1");
+    char *text = bind_join(places, 5);
+    assert_string_equal(text, "0-6/|0-6+7/|0-6/mlx5_0|0-6/@1#0;1;2;0;3");
     assert_true(bind_find(text, 1, &found));
     assert_string_equal(found.cpus, "0-6");
     assert_string_equal(found.helpers, "7");
     assert_true(bind_find(text, 3, &found));
     assert_string_equal(found.helpers, "");
+    assert_string_equal(found.gpus, "");
+    assert_true(bind_find(text, 4, &found));
+    assert_string_equal(found.nic, "");
+    assert_string_equal(found.gpus, "1");
     free(text);
     free(places);
 }

@@ -179,10 +179,32 @@ static void check_text(const struct machine *m, const char *wanted)
     assert_memory_equal(copy.pus, m->pus, m->num_pus * sizeof *m->pus);
     assert_int_equal(copy.num_gpus, m->num_gpus);
     assert_int_equal(copy.num_nics, m->num_nics);
+    for (uint32_t i = 0; i < m->num_gpus; i++)
+        assert_int_equal(copy.gpus[i].number, m->gpus[i].number);
     assert_string_equal(copy.facts, m->facts);
     assert_true(machine_write(&copy, again));
     assert_string_equal(again, text);
     machine_fini(&copy);
+}
+
+/* GPUs are numbered by PCI address, whatever cores they are near. */
+static void test_gpu_numbers(void **state)
+{
+    (void)state;
+    struct machine m;
+    char *text = file_text("machines/8gpu-8nic-8numa.xml");
+    read_xml(&m, text);
+    assert_int_equal(m.num_gpus, 8);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(m.gpus[i].number, i);
+    machine_fini(&m);
+    replace(text, "pci_busid=\"0000:10:00.0\"", "pci_busid=\"0000:90:00.0\"");
+    read_xml(&m, text);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(m.gpus[i].number, i == 0 ? 7 : i - 1);
+    check_text(&m, NULL);
+    machine_fini(&m);
+    free(text);
 }
 
 static void test_text(void **state)
@@ -199,14 +221,16 @@ static void test_text(void **state)
                                       "C65537.0+0.0.0.1:0",
                                       "C9.0+0.0.0.65536:1",
                                       "C1.0+0.0.0.1:0 ",
-                                      "C1.0+0.0.0.1:0 Gx.0.2",
-                                      "C1.0+0.0.0.1:0 G.0.1",
-                                      "C1.0+0.0.0.1:0 Gx.1.1",
-                                      "C1.0+0.0.0.1:0 Gx.0.1 C1.0+0.0.0.1:1",
+                                      "C1.0+0.0.0.1:0 Gx.0.2.0",
+                                      "C1.0+0.0.0.1:0 G.0.1.0",
+                                      "C1.0+0.0.0.1:0 Gx.1.1.0",
+                                      "C1.0+0.0.0.1:0 Gx.0.1.0 C1.0+0.0.0.1:1",
                                       "C1.0+0.0.0.1:0\n",
                                       "Fx",
                                       "C1.0+0.0.0.1:0 F",
-                                      "C1.0+0.0.0.1:0 Fx Gx.0.1",
+                                      "C1.0+0.0.0.1:0 Fx Gx.0.1.0",
+                                      "C1.0+0.0.0.1:0 Gx.0.1",
+                                      "C1.0+0.0.0.1:0 Ex.0.1.0",
                                       "C1.0+0.0.0.1:0 Fx y"};
     struct machine m;
     struct why why;
@@ -220,9 +244,9 @@ static void test_text(void **state)
     check_text(&m, "C4.0+1.0.0.1:0");
     machine_fini(&m);
     read_file(&m, "topo-2numa-devices.xml");
-    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4 Emlx5_0.0.2 Emlx5_1.2.4");
+    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4");
     snprintf(m.facts, sizeof m.facts, "11301.110.eth0");
-    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
+    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
     machine_fini(&m);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(machine_parse(&m, bad[i], &why), -1);
@@ -257,9 +281,9 @@ static void test_this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_synthetic),    cmocka_unit_test(test_seats), cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_order),        cmocka_unit_test(test_text),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_synthetic), cmocka_unit_test(test_seats),        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_text),         cmocka_unit_test(test_gpu_numbers),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
