@@ -348,25 +348,6 @@ bool node_parse(const char *text, struct profile_facts *f)
     return true;
 }
 
-/* ---- the user's file --------------------------------------------------------------------------------------------- */
-
-bool node_file_sets(const char *home, const char *variable)
-{
-    static const char prefix[] = "OMPI_MCA_";
-    char path[PATH_MAX], line[1024], name[256], sign[2];
-    bool found = false;
-    if (home == NULL || strncmp(variable, prefix, sizeof prefix - 1) != 0)
-        return false;
-    snprintf(path, sizeof path, "%s/.openmpi/mca-params.conf", home);
-    FILE *f = fopen(path, "re");
-    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
-        found =
-            sscanf(line, " %255[^=# \t\n] %1[=]", name, sign) == 2 && strcmp(name, variable + sizeof prefix - 1) == 0;
-    if (f != NULL)
-        fclose(f);
-    return found;
-}
-
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 /* The number of tasks on the n-th node of Slurm's "4(x2),3". 0: it says nothing of that one. */

@@ -28,9 +28,6 @@ bool node_parse(const char *text, struct profile_facts *f);
  */
 bool node_port(const char *root, const char *adapter, char port[64]);
 
-/** Whether the user's own file of Open MPI, .openmpi/mca-params.conf in `home`, sets the variable OMPI_MCA_…. */
-bool node_file_sets(const char *home, const char *variable);
-
 /** How many ranks of the world the launcher started on this node, by the environment. 0: it does not say. */
 uint32_t node_ranks(char *(*variable)(const char *name));
 

@@ -14,6 +14,7 @@
 #include "base/layout.h"
 #include "launch/bind.h"
 #include "launch/child.h"
+#include "launch/mca.h"
 #include "launch/node.h"
 #include "launch/report.h"
 
@@ -87,9 +88,11 @@ static struct profile_facts find_facts(uint32_t ranks, const struct bind_place *
 }
 
 /* By the environment, where -x leads too, or by a file. */
-static bool is_given(const void *home, const char *variable)
+static bool is_given(const void *unused, const char *variable)
 {
-    return getenv(variable) != NULL || node_file_sets(home, variable);
+    struct mca_line line;
+    (void)unused;
+    return getenv(variable) != NULL || mca_sets(getenv, mca_config, variable, &line);
 }
 
 /* Sets the variables of MPI and UCX that this rank needs here and that nobody else has set. */
@@ -98,7 +101,7 @@ static void set_profile(uint32_t rank, const struct profile_facts *f)
     struct profile_setting settings[PROFILE_SETTINGS_MAX];
     unsigned num = profile_find(f, settings);
     for (unsigned i = 0; i < num; i++) {
-        if (profile_own(&settings[i], is_given, getenv("HOME")) != NULL)
+        if (profile_own(&settings[i], is_given, NULL) != NULL)
             continue;
         setenv(settings[i].variable, settings[i].value, 1);
         if (settings[i].is_second_best && rank == 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch/mca.h"
 #include "launch/node.h"
 #include "launch/profile.h"
 
@@ -130,18 +131,39 @@ static const char *find_given(const struct settings_given *g, const char *variab
 
 static bool is_given(const void *given, const char *variable)
 {
-    return find_given(given, variable) != NULL || node_file_sets(getenv("HOME"), variable);
+    struct mca_line line;
+    return find_given(given, variable) != NULL || mca_sets(getenv, mca_config, variable, &line);
 }
 
-/* The user's variable that stays in the place of a setting. `value`: NULL if it is set by the user's file. */
+/* Under the user's home it begins with "~". */
+static void print_file(FILE *out, const char *path)
+{
+    const char *home = getenv("HOME");
+    size_t length = home != NULL ? strlen(home) : 0;
+    bool is_below = length > 0 && strncmp(path, home, length) == 0 && path[length] == '/';
+    fprintf(out, "%s%s", is_below ? "~" : "", is_below ? path + length : path);
+}
+
+/* The user's variable that stays in the place of a setting. `value`: NULL if a file of Open MPI sets it. */
 static void print_own(FILE *out, const struct profile_setting *s, const char *own, const char *value)
 {
-    char reason[128];
-    int at = snprintf(reason, sizeof reason, "%s: it stays",
-                      value != NULL ? "set before" : "~/.openmpi/mca-params.conf sets it");
+    struct mca_line line;
+    char *reason = NULL;
+    size_t size;
+    FILE *text = open_memstream(&reason, &size);
+    if (text == NULL)
+        return;
+    if (value == NULL && mca_sets(getenv, mca_config, own, &line)) {
+        print_file(text, line.file);
+        fputs(" sets it: it stays", text);
+    } else {
+        fputs("set before: it stays", text);
+    }
     if (own != s->variable)
-        snprintf(reason + at, sizeof reason - (size_t)at, ", and %s is not set beside it", s->variable);
-    print_one(out, own, value != NULL ? value : "...", "yours", reason);
+        fprintf(text, ", and %s is not set beside it", s->variable);
+    if (fclose(text) == 0)
+        print_one(out, own, value != NULL ? value : "...", "yours", reason);
+    free(reason);
 }
 
 /* Which hardware threads the reactor and the copy workers run on. */

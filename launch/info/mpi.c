@@ -13,6 +13,7 @@
 
 #include "base/settings.h"
 #include "info/helper.h"
+#include "launch/mca.h"
 #include "launch/node.h"
 #include "launch/profile.h"
 
@@ -114,29 +115,6 @@ static bool leaves_out(const char *list, const char *component)
     return listed == excludes;
 }
 
-/* The file of Open MPI that sets a parameter, of those that it reads, into `file`. False: none does. */
-static bool find_file(const char *files, const char *parameter, char *file, size_t size)
-{
-    char line[1024];
-    for (const char *at = files; at != NULL && *at != '\0'; at += *at == ',') {
-        size_t n = strcspn(at, ",");
-        snprintf(file, size, "%.*s", (int)n, at);
-        at += n;
-        FILE *f = fopen(file, "re");
-        bool found = false;
-        while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
-            const char *word = line + strspn(line, " \t");
-            size_t length = strlen(parameter);
-            found = strncmp(word, parameter, length) == 0 && word[length + strspn(word + length, " \t")] == '=';
-        }
-        if (f != NULL)
-            fclose(f);
-        if (found)
-            return true;
-    }
-    return false;
-}
-
 /* What batonrun would set for a rank of a world of several nodes. */
 struct profile {
     struct profile_setting settings[PROFILE_SETTINGS_MAX];
@@ -168,10 +146,17 @@ static enum info_scope scope_of(const char *variable)
     return is_of_node ? INFO_OF_NODE : INFO_OF_ALL;
 }
 
+static bool is_given(const void *unused, const char *variable)
+{
+    struct mca_line line;
+    (void)unused;
+    return getenv(variable) != NULL || mca_sets(getenv, mca_config, variable, &line);
+}
+
 static void add_profile(struct info *i, const struct profile *p)
 {
     for (unsigned k = 0; k < p->num; k++)
-        if (getenv(p->settings[k].variable) == NULL)
+        if (profile_own(&p->settings[k], is_given, NULL) == NULL)
             info_fact(i, scope_of(p->settings[k].variable), "batonrun sets", p->settings[k].variable, "%s: %s",
                       p->settings[k].value, p->settings[k].reason);
 }
@@ -195,25 +180,29 @@ static void judge_components(struct info *i, const struct profile *p)
 {
     const struct profile_setting *best = find_setting(p, "OMPI_MCA_osc");
     const char *osc = info_value(i, "components", "osc"), *pml = info_value(i, "components", "pml");
-    char what[512], cure[256], remedy[384], file[PATH_MAX] = "";
+    const char *parameter = leaves_out(osc, "ucx") ? "osc" : "pml";
+    struct mca_line line;
+    char what[512], cure[256], remedy[768];
     if (best != NULL && best->is_second_best)
         info_problem(i, best->reason, "install an Open MPI with UCX, and a UCX that is built with --enable-mt", NULL);
     if (best == NULL || leaves_out(best->value, "ucx") || (!leaves_out(osc, "ucx") && !leaves_out(pml, "ucx")))
         return;
     bool by_variable = getenv("OMPI_MCA_osc") != NULL || getenv("OMPI_MCA_pml") != NULL;
-    bool by_file = !by_variable && find_file(info_value(i, "components", "mca_base_param_files"),
-                                             leaves_out(osc, "ucx") ? "osc" : "pml", file, sizeof file);
+    bool by_file = !by_variable && mca_find(info_value(i, "components", "mca_base_param_files"), parameter, &line);
     snprintf(what, sizeof what, "Open MPI's components of UCX are turned off (osc=%.60s, pml=%.60s%s%.200s)",
              osc != NULL ? osc : "", pml != NULL ? pml : "",
              by_file       ? ", by "
              : by_variable ? ", by the environment"
                            : "",
-             by_file ? file : "");
+             by_file ? line.file : "");
     list_cure(p, cure, sizeof cure);
-    snprintf(remedy, sizeof remedy,
-             by_variable ? "set %s, or unset OMPI_MCA_osc and OMPI_MCA_pml and use batonrun"
-                         : "under plain mpirun, set %s; batonrun sets them",
-             cure);
+    if (by_variable)
+        snprintf(remedy, sizeof remedy, "set %s, or unset OMPI_MCA_osc and OMPI_MCA_pml and use batonrun", cure);
+    else if (by_file && mca_is_chosen(getenv, parameter, &line))
+        snprintf(remedy, sizeof remedy, "set %s, or take %s out of %.200s and use batonrun", cure, parameter,
+                 line.file);
+    else
+        snprintf(remedy, sizeof remedy, "under plain mpirun, set %s; batonrun sets them", cure);
     info_problem(i, what, remedy, NULL);
 }
 

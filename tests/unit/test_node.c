@@ -173,20 +173,6 @@ static void test_interface(void **state)
     assert_string_equal(look("").interface, "");
 }
 
-static void test_users_file(void **state)
-{
-    (void)state;
-    assert_false(node_file_sets(NULL, "OMPI_MCA_osc"));
-    assert_false(node_file_sets(root, "OMPI_MCA_osc"));
-    put(".openmpi/mca-params.conf", "# osc = rdma\\n\\n\\tpml=ob1\\n btl_base_verbose = 3\\ncoll\\n");
-    assert_false(node_file_sets(root, "OMPI_MCA_osc"));
-    assert_true(node_file_sets(root, "OMPI_MCA_pml"));
-    assert_true(node_file_sets(root, "OMPI_MCA_btl_base_verbose"));
-    assert_false(node_file_sets(root, "OMPI_MCA_btl"));
-    assert_false(node_file_sets(root, "OMPI_MCA_coll"));
-    assert_false(node_file_sets(root, "UCX_pml"));
-}
-
 static void test_this_machine(void **state)
 {
     (void)state;
@@ -276,7 +262,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_fabric, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_roce, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_interface, make_root, remove_root),
-        cmocka_unit_test_setup_teardown(test_users_file, make_root, remove_root),
         cmocka_unit_test(test_this_machine),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_ranks),
