@@ -172,6 +172,30 @@ static int answer_adapters(const struct allocation *a, struct machine *machines,
     return 0;
 }
 
+/* Hosts with a hardware thread and a GPU each. */
+static int answer_gpus(const struct allocation *a, struct machine *machines, void *arg, struct why *why)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < a->num_hosts; i++)
+        if (machine_parse(&machines[i], "C1.0+0.0.0.1:0 Gx.0.1.3", why) != 0)
+            return -1;
+    return 0;
+}
+
+/* A rank is told its GPU although it is not bound. */
+static void test_gpus(void **state)
+{
+    (void)state;
+    struct placement p;
+    find_place(&p, "a,b,c,d,e,f,g,h", answer_gpus, NULL);
+    assert_false(placement_can_bind(&p));
+    assert_true(placement_has_bindings(&p));
+    char *bindings = placement_bindings(&p);
+    assert_string_equal(bindings, "/@3#0x8");
+    free(bindings);
+    placement_fini(&p);
+}
+
 /* A rank has one adapter only where it reaches every host by it. */
 static void test_adapters(void **state)
 {
@@ -220,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds), cmocka_unit_test(test_open_mpi_5), cmocka_unit_test(test_survive),
         cmocka_unit_test(test_own),   cmocka_unit_test(test_rival),      cmocka_unit_test(test_adapters),
+        cmocka_unit_test(test_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
