@@ -44,12 +44,29 @@ struct ucx {
     bool for_a_thread; /* only: it was built without support of several */
 };
 
-static struct ucx ask_library(void)
+/*
+ * The UCX that Open MPI uses: that of its plug-ins, or of its library, where the plug-ins are inside it; else the one
+ * that the system finds. Symbols are looked up in what these are linked to, too. NULL: there is none.
+ */
+static void *load_ucx(const char *root, const char *plugins)
+{
+    static const char *const files[] = {"mca_pml_ucx.so", "mca_osc_ucx.so", "../libmpi.so.40"};
+    char path[PATH_MAX];
+    for (unsigned i = 0; plugins[0] != '\0' && i < sizeof files / sizeof files[0]; i++) {
+        int length = snprintf(path, sizeof path, "%s%s/%s", root, plugins, files[i]);
+        void *file = length > 0 && (size_t)length < sizeof path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+        if (file != NULL && dlsym(file, "ucp_get_version") != NULL)
+            return file;
+    }
+    return dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+}
+
+static struct ucx ask_library(const char *root, const char *plugins)
 {
     struct ucx found = {0};
     unsigned major, minor, patch;
     void (*version)(unsigned *, unsigned *, unsigned *);
-    void *ucp = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *ucp = load_ucx(root, plugins);
     if (ucp == NULL)
         return found;
     *(void **)&version = dlsym(ucp, "ucp_get_version");
@@ -62,7 +79,7 @@ static struct ucx ask_library(void)
 }
 
 /* In a process of its own, since UCX takes signals over and opens devices; what it prints there is of no interest. */
-static struct ucx ask_ucx(void)
+static struct ucx ask_ucx(const char *root, const char *plugins)
 {
     struct ucx found = {0}, answer;
     int ends[2];
@@ -73,7 +90,7 @@ static struct ucx ask_ucx(void)
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
-        answer = ask_library();
+        answer = ask_library(root, plugins);
         _exit(write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
     }
     close(ends[1]);
@@ -296,7 +313,7 @@ static void find_interface(const char *root, char found[IF_NAMESIZE])
 
 void node_look(const char *root, const char *plugins, struct profile_facts *f)
 {
-    struct ucx ucx = ask_ucx();
+    struct ucx ucx = ask_ucx(root, plugins);
     struct ports ports = {.root = root};
     f->ucx_version = ucx.version;
     f->osc_ucx = !ucx.for_a_thread && has_component(root, plugins, "mca_osc_ucx.so");

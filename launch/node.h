@@ -12,8 +12,9 @@
 #include "launch/profile.h"
 
 /**
- * Fills in what profile.h calls the node's. Starts a process that loads UCX, and waits for it for at most 10 s.
- * `plugins`: the folder of Open MPI's components; where it holds none, they are taken to be inside the library.
+ * Fills in what profile.h calls the node's. Starts a process that loads the UCX that Open MPI is linked to, and
+ * waits for it for at most 10 s. `plugins`: the folder of Open MPI's components; where it holds none, they are taken to
+ * be inside the library.
  */
 void node_look(const char *root, const char *plugins, struct profile_facts *f);
 

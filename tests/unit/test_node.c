@@ -85,6 +85,36 @@ static void test_ports(void **state)
     assert_true(node_port(root, "mlx5_1", port));
 }
 
+/* A library below the root that says that it is UCX 1.MINOR. */
+static void put_ucx(const char *path, unsigned minor)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "mkdir -p \"$(dirname %s/%s)\" && echo 'void ucp_get_version(unsigned *a, unsigned *b, unsigned *c)"
+             "{ *a = 1; *b = %u; *c = 0; }' | cc -shared -fPIC -o %s/%s -xc -",
+             root, path, minor, root, path);
+    assert_int_equal(system(command), 0);
+}
+
+/* The UCX that Open MPI is linked to counts, not another one that the system has. */
+static void test_ucx(void **state)
+{
+    (void)state;
+    if (system("cc --version >/dev/null 2>&1") != 0)
+        skip();
+    uint32_t any = look("").ucx_version;
+    put("lib/plugins/mca_pml_ob1.so", "");
+    put("lib/plugins/mca_pml_ucx.so", ""); /* it cannot be loaded */
+    assert_int_equal(look("/lib/plugins").ucx_version, any);
+    put_ucx("lib/libmpi.so.40", 97);
+    assert_int_equal(look("/lib/plugins").ucx_version, PROFILE_VERSION(1, 97, 0));
+    put_ucx("lib/plugins/mca_osc_ucx.so", 98);
+    assert_int_equal(look("/lib/plugins").ucx_version, PROFILE_VERSION(1, 98, 0));
+    put_ucx("lib/plugins/mca_pml_ucx.so", 99);
+    assert_int_equal(look("/lib/plugins").ucx_version, PROFILE_VERSION(1, 99, 0));
+    assert_int_equal(look("").ucx_version, any);
+}
+
 static void put_port(const char *adapter, const char *layer, const char *gid, const char *manager)
 {
     char path[128];
@@ -259,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_components, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_ports, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_ucx, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_fabric, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_roce, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_interface, make_root, remove_root),
