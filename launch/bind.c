@@ -158,12 +158,28 @@ bool bind_find(const char *text, uint32_t rank, struct bind_place *out)
 
 /* ---- binding ----------------------------------------------------------------------------------------------------- */
 
-int bind_to(const char *list)
+/* Writes those wanted that this process did not get. Returns 0 or an errno. */
+static int compare(const struct cpus *wanted, char *missing, size_t room)
+{
+    struct cpus got;
+    int error = !cpus_init(&got) ? ENOMEM : sched_getaffinity(0, got.bytes, got.set) != 0 ? errno : 0;
+    if (error == 0) {
+        CPU_XOR_S(got.bytes, got.set, got.set, wanted->set); /* the kernel gives no others than those wanted */
+        cpus_write(&got, missing, room);
+    }
+    cpus_fini(&got);
+    return error;
+}
+
+int bind_to(const char *list, char *missing, size_t room)
 {
     struct cpus cpus;
+    missing[0] = '\0';
     int error = !cpus_init(&cpus) ? ENOMEM : !cpus_read(&cpus, list) ? EINVAL : 0;
     if (error == 0 && sched_setaffinity(0, cpus.bytes, cpus.set) != 0)
         error = errno;
+    if (error == 0)
+        error = compare(&cpus, missing, room);
     cpus_fini(&cpus);
     return error;
 }

@@ -11,6 +11,7 @@
 #define BATON_LAUNCH_BIND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define BIND_PLACE_BYTES 4096
@@ -29,8 +30,12 @@ char *bind_join(const struct bind_place *places, uint32_t num);
 /** Finds one rank's place. False: the text is malformed, or has no such rank. */
 bool bind_find(const char *text, uint32_t rank, struct bind_place *out);
 
-/** Binds this process and all that it will start. 0, or an errno; EINVAL: `cpus` is malformed. */
-int bind_to(const char *cpus);
+/**
+ * Binds this process and all that it will start. 0, or an errno; EINVAL: `cpus` is malformed. `missing`: those hardware
+ * threads among them that it may not run on all the same, since a cpuset lacks them; empty: there are none. A list
+ * longer than `room` is cut.
+ */
+int bind_to(const char *cpus, char *missing, size_t room);
 
 /** How many hardware threads a list names; NULL: those that this process may run on. 0: unknown. */
 uint32_t bind_count(const char *cpus);

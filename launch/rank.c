@@ -49,6 +49,7 @@ static void set_number(const char *variable, uint32_t value)
 static int take_place(uint32_t rank, struct bind_place *place)
 {
     const char *text = getenv(RANK_PLACES);
+    char missing[256] = "";
     *place = (struct bind_place){0};
     if (text == NULL)
         return 0;
@@ -59,10 +60,14 @@ static int take_place(uint32_t rank, struct bind_place *place)
         snprintf(place->cpus + used, sizeof place->cpus - used, ",%s", place->helpers);
         place->helpers[0] = '\0';
     }
-    int error = place->cpus[0] != '\0' ? bind_to(place->cpus) : 0;
+    int error = place->cpus[0] != '\0' ? bind_to(place->cpus, missing, sizeof missing) : 0;
     if (error != 0) {
         complain(0, "rank %u cannot be bound to the hardware threads %.80s: %s", rank, place->cpus, strerror(error));
         place->cpus[0] = place->helpers[0] = '\0';
+    } else if (missing[0] != '\0') {
+        complain(0,
+                 "rank %u may not run on the hardware threads %s of its place %.80s: a cpuset of its host lacks them",
+                 rank, missing, place->cpus);
     }
     if (place->helpers[0] != '\0')
         setenv(RANK_HELPERS, place->helpers, 1);

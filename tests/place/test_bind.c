@@ -126,19 +126,27 @@ static void test_binding(void **state)
 {
     (void)state;
     cpu_set_t before, after;
-    char cpus[32];
+    char cpus[32], missing[32], few[12];
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     int last = CPU_SETSIZE - 1;
     while (!CPU_ISSET(last, &before))
         last--;
     snprintf(cpus, sizeof cpus, "%d", last);
-    assert_int_equal(bind_to(cpus), 0);
+    assert_int_equal(bind_to(cpus, missing, sizeof missing), 0);
+    assert_string_equal(missing, "");
     assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
     assert_int_equal(CPU_COUNT(&after), 1);
     assert_true(CPU_ISSET(last, &after));
     static const char *const bad[] = {"", "a", "1-", "3-2", "1,,2", "0-99999999", "1 2", "-1"};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(bind_to(bad[i]), EINVAL);
+        assert_int_equal(bind_to(bad[i], missing, sizeof missing), EINVAL);
+    /* Hardware threads that no machine has are left out by the kernel, without an error. */
+    snprintf(cpus, sizeof cpus, "%d,60000-60001,60009", last);
+    assert_int_equal(bind_to(cpus, missing, sizeof missing), 0);
+    assert_string_equal(missing, "60000-60001,60009");
+    assert_int_equal(bind_to(cpus, few, sizeof few), 0);
+    assert_string_equal(few, "60000-60001"); /* cut to what there is room for */
+    assert_int_equal(bind_to("60000", missing, sizeof missing), EINVAL);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
