@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define REAP_NS UINT64_C(5000000000)
+
 static const int ending[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 static const int passing[] = {SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
 
@@ -122,6 +124,15 @@ bool child_signal_all(int number)
         kill(pid, number);
     fclose(file);
     return true;
+}
+
+bool child_reap(pid_t pid, int *raw)
+{
+    uint64_t deadline = child_now_ns() + REAP_NS;
+    pid_t ended;
+    while ((ended = waitpid(pid, raw, WNOHANG)) == 0 && child_now_ns() < deadline)
+        usleep(1000);
+    return ended == pid;
 }
 
 bool child_none_left(void)

@@ -42,6 +42,12 @@ void child_adopt(void);
 /** Signals every child that is left. False: the kernel does not tell which they are. */
 bool child_signal_all(int number);
 
+/**
+ * Waits until a child that is about to end, as by SIGKILL, has ended; *raw is then its status by waitpid. False: it has
+ * not after five seconds, and so waits in the kernel, perhaps for ever. It is left to itself.
+ */
+bool child_reap(pid_t pid, int *raw);
+
 /** True once no child is left. Those that have ended are reaped. */
 bool child_none_left(void);
 

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/number.h"
+#include "launch/child.h"
 
 #define UCX_PATIENCE_MS 10000
 
@@ -82,7 +82,7 @@ static struct ucx ask_library(const char *root, const char *plugins)
 static struct ucx ask_ucx(const char *root, const char *plugins)
 {
     struct ucx found = {0}, answer;
-    int ends[2];
+    int ends[2], raw;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return found;
     pid_t pid = fork();
@@ -100,7 +100,7 @@ static struct ucx ask_ucx(const char *root, const char *plugins)
     close(ends[0]);
     if (pid > 0) {
         kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
+        child_reap(pid, &raw);
     }
     return found;
 }

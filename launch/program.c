@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch/child.h"
@@ -70,7 +69,7 @@ static void read_text(int fd, char *text, size_t room)
 
 bool program_version(const char *name, char *text, size_t room)
 {
-    int ends[2];
+    int ends[2], raw;
     pid_t pid;
     text[0] = '\0';
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -80,7 +79,7 @@ bool program_version(const char *name, char *text, size_t room)
     if (started) {
         read_text(ends[0], text, room);
         kill(-pid, SIGKILL);
-        waitpid(pid, NULL, 0);
+        child_reap(pid, &raw);
     }
     close(ends[0]);
     return text[0] != '\0';

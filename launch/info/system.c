@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "info/topology.h"
+#include "launch/child.h"
 #include "place/machine.h"
 #include "topo/cgroup.h"
 #include "topo/obstacle.h"
@@ -227,10 +228,10 @@ static int try_reading(void)
         return errno;
     pid_t reader = fork_one(owner, &word);
     int error = reader < 0 ? errno : 0;
-    if (error == 0 && waitpid(reader, &raw, 0) == reader)
-        error = WIFEXITED(raw) ? WEXITSTATUS(raw) : EIO;
+    if (error == 0)
+        error = !child_reap(reader, &raw) ? ETIMEDOUT : WIFEXITED(raw) ? WEXITSTATUS(raw) : EIO;
     kill(owner, SIGKILL);
-    waitpid(owner, NULL, 0);
+    child_reap(owner, &raw);
     return error;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that baton-info starts: each ends, or is named where SIGKILL cannot end it. */
+/* Programs that baton-info and batonrun start: each ends, or is named where SIGKILL cannot end it. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 
 #include "info/helper.h"
 #include "launch/child.h"
+#include "launch/program.h"
 
 /* SIGKILL has no effect, as on a process that waits in the kernel. */
 static bool kill_is_lost;
@@ -93,13 +96,31 @@ static void rest_that_cannot_be_killed(void **state)
     end_left(state);
 }
 
+/* The same, where batonrun asks a launcher for its version. */
+static void launcher_that_cannot_be_killed(void **state)
+{
+    char path[] = "/tmp/test_helper.XXXXXX", text[64];
+    static const char script[] = "#!/bin/sh\necho a version\nexec sleep 60 >/dev/null 2>&1\n";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, script, sizeof script - 1), sizeof script - 1);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    close(fd);
+    kill_is_lost = true;
+    uint64_t start = child_now_ns();
+    assert_true(program_version(path, text, sizeof text));
+    assert_in_range((child_now_ns() - start) / 1000000, 5000, 9000);
+    assert_string_equal(text, "a version\n");
+    unlink(path);
+    end_left(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_what_it_started),
-        cmocka_unit_test(ends_at_the_deadline),
-        cmocka_unit_test(program_that_cannot_be_killed),
-        cmocka_unit_test(rest_that_cannot_be_killed),
+        cmocka_unit_test(ends_what_it_started),           cmocka_unit_test(ends_at_the_deadline),
+        cmocka_unit_test(program_that_cannot_be_killed),  cmocka_unit_test(rest_that_cannot_be_killed),
+        cmocka_unit_test(launcher_that_cannot_be_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
