@@ -3,9 +3,10 @@
  * bind: how batonrun tells each rank's shim where the rank runs. One text holds all ranks: the different kinds of
  * place, and for each run of ranks which kinds these have. So it stays short where nodes are alike.
  *
- *     0-6,32-38+7,39/mlx5_0@0|8-14,40-46+15,47/mlx5_1@1#0,1x64    64 times: a rank at the first place, one at the second
+ *     0-6,32-38+7,39/mlx5_0@0|8-14,40-46+15,47/mlx5_1@1#0,1x64
  *
- * Each place is cpus+helpers/nic@gpus; '+' and '@' are there only before something.
+ * is 64 times a rank at the first place and one at the second. Each place is cpus+helpers/nic@gpus; '+' and '@' stand
+ * there only before something.
  */
 #ifndef BATON_LAUNCH_BIND_H
 #define BATON_LAUNCH_BIND_H

@@ -67,7 +67,9 @@ bool placement_has_one_fabric(const struct placement *p, struct why *why);
 bool placement_can_bind(const struct placement *p);
 /** Whether ranks are bound or have GPUs, so that their shims are told places. */
 bool placement_has_bindings(const struct placement *p);
-/** All ranks' places for their shims (bind.h), without hardware threads if ranks are not bound; free it. NULL: no memory. */
+/**
+ * All ranks' places for their shims (bind.h), without hardware threads if ranks are not bound; free it. NULL: no memory.
+ */
 char *placement_bindings(const struct placement *p);
 /** Whether hosts were named, so that the launcher is told the host of each rank. */
 bool placement_has_hosts(const struct placement *p);

@@ -3,8 +3,8 @@
  * machine_text: a machine as one line, see machine.h. "C8.0+0.1.0.1:0:32" are 8 cores in cache 0, NUMA node 1 and
  * package 0; the first has hardware threads 0 and 32, and those of each next core are greater by 1. With "0+1" each
  * core has a cache of its own, the first cache 0, the next one cache 1. "Gcuda0.0.8.1" is a GPU near cores 0 to 7,
- * the second by PCI address, "Nmlx5_0.0.8" a NIC, "Emlx5_0.0.8" one that speaks verbs. "F" and a word are further facts, which come last. Spaces
- * separate them.
+ * the second by PCI address, "Nmlx5_0.0.8" a NIC, "Emlx5_0.0.8" one that speaks verbs. "F" and a word are further
+ * facts, which come last. Spaces separate them.
  */
 #include <stdio.h>
 #include <stdlib.h>
