@@ -68,7 +68,8 @@ bool placement_can_bind(const struct placement *p);
 /** Whether ranks are bound or have GPUs, so that their shims are told places. */
 bool placement_has_bindings(const struct placement *p);
 /**
- * All ranks' places for their shims (bind.h), without hardware threads if ranks are not bound; free it. NULL: no memory.
+ * All ranks' places for their shims (bind.h), without hardware threads if ranks are not bound; free it. NULL: no
+ * memory.
  */
 char *placement_bindings(const struct placement *p);
 /** Whether hosts were named, so that the launcher is told the host of each rank. */
