@@ -24,8 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (arguments_parse(n, words, &a) == 0) {
         uint64_t ranks = arguments_ranks(&a);
-        MUST(a.help || (ranks > 0 && ranks <= 2 * (uint64_t)LAYOUT_RANKS_MAX &&
-                        (a.placement.explain || (*a.program[0] && *a.program[1]))));
+        MUST(a.help || a.check ||
+             (ranks > 0 && ranks <= 2 * (uint64_t)LAYOUT_RANKS_MAX &&
+              (a.placement.explain || (*a.program[0] && *a.program[1]))));
         MUST(a.num_exports <= ARGUMENTS_EXPORTS_MAX);
     } else {
         MUST(a.error[0] != '\0' && memchr(a.error, '\0', sizeof a.error) != NULL);
