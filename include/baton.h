@@ -308,7 +308,10 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  *   a rank is lost                   EPEER, within BATON_PEER_MS and 5 s of its loss or of this call, the later of both
  *   a rank lives but does not come   EPEER, BATON_CLOSE_MS and a few seconds after this call
  *   a free of MPI is known to hang   EPEER, although all ranks came: Open MPI 5 with its component osc/ucx
- *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor, logged that, and freed no window
+ *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor and logged that
+ *
+ * With MPICH, MPI_Finalize may end the process if this was not called before; the log then says so. It does not with
+ * BATON_PROGRESS_CALLER if every rank comes to MPI_Finalize within BATON_CLOSE_MS.
  *
  * With EPEER, baton_errmsg names the rank, its engine and its host, or that free. No window was freed. MPI_Finalize
  * would hang: leave the process by baton_exit. If a rank dies in the very moment in which windows are freed, MPI cannot

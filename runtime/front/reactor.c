@@ -336,6 +336,8 @@ void reactor_abandon(void *arg)
     struct loop *l = &b->loop;
     log_line(&b->log, LOG_ERROR, "MPI_Finalize was called and baton_close was not called: open transfers get no event");
     b->state = CONTEXT_LEFT;
+    fabric_hurry(b->fabric, b->settings.close_ms);
+    fabric_finalize(b->fabric);
     if (!l->is_threaded)
         return;
     atomic_store_explicit(&l->abandon, true, memory_order_release);

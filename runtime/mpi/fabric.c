@@ -325,6 +325,23 @@ int fabric_on_finalize(struct fabric *f, void (*hook)(void *arg), void *arg)
     return world_on_finalize(&f->world, hook, arg);
 }
 
+void fabric_finalize(struct fabric *f)
+{
+    if (!f->quirks.close_first)
+        return;
+    if (f->world.mode == BATON_PROGRESS_THREAD) {
+        log_line(f->world.log, LOG_ERROR, "MPI_Finalize of this MPI may abort now: call baton_close before it");
+        return;
+    }
+    if (f->windows.overlay == MPI_WIN_NULL)
+        return;
+    f->world.settings.fail_step = 0; /* BATON_FAIL_STEP is for steps of start */
+    if (steps_agree(&f->world.steps, "MPI_Finalize: one-sided operations", drain_rma(f)) == 0)
+        windows_close_overlay(&f->windows, &f->world);
+    else
+        log_line(f->world.log, LOG_ERROR, "MPI_Finalize of this MPI may abort or hang now: %s", baton_errmsg());
+}
+
 void fabric_hurry(struct fabric *f, uint64_t left_ms)
 {
     uint64_t limit_ms = left_ms > 1000 ? left_ms : 1000;
@@ -391,6 +408,8 @@ static void describe_quirks(const struct fabric *f, struct page *p)
 {
     const struct quirks *q = &f->quirks;
     print(p, "mpi: %s\n", q->library);
+    if (q->close_first)
+        print(p, "quirks: MPI_Finalize may abort unless baton_close came before it\n");
     if (f->windows.overlay == MPI_WIN_NULL)
         return;
     print(p,

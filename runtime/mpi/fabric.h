@@ -155,7 +155,18 @@ int fabric_leave(struct fabric *f, bool late);
  */
 int fabric_on_finalize(struct fabric *f, void (*hook)(void *arg), void *arg);
 
-/** Bounds each collective step of fabric_close by what is left of a deadline, but by a second at least. */
+/**
+ * For that hook, where the quirks table says that MPI_Finalize aborts unless the fabric is closed. If a thread makes
+ * progress, nothing helps, and the log says so. Else this waits for my one-sided operations and frees the window over
+ * nodes. That is collective. Where a rank does not come or cannot go on, the window stays, and the log says what
+ * follows. The shared window stays anyway: the engine and the other ranks of the node may still use its memory.
+ */
+void fabric_finalize(struct fabric *f);
+
+/**
+ * Bounds each collective step of fabric_finalize and fabric_close by what is left of a deadline, but by a second at
+ * least.
+ */
 void fabric_hurry(struct fabric *f, uint64_t left_ms);
 
 /**

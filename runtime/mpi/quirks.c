@@ -13,7 +13,7 @@ struct row {
     int from, below;      /* the versions v with from <= v < below */
     const char *window;   /* how the overlay's name begins; NULL: any */
     uint32_t per_request; /* gets, and puts */
-    bool put_is_remote, holds_on_dead, one_thread, keeps_window;
+    bool put_is_remote, holds_on_dead, one_thread, keeps_window, close_first;
     uint64_t flush_within;
     uint32_t requests_within;
     const char *why;
@@ -65,8 +65,18 @@ static const struct row rows[] = {
      .per_request = 1,
      .holds_on_dead = true,
      .why = "each request is tracked by itself"},
-    /* ch4 of MPICH: a request stands for one operation. The noncontiguous MPI_Rget of mpich#7896 is never used. */
-    {.library = "MPICH", .below = VERSION(99, 0, 0), .per_request = 1, .why = "a request stands for one operation"},
+    /*
+     * ch4 of MPICH: a request stands for one operation. The noncontiguous MPI_Rget of mpich#7896 is never used.
+     * MPI_Finalize ends UCX while the memory of an open window is still registered: a UCX that was built with
+     * assertions, as Debian's is, then aborts (rcache.c). It also turns all locks off before it calls our hook
+     * (isThreaded, mpir_init.c). A thread that is inside MPI at that moment leaves its lock taken, and MPICH aborts
+     * where it destroys that lock (ch4_init.c). The threads of two contexts may then be inside UCX at once.
+     */
+    {.library = "MPICH",
+     .below = VERSION(99, 0, 0),
+     .per_request = 1,
+     .close_first = true,
+     .why = "a request stands for one operation"},
     {.per_request = 1, .why = "an unknown MPI: as the standard says"},
 };
 
@@ -126,6 +136,7 @@ void quirks_choose(struct quirks *q, const char *library, const char *window_nam
     q->holds_on_dead = row->holds_on_dead;
     q->one_thread = row->one_thread;
     q->keeps_window = row->keeps_window;
+    q->close_first = row->close_first;
     q->flush_within = row->flush_within;
     q->requests_within = row->requests_within;
     q->why = row->why;

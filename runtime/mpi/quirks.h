@@ -23,6 +23,7 @@ struct quirks {
     bool holds_on_dead;        /* an operation on a dead process may never return: no probe goes to it */
     bool one_thread;           /* a call of MPI by another thread than the one that made the window ends the process */
     bool keeps_window;         /* once the window was used, MPI_Win_free and MPI_Finalize may hang: it is never freed */
+    bool close_first;          /* MPI_Finalize aborts if a window over nodes is open, or if a thread is inside MPI */
     bool is_forced;            /* gets_per_request and puts_per_request come from the environment */
     const char *why;           /* a sentence for fabric_describe */
 };

@@ -395,11 +395,19 @@ static void release(MPI_Win *win, const char *which, const struct logger *log)
     *win = MPI_WIN_NULL;
 }
 
+void windows_close_overlay(struct windows *v, struct world *w)
+{
+    struct watchdog dog;
+    steps_watch(&w->steps, &dog, "free the window over all nodes");
+    release(&v->overlay, "the window over all nodes", w->log);
+    watchdog_stop(&dog);
+}
+
 void windows_close(struct windows *v, struct world *w)
 {
     struct watchdog dog;
-    steps_watch(&w->steps, &dog, "free the windows");
-    release(&v->overlay, "the window over all nodes", w->log); /* before the memory beneath it goes */
+    windows_close_overlay(v, w); /* before the memory beneath it goes */
+    steps_watch(&w->steps, &dog, "free the shared window");
     release(&v->shared, "the shared window", w->log);
     watchdog_stop(&dog);
     free(v->segments);

@@ -63,6 +63,8 @@ struct windows {
 /** Fills *v, zeroed before. Collective, agreed. On an error everything is undone, unless the ranks are lost. */
 int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish);
 
+/** Unlocks and frees the overlay, if there is one. Collective. */
+void windows_close_overlay(struct windows *v, struct world *w);
 /** Unlocks and frees: overlay, then shared. Collective. */
 void windows_close(struct windows *v, struct world *w);
 

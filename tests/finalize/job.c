@@ -2,7 +2,8 @@
 /*
  * job: an engine that forgets baton_close. MPI_Finalize stops the reactor, says so and returns; later calls are
  * refused. With the argument "close" it closes, and nothing is said. With "open" a want is under way. With "both" it
- * forgets two contexts. With "one" it closes the second context, and a third that it never started.
+ * forgets two contexts. With "one" it closes the second context, and a third that it never started. With "late" rank 1
+ * comes to MPI_Finalize after 3 s. A second argument "caller": the program lends its thread for progress.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,6 +46,8 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     baton_open_params_t me = {.size = sizeof me, .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
+    if (argc > 2 && strcmp(argv[2], "caller") == 0)
+        me.progress = BATON_PROGRESS_CALLER;
     snprintf(me.engine, sizeof me.engine, "e%d", rank);
     baton_geometry_t g = {.size = sizeof g,
                           .model = "m",
@@ -86,6 +89,8 @@ int main(int argc, char **argv)
             usleep(100);
     if (strcmp(how, "close") == 0)
         need(baton_close(b), "baton_close");
+    if (strcmp(how, "late") == 0 && rank == 1)
+        sleep(3);
     MPI_Finalize();
     if (strcmp(how, "close") != 0 &&
         (baton_offer(b, &offer, NULL, NULL) != BATON_ESTATE || baton_close(b) != BATON_ESTATE))

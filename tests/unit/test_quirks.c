@@ -105,6 +105,30 @@ static void test_a_window_for_one_thread(void **state)
     }
 }
 
+/* MPI_Finalize must not come before baton_close: with MPICH alone. */
+static void test_closing_comes_first(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *library, *window;
+        bool first;
+    } cases[] = {
+        {"MPICH Version:      4.0.2", "", true},
+        {"MPICH Version:      4.2.1", "", true},
+        {"Open MPI v4.1.4", "ucx window 3", false},
+        {"Open MPI v4.1.4", "rdma window 3", false},
+        {"Open MPI v5.0.7", "ucx window 3", false},
+        {"Open MPI v5.0.7", "", false},
+        {"no version", "", false},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct quirks q;
+        quirks_choose(&q, cases[i].library, cases[i].window, 0);
+        if (q.close_first != cases[i].first)
+            fail_msg("\"%s\" with \"%s\" chose the row \"%s\"", cases[i].library, cases[i].window, q.why);
+    }
+}
+
 static void test_the_remedy_is_the_librarys(void **state)
 {
     (void)state;
@@ -151,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_no_flush_where_no_limit_is_known),
         cmocka_unit_test(test_a_limit_on_requests),
         cmocka_unit_test(test_a_window_for_one_thread),
+        cmocka_unit_test(test_closing_comes_first),
         cmocka_unit_test(test_the_remedy_is_the_librarys),
         cmocka_unit_test(test_rows_by_library_version_and_window),
     };
