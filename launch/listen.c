@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launch/child.h"
+#include "launch/lines.h"
 
 #define SLICE_MS 100
 #define SECOND_NS UINT64_C(1000000000)
@@ -18,29 +19,14 @@
 struct ear {
     const struct listener *listener;
     int signal; /* that asked this process to end; 0: none did */
-    char line[LISTEN_LINE_BYTES];
-    size_t length;
+    struct lines lines;
 };
 
-static void take_line(struct ear *e)
+static void take_line(void *ear, char *line)
 {
-    e->line[e->length] = '\0';
-    if (e->length > 0 && !e->listener->take(e->listener->arg, e->line))
-        fprintf(stderr, "%s\n", e->line);
-    e->length = 0;
-}
-
-/* False: the other end is closed. */
-static bool read_some(struct ear *e, int fd)
-{
-    char bytes[4096];
-    ssize_t n = read(fd, bytes, sizeof bytes);
-    for (ssize_t i = 0; i < n; i++)
-        if (bytes[i] == '\n')
-            take_line(e);
-        else if (e->length + 1 < sizeof e->line)
-            e->line[e->length++] = bytes[i];
-    return n > 0 || (n < 0 && errno == EINTR);
+    const struct ear *e = ear;
+    if (!e->listener->take(e->listener->arg, line))
+        fprintf(stderr, "%s\n", line);
 }
 
 /* Until all have answered, the other end is closed, a signal asks this process to end, or the time is up. */
@@ -49,7 +35,7 @@ static void listen_to(struct ear *e, const struct child *launcher, int fd, uint6
     while (!e->listener->is_done(e->listener->arg) && child_now_ns() < end) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         poll(&p, 1, SLICE_MS);
-        if (p.revents != 0 && !read_some(e, fd))
+        if (p.revents != 0 && !lines_read(&e->lines, fd, take_line, e))
             break;
         int number = child_wait(launcher, 0);
         if (child_is_ending(number)) {
@@ -57,7 +43,7 @@ static void listen_to(struct ear *e, const struct child *launcher, int fd, uint6
             return;
         }
     }
-    take_line(e);
+    lines_finish(&e->lines, take_line, e);
 }
 
 /* It has nothing left to do once all have answered, and ends by itself. Told to end, Hydra would complain at length. */

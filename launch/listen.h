@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LISTEN_LINE_BYTES 4096
-
 struct listener {
     bool (*take)(void *arg, char *line); /* false: the line is none of an answer, and is handed on */
     bool (*is_done)(const void *arg);    /* all have answered */

@@ -15,6 +15,7 @@
 
 #include "info/line.h"
 #include "launch/child.h"
+#include "launch/lines.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define GRACE_NS (12 * SECOND_NS) /* from TERM to KILL: batonrun takes 10 s at most */
@@ -25,8 +26,7 @@
 struct listener {
     struct helper *helper;
     struct line_reader reader;
-    char line[LINE_BYTES];
-    size_t length;
+    struct lines lines;
 };
 
 /* Keeps the last lines as far as there is room, without what is of no use to a reader. */
@@ -43,27 +43,13 @@ static void keep(struct helper *h, const char *line)
     snprintf(h->said + used, sizeof h->said - used, "%s\n", line);
 }
 
-static void take_line(struct listener *l)
+static void take_line(void *listener, char *line)
 {
-    l->line[l->length] = '\0';
-    l->length = 0;
-    if (line_rank(l->line) >= 0)
-        line_take(&l->reader, l->line);
+    struct listener *l = listener;
+    if (line_rank(line) >= 0)
+        line_take(&l->reader, line);
     else
-        keep(l->helper, l->line);
-}
-
-/* False: the other end is closed. */
-static bool read_some(struct listener *l, int fd)
-{
-    char bytes[4096];
-    ssize_t n = read(fd, bytes, sizeof bytes);
-    for (ssize_t i = 0; i < n; i++)
-        if (bytes[i] == '\n')
-            take_line(l);
-        else if (l->length + 1 < sizeof l->line)
-            l->line[l->length++] = bytes[i];
-    return n > 0 || (n < 0 && errno == EINTR);
+        keep(l->helper, line);
 }
 
 /* Until the program and all that it started have closed the other end, or the deadline has passed. */
@@ -72,7 +58,7 @@ static bool listen_until(struct listener *l, int fd, uint64_t deadline)
     for (uint64_t now; (now = child_now_ns()) < deadline;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         uint64_t left_ms = (deadline - now) / 1000000 + 1;
-        if (poll(&p, 1, left_ms < 1000 ? (int)left_ms : 1000) > 0 && !read_some(l, fd))
+        if (poll(&p, 1, left_ms < 1000 ? (int)left_ms : 1000) > 0 && !lines_read(&l->lines, fd, take_line, l))
             return true;
     }
     return false;
@@ -156,8 +142,7 @@ void helper_run(struct helper *h, char *const argv[], char *const envp[], unsign
         }
         close(ends[0]);
     }
-    if (l.length > 0)
-        take_line(&l);
+    lines_finish(&l.lines, take_line, &l);
     if (error != 0)
         snprintf(h->said, sizeof h->said, "%s: %s\n", argv[0], strerror(error));
     info_take(&h->info, &l.reader.info);
