@@ -24,6 +24,12 @@ struct child {
  */
 int child_start(struct child *c, char **argv, int last_signal, int input_from, int errors_to);
 
+/**
+ * Runs argv, found by PATH, without a struct child: signals of this process do what they did. It reads nothing, both of
+ * its outputs go to `output`, and it has a process group of its own. 0, or an errno: then nothing runs.
+ */
+int child_spawn(pid_t *pid, char *const argv[], char *const envp[], int output);
+
 /** Waits for a signal, at most until `deadline_ns` of child_now_ns. Its number; 0: none came. */
 int child_wait(const struct child *c, uint64_t deadline_ns);
 

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,24 +33,6 @@ bool program_exists(const char *name)
     return false;
 }
 
-/* Standard output and standard error go to `out`. A process group of its own: what it starts can be ended with it. */
-static bool spawn(pid_t *pid, const char *name, int out)
-{
-    char *argv[] = {(char *)(uintptr_t)name, "--version", NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    int error = posix_spawnp(pid, name, &actions, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return error == 0;
-}
-
 static void read_text(int fd, char *text, size_t room)
 {
     uint64_t end = child_now_ns() + PATIENCE_NS, now;
@@ -69,12 +50,13 @@ static void read_text(int fd, char *text, size_t room)
 
 bool program_version(const char *name, char *text, size_t room)
 {
+    char *argv[] = {(char *)(uintptr_t)name, "--version", NULL};
     int ends[2], raw;
     pid_t pid;
     text[0] = '\0';
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
-    bool started = spawn(&pid, name, ends[1]);
+    bool started = child_spawn(&pid, argv, environ, ends[1]) == 0;
     close(ends[1]);
     if (started) {
         read_text(ends[0], text, room);

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,23 +65,6 @@ static bool listen_until(struct listener *l, int fd, uint64_t deadline)
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
 
-/* In a process group of its own, with both outputs into the pipe. 0, or an errno. */
-static int start(pid_t *pid, char *const argv[], char *const envp[], int output)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    int error = posix_spawnp(pid, argv[0], &actions, &attributes, argv, envp);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
 /* False: the program has not ended. */
 static bool take_status(struct helper *h, pid_t pid)
 {
@@ -134,7 +116,7 @@ void helper_run(struct helper *h, char *const argv[], char *const envp[], unsign
     child_adopt();
     int error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
     if (error == 0) {
-        error = start(&pid, argv, envp, ends[1]);
+        error = child_spawn(&pid, argv, envp, ends[1]);
         close(ends[1]);
         if (error == 0) {
             h->is_late = !listen_until(&l, ends[0], child_now_ns() + deadline_s * SECOND_NS);
