@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,6 @@
 #include "launch/hosts.h"
 #include "launch/launcher.h"
 #include "launch/launcher_run.h"
-#include "launch/listen.h"
 #include "launch/placement.h"
 #include "launch/probe.h"
 #include "launch/program.h"
@@ -304,27 +302,17 @@ static int launch(const struct arguments *a)
 static int run_check(struct session *s, const struct launch_host *hosts, struct check *c)
 {
     const struct listener listener = check_listener(c);
-    char path[HOSTS_PATH_BYTES] = "";
     struct command shim = {0};
+    struct why why;
     if (set_environment(s->arguments, NULL, &s->command) != 0)
         return complain(1, "out of memory");
     command_use_variables(&s->command);
     struct launch what = describe_launch(s, NULL, hosts, &shim);
     what.survive = true; /* a host that fails does not silence the others */
-    char *host_text = launcher_host_file(&s->launcher, &what);
     if (s->arguments->dry_run)
-        return print_launch(s, &what, host_text);
-    if (host_text != NULL && hosts_make_file(host_text, path) != 0)
-        return complain(1, "the file of the hosts cannot be written: %s", strerror(errno));
-    launcher_command(&s->launcher, &what, host_text != NULL ? path : NULL, &s->command);
-    command_use_variables(&s->command);
-    int number, error = listen_run(&listener, s->command.argv, CHECK_PATIENCE_S, &number);
-    if (host_text != NULL)
-        unlink(path);
-    if (number != 0)
-        raise(number); /* as if it came now */
-    return error == 0 ? check_print(c, stdout)
-                      : complain(1, "%s cannot be run: %s", s->command.argv[0], strerror(error));
+        return print_launch(s, &what, launcher_host_file(&s->launcher, &what));
+    return listen_run(&listener, &s->launcher, &what, CHECK_PATIENCE_S, &why) == 0 ? check_print(c, stdout)
+                                                                                   : complain(1, "%s", why.text);
 }
 
 static int check_hosts(struct session *s, const struct allocation *allocation)

@@ -6,9 +6,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "launch/child.h"
+#include "launch/hosts.h"
 #include "launch/lines.h"
 
 #define SLICE_MS 100
@@ -74,12 +77,11 @@ static void end_launcher(struct ear *e, const struct child *launcher)
     }
 }
 
-int listen_run(const struct listener *l, char **argv, uint32_t patience_s, int *signal)
+/* 0, or an errno: the command could not be run. */
+static int run(struct ear *e, char **argv, uint64_t end)
 {
-    struct ear ear = {.listener = l};
     struct child launcher;
     int ends[2], nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), error = nothing < 0 ? errno : 0;
-    *signal = 0;
     if (error == 0 && pipe2(ends, O_CLOEXEC) != 0)
         error = errno;
     if (error != 0) {
@@ -92,11 +94,34 @@ int listen_run(const struct listener *l, char **argv, uint32_t patience_s, int *
     close(nothing);
     close(ends[1]);
     if (error == 0) {
-        listen_to(&ear, &launcher, ends[0], child_now_ns() + patience_s * SECOND_NS);
-        end_launcher(&ear, &launcher);
+        listen_to(e, &launcher, ends[0], end);
+        end_launcher(e, &launcher);
         child_release(&launcher);
     }
     close(ends[0]);
-    *signal = ear.signal;
     return error;
+}
+
+int listen_run(const struct listener *l, const struct launcher *launcher, const struct launch *what,
+               uint32_t patience_s, struct why *why)
+{
+    struct ear ear = {.listener = l};
+    struct command c = {0};
+    char path[HOSTS_PATH_BYTES];
+    char *hosts = launcher_host_file(launcher, what);
+    if (hosts != NULL && hosts_make_file(hosts, path) != 0) {
+        free(hosts);
+        return why_set(why, "the file of hosts cannot be written: %s", strerror(errno));
+    }
+    launcher_command(launcher, what, hosts != NULL ? path : NULL, &c);
+    command_use_variables(&c);
+    int error = run(&ear, c.argv, child_now_ns() + patience_s * SECOND_NS);
+    if (hosts != NULL)
+        unlink(path);
+    free(hosts);
+    if (ear.signal != 0)
+        raise(ear.signal); /* as if it came now */
+    int rc = error == 0 ? 0 : why_set(why, "%s cannot be run: %s", c.argv[0], strerror(error));
+    command_fini(&c);
+    return rc;
 }

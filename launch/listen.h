@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launch/launcher.h"
+
 struct listener {
     bool (*take)(void *arg, char *line); /* false: the line is none of an answer, and is handed on */
     bool (*is_done)(const void *arg);    /* all have answered */
@@ -16,10 +18,11 @@ struct listener {
 };
 
 /**
- * Returns once all have answered, the launcher has ended, or `patience_s` have passed. 0, or an errno: the launcher
- * could not be run. *signal is one that asked this process to end meanwhile, and 0 otherwise: the caller clears up and
- * raises it. The launcher reads nothing: the program that runs later has the standard input.
+ * Returns once all have answered, the launcher has ended, or `patience_s` have passed. 0, or -1 with *why: the launcher
+ * could not be run. A signal that asks this process to end ends it, after the launcher. The launcher reads nothing: the
+ * program that runs later has the standard input.
  */
-int listen_run(const struct listener *l, char **argv, uint32_t patience_s, int *signal);
+int listen_run(const struct listener *l, const struct launcher *launcher, const struct launch *what,
+               uint32_t patience_s, struct why *why);
 
 #endif

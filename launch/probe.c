@@ -2,8 +2,6 @@
 /* probe: see probe.h. */
 #include "launch/probe.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +9,12 @@
 #include <unistd.h>
 
 #include "base/layout.h"
-#include "launch/hosts.h"
-#include "launch/launcher.h"
 #include "launch/listen.h"
 #include "launch/node.h"
 
 #define TAG "@baton-machine"
 #define LINE_BYTES (MACHINE_TEXT_BYTES + 64)
-/* How long hosts have to answer. Trees of daemons over ssh start some ten of them a second and level. */
+/* How long hosts have to answer. That this is enough for large trees of daemons is assumed. */
 #define PATIENCE_S(hosts) (60 + (hosts) / 10)
 
 int probe_main(void)
@@ -93,49 +89,19 @@ static int count_silent(const struct allocation *a, const struct machine *machin
                    a->hosts[first].name, reason);
 }
 
-/* path: "" where the launcher needs no file. */
-static int make_host_file(const struct launcher *l, const struct launch *what, char path[HOSTS_PATH_BYTES],
-                          struct why *why)
-{
-    char *text = launcher_host_file(l, what);
-    path[0] = '\0';
-    int rc = text != NULL ? hosts_make_file(text, path) : 0;
-    free(text);
-    return rc == 0 ? 0 : why_set(why, "the file of hosts cannot be written: %s", strerror(errno));
-}
-
 int probe_hosts(const struct allocation *allocation, const struct probe_way *way, struct machine *machines,
                 struct why *why)
 {
-    char path[HOSTS_PATH_BYTES];
-    struct command c = {0};
     struct launch_host *hosts = calloc((size_t)allocation->num_hosts + 1, sizeof *hosts);
-    struct asked *a = calloc(1, sizeof *a);
-    int rc = hosts != NULL && a != NULL ? 0 : why_set(why, "no memory for %u hosts", allocation->num_hosts);
-    for (uint32_t i = 0; rc == 0 && i < allocation->num_hosts; i++)
+    struct asked a = {.allocation = allocation, .machines = machines};
+    if (hosts == NULL)
+        return why_set(why, "no memory for %u hosts", allocation->num_hosts);
+    for (uint32_t i = 0; i < allocation->num_hosts; i++)
         hosts[i] = (struct launch_host){allocation->hosts[i].name, allocation->hosts[i].group};
     char *shim[] = {(char *)(uintptr_t)way->self, PROBE_OPTION, NULL};
-    struct launch what = {.ranks = allocation->num_hosts, .hosts = hosts, .words = way->words, .shim = shim};
-    if (rc == 0)
-        rc = make_host_file(way->launcher, &what, path, why);
-    if (rc == 0) {
-        launcher_command(way->launcher, &what, path[0] != '\0' ? path : NULL, &c);
-        command_use_variables(&c);
-        a->allocation = allocation;
-        a->machines = machines;
-        const struct listener listener = {take_line, have_all_answered, a};
-        int number, error = listen_run(&listener, c.argv, PATIENCE_S(what.ranks), &number);
-        if (path[0] != '\0')
-            unlink(path);
-        if (number != 0)
-            raise(number); /* as if it came now */
-        if (error != 0)
-            rc = why_set(why, "%s cannot be run: %s", c.argv[0], strerror(error));
-    }
-    if (rc == 0)
-        rc = count_silent(allocation, machines, a->reason, why);
-    command_fini(&c);
+    const struct launch what = {.ranks = allocation->num_hosts, .hosts = hosts, .words = way->words, .shim = shim};
+    const struct listener listener = {take_line, have_all_answered, &a};
+    int rc = listen_run(&listener, way->launcher, &what, PATIENCE_S(what.ranks), why);
     free(hosts);
-    free(a);
-    return rc;
+    return rc == 0 ? count_silent(allocation, machines, a.reason, why) : -1;
 }

@@ -23,8 +23,8 @@ struct probe_way {
 };
 
 /**
- * Fills machines[i] for host i. 0, or -1 with *why: which hosts did
- * not answer within a minute, or what failed. In both cases the machines of hosts that answered are there.
+ * Fills machines[i] for host i. 0, or -1 with *why: which hosts did not answer within a minute, and a second more for
+ * each ten hosts, or what failed. In both cases the machines of hosts that answered are there.
  */
 int probe_hosts(const struct allocation *a, const struct probe_way *way, struct machine *machines, struct why *why);
 
