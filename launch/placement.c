@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "launch/bind.h"
 #include "launch/node.h"
 #include "place/choice.h"
@@ -51,16 +52,25 @@ static char *read_file(const char *path)
     return NULL;
 }
 
+/* The text of the file that an option names; free it. NULL, and *why: it cannot be read. */
+static char *read_named(const char *option, const char *path, struct why *why)
+{
+    errno = 0;
+    char *text = read_file(path);
+    if (text == NULL)
+        why_set(why, "%s \"%.200s\": %s", option, path, strerror(errno));
+    return text;
+}
+
 int placement_allocation(struct allocation *a, const struct placement_options *o, struct why *why)
 {
     if (o->hosts != NULL)
         return allocation_from_hosts(a, o->hosts, why);
     if (o->hostfile == NULL)
         return allocation_from_batch(a, getenv, read_file, why);
-    errno = 0;
-    char *text = read_file(o->hostfile);
+    char *text = read_named("--hostfile", o->hostfile, why);
     if (text == NULL)
-        return why_set(why, "--hostfile \"%.200s\": %s", o->hostfile, strerror(errno));
+        return -1;
     int rc = allocation_from_hostfile(a, text, why);
     free(text);
     return rc;
@@ -70,10 +80,9 @@ int placement_allocation(struct allocation *a, const struct placement_options *o
 static int read_topology(struct machine *m, const char *topology, struct why *why)
 {
     struct why reason;
-    errno = 0;
-    char *text = read_file(topology);
+    char *text = read_named("--topology", topology, why);
     if (text == NULL && strchr(topology, ':') == NULL)
-        return why_set(why, "--topology \"%.200s\": %s", topology, strerror(errno));
+        return -1;
     int rc = text != NULL ? machine_read(m, text[strspn(text, " \t\r\n")] == '<' ? MACHINE_XML : MACHINE_SYNTHETIC,
                                          text, &reason)
                           : machine_read(m, MACHINE_SYNTHETIC, topology, &reason);
@@ -101,10 +110,9 @@ static int find_network(struct placement *p, struct why *why)
     struct why reason;
     if (p->options.network == NULL)
         return 0;
-    errno = 0;
-    char *text = read_file(p->options.network);
+    char *text = read_named("--network", p->options.network, why);
     if (text == NULL)
-        return why_set(why, "--network \"%.200s\": %s", p->options.network, strerror(errno));
+        return -1;
     int rc = network_read(&p->network, text, &reason);
     free(text);
     return rc == 0 ? 0 : why_set(why, "--network \"%.150s\": %.200s", p->options.network, reason.text);
@@ -116,10 +124,9 @@ static int find_costs(struct placement *p, struct why *why)
     p->costs = costs_assumed;
     if (p->options.costs == NULL)
         return 0;
-    errno = 0;
-    char *text = read_file(p->options.costs);
+    char *text = read_named("--costs", p->options.costs, why);
     if (text == NULL)
-        return why_set(why, "--costs \"%.200s\": %s", p->options.costs, strerror(errno));
+        return -1;
     int rc = costs_read(&p->costs, text, &reason);
     free(text);
     return rc == 0 ? 0 : why_set(why, "--costs \"%.150s\": %.200s", p->options.costs, reason.text);
@@ -482,19 +489,6 @@ static int by_number(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Sorted numbers as "0-7,32". False: no room. */
-static bool write_ranges(const uint32_t *n, uint32_t num, char *text, size_t room)
-{
-    size_t at = 0;
-    for (uint32_t i = 0, next; i < num && at < room; i = next) {
-        for (next = i + 1; next < num && n[next] == n[next - 1] + 1;)
-            next++;
-        at += (size_t)snprintf(text + at, room - at, next - i > 1 ? "%s%u-%u" : "%s%u", i > 0 ? "," : "", n[i],
-                               n[next - 1]);
-    }
-    return at < room;
-}
-
 uint32_t placement_helpers(const struct placement *p, uint32_t rank)
 {
     const struct machine_seat *s = &p->places[rank].seat;
@@ -514,8 +508,8 @@ static bool find_cpus(const struct placement *p, uint32_t rank, uint32_t *scratc
     uint32_t *last = scratch + num - helpers;
     qsort(scratch, num - helpers, sizeof *scratch, by_number);
     qsort(last, helpers, sizeof *last, by_number);
-    return write_ranges(scratch, num - helpers, out->cpus, sizeof out->cpus) &&
-           (helpers == 0 || write_ranges(last, helpers, out->helpers, sizeof out->helpers));
+    return cpus_write_numbers(scratch, num - helpers, out->cpus, sizeof out->cpus) &&
+           cpus_write_numbers(last, helpers, out->helpers, sizeof out->helpers);
 }
 
 /* Their numbers, as many as there is room for. */

@@ -43,15 +43,6 @@ static void read_line(const char *path, char *line, size_t size)
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
-static uint32_t count_runs(const struct machine *m, bool of_packages)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->num_cores; i++)
-        n += i == 0 ||
-             (of_packages ? m->cores[i].package != m->cores[i - 1].package : m->cores[i].numa != m->cores[i - 1].numa);
-    return n;
-}
-
 static void list_devices(struct info *i, const char *name, const struct machine_device *devices, uint32_t num)
 {
     char text[512] = "";
@@ -79,7 +70,7 @@ static void add_place(struct info *i)
 /* What may be used of it, in numbers: machines of which they are equal are compared. */
 static void add_kind(struct info *i, const struct machine *m)
 {
-    uint32_t packages = count_runs(m, true), numas = count_runs(m, false);
+    uint32_t packages = machine_packages(m), numas = machine_numas(m);
     info_fact(i, INFO_OF_NODE, INFO_KIND_SECTION, INFO_KIND_NAME,
               "%u package%s, %u NUMA node%s, %u core%s, %u hardware thread%s, %u GPU%s, %u NIC%s", packages,
               packages == 1 ? "" : "s", numas, numas == 1 ? "" : "s", m->num_cores, m->num_cores == 1 ? "" : "s",

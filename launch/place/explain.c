@@ -32,19 +32,10 @@ static const char *plural(uint32_t n)
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t count_runs(const struct machine *m, bool of_packages)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->num_cores; i++)
-        n += i == 0 ||
-             (of_packages ? m->cores[i].package != m->cores[i - 1].package : m->cores[i].numa != m->cores[i - 1].numa);
-    return n;
-}
-
 static void print_machine(FILE *out, const struct world_node *n)
 {
     const struct machine *m = n->machine;
-    uint32_t packages = count_runs(m, true), numas = count_runs(m, false);
+    uint32_t packages = machine_packages(m), numas = machine_numas(m);
     fprintf(out, "%s: %u package%s, %u NUMA node%s, %u cores, %u hardware threads", n->host, packages, plural(packages),
             numas, plural(numas), m->num_cores, m->num_pus);
     if (m->num_gpus > 0)

@@ -228,6 +228,22 @@ void machine_fini(struct machine *m)
     *m = (struct machine){0};
 }
 
+uint32_t machine_packages(const struct machine *m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->num_cores; i++)
+        n += i == 0 || m->cores[i].package != m->cores[i - 1].package;
+    return n;
+}
+
+uint32_t machine_numas(const struct machine *m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->num_cores; i++)
+        n += i == 0 || m->cores[i].numa != m->cores[i - 1].numa;
+    return n;
+}
+
 const struct machine_device *machine_nic(const struct machine *m, uint32_t core, uint32_t turn)
 {
     uint32_t least = UINT32_MAX, equal = 0;

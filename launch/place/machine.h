@@ -48,6 +48,10 @@ enum machine_form {
 int machine_read(struct machine *m, enum machine_form form, const char *text, struct why *why);
 void machine_fini(struct machine *m);
 
+/** How many packages and NUMA nodes its cores are in. One whose cores are apart in the order counts several times. */
+uint32_t machine_packages(const struct machine *m);
+uint32_t machine_numas(const struct machine *m);
+
 #define MACHINE_TEXT_BYTES 3072 /* so that a line with it is one write, which no other line cuts apart */
 
 /**

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /** A set of as many hardware threads as Linux can have. */
 struct cpus {
@@ -22,5 +23,7 @@ bool cpus_read(struct cpus *c, const char *list);
 
 /** Writes the set as a list. False: it is cut, to whole numbers. */
 bool cpus_write(const struct cpus *c, char *list, size_t size);
+/** The same of `num` numbers in ascending order. */
+bool cpus_write_numbers(const uint32_t *numbers, uint32_t num, char *list, size_t size);
 
 #endif

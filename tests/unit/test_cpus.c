@@ -42,6 +42,19 @@ static void test_malformed(void **state)
     }
 }
 
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const uint32_t numbers[] = {0, 1, 2, 8, 32, 33};
+    char list[16];
+    assert_true(cpus_write_numbers(numbers, 6, list, sizeof list));
+    assert_string_equal(list, "0-2,8,32-33");
+    assert_true(cpus_write_numbers(numbers, 0, list, sizeof list));
+    assert_string_equal(list, "");
+    assert_false(cpus_write_numbers(numbers, 6, list, 11));
+    assert_string_equal(list, "0-2,8");
+}
+
 static void test_short_of_room(void **state)
 {
     (void)state;
@@ -95,10 +108,8 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_short_of_room),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_lists),         cmocka_unit_test(test_malformed), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_short_of_room), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
