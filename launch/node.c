@@ -371,14 +371,9 @@ bool node_parse(const char *text, struct profile_facts *f)
 static uint32_t count_tasks(const char *text, uint32_t node)
 {
     for (const char *at = text;; at++) {
-        uint32_t tasks, times = 1;
-        if (!number_take(&at, UINT32_MAX, &tasks))
+        uint32_t tasks, times;
+        if (!number_take_times(&at, UINT32_MAX, &tasks, &times))
             return 0;
-        if (strncmp(at, "(x", 2) == 0) {
-            at += 2;
-            if (!number_take(&at, UINT32_MAX, &times) || *at++ != ')')
-                return 0;
-        }
         if (node < times)
             return tasks;
         node -= times;

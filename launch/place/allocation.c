@@ -93,13 +93,8 @@ static int read_counts(struct allocation *a, uint32_t first, const char *text, b
     uint32_t host = first;
     const char *at = text;
     while (host < a->num_hosts) {
-        uint32_t n = read_number(&at), times = 1;
-        if (strncmp(at, "(x", 2) == 0) {
-            at += 2;
-            times = read_number(&at);
-            at += *at == ')';
-        }
-        if (n == 0 || times == 0 || times > a->num_hosts - host)
+        uint32_t n, times;
+        if (!number_take_times(&at, NUMBER_MAX, &n, &times) || n == 0 || times == 0 || times > a->num_hosts - host)
             return why_set(why, "Slurm's \"%.80s\" does not count its %u hosts", text, a->num_hosts - first);
         for (; times > 0; times--, host++)
             *(is_slots ? &a->hosts[host].slots : &a->hosts[host].cpus) = n;

@@ -20,4 +20,16 @@ static inline bool number_take(const char **at, uint32_t most, uint32_t *out)
     return true;
 }
 
+/** Reads "4", or as Slurm writes it where it comes again, "4(x2)": the number, and how often. False: it is malformed. */
+static inline bool number_take_times(const char **at, uint32_t most, uint32_t *out, uint32_t *times)
+{
+    *times = 1;
+    if (!number_take(at, most, out))
+        return false;
+    if ((*at)[0] != '(' || (*at)[1] != 'x')
+        return true;
+    *at += 2;
+    return number_take(at, most, times) && *(*at)++ == ')';
+}
+
 #endif

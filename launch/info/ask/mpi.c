@@ -8,7 +8,6 @@
  */
 #include <baton.h>
 #include <dlfcn.h>
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
