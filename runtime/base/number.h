@@ -20,7 +20,7 @@ static inline bool number_take(const char **at, uint32_t most, uint32_t *out)
     return true;
 }
 
-/** Reads "4", or as Slurm writes it where it comes again, "4(x2)": the number, and how often. False: it is malformed. */
+/** Reads "4", or "4(x2)", Slurm's form where it comes again: the number, and how often. False: it is malformed. */
 static inline bool number_take_times(const char **at, uint32_t most, uint32_t *out, uint32_t *times)
 {
     *times = 1;
