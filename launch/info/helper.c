@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "info/line.h"
-#include "launch/child.h"
-#include "launch/lines.h"
+#include "batonrun/child.h"
+#include "batonrun/lines.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define GRACE_NS (12 * SECOND_NS) /* from TERM to KILL: batonrun takes 10 s at most */

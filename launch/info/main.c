@@ -17,7 +17,7 @@
 #include "info/system.h"
 #include "info/ucx.h"
 #include "info/variables.h"
-#include "launch/check.h"
+#include "batonrun/check.h"
 #include "shm/copy.h"
 
 static const char help[] =

@@ -13,9 +13,9 @@
 
 #include "base/settings.h"
 #include "info/helper.h"
-#include "launch/mca.h"
-#include "launch/node.h"
-#include "launch/profile.h"
+#include "batonrun/mca.h"
+#include "batonrun/node.h"
+#include "batonrun/profile.h"
 
 #define SETTINGS_DEADLINE_S 20
 #define WORLD_DEADLINE_S 45

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "info/topology.h"
-#include "launch/child.h"
+#include "batonrun/child.h"
 #include "place/machine.h"
 #include "topo/cgroup.h"
 #include "topo/obstacle.h"

@@ -2,7 +2,7 @@
 /* batonrun's command line, a word a line. */
 #include "fuzz.h"
 
-#include "launch/arguments.h"
+#include "batonrun/arguments.h"
 
 #define WORDS_MAX 200
 

@@ -3,8 +3,8 @@
 #include "fuzz.h"
 
 #include "base/layout.h"
-#include "launch/bind.h"
-#include "launch/node.h"
+#include "batonrun/bind.h"
+#include "batonrun/node.h"
 #include "place/allocation.h"
 #include "place/costs.h"
 #include "place/machine.h"

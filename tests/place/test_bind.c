@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "launch/bind.h"
+#include "batonrun/bind.h"
 
 static struct bind_place *make(uint32_t num)
 {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "launch/placement.h"
+#include "batonrun/placement.h"
 #include "launch/plan/drawing.h"
 
 #define LETTER 0.55 /* width over height: the mean of letters in usual fonts without serifs */

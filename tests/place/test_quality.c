@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "launch/bind.h"
-#include "launch/placement.h"
+#include "batonrun/bind.h"
+#include "batonrun/placement.h"
 #include "with_search.h"
 
 #define MACHINES TEST_DATA "/machines/"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "launch/settings_page.h"
+#include "batonrun/settings_page.h"
 
 /* Nodes as they would answer: two that are alike, one without pml/ucx, one with an adapter that is up. */
 static const char *const facts[] = {"11301.110..", "11301.110..", "11301.100..eth0", "11801.111.fe80-1."};

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "launch/arguments.h"
+#include "batonrun/arguments.h"
 
 #define PARSE(a, ...)                                                                                                  \
     char *words_[] = {"batonrun", __VA_ARGS__, NULL};                                                                  \

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "info/helper.h"
-#include "launch/child.h"
-#include "launch/program.h"
+#include "batonrun/child.h"
+#include "batonrun/program.h"
 
 /* SIGKILL has no effect, as on a process that waits in the kernel. */
 static bool kill_is_lost;

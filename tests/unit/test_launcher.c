@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "launch/launcher.h"
+#include "batonrun/launcher.h"
 
 static void test_libraries(void **state)
 {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "launch/mca.h"
+#include "batonrun/mca.h"
 
 #define DEBIAN "btl_base_warn_component_unused=0\nmtl = ^ofi\nbtl = ^uct,openib,ofi\npml = ^ucx\nosc = ^ucx,pt2pt\n"
 

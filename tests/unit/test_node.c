@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "launch/node.h"
+#include "batonrun/node.h"
 
 /* ---- a folder that plays a system -------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "launch/profile.h"
+#include "batonrun/profile.h"
 
 #define OPEN_MPI_4 PROFILE_VERSION(4, 1, 4)
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/report.h"
+#include "batonrun/report.h"
 
 #define TAG "@batonrun:00112233445566aa "
 #define RANKS 4

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "launch/survive.h"
+#include "batonrun/survive.h"
 
 static const char *radix, *flat;
 

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* check: see check.h. */
+#include "batonrun/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "info/compare.h"
+#include "info/line.h"
+
+struct check {
+    const char *const *names;
+    uint32_t num, whole; /* hosts, and those whose reports have come */
+    struct line_reader *readers;
+};
+
+struct check *check_create(const char *const *names, uint32_t num)
+{
+    struct check *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    *c = (struct check){.names = names, .num = num, .readers = calloc(num, sizeof *c->readers)};
+    if (c->readers != NULL)
+        return c;
+    free(c);
+    return NULL;
+}
+
+void check_destroy(struct check *c)
+{
+    for (uint32_t k = 0; k < c->num; k++)
+        info_fini(&c->readers[k].info);
+    free(c->readers);
+    free(c);
+}
+
+static bool take(void *arg, char *line)
+{
+    struct check *c = arg;
+    int64_t rank = line_rank(line);
+    if (rank < 0)
+        return false;
+    if (rank >= c->num || c->readers[rank].is_whole)
+        return true;
+    line_take(&c->readers[rank], line);
+    c->whole += c->readers[rank].is_whole;
+    return true;
+}
+
+static bool is_done(const void *arg)
+{
+    const struct check *c = arg;
+    return c->whole == c->num;
+}
+
+struct listener check_listener(struct check *c)
+{
+    return (struct listener){take, is_done, c};
+}
+
+int check_print(const struct check *c, FILE *out)
+{
+    struct compare_host *hosts = calloc(c->num, sizeof *hosts);
+    if (hosts == NULL) {
+        fputs("batonrun: out of memory\n", stderr);
+        return 1;
+    }
+    for (uint32_t k = 0; k < c->num; k++) {
+        const struct line_reader *r = &c->readers[k];
+        hosts[k] = (struct compare_host){c->names[k], r->is_whole ? &r->info : NULL,
+                                         r->lines > 0 ? "some of its lines are missing" : "see the lines above"};
+    }
+    uint32_t found = compare_print(out, hosts, c->num);
+    if (found == 0)
+        fprintf(out, "%u host%s: no problem was found, and no difference\n", c->num, c->num == 1 ? "" : "s");
+    free(hosts);
+    return found > 0;
+}

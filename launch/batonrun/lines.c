@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lines: see lines.h. */
+#include "batonrun/lines.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+bool lines_read(struct lines *l, int fd, lines_take_fn take, void *arg)
+{
+    char bytes[4096];
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    for (ssize_t i = 0; i < n; i++)
+        if (bytes[i] == '\n')
+            lines_finish(l, take, arg);
+        else if (l->length + 1 < sizeof l->line)
+            l->line[l->length++] = bytes[i];
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+void lines_finish(struct lines *l, lines_take_fn take, void *arg)
+{
+    size_t length = l->length;
+    l->line[length] = '\0';
+    l->length = 0;
+    if (length > 0)
+        take(arg, l->line);
+}

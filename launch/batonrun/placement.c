@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* placement: see placement.h. */
+#include "batonrun/placement.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "place/choice.h"
+#include "place/explain.h"
+#include "place/hostlist.h"
+#include "place/pairs.h"
+#include "place/picture.h"
+
+#define FILE_MAX_BYTES ((size_t)64 << 20)
+
+/* ---- what is known of the hosts ---------------------------------------------------------------------------------- */
+
+/* NULL: it cannot be read, and errno says why. */
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t n = 0, room = 0;
+    while (f != NULL && n < FILE_MAX_BYTES) {
+        if (n + 1 >= room) {
+            room = room > 0 ? 2 * room : 65536;
+            char *more = realloc(text, room);
+            if (more == NULL)
+                break;
+            text = more;
+        }
+        size_t got = fread(text + n, 1, room - 1 - n, f);
+        n += got;
+        text[n] = '\0';
+        if (got == 0 && !ferror(f)) {
+            fclose(f);
+            return text;
+        }
+        if (got == 0)
+            break;
+    }
+    if (f != NULL)
+        fclose(f);
+    if (errno == 0)
+        errno = EFBIG;
+    free(text);
+    return NULL;
+}
+
+/* The text of the file that an option names; free it. NULL, and *why: it cannot be read. */
+static char *read_named(const char *option, const char *path, struct why *why)
+{
+    errno = 0;
+    char *text = read_file(path);
+    if (text == NULL)
+        why_set(why, "%s \"%.200s\": %s", option, path, strerror(errno));
+    return text;
+}
+
+int placement_allocation(struct allocation *a, const struct placement_options *o, struct why *why)
+{
+    if (o->hosts != NULL)
+        return allocation_from_hosts(a, o->hosts, why);
+    if (o->hostfile == NULL)
+        return allocation_from_batch(a, getenv, read_file, why);
+    char *text = read_named("--hostfile", o->hostfile, why);
+    if (text == NULL)
+        return -1;
+    int rc = allocation_from_hostfile(a, text, why);
+    free(text);
+    return rc;
+}
+
+/* A description is a file's, or hwloc's short form itself. */
+static int read_topology(struct machine *m, const char *topology, struct why *why)
+{
+    struct why reason;
+    char *text = read_named("--topology", topology, why);
+    if (text == NULL && strchr(topology, ':') == NULL)
+        return -1;
+    int rc = text != NULL ? machine_read(m, text[strspn(text, " \t\r\n")] == '<' ? MACHINE_XML : MACHINE_SYNTHETIC,
+                                         text, &reason)
+                          : machine_read(m, MACHINE_SYNTHETIC, topology, &reason);
+    free(text);
+    return rc == 0 ? 0 : why_set(why, "--topology \"%.200s\": %.150s", topology, reason.text);
+}
+
+static int find_machines(struct placement *p, placement_ask_fn ask, void *arg, struct why *why)
+{
+    bool asks = p->allocation.num_hosts > 0 && p->options.topology == NULL;
+    p->num_machines = asks ? p->allocation.num_hosts : 1;
+    p->machines = calloc(p->num_machines, sizeof *p->machines);
+    if (p->machines == NULL) {
+        p->num_machines = 0;
+        return why_set(why, "no memory for %u machines", p->allocation.num_hosts);
+    }
+    if (asks)
+        return ask(&p->allocation, p->machines, arg, why);
+    return p->options.topology != NULL ? read_topology(&p->machines[0], p->options.topology, why)
+                                       : machine_read(&p->machines[0], MACHINE_HERE, NULL, why);
+}
+
+static int find_network(struct placement *p, struct why *why)
+{
+    struct why reason;
+    if (p->options.network == NULL)
+        return 0;
+    char *text = read_named("--network", p->options.network, why);
+    if (text == NULL)
+        return -1;
+    int rc = network_read(&p->network, text, &reason);
+    free(text);
+    return rc == 0 ? 0 : why_set(why, "--network \"%.150s\": %.200s", p->options.network, reason.text);
+}
+
+static int find_costs(struct placement *p, struct why *why)
+{
+    struct why reason;
+    p->costs = costs_assumed;
+    if (p->options.costs == NULL)
+        return 0;
+    char *text = read_named("--costs", p->options.costs, why);
+    if (text == NULL)
+        return -1;
+    int rc = costs_read(&p->costs, text, &reason);
+    free(text);
+    return rc == 0 ? 0 : why_set(why, "--costs \"%.150s\": %.200s", p->options.costs, reason.text);
+}
+
+/* ---- what is to be placed ---------------------------------------------------------------------------------------- */
+
+static int find_engines(struct placement *p, struct why *why)
+{
+    for (unsigned side = 0; side < JOB_SIDES; side++) {
+        struct engine_source source = {.role = pairs_side_name((enum job_side)side),
+                                       .size = p->sizes[side],
+                                       .cut = &p->options.cut,
+                                       .tokens = p->options.tokens,
+                                       .ranks_per_node = ENGINE_RANKS_MAX}; /* nodes are what is looked for */
+        if (p->sizes[side].engines > 0 && engine_init(&p->engines[side], &source, why) != 0)
+            return -1;
+    }
+    struct request request = {.tokens = p->options.tokens};
+    if (p->sizes[JOB_PREFILL].engines == 0 || p->sizes[JOB_DECODE].engines == 0)
+        return 0;
+    return exchange_init(&p->exchange, &p->engines[JOB_PREFILL], &p->engines[JOB_DECODE], &request, why);
+}
+
+/* A model that nobody named, and that the engines cannot be cut of, says nothing of what they exchange. */
+static int find_flows(struct placement *p, struct why *why)
+{
+    if (find_engines(p, why) == 0)
+        return 0;
+    if (!p->is_model_assumed)
+        return -1;
+    exchange_fini(&p->exchange);
+    p->exchange.prefill = NULL;
+    return 0;
+}
+
+/* Without engines on both sides, or where they cannot be cut of the model, nothing is transferred. */
+static int find_serve(struct placement *p, struct why *why)
+{
+    if (p->exchange.prefill == NULL)
+        return 0;
+    p->serve = calloc(1, sizeof *p->serve);
+    if (p->serve == NULL || serve_init(p->serve, &p->exchange) != 0)
+        return why_set(why, "no memory for who serves whom");
+    return 0;
+}
+
+struct choice placement_choice(const struct placement *p, const struct place_rules *rules)
+{
+    const struct model_cut *cut = &p->options.cut;
+    return (struct choice){.source = {.sizes = p->sizes,
+                                      .serve = p->serve,
+                                      .load = {.tokens = {p->options.tokens, p->options.output_tokens},
+                                               .layers = cut->model->layers,
+                                               .token_bytes = cut->model->hidden * cut->dtype->bytes,
+                                               .inside = p->options.inside}},
+                           .world = &p->world,
+                           .rules = rules};
+}
+
+static int find_job(struct placement *p, struct why *why)
+{
+    if (find_serve(p, why) != 0)
+        return -1;
+    const struct choice choice = placement_choice(p, NULL);
+    return flows_job(&choice.source, NULL, &p->job, why);
+}
+
+/* ---- where it goes ----------------------------------------------------------------------------------------------- */
+
+static uint32_t ranks_of(const struct placement *p, uint8_t sides)
+{
+    uint32_t ranks = 0;
+    for (uint32_t i = 0; i < p->job.num_teams; i++)
+        ranks += sides == 0 || sides >> p->job.teams[i].side & 1 ? p->job.teams[i].count : 0;
+    return ranks;
+}
+
+/* Whether the hosts, or those of a component, take fewer ranks than there are. */
+static bool lacks_room(const struct placement *p)
+{
+    const struct cluster *c = &p->world.cluster;
+    uint64_t room[JOB_SIDES] = {0};
+    for (uint32_t i = 0; i < p->world.num_nodes; i++)
+        for (unsigned side = 0; side < JOB_SIDES; side++)
+            room[side] += cluster_takes(c, i, side) ? c->capacity[i] : 0;
+    return cluster_room(c) < p->job.num_ranks || room[JOB_PREFILL] < ranks_of(p, 1u << JOB_PREFILL) ||
+           room[JOB_DECODE] < ranks_of(p, 1u << JOB_DECODE);
+}
+
+/* With slots for all ranks, each host in proportion to its cores, and in whole teams; each component by itself. */
+static void crowd(const struct placement *p, struct world_node *nodes, uint32_t num)
+{
+    uint64_t cores[UINT8_MAX + 1] = {0}; /* by sides */
+    uint32_t team = 1;
+    for (uint32_t i = 0; i < p->job.num_teams; i++)
+        team = p->job.teams[i].count > team ? p->job.teams[i].count : team;
+    for (uint32_t i = 0; i < num; i++)
+        cores[nodes[i].sides] += nodes[i].machine->num_cores;
+    for (uint32_t i = 0; i < num; i++) {
+        uint64_t own = (uint64_t)nodes[i].machine->num_cores * ranks_of(p, nodes[i].sides);
+        uint64_t share = (own + cores[nodes[i].sides] - 1) / cores[nodes[i].sides];
+        nodes[i].capacity = (uint32_t)((share + team - 1) / team * team);
+    }
+}
+
+/* srun numbers ranks component by component, and prefill ranks come first. */
+static uint8_t sides_of(const struct allocation *a, uint32_t host)
+{
+    return a->num_groups > 1 ? (uint8_t)(1u << a->hosts[host].group) : 0;
+}
+
+static int check_components(const struct placement *p, struct why *why)
+{
+    bool both = p->sizes[JOB_PREFILL].engines > 0 && p->sizes[JOB_DECODE].engines > 0;
+    if (p->allocation.num_groups <= 1 || (p->allocation.num_groups == JOB_SIDES && both))
+        return 0;
+    return why_set(why,
+                   "the Slurm job has %u components, and %s: a heterogeneous job needs one for prefill and one for "
+                   "decode engines, in this order; --host names hosts in its place",
+                   p->allocation.num_groups, both ? "there are two sides" : "all engines are of one side");
+}
+
+/* Anew, if there is one already. */
+static int build_world(struct placement *p, bool crowded, struct why *why)
+{
+    static char here[HOSTLIST_NAME_BYTES];
+    const struct allocation *a = &p->allocation;
+    uint32_t num = a->num_hosts > 0 ? a->num_hosts : 1;
+    struct machine_cut cut = {.cores_per_rank = p->options.cores_per_rank, .gpus_per_rank = p->options.gpus_per_rank};
+    struct world_node *nodes = calloc(num, sizeof *nodes);
+    if (nodes == NULL)
+        return why_set(why, "no memory for %u hosts", num);
+    if (gethostname(here, sizeof here) != 0)
+        snprintf(here, sizeof here, "localhost");
+    here[sizeof here - 1] = '\0';
+    for (uint32_t i = 0; i < num; i++) {
+        uint32_t slots = a->num_hosts > 0 ? a->hosts[i].slots : 0; /* those beyond the ranks make no difference */
+        nodes[i] = (struct world_node){.host = a->num_hosts > 0 ? a->hosts[i].name : here,
+                                       .machine = &p->machines[p->num_machines > 1 ? i : 0],
+                                       .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks,
+                                       .sides = sides_of(a, i)};
+    }
+    if (crowded)
+        crowd(p, nodes, num);
+    world_fini(&p->world);
+    int rc = world_init(&p->world, nodes, num, &cut, p->options.network != NULL ? &p->network : NULL, &p->costs, why);
+    free(nodes);
+    return rc;
+}
+
+static struct place_rules rules_of(const struct placement_options *o)
+{
+    return (struct place_rules){
+        .straddle = o->straddle,
+        .nodes = o->spread ? PLACE_SPREAD
+                 : o->pack ? PLACE_PACK
+                           : PLACE_ANY,
+        .sides = o->together ? PLACE_TOGETHER
+                 : o->apart  ? PLACE_APART
+                             : PLACE_MIXED,
+    };
+}
+
+static int explain_failure(const struct placement *p, enum place_error error, struct why *why)
+{
+    uint32_t num = p->world.num_nodes;
+    switch (error) {
+    case PLACE_TOO_FEW:
+        return why_set(why, "%u ranks, and the %u host%s take%s %llu: --oversubscribe permits more", p->job.num_ranks,
+                       num, num == 1 ? "" : "s", num == 1 ? "s" : "",
+                       (unsigned long long)cluster_room(&p->world.cluster));
+    case PLACE_NO_FIT:
+        return why_set(why,
+                       "the engines do not fit so that each TP group is on one host%s%s: --straddle permits that one "
+                       "lies on several",
+                       p->options.apart ? " and no host has both sides" : "",
+                       p->allocation.num_groups > 1 ? ", with prefill engines in the Slurm job's first component and "
+                                                      "decode engines in its second"
+                                                    : "");
+    default:
+        return why_set(why, "no memory to place %u ranks", p->job.num_ranks);
+    }
+}
+
+static int find_seats(struct placement *p, struct why *why)
+{
+    const struct place_rules rules = rules_of(&p->options);
+    p->seat_of = calloc((size_t)p->job.num_ranks + 1, sizeof *p->seat_of);
+    p->places = calloc((size_t)p->job.num_ranks + 1, sizeof *p->places);
+    if (p->seat_of == NULL || p->places == NULL)
+        return explain_failure(p, PLACE_NO_MEMORY, why);
+    struct choice choice = placement_choice(p, &rules);
+    enum place_error error = choice_find(&choice, &p->job, p->seat_of);
+    if (error != PLACE_GOOD)
+        return explain_failure(p, error, why);
+    if (world_places(&p->world, p->seat_of, p->job.num_ranks, p->places) != 0)
+        return explain_failure(p, PLACE_NO_MEMORY, why);
+    return 0;
+}
+
+int placement_find(struct placement *p, const struct placement_options *options, const struct engine_size *sizes,
+                   placement_ask_fn ask, void *arg, struct why *why)
+{
+    *p = (struct placement){.options = *options, .sizes = {sizes[JOB_PREFILL], sizes[JOB_DECODE]}};
+    p->is_model_assumed = options->cut.model == NULL;
+    if (p->is_model_assumed)
+        p->options.cut.model = cut_default().model;
+    p->options.cut.layers = p->options.cut.model->layers;
+    if (placement_allocation(&p->allocation, &p->options, why) != 0)
+        return -1;
+    if (check_components(p, why) != 0)
+        return -1;
+    if (p->allocation.source == ALLOCATION_HERE && !placement_is_wished(options))
+        return 1;
+    if (find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 || find_costs(p, why) != 0 ||
+        find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, false, why) != 0)
+        return -1;
+    /* Nobody named slots on this machine, so that more ranks than fit are only a pity. */
+    if (lacks_room(p) && p->allocation.source == ALLOCATION_HERE && p->options.gpus_per_rank > 0) {
+        p->options.gpus_per_rank = 0; /* there are fewer GPUs than ranks, so these do not count */
+        if (build_world(p, false, why) != 0)
+            return -1;
+    }
+    bool may = options->oversubscribe || p->allocation.source == ALLOCATION_HERE;
+    p->crowded = may && lacks_room(p);
+    if (p->crowded && build_world(p, true, why) != 0)
+        return -1;
+    return find_seats(p, why);
+}
+
+void placement_fini(struct placement *p)
+{
+    free(p->seat_of);
+    free(p->places);
+    job_fini(&p->job);
+    world_fini(&p->world);
+    if (p->serve != NULL)
+        serve_fini(p->serve);
+    free(p->serve);
+    exchange_fini(&p->exchange);
+    for (unsigned side = 0; side < JOB_SIDES; side++)
+        engine_fini(&p->engines[side]);
+    network_fini(&p->network);
+    for (uint32_t i = 0; i < p->num_machines; i++)
+        machine_fini(&p->machines[i]);
+    free(p->machines);
+    allocation_fini(&p->allocation);
+    *p = (struct placement){0};
+}
+
+/* ---- what the launcher is told ----------------------------------------------------------------------------------- */
+
+bool placement_has_hosts(const struct placement *p)
+{
+    return p->allocation.num_hosts > 0;
+}
+
+const char *placement_host(const struct placement *p, uint32_t rank)
+{
+    return p->world.nodes[p->places[rank].node].host;
+}
+
+uint32_t placement_component(const struct placement *p, uint32_t rank)
+{
+    return p->allocation.num_groups > 1 && p->job.teams[p->job.team_of[rank]].side == JOB_DECODE ? 1 : 0;
+}
+
+uint32_t placement_hosts(const struct placement *p)
+{
+    bool *has = calloc((size_t)p->world.num_nodes + 1, sizeof *has);
+    uint32_t num = has != NULL ? 0 : p->world.num_nodes;
+    for (uint32_t r = 0; has != NULL && r < p->job.num_ranks; r++) {
+        num += !has[p->places[r].node];
+        has[p->places[r].node] = true;
+    }
+    free(has);
+    return num;
+}
+
+int placement_write_pairs(const struct placement *p, struct why *why)
+{
+    if (p->serve == NULL)
+        return why_set(why, "--pairs needs engines on both sides");
+    const struct choice choice = placement_choice(p, NULL);
+    struct serve_place *places = choice_places(&p->world, p->seat_of, p->job.num_ranks);
+    const struct pairs pairs = {&choice.source, &p->world, p->seat_of, places};
+    if (places == NULL)
+        return why_set(why, "--pairs: no memory");
+    FILE *out = fopen(p->options.pairs, "w");
+    int rc = out != NULL ? pairs_write(&pairs, out) : -1;
+    if (out != NULL && fclose(out) != 0)
+        rc = -1;
+    free(places);
+    return rc == 0 ? 0 : why_set(why, "--pairs \"%.200s\": %s", p->options.pairs, strerror(errno));
+}
+
+/* Where distances come from, and hosts that the file of switches does not name: their names may differ by a domain. */
+static void describe_costs(const struct placement *p, char *text, size_t room)
+{
+    uint32_t path[NETWORK_HEIGHT_MAX], unnamed = 0;
+    const char *first = NULL;
+    int at = p->options.costs != NULL
+                 ? snprintf(text, room, "by --costs %.200s", p->options.costs)
+                 : snprintf(text, room, "assumed; --costs takes those that baton-bench distances measured");
+    for (uint32_t i = 0; p->options.network != NULL && i < p->world.num_nodes; i++)
+        if (!network_path(&p->network, p->world.nodes[i].host, path) && unnamed++ == 0)
+            first = p->world.nodes[i].host;
+    if (unnamed > 0)
+        snprintf(text + at, room - (size_t)at, "; --network does not name %u of %u hosts, %.80s first: they are far",
+                 unnamed, p->world.num_nodes, first);
+}
+
+/* Prints it as `print` does. */
+static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out, const struct explain *e))
+{
+    const struct place_rules rules = rules_of(&p->options);
+    const struct choice choice = placement_choice(p, &rules);
+    char model[128], costs[512];
+    describe_costs(p, costs, sizeof costs);
+    snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
+             p->options.cut.dtype->name);
+    return print(out, &(struct explain){.allocation = &p->allocation,
+                                        .machines = p->options.topology != NULL   ? "each as by --topology"
+                                                    : p->allocation.num_hosts > 0 ? "as they say themselves"
+                                                                                  : "as hwloc sees it",
+                                        .costs = costs,
+                                        .model = model,
+                                        .sizes = p->sizes,
+                                        .choice = &choice,
+                                        .world = &p->world,
+                                        .job = &p->job,
+                                        .seat_of = p->seat_of,
+                                        .places = p->places});
+}
+
+int placement_explain(const struct placement *p, FILE *out)
+{
+    return explain(p, out, explain_print);
+}
+
+int placement_write_svg(const struct placement *p, struct why *why)
+{
+    errno = 0;
+    FILE *out = fopen(p->options.svg, "w");
+    int rc = out != NULL ? explain(p, out, picture_draw) : -1;
+    if (out != NULL && (ferror(out) != 0 || fclose(out) != 0))
+        rc = -1;
+    return rc == 0 ? 0 : why_set(why, "--svg \"%.200s\": %s", p->options.svg, strerror(errno != 0 ? errno : ENOMEM));
+}
