@@ -291,7 +291,7 @@ static int add_tensors(struct model_cache *c, const struct model_cut *cut, struc
 static int check_seat(const struct model_cut *cut, const struct model_seat *seat, struct why *why)
 {
     if (seat->tp == 0 || seat->pp == 0 || seat->pp > cut->layers)
-        return why_set(why, "pipeline parallelism %u leaves ranks without a layer: --layers is %u", seat->pp,
+        return why_set(why, "pipeline parallelism %u leaves ranks without a layer: there are %u", seat->pp,
                        cut->layers);
     if (seat->tp_rank >= seat->tp || seat->pp_rank >= seat->pp)
         return why_set(why, "rank (%u, %u) lies outside an engine of tp %u, pp %u", seat->tp_rank, seat->pp_rank,

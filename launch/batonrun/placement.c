@@ -155,6 +155,7 @@ static int find_flows(struct placement *p, struct why *why)
         return 0;
     if (!p->is_model_assumed)
         return -1;
+    p->uncut = *why;
     exchange_fini(&p->exchange);
     p->exchange.prefill = NULL;
     return 0;
@@ -406,6 +407,9 @@ uint32_t placement_hosts(const struct placement *p)
 
 int placement_write_pairs(const struct placement *p, struct why *why)
 {
+    if (p->uncut.text[0] != '\0')
+        return why_set(why, "--pairs: the engines cannot be cut of %s: %.300s", p->options.cut.model->name,
+                       p->uncut.text);
     if (p->serve == NULL)
         return why_set(why, "--pairs needs engines on both sides");
     const struct choice choice = placement_choice(p, NULL);
@@ -442,22 +446,35 @@ static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out,
 {
     const struct place_rules rules = rules_of(&p->options);
     const struct choice choice = placement_choice(p, &rules);
-    char model[128], costs[512];
+    struct choice unweighted = choice;
+    char model[128], costs[512], uncut[512];
+    struct job flows;
+    struct why why;
+    unweighted.source.load.inside = 1;
+    int rc = choice_job(&unweighted, p->seat_of, p->job.num_ranks, &flows, &why);
     describe_costs(p, costs, sizeof costs);
+    snprintf(uncut, sizeof uncut, "%s: %s", p->options.cut.model->name, p->uncut.text);
     snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
              p->options.cut.dtype->name);
-    return print(out, &(struct explain){.allocation = &p->allocation,
-                                        .machines = p->options.topology != NULL   ? "each as by --topology"
-                                                    : p->allocation.num_hosts > 0 ? "as they say themselves"
-                                                                                  : "as hwloc sees it",
-                                        .costs = costs,
-                                        .model = model,
-                                        .sizes = p->sizes,
-                                        .choice = &choice,
-                                        .world = &p->world,
-                                        .job = &p->job,
-                                        .seat_of = p->seat_of,
-                                        .places = p->places});
+    const struct explain page = {.allocation = &p->allocation,
+                                 .machines = p->options.topology != NULL   ? "each as by --topology"
+                                             : p->allocation.num_hosts > 0 ? "as they say themselves"
+                                                                           : "as hwloc sees it",
+                                 .costs = costs,
+                                 .model = model,
+                                 .uncut = p->uncut.text[0] != '\0' ? uncut : NULL,
+                                 .sizes = p->sizes,
+                                 .choice = &choice,
+                                 .world = &p->world,
+                                 .job = &p->job,
+                                 .unweighted = &flows,
+                                 .bound = placement_can_bind(p),
+                                 .seat_of = p->seat_of,
+                                 .places = p->places};
+    if (rc == 0)
+        rc = print(out, &page);
+    job_fini(&flows);
+    return rc;
 }
 
 int placement_explain(const struct placement *p, FILE *out)

@@ -28,6 +28,7 @@ struct placement {
     uint32_t *seat_of;          /* by rank, as batonrun numbers them */
     struct world_place *places; /* by rank */
     bool is_model_assumed;      /* nobody named one */
+    struct why uncut;           /* why the engines cannot be cut of the model that is assumed; empty: they can */
     bool crowded;               /* there are more ranks than there is room for, which was allowed */
 };
 
@@ -50,7 +51,7 @@ void placement_fini(struct placement *p);
 uint32_t placement_threads(const struct placement *p, uint32_t rank);
 /**
  * How many of them, the last ones, are those of the reactor and the copy workers of a bound rank, and not the engine's:
- * one, or all of the last core of four or more. 0: there is one hardware thread for all.
+ * one, or all of the last core of four or more. 0: there is one hardware thread for all, or the rank has a whole host.
  */
 uint32_t placement_helpers(const struct placement *p, uint32_t rank);
 /** The adapter nearest to a rank. NULL: there is no choice, or it is no fabric's. */
@@ -61,10 +62,12 @@ const char *placement_adapter(const struct placement *p, uint32_t rank);
  */
 bool placement_has_one_fabric(const struct placement *p, struct why *why);
 /**
- * Whether the ranks are bound: each has cores of its own, and not all of its host's; two hardware threads at least,
- * unless --cores-per-rank asks for less.
+ * Whether ranks are bound: each has cores of its own, two hardware threads at least unless --cores-per-rank asks for
+ * less, and some rank has fewer than its host has.
  */
 bool placement_can_bind(const struct placement *p);
+/** Whether a rank has all hardware threads of its host. Then it is not bound. */
+bool placement_has_whole_host(const struct placement *p, uint32_t rank);
 /** Whether ranks are bound or have GPUs, so that their shims are told places. */
 bool placement_has_bindings(const struct placement *p);
 /**

@@ -67,6 +67,11 @@ bool placement_has_one_fabric(const struct placement *p, struct why *why)
     return true;
 }
 
+bool placement_has_whole_host(const struct placement *p, uint32_t rank)
+{
+    return placement_threads(p, rank) == machine_of(p, rank)->num_pus;
+}
+
 /* Of a node, among the cores of all. A host in two components of a Slurm job is two nodes with the same cores. */
 static size_t first_core(const struct placement *p, const size_t *first, uint32_t node, size_t next)
 {
@@ -107,7 +112,7 @@ bool placement_can_bind(const struct placement *p)
         uint32_t pus = placement_threads(p, r);
         if (pus < 2 && p->options.cores_per_rank == 0)
             return false;
-        any |= pus < machine_of(p, r)->num_pus;
+        any |= !placement_has_whole_host(p, r);
     }
     return any && !p->crowded && !share_cores(p);
 }
@@ -121,7 +126,7 @@ static int by_number(const void *x, const void *y)
 uint32_t placement_helpers(const struct placement *p, uint32_t rank)
 {
     const struct machine_seat *s = &p->places[rank].seat;
-    if (placement_threads(p, rank) < 2)
+    if (placement_threads(p, rank) < 2 || placement_has_whole_host(p, rank))
         return 0;
     return s->end_core - s->first_core < 4 ? 1 : machine_of(p, rank)->cores[s->end_core - 1].num_pus;
 }
@@ -170,7 +175,7 @@ char *placement_bindings(const struct placement *p)
          one_adapter = bound && placement_has_one_fabric(p, &(struct why){""});
     for (uint32_t r = 0; good && r < num; r++) {
         write_gpus(p, r, places[r].gpus, sizeof places[r].gpus);
-        good = !bound || find_cpus(p, r, scratch, &places[r]);
+        good = !bound || placement_has_whole_host(p, r) || find_cpus(p, r, scratch, &places[r]);
         if (one_adapter && placement_adapter(p, r) != NULL)
             snprintf(places[r].nic, sizeof places[r].nic, "%s", placement_adapter(p, r));
     }

@@ -169,7 +169,7 @@ static void print_own(FILE *out, const struct profile_setting *s, const char *ow
 /* Which hardware threads the reactor and the copy workers run on. */
 static void print_threads(FILE *out, const struct placement *p)
 {
-    uint32_t least = UINT32_MAX;
+    uint32_t least = UINT32_MAX, whole = 0;
     if (!placement_can_bind(p)) {
         fputs("threads: ranks are not bound, and reactor and copy workers run where the engine's threads may run\n",
               out);
@@ -177,7 +177,10 @@ static void print_threads(FILE *out, const struct placement *p)
     }
     for (uint32_t r = 0; r < p->job.num_ranks; r++) {
         uint32_t n = placement_helpers(p, r);
-        least = n < least ? n : least;
+        if (placement_has_whole_host(p, r))
+            whole++;
+        else
+            least = n < least ? n : least;
     }
     if (least == 0)
         fputs("threads: a rank with a single hardware thread has none to set apart for reactor and copy workers\n",
@@ -186,6 +189,8 @@ static void print_threads(FILE *out, const struct placement *p)
         fputs("threads: reactor and copy workers have the last hardware thread of each rank, or the last of four cores "
               "or more\n",
               out);
+    if (whole > 0)
+        fprintf(out, "threads: ranks alone on a host with all of its cores are not bound: %u\n", whole);
 }
 
 /* Where a rank is not held to the adapter nearest to it, although there are several. */

@@ -30,6 +30,13 @@ static const char *plural(uint32_t n)
     return n == 1 ? "" : "s";
 }
 
+/* "0-3", or "2" where both are the same. */
+static const char *range(uint32_t first, uint32_t last, char text[32])
+{
+    snprintf(text, 32, last > first ? "%u-%u" : "%u", first, last);
+    return text;
+}
+
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static void print_machine(FILE *out, const struct world_node *n)
@@ -42,10 +49,8 @@ static void print_machine(FILE *out, const struct world_node *n)
         fprintf(out, ", %u GPU%s", m->num_gpus, plural(m->num_gpus));
     if (m->num_nics > 0)
         fprintf(out, ", %u NIC%s", m->num_nics, plural(m->num_nics));
-    fprintf(out, "; %u seat%s", n->num_seats, plural(n->num_seats));
-    if (n->capacity > 0 && n->capacity < n->num_seats)
-        fprintf(out, ", %u to be used", n->capacity);
-    fputc('\n', out);
+    uint32_t room = n->capacity > 0 && n->capacity < n->num_seats ? n->capacity : n->num_seats;
+    fprintf(out, "; room for %u rank%s\n", room, plural(room));
 }
 
 void explain_role(const struct explain *e, uint32_t rank, baton_open_params_t *role)
@@ -61,12 +66,13 @@ static void print_rank(FILE *out, const struct explain *e, uint32_t rank)
     const struct world_place *p = &e->places[rank];
     const struct machine *m = e->world->nodes[p->node].machine;
     baton_open_params_t role;
-    char cores[32];
+    char cores[32] = "all", numa[32];
+    uint32_t first = e->bound ? p->seat.first_core : 0, last = (e->bound ? p->seat.end_core : m->num_cores) - 1;
     explain_role(e, rank, &role);
-    snprintf(cores, sizeof cores, p->seat.end_core - p->seat.first_core > 1 ? "%u-%u" : "%u", p->seat.first_core,
-             p->seat.end_core - 1);
-    fprintf(out, "  %6u  %-12s %4u %4u  %5u  %-9s", rank, role.engine, role.tp_rank, role.pp_rank,
-            m->cores[p->seat.first_core].numa, cores);
+    range(m->cores[first].numa, m->cores[last].numa, numa);
+    if (e->bound)
+        range(first, last, cores);
+    fprintf(out, "  %6u  %-12s %4u %4u  %5s  %-9s", rank, role.engine, role.tp_rank, role.pp_rank, numa, cores);
     if (m->num_gpus > 0)
         fprintf(out, "  %-10s", p->seat.num_gpus > 0 ? m->gpus[p->seat.first_gpu].name : "-");
     if (m->num_nics > 0)
@@ -98,7 +104,62 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
     }
     if (idle > 0)
         fprintf(out, "%u node%s without ranks%s\n", idle, idle == 1 ? " is" : "s are",
-                e->choice->rules->nodes == PLACE_ANY ? "; --spread uses as many nodes as there are teams" : "");
+                e->choice->rules->nodes == PLACE_ANY ? "; --spread uses as many nodes as there are TP groups" : "");
+}
+
+/* ---- TP groups on several nodes ---------------------------------------------------------------------------------- */
+
+#define STRADDLING_SHOWN 8
+
+static uint32_t node_of(const struct explain *e, uint32_t rank)
+{
+    return e->places[rank].node;
+}
+
+static bool straddles(const struct explain *e, const struct job_team *team)
+{
+    for (uint32_t i = 1; i < team->count; i++)
+        if (node_of(e, team->first + i) != node_of(e, team->first))
+            return true;
+    return false;
+}
+
+/* "decode0, stage 1: ranks 4-6 on n0, 7 on n2" */
+static void print_straddling(FILE *out, const struct explain *e, const struct job_team *team)
+{
+    baton_open_params_t role;
+    char ranks[32];
+    explain_role(e, team->first, &role);
+    fprintf(out, "  %s", role.engine);
+    if (e->sizes[team->side].pp > 1)
+        fprintf(out, ", stage %u", role.pp_rank);
+    for (uint32_t first = team->first, end = first + team->count, next; first < end; first = next) {
+        for (next = first + 1; next < end && node_of(e, next) == node_of(e, first);)
+            next++;
+        fprintf(out, "%s %s on %s", first == team->first ? ": ranks" : ",", range(first, next - 1, ranks),
+                e->world->nodes[node_of(e, first)].host);
+    }
+    fputc('\n', out);
+}
+
+static void print_all_straddling(FILE *out, const struct explain *e)
+{
+    uint32_t num = 0;
+    for (uint32_t i = 0; i < e->job->num_teams; i++) {
+        const struct job_team *team = &e->job->teams[i];
+        if (!straddles(e, team))
+            continue;
+        if (num == 0)
+            fputs(e->choice->rules->straddle
+                      ? "TP groups on several nodes, as --straddle permits:\n"
+                      : "TP groups on several nodes, since no node takes one whole (in order of rank, each node's part "
+                        "as large as\nthe largest node takes; --straddle leaves that to costs alone):\n",
+                  out);
+        if (num++ < STRADDLING_SHOWN)
+            print_straddling(out, e, team);
+    }
+    if (num > STRADDLING_SHOWN)
+        fprintf(out, "  and %u more\n", num - STRADDLING_SHOWN);
 }
 
 /* ---- what it is worth -------------------------------------------------------------------------------------------- */
@@ -106,24 +167,41 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
 static void print_flows(FILE *out, const struct explain *e)
 {
     const struct cluster *c = &e->world->cluster;
+    const struct job *j = e->unweighted;
     double inside[CLUSTER_LEVELS_MAX] = {0}, between[CLUSTER_LEVELS_MAX] = {0};
-    for (uint32_t r = 0; r < e->job->num_ranks; r++)
-        for (uint32_t f = e->job->first_flow[r]; f < e->job->first_flow[r + 1]; f++) {
-            const struct job_flow *flow = &e->job->flows[f];
-            const struct job_team *a = &e->job->teams[e->job->team_of[r]],
-                                  *b = &e->job->teams[e->job->team_of[flow->peer]];
+    for (uint32_t r = 0; r < j->num_ranks; r++)
+        for (uint32_t f = j->first_flow[r]; f < j->first_flow[r + 1]; f++) {
+            const struct job_flow *flow = &j->flows[f];
+            const struct job_team *a = &j->teams[j->team_of[r]], *b = &j->teams[j->team_of[flow->peer]];
             uint32_t level = cluster_level(c, e->seat_of[r], e->seat_of[flow->peer]);
             if (flow->peer > r)
                 (a->side == b->side ? inside : between)[level] += flow->bytes;
         }
     fprintf(out, "distances: %s\n", e->costs);
     fputs("bytes a request, by the smallest thing that both ranks have in common:\n", out);
-    fputs("                     distance    from prefill to decode    within engines\n", out);
+    fprintf(out, "                     distance    from prefill to decode    within engines (weight %g)\n",
+            e->choice->source.load.inside);
     for (uint32_t level = 0; level < c->num_levels; level++) {
         char name[32], first[32], second[32];
         if (inside[level] + between[level] > 0)
             fprintf(out, "  %-16s  %9.1f  %24s  %16s\n", world_level_name(e->world, level, name), c->cost[level],
                     explain_bytes(between[level], first), explain_bytes(inside[level], second));
+    }
+}
+
+static const char *breach(enum place_breach what)
+{
+    switch (what) {
+    case PLACE_BREACH_SEATS:
+        return "  and breaks the rules: a node has more ranks than it takes";
+    case PLACE_BREACH_TEAM:
+        return "  and breaks the rules: it cuts TP groups that a node takes whole";
+    case PLACE_BREACH_LARGE_TEAM:
+        return "  and breaks the rules: it does not cut large TP groups where a node is full";
+    case PLACE_BREACH_SIDES:
+        return "  and breaks the rules: a node has engines of a side that it does not take";
+    default:
+        return "";
     }
 }
 
@@ -138,7 +216,7 @@ static int print_default(FILE *out, const struct explain *e, const char *name, c
     int rc = choice_job(e->choice, seat_of, e->job->num_ranks, &job, &why);
     if (rc == 0)
         fprintf(out, "  %-36s %6.2f%s\n", name, cost > 0 ? place_value(c, &job, rules, seat_of).cost / cost : 1,
-                place_holds(c, &job, rules, seat_of) ? "" : "  and breaks the rules");
+                breach(place_breach(c, &job, rules, seat_of)));
     job_fini(&job);
     return rc;
 }
@@ -188,11 +266,16 @@ static int print_pairs(FILE *out, const struct explain *e)
 
 void explain_headline(FILE *out, const struct explain *e)
 {
-    print_size(out, &e->sizes[JOB_PREFILL]);
-    fputs(" prefill and ", out);
-    print_size(out, &e->sizes[JOB_DECODE]);
-    fprintf(out, " decode, %u ranks, on %u node%s (%s; %s); flows of %s", e->job->num_ranks, e->world->num_nodes,
-            plural(e->world->num_nodes), allocation_source_name(e->allocation->source), e->machines, e->model);
+    for (unsigned side = 0; side < JOB_SIDES; side++) {
+        if (e->sizes[side].engines == 0)
+            continue;
+        fputs(side == JOB_DECODE && e->sizes[JOB_PREFILL].engines > 0 ? " and " : "", out);
+        print_size(out, &e->sizes[side]);
+        fprintf(out, " %s", pairs_side_name((enum job_side)side));
+    }
+    fprintf(out, ", %u rank%s, on %u node%s (%s; %s); flows %s %s", e->job->num_ranks, plural(e->job->num_ranks),
+            e->world->num_nodes, plural(e->world->num_nodes), allocation_source_name(e->allocation->source),
+            e->machines, e->uncut != NULL ? "within engines alone, of" : "of", e->model);
 }
 
 int explain_costs(FILE *out, const struct explain *e)
@@ -209,10 +292,13 @@ int explain_print(FILE *out, const struct explain *e)
     explain_headline(out, e);
     fputs("\n\n", out);
     print_nodes(out, e, rank_at);
+    print_all_straddling(out, e);
     free(rank_at);
     fputc('\n', out);
     int rc = explain_costs(out, e);
     if (rc == 0 && e->choice->source.serve != NULL)
         rc = print_pairs(out, e);
+    if (e->uncut != NULL)
+        fprintf(out, "decode engines by distance: not known, since the engines cannot be cut of %s\n", e->uncut);
     return rc;
 }

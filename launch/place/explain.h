@@ -14,10 +14,13 @@ struct explain {
     const char *machines; /* where the nodes' descriptions come from */
     const char *costs;    /* where the distances come from */
     const char *model;    /* what the flows are counted for, in words */
+    const char *uncut;    /* why the engines cannot be cut of that model, so that no transfers count; NULL: they can */
     const struct engine_size *sizes;
     const struct choice *choice;
     const struct world *world;
-    const struct job *job;
+    const struct job *job;        /* as it was placed: bytes within engines have their weight */
+    const struct job *unweighted; /* the same with all bytes as they are */
+    bool bound;                   /* ranks have their cores to themselves */
     const uint32_t *seat_of;
     const struct world_place *places;
 };

@@ -54,14 +54,14 @@ static uint32_t numa_of(hwloc_topology_t t, hwloc_obj_t pu)
     return best != NULL ? best->logical_index : 0;
 }
 
-/* A number of the last data cache above the PU, unlike those of others; without any cache the PU's NUMA node is one. */
-static uint32_t cache_of(hwloc_obj_t pu, uint32_t numa)
+/* A number of the last data cache above the PU, unlike those of others; where no cache is known, the core's own. */
+static uint32_t cache_of(hwloc_obj_t pu, uint32_t core)
 {
     hwloc_obj_t last = NULL;
     for (hwloc_obj_t o = pu; o != NULL; o = o->parent)
         if (hwloc_obj_type_is_dcache(o->type))
             last = o;
-    return last != NULL ? last->logical_index : numa;
+    return last != NULL ? last->logical_index : core;
 }
 
 static uint32_t package_of(hwloc_topology_t t, hwloc_obj_t pu)
@@ -80,9 +80,11 @@ static void read_cores(struct machine *m, hwloc_topology_t t, hwloc_const_bitmap
         if (core == NULL)
             core = pu;
         if (core != last) {
-            uint32_t numa = numa_of(t, pu);
-            m->cores[m->num_cores++] = (struct machine_core){
-                .cache = cache_of(pu, numa), .numa = numa, .package = package_of(t, pu), .first_pu = m->num_pus};
+            m->cores[m->num_cores] = (struct machine_core){.cache = cache_of(pu, m->num_cores),
+                                                           .numa = numa_of(t, pu),
+                                                           .package = package_of(t, pu),
+                                                           .first_pu = m->num_pus};
+            m->num_cores++;
         }
         last = core;
         m->cores[m->num_cores - 1].num_pus++;

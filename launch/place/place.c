@@ -129,32 +129,43 @@ static bool is_whole(const struct board *b, uint32_t unit)
     return true;
 }
 
-static bool holds(struct board *b, const uint32_t *seat_of)
+static enum place_breach find_breach(struct board *b, const uint32_t *seat_of)
 {
     for (uint32_t r = 0; r < b->job->num_ranks; r++) {
         if (seat_of[r] >= b->cluster->num_seats || b->rank_at[seat_of[r]] != PLACE_NONE)
-            return false;
+            return PLACE_BREACH_SEATS;
         board_put(b, r, seat_of[r]);
     }
-    bool good = true;
-    for (uint32_t u = 0; good && u < b->num_units; u++)
-        good = is_whole(b, u);
-    for (uint32_t i = 0; good && i < b->cluster->num_groups[CLUSTER_NODE]; i++) {
+    for (uint32_t u = 0; u < b->num_units; u++)
+        if (!is_whole(b, u))
+            return b->units[u].count == b->job->teams[b->job->team_of[b->units[u].first]].count
+                       ? PLACE_BREACH_TEAM
+                       : PLACE_BREACH_LARGE_TEAM;
+    for (uint32_t i = 0; i < b->cluster->num_groups[CLUSTER_NODE]; i++) {
         const uint32_t *held = b->held[i];
-        good = held[JOB_PREFILL] + held[JOB_DECODE] <= b->cluster->capacity[i] &&
-               (b->rules->sides != PLACE_APART || held[JOB_PREFILL] == 0 || held[JOB_DECODE] == 0);
+        if (held[JOB_PREFILL] + held[JOB_DECODE] > b->cluster->capacity[i])
+            return PLACE_BREACH_SEATS;
+        if (b->rules->sides == PLACE_APART && held[JOB_PREFILL] > 0 && held[JOB_DECODE] > 0)
+            return PLACE_BREACH_SIDES;
         for (unsigned side = 0; side < JOB_SIDES; side++)
-            good = good && (held[side] == 0 || cluster_takes(b->cluster, i, side));
+            if (held[side] > 0 && !cluster_takes(b->cluster, i, side))
+                return PLACE_BREACH_SIDES;
     }
-    return good;
+    return PLACE_KEPT;
+}
+
+enum place_breach place_breach(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                               const uint32_t *seat_of)
+{
+    struct board b;
+    enum place_breach breach = board_init(&b, c, j, rules) == 0 ? find_breach(&b, seat_of) : PLACE_BREACH_SEATS;
+    board_fini(&b);
+    return breach;
 }
 
 bool place_holds(const struct cluster *c, const struct job *j, const struct place_rules *rules, const uint32_t *seat_of)
 {
-    struct board b;
-    bool good = board_init(&b, c, j, rules) == 0 && holds(&b, seat_of);
-    board_fini(&b);
-    return good;
+    return place_breach(c, j, rules, seat_of) == PLACE_KEPT;
 }
 
 struct place_value place_value(const struct cluster *c, const struct job *j, const struct place_rules *rules,

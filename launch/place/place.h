@@ -28,7 +28,10 @@ enum place_nodes { PLACE_ANY, PLACE_PACK, PLACE_SPREAD };
 enum place_sides { PLACE_MIXED, PLACE_TOGETHER, PLACE_APART };
 
 struct place_rules {
-    /** A team may lie on several nodes. Without it only a team larger than every node does, on whole nodes. */
+    /**
+     * A team may lie on several nodes. Without it only a team larger than every node does. It is cut in order of rank
+     * into parts as large as the largest node takes, so that it is on as few nodes as can be.
+     */
     bool straddle;
     enum place_nodes nodes;
     enum place_sides sides;
@@ -65,7 +68,17 @@ enum place_error place_default(const struct cluster *c, const struct job *j, enu
 enum place_error place_repaired(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                                 enum place_default how, uint32_t *seat_of);
 
-/** Whether every rule holds: one rank a seat, capacities, sides that nodes take, straddling, apart. */
+/** Which rule does not hold; of several the first. */
+enum place_breach {
+    PLACE_KEPT,
+    PLACE_BREACH_SEATS,      /* one rank a seat, and no more on a node than it takes */
+    PLACE_BREACH_TEAM,       /* a team that some node takes whole is on one node */
+    PLACE_BREACH_LARGE_TEAM, /* a larger team is cut in order, each part as large as the largest node takes */
+    PLACE_BREACH_SIDES       /* sides that nodes take, and apart */
+};
+enum place_breach place_breach(const struct cluster *c, const struct job *j, const struct place_rules *rules,
+                               const uint32_t *seat_of);
+/** Whether every rule holds. No memory to find out counts as a breach. */
 bool place_holds(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                  const uint32_t *seat_of);
 

@@ -63,6 +63,10 @@ static void cut_range(const struct machine *m, uint32_t first, uint32_t end, enu
         return;
     }
     uint32_t runs = count_runs(m, first, end, bound), cores = end - first;
+    if (runs == cores) { /* every cut between cores is such a bound, and there are none within a core */
+        cut_range(m, first, end, last + 1, last, n, seats);
+        return;
+    }
     if (n < runs) {
         share_runs(m, first, end, bound, n, seats);
         return;

@@ -92,6 +92,25 @@ static void test_synthetic(void **state)
     machine_fini(&m);
 }
 
+/* Cores have a cache in common only where there is one. */
+static void test_caches(void **state)
+{
+    (void)state;
+    static const char *const without[] = {"pack:2 numa:1 core:8 pu:1", "core:16 pu:1", "pack:2 core:8 l2:1 pu:1"};
+    struct machine m;
+    for (unsigned i = 0; i < sizeof without / sizeof without[0]; i++) {
+        read_synthetic(&m, without[i]);
+        for (uint32_t a = 0; a < m.num_cores; a++)
+            for (uint32_t b = 0; b < a; b++)
+                assert_int_not_equal(m.cores[a].cache, m.cores[b].cache);
+        machine_fini(&m);
+    }
+    read_synthetic(&m, "numa:2 l3:1 core:8 pu:1");
+    for (uint32_t i = 0; i < m.num_cores; i++)
+        assert_int_equal(m.cores[i].cache, i / 8);
+    machine_fini(&m);
+}
+
 static void test_seats(void **state)
 {
     (void)state;
@@ -235,7 +254,10 @@ static void test_text(void **state)
     struct machine m;
     struct why why;
     read_synthetic(&m, "pack:2 numa:2 core:4 pu:2");
-    check_text(&m, "C4.0+0.0.0.2:0:1 C4.1+0.1.0.2:8:9 C4.2+0.2.1.2:16:17 C4.3+0.3.1.2:24:25");
+    check_text(&m, "C4.0+1.0.0.2:0:1 C4.4+1.1.0.2:8:9 C4.8+1.2.1.2:16:17 C4.12+1.3.1.2:24:25");
+    machine_fini(&m);
+    read_synthetic(&m, "pack:2 l3:2 core:4 pu:2");
+    check_text(&m, "C4.0+0.0.0.2:0:1 C4.1+0.0.0.2:8:9 C4.2+0.0.1.2:16:17 C4.3+0.0.1.2:24:25");
     machine_fini(&m);
     read_synthetic(&m, "pack:2 numa:4 l3:2 core:8 pu:2(indexes=package:numa:l3:core:pu)");
     check_text(&m, NULL);
@@ -281,9 +303,9 @@ static void test_this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_synthetic), cmocka_unit_test(test_seats),        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_text),         cmocka_unit_test(test_gpu_numbers),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_synthetic),   cmocka_unit_test(test_caches),  cmocka_unit_test(test_seats),
+        cmocka_unit_test(test_devices),     cmocka_unit_test(test_order),   cmocka_unit_test(test_text),
+        cmocka_unit_test(test_gpu_numbers), cmocka_unit_test(test_refused), cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
