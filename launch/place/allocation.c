@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "base/number.h"
 #include "place/hostlist.h"
 
@@ -14,12 +17,40 @@
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-static struct allocation_host *find(const struct allocation *a, const char *name, size_t length, uint32_t group)
+/* A host that has been named. */
+struct allocation_name {
+    UT_hash_handle hh;
+    uint32_t host;
+};
+
+static struct allocation_host *find(const struct allocation *a, const char *name, size_t length)
 {
-    for (uint32_t i = a->num_hosts; i-- > 0 && a->hosts[i].group == group;)
-        if (strncmp(a->hosts[i].name, name, length) == 0 && a->hosts[i].name[length] == '\0')
-            return &a->hosts[i];
-    return NULL;
+    struct allocation_name *found = NULL;
+    HASH_FIND(hh, a->names, name, length, found);
+    return found != NULL ? &a->hosts[found->host] : NULL;
+}
+
+static bool remember(struct allocation *a, const struct allocation_host *host)
+{
+    struct allocation_name *name = calloc(1, sizeof *name);
+    if (name == NULL)
+        return false;
+    name->host = (uint32_t)(host - a->hosts);
+    HASH_ADD_KEYPTR(hh, a->names, host->name, strlen(host->name), name);
+    if (name->hh.tbl != NULL)
+        return true;
+    free(name);
+    return false;
+}
+
+static void forget_names(struct allocation *a)
+{
+    struct allocation_name *name, *next;
+    HASH_ITER(hh, a->names, name, next)
+    {
+        HASH_DEL(a->names, name);
+        free(name);
+    }
 }
 
 /* Others have a meaning of their own at the beginning of a name in mpirun's files. */
@@ -31,7 +62,7 @@ static bool is_letter(char c)
 /* NULL: *why says what is wrong. */
 static struct allocation_host *add(struct allocation *a, const char *name, size_t length, struct why *why)
 {
-    if (length == 0 || length >= HOSTLIST_NAME_BYTES || strcspn(name, " \t\r\n/'\"\\$`;&|<>()") < length ||
+    if (length == 0 || length >= HOSTLIST_NAME_BYTES || strcspn(name, " \t\r\n/'\"\\$`;&|<>()[],=#") < length ||
         !is_letter(name[0]))
         return why_set(why, "\"%.*s\" is no host name", (int)(length < 80 ? length : 80), name), NULL;
     if (a->num_hosts == HOSTLIST_NAMES_MAX)
@@ -51,6 +82,7 @@ static struct allocation_host *add(struct allocation *a, const char *name, size_
 
 void allocation_fini(struct allocation *a)
 {
+    forget_names(a);
     for (uint32_t i = 0; i < a->num_hosts; i++)
         free(a->hosts[i].name);
     free(a->hosts);
@@ -144,46 +176,31 @@ static int read_slurm(struct allocation *a, allocation_variable_fn variable, str
 
 /* ---- lists with a host a line or a word -------------------------------------------------------------------------- */
 
-/* What stands behind a name: ":4", "slots=4", words that mean nothing here. 0 slots: none are said. */
-static int read_slots(const char *at, const char *end, uint32_t *slots, struct why *why)
+#define BLANKS " \t\r"
+
+/* Hosts that come again add up. */
+static int add_slots(struct allocation *a, const char *name, size_t length, uint32_t slots, struct why *why)
 {
-    static const char word[] = "slots=";
-    const char *line = at;
-    *slots = 0;
-    bool colon = at < end && *at == ':';
-    while (!colon && at < end && (strncmp(at, word, sizeof word - 1) != 0 || (at[-1] != ' ' && at[-1] != '\t')))
-        at++;
-    if (at >= end)
-        return 0;
-    at += colon ? 1 : sizeof word - 1;
-    *slots = read_number(&at);
-    if (*slots > 0 && (at == end || *at == ' ' || *at == '\t' || *at == '\r'))
-        return 0;
-    return why_set(why, "\"%.*s\" is no number of slots", (int)(end - line < 80 ? end - line : 80), line);
+    if (memchr(name, '@', length) != NULL)
+        return why_set(why, "\"%.*s\" names a user: let ssh's configuration name it", (int)(length < 80 ? length : 80),
+                       name);
+    struct allocation_host *host = find(a, name, length);
+    if (host == NULL) {
+        host = add(a, name, length, why);
+        if (host == NULL)
+            return -1;
+        if (!remember(a, host))
+            return why_set(why, "no memory for %u hosts", a->num_hosts);
+    }
+    host->times++;
+    host->slots += slots;
+    return 0;
 }
 
-/* Each line, or each word between commas. Hosts that come again add up. */
-static int read_hosts(struct allocation *a, const char *text, const char *between, struct why *why)
+/* Without slots, a host has as many as the list named it, if that was several times. */
+static int finish_hosts(struct allocation *a, struct why *why)
 {
-    for (const char *at = text; *at != '\0'; at += *at != '\0') {
-        const char *end = at + strcspn(at, between), *note = memchr(at, '#', (size_t)(end - at));
-        const char *stop = note != NULL ? note : end;
-        at += strspn(at, " \t\r");
-        size_t length = stop > at ? strcspn(at, " \t\r\n:,#") : 0;
-        if (length > 0 && memchr(at, '@', length) != NULL)
-            return why_set(why, "\"%.*s\" names a user: let ssh's configuration name it",
-                           (int)(length < 80 ? length : 80), at);
-        uint32_t slots;
-        if (length > 0) {
-            struct allocation_host *host = find(a, at, length, a->num_groups);
-            host = host != NULL ? host : add(a, at, length, why);
-            if (host == NULL || read_slots(at + length, stop, &slots, why) != 0)
-                return -1;
-            host->times++;
-            host->slots += slots;
-        }
-        at = end;
-    }
+    forget_names(a);
     for (uint32_t i = 0; i < a->num_hosts; i++)
         if (a->hosts[i].slots == 0 && a->hosts[i].times > 1)
             a->hosts[i].slots = a->hosts[i].times;
@@ -191,16 +208,121 @@ static int read_hosts(struct allocation *a, const char *text, const char *betwee
     return a->num_hosts > 0 ? 0 : why_set(why, "no hosts are named");
 }
 
+/* A number of slots that ends its word. `word`: what is quoted if it is none. */
+static int read_slots(const char *word, const char **at, uint32_t *slots, struct why *why)
+{
+    *slots = read_number(at);
+    if (*slots > 0 && (**at == '\0' || strchr(BLANKS, **at) != NULL))
+        return 0;
+    return why_set(why, "\"%.80s\" is no number of slots", word);
+}
+
+/* "n0" or "n0:4". */
+static int take_host(void *allocation, const char *word, struct why *why)
+{
+    const size_t length = strcspn(word, ":");
+    const char *at = word + length + 1;
+    uint32_t slots = 0;
+    if (word[length] == ':' && read_slots(word + length, &at, &slots, why) != 0)
+        return -1;
+    return *word == '\0' ? 0 : add_slots(allocation, word, length, slots, why);
+}
+
 int allocation_from_hosts(struct allocation *a, const char *text, struct why *why)
 {
     *a = (struct allocation){.source = ALLOCATION_HOSTS};
-    return read_hosts(a, text, ",", why);
+    if (text[strcspn(text, BLANKS "\n")] != '\0')
+        return why_set(why, "--host \"%.80s\" has a blank in it: only commas stand between hosts", text);
+    return hostlist_each(text, take_host, a, why) == 0 ? finish_hosts(a, why) : -1;
+}
+
+/* The words of Open MPI's host files that give slots, and those that bound them, which have no effect here. */
+static const char *const slot_words[] = {"slots", "cpu", "count"};
+static const char *const bound_words[] = {"max_slots", "max-slots", "slots_max", "slots-max", "max_cpu",   "max-cpu",
+                                          "cpu_max",   "cpu-max",   "max_count", "max-count", "count_max", "count-max"};
+
+static bool is_among(const char *word, size_t length, const char *const *words, size_t num)
+{
+    for (size_t i = 0; i < num; i++)
+        if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0)
+            return true;
+    return false;
+}
+
+/* One "slots=4" at *at, which moves behind it; blanks may stand around "=". Unknown words count if `strict`. */
+static int read_word(const char **at, bool strict, uint32_t *slots, struct why *why)
+{
+    const char *word = *at, *value = word + strcspn(word, "=" BLANKS);
+    const size_t length = (size_t)(value - word);
+    const bool is_slots = is_among(word, length, slot_words, sizeof slot_words / sizeof slot_words[0]);
+    const bool is_bound = is_among(word, length, bound_words, sizeof bound_words / sizeof bound_words[0]);
+    uint32_t number;
+    value += strspn(value, BLANKS);
+    if ((!is_slots && !is_bound) || *value != '=') {
+        *at = word + strcspn(word, BLANKS);
+        return strict ? why_set(why, "\"%.*s\" is no word of a host file: slots=N or max_slots=N may follow a host",
+                                (int)(*at - word < 80 ? *at - word : 80), word)
+                      : 0;
+    }
+    *at = value + 1 + strspn(value + 1, BLANKS);
+    if (read_slots(word, at, &number, why) != 0)
+        return -1;
+    if (is_slots && *slots > 0)
+        return why_set(why, "\"%.80s\" gives the host's slots once more", word);
+    *slots = is_slots ? number : *slots;
+    return 0;
+}
+
+/* The hosts of one line, and the slots that it gives to each of them. */
+struct host_line {
+    struct allocation *allocation;
+    uint32_t slots;
+};
+
+static int take_host_of_line(void *line, const char *name, struct why *why)
+{
+    const struct host_line *l = line;
+    return add_slots(l->allocation, name, strlen(name), l->slots, why);
+}
+
+/* A line without its end and its note. */
+static int read_line(struct allocation *a, char *line, bool strict, struct why *why)
+{
+    struct host_line l = {.allocation = a};
+    char *name = line + strspn(line, BLANKS), *behind = name + strcspn(name, ":" BLANKS);
+    const char *at = behind + (*behind == ':');
+    if (*name == '\0')
+        return 0;
+    if (*behind == ':' && read_slots(behind, &at, &l.slots, why) != 0)
+        return -1;
+    for (at += strspn(at, BLANKS); *at != '\0'; at += strspn(at, BLANKS))
+        if (read_word(&at, strict, &l.slots, why) != 0)
+            return -1;
+    *behind = '\0';
+    return hostlist_each(name, take_host_of_line, &l, why);
+}
+
+/* A file with a host a line. */
+static int read_lines(struct allocation *a, const char *text, bool strict, struct why *why)
+{
+    uint32_t number = 1;
+    for (const char *at = text; *at != '\0'; number++) {
+        const size_t length = strcspn(at, "\n");
+        struct why reason = {"no memory"};
+        char *line = strndup(at, strcspn(at, "#\n"));
+        const int rc = line != NULL ? read_line(a, line, strict, &reason) : -1;
+        free(line);
+        if (rc != 0)
+            return why_set(why, "line %u of the hosts: %.300s", number, reason.text);
+        at += length + (at[length] == '\n');
+    }
+    return finish_hosts(a, why);
 }
 
 int allocation_from_hostfile(struct allocation *a, const char *text, struct why *why)
 {
     *a = (struct allocation){.source = ALLOCATION_HOSTFILE};
-    return read_hosts(a, text, "\n", why);
+    return read_lines(a, text, true, why);
 }
 
 /* A file with a line for each slot. */
@@ -209,7 +331,7 @@ static int read_slot_lines(struct allocation *a, const char *path, allocation_fi
     char *text = file(path);
     if (text == NULL)
         return why_set(why, "%s's file of hosts \"%.200s\" cannot be read", allocation_source_name(a->source), path);
-    int rc = read_hosts(a, text, "\n", why);
+    int rc = read_lines(a, text, false, why);
     for (uint32_t i = 0; i < a->num_hosts; i++)
         a->hosts[i].slots += a->hosts[i].slots == 0;
     free(text);

@@ -36,6 +36,7 @@ struct allocation {
     enum allocation_source source;
     uint32_t num_hosts, num_groups;
     struct allocation_host *hosts; /* each name once in a group, in the order in which they were named */
+    struct allocation_name *names; /* of a list that is being read; else NULL */
 };
 
 /** The environment, and whole files as text (free it; NULL: cannot be read). */
@@ -48,11 +49,12 @@ typedef char *(*allocation_file_fn)(const char *path);
  */
 int allocation_from_batch(struct allocation *a, allocation_variable_fn variable, allocation_file_fn file,
                           struct why *why);
-/** "a:4,b:4,c": names with slots. */
+/** "a:4,n[0-3]:4,c": names with slots, and numbers in brackets as Slurm writes them. No blanks. */
 int allocation_from_hosts(struct allocation *a, const char *text, struct why *why);
 /**
- * The text of a host file: a host a line, with "slots=N" or ":N" behind it, "#" before a comment. A host that stands on
- * several lines has the slots of all; without slots, as many as lines, if there are several.
+ * The text of a host file: a host a line, with "slots=N" (Open MPI) or ":N" (MPICH) behind it, "#" before a comment. A
+ * name may have numbers in brackets. "max_slots=N" has no effect, and any other word is refused, with its line. A host
+ * that stands on several lines has the slots of all; without slots, as many as lines, if there are several.
  */
 int allocation_from_hostfile(struct allocation *a, const char *text, struct why *why);
 void allocation_fini(struct allocation *a);

@@ -20,39 +20,55 @@ static int find_class(const char *word, size_t length)
     return -1;
 }
 
-/* One line, without its end. Returns false if it cannot be read. */
-static bool read_line(struct costs *c, bool seen[COST_CLASSES], const char *line)
+#define BLANKS " \t\r"
+#define CLASSES "(cache, numa, package, node, switch, far)"
+
+/* One line, without its end and its note. */
+static int read_line(struct costs *c, bool seen[COST_CLASSES], const char *line, struct why *why)
 {
-    const char *blanks = " \t\r", *word = line + strspn(line, blanks);
-    size_t length = strcspn(word, " \t\r#");
-    if (length == 0)
-        return *word == '\0' || *word == '#';
-    int class = find_class(word, length);
-    if (class < 0 || seen[class])
-        return false;
+    const char *word = line + strspn(line, BLANKS);
+    const int length = (int)strcspn(word, BLANKS), quoted = length < 80 ? length : 80;
     char *end;
-    double cost = strtod(word + length, &end);
-    bool good = end != word + length && cost >= LEAST && cost <= MOST;
-    end += strspn(end, blanks);
+    if (length == 0)
+        return 0;
+    const int class = find_class(word, (size_t)length);
+    if (class < 0)
+        return why_set(why, "\"%.*s\" is no class " CLASSES, quoted, word);
+    if (seen[class])
+        return why_set(why, "%s is given twice", cost_names[class]);
+    const char *number = word + length + strspn(word + length, BLANKS);
+    const double cost = strtod(number, &end);
+    if (end == number || strcspn(end, BLANKS) > 0)
+        return why_set(why, "%s lacks its cost: \"%.80s\" is no number", cost_names[class], number);
+    if (end[strspn(end, BLANKS)] != '\0')
+        return why_set(why, "%s has more than one number: \"%.80s\"", cost_names[class], number);
+    if (!(cost >= LEAST && cost <= MOST))
+        return why_set(why, "the cost of %s is out of range, which is %g to %g: \"%.80s\"", cost_names[class], LEAST,
+                       MOST, number);
     seen[class] = true;
     c->of[class] = cost;
-    return good && (*end == '\0' || *end == '#');
+    return 0;
 }
 
 int costs_read(struct costs *c, const char *text, struct why *why)
 {
-    bool seen[COST_CLASSES] = {false};
+    bool seen[COST_CLASSES] = {false}, any = false;
+    unsigned number = 1;
     *c = costs_assumed;
-    for (const char *at = text; *at != '\0';) {
-        size_t length = strcspn(at, "\n");
-        char *line = strndup(at, length);
-        bool good = line != NULL && read_line(c, seen, line);
+    for (const char *at = text; *at != '\0'; number++) {
+        const size_t length = strcspn(at, "\n");
+        struct why reason = {"no memory"};
+        char *line = strndup(at, strcspn(at, "#\n"));
+        const int rc = line != NULL ? read_line(c, seen, line, &reason) : -1;
         free(line);
-        if (!good)
-            return why_set(why, "\"%.*s\" is no class (cache, numa, package, node, switch, far) with its cost",
-                           length < 80 ? (int)length : 80, at);
+        if (rc != 0)
+            return why_set(why, "line %u: %.300s", number, reason.text);
         at += length + (at[length] == '\n');
     }
+    for (unsigned i = 0; i < COST_CLASSES; i++)
+        any |= seen[i];
+    if (!any)
+        return why_set(why, "no class " CLASSES " has a cost");
     for (unsigned i = 1; i < COST_CLASSES; i++)
         if (c->of[i] < c->of[i - 1])
             return why_set(why, "%s costs %g, which is less than %s, %g: the farther class may not cost less",

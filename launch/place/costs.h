@@ -33,7 +33,8 @@ extern const struct costs costs_assumed;
 
 /**
  * Reads a file's text. A class that it does not name has the assumed cost. 0, or -1 with *why: a line cannot be read, a
- * class comes twice, a cost is not from 0.001 to 1e9, or a farther class costs less than a nearer one.
+ * class comes twice, a cost is not from 0.001 to 1e9 (with the line's number), no class has a cost, or a farther class
+ * costs less than a nearer one.
  */
 int costs_read(struct costs *c, const char *text, struct why *why);
 

@@ -11,13 +11,12 @@
 
 #include "place/hostlist.h"
 
-#define LINE_MAX_BYTES 65536
-
 /** A switch or a node. */
 struct network_name {
     UT_hash_handle hh;
-    struct network_name *above; /* NULL: the top, or a switch that was only named by one above it */
+    struct network_name *above; /* NULL: the top */
     uint32_t number, height;    /* of a switch; nodes have no height */
+    uint32_t line;              /* that names it first */
     bool is_switch, is_described;
     char text[];
 };
@@ -40,6 +39,7 @@ static struct network_name *name_of(struct network *n, const char *text, bool is
     memcpy(name->text, text, length);
     name->is_switch = is_switch;
     name->number = n->num_switches;
+    name->line = n->line;
     HASH_ADD_KEYPTR(hh, n->names, name->text, length, name);
     if (name->hh.tbl == NULL) {
         free(name);
@@ -70,30 +70,49 @@ static int put_below(void *arg, const char *text, struct why *why)
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-/* The value of KEY=VALUE in a line that is cut into words at its NULs; NULL: it has none. */
-static const char *value_of(const char *line, const char *end, const char *key)
+#define BLANKS " \t\r"
+
+enum key { SWITCH_NAME, SWITCHES, NODES, LINK_SPEED, KEYS };
+
+static const char *const key_names[KEYS] = {"SwitchName", "Switches", "Nodes", "LinkSpeed"};
+
+/* Cuts "KEY=VALUE KEY=VALUE" into values, NULL where a key is not there. Blanks may stand around "=". */
+static int cut_values(char *line, const char *values[KEYS], struct why *why)
 {
-    size_t length = strlen(key);
-    for (const char *word = line; word < end; word += strlen(word) + 1)
-        if (strncasecmp(word, key, length) == 0 && word[length] == '=')
-            return word + length + 1;
-    return NULL;
+    for (char *at = line + strspn(line, BLANKS); *at != '\0'; at += strspn(at, BLANKS)) {
+        const int length = (int)strcspn(at, "=" BLANKS), quoted = length < 80 ? length : 80;
+        char *value = at + length + strspn(at + length, BLANKS);
+        unsigned key = 0;
+        while (key < KEYS &&
+               (strlen(key_names[key]) != (size_t)length || strncasecmp(at, key_names[key], (size_t)length) != 0))
+            key++;
+        if (key == KEYS || *value != '=')
+            return why_set(why, "\"%.*s\" is no key of a tree of switches (SwitchName=, Switches=, Nodes=, LinkSpeed=)",
+                           quoted, at);
+        value += 1 + strspn(value + 1, BLANKS);
+        at = value + strcspn(value, BLANKS);
+        if (values[key] != NULL)
+            return why_set(why, "%s= comes twice", key_names[key]);
+        if (at == value)
+            return why_set(why, "%s= lacks its value", key_names[key]);
+        values[key] = value;
+        if (*at != '\0')
+            *at++ = '\0';
+    }
+    return 0;
 }
 
 static int read_line(struct network *n, char *line, struct why *why)
 {
-    char *end = line + strcspn(line, "#");
-    *end = '\0';
-    for (char *c = line; c < end; c++)
-        if (strchr(" \t\r", *c) != NULL)
-            *c = '\0';
-    const char *own = value_of(line, end, "SwitchName"), *nodes = value_of(line, end, "Nodes");
-    const char *switches = value_of(line, end, "Switches");
-    for (char *c = line; own == NULL && c < end; c++)
-        if (*c != '\0')
-            return why_set(why, "no SwitchName= in it");
-    if (own == NULL)
+    const char *values[KEYS] = {NULL};
+    line[strcspn(line, "#")] = '\0';
+    if (line[strspn(line, BLANKS)] == '\0')
         return 0;
+    if (cut_values(line, values, why) != 0)
+        return -1;
+    const char *own = values[SWITCH_NAME];
+    if (own == NULL)
+        return why_set(why, "no SwitchName= in it");
     struct network_name *name = name_of(n, own, true, why);
     if (name == NULL)
         return -1;
@@ -101,10 +120,50 @@ static int read_line(struct network *n, char *line, struct why *why)
         return why_set(why, "the switch \"%.80s\" comes twice", own);
     name->is_described = true;
     struct below b = {n, name, true};
-    if (switches != NULL && hostlist_each(switches, put_below, &b, why) != 0)
+    if (values[SWITCHES] != NULL && hostlist_each(values[SWITCHES], put_below, &b, why) != 0)
         return -1;
     b.is_switch = false;
-    return nodes != NULL ? hostlist_each(nodes, put_below, &b, why) : 0;
+    return values[NODES] != NULL ? hostlist_each(values[NODES], put_below, &b, why) : 0;
+}
+
+/* Cuts a line off the text at *at, together with those that it goes on in: it then ends in a backslash. */
+static char *cut_line(char **at, uint32_t *lines)
+{
+    char *line = *at, *end = line;
+    for (bool more = true; more && **at != '\0'; ++*lines) {
+        const size_t length = strcspn(*at, "\n"), next = length + ((*at)[length] == '\n');
+        size_t part = length;
+        while (part > 0 && strchr(BLANKS, (*at)[part - 1]) != NULL)
+            part--;
+        more = part > 0 && (*at)[part - 1] == '\\';
+        part -= more;
+        memmove(end, *at, part);
+        end += part;
+        *at += next;
+    }
+    *end = '\0';
+    return line;
+}
+
+static int read_lines(struct network *n, char *text, struct why *why)
+{
+    uint32_t lines = 0;
+    for (char *at = text; *at != '\0';) {
+        struct why reason;
+        n->line = lines + 1;
+        if (read_line(n, cut_line(&at, &lines), &reason) != 0)
+            return why_set(why, "line %u of the network: %.300s", n->line, reason.text);
+    }
+    return 0;
+}
+
+static int check_switches(const struct network *n, struct why *why)
+{
+    const struct network_name *name, *next;
+    HASH_ITER(hh, n->names, name, next)
+    if (name->is_switch && !name->is_described)
+        return why_set(why, "line %u of the network: no line has SwitchName=%.80s", name->line, name->text);
+    return n->num_switches > 0 ? 0 : why_set(why, "no line has SwitchName=");
 }
 
 /* A switch is one higher than the highest below it. */
@@ -128,19 +187,10 @@ static int find_heights(struct network *n, struct why *why)
 int network_read(struct network *n, const char *text, struct why *why)
 {
     *n = (struct network){0};
-    uint32_t number = 1;
-    for (const char *at = text; *at != '\0'; number++) {
-        size_t length = strcspn(at, "\n");
-        char *line = length < LINE_MAX_BYTES ? strndup(at, length) : NULL;
-        struct why reason = {"it is too long, or there is no memory"};
-        int rc = line != NULL ? read_line(n, line, &reason) : -1;
-        free(line);
-        if (rc != 0)
-            return why_set(why, "line %u of the network: %.300s", number, reason.text);
-        at += length;
-        at += *at == '\n';
-    }
-    return find_heights(n, why);
+    char *copy = strdup(text);
+    const int rc = copy != NULL ? read_lines(n, copy, why) : why_set(why, "no memory for the network");
+    free(copy);
+    return rc == 0 && check_switches(n, why) == 0 ? find_heights(n, why) : -1;
 }
 
 void network_fini(struct network *n)

@@ -5,6 +5,8 @@
  *     SwitchName=leaf0 Nodes=n[0-15]
  *     SwitchName=leaf1 Nodes=n[16-31]
  *     SwitchName=spine Switches=leaf[0-1]
+ *
+ * LinkSpeed= has no effect. A backslash at the end of a line continues it.
  */
 #ifndef BATON_PLACE_NETWORK_H
 #define BATON_PLACE_NETWORK_H
@@ -21,9 +23,13 @@ struct network_name;
 struct network {
     struct network_name *names; /* of switches and nodes */
     uint32_t num_switches, height;
+    uint32_t line; /* that is read */
 };
 
-/** 0, or -1 with *why, which names the line. Call network_fini in both cases. */
+/**
+ * 0, or -1 with *why, which names the line: a key is unknown, a switch is named and not described, a name comes twice.
+ * A network without switches is refused too. Call network_fini in both cases.
+ */
 int network_read(struct network *n, const char *text, struct why *why);
 void network_fini(struct network *n);
 

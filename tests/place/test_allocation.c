@@ -138,6 +138,8 @@ static void test_pbs_and_lsf(void **state)
     batch(ALLOCATION_LSF, ENV({"LSB_MCPU_HOSTS", "hostA 2 hostB 16 "}), "hostA:2 hostB:16");
     refused(ENV({"PBS_NODEFILE", "/gone"}), "PBS's file of hosts \"/gone\" cannot be read");
     refused(ENV({"LSB_MCPU_HOSTS", "a 2 b"}), "LSF's LSB_MCPU_HOSTS \"a 2 b\" cannot be read");
+    file_text = "n1 slot=2\nn2\n"; /* a batch system's words are its own */
+    batch(ALLOCATION_PBS, ENV({"PBS_NODEFILE", "/hosts"}), "n1:1 n2:1");
     file_text = "\n\n";
     refused(ENV({"PBS_NODEFILE", "/hosts"}), "no hosts are named");
     batch(ALLOCATION_HERE, ENV({"HOME", "/"}), "");
@@ -148,12 +150,26 @@ static void test_pbs_and_lsf(void **state)
 static void test_hosts(void **state)
 {
     (void)state;
-    static const char *const good[][2] = {{"a:4,b:4,c", "a:4 b:4 c"}, {"a,a,b", "a:2 b"}, {"a:2,a:3", "a:5"}};
+    static const char *const good[][2] = {{"a:4,b:4,c", "a:4 b:4 c"},
+                                          {"a,a,b", "a:2 b"},
+                                          {"a:2,a:3", "a:5"},
+                                          {"a,,b,", "a b"},
+                                          {"n[0-2]", "n0 n1 n2"},
+                                          {"n[0-1,08-09]:4,login,n1:2", "n0:4 n1:6 n08:4 n09:4 login"},
+                                          {"r[0-1]n[0-1].x:2", "r0n0.x:2 r0n1.x:2 r1n0.x:2 r1n1.x:2"}};
     static const char *const bad[][2] = {{"", "no hosts are named"},
                                          {"a:0", "\":0\" is no number of slots"},
                                          {"a:x", "\":x\" is no number of slots"},
                                          {"a:4x", "\":4x\" is no number of slots"},
                                          {"a:99999999999", "\":99999999999\" is no number of slots"},
+                                         {"a:4:4", "\":4:4\" is no number of slots"},
+                                         {"n[0-3", "\"n[0-3\" has no closing bracket"},
+                                         {"n[3-0]", "\"3-0]\" is no range of numbers"},
+                                         {"n0]", "\"n0]\" is no host name"},
+                                         {"a=b", "\"a=b\" is no host name"},
+                                         {"a b", "--host \"a b\" has a blank in it: only commas stand between hosts"},
+                                         {"a, b", "--host \"a, b\" has a blank in it: only commas stand between hosts"},
+                                         {"me@a", "\"me@a\" names a user: let ssh's configuration name it"},
                                          {"-rf", "\"-rf\" is no host name"}};
     struct allocation a;
     struct why why;
@@ -184,12 +200,48 @@ static void test_hostfile(void **state)
     assert_int_equal(allocation_from_hostfile(&a, text, &why), 0);
     assert_string_equal(said(&a), "n0:4 n1:2 n2:3 n3 n4:3");
     allocation_fini(&a);
-    assert_int_equal(allocation_from_hostfile(&a, "n0 slots=many", &why), -1);
-    assert_string_equal(why.text, "\" slots=many\" is no number of slots");
+}
+
+/* The words of Open MPI's host files, of all spellings, and what follows a colon in MPICH's. */
+static void test_words_of_hostfiles(void **state)
+{
+    (void)state;
+    static const char text[] = "n0 cpu=4 count-max=8\n"
+                               "n1 count = 2\n"
+                               "n2:3 max-slots=9 # slot=4\n"
+                               "n3 max_slots=4 slots=2\n"
+                               "n[4-5]\tslots=6\n"
+                               "n[6-7]:1";
+    static const char *const bad[][2] = {
+        {"n0 slots=many", "line 1 of the hosts: \"slots=many\" is no number of slots"},
+        {"n0 slots=0", "line 1 of the hosts: \"slots=0\" is no number of slots"},
+        {"n0 slots=", "line 1 of the hosts: \"slots=\" is no number of slots"},
+        {"n0 max_slots=x", "line 1 of the hosts: \"max_slots=x\" is no number of slots"},
+        {"n0:4x", "line 1 of the hosts: \":4x\" is no number of slots"},
+        {"n0:2 slots=4", "line 1 of the hosts: \"slots=4\" gives the host's slots once more"},
+        {"n0\nme@n1 slots=2", "line 2 of the hosts: \"me@n1\" names a user: let ssh's configuration name it"},
+        {"# a\n\nn0 slot=2",
+         "line 3 of the hosts: \"slot=2\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n0 foo=4",
+         "line 1 of the hosts: \"foo=4\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n0 4", "line 1 of the hosts: \"4\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n0 slots 4",
+         "line 1 of the hosts: \"slots\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n[0-", "line 1 of the hosts: \"n[0-\" has no closing bracket"},
+        {"n0=4", "line 1 of the hosts: \"n0=4\" is no host name"},
+        {"#\n", "no hosts are named"},
+    };
+    struct allocation a;
+    struct why why = {""};
+    if (allocation_from_hostfile(&a, text, &why) != 0)
+        fail_msg("%s", why.text);
+    assert_string_equal(said(&a), "n0:4 n1:2 n2:3 n3:2 n4:6 n5:6 n6:1 n7:1");
     allocation_fini(&a);
-    assert_int_equal(allocation_from_hostfile(&a, "n0\nme@n1 slots=2", &why), -1);
-    assert_string_equal(why.text, "\"me@n1\" names a user: let ssh's configuration name it");
-    allocation_fini(&a);
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(allocation_from_hostfile(&a, bad[i][0], &why), -1);
+        assert_string_equal(why.text, bad[i][1]);
+        allocation_fini(&a);
+    }
 }
 
 /* ---- switches ---------------------------------------------------------------------------------------------------- */
@@ -218,6 +270,13 @@ static void test_network(void **state)
     assert_false(network_path(&n, "leaf0", path[4]));
     assert_false(network_path(&n, "n9", path[4]));
     network_fini(&n);
+    static const char continued[] =
+        "SwitchName=s \\\n  Nodes=a,\\ \r\nb\nSwitchName = t Switches = s # \\\nNodes=x\n\\\n\\";
+    assert_int_equal(network_read(&n, continued, &why), 0);
+    assert_int_equal(n.height, 2);
+    assert_true(network_path(&n, "a", path[0]) && network_path(&n, "b", path[1]));
+    assert_false(network_path(&n, "x", path[2])); /* it is in the note, which the backslash continues */
+    network_fini(&n);
 }
 
 static void test_network_refused(void **state)
@@ -230,6 +289,18 @@ static void test_network_refused(void **state)
         {"SwitchName=s Nodes=a\nSwitchName=s Nodes=b", "line 2 of the network: the switch \"s\" comes twice"},
         {"SwitchName=s Nodes=a\nSwitchName=t Nodes=a",
          "line 2 of the network: \"a\" is below two switches, \"s\" and \"t\""},
+        {"", "no line has SwitchName="},
+        {"# SwitchName=s Nodes=a\n\n", "no line has SwitchName="},
+        {"SwitchName=s Nodez=a", "line 1 of the network: \"Nodez\" is no key of a tree of switches (SwitchName=, "
+                                 "Switches=, Nodes=, LinkSpeed=)"},
+        {"SwitchName=s \\\nNodes=a\n\nBlockName=b Nodes=b",
+         "line 4 of the network: \"BlockName\" is no key of a tree of switches (SwitchName=, Switches=, Nodes=, "
+         "LinkSpeed=)"},
+        {"SwitchName=s Nodes=a b", "line 1 of the network: \"b\" is no key of a tree of switches (SwitchName=, "
+                                   "Switches=, Nodes=, LinkSpeed=)"},
+        {"SwitchName=s Nodes=a Nodes=b", "line 1 of the network: Nodes= comes twice"},
+        {"SwitchName=s Nodes=", "line 1 of the network: Nodes= lacks its value"},
+        {"SwitchName=s Nodes=a\nSwitchName=t Switches=s,u", "line 2 of the network: no line has SwitchName=u"},
         {"SwitchName=s Switches=t\nSwitchName=t Switches=s",
          "there are more than 6 switches above \"s\", or they form a circle"},
     };
@@ -245,10 +316,10 @@ static void test_network_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slurm),           cmocka_unit_test(test_slurm_refused),
-        cmocka_unit_test(test_pbs_and_lsf),     cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_hostfile),        cmocka_unit_test(test_network),
-        cmocka_unit_test(test_network_refused),
+        cmocka_unit_test(test_slurm),       cmocka_unit_test(test_slurm_refused),
+        cmocka_unit_test(test_pbs_and_lsf), cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_hostfile),    cmocka_unit_test(test_words_of_hostfiles),
+        cmocka_unit_test(test_network),     cmocka_unit_test(test_network_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
