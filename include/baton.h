@@ -286,6 +286,7 @@ typedef struct baton_engine {
     const uint32_t *ranks;     /**< ranks[pp_rank * tp + tp_rank] is a rank of the world. Valid until baton_close */
     baton_distance_t distance; /**< from this rank to the nearest of them */
     uint32_t nearest;          /**< that one; the lowest of several */
+    const char *const *hosts;  /**< hosts[i]: name of the host of ranks[i]; "": not known. Valid until baton_close */
 } baton_engine_t;
 
 /**

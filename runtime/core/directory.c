@@ -83,8 +83,9 @@ static uint32_t engine_for(struct directory *d, const struct wire_row *row)
     struct directory_engine *engine = &d->engines[d->num_engines];
     engine->ranks = malloc(size * sizeof *engine->ranks);
     engine->members = calloc(size, sizeof *engine->members);
+    engine->hosts = malloc(size * sizeof *engine->hosts);
     e = d->num_engines++; /* counted now, so that it is freed whatever happens */
-    if (engine->ranks == NULL || engine->members == NULL)
+    if (engine->ranks == NULL || engine->members == NULL || engine->hosts == NULL)
         return DIRECTORY_NONE;
     memcpy(engine->name, row->engine, sizeof engine->name);
     engine->num_ranks = size;
@@ -146,6 +147,7 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
     if (rc != 0)
         return rc;
     engine->ranks[index] = rank;
+    engine->hosts[index] = d->hosts[rank];
     if (row->version < engine->version)
         engine->version = row->version;
     struct plan_member *m = &engine->members[index];
@@ -211,8 +213,9 @@ int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory *
     d->engine_of = calloc(num_ranks, sizeof *d->engine_of);
     d->index_of = calloc(num_ranks, sizeof *d->index_of);
     d->next_on_node = calloc(num_ranks, sizeof *d->next_on_node);
+    d->hosts = calloc(num_ranks, sizeof *d->hosts);
     d->engines = calloc(num_ranks, sizeof *d->engines);
-    int rc = d->rows && d->engine_of && d->index_of && d->next_on_node && d->engines ? 0 : BATON_ENOMEM;
+    int rc = d->hosts && d->rows && d->engine_of && d->index_of && d->next_on_node && d->engines ? 0 : BATON_ENOMEM;
     for (uint32_t i = 0; rc == 0 && i < num_ranks; i++) {
         rc = wire_row_decode(rows + (size_t)i * WIRE_ROW_BYTES, &d->rows[i]);
         if (rc != 0)
@@ -240,11 +243,13 @@ void directory_destroy(struct directory *d)
     for (uint32_t e = 0; e < d->num_engines; e++) {
         free(d->engines[e].ranks);
         free(d->engines[e].members);
+        free(d->engines[e].hosts);
     }
     free(d->engines);
     free(d->rows);
     free(d->engine_of);
     free(d->index_of);
     free(d->next_on_node);
+    free(d->hosts);
     free(d);
 }

@@ -11,6 +11,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "wire/message.h"
 #include "wire/row.h"
 
 #define DIRECTORY_NONE UINT32_MAX
@@ -20,6 +21,7 @@ struct directory_engine {
     uint32_t number; /* its place among the engines */
     uint8_t version; /* of the wire format: the oldest that a rank of it speaks */
     uint32_t num_ranks;
+    const char **hosts;          /* the same order as ranks, in the directory's `hosts` */
     uint32_t *ranks;             /* world ranks, in order of (pp_rank, tp_rank): a rank's place here is its index */
     struct plan_member *members; /* the same order */
     uint32_t told;               /* the first of its ranks that told of its model; DIRECTORY_NONE: none did */
@@ -28,10 +30,11 @@ struct directory_engine {
 
 struct directory {
     uint32_t num_ranks;
-    struct wire_row *rows;  /* by rank */
-    uint32_t *engine_of;    /* by rank: engine index */
-    uint32_t *index_of;     /* by rank: index in its engine */
-    uint32_t *next_on_node; /* by rank: the next rank of its node, in a ring */
+    struct wire_row *rows;        /* by rank */
+    uint32_t *engine_of;          /* by rank: engine index */
+    uint32_t *index_of;           /* by rank: index in its engine */
+    uint32_t *next_on_node;       /* by rank: the next rank of its node, in a ring */
+    char (*hosts)[WIRE_HOST_MAX]; /* by rank: as it says, told after the rows; "": not known */
     uint32_t num_engines;
     struct directory_engine *engines; /* in order of their lowest rank */
     struct directory_engine *named;   /* the same, by name */

@@ -307,7 +307,8 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .card_offset = l->card,
                            .card_bytes = card_bytes,
                            .verdicts = (uint8_t)b->who.verdicts,
-                           .rules = PLAN_RULES};
+                           .rules = PLAN_RULES,
+                           .features = WIRE_ROW_HOSTS};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
     if (b->cache != NULL) {
         row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
@@ -315,6 +316,20 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
         row.block_tokens = b->cache->geometry.groups[0].block_tokens;
     }
     wire_row_encode(&row, out);
+}
+
+/* Where a rank's build does not know of this exchange, hosts have no names for any rank. */
+static int hosts_exchange(struct baton *b)
+{
+    const struct directory *d = b->directory;
+    _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
+    for (uint32_t r = 0; r < d->num_ranks; r++)
+        if ((d->rows[r].features & WIRE_ROW_HOSTS) == 0)
+            return 0;
+    int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, d->hosts);
+    for (uint32_t r = 0; r < d->num_ranks; r++)
+        d->hosts[r][sizeof d->hosts[r] - 1] = '\0';
+    return rc;
 }
 
 static int directory_build(struct baton *b, const struct layout *l)
@@ -335,6 +350,8 @@ static int directory_build(struct baton *b, const struct layout *l)
             error_set(rc, "%s", why.text);
         rc = fabric_agree(b->fabric, "directory", rc);
     }
+    if (rc == 0)
+        rc = hosts_exchange(b);
     for (uint32_t i = 0; rc == 0 && i < fabric_size(b->fabric); i++)
         if (directory_version(b->directory, fabric_rank(b->fabric), i) >= WIRE_HASHES)
             fabric_hash(b->fabric, i);

@@ -83,6 +83,7 @@ static baton_engine_t engine_of(const baton_t *b, const struct directory_engine 
                           .tp = first->tp,
                           .pp = first->pp,
                           .ranks = engine->ranks,
+                          .hosts = engine->hosts,
                           .nearest = nearest,
                           .distance = directory_distance(d, fabric_rank(b->fabric), nearest)};
     memcpy(out.name, engine->name, sizeof out.name);

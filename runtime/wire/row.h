@@ -10,6 +10,7 @@
 #include "plan/plan.h"
 
 #define WIRE_ROW_BYTES 128u
+#define WIRE_ROW_HOSTS 1u /* a feature: its build exchanges the names of hosts after the rows */
 
 struct wire_row {
     uint8_t version; /* of its build; encoding: 0 means WIRE_VERSION */
@@ -23,7 +24,7 @@ struct wire_row {
     uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
     uint8_t verdicts;                      /* baton_verdicts_t */
     uint8_t rules;                         /* PLAN_RULES of its build; 0: an old build that does not tell it */
-    uint32_t features;                     /* reserved: 0 */
+    uint32_t features;                     /* WIRE_ROW_..., or 0 */
     uint32_t num_boxes;                    /* 0: no cache */
     uint32_t model, block_tokens;          /* geometry_model, and of its first group; 0: no cache, or not told */
     struct plan_box box[BATON_SPLITS_MAX]; /* layers and heads held, by split; of one cache the layers are the same */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "baton.h"
 #include "harness.h"
@@ -391,7 +392,18 @@ static void check_distances(const struct fixture *f)
     CHECK_EQ(baton_distance(NULL, 0), BATON_EINVAL);
 }
 
-static void check_engine(const struct fixture *f, const baton_engine_t *e, bool first)
+typedef char host_name[64];
+
+/* What each rank calls its host. */
+static host_name *hosts_of_ranks(void)
+{
+    host_name mine = "", *all = calloc((size_t)harness.size, sizeof *all);
+    CHECK_EQ(gethostname(mine, sizeof mine - 1), 0);
+    CHECK_EQ(MPI_Allgather(mine, sizeof mine, MPI_CHAR, all, sizeof mine, MPI_CHAR, MPI_COMM_WORLD), MPI_SUCCESS);
+    return all;
+}
+
+static void check_engine(const struct fixture *f, const baton_engine_t *e, bool first, const host_name *hosts)
 {
     uint32_t half = (uint32_t)harness.size / 2;
     bool mine = first == ((uint32_t)harness.rank < half), met = false;
@@ -407,6 +419,8 @@ static void check_engine(const struct fixture *f, const baton_engine_t *e, bool 
         CHECK(rank >= e->nearest || baton_distance(f->b, rank) > (int)e->distance);
     }
     CHECK(met);
+    for (uint32_t i = 0; i < half; i++)
+        CHECK_EQ(strcmp(e->hosts[i], hosts[e->ranks[i]]), 0);
     CHECK_EQ(baton_distance(f->b, e->nearest), e->distance);
     CHECK_EQ(e->distance == BATON_DISTANCE_SELF, mine);
 }
@@ -418,24 +432,26 @@ static void engines_are_listed(void)
     baton_engine_t one;
     if (harness.size % 2 != 0)
         return SKIP("no two halves");
+    host_name *hosts = hosts_of_ranks();
     up_in_halves(&f);
     memset(newer, 0xff, sizeof newer);
     CHECK_EQ(baton_engines_sized(f.b, newer, 3, sizeof newer[0]), 2);
     for (int i = 0; i < 2; i++) {
-        check_engine(&f, &newer[i].old, i == 0);
+        check_engine(&f, &newer[i].old, i == 0, hosts);
         CHECK_EQ(newer[i].old.size, sizeof one);
         CHECK_EQ(newer[i].more, 0);
     }
     CHECK_EQ(newer[2].more, UINT64_MAX);
     CHECK_EQ(baton_engines(f.b, NULL, 0), 2);
     CHECK_EQ(baton_engines(f.b, &one, 1), 2);
-    check_engine(&f, &one, true);
+    check_engine(&f, &one, true, hosts);
     CHECK_EQ(baton_engines(f.b, NULL, 1), BATON_EINVAL);
     CHECK_EQ(baton_engines(f.b, &one, -1), BATON_EINVAL);
     for (int i = 0; i < NUM_NOT_SIZES; i++)
         CHECK_EQ(baton_engines_sized(f.b, &one, 1, not_sizes[i]), BATON_EINVAL);
     check_distances(&f);
     down(&f);
+    free(hosts);
 }
 
 static void the_world_is_known_after_start(void)

@@ -205,6 +205,8 @@ static void shuffled_worlds_come_out_whole(void **state)
         for (uint32_t rank = 0; rank < world_size; rank++) {
             assert_true(d->engine_of[rank] <= lowest);
             lowest += d->engine_of[rank] == lowest;
+            assert_ptr_equal(d->engines[d->engine_of[rank]].hosts[d->index_of[rank]], d->hosts[rank]);
+            assert_string_equal(d->hosts[rank], "");
         }
         directory_destroy(d);
     }

@@ -17,7 +17,7 @@
     _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type),                                     \
                    #type " ends in padding, or with another member")
 ENDS_WITH(baton_open_params_t, reserved);
-ENDS_WITH(baton_engine_t, nearest);
+ENDS_WITH(baton_engine_t, hosts);
 ENDS_WITH(baton_geometry_t, bytes);
 ENDS_WITH(baton_offer_params_t, reserved);
 ENDS_WITH(baton_append_params_t, tables);
