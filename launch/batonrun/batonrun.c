@@ -68,8 +68,9 @@ struct session {
     char self[PATH_MAX]; /* this program's file */
     bool has_launcher;
     struct launcher launcher;
-    struct command command; /* the launcher's: its variables, then its words */
-    int status;             /* to exit with, where there is no launcher */
+    struct command command;     /* the launcher's: its variables, then its words */
+    int status;                 /* to exit with, where there is no launcher */
+    char tag[REPORT_TAG_BYTES]; /* of the ranks' reports */
 };
 
 /* The hosts are those of a heterogeneous Slurm job. */
@@ -172,14 +173,12 @@ static struct launch_host *list_hosts(const struct placement *p, bool *ok)
 /* The file of the ranks' hosts has this text, or there is none. */
 static int run_launch(struct session *s, const struct launch *what, const char *host_text)
 {
-    char tag[REPORT_TAG_BYTES], path[HOSTS_PATH_BYTES];
-    report_tag(tag);
-    setenv(RANK_REPORTS, tag, 1);
+    char path[HOSTS_PATH_BYTES];
     if (host_text != NULL && hosts_make_file(host_text, path) != 0)
         return complain(1, "the file of the ranks' hosts cannot be written: %s", strerror(errno));
     launcher_command(&s->launcher, what, host_text != NULL ? path : NULL, &s->command);
     command_use_variables(&s->command);
-    int status = launcher_run(s->arguments, s->command.argv, tag, what->ranks);
+    int status = launcher_run(s->arguments, s->command.argv, s->tag, what->ranks);
     if (host_text != NULL)
         unlink(path);
     return status;
@@ -246,6 +245,10 @@ static int launch_placed(struct session *s, const struct placement *p)
     if (!ok || set_environment(a, p, &s->command) != 0)
         return complain(1, "out of memory");
     command_use_variables(&s->command);
+    if (!a->dry_run) {
+        report_tag(s->tag);
+        setenv(RANK_REPORTS, s->tag, 1);
+    }
     struct launch what = describe_launch(s, p, hosts, &shim);
     char *host_text = launcher_host_file(&s->launcher, &what);
     return a->dry_run ? print_launch(s, &what, host_text) : run_launch(s, &what, host_text);
