@@ -60,6 +60,16 @@ struct listener check_listener(struct check *c)
 
 int check_print(const struct check *c, FILE *out)
 {
+    uint32_t silent = 0;
+    for (uint32_t k = 0; k < c->num; k++)
+        silent += c->readers[k].lines == 0;
+    if (silent == c->num && c->num > 1) {
+        fprintf(stderr,
+                "batonrun: none of the %u hosts reported: the lines above say why, or the launcher could not "
+                "start the others after one of them failed\n",
+                c->num);
+        return 1;
+    }
     struct compare_host *hosts = calloc(c->num, sizeof *hosts);
     if (hosts == NULL) {
         fputs("batonrun: out of memory\n", stderr);
