@@ -385,9 +385,14 @@ static int print_script(const struct arguments *a, int argc, char **argv)
     if (rc != 0)
         return complain(1, "%s", why.text);
     struct script_job job = script_job_of(a, has_hosts ? &named : NULL);
-    script_print(&job, a, argc, argv, stdout);
+    int status = 0;
+    if (job.nodes > 0 && job.nodes * (uint64_t)job.ranks_per_node < job.ranks && !a->placement.oversubscribe)
+        status = complain(1, "the hosts take %u ranks at most, and there are %u: --oversubscribe permits more",
+                          job.nodes * job.ranks_per_node, job.ranks);
+    else
+        script_print(&job, a, argc, argv, stdout);
     allocation_fini(&named);
-    return 0;
+    return status;
 }
 
 int main(int argc, char **argv)

@@ -45,6 +45,8 @@ static void print_pbs(const struct script_job *job, FILE *out)
     uint32_t chunks = job->nodes > 0 ? job->nodes : job->ranks, ranks = job->nodes > 0 ? job->ranks_per_node : 1;
     fputs("#PBS -V\n", out); /* the job has the variables of the shell that submits it, as Slurm's jobs do */
     fprintf(out, "#PBS -l select=%u:ncpus=%u:mpiprocs=%u\n", chunks, ranks * job->cpus_per_rank, ranks);
+    if (job->nodes > 1)
+        fputs("#PBS -l place=scatter\n", out); /* each chunk on a node of its own */
     if (job->minutes > 0)
         fprintf(out, "#PBS -l walltime=%u:%02u:00\n", job->minutes / 60, job->minutes % 60);
     fputs("cd \"$PBS_O_WORKDIR\" || exit 1\n", out);

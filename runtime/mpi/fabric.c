@@ -330,7 +330,7 @@ void fabric_finalize(struct fabric *f)
     if (!f->quirks.close_first)
         return;
     if (f->world.mode == BATON_PROGRESS_THREAD) {
-        log_line(f->world.log, LOG_ERROR, "MPI_Finalize of this MPI may abort now: call baton_close before it");
+        log_line(f->world.log, LOG_ERROR, "MPI_Finalize of this MPI may abort or hang now: call baton_close before it");
         return;
     }
     if (f->windows.overlay == MPI_WIN_NULL)
@@ -409,7 +409,7 @@ static void describe_quirks(const struct fabric *f, struct page *p)
     const struct quirks *q = &f->quirks;
     print(p, "mpi: %s\n", q->library);
     if (q->close_first)
-        print(p, "quirks: MPI_Finalize may abort unless baton_close came before it\n");
+        print(p, "quirks: MPI_Finalize may abort or hang unless baton_close came before it\n");
     if (f->windows.overlay == MPI_WIN_NULL)
         return;
     print(p,

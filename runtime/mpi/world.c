@@ -64,16 +64,22 @@ static const char *level_name(int level)
     return "an unknown level";
 }
 
-/* Under another MPI's launcher each rank comes up as a world of its own, and would wait for the others in vain. */
-static int check_launcher(void)
+/*
+ * Ranks that the layout has and the world has not would be waited for in vain, or never be missed. Under another MPI's
+ * launcher each rank comes up as a world of its own. The world may have more ranks than the layout, without Baton.
+ */
+static int check_layout(void)
 {
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     const char *text = getenv("BATON_LAYOUT");
     struct layout l;
     int size, length;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size > 1 || text == NULL || !layout_read(text, &l) || layout_ranks(&l.prefill) + layout_ranks(&l.decode) == 1)
+    if (text == NULL || !layout_read(text, &l) || layout_ranks(&l.prefill) + layout_ranks(&l.decode) <= (unsigned)size)
         return 0;
+    if (size > 1)
+        return error_set(BATON_ESETTING, "BATON_LAYOUT=%.64s has %u ranks, and MPI_COMM_WORLD has %d", text,
+                         layout_ranks(&l.prefill) + layout_ranks(&l.decode), size);
     MPI_Get_library_version(library, &length);
     library[strcspn(library, ",\n")] = '\0';
     return error_set(
@@ -99,7 +105,7 @@ static int have_mpi(struct world *w, MPI_Comm *comm)
         w->owns_mpi = true;
     }
     MPI_Query_thread(&w->level);
-    int rc = check_launcher();
+    int rc = check_layout();
     if (rc != 0)
         return rc;
     if (*comm == MPI_COMM_NULL)
