@@ -15,6 +15,7 @@
 
 #include "bench/bench.h"
 #include "bench/fail.h"
+#include "option/output.h"
 
 static void start_mpi(void)
 {
@@ -117,9 +118,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "baton-bench: %s\n", why.text);
         return 2;
     }
-    if (b.options.help) {
-        options_help();
-        return 0;
+    if (b.options.help || b.options.version) {
+        if (b.options.help)
+            options_help();
+        else
+            printf("baton-bench %s\n", baton_version());
+        return output_finish("baton-bench", 0, 1);
     }
     if (baton_role_from_env(&self) != 0) {
         fprintf(stderr, "baton-bench: %s (start it by batonrun)\n", baton_errmsg());

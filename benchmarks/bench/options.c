@@ -56,7 +56,7 @@ static const struct option_row rows[] = {
      "fairness: stop N engines with bytes under way, and measure small wants from the others; on one host (0: none)",
      OPTION_WHOLE(struct options, stop_engines, 0, 65536)},
     {"network", "FILE", "distances: the switches between hosts, as batonrun takes them (one for all)",
-     OPTION_TEXT(struct options, network)},
+     OPTION_FILE(struct options, network)},
     {"busy", NULL, "a computing thread in every rank while measuring", OPTION_SWITCH(struct options, busy)},
     {"pin", NULL, "pin the caller to the first allowed CPU, the reactor to the last",
      OPTION_SWITCH(struct options, pin)},
@@ -64,7 +64,8 @@ static const struct option_row rows[] = {
      OPTION_SWITCH(struct options, csv)},
     {"table", NULL, "aligned rows below the conditions (the default)", .read = read_table,
      .field = offsetof(struct options, csv)},
-    {"json", "FILE", "rows and conditions, also to FILE", OPTION_TEXT(struct options, json)},
+    {"json", "FILE", "rows and conditions, also to FILE", OPTION_FILE(struct options, json)},
+    {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct options, version)},
     {"help", NULL, "print this", OPTION_SWITCH(struct options, help)},
     {0},
 };
@@ -173,7 +174,7 @@ int options_read(struct options *o, int argc, char **argv, struct why *why)
         .seed = 1, .seconds = 3, .transfers = 64, .want_ms = 5000, .stop_seconds = 15, .load = UINT64_C(1) << 30};
     if (option_read(rows, argc, argv, o, &op, NULL, why) != 0)
         return -1;
-    if (o->help)
+    if (o->help || o->version)
         return 0;
     if (read_op(op, o, why) != 0)
         return -1;

@@ -26,7 +26,7 @@ struct options {
     const char *stop_engine; /* handshake: NULL: none is stopped */
     uint64_t load;           /* fairness: bytes of big wants of an engine */
     uint32_t stop_engines;   /* fairness: engines that are stopped */
-    bool busy, pin, csv, help;
+    bool busy, pin, csv, version, help;
     const char *json;    /* NULL: no file */
     const char *network; /* distances: a file of switches; NULL: one switch has all nodes */
 };

@@ -24,6 +24,13 @@ int option_read_text(const struct option_row *row, const char *text, void *field
     return 0;
 }
 
+int option_read_file(const struct option_row *row, const char *text, void *field, struct why *why)
+{
+    if (strncmp(text, "--", 2) == 0)
+        return why_set(why, "--%s needs a file: \"%.64s\" is an option; ./%.64s names a file", row->name, text, text);
+    return option_read_text(row, text, field, why);
+}
+
 /* A bound as a person writes it: 16M, 1G. */
 struct number_text {
     char text[24];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * option: the command lines of baton-bench, baton-replay and baton-plan. Each has a table with a row for each option:
+ * option: the command lines of the tools. Each has a table with a row for each option:
  * its name, its value's bounds, the field that it sets, and its part of the manual. A word that is not known is
  * refused, so that a misspelt option never gives a figure measured under other conditions than its reader believes.
  * Pure: errors are sentences, and nothing is printed but the manual.
@@ -57,6 +57,8 @@ struct option_row {
     .read = _Generic(((type *)0)->member, bool : option_read_switch), .field = offsetof(type, member)
 #define OPTION_TEXT(type, member)                                                                                      \
     .read = _Generic(((type *)0)->member, const char * : option_read_text), .field = offsetof(type, member)
+#define OPTION_FILE(type, member)                                                                                      \
+    .read = _Generic(((type *)0)->member, const char * : option_read_file), .field = offsetof(type, member)
 #define OPTION_WHOLE(type, member, from, to)                                                                           \
     .read = _Generic(((type *)0)->member, uint32_t                                                                     \
                      : option_read_u32, uint64_t                                                                       \
@@ -75,6 +77,8 @@ struct option_row {
 
 int option_read_switch(const struct option_row *row, const char *text, void *field, struct why *why);
 int option_read_text(const struct option_row *row, const char *text, void *field, struct why *why);
+/** A file's name: no option, which would be taken for it where the name is forgotten. */
+int option_read_file(const struct option_row *row, const char *text, void *field, struct why *why);
 /** K, M or G behind a number stand for 2^10, 2^20 and 2^30. */
 int option_read_u32(const struct option_row *row, const char *text, void *field, struct why *why);
 int option_read_u64(const struct option_row *row, const char *text, void *field, struct why *why);

@@ -21,6 +21,7 @@
 #include "replay/report.h"
 #include "replay/result.h"
 #include "replay/route.h"
+#include "option/output.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
@@ -301,9 +302,12 @@ int main(int argc, char **argv)
     struct replay r = {0};
     int level, status;
     const int rc = options_read(&r.options, argc, argv, &why);
-    if (rc == 0 && r.options.help) {
-        options_help();
-        return 0;
+    if (rc == 0 && (r.options.help || r.options.version)) {
+        if (r.options.help)
+            options_help();
+        else
+            printf("baton-replay %s\n", baton_version());
+        return output_finish("baton-replay", 0, STATUS_FAILED);
     }
     /* UCX writes its warnings to standard output by default, and the last line there must be the verdict. */
     setenv("UCX_LOG_FILE", "stderr", 0);

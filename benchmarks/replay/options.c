@@ -41,7 +41,7 @@ static int read_speed(const struct option_row *row, const char *text, void *fiel
 static const struct option_row rows[] = {
     {.help = "what is replayed"},
     {"trace", "FILE", "JSON lines with timestamp, input_length, output_length, hash_ids (default: made here)",
-     OPTION_TEXT(struct options, trace)},
+     OPTION_FILE(struct options, trace)},
     {"requests", "N", "the first N requests (default: 24, of a trace 100)",
      OPTION_WHOLE(struct options, requests, 1, TRACE_REQUESTS_MAX)},
     {"pairs", "FILE",
@@ -97,7 +97,8 @@ static const struct option_row rows[] = {
      OPTION_WHOLE(struct options, timeout_ms, 1, 3600000)},
     {"seed", "N", "of pattern, block ids and made requests (default 1)",
      OPTION_WHOLE(struct options, seed, 0, UINT64_MAX)},
-    {"json", "FILE", "write the results there too", OPTION_TEXT(struct options, json)},
+    {"json", "FILE", "write the results there too", OPTION_FILE(struct options, json)},
+    {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct options, version)},
     {"help", NULL, "print this", OPTION_SWITCH(struct options, help)},
     {0},
 };
@@ -155,7 +156,7 @@ int options_read(struct options *o, int argc, char **argv, struct why *why)
     *o = (struct options){.cut = {cut, cut}, .inflight = 8, .timeout_ms = 60000, .seed = 1};
     if (option_read(rows, argc, argv, o, NULL, NULL, why) != 0)
         return -1;
-    return o->help ? 0 : finish(o, why);
+    return o->help || o->version ? 0 : finish(o, why);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ struct options {
     const char *json; /* NULL: no file */
     uint32_t timeout_ms;
     uint64_t seed;
-    bool help;
+    bool version, help;
 };
 
 /** 0, or -1 with *why: an option that is unknown, lacks its value or has a bad one. Strings point into argv. */

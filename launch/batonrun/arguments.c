@@ -2,12 +2,15 @@
 /* arguments: see arguments.h. */
 #include "batonrun/arguments.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/number.h"
+#include "base/spelling.h"
 
 #define TIMEOUT_MAX_S 65536u
+#define SLIPS_MAX 2 /* letters by which a misspelt option differs from the one that is meant */
 
 static const char help_before[] =
     "usage: batonrun --prefill ExT --decode ExT [options] [-- WORDS --] PROGRAM [ARGS...]\n"
@@ -17,15 +20,12 @@ static const char help_before[] =
     "role by\n"
     "variables that baton_role_from_env reads. TP groups, and engines that exchange much, are placed near each\n"
     "other. Where OMPI_MCA_orte_default_hostfile (Open MPI 4) names hosts, mpirun places the ranks instead.\n"
-    "\n"
-    "  --prefill ExT      prefill engines (0x0: none)\n"
-    "  --decode ExT       decode engines (0x0: none)\n"
-    "  -x VAR[=VALUE]     pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
-    "  --timeout SECONDS  end all ranks after this time (status 124)\n"
-    "  --survive          let the other ranks run on when a rank is lost\n"
-    "  --check            run baton-info on each host, tell what is wrong and what differs, and stop\n"
-    "  -n, --dry-run      print the launcher's command and stop\n"
-    "  -h, --help         print this\n";
+    "\n";
+
+static const char help_short[] =
+    "  -x VAR[=VALUE]       pass a variable to the ranks; BATON_*, UCX_* and OMPI_MCA_* are passed anyway\n"
+    "  -n, --dry-run        print the launcher's command and stop\n"
+    "  -h, --help           print this\n";
 
 static const char help_behind[] =
     "\n"
@@ -34,11 +34,45 @@ static const char help_behind[] =
     "The exit status is 0 only if every rank ended with 0, else that of the rank that failed first (128 + N: killed\n"
     "by signal N). Ranks report through mpirun's standard error: the hosts need no shared folder for that.\n";
 
+static int read_side(const struct option_row *row, const char *text, void *field, struct why *why)
+{
+    (void)row;
+    return layout_read_side(text, field)
+               ? 0
+               : why_set(why, "a side is ExT or ExTxP (engines x TP x PP, at most 1024 ranks an engine), not %.64s",
+                         text);
+}
+
+static int read_timeout(const struct option_row *row, const char *text, void *field, struct why *why)
+{
+    const char *at = text;
+    uint32_t seconds = 0;
+    (void)row;
+    if (!number_take(&at, TIMEOUT_MAX_S, &seconds) || *at != '\0' || seconds == 0)
+        return why_set(why, "--timeout takes seconds from 1 to 65536, not %.64s", text);
+    *(uint32_t *)field = seconds;
+    return 0;
+}
+
+static const struct option_row world_rows[] = {
+    {"prefill", "ExT", "prefill engines (0x0: none)", .read = read_side,
+     .field = offsetof(struct arguments, layout.prefill)},
+    {"decode", "ExT", "decode engines (0x0: none)", .read = read_side,
+     .field = offsetof(struct arguments, layout.decode)},
+    {"timeout", "SECONDS", "end all ranks after this time (status 124)", .read = read_timeout,
+     .field = offsetof(struct arguments, timeout_s)},
+    {"survive", NULL, "let the other ranks run on when a rank is lost", OPTION_SWITCH(struct arguments, survive)},
+    {"check", NULL, "run baton-info on each host, tell what is wrong and what differs, and stop",
+     OPTION_SWITCH(struct arguments, check)},
+    {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct arguments, version)},
+    {0},
+};
+
 static const struct option_row launch_rows[] = {
     {.help = "what starts the ranks"},
     {"launcher", "NAME", "openmpi, prrte (Open MPI 5), hydra (MPICH) or srun; without this the MPI library's own",
      OPTION_CHOICE(struct arguments, launcher, launcher_choices)},
-    {"mpirun", "PATH", "the launcher's program; without this the one in PATH", OPTION_TEXT(struct arguments, mpirun)},
+    {"mpirun", "PATH", "the launcher's program; without this the one in PATH", OPTION_FILE(struct arguments, mpirun)},
     {"script", "SYSTEM", "print a job's file for slurm or pbs that starts the same world, and stop",
      OPTION_CHOICE(struct arguments, script, script_choices)},
     {0},
@@ -47,6 +81,8 @@ static const struct option_row launch_rows[] = {
 void arguments_help(void)
 {
     fputs(help_before, stdout);
+    option_help(world_rows);
+    fputs(help_short, stdout);
     option_help(launch_rows);
     option_help(placement_rows);
     fputs(help_behind, stdout);
@@ -63,38 +99,16 @@ static int fail(struct arguments *a, const char *what, const char *text)
     return -1;
 }
 
-/* One option that takes a value. */
-static int take(struct arguments *a, const char *option, const char *value)
+static int take_export(struct arguments *a, const char *variable)
 {
-    if (value == NULL)
-        return fail(a, "a value is missing after ", option);
-    if (strcmp(option, "-x") == 0) {
-        if (value[0] == '\0' || value[0] == '=')
-            return fail(a, "-x takes VAR or VAR=VALUE, not ", value);
-        if (a->num_exports == ARGUMENTS_EXPORTS_MAX)
-            return fail(a, "too many -x", NULL);
-        a->exports[a->num_exports++] = value;
-        return 0;
-    }
-    if (strcmp(option, "--timeout") == 0) {
-        const char *at = value;
-        if (!number_take(&at, TIMEOUT_MAX_S, &a->timeout_s) || *at != '\0' || a->timeout_s == 0)
-            return fail(a, "--timeout takes seconds from 1 to 65536, not ", value);
-        return 0;
-    }
-    struct layout *l = &a->layout;
-    if (!layout_read_side(value, strcmp(option, "--prefill") == 0 ? &l->prefill : &l->decode))
-        return fail(a, "a side is ExT or ExTxP (engines x TP x PP, at most 1024 ranks an engine), not ", value);
-    return 0;
-}
-
-static bool takes_value(const char *option)
-{
-    static const char *const options[] = {"--prefill", "--decode", "-x", "--timeout"};
-    for (unsigned i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (strcmp(option, options[i]) == 0)
-            return true;
-    return false;
+    if (variable == NULL)
+        return fail(a, "a value is missing after -x", NULL);
+    if (variable[0] == '\0' || variable[0] == '=')
+        return fail(a, "-x takes VAR or VAR=VALUE, not ", variable);
+    if (a->num_exports == ARGUMENTS_EXPORTS_MAX)
+        return fail(a, "too many -x", NULL);
+    a->exports[a->num_exports++] = variable;
+    return 2;
 }
 
 /* One option, words[0], with its value behind it. Returns how many words it took, 0: it is no option; -1: refused. */
@@ -103,27 +117,53 @@ static int take_option(struct arguments *a, char **words)
     struct why why;
     if (strcmp(words[0], "--dry-run") == 0 || strcmp(words[0], "-n") == 0)
         return a->dry_run = true;
-    if (strcmp(words[0], "--survive") == 0)
-        return a->survive = true;
-    if (strcmp(words[0], "--check") == 0)
-        return a->check = true;
-    int taken = option_take(launch_rows, words, a, &why);
+    if (strcmp(words[0], "-x") == 0)
+        return take_export(a, words[1]);
+    int taken = option_take(world_rows, words, a, &why);
+    if (taken == 0)
+        taken = option_take(launch_rows, words, a, &why);
     if (taken == 0)
         taken = option_take(placement_rows, words, &a->placement, &why);
     if (taken != 0)
         return taken > 0 ? taken : fail(a, "", why.text);
-    if (!takes_value(words[0]))
-        return fail(a, "unknown option ", words[0]);
-    return take(a, words[0], words[1]) == 0 ? 2 : -1;
+    return fail(a, "unknown option ", words[0]);
 }
 
-/* The ":" behind which a second program begins: only with --prefill or --decode after it. NULL: there is none. */
-static char **find_colon(char **words)
+/* The name of a side's option that a word is nearly. NULL: it is none, or is that option. */
+static const char *find_misspelt_side(const char *word, bool *is_side)
 {
-    for (; words[0] != NULL && words[1] != NULL; words++)
-        if (strcmp(words[0], ":") == 0 && (strcmp(words[1], "--prefill") == 0 || strcmp(words[1], "--decode") == 0))
-            return words;
-    return NULL;
+    static const char *const sides[] = {"--prefill", "--decode"};
+    const size_t length = strcspn(word, "=");
+    const char *nearest = NULL;
+    *is_side = false;
+    for (unsigned i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        const unsigned slips = strncmp(word, "--", 2) == 0 ? spelling_distance(word, length, sides[i]) : UINT_MAX;
+        *is_side |= slips == 0;
+        nearest = slips > 0 && slips <= SLIPS_MAX ? sides[i] : nearest;
+    }
+    return nearest;
+}
+
+/*
+ * The ":" behind which a second program begins: only with --prefill or --decode after it. *colon is NULL where there is
+ * none. -1: the option after a ":" is one of these, misspelt.
+ */
+static int find_colon(struct arguments *a, char **words, char ***colon)
+{
+    *colon = NULL;
+    for (; words[0] != NULL && words[1] != NULL; words++) {
+        bool is_side = false;
+        const char *meant = strcmp(words[0], ":") == 0 ? find_misspelt_side(words[1], &is_side) : NULL;
+        if (meant != NULL) {
+            snprintf(a->error, sizeof a->error, "\": %.80s\" begins no second program: %s does", words[1], meant);
+            return -1;
+        }
+        if (is_side) {
+            *colon = words;
+            return 0;
+        }
+    }
+    return 0;
 }
 
 /*
@@ -163,7 +203,13 @@ static bool is_for_this_run(const char *option)
     return false;
 }
 
-/* Words up to the program, which is the first that is no option. Returns it, or NULL; --help ends it too. */
+/* What is asked instead of a run. */
+static bool is_answered(const struct arguments *a)
+{
+    return a->help || a->version;
+}
+
+/* Words up to the program, which is the first that is no option. Returns it, or NULL, also at --help and --version. */
 static char **take_options(struct arguments *a, char **words)
 {
     while (words[0] != NULL && words[0][0] == '-') {
@@ -171,7 +217,7 @@ static char **take_options(struct arguments *a, char **words)
             return take_end(a, words);
         a->help = strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0;
         int taken = a->help ? 0 : take_option(a, words);
-        if (taken <= 0)
+        if (taken <= 0 || a->version)
             return NULL;
         bool repeated = !is_for_this_run(words[0]);
         for (; taken > 0; taken--, words++)
@@ -220,13 +266,15 @@ int arguments_parse(int argc, char **argv, struct arguments *a)
     a->layout = no_engines;
     char **program = take_options(a, argc > 0 ? argv + 1 : argv);
     if (program == NULL)
-        return a->help ? 0 : -1;
+        return is_answered(a) ? 0 : -1;
     a->program[0] = a->program[1] = program;
     if (a->check)
         return finish_check(a);
-    char **colon = find_colon(program);
+    char **colon;
+    if (find_colon(a, program, &colon) != 0)
+        return -1;
     if (colon != NULL && take_second(a, colon) != 0)
-        return a->help ? 0 : -1;
+        return is_answered(a) ? 0 : -1;
     if (arguments_ranks(a) == 0)
         return fail(a, "name the engines: --prefill ExT --decode ExT", NULL);
     if (placement_check(&a->placement, &why) != 0)

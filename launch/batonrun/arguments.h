@@ -14,7 +14,7 @@
 #define ARGUMENTS_EXPORTS_MAX 64
 
 struct arguments {
-    bool help, dry_run, survive;
+    bool help, version, dry_run, survive;
     bool check; /* no ranks: the hosts are looked at */
     struct layout layout;
     uint32_t timeout_s;                         /* 0: none */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "baton.h"
 #include "batonrun/arguments.h"
 #include "batonrun/bind.h"
 #include "batonrun/check.h"
@@ -26,7 +27,9 @@
 #include "batonrun/report.h"
 #include "batonrun/settings_page.h"
 #include "batonrun/survive.h"
+#include "option/output.h"
 
+#define STATUS_NO_PROGRAM 126
 #define STATUS_NOT_FOUND 127
 
 extern char **environ;
@@ -205,9 +208,17 @@ static int print_launch(struct session *s, const struct launch *what, const char
 /* Asked before the launcher is started: it would complain once for each rank, at length. */
 static int check_programs(const struct arguments *a)
 {
-    for (unsigned side = 0; side < JOB_SIDES; side++)
-        if (!program_exists(a->program[side][0]))
-            return complain(STATUS_NOT_FOUND, "there is no program %s", a->program[side][0]);
+    for (unsigned side = 0; side < JOB_SIDES; side++) {
+        const char *name = a->program[side][0];
+        const int obstacle = program_obstacle(name);
+        if (obstacle == ENOENT)
+            return complain(STATUS_NOT_FOUND, "there is no program %s", name);
+        if (obstacle == EISDIR)
+            return complain(STATUS_NO_PROGRAM, "%s is a directory, and no program", name);
+        if (obstacle != 0)
+            return complain(STATUS_NO_PROGRAM, "%s cannot be run: %s (chmod +x makes a script a program)", name,
+                            strerror(obstacle));
+    }
     return 0;
 }
 
@@ -395,6 +406,20 @@ static int print_script(const struct arguments *a, int argc, char **argv)
     return status;
 }
 
+/* Ranks print through the launcher. What batonrun itself prints is whole, or it fails. */
+static int answer(const struct arguments *a, int argc, char **argv)
+{
+    if (a->version)
+        printf("batonrun %s\n", baton_version());
+    else if (a->help)
+        arguments_help();
+    else if (a->check)
+        return check(a);
+    else
+        return a->script != SCRIPT_NONE ? print_script(a, argc, argv) : launch(a);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a;
@@ -407,11 +432,5 @@ int main(int argc, char **argv)
         fputs("try batonrun --help\n", stderr);
         return 2;
     }
-    if (a.help) {
-        arguments_help();
-        return 0;
-    }
-    if (a.check)
-        return check(&a);
-    return a.script != SCRIPT_NONE ? print_script(&a, argc, argv) : launch(&a);
+    return output_finish("batonrun", answer(&a, argc, argv), 1);
 }

@@ -2,6 +2,7 @@
 /* program: see program.h. */
 #include "batonrun/program.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "batonrun/child.h"
@@ -17,20 +19,35 @@
 
 extern char **environ;
 
-bool program_exists(const char *name)
+static int obstacle_of(const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) != 0)
+        return errno;
+    if (S_ISDIR(s.st_mode))
+        return EISDIR;
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+int program_obstacle(const char *name)
 {
     char path[PATH_MAX];
     const char *at = getenv("PATH");
     if (strchr(name, '/') != NULL)
-        return access(name, X_OK) == 0;
+        return obstacle_of(name);
     while (at != NULL && *at != '\0') {
         int length = (int)strcspn(at, ":");
         snprintf(path, sizeof path, "%.*s/%s", length, at, name);
-        if (access(path, X_OK) == 0)
-            return true;
+        if (obstacle_of(path) == 0)
+            return 0;
         at += length + (at[length] == ':');
     }
-    return false;
+    return ENOENT;
+}
+
+bool program_exists(const char *name)
+{
+    return program_obstacle(name) == 0;
 }
 
 static void read_text(int fd, char *text, size_t room)

@@ -12,20 +12,20 @@ _baton_options() {
         options='--prefill --decode -x --timeout --survive --launcher --mpirun --script --host --hostfile'
         options+=' --topology --network --costs --cores-per-rank --gpus-per-rank --spread --pack --together --apart --straddle'
         options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --svg --explain --check -n'
-        options+=' --dry-run -h --help --'
+        options+=' --dry-run --version -h --help --'
         ;;
-    baton-info) options='--check --json --mpirun -h --help' ;;
+    baton-info) options='--check --json --mpirun --version -h --help' ;;
     baton-plan)
         options="--prefill --decode --ranks-per-node $cache --prefill-cache --decode-cache --tokens --held --mode --rank"
-        options+=' --json --svg --cost --help'
+        options+=' --json --svg --cost --version --help'
         ;;
     baton-replay)
         options="--trace --requests --pairs --speed --inflight --busy --mode --held --progress --stream --prefill-tokens-per-s"
-        options+=" --chunk-tokens $cache --pool --require-path --sabotage --timeout-ms --seed --json --help"
+        options+=" --chunk-tokens $cache --pool --require-path --sabotage --timeout-ms --seed --json --version --help"
         ;;
     baton-bench)
         options='--block --batch --blocks --pool --iters --transfers --seconds --seed --want-ms --stop-engine'
-        options+=' --stop-seconds --load --stop-engines --network --busy --pin --csv --table --json --help'
+        options+=' --stop-seconds --load --stop-engines --network --busy --pin --csv --table --json --version --help'
         ;;
     esac
 }
@@ -35,7 +35,7 @@ _baton_options() {
 _baton_value() {
     kind=own choices='' sides=no
     case $1:$2 in
-    *:--help | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
+    *:--help | *:--version | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
         baton-plan:--json | baton-info:--json | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
         *:--explain) kind=nothing ;;
     *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \

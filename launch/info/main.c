@@ -18,6 +18,8 @@
 #include "info/ucx.h"
 #include "info/variables.h"
 #include "batonrun/check.h"
+#include "option/option.h"
+#include "option/output.h"
 #include "shm/copy.h"
 
 static const char help[] =
@@ -26,15 +28,20 @@ static const char help[] =
     "Prints what is wrong with this host for Baton and what to do about it, and then what it found: MPI (by starting\n"
     "two ranks), UCX, the machine, limits, and every setting with its value and source. Settings are variables of the\n"
     "environment.\n"
-    "\n"
-    "  --check        print problems only; the exit status is 1 if there are any\n"
-    "  --json         print all of it as JSON\n"
-    "  --mpirun PATH  the launcher of the two ranks; without this the one in PATH\n"
-    "  -h, --help     print this\n";
+    "\n";
 
 struct options {
-    bool check, json, report, help;
+    bool check, json, report, version, help;
     const char *mpirun; /* NULL: not said */
+};
+
+static const struct option_row rows[] = {
+    {"check", NULL, "print problems only; the exit status is 1 if there are any", OPTION_SWITCH(struct options, check)},
+    {"json", NULL, "print all of it as JSON", OPTION_SWITCH(struct options, json)},
+    {"mpirun", "PATH", "the launcher of the two ranks; without this the one in PATH",
+     OPTION_FILE(struct options, mpirun)},
+    {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct options, version)},
+    {0},
 };
 
 static void find_all(struct info *i, const char *mpirun)
@@ -74,47 +81,56 @@ static int print(const struct options *o, const struct info *i)
     return status;
 }
 
-/* 0, or -1: the command line is not understood, and that is said. */
-static int take_options(struct options *o, char **words)
+/* 0, or -1 with *why: the command line is not understood. */
+static int take_options(struct options *o, char **words, struct why *why)
 {
-    for (; *words != NULL; words++) {
-        bool has_value = strcmp(*words, "--mpirun") == 0;
-        if (has_value && words[1] == NULL) {
-            fputs("baton-info: a value is missing after --mpirun\n", stderr);
+    for (int taken; *words != NULL; words += taken) {
+        taken = option_take(rows, words, o, why);
+        if (taken < 0)
             return -1;
-        }
-        if (has_value)
-            o->mpirun = *++words;
-        else if (strcmp(*words, "--check") == 0)
-            o->check = true;
-        else if (strcmp(*words, "--json") == 0)
-            o->json = true;
-        else if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0)
+        if (taken > 0)
+            continue;
+        taken = 1;
+        if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0)
             o->help = true;
         else if (strcmp(*words, CHECK_REPORT_OPTION) == 0)
             o->report = true;
-        else {
-            fprintf(stderr, "baton-info: unknown option %s\n", *words);
-            return -1;
-        }
+        else
+            return why_set(why, "unknown option %.80s", *words);
     }
     return 0;
+}
+
+static void print_help(void)
+{
+    fputs(help, stdout);
+    option_help(rows);
+    fputs("  -h, --help           print this\n", stdout);
+}
+
+static int inform(const struct options *o)
+{
+    struct info info = {0};
+    find_all(&info, o->mpirun);
+    const int status = o->report ? report(&info) : print(o, &info);
+    info_fini(&info);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
     struct options o = {0};
-    struct info info = {0};
-    if (argc > 0 && take_options(&o, argv + 1) != 0) {
-        fputs("try baton-info --help\n", stderr);
+    struct why why;
+    int status = 0;
+    if (argc > 0 && take_options(&o, argv + 1, &why) != 0) {
+        fprintf(stderr, "baton-info: %s\ntry baton-info --help\n", why.text);
         return 2;
     }
-    if (o.help) {
-        fputs(help, stdout);
-        return 0;
-    }
-    find_all(&info, o.mpirun);
-    int status = o.report ? report(&info) : print(&o, &info);
-    info_fini(&info);
-    return fflush(stdout) == 0 ? status : 1;
+    if (o.help)
+        print_help();
+    else if (o.version)
+        printf("baton-info %s\n", baton_version());
+    else
+        status = inform(&o);
+    return output_finish("baton-info", status, 1);
 }

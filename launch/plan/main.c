@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "option/output.h"
 #include "print.h"
 
 #define STATUS_NO_MATCH 1
@@ -95,9 +96,7 @@ static int print(struct tool *t, double begin, struct why *why)
         rc = print_json(q, &t->exchange, stdout, why);
     else if (rc == 0)
         rc = print_text(q, &t->exchange, stdout, why);
-    bool whole = ferror(stdout) == 0;
-    whole = fflush(stdout) == 0 && whole;
-    return rc != 0 || whole ? rc : why_set(why, "the output could not be written");
+    return rc;
 }
 
 static int run(struct tool *t, int argc, char **argv, struct why *why)
@@ -107,6 +106,10 @@ static int run(struct tool *t, int argc, char **argv, struct why *why)
         return STATUS_USAGE;
     if (t->query.help) {
         query_help();
+        return 0;
+    }
+    if (t->query.version) {
+        printf("baton-plan %s\n", baton_version());
         return 0;
     }
     if (read_sides(t, why) != 0)
@@ -124,5 +127,5 @@ int main(int argc, char **argv)
     if (status != 0)
         fprintf(stderr, "baton-plan: %s\n", why.text);
     tool_fini(&tool);
-    return status;
+    return output_finish("baton-plan", status, STATUS_USAGE);
 }

@@ -33,8 +33,8 @@ static const struct option_row rows[] = {
     {CUT_KV(struct query, cut[ROLE_PREFILL], cut[ROLE_DECODE])},
     {CUT_ORDER(struct query, cut[ROLE_PREFILL], cut[ROLE_DECODE])},
     {"prefill-cache", "FILE", "the prefill side's cache is one of your own, in JSON (see baton-plan(1))",
-     OPTION_TEXT(struct query, file[ROLE_PREFILL])},
-    {"decode-cache", "FILE", "the same for the decode side", OPTION_TEXT(struct query, file[ROLE_DECODE])},
+     OPTION_FILE(struct query, file[ROLE_PREFILL])},
+    {"decode-cache", "FILE", "the same for the decode side", OPTION_FILE(struct query, file[ROLE_DECODE])},
     {.help = "the request"},
     {"tokens", "N", "its tokens (default 4096)", OPTION_WHOLE(struct query, request.tokens, 1, 1u << 30)},
     {"held", "N", "leading tokens that the decode side has already (default 0)",
@@ -45,12 +45,13 @@ static const struct option_row rows[] = {
     {"rank", "N", "this decode rank only, and the summary of all",
      OPTION_WHOLE(struct query, rank, 0, ENGINE_RANKS_MAX - 1)},
     {"json", NULL, "the same for programs, instead of the text", OPTION_SWITCH(struct query, json)},
-    {"svg", "FILE", "draw the bytes between all ranks there too", OPTION_TEXT(struct query, svg)},
+    {"svg", "FILE", "draw the bytes between all ranks there too", OPTION_FILE(struct query, svg)},
     {"cost", NULL,
      "instead of who takes what: time and memory of one decode rank's plan (--rank, or 0), and of this program; not "
      "with "
      "--json",
      OPTION_SWITCH(struct query, cost)},
+    {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct query, version)},
     {"help", NULL, "print this", OPTION_SWITCH(struct query, help)},
     {0},
 };
@@ -107,5 +108,5 @@ int query_read(struct query *q, int argc, char **argv, struct why *why)
         .cut = {cut, cut}, .request.tokens = 4096, .ranks_per_node = 8, .mode = BATON_MODE_PULL, .rank = QUERY_ALL};
     if (option_read(rows, argc, argv, q, NULL, &given, why) != 0)
         return -1;
-    return q->help ? 0 : finish(q, given, why);
+    return q->help || q->version ? 0 : finish(q, given, why);
 }

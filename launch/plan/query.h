@@ -22,7 +22,7 @@ struct query {
     bool json;
     const char *svg; /* NULL: no file */
     bool cost;
-    bool help;
+    bool version, help;
 };
 
 /** 0, or -1 with *why: an option that is unknown, lacks its value or has a bad one. Strings point into argv. */

@@ -5,8 +5,10 @@
  */
 #include "base/settings.h"
 #include "base/error.h"
+#include "base/spelling.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -92,49 +94,18 @@ static const char *const words[] = {"BATON_ENGINE",         "BATON_ROLE",     "B
                                     "BATON_LAUNCH_REPORTS", "BATON_TERMINAL", "BATON_REACTOR_CPUS", "BATON_GPU"};
 static const unsigned words_count = sizeof words / sizeof words[0];
 
-#define NAME_MAX_BYTES 64u /* of a longer name, only so much is compared */
-
-/*
- * How many letters must be added, left out, replaced or swapped with their neighbour to turn one name into the other.
- */
-static unsigned distance(const char *a, size_t a_length, const char *b)
-{
-    unsigned rows[3][NAME_MAX_BYTES + 1], *before = rows[0], *above = rows[1], *row = rows[2];
-    const size_t b_length = strnlen(b, NAME_MAX_BYTES);
-    for (unsigned j = 0; j <= b_length; j++)
-        above[j] = j;
-    for (unsigned i = 1; i <= a_length; i++) {
-        row[0] = i;
-        for (unsigned j = 1; j <= b_length; j++) {
-            unsigned least = above[j - 1] + (a[i - 1] != b[j - 1]);
-            if (least > above[j] + 1)
-                least = above[j] + 1;
-            if (least > row[j - 1] + 1)
-                least = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && least > before[j - 2] + 1)
-                least = before[j - 2] + 1;
-            row[j] = least;
-        }
-        unsigned *free_row = before;
-        before = above;
-        above = row;
-        row = free_row;
-    }
-    return above[b_length];
-}
-
 const char *settings_nearest(const char *entry)
 {
     const char *nearest = NULL;
-    unsigned least = 2 * NAME_MAX_BYTES;
-    const size_t whole = strcspn(entry, "="), length = whole < NAME_MAX_BYTES ? whole : NAME_MAX_BYTES;
+    unsigned least = UINT_MAX;
+    const size_t length = strcspn(entry, "=");
     if (strncmp(entry, "BATON_", 6) != 0)
         return NULL;
     for (unsigned i = 0; i < settings_count + words_count; i++) {
         const char *name = i < settings_count ? settings_table[i].variable : words[i - settings_count];
-        if (strlen(name) == whole && memcmp(name, entry, whole) == 0)
+        if (strlen(name) == length && memcmp(name, entry, length) == 0)
             return NULL;
-        unsigned far = distance(entry, length, name);
+        const unsigned far = spelling_distance(entry, length, name);
         if (far < least) {
             least = far;
             nearest = name;

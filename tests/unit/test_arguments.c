@@ -85,6 +85,35 @@ static void test_check_of_a_whole_line(void **state)
     assert_true(a.check);
 }
 
+static void test_one_word_forms(void **state)
+{
+    struct arguments a;
+    (void)state;
+    PARSE(&a, "--prefill=2x4", "--timeout=7", "p", ":", "--decode=1x8x2", "q");
+    assert_int_equal(rc_, 0);
+    assert_int_equal(layout_ranks(&a.layout.prefill), 8);
+    assert_int_equal(layout_ranks(&a.layout.decode), 16);
+    assert_int_equal(a.timeout_s, 7);
+    assert_string_equal(a.program[0][0], "p");
+    assert_string_equal(a.program[1][0], "q");
+}
+
+static void test_version(void **state)
+{
+    struct arguments a;
+    (void)state;
+    {
+        PARSE(&a, "--prefill", "1x1", "--version", "--bogus");
+        assert_int_equal(rc_, 0);
+        assert_true(a.version && !a.help);
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "p", ":", "--decode", "1x1", "--version");
+        assert_int_equal(rc_, 0);
+        assert_true(a.version);
+    }
+}
+
 static void refused(const char *part, char **words)
 {
     struct arguments a;
@@ -104,7 +133,9 @@ static void test_bad(void **state)
     REFUSED("name the engines", "prog");
     REFUSED("--check and --script exclude each other", "--check", "--script", "slurm");
     REFUSED("a program is missing", "--prefill", "1x1");
-    REFUSED("a value is missing after --decode", "--decode");
+    REFUSED("\"--decode\" lacks its value", "--decode");
+    REFUSED("a value is missing after -x", "-x");
+    REFUSED("this option takes no value", "--survive=1", "p");
     REFUSED("name the engines", "--prefill", "0x0", "--decode", "0x0", "p");
     REFUSED("not 1x0", "--prefill", "1x0", "p");
     REFUSED("not 1x2x0", "--prefill", "1x2x0", "p");
@@ -140,9 +171,28 @@ static void test_two_programs(void **state)
     REFUSED("one has --prefill and the other one --decode", "--prefill", "1x1", "p", ":", "--prefill", "1x1", "q");
     REFUSED("one has --prefill and the other one --decode", "--prefill", "1x1", "--decode", "1x1", "p", ":", "--decode",
             "1x1", "q");
+    REFUSED("\": --decod\" begins no second program: --decode does", "--prefill", "1x1", "p", ":", "--decod", "1x1");
+    REFUSED("\": --prefill1=1x1\" begins no second program: --prefill does", "--decode", "1x1", "p", ":",
+            "--prefill1=1x1", "q");
+    REFUSED("\": --deocde\" begins no second program", "--prefill", "1x1", "p", ":", "x", ":", "--deocde", "1x1");
     REFUSED("a program is missing", "--prefill", "1x1", "p", ":", "--decode", "1x1");
     REFUSED("a program is missing", "--prefill", "1x1", "--", ":", "--decode", "1x1", "q");
     REFUSED("unknown option --bogus", "--prefill", "1x1", "p", ":", "--decode", "1x1", "--bogus", "q");
+}
+
+/* A ":" of the program's own, whatever follows it. */
+static void test_own_colons(void **state)
+{
+    static const char *const words[] = {"decode", "--dry-run", "--", "", "--d", "-decode", "--encoder", "--decode-to"};
+    (void)state;
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct arguments a;
+        PARSE(&a, "--prefill", "1x1", "p", ":", (char *)words[i], "1x1");
+        if (rc_ != 0)
+            fail_msg("%s: %s", words[i], a.error);
+        assert_ptr_equal(a.program[0], a.program[1]);
+        assert_string_equal(a.program[0][2], words[i]);
+    }
 }
 
 static void test_placement(void **state)
@@ -159,6 +209,11 @@ static void test_placement(void **state)
     REFUSED("--together and --apart exclude", "--prefill", "1x1", "--together", "--apart", "p");
     REFUSED("--tokens must be", "--prefill", "1x1", "--tokens", "0", "p");
     REFUSED("\"--host\" lacks its value", "--prefill", "1x1", "--host");
+    REFUSED("--svg needs a file: \"--explain\" is an option", "--prefill", "1x1", "--svg", "--explain", "true");
+    REFUSED("--topology needs a file: \"--prefill\" is an option", "--topology", "--prefill", "1x1");
+    static const char *const files[] = {"--hostfile", "--topology", "--network", "--costs", "--pairs", "--mpirun"};
+    for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++)
+        REFUSED("needs a file: \"--pack\" is an option", "--prefill", "1x1", (char *)files[i], "--pack", "p");
 }
 
 static void test_too_many_exports(void **state)
@@ -247,6 +302,9 @@ int main(void)
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_check_of_a_whole_line),
         cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_one_word_forms),
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_own_colons),
         cmocka_unit_test(test_two_programs),
         cmocka_unit_test(test_placement),
         cmocka_unit_test(test_too_many_exports),

@@ -14,7 +14,7 @@
 
 struct values {
     bool loud;
-    const char *name;
+    const char *name, *file;
     uint32_t count;
     uint64_t bytes;
     double share;
@@ -29,6 +29,7 @@ static const struct option_row rows[] = {
     {.help = "a heading"},
     {"loud", NULL, "speaks up", OPTION_SWITCH(struct values, loud)},
     {"name", "NAME", "is called so", OPTION_TEXT(struct values, name)},
+    {"file", "FILE", "lies there", OPTION_FILE(struct values, file)},
     {"count", "N", "so many", OPTION_WHOLE(struct values, count, 2, 4096)},
     {"bytes", "BYTES", "so large", OPTION_WHOLE(struct values, bytes, 0, UINT64_MAX)},
     {"share", "X", "so much of it", OPTION_REAL(struct values, share, 0, 1)},
@@ -63,6 +64,9 @@ static void values_of_each_kind(void **state)
     assert_int_equal(good("--colour red --colour green").bits, 4 | 2);
     assert_true(good("--bytes 3G").bytes == UINT64_C(3) << 30);
     assert_int_equal(good("--cou 7").count, 7);
+    assert_string_equal(good("--file ./--loud").file, "./--loud");
+    assert_string_equal(good("--file -").file, "-");
+    assert_string_equal(good("--name --loud").name, "--loud");
 }
 
 static void lists_and_sides(void **state)
@@ -118,6 +122,9 @@ static void what_is_wrong_is_said(void **state)
         {"--count +1", "and is \"+1\""},
         {"--bytes 18446744073709551616", "--bytes must be a whole number from 0 to 18446744073709551615"},
         {"--bytes 17179869184G", "--bytes must be"},
+        {"--file --loud", "--file needs a file: \"--loud\" is an option; ./--loud names a file"},
+        {"--file=--loud", "--file needs a file: \"--loud\" is an option"},
+        {"--file -- --loud", "--file needs a file: \"--\" is an option"},
         {"--share 1.5", "--share must be a number from 0 to 1, and is \"1.5\""},
         {"--share nan", "--share must be"},
         {"--share 1x", "--share must be"},

@@ -6,6 +6,7 @@
  *   baton-sim --first S --verbose     runs one seed, and prints each of its messages and events
  *   --jobs J                          so many processes share the seeds (default 1)
  *   --cover LEAST                     prints the (state, event) pairs met; each must be met LEAST times
+ *   --version                         prints the version of Baton
  */
 #include "storm.h"
 
@@ -141,10 +142,13 @@ static int begin_job(uint64_t first, uint64_t seeds, uint64_t stride, bool verbo
 
 int main(int argc, char **argv)
 {
-    static const struct option words[] = {
-        {"seeds", required_argument, NULL, 's'}, {"first", required_argument, NULL, 'f'},
-        {"jobs", required_argument, NULL, 'j'},  {"cover", required_argument, NULL, 'c'},
-        {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0}};
+    static const struct option words[] = {{"seeds", required_argument, NULL, 's'},
+                                          {"first", required_argument, NULL, 'f'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"cover", required_argument, NULL, 'c'},
+                                          {"verbose", no_argument, NULL, 'v'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {NULL, 0, NULL, 0}};
     uint64_t seeds = 1, first = 1, jobs = 1, least = 0;
     bool verbose = false, cover = false;
     int word, failed = 0;
@@ -167,8 +171,12 @@ int main(int argc, char **argv)
         case 'v':
             verbose = true;
             break;
+        case 'V':
+            printf("baton-sim %s\n", baton_version());
+            return fflush(stdout) == 0 ? 0 : 1;
         default:
-            fputs("usage: baton-sim [--seeds N] [--first SEED] [--jobs N] [--cover LEAST] [--verbose]\n", stderr);
+            fputs("usage: baton-sim [--seeds N] [--first SEED] [--jobs N] [--cover LEAST] [--verbose] [--version]\n",
+                  stderr);
             return 2;
         }
     }

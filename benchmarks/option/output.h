@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* output: what a program has printed has arrived, or its user learns that it has not. */
+#ifndef OPTION_OUTPUT_H
+#define OPTION_OUTPUT_H
+
+/**
+ * Flushes standard output when all is printed. `status`; or `failed`, where not all could be written. Standard error
+ * has that then, unless status was not 0 anyway.
+ */
+int output_finish(const char *program, int status, int failed);
+
+#endif
