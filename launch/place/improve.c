@@ -8,7 +8,7 @@
 #define PASSES_MAX 16
 #define ALL_NODES_MAX 128    /* in larger clusters, units are tried only near what they exchange bytes with */
 #define NEAR_NODES_MAX 64    /* under one switch */
-#define LISTED_MAX 64        /* units of a node that are tried in exchange for another */
+#define LISTED_MAX 64        /* units of a node that are tried in exchange for another: as many as a mask has bits */
 #define TOGETHER_MAX 8       /* of so many, and no more, two or three are tried together too */
 #define LOOKS_MAX (1u << 23) /* at flows, for exchanges between nodes of one start */
 #define TRY_LOOKS 64u        /* that an exchange takes as long as, beside its own */
@@ -87,16 +87,21 @@ static uint32_t units_on(const struct board *b, uint32_t node, uint32_t units[LI
     return n;
 }
 
+/* The first of those that a mask, not 0, stands for. A loop over all of them takes away the lowest bit each time. */
+static uint32_t first_of(const uint32_t *units, uint64_t mask)
+{
+    return units[__builtin_ctzll(mask)];
+}
+
 /* Takes off a unit and those of the mask, and returns what their flows cost. */
 static double take(struct board *b, uint32_t unit, const uint32_t *others, uint64_t mask)
 {
     double cost = unit_cost(b, unit);
     board_take_unit(b, unit);
-    for (uint32_t i = 0; mask >> i != 0; i++)
-        if (mask >> i & 1) {
-            cost += unit_cost(b, others[i]);
-            board_take_unit(b, others[i]);
-        }
+    for (uint64_t left = mask; left != 0; left &= left - 1) {
+        cost += unit_cost(b, first_of(others, left));
+        board_take_unit(b, first_of(others, left));
+    }
     return cost;
 }
 
@@ -108,20 +113,18 @@ static double put(struct board *b, uint32_t unit, uint32_t to, const uint32_t *o
         return -1;
     board_put_unit(b, unit, to);
     cost += unit_cost(b, unit);
-    uint32_t i = 0;
-    for (; mask >> i != 0; i++) {
-        if (!(mask >> i & 1))
-            continue;
-        if (!board_takes(b, from, b->units[others[i]].count, b->units[others[i]].side))
+    uint64_t left = mask;
+    for (; left != 0; left &= left - 1) {
+        uint32_t other = first_of(others, left);
+        if (!board_takes(b, from, b->units[other].count, b->units[other].side))
             break;
-        board_put_unit(b, others[i], from);
-        cost += unit_cost(b, others[i]);
+        board_put_unit(b, other, from);
+        cost += unit_cost(b, other);
     }
-    if (mask >> i == 0)
+    if (left == 0)
         return cost;
-    while (i-- > 0)
-        if (mask >> i & 1)
-            board_take_unit(b, others[i]);
+    for (uint64_t done = mask ^ left; done != 0; done &= done - 1)
+        board_take_unit(b, first_of(others, done));
     board_take_unit(b, unit);
     return -1;
 }
@@ -153,11 +156,10 @@ static bool try_mask(struct search *s, uint32_t unit, uint32_t to, const uint32_
     struct board *b = s->board;
     uint32_t count = b->units[unit].count, back = 0;
     uint64_t looks = TRY_LOOKS + flows_of(b, unit);
-    for (uint32_t i = 0; mask >> i != 0; i++)
-        if (mask >> i & 1) {
-            back += b->units[others[i]].count;
-            looks += flows_of(b, others[i]);
-        }
+    for (uint64_t left = mask; left != 0; left &= left - 1) {
+        back += b->units[first_of(others, left)].count;
+        looks += flows_of(b, first_of(others, left));
+    }
     if (s->looks < looks || board_room(b, to) + back < count || board_room(b, board_node(b, unit)) + count < back)
         return false;
     s->looks -= looks;

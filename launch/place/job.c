@@ -20,7 +20,8 @@ static uint32_t tidy(struct job_pair *pairs, uint32_t num)
     for (uint32_t i = 0; i < num; i++)
         if (pairs[i].a > pairs[i].b)
             pairs[i] = (struct job_pair){pairs[i].b, pairs[i].a, pairs[i].bytes};
-    qsort(pairs, num, sizeof *pairs, by_ranks);
+    if (num > 0) /* qsort takes no NULL */
+        qsort(pairs, num, sizeof *pairs, by_ranks);
     for (uint32_t i = 0; i < num; i++) {
         if (pairs[i].a == pairs[i].b)
             continue;

@@ -3,12 +3,12 @@
  * place: gives each rank of a job a seat of a cluster, so that bytes times distance is small. This is the process
  * mapping problem, a quadratic assignment problem on a hierarchy; it is NP-hard.
  *
- * Method. Teams are placed whole, one after the other, where they are nearest to what they exchange bytes with (greedy
- * growth; three forms of it, and both default mappings of launchers, as starting points). Each start is improved by
- * moves and exchanges of teams between nodes, then of ranks within a node (local search as in Heider 1972 and
- * Brandfass, Alrutz and Gerhold 2013), and the best is kept. A job of few ranks is then searched completely (branch and
- * bound over seats, of interchangeable ones only one), and so is each node's inside. Nothing depends on time or on
- * addresses, so the same input has the same result.
+ * Method. A job of at most EXACT_RANKS_MAX ranks is placed exactly, by dynamic programming over sets of ranks. Of a
+ * larger job teams are placed whole, one after the other, where they are nearest to what they exchange bytes with
+ * (greedy growth; three forms of it, and both default mappings of launchers, as starting points). Each start is
+ * improved by moves and exchanges of teams between nodes, then of ranks within a node (local search as in Heider 1972
+ * and Brandfass, Alrutz and Gerhold 2013); a node with few ranks is placed exactly at last. The best is kept. Nothing
+ * depends on time or on addresses, so the same input has the same result.
  */
 #ifndef BATON_PLACE_PLACE_H
 #define BATON_PLACE_PLACE_H

@@ -188,6 +188,36 @@ static void test_nodes_take_their_sides(void **state)
     assert_true(t.placed > 300 && t.searched > 200 && t.refused > 200);
 }
 
+/* A node holds as many units as a local search tries in exchange, and more. */
+static void test_many_units_on_a_node(void **state)
+{
+    (void)state;
+    static const struct place_rules none = {0};
+    for (uint32_t engines = 63; engines <= 65; engines++) {
+        const struct shape shape = {"", 2, 2, 2, 1, 1, 64};
+        struct cluster c;
+        struct job j;
+        uint32_t seat_of[130];
+        shape_build(&shape, (const uint32_t[]){engines, engines}, &c);
+        engines_build(&(struct engines){engines, 1, 1}, &(struct engines){engines, 1, 1}, 0.3, &j);
+        assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
+        assert_true(place_holds(&c, &j, &none, seat_of));
+        job_fini(&j);
+        cluster_fini(&c);
+    }
+}
+
+static void test_a_job_without_flows(void **state)
+{
+    (void)state;
+    static const struct job_team teams[] = {{0, 2, JOB_PREFILL, 0}, {2, 1, JOB_PREFILL, 1}};
+    struct job j;
+    assert_int_equal(job_init(&j, teams, 2, NULL, 0), 0);
+    assert_int_equal(j.num_ranks, 3);
+    assert_int_equal(j.first_flow[3], 0);
+    job_fini(&j);
+}
+
 /* Nodes of 1, 2 and 3 seats: each unlike the others, and all are full. */
 static void test_nodes_of_unequal_size(void **state)
 {
@@ -383,6 +413,8 @@ int main(void)
         cmocka_unit_test(test_slots_are_kept),
         cmocka_unit_test(test_nodes_take_their_sides),
         cmocka_unit_test(test_nodes_of_unequal_size),
+        cmocka_unit_test(test_many_units_on_a_node),
+        cmocka_unit_test(test_a_job_without_flows),
         cmocka_unit_test(test_what_fits_is_placed),
         cmocka_unit_test(test_half_full),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
