@@ -140,6 +140,13 @@ static void find_near(const struct machine *m, hwloc_topology_t t, hwloc_obj_t p
     }
 }
 
+/* A device's name is a word: other bytes than visible ASCII become "_". */
+static void copy_name(char name[MACHINE_DEVICE_BYTES], const char *own)
+{
+    for (size_t i = 0; i + 1 < MACHINE_DEVICE_BYTES && own[i] != '\0'; i++)
+        name[i] = own[i] > 0x20 && own[i] < 0x7f ? own[i] : '_';
+}
+
 static uint64_t pci_address(hwloc_obj_t pci)
 {
     const struct hwloc_pcidev_attr_s *a = &pci->attr->pcidev;
@@ -168,7 +175,7 @@ static uint32_t read_devices(const struct machine *m, hwloc_topology_t t, bool g
         if (how == 0 || (how < most && !gpu))
             continue;
         devices[n].is_fabric = best->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-        strncpy(devices[n].name, best->name, sizeof devices[n].name - 1);
+        copy_name(devices[n].name, best->name);
         addresses[n] = pci_address(pci);
         find_near(m, t, pci, &devices[n++]);
     }

@@ -23,7 +23,7 @@ struct machine_core {
 
 /** A GPU or NIC, and the cores near it: [first_core, end_core), all of them where that is not known. */
 struct machine_device {
-    char name[MACHINE_DEVICE_BYTES]; /* the system's: "cuda0", "mlx5_0", "eth0" */
+    char name[MACHINE_DEVICE_BYTES]; /* the system's, a word of visible ASCII: "cuda0", "mlx5_0", "eth0" */
     uint32_t first_core, end_core;
     bool is_fabric;  /* a NIC that speaks verbs */
     uint32_t number; /* of a GPU: its place among the machine's GPUs by PCI address */
@@ -56,7 +56,7 @@ uint32_t machine_numas(const struct machine *m);
 
 /**
  * The same as one short line, in which a node tells another what it is: equal cores that follow each other are written
- * once. False: it is longer than MACHINE_TEXT_BYTES.
+ * once, and so are equal groups of them. False: it is longer than MACHINE_TEXT_BYTES.
  */
 bool machine_write(const struct machine *m, char text[MACHINE_TEXT_BYTES]);
 /** Reads such a line. 0, or -1 with *why: it is malformed. Call machine_fini in both cases. */

@@ -181,6 +181,15 @@ static void test_order(void **state)
     free(text);
 }
 
+static void check_devices(const struct machine_device *a, const struct machine_device *b, uint32_t num)
+{
+    for (uint32_t i = 0; i < num; i++) {
+        assert_string_equal(a[i].name, b[i].name);
+        assert_int_equal(a[i].first_core, b[i].first_core);
+        assert_int_equal(a[i].end_core, b[i].end_core);
+    }
+}
+
 /* Written and read again it is the same. */
 static void check_text(const struct machine *m, const char *wanted)
 {
@@ -198,12 +207,27 @@ static void check_text(const struct machine *m, const char *wanted)
     assert_memory_equal(copy.pus, m->pus, m->num_pus * sizeof *m->pus);
     assert_int_equal(copy.num_gpus, m->num_gpus);
     assert_int_equal(copy.num_nics, m->num_nics);
+    check_devices(copy.gpus, m->gpus, m->num_gpus);
     for (uint32_t i = 0; i < m->num_gpus; i++)
         assert_int_equal(copy.gpus[i].number, m->gpus[i].number);
+    for (uint32_t i = 0; i < m->num_nics; i++)
+        assert_int_equal(copy.nics[i].is_fabric, m->nics[i].is_fabric);
+    check_devices(copy.nics, m->nics, m->num_nics);
     assert_string_equal(copy.facts, m->facts);
     assert_true(machine_write(&copy, again));
     assert_string_equal(again, text);
     machine_fini(&copy);
+}
+
+/* What one version of a text says, another does. */
+static void check_parsed(const char *text, const char *wanted)
+{
+    struct machine m;
+    struct why why = {""};
+    if (machine_parse(&m, text, &why) != 0)
+        fail_msg("%s", why.text);
+    check_text(&m, wanted);
+    machine_fini(&m);
 }
 
 /* GPUs are numbered by PCI address, whatever cores they are near. */
@@ -250,14 +274,32 @@ static void test_text(void **state)
                                       "C1.0+0.0.0.1:0 Fx Gx.0.1.0",
                                       "C1.0+0.0.0.1:0 Gx.0.1",
                                       "C1.0+0.0.0.1:0 Ex.0.1.0",
-                                      "C1.0+0.0.0.1:0 Fx y"};
+                                      "C1.0+0.0.0.1:0 Fx y",
+                                      "C1.0+0.0.0.1:0*",
+                                      "C1.0+0.0.0.1:0*2.1.1.1",
+                                      "C1.0+0.0.0.1:0*0.1.1.1.1",
+                                      "C2.0+0.0.0.1:0*40000.1.1.1.1",
+                                      "C1.0+0.0.0.1:0*3.1.1.40000.1",
+                                      "C1.0+0.0.0.1:0*3.1.1.1.40000"};
     struct machine m;
     struct why why;
     read_synthetic(&m, "pack:2 numa:2 core:4 pu:2");
-    check_text(&m, "C4.0+1.0.0.2:0:1 C4.4+1.1.0.2:8:9 C4.8+1.2.1.2:16:17 C4.12+1.3.1.2:24:25");
+    check_text(&m, "C4.0+1.0.0.2:0:1*4.1.2.4.8");
     machine_fini(&m);
+    check_parsed("C4.0+1.0.0.2:0:1 C4.4+1.1.0.2:8:9 C4.8+1.2.1.2:16:17 C4.12+1.3.1.2:24:25",
+                 "C4.0+1.0.0.2:0:1*4.1.2.4.8");
     read_synthetic(&m, "pack:2 l3:2 core:4 pu:2");
-    check_text(&m, "C4.0+0.0.0.2:0:1 C4.1+0.0.0.2:8:9 C4.2+0.0.1.2:16:17 C4.3+0.0.1.2:24:25");
+    check_text(&m, "C4.0+0.0.0.2:0:1*4.0.2.1.8");
+    machine_fini(&m);
+    check_parsed("C4.0+0.0.0.2:0:1 C4.1+0.0.0.2:8:9 C4.2+0.0.1.2:16:17 C4.3+0.0.1.2:24:25",
+                 "C4.0+0.0.0.2:0:1*4.0.2.1.8");
+    check_parsed("C2.0+1.0.0.1:0*2.1.1.2.4 C3.4+1.2.2.1:8 C3.7+1.2.2.1:11",
+                 "C2.0+1.0.0.1:0*2.1.1.2.4 C6.4+1.2.2.1:8"); /* groups of two sizes */
+    read_synthetic(&m, "pack:2 numa:80 core:2 pu:2");
+    check_text(&m, "C2.0+1.0.0.2:0:1*160.1.80.2.4");
+    machine_fini(&m);
+    read_synthetic(&m, "pack:8 numa:4 l3:8 core:8 pu:2");
+    check_text(&m, "C8.0+0.0.0.2:0:1*256.8.32.1.16");
     machine_fini(&m);
     read_synthetic(&m, "pack:2 numa:4 l3:2 core:8 pu:2(indexes=package:numa:l3:core:pu)");
     check_text(&m, NULL);
@@ -266,14 +308,31 @@ static void test_text(void **state)
     check_text(&m, "C4.0+1.0.0.1:0");
     machine_fini(&m);
     read_file(&m, "topo-2numa-devices.xml");
-    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4");
+    check_text(&m, "C2.0+0.0.0.1:0*2.1.1.1.2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4");
     snprintf(m.facts, sizeof m.facts, "11301.110.eth0");
-    check_text(&m, "C2.0+0.0.0.1:0 C2.1+0.1.1.1:2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
+    check_text(&m, "C2.0+0.0.0.1:0*2.1.1.1.2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
     machine_fini(&m);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(machine_parse(&m, bad[i], &why), -1);
         machine_fini(&m);
     }
+}
+
+/* Dots in names, as those of VLANs, and bytes that are no letters. */
+static void test_odd_names(void **state)
+{
+    (void)state;
+    struct machine m;
+    char *text = file_text("topo-2numa-ethernet.xml");
+    replace(text, "name=\"eth0\"", "name=\"a.7\" ");
+    replace(text, "name=\"eth1\"", "name=\"b 2\" ");
+    read_xml(&m, text);
+    assert_string_equal(machine_nic(&m, 0, 0)->name, "a.7");
+    assert_string_equal(machine_nic(&m, 3, 0)->name, "b_2");
+    check_text(&m, NULL);
+    machine_fini(&m);
+    free(text);
+    check_parsed("C4.0+0.0.0.1:0 Gx.1.2.0.2.3 Neth0.100.0.4", "C4.0+0.0.0.1:0 Gx.1.2.0.2.3 Neth0.100.0.4");
 }
 
 static void test_refused(void **state)
@@ -303,9 +362,10 @@ static void test_this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_synthetic),   cmocka_unit_test(test_caches),  cmocka_unit_test(test_seats),
-        cmocka_unit_test(test_devices),     cmocka_unit_test(test_order),   cmocka_unit_test(test_text),
-        cmocka_unit_test(test_gpu_numbers), cmocka_unit_test(test_refused), cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_synthetic),    cmocka_unit_test(test_caches),      cmocka_unit_test(test_seats),
+        cmocka_unit_test(test_devices),      cmocka_unit_test(test_order),       cmocka_unit_test(test_text),
+        cmocka_unit_test(test_odd_names),    cmocka_unit_test(test_gpu_numbers), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
