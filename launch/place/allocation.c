@@ -59,11 +59,21 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+/* Visible ASCII without what files of hosts, shells or JSON would need escapes for. */
+static bool is_host_name(const char *name, size_t length)
+{
+    if (length == 0 || length >= HOSTLIST_NAME_BYTES || !is_letter(name[0]))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (name[i] < 0x21 || name[i] > 0x7e || strchr("/'\"\\$`;&|<>()[],=#", name[i]) != NULL)
+            return false;
+    return true;
+}
+
 /* NULL: *why says what is wrong. */
 static struct allocation_host *add(struct allocation *a, const char *name, size_t length, struct why *why)
 {
-    if (length == 0 || length >= HOSTLIST_NAME_BYTES || strcspn(name, " \t\r\n/'\"\\$`;&|<>()[],=#") < length ||
-        !is_letter(name[0]))
+    if (!is_host_name(name, length))
         return why_set(why, "\"%.*s\" is no host name", (int)(length < 80 ? length : 80), name), NULL;
     if (a->num_hosts == HOSTLIST_NAMES_MAX)
         return why_set(why, "there are more than %d hosts", HOSTLIST_NAMES_MAX), NULL;

@@ -15,7 +15,7 @@
 #include "option/why.h"
 
 struct allocation_host {
-    char *name;
+    char *name;     /* visible ASCII that needs no escapes in JSON, in a shell or in a launcher's files */
     uint32_t slots; /* ranks that it was given for; 0: not said */
     uint32_t cpus;  /* that the job has there; 0: not said */
     uint32_t times; /* that a list named it */

@@ -68,7 +68,7 @@ int pairs_find(const struct pairs *p, enum job_side side, uint32_t engine, struc
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Each host once; an engine's ranks on one host need not follow each other. Names of hosts need no escapes. */
+/* Each host once; an engine's ranks on one host need not follow each other. No name needs escapes: allocation.h. */
 static void write_hosts(const struct pairs *p, enum job_side side, uint32_t engine, FILE *out)
 {
     uint32_t first = first_rank(p, side, engine), num = ranks_of(p, side);

@@ -170,7 +170,10 @@ static void test_hosts(void **state)
                                          {"a b", "--host \"a b\" has a blank in it: only commas stand between hosts"},
                                          {"a, b", "--host \"a, b\" has a blank in it: only commas stand between hosts"},
                                          {"me@a", "\"me@a\" names a user: let ssh's configuration name it"},
-                                         {"-rf", "\"-rf\" is no host name"}};
+                                         {"-rf", "\"-rf\" is no host name"},
+                                         {"a\x01z", "\"a\x01z\" is no host name"},
+                                         {"a\xfc", "\"a\xfc\" is no host name"},
+                                         {"a\x7f", "\"a\x7f\" is no host name"}};
     struct allocation a;
     struct why why;
     for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
