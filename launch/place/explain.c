@@ -3,6 +3,7 @@
 #include "place/explain.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/layout.h"
 #include "place/pairs.h"
@@ -37,6 +38,18 @@ static const char *range(uint32_t first, uint32_t last, char text[32])
     return text;
 }
 
+const char *explain_gpus(const struct explain *e, uint32_t rank, char text[EXPLAIN_GPUS_BYTES])
+{
+    const struct world_place *p = &e->places[rank];
+    const struct machine_device *gpus = e->world->nodes[p->node].machine->gpus;
+    size_t at = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < p->seat.num_gpus && at + MACHINE_DEVICE_BYTES < EXPLAIN_GPUS_BYTES; i++)
+        at += (size_t)snprintf(text + at, EXPLAIN_GPUS_BYTES - at, "%s%s", i > 0 ? "," : "",
+                               gpus[p->seat.first_gpu + i].name);
+    return text;
+}
+
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static void print_machine(FILE *out, const struct world_node *n)
@@ -61,12 +74,24 @@ void explain_role(const struct explain *e, uint32_t rank, baton_open_params_t *r
     layout_find(&layout, rank, role);
 }
 
-static void print_rank(FILE *out, const struct explain *e, uint32_t rank)
+/* Of the column with GPUs. */
+static int gpu_width(const struct explain *e)
+{
+    char gpus[EXPLAIN_GPUS_BYTES];
+    size_t most = 10;
+    for (uint32_t r = 0; r < e->job->num_ranks; r++) {
+        size_t length = strlen(explain_gpus(e, r, gpus));
+        most = length > most ? length : most;
+    }
+    return (int)most;
+}
+
+static void print_rank(FILE *out, const struct explain *e, uint32_t rank, int width)
 {
     const struct world_place *p = &e->places[rank];
     const struct machine *m = e->world->nodes[p->node].machine;
     baton_open_params_t role;
-    char cores[32] = "all", numa[32];
+    char cores[32] = "all", numa[32], gpus[EXPLAIN_GPUS_BYTES];
     uint32_t first = e->bound ? p->seat.first_core : 0, last = (e->bound ? p->seat.end_core : m->num_cores) - 1;
     explain_role(e, rank, &role);
     range(m->cores[first].numa, m->cores[last].numa, numa);
@@ -74,7 +99,7 @@ static void print_rank(FILE *out, const struct explain *e, uint32_t rank)
         range(first, last, cores);
     fprintf(out, "  %6u  %-12s %4u %4u  %5s  %-9s", rank, role.engine, role.tp_rank, role.pp_rank, numa, cores);
     if (m->num_gpus > 0)
-        fprintf(out, "  %-10s", p->seat.num_gpus > 0 ? m->gpus[p->seat.first_gpu].name : "-");
+        fprintf(out, "  %-*s", width, p->seat.num_gpus > 0 ? explain_gpus(e, rank, gpus) : "-");
     if (m->num_nics > 0)
         fprintf(out, "  %s", p->nic != NULL ? p->nic->name : "-");
     fputc('\n', out);
@@ -85,6 +110,7 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
 {
     const struct cluster *c = &e->world->cluster;
     uint32_t idle = 0;
+    int width = gpu_width(e);
     for (uint32_t i = 0; i < e->world->num_nodes; i++) {
         const struct cluster_group *g = &c->groups[CLUSTER_NODE][i];
         const struct machine *m = e->world->nodes[i].machine;
@@ -94,11 +120,13 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
                 continue;
             if (!any) {
                 print_machine(out, &e->world->nodes[i]);
-                fprintf(out, "    rank  engine         tp   pp   NUMA  cores    %s%s\n",
-                        m->num_gpus > 0 ? "  GPU       " : "", m->num_nics > 0 ? "  NIC" : "");
+                fputs("    rank  engine         tp   pp   NUMA  cores    ", out);
+                if (m->num_gpus > 0)
+                    fprintf(out, "  %-*s", width, "GPU");
+                fputs(m->num_nics > 0 ? "  NIC\n" : "\n", out);
             }
             any = true;
-            print_rank(out, e, rank_at[seat]);
+            print_rank(out, e, rank_at[seat], width);
         }
         idle += !any;
     }

@@ -38,4 +38,9 @@ void explain_role(const struct explain *e, uint32_t rank, baton_open_params_t *r
 /** Bytes as people read them: 1.2 GB, 34 MB. Returns text. */
 const char *explain_bytes(double bytes, char text[32]);
 
+#define EXPLAIN_GPUS_BYTES 512
+
+/** "cuda0,cuda1": the GPUs of a rank, as many as there is room for. Empty: it has none. */
+const char *explain_gpus(const struct explain *e, uint32_t rank, char text[EXPLAIN_GPUS_BYTES]);
+
 #endif

@@ -172,14 +172,13 @@ static void put_rank(FILE *out, const struct sketch *s, uint32_t rank)
     const struct explain *e = s->explain;
     const struct job_team *team = team_of(e, rank);
     const struct world_place *place = &e->places[rank];
-    const struct machine *m = e->world->nodes[place->node].machine;
-    const char *gpu = place->seat.num_gpus > 0 ? m->gpus[place->seat.first_gpu].name : NULL;
     baton_open_params_t role;
-    char tip[320];
+    char tip[EXPLAIN_GPUS_BYTES + 320], gpus[EXPLAIN_GPUS_BYTES];
     explain_role(e, rank, &role);
     snprintf(tip, sizeof tip, "rank %u: %s, TP rank %u, stage %u; cores %u to %u%s%s%s%s", rank, role.engine,
-             role.tp_rank, role.pp_rank, place->seat.first_core, place->seat.end_core - 1, gpu != NULL ? "; GPU " : "",
-             gpu != NULL ? gpu : "", place->nic != NULL ? "; NIC " : "", place->nic != NULL ? place->nic->name : "");
+             role.tp_rank, role.pp_rank, place->seat.first_core, place->seat.end_core - 1,
+             place->seat.num_gpus > 0 ? "; GPU " : "", explain_gpus(e, rank, gpus), place->nic != NULL ? "; NIC " : "",
+             place->nic != NULL ? place->nic->name : "");
     put_coloured(out, "rank", &s->ranks[rank], team->side, team->engine, tip);
 }
 
