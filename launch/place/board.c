@@ -41,7 +41,8 @@ int board_init(struct board *b, const struct cluster *c, const struct job *j, co
     b->seat_of = calloc((size_t)j->num_ranks + 1, sizeof *b->seat_of);
     b->rank_at = calloc((size_t)c->num_seats + 1, sizeof *b->rank_at);
     b->held = calloc((size_t)c->num_groups[CLUSTER_NODE] + 1, sizeof *b->held);
-    if (!b->units || !b->unit_of || !b->seat_of || !b->rank_at || !b->held)
+    b->in_numa = calloc((size_t)c->num_groups[CLUSTER_NUMA] + 1, sizeof *b->in_numa);
+    if (!b->units || !b->unit_of || !b->seat_of || !b->rank_at || !b->held || !b->in_numa)
         return -1;
     cut_units(b);
     board_clear(b);
@@ -55,6 +56,7 @@ void board_fini(struct board *b)
     free(b->seat_of);
     free(b->rank_at);
     free(b->held);
+    free(b->in_numa);
     *b = (struct board){0};
 }
 
@@ -63,6 +65,7 @@ void board_clear(struct board *b)
     memset(b->seat_of, 0xff, b->job->num_ranks * sizeof *b->seat_of); /* PLACE_NONE */
     memset(b->rank_at, 0xff, b->cluster->num_seats * sizeof *b->rank_at);
     memset(b->held, 0, b->cluster->num_groups[CLUSTER_NODE] * sizeof *b->held);
+    memset(b->in_numa, 0, b->cluster->num_groups[CLUSTER_NUMA] * sizeof *b->in_numa);
     b->nodes_used = b->nodes_lonely = 0;
 }
 
@@ -93,6 +96,7 @@ void board_put(struct board *b, uint32_t rank, uint32_t seat)
     count(b, node, -1);
     b->held[node][side_of(b, rank)]++;
     count(b, node, 1);
+    b->in_numa[b->cluster->group_of[CLUSTER_NUMA][seat]]++;
     b->seat_of[rank] = seat;
     b->rank_at[seat] = rank;
 }
@@ -103,6 +107,7 @@ void board_take(struct board *b, uint32_t rank)
     count(b, node, -1);
     b->held[node][side_of(b, rank)]--;
     count(b, node, 1);
+    b->in_numa[b->cluster->group_of[CLUSTER_NUMA][b->seat_of[rank]]]--;
     b->rank_at[b->seat_of[rank]] = PLACE_NONE;
     b->seat_of[rank] = PLACE_NONE;
 }
@@ -149,6 +154,16 @@ uint64_t board_broken(const struct board *b)
     else if (b->rules->nodes == PLACE_SPREAD)
         broken += b->cluster->num_groups[CLUSTER_NODE] - b->nodes_used;
     return broken;
+}
+
+double board_crowd(const struct board *b, uint32_t node)
+{
+    const struct cluster *c = b->cluster;
+    const struct cluster_group *g = &c->groups[CLUSTER_NODE][node];
+    double crowd = 0;
+    for (uint32_t i = c->group_of[CLUSTER_NUMA][g->first]; i <= c->group_of[CLUSTER_NUMA][g->end - 1]; i++)
+        crowd += crowd_of(&c->groups[CLUSTER_NUMA][i], b->in_numa[i]);
+    return crowd;
 }
 
 double board_cost_at(const struct board *b, uint32_t rank, uint32_t seat)

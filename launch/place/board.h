@@ -24,6 +24,7 @@ struct board {
     uint32_t *seat_of;                 /* by rank; PLACE_NONE: none yet */
     uint32_t *rank_at;                 /* by seat; PLACE_NONE: free */
     uint32_t (*held)[JOB_SIDES];       /* by node: ranks of each side */
+    uint32_t *in_numa;                 /* by group of CLUSTER_NUMA: its ranks */
     uint32_t nodes_used, nodes_lonely; /* nodes with any rank; with ranks of one side alone */
 };
 
@@ -63,6 +64,30 @@ static inline bool value_is_less(struct place_value a, struct place_value b)
     double close = 1e-12 * (b.cost < 0 ? -b.cost : b.cost);
     return a.broken != b.broken ? a.broken < b.broken : a.cost < b.cost - close;
 }
+
+/**
+ * A part of a placement. Of equal values the one with less crowd is better: the sum, over the NUMA nodes of a node, of
+ * their ranks squared by their seats. It is least where the ranks of a node have equal shares of its cores.
+ */
+struct worth {
+    struct place_value value;
+    double crowd;
+};
+
+static inline bool worth_is_less(struct worth a, struct worth b)
+{
+    bool is_equal = !value_is_less(a.value, b.value) && !value_is_less(b.value, a.value);
+    return is_equal ? a.crowd < b.crowd - 1e-9 : value_is_less(a.value, b.value);
+}
+
+/** Crowd of so many ranks in a group of CLUSTER_NUMA. */
+static inline double crowd_of(const struct cluster_group *numa, uint32_t ranks)
+{
+    return (double)ranks * ranks / (numa->end - numa->first);
+}
+
+/** Crowd of a node's ranks that sit. */
+double board_crowd(const struct board *b, uint32_t node);
 
 static inline struct place_value board_value(const struct board *b)
 {

@@ -2,8 +2,9 @@
 /*
  * exact: the best placement of few ranks, by dynamic programming over their subsets, see board.h. A table says for each
  * set of ranks what it costs at least within a group: the least, over all ways to share the set out to the group's
- * children, of what the children cost and of the flows between them, which cost the group's distance. Groups of equal
- * shape have equal tables. With n ranks a child takes 3^n steps, one for each set and each of its subsets.
+ * children, of what the children cost and of the flows between them, which cost the group's distance. Of equal ways the
+ * one is taken that shares out the cores of each node most evenly. Groups of equal shape have equal tables. With n ranks
+ * a child takes 3^n steps, one for each set and each of its subsets.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,10 @@ typedef uint32_t set_t; /* of ranks: bit i stands for the i-th of the list */
 struct table {
     struct table *next; /* of the same level */
     uint64_t shape;
-    struct place_value *value; /* by set; `broken` IMPOSSIBLE: it may not be there */
-    uint32_t num;              /* children that the set is shared out to; none at the innermost level */
-    uint32_t *child;           /* their places among the group's children */
-    set_t *given;              /* [child][set]: what that child and those before it give to it, of a set they share */
+    struct worth *worth; /* by set; `broken` IMPOSSIBLE: it may not be there */
+    uint32_t num;        /* children that the set is shared out to; none at the innermost level */
+    uint32_t *child;     /* their places among the group's children */
+    set_t *given;        /* [child][set]: what that child and those before it give to it, of a set they share */
 };
 
 struct exact {
@@ -64,23 +65,23 @@ static uint64_t broken_by(const struct exact *x, uint32_t node, set_t set)
 }
 
 /* Shares each set out between what the children so far take and this one. `gain`: of a byte within the child. */
-static void add_child(const struct exact *x, struct place_value *value, const struct place_value *child, double gain,
-                      set_t *given)
+static void add_child(const struct exact *x, struct worth *worth, const struct worth *child, double gain, set_t *given)
 {
     for (set_t set = (set_t)1 << x->num; set-- > 0;) {
-        struct place_value least = {IMPOSSIBLE, 0};
+        struct worth least = {{IMPOSSIBLE, 0}, 0};
         set_t part = 0; /* of equal ways the one that leaves this child empty, or gives it the later ranks */
         do {
-            const struct place_value *rest = &value[set ^ part];
-            struct place_value here = {rest->broken + child[part].broken,
-                                       rest->cost + child[part].cost - gain * x->bytes[part]};
-            if (here.broken < IMPOSSIBLE && value_is_less(here, least)) {
+            const struct worth *rest = &worth[set ^ part], *own = &child[part];
+            struct worth here = {
+                {rest->value.broken + own->value.broken, rest->value.cost + own->value.cost - gain * x->bytes[part]},
+                rest->crowd + own->crowd};
+            if (here.value.broken < IMPOSSIBLE && worth_is_less(here, least)) {
                 least = here;
                 given[set] = part;
             }
             part = ((part == 0 ? set + 1 : part) - 1) & set;
         } while (part != 0);
-        value[set] = least; /* larger sets need smaller ones as they were: these come later */
+        worth[set] = least; /* larger sets need smaller ones as they were: these come later */
     }
 }
 
@@ -101,6 +102,18 @@ static uint32_t choose_children(const struct exact *x, uint32_t level, const str
     return n;
 }
 
+/* A set in a group, whose children have been added. Crowd counts within a node: between nodes costs alone do. */
+static void finish(const struct exact *x, struct worth *w, uint32_t level, uint32_t group, set_t set)
+{
+    uint64_t broken = level == CLUSTER_NODE && x->level > level ? broken_by(x, group, set) : 0;
+    w->value.cost += x->board->cluster->cost[level] * x->bytes[set];
+    w->value.broken = w->value.broken + broken < IMPOSSIBLE ? w->value.broken + broken : IMPOSSIBLE;
+    if (level == CLUSTER_NUMA)
+        w->crowd = crowd_of(&x->board->cluster->groups[level][group], size_of(set));
+    else if (level == CLUSTER_NODE)
+        w->crowd = 0;
+}
+
 static void fill(struct exact *x, struct table *t, uint32_t level, uint32_t group)
 {
     const struct cluster *c = x->board->cluster;
@@ -108,18 +121,15 @@ static void fill(struct exact *x, struct table *t, uint32_t level, uint32_t grou
     set_t sets = (set_t)1 << x->num;
     for (set_t set = 0; set < sets; set++) { /* a group without children, whose seats are all alike */
         bool fits = level == 0 ? size_of(set) <= g->end - g->first : set == 0;
-        t->value[set].broken = fits ? 0 : IMPOSSIBLE;
+        t->worth[set].value.broken = fits ? 0 : IMPOSSIBLE;
     }
     for (uint32_t i = 0; i < t->num && !x->no_memory; i++) {
         const struct table *child = table_of(x, level - 1, g->first_child + t->child[i]);
         if (child != NULL)
-            add_child(x, t->value, child->value, c->cost[level], &t->given[(size_t)i * sets]);
+            add_child(x, t->worth, child->worth, c->cost[level], &t->given[(size_t)i * sets]);
     }
-    for (set_t set = 0; set < sets; set++) {
-        t->value[set].cost += c->cost[level] * x->bytes[set];
-        uint64_t broken = level == CLUSTER_NODE && x->level > level ? broken_by(x, group, set) : 0;
-        t->value[set].broken = t->value[set].broken + broken < IMPOSSIBLE ? t->value[set].broken + broken : IMPOSSIBLE;
-    }
+    for (set_t set = 0; set < sets; set++)
+        finish(x, &t->worth[set], level, group, set);
 }
 
 /* NULL: no memory. */
@@ -140,12 +150,12 @@ static struct table *table_of(struct exact *x, uint32_t level, uint32_t group)
     t->shape = g->shape;
     t->next = x->tables[level];
     x->tables[level] = t;
-    t->value = calloc(sets, sizeof *t->value);
+    t->worth = calloc(sets, sizeof *t->worth);
     t->child = calloc(g->end_child - g->first_child + 1, sizeof *t->child);
     if (t->child != NULL && level > 0)
         t->num = choose_children(x, level, g, t->child);
     t->given = calloc(sets * t->num + 1, sizeof *t->given);
-    x->no_memory |= t->value == NULL || t->child == NULL || t->given == NULL;
+    x->no_memory |= t->worth == NULL || t->child == NULL || t->given == NULL;
     if (!x->no_memory)
         fill(x, t, level, group);
     return x->no_memory ? NULL : t;
@@ -194,7 +204,7 @@ enum place_error exact_place(struct board *b, const uint32_t *ranks, uint32_t nu
         sum_bytes(&x);
         const struct table *t = table_of(&x, level, group);
         if (t != NULL)
-            error = t->value[all].broken < IMPOSSIBLE ? PLACE_GOOD : PLACE_NO_FIT;
+            error = t->worth[all].value.broken < IMPOSSIBLE ? PLACE_GOOD : PLACE_NO_FIT;
     }
     if (error == PLACE_GOOD) {
         for (uint32_t i = 0; i < num; i++)
@@ -206,7 +216,7 @@ enum place_error exact_place(struct board *b, const uint32_t *ranks, uint32_t nu
         while (x.tables[l] != NULL) {
             struct table *t = x.tables[l];
             x.tables[l] = t->next;
-            free(t->value);
+            free(t->worth);
             free(t->child);
             free(t->given);
             free(t);

@@ -236,33 +236,43 @@ static uint32_t ranks_on(const struct board *b, const struct cluster_group *node
     return n;
 }
 
-static double cost_of(const struct board *b, const uint32_t *ranks, uint32_t n)
+static struct worth worth_on(const struct board *b, uint32_t node, const uint32_t *ranks, uint32_t n)
 {
-    double cost = 0;
+    struct worth worth = {.crowd = board_crowd(b, node)};
     for (uint32_t i = 0; i < n; i++)
-        cost += board_cost_at(b, ranks[i], b->seat_of[ranks[i]]);
-    return cost; /* flows between two of them count twice, and all others do not depend on their seats */
+        worth.value.cost += board_cost_at(b, ranks[i], b->seat_of[ranks[i]]);
+    return worth; /* flows between two of them count twice, and all others do not depend on their seats */
+}
+
+/* What a rank that sits adds to its node, but for what is the same on any of the node's seats. */
+static struct worth worth_of(const struct board *b, uint32_t rank)
+{
+    uint32_t seat = b->seat_of[rank], numa = b->cluster->group_of[CLUSTER_NUMA][seat], num = b->in_numa[numa];
+    const struct cluster_group *g = &b->cluster->groups[CLUSTER_NUMA][numa];
+    return (struct worth){{.cost = board_cost_at(b, rank, seat)}, crowd_of(g, num) - crowd_of(g, num - 1)};
 }
 
 /* Exchanges a rank's seat with another, or undoes it. */
 static bool exchange_seats(struct board *b, uint32_t rank, uint32_t seat)
 {
     uint32_t mine = b->seat_of[rank], other = b->rank_at[seat];
-    double before = board_cost_at(b, rank, mine), after;
+    struct worth before = worth_of(b, rank), after;
     board_take(b, rank);
     if (other != PLACE_NONE) {
-        before += board_cost_at(b, other, seat);
+        before.value.cost += board_cost_at(b, other, seat);
+        before.crowd = 0; /* as many ranks sit everywhere after it */
         board_take(b, other);
         board_put(b, other, mine);
     }
-    after = board_cost_at(b, rank, seat);
     board_put(b, rank, seat);
+    after = worth_of(b, rank);
     if (other != PLACE_NONE) {
         board_take(b, rank);
-        after += board_cost_at(b, other, mine);
+        after.value.cost += board_cost_at(b, other, mine);
+        after.crowd = 0;
         board_put(b, rank, seat);
     }
-    if (value_is_less((struct place_value){.cost = after}, (struct place_value){.cost = before}))
+    if (worth_is_less(after, before))
         return true;
     board_take(b, rank);
     if (other != PLACE_NONE) {
@@ -341,12 +351,12 @@ int improve_seats(struct board *b)
         if (n < 2)
             continue;
         exchange_all(b, node, ranks, n);
-        double cost = cost_of(b, ranks, n);
+        struct worth worth = worth_on(b, i, ranks, n);
         for (uint32_t k = 0; k < n; k++)
             seats[k] = b->seat_of[ranks[k]];
         grow_seats(b, node, ranks, n);
         exchange_all(b, node, ranks, n);
-        if (cost_of(b, ranks, n) >= cost)
+        if (!worth_is_less(worth_on(b, i, ranks, n), worth))
             reseat(b, ranks, seats, n);
         if (n <= EXACT_ON_NODE)
             exact_place(b, ranks, n, CLUSTER_NODE, i);

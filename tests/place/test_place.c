@@ -311,6 +311,44 @@ static void test_half_full(void **state)
     cluster_fini(&c);
 }
 
+/* Ranks of the fullest NUMA node less those of the emptiest, on one node. */
+static uint32_t unevenness(const struct cluster *c, const uint32_t *seat_of, uint32_t num_ranks)
+{
+    uint32_t in[8] = {0}, least = UINT32_MAX, most = 0;
+    assert_true(c->num_groups[CLUSTER_NUMA] <= 8);
+    for (uint32_t r = 0; r < num_ranks; r++)
+        in[c->group_of[CLUSTER_NUMA][seat_of[r]]]++;
+    for (uint32_t i = 0; i < c->num_groups[CLUSTER_NUMA]; i++) {
+        least = in[i] < least ? in[i] : least;
+        most = in[i] > most ? in[i] : most;
+    }
+    return most - least;
+}
+
+/* A ring that two NUMA nodes share costs the same wherever it is cut in two, so it is cut in halves. */
+static void test_cores_are_shared_evenly(void **state)
+{
+    (void)state;
+    static const struct place_rules none = {0};
+    for (uint32_t half = 3; half <= 8; half++)
+        for (uint32_t ranks = half + 1; ranks < 2 * half; ranks++) {
+            const struct shape shape = {"", 1, 1, 2, 1, 1, half};
+            struct cluster c;
+            struct job j;
+            uint32_t seat_of[16];
+            shape_build(&shape, NULL, &c);
+            engines_build(&(struct engines){1, ranks, 1}, &(struct engines){0, 1, 1}, 1, &j);
+            assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
+            assert_true(unevenness(&c, seat_of, ranks) <= 1);
+            double cost = place_value(&c, &j, &none, seat_of).cost;
+            assert_int_equal(place_heuristic(&c, &j, &none, seat_of), PLACE_GOOD);
+            assert_true(unevenness(&c, seat_of, ranks) <= 1);
+            assert_true(fabs(place_value(&c, &j, &none, seat_of).cost - cost) <= 1e-9 * cost);
+            job_fini(&j);
+            cluster_fini(&c);
+        }
+}
+
 static enum place_error place_on(unsigned shape, unsigned job, const struct place_rules *rules, uint32_t *node_of)
 {
     struct cluster c;
@@ -417,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_a_job_without_flows),
         cmocka_unit_test(test_what_fits_is_placed),
         cmocka_unit_test(test_half_full),
+        cmocka_unit_test(test_cores_are_shared_evenly),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_spread_uses_all_nodes_and_pack_few),
         cmocka_unit_test(test_a_team_larger_than_a_node_fills_nodes),
