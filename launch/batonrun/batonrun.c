@@ -238,6 +238,7 @@ static int launch_placed(struct session *s, const struct placement *p)
     const struct arguments *a = s->arguments;
     struct why why;
     struct command shim = {0};
+    char warning[512];
     bool ok;
     if (p != NULL && a->placement.explain)
         return explain(a, p);
@@ -251,6 +252,8 @@ static int launch_placed(struct session *s, const struct placement *p)
     status = a->dry_run ? 0 : check_programs(a);
     if (status != 0)
         return status;
+    if (p != NULL && placement_warning(p, warning, sizeof warning))
+        complain(0, "%s", warning);
     warn_of_danger(s, p);
     struct launch_host *hosts = list_hosts(p, &ok);
     if (!ok || set_environment(a, p, &s->command) != 0)

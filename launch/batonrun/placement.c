@@ -215,8 +215,16 @@ static bool lacks_room(const struct placement *p)
            room[JOB_DECODE] < ranks_of(p, 1u << JOB_DECODE);
 }
 
-/* With slots for all ranks, each host in proportion to its cores, and in whole teams; each component by itself. */
-static void crowd(const struct placement *p, struct world_node *nodes, uint32_t num)
+/* How many ranks a host takes. */
+enum room {
+    ROOM_WHOLE,  /* as many as have a whole place each: two hardware threads or --cores-per-rank, and GPUs */
+    ROOM_SHARES, /* all hosts together take all ranks, each in proportion to its cores; as many as its slots at most */
+    ROOM_SLOTS,  /* as many as its slots */
+    ROOM_CROWDED /* as ROOM_SHARES, whatever the slots are */
+};
+
+/* Slots for all ranks, on each host in proportion to its cores, and in whole teams; each component by itself. */
+static void share_out(const struct placement *p, struct world_node *nodes, uint32_t num, bool keep_slots)
 {
     uint64_t cores[UINT8_MAX + 1] = {0}; /* by sides */
     uint32_t team = 1;
@@ -227,8 +235,28 @@ static void crowd(const struct placement *p, struct world_node *nodes, uint32_t 
     for (uint32_t i = 0; i < num; i++) {
         uint64_t own = (uint64_t)nodes[i].machine->num_cores * ranks_of(p, nodes[i].sides);
         uint64_t share = (own + cores[nodes[i].sides] - 1) / cores[nodes[i].sides];
-        nodes[i].capacity = (uint32_t)((share + team - 1) / team * team);
+        share = (share + team - 1) / team * team;
+        if (!keep_slots || nodes[i].capacity == 0 || share < nodes[i].capacity)
+            nodes[i].capacity = (uint32_t)share;
     }
+}
+
+/* No more ranks on a host than have a whole place each. */
+static int keep_whole(const struct machine_cut *cut, struct world_node *nodes, uint32_t num, struct why *why)
+{
+    const struct machine *last = NULL;
+    uint32_t whole = 0;
+    for (uint32_t i = 0; i < num; i++) {
+        if (nodes[i].machine != last) { /* hosts often have one description */
+            last = nodes[i].machine;
+            struct machine_seat *seats = machine_seats(last, cut, &whole);
+            free(seats);
+            if (seats == NULL)
+                return why_set(why, "no memory for the cores of %s", nodes[i].host);
+        }
+        nodes[i].capacity = nodes[i].capacity == 0 || whole < nodes[i].capacity ? whole : nodes[i].capacity;
+    }
+    return 0;
 }
 
 /* srun numbers ranks component by component, and prefill ranks come first. */
@@ -249,7 +277,7 @@ static int check_components(const struct placement *p, struct why *why)
 }
 
 /* Anew, if there is one already. */
-static int build_world(struct placement *p, bool crowded, struct why *why)
+static int build_world(struct placement *p, enum room room, struct why *why)
 {
     static char here[HOSTLIST_NAME_BYTES];
     const struct allocation *a = &p->allocation;
@@ -268,10 +296,12 @@ static int build_world(struct placement *p, bool crowded, struct why *why)
                                        .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks,
                                        .sides = sides_of(a, i)};
     }
-    if (crowded)
-        crowd(p, nodes, num);
+    int rc = room == ROOM_WHOLE ? keep_whole(&cut, nodes, num, why) : 0;
+    if (room == ROOM_SHARES || room == ROOM_CROWDED)
+        share_out(p, nodes, num, room == ROOM_SHARES);
     world_fini(&p->world);
-    int rc = world_init(&p->world, nodes, num, &cut, p->options.network != NULL ? &p->network : NULL, &p->costs, why);
+    if (rc == 0)
+        rc = world_init(&p->world, nodes, num, &cut, p->options.network != NULL ? &p->network : NULL, &p->costs, why);
     free(nodes);
     return rc;
 }
@@ -310,20 +340,58 @@ static int explain_failure(const struct placement *p, enum place_error error, st
     }
 }
 
-static int find_seats(struct placement *p, struct why *why)
+static enum place_error find_seats(struct placement *p)
 {
     const struct place_rules rules = rules_of(&p->options);
+    const struct choice choice = placement_choice(p, &rules);
+    enum place_error error = choice_find(&choice, &p->job, p->seat_of);
+    if (error == PLACE_GOOD && world_places(&p->world, p->seat_of, p->job.num_ranks, p->places) != 0)
+        return PLACE_NO_MEMORY;
+    return error;
+}
+
+/* The most ranks of a side that a host takes. */
+static uint32_t widest(const struct placement *p, unsigned side)
+{
+    const struct cluster *c = &p->world.cluster;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < p->world.num_nodes; i++)
+        if (cluster_takes(c, i, side) && c->capacity[i] > most)
+            most = c->capacity[i];
+    return most;
+}
+
+/* Whether these hosts take all ranks, and each TP group whole that some host takes whole by its slots. */
+static bool is_enough(const struct placement *p, const uint32_t by_slots[JOB_SIDES])
+{
+    for (unsigned side = 0; side < JOB_SIDES; side++)
+        if (p->sizes[side].engines > 0 && p->sizes[side].tp <= by_slots[side] && p->sizes[side].tp > widest(p, side))
+            return false;
+    return !lacks_room(p);
+}
+
+/*
+ * In the world that was built with ROOM_SLOTS or ROOM_CROWDED. Where slots are more than whole places, a rank gets less
+ * than one only if there is no other way, or hosts are to be packed.
+ */
+static int find_places(struct placement *p, struct why *why)
+{
+    static const enum room rooms[] = {ROOM_WHOLE, ROOM_SHARES, ROOM_SLOTS};
+    const uint32_t by_slots[JOB_SIDES] = {widest(p, JOB_PREFILL), widest(p, JOB_DECODE)};
+    bool as_it_is = p->options.pack || p->crowded || lacks_room(p);
     p->seat_of = calloc((size_t)p->job.num_ranks + 1, sizeof *p->seat_of);
     p->places = calloc((size_t)p->job.num_ranks + 1, sizeof *p->places);
     if (p->seat_of == NULL || p->places == NULL)
         return explain_failure(p, PLACE_NO_MEMORY, why);
-    struct choice choice = placement_choice(p, &rules);
-    enum place_error error = choice_find(&choice, &p->job, p->seat_of);
-    if (error != PLACE_GOOD)
-        return explain_failure(p, error, why);
-    if (world_places(&p->world, p->seat_of, p->job.num_ranks, p->places) != 0)
-        return explain_failure(p, PLACE_NO_MEMORY, why);
-    return 0;
+    enum place_error error = as_it_is ? find_seats(p) : PLACE_NO_FIT;
+    for (unsigned i = 0; !as_it_is && i < sizeof rooms / sizeof rooms[0]; i++) {
+        if (build_world(p, rooms[i], why) != 0)
+            return -1;
+        error = is_enough(p, by_slots) ? find_seats(p) : PLACE_NO_FIT;
+        if (error == PLACE_GOOD || error == PLACE_NO_MEMORY)
+            break;
+    }
+    return error == PLACE_GOOD ? 0 : explain_failure(p, error, why);
 }
 
 int placement_find(struct placement *p, const struct placement_options *options, const struct engine_size *sizes,
@@ -341,19 +409,19 @@ int placement_find(struct placement *p, const struct placement_options *options,
     if (p->allocation.source == ALLOCATION_HERE && !placement_is_wished(options))
         return 1;
     if (find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 || find_costs(p, why) != 0 ||
-        find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, false, why) != 0)
+        find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, ROOM_SLOTS, why) != 0)
         return -1;
     /* Nobody named slots on this machine, so that more ranks than fit are only a pity. */
     if (lacks_room(p) && p->allocation.source == ALLOCATION_HERE && p->options.gpus_per_rank > 0) {
         p->options.gpus_per_rank = 0; /* there are fewer GPUs than ranks, so these do not count */
-        if (build_world(p, false, why) != 0)
+        if (build_world(p, ROOM_SLOTS, why) != 0)
             return -1;
     }
     bool may = options->oversubscribe || p->allocation.source == ALLOCATION_HERE;
     p->crowded = may && lacks_room(p);
-    if (p->crowded && build_world(p, true, why) != 0)
+    if (p->crowded && build_world(p, ROOM_CROWDED, why) != 0)
         return -1;
-    return find_seats(p, why);
+    return find_places(p, why);
 }
 
 void placement_fini(struct placement *p)
@@ -447,7 +515,7 @@ static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out,
     const struct place_rules rules = rules_of(&p->options);
     const struct choice choice = placement_choice(p, &rules);
     struct choice unweighted = choice;
-    char model[128], costs[512], uncut[512];
+    char model[128], costs[512], uncut[512], warning[512];
     struct job flows;
     struct why why;
     unweighted.source.load.inside = 1;
@@ -468,6 +536,7 @@ static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out,
                                  .world = &p->world,
                                  .job = &p->job,
                                  .unweighted = &flows,
+                                 .warning = placement_warning(p, warning, sizeof warning) ? warning : NULL,
                                  .bound = placement_can_bind(p),
                                  .seat_of = p->seat_of,
                                  .places = p->places};

@@ -81,26 +81,86 @@ static size_t first_core(const struct placement *p, const size_t *first, uint32_
     return next;
 }
 
-/* Whether two ranks have a core in common; true too if there is no memory to find out. */
-static bool share_cores(const struct placement *p)
+/* How many ranks have each core. */
+struct owners {
+    size_t *first; /* by node: its first core among all */
+    uint32_t *of;  /* by core */
+};
+
+/* False: no memory. Call owners_fini in both cases. */
+static bool owners_init(struct owners *o, const struct placement *p)
 {
     size_t cores = 0;
-    size_t *first = calloc((size_t)p->world.num_nodes + 1, sizeof *first); /* by node: its first core among all */
-    for (uint32_t i = 0; first != NULL && i < p->world.num_nodes; i++) {
-        first[i] = first_core(p, first, i, cores);
+    o->first = calloc((size_t)p->world.num_nodes + 1, sizeof *o->first);
+    for (uint32_t i = 0; o->first != NULL && i < p->world.num_nodes; i++) {
+        o->first[i] = first_core(p, o->first, i, cores);
         cores += p->world.nodes[i].machine->num_cores;
     }
-    bool *taken = calloc(cores + 1, sizeof *taken), shared = first == NULL || taken == NULL;
-    for (uint32_t r = 0; !shared && r < p->job.num_ranks; r++) {
+    o->of = calloc(cores + 1, sizeof *o->of);
+    bool good = o->first != NULL && o->of != NULL;
+    for (uint32_t r = 0; good && r < p->job.num_ranks; r++) {
         const struct world_place *place = &p->places[r];
-        for (uint32_t k = place->seat.first_core; k < place->seat.end_core; k++) {
-            shared |= taken[first[place->node] + k];
-            taken[first[place->node] + k] = true;
-        }
+        for (uint32_t k = place->seat.first_core; k < place->seat.end_core; k++)
+            o->of[o->first[place->node] + k]++;
     }
-    free(first);
-    free(taken);
+    return good;
+}
+
+static void owners_fini(struct owners *o)
+{
+    free(o->first);
+    free(o->of);
+}
+
+/* Whether a rank has a core that another has too. */
+static bool shares_cores(const struct placement *p, const struct owners *o, uint32_t rank)
+{
+    const struct world_place *place = &p->places[rank];
+    for (uint32_t k = place->seat.first_core; k < place->seat.end_core; k++)
+        if (o->of[o->first[place->node] + k] > 1)
+            return true;
+    return false;
+}
+
+/* Whether any two ranks do; true too if there is no memory to find out. */
+static bool any_share_cores(const struct placement *p)
+{
+    struct owners o;
+    bool shared = !owners_init(&o, p);
+    for (uint32_t r = 0; !shared && r < p->job.num_ranks; r++)
+        shared = shares_cores(p, &o, r);
+    owners_fini(&o);
     return shared;
+}
+
+/* Whether a rank has fewer hardware threads, or cores, than a whole place. */
+static bool is_short(const struct placement *p, uint32_t rank)
+{
+    const struct machine_seat *s = &p->places[rank].seat;
+    uint32_t cores = p->options.cores_per_rank;
+    return cores > 0 ? s->end_core - s->first_core < cores : placement_threads(p, rank) < 2;
+}
+
+bool placement_warning(const struct placement *p, char *text, size_t room)
+{
+    struct owners o;
+    uint32_t num = 0, first = 0;
+    char cores[64];
+    bool known = owners_init(&o, p);
+    for (uint32_t r = 0; known && r < p->job.num_ranks; r++)
+        if ((is_short(p, r) || shares_cores(p, &o, r)) && num++ == 0)
+            first = r;
+    owners_fini(&o);
+    snprintf(cores, sizeof cores, "%u core%s of their own", p->options.cores_per_rank,
+             p->options.cores_per_rank > 1 ? "s" : "");
+    if (num > 0)
+        snprintf(text, room,
+                 "%u of %u ranks, rank %u on %.80s first, have less than %s: take fewer ranks or more hosts", num,
+                 p->job.num_ranks, first, placement_host(p, first),
+                 p->options.cores_per_rank > 0
+                     ? cores
+                     : "two hardware threads of their own (the engine's, and one for reactor and copy workers)");
+    return num > 0;
 }
 
 bool placement_can_bind(const struct placement *p)
@@ -114,7 +174,7 @@ bool placement_can_bind(const struct placement *p)
             return false;
         any |= !placement_has_whole_host(p, r);
     }
-    return any && !p->crowded && !share_cores(p);
+    return any && !p->crowded && !any_share_cores(p);
 }
 
 static int by_number(const void *x, const void *y)

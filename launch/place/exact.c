@@ -3,8 +3,8 @@
  * exact: the best placement of few ranks, by dynamic programming over their subsets, see board.h. A table says for each
  * set of ranks what it costs at least within a group: the least, over all ways to share the set out to the group's
  * children, of what the children cost and of the flows between them, which cost the group's distance. Of equal ways the
- * one is taken that shares out the cores of each node most evenly. Groups of equal shape have equal tables. With n ranks
- * a child takes 3^n steps, one for each set and each of its subsets.
+ * one is taken that shares out the cores of each node most evenly. Groups of equal shape have equal tables. With n
+ * ranks a child takes 3^n steps, one for each set and each of its subsets.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -321,6 +321,8 @@ int explain_print(FILE *out, const struct explain *e)
     fputs("\n\n", out);
     print_nodes(out, e, rank_at);
     print_all_straddling(out, e);
+    if (e->warning != NULL)
+        fprintf(out, "warning: %s\n", e->warning);
     free(rank_at);
     fputc('\n', out);
     int rc = explain_costs(out, e);

@@ -20,6 +20,7 @@ struct explain {
     const struct world *world;
     const struct job *job;        /* as it was placed: bytes within engines have their weight */
     const struct job *unweighted; /* the same with all bytes as they are */
+    const char *warning;          /* what the ranks' places lack; NULL: nothing */
     bool bound;                   /* ranks have their cores to themselves */
     const uint32_t *seat_of;
     const struct world_place *places;
