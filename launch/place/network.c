@@ -218,3 +218,10 @@ bool network_path(const struct network *n, const char *node, uint32_t path[NETWO
     }
     return true;
 }
+
+const char *network_switch(const struct network *n, const char *node)
+{
+    struct network_name *name = NULL;
+    HASH_FIND_STR(n->names, node, name);
+    return name != NULL && !name->is_switch && name->above != NULL ? name->above->text : NULL;
+}

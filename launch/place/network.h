@@ -39,5 +39,7 @@ void network_fini(struct network *n);
  * network does not name the node, and nothing is written.
  */
 bool network_path(const struct network *n, const char *node, uint32_t path[NETWORK_HEIGHT_MAX]);
+/** The name of the switch right above a node, which lives as long as the network. NULL: there is none. */
+const char *network_switch(const struct network *n, const char *node);
 
 #endif

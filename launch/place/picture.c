@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * picture: see picture.h. All boxes are drawn first, then flows, then all letters, so that no line hides a text.
+ * picture: see picture.h. All boxes are drawn first, then flows, then all letters, those of ranks on plates, so that no
+ * line crosses a text.
  */
 #include "place/picture.h"
 
@@ -16,16 +17,25 @@
 #define FLOWS_MAX 64 /* of each kind, that are drawn */
 #define FLOW_PX_LEAST 0.8
 #define FLOW_PX_MOST 2.5
-#define END_PX 9       /* from the right side of a rank to where its flows end: its label is on the left */
+#define END_PX 9       /* from the right side of two ranks, one above the other, to where their flows end */
 #define ENGINES_MAX 24 /* of each side, in the legend */
-#define LEGEND_PX 620  /* of each of its two columns */
-#define WIDTH_PX (2 * LEGEND_PX + 2 * MARGIN_PX)
+#define ENGINES_A_ROW 6
+#define ENGINE_PX 94
+#define LEGEND_PX 640
+#define KINDS_LINES 7 /* of the legend, above its engines */
+#define COSTS_PX 760  /* of the page's costs, at most */
+#define COSTS_LETTER_PX 5.5
+#define WIDTH_PX 1420 /* of the page, unless a node is wider */
+#define HEADLINE_PX 900
 #define LINE_PX 16
+#define RANK_LABEL_PX 9
+#define RANK_LETTER_PX 5
 
 static const char frame_style[] = "fill=\"#fff\" stroke=\"#444\"";
 static const char package_style[] = "fill=\"#f2f2f2\" stroke=\"#999\"";
 static const char numa_style[] = "fill=\"#fff\" stroke=\"#bbb\"";
 static const char free_style[] = "fill=\"#fff\" stroke=\"#888\" stroke-width=\"0.6\"";
+static const char sample_style[] = "fill=\"#ddd\" stroke=\"#444\" stroke-width=\"0.6\"";
 static const char nic_style[] = "fill=\"#ddd\" stroke=\"#888\"";
 static const struct drawing_font plain = {10, NULL};
 static const char hatch[] = "fill=\"url(#decode)\"";
@@ -91,7 +101,7 @@ static void add_flow(struct flows *f, struct flow flow)
 /* Flows between ranks that are drawn: from prefill to decode, or within engines. */
 static struct flows find_flows(const struct sketch *s, bool inside)
 {
-    const struct job *j = s->explain->job;
+    const struct job *j = s->explain->unweighted;
     struct flows flows = {.num = 0};
     for (uint32_t r = 0; r < j->num_ranks; r++)
         for (uint32_t f = j->first_flow[r]; f < j->first_flow[r + 1]; f++) {
@@ -118,13 +128,20 @@ static double flow_px(double bytes, double most)
     return most > 0 ? FLOW_PX_LEAST + (FLOW_PX_MOST - FLOW_PX_LEAST) * bytes / most : FLOW_PX_LEAST;
 }
 
+/* Between the sides of two ranks that face each other; of ranks one above the other, on their right. */
+static void put_flow(FILE *out, const struct drawing_box *a, const struct drawing_box *b, double width, bool inside)
+{
+    bool is_left = a->x + a->width <= b->x, is_right = b->x + b->width <= a->x;
+    double x1 = is_right ? a->x : a->x + a->width - (is_left ? 0 : END_PX);
+    double x2 = is_left ? b->x : b->x + b->width - (is_right ? 0 : END_PX);
+    put_arc(out, x1, a->y + a->height / 2, x2, b->y + b->height / 2, width, inside);
+}
+
 static void put_flows(FILE *out, const struct sketch *s, const struct flows *flows, bool inside)
 {
     for (uint32_t i = 0; i < flows->num; i++) {
         const struct flow *f = &flows->list[i];
-        const struct drawing_box *a = &s->ranks[f->a], *b = &s->ranks[f->b];
-        put_arc(out, a->x + a->width - END_PX, a->y + a->height / 2, b->x + b->width - END_PX, b->y + b->height / 2,
-                flow_px(f->bytes, flows->list[0].bytes), inside);
+        put_flow(out, &s->ranks[f->a], &s->ranks[f->b], flow_px(f->bytes, flows->list[0].bytes), inside);
     }
 }
 
@@ -166,6 +183,17 @@ static void put_labelled(FILE *out, const struct drawing_box *box, double px, co
                  text);
 }
 
+/* On a plate of its own, which lines pass behind. */
+static void put_on_plate(FILE *out, const struct drawing_box *box, const char *color, const char *text)
+{
+    char style[32];
+    double width = strlen(text) * RANK_LETTER_PX + 4;
+    struct drawing_box plate = {box->x + 1, box->y + 1, fmin(width, box->width - 2), box->height - 2};
+    snprintf(style, sizeof style, "fill=\"%s\"", color);
+    drawing_rect(out, "plate", &plate, style, NULL);
+    put_labelled(out, box, RANK_LABEL_PX, text);
+}
+
 /* The tip says what the label has no room for. */
 static void put_rank(FILE *out, const struct sketch *s, uint32_t rank)
 {
@@ -187,13 +215,14 @@ static void label_rank(FILE *out, const struct sketch *s, uint32_t rank)
 {
     const struct job_team *team = team_of(s->explain, rank);
     baton_open_params_t role;
-    char label[64], stage[16] = "";
+    char label[64], stage[16] = "", color[16];
     explain_role(s->explain, rank, &role);
     if (s->explain->sizes[team->side].pp > 1)
         snprintf(stage, sizeof stage, "%u.", role.pp_rank);
     snprintf(label, sizeof label, "%u %c%u.%s%u", rank, team->side == JOB_PREFILL ? 'P' : 'D', team->engine, stage,
              role.tp_rank);
-    put_labelled(out, &s->ranks[rank], 9, label);
+    snprintf(color, sizeof color, "#%06x", color_of(team->side, team->engine));
+    put_on_plate(out, &s->ranks[rank], color, label);
 }
 
 static void put_device(FILE *out, const struct sketch *s, const struct sketch_node *n, bool is_gpu, uint32_t number,
@@ -275,10 +304,11 @@ static void put_switches(FILE *out, const struct sketch *s)
     const struct cluster *c = &s->explain->world->cluster;
     for (uint32_t i = 0, last = UINT32_MAX; c->num_groups[CLUSTER_NETWORK] > 1 && i < s->num_nodes; i++) {
         uint32_t above = c->group_of[CLUSTER_NETWORK][c->groups[CLUSTER_NODE][s->nodes[i].number].first];
-        char title[32];
-        snprintf(title, sizeof title, "switch %u", above);
+        const char *name = s->explain->world->nodes[s->nodes[i].number].above;
+        char title[128];
+        snprintf(title, sizeof title, name != NULL ? "switch %s" : "no known switch", name);
         if (above != last)
-            drawing_text(out, s->nodes[i].box.x, s->nodes[i].box.y - 5, 200, plain, title);
+            drawing_text(out, s->nodes[i].box.x, s->nodes[i].box.y - 5, s->page.width, plain, title);
         last = above;
     }
 }
@@ -333,19 +363,21 @@ static void put_kinds(struct legend *l)
         const char *kind, *label, *text;
         double width, height;
     } kinds[] = {
-        {"rank", "12 P0.3", "rank 12 of the world: prefill engine 0, TP rank 3 (with stages P0.1.3: stage 1)", 92, 14},
-        {"rank", "16 D0.1", "decode engines are hatched", 92, 14},
+        {"rank", "R Pe.t", "rank R of the world: prefill engine e, TP rank t; with stages Pe.s.t: stage s", 92, 14},
+        {"rank", "R De.t", "the same of a decode engine, whose boxes are hatched", 92, 14},
         {"core", "", "a core, in the colour of the rank that has it; white: of no rank", 9, 9},
         {"gpu", "cuda0", "a GPU, in the colour of the rank that has it", 44, 13},
         {"nic", "mlx5_0", "a network adapter", 44, 13},
     };
     for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct drawing_box box = {l->x, l->y + 1, kinds[i].width, kinds[i].height};
+        drawing_rect(l->out, kinds[i].kind, &box, i < 2 ? sample_style : i == 4 ? nic_style : free_style, NULL);
+        if (i == 1)
+            drawing_rect(l->out, "hatch", &box, hatch, NULL);
         if (i < 2)
-            put_coloured(l->out, kinds[i].kind, &box, i == 0 ? JOB_PREFILL : JOB_DECODE, 0, NULL);
+            put_on_plate(l->out, &box, "#ddd", kinds[i].label);
         else
-            drawing_rect(l->out, kinds[i].kind, &box, i == 4 ? nic_style : free_style, NULL);
-        put_labelled(l->out, &box, i < 3 ? 9 : 8, kinds[i].label);
+            put_labelled(l->out, &box, 8, kinds[i].label);
         put_entry(l, kinds[i].text);
     }
 }
@@ -356,15 +388,18 @@ static void put_engines(struct legend *l, const struct explain *e)
         uint32_t num = e->sizes[side].engines, shown = num < ENGINES_MAX ? num : ENGINES_MAX;
         char text[64];
         for (uint32_t i = 0; i < shown; i++) {
-            struct drawing_box box = {l->x + i % 6 * 94, l->y + LINE_PX * floor(i / 6.0) + 1, 91, 14};
+            struct drawing_box box = {l->x + i % ENGINES_A_ROW * ENGINE_PX,
+                                      l->y + LINE_PX * floor((double)i / ENGINES_A_ROW) + 1, ENGINE_PX - 3, 14};
+            char color[16];
             snprintf(text, sizeof text, "%s%u", pairs_side_name((enum job_side)side), i);
+            snprintf(color, sizeof color, "#%06x", color_of((enum job_side)side, i));
             put_coloured(l->out, "engine", &box, (enum job_side)side, i, NULL);
-            put_labelled(l->out, &box, 9, text);
+            put_on_plate(l->out, &box, color, text);
         }
-        l->y += LINE_PX * ceil(shown / 6.0);
+        l->y += LINE_PX * ceil((double)shown / ENGINES_A_ROW);
         if (num > shown) {
             snprintf(text, sizeof text, "and %u more %s engines", num - shown, pairs_side_name((enum job_side)side));
-            drawing_text(l->out, l->x, l->y + 11, LEGEND_PX, plain, text);
+            drawing_text(l->out, l->x, l->y + 11, ENGINES_A_ROW * ENGINE_PX, plain, text);
             l->y += LINE_PX;
         }
     }
@@ -377,32 +412,41 @@ static void put_costs(struct legend *l, char *text)
         end = line + strcspn(line, "\n");
         bool more = *end != '\0';
         *end = '\0';
-        drawing_text(l->out, l->x, l->y + 11, LEGEND_PX, (struct drawing_font){9, "monospace"}, line);
+        drawing_text(l->out, l->x, l->y + 11, COSTS_PX, (struct drawing_font){9, "monospace"}, line);
         l->y += LINE_PX;
         end += more;
     }
 }
 
-static double legend_height(const struct explain *e, const char *costs)
+static struct drawing_box size_legend(const struct explain *e)
 {
-    uint32_t lines = 7, text = 0;
+    uint32_t lines = KINDS_LINES;
     for (uint32_t side = 0; side < JOB_SIDES; side++) {
         uint32_t num = e->sizes[side].engines, shown = num < ENGINES_MAX ? num : ENGINES_MAX;
-        lines += (shown + 5) / 6 + (num > shown);
+        lines += (shown + ENGINES_A_ROW - 1) / ENGINES_A_ROW + (num > shown);
     }
-    for (; *costs != '\0'; costs++)
-        text += *costs == '\n';
-    return (lines > text ? lines : text) * LINE_PX;
+    return (struct drawing_box){.width = LEGEND_PX, .height = lines * LINE_PX};
+}
+
+static struct drawing_box size_costs(const char *costs)
+{
+    uint32_t lines = 0;
+    size_t widest = 0;
+    for (const char *line = costs; *line != '\0'; lines++) {
+        size_t length = strcspn(line, "\n");
+        widest = length > widest ? length : widest;
+        line += length + (line[length] != '\0');
+    }
+    return (struct drawing_box){.width = fmin(widest * COSTS_LETTER_PX + 4, COSTS_PX), .height = lines * LINE_PX};
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-static void put_head(FILE *out, const struct sketch *s)
+static void put_head(FILE *out, const struct sketch *s, double width)
 {
     const struct explain *e = s->explain;
     char *text = NULL;
     size_t length;
-    double width = s->page.width > WIDTH_PX ? s->page.width : WIDTH_PX;
     FILE *line = open_memstream(&text, &length);
     if (line == NULL)
         return;
@@ -424,21 +468,22 @@ static void put_head(FILE *out, const struct sketch *s)
 static void put_page(FILE *out, const struct sketch *s, char *costs)
 {
     const struct flows flows[2] = {find_flows(s, false), find_flows(s, true)};
-    double width = s->page.width > WIDTH_PX ? s->page.width : WIDTH_PX, y = s->page.height + MARGIN_PX;
-    struct legend left = {out, 0, y}, right = {out, LEGEND_PX + 2 * MARGIN_PX, y};
-    struct drawing_box page = {-MARGIN_PX, -HEAD_PX, width + 2 * MARGIN_PX,
-                               y + legend_height(s->explain, costs) + HEAD_PX + MARGIN_PX};
+    struct drawing_box parts[] = {s->page, size_legend(s->explain), size_costs(costs)};
+    struct drawing_box all = drawing_shelve(parts, 3, fmax(s->page.width, WIDTH_PX), MARGIN_PX);
+    double width = fmax(all.width, HEADLINE_PX);
+    struct drawing_box page = {-MARGIN_PX, -HEAD_PX, width + 2 * MARGIN_PX, all.height + HEAD_PX + MARGIN_PX};
+    struct legend legend = {out, parts[1].x, parts[1].y}, text = {out, parts[2].x, parts[2].y};
     drawing_begin(out, &page);
     fputs("<defs><pattern id=\"decode\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">"
           "<path d=\"M-1 1L1 -1M0 5L5 0M4 6L6 4\" stroke=\"#444\" stroke-width=\"0.5\"/></pattern></defs>\n",
           out);
-    put_head(out, s);
+    put_head(out, s, width);
     put_nodes(out, s, flows);
-    put_kinds(&left);
-    put_sample(&left, false, &flows[0]);
-    put_sample(&left, true, &flows[1]);
-    put_engines(&left, s->explain);
-    put_costs(&right, costs);
+    put_kinds(&legend);
+    put_sample(&legend, false, &flows[0]);
+    put_sample(&legend, true, &flows[1]);
+    put_engines(&legend, s->explain);
+    put_costs(&text, costs);
     drawing_end(out);
 }
 

@@ -122,6 +122,7 @@ int world_init(struct world *w, const struct world_node *nodes, uint32_t num, co
         struct world_node *n = &w->nodes[w->num_nodes];
         struct machine_cut own = *cut;
         *n = placed[w->num_nodes].node;
+        n->above = network != NULL ? network_switch(network, n->host) : NULL;
         if (n->capacity > 0 && own.slots == 0)
             own.slots = n->capacity;
         n->seats = machine_seats(n->machine, &own, &n->num_seats);

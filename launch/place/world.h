@@ -11,12 +11,13 @@
 
 #define WORLD_NETWORK_LEVELS (NETWORK_HEIGHT_MAX + 1) /* switches, and all nodes together */
 
-/** One node. The world keeps neither the host's name nor the machine. */
+/** One node. The world keeps neither the names nor the machine. */
 struct world_node {
     const char *host;
     const struct machine *machine;
     uint32_t capacity; /* ranks that it takes; 0: as many as it has seats */
     uint8_t sides;     /* as the cluster has it; 0: all */
+    const char *above; /* the switch right above it; NULL: none is known */
     struct machine_seat *seats;
     uint32_t num_seats;
 };

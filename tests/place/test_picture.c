@@ -247,6 +247,54 @@ static void test_many_nodes(void **state)
     check(MACHINES "8gpu-8nic-8numa.xml", hosts_of(100, false, 8), wide, 64); /* the others are a sentence */
 }
 
+/* Beside few nodes there is what explains them, and not an empty page. */
+static void test_room_is_used(void **state)
+{
+    (void)state;
+    static const struct engine_size few[] = {{1, 2, 1}, {1, 2, 1}}, more[] = {{2, 4, 1}, {4, 2, 1}};
+    static const struct engine_size *const sizes[] = {few, more};
+    for (unsigned i = 0; i < 2; i++) {
+        struct placement_options o = placement_defaults();
+        struct placement p;
+        struct picture picture;
+        double right = 0;
+        o.topology = "pack:2 numa:1 core:8 pu:1";
+        o.hosts = "a,b";
+        picture_read(&picture, drawn(&o, sizes[i], &p));
+        const struct box *page = &picture.boxes[0];
+        for (uint32_t k = 0; k < picture.num_labels; k++) {
+            const struct box *b = &picture.labels[k];
+            bool is_high = b->y > 0 && b->y < (page->y + page->height) / 2;
+            right = is_high && b->x + b->width > right ? b->x + b->width : right;
+        }
+        assert_true(right > page->x + page->width * 2 / 3);
+        picture_fini(&picture);
+        placement_fini(&p);
+    }
+}
+
+/* Lines pass behind the labels of ranks: each has a plate, and all plates of nodes come after their lines. */
+static void test_lines_cross_no_label(void **state)
+{
+    (void)state;
+    static const struct engine_size sizes[] = {{2, 4, 1}, {4, 2, 1}};
+    struct placement_options o = placement_defaults();
+    struct placement p;
+    struct picture picture;
+    o.topology = "pack:2 numa:1 core:8 pu:1";
+    o.hosts = "a,b";
+    picture_read(&picture, drawn(&o, sizes, &p));
+    assert_int_equal(count(&picture, "plate"), 16 + 2 + 6); /* ranks, samples of the legend, engines */
+    check_nested(&picture, "plate", "rank", 6);
+    const char *at = strstr(picture.text, "class=\"plate\""), *line = strstr(at, "class=\"flow\"");
+    uint32_t before = 0;
+    for (; at != NULL && at < line; before++)
+        at = strstr(at + 1, "class=\"plate\"");
+    assert_int_equal(before, 16 + 2); /* the next line is the legend's */
+    picture_fini(&picture);
+    placement_fini(&p);
+}
+
 /* Prefill and decode differ by more than colour. */
 static void test_hatched(void **state)
 {
@@ -294,10 +342,9 @@ static void test_names_from_outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_64_ranks),
-        cmocka_unit_test(test_many_nodes),
-        cmocka_unit_test(test_hatched),
-        cmocka_unit_test(test_names_from_outside),
+        cmocka_unit_test(test_64_ranks),     cmocka_unit_test(test_many_nodes),
+        cmocka_unit_test(test_room_is_used), cmocka_unit_test(test_lines_cross_no_label),
+        cmocka_unit_test(test_hatched),      cmocka_unit_test(test_names_from_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
