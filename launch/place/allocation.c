@@ -2,10 +2,12 @@
 /* allocation: see allocation.h. */
 #include "place/allocation.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -13,7 +15,7 @@
 #include "base/number.h"
 #include "place/hostlist.h"
 
-#define NUMBER_MAX 1000000u /* of slots or CPUs of a host */
+#define NUMBER_MAX 1000000u /* of slots of a host */
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
@@ -129,8 +131,8 @@ static const char *slurm_variable(allocation_variable_fn variable, const char *n
     return variable(slurm_name(name, group, text));
 }
 
-/* "72(x2),36": a number for each host from `first` on. */
-static int read_counts(struct allocation *a, uint32_t first, const char *text, bool is_slots, struct why *why)
+/* "4(x2),2": the slots of each host from `first` on. */
+static int read_counts(struct allocation *a, uint32_t first, const char *text, struct why *why)
 {
     uint32_t host = first;
     const char *at = text;
@@ -139,7 +141,7 @@ static int read_counts(struct allocation *a, uint32_t first, const char *text, b
         if (!number_take_times(&at, NUMBER_MAX, &n, &times) || n == 0 || times == 0 || times > a->num_hosts - host)
             return why_set(why, "Slurm's \"%.80s\" does not count its %u hosts", text, a->num_hosts - first);
         for (; times > 0; times--, host++)
-            *(is_slots ? &a->hosts[host].slots : &a->hosts[host].cpus) = n;
+            a->hosts[host].slots = n;
         at += *at == ',';
     }
     return *at == '\0' ? 0 : why_set(why, "Slurm's \"%.80s\" does not count its %u hosts", text, a->num_hosts - first);
@@ -153,7 +155,6 @@ static int take_name(void *arg, const char *name, struct why *why)
 static int read_slurm_group(struct allocation *a, allocation_variable_fn variable, int group, struct why *why)
 {
     const char *list = slurm_variable(variable, "SLURM_JOB_NODELIST", group);
-    const char *cpus = slurm_variable(variable, "SLURM_JOB_CPUS_PER_NODE", group);
     /* Without a number of tasks Slurm says 1 a node, which nobody asked for. */
     bool tasks_asked = slurm_variable(variable, "SLURM_NTASKS", group) != NULL ||
                        slurm_variable(variable, "SLURM_NTASKS_PER_NODE", group) != NULL;
@@ -162,9 +163,9 @@ static int read_slurm_group(struct allocation *a, allocation_variable_fn variabl
     char name[128];
     if (list == NULL)
         return why_set(why, "Slurm names no hosts (%s)", slurm_name("SLURM_JOB_NODELIST", group, name));
-    if (hostlist_each(list, take_name, a, why) != 0 || (cpus != NULL && read_counts(a, first, cpus, false, why) != 0))
+    if (hostlist_each(list, take_name, a, why) != 0)
         return -1;
-    if (tasks != NULL && read_counts(a, first, tasks, true, why) != 0) {
+    if (tasks != NULL && read_counts(a, first, tasks, why) != 0) {
         if (variable("SLURM_STEP_ID") == NULL)
             return -1;
         for (uint32_t i = first; i < a->num_hosts; i++) /* they are the tasks of a step, such as a shell */
@@ -188,9 +189,24 @@ static int read_slurm(struct allocation *a, allocation_variable_fn variable, str
 
 #define BLANKS " \t\r"
 
+/* Open MPI knows this machine by its own name alone in a file that says where each rank goes. */
+static bool is_this_machine(const char *name, size_t length)
+{
+    static const char *const names[] = {"localhost", "127.0.0.1"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == length && memcmp(name, names[i], length) == 0)
+            return true;
+    return false;
+}
+
 /* Hosts that come again add up. */
 static int add_slots(struct allocation *a, const char *name, size_t length, uint32_t slots, struct why *why)
 {
+    char here[HOST_NAME_MAX + 1];
+    if (is_this_machine(name, length) && gethostname(here, sizeof here) == 0) {
+        name = here;
+        length = strnlen(here, sizeof here);
+    }
     if (memchr(name, '@', length) != NULL)
         return why_set(why, "\"%.*s\" names a user: let ssh's configuration name it", (int)(length < 80 ? length : 80),
                        name);

@@ -17,7 +17,6 @@
 struct allocation_host {
     char *name;     /* visible ASCII that needs no escapes in JSON, in a shell or in a launcher's files */
     uint32_t slots; /* ranks that it was given for; 0: not said */
-    uint32_t cpus;  /* that the job has there; 0: not said */
     uint32_t times; /* that a list named it */
     uint32_t group; /* part of a heterogeneous job, from 0 */
 };
@@ -49,7 +48,10 @@ typedef char *(*allocation_file_fn)(const char *path);
  */
 int allocation_from_batch(struct allocation *a, allocation_variable_fn variable, allocation_file_fn file,
                           struct why *why);
-/** "a:4,n[0-3]:4,c": names with slots, and numbers in brackets as Slurm writes them. No blanks. */
+/**
+ * "a:4,n[0-3]:4,c": names with slots, and numbers in brackets as Slurm writes them. No blanks. Here and in a host file
+ * "localhost" is this machine, by its own name.
+ */
 int allocation_from_hosts(struct allocation *a, const char *text, struct why *why);
 /**
  * The text of a host file: a host a line, with "slots=N" (Open MPI) or ":N" (MPICH) behind it, "#" before a comment. A

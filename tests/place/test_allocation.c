@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "place/allocation.h"
@@ -31,7 +32,7 @@ static char *file(const char *path)
     return strcmp(path, "/hosts") == 0 ? strdup(file_text) : NULL;
 }
 
-/* "a:4/8 b c:1 | d": names, slots, CPUs; a bar before each further group. */
+/* "a:4 b c:1 | d": names and slots; a bar before each further group. */
 static const char *said(const struct allocation *a)
 {
     static char text[4096];
@@ -44,8 +45,6 @@ static const char *said(const struct allocation *a)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s", h->name);
         if (h->slots > 0)
             at += (size_t)snprintf(text + at, sizeof text - at, ":%u", h->slots);
-        if (h->cpus > 0)
-            at += (size_t)snprintf(text + at, sizeof text - at, "/%u", h->cpus);
         at += (size_t)snprintf(text + at, sizeof text - at, " ");
     }
     if (at > 0)
@@ -83,26 +82,23 @@ static void test_slurm(void **state)
 {
     (void)state;
     batch(ALLOCATION_SLURM, ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-2]"}), "n0 n1 n2");
-    batch(
-        ALLOCATION_SLURM,
-        ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "gpu[008-010,3],rack[1-2]n[01-02],login"},
-            {"SLURM_NTASKS", "18"}, {"SLURM_TASKS_PER_NODE", "4(x2),1,2(x6)"},
-            {"SLURM_JOB_CPUS_PER_NODE", "72(x3),36,8(x5)"}),
-        "gpu008:4/72 gpu009:4/72 gpu010:1/72 gpu3:2/36 rack1n01:2/8 rack1n02:2/8 rack2n01:2/8 rack2n02:2/8 login:2/8");
+    batch(ALLOCATION_SLURM,
+          ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "gpu[008-010,3],rack[1-2]n[01-02],login"},
+              {"SLURM_NTASKS", "18"}, {"SLURM_TASKS_PER_NODE", "4(x2),1,2(x6)"}),
+          "gpu008:4 gpu009:4 gpu010:1 gpu3:2 rack1n01:2 rack1n02:2 rack2n01:2 rack2n02:2 login:2");
     /* nobody asked for one task a node */
     batch(ALLOCATION_SLURM,
           ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "1(x2)"}), "a b");
     batch(ALLOCATION_SLURM,
           ENV({"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NODELIST", "big0"},
-              {"SLURM_JOB_NODELIST_HET_GROUP_0", "big0"}, {"SLURM_JOB_CPUS_PER_NODE_HET_GROUP_0", "96"},
-              {"SLURM_NTASKS_HET_GROUP_1", "4"}, {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "2(x2)"},
-              {"SLURM_JOB_NODELIST_HET_GROUP_1", "small[0-1]"}),
-          "big0/96 | small0:2 small1:2");
+              {"SLURM_JOB_NODELIST_HET_GROUP_0", "big0"}, {"SLURM_NTASKS_HET_GROUP_1", "4"},
+              {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "2(x2)"}, {"SLURM_JOB_NODELIST_HET_GROUP_1", "small[0-1]"}),
+          "big0 | small0:2 small1:2");
     /* a shell that is a step of one task, in a job of four hosts */
     batch(ALLOCATION_SLURM,
           ENV({"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "n[0-3]"}, {"SLURM_NTASKS", "1"},
-              {"SLURM_TASKS_PER_NODE", "1"}, {"SLURM_JOB_CPUS_PER_NODE", "8(x4)"}),
-          "n0/8 n1/8 n2/8 n3/8");
+              {"SLURM_TASKS_PER_NODE", "1"}),
+          "n0 n1 n2 n3");
 }
 
 static void test_slurm_refused(void **state)
@@ -186,6 +182,20 @@ static void test_hosts(void **state)
         assert_string_equal(why.text, bad[i][1]);
         allocation_fini(&a);
     }
+}
+
+static void test_this_machine_has_its_own_name(void **state)
+{
+    (void)state;
+    char here[128], text[300], expected[300];
+    struct allocation a;
+    struct why why;
+    assert_int_equal(gethostname(here, sizeof here), 0);
+    snprintf(text, sizeof text, "localhost:2,x,%s:3,127.0.0.1:1", here);
+    snprintf(expected, sizeof expected, "%s:6 x", here);
+    assert_int_equal(allocation_from_hosts(&a, text, &why), 0);
+    assert_string_equal(said(&a), expected);
+    allocation_fini(&a);
 }
 
 static void test_hostfile(void **state)
@@ -319,10 +329,15 @@ static void test_network_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slurm),       cmocka_unit_test(test_slurm_refused),
-        cmocka_unit_test(test_pbs_and_lsf), cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_hostfile),    cmocka_unit_test(test_words_of_hostfiles),
-        cmocka_unit_test(test_network),     cmocka_unit_test(test_network_refused),
+        cmocka_unit_test(test_slurm),
+        cmocka_unit_test(test_slurm_refused),
+        cmocka_unit_test(test_pbs_and_lsf),
+        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_this_machine_has_its_own_name),
+        cmocka_unit_test(test_hostfile),
+        cmocka_unit_test(test_words_of_hostfiles),
+        cmocka_unit_test(test_network),
+        cmocka_unit_test(test_network_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
