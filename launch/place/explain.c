@@ -86,6 +86,8 @@ static int gpu_width(const struct explain *e)
     return (int)most;
 }
 
+#define CORES_WIDTH 9
+
 static void print_rank(FILE *out, const struct explain *e, uint32_t rank, int width)
 {
     const struct world_place *p = &e->places[rank];
@@ -97,9 +99,10 @@ static void print_rank(FILE *out, const struct explain *e, uint32_t rank, int wi
     range(m->cores[first].numa, m->cores[last].numa, numa);
     if (e->bound)
         range(first, last, cores);
-    fprintf(out, "  %6u  %-12s %4u %4u  %5s  %-9s", rank, role.engine, role.tp_rank, role.pp_rank, numa, cores);
+    fprintf(out, "  %6u  %-12s %4u %4u  %5s  %-*s", rank, role.engine, role.tp_rank, role.pp_rank, numa,
+            m->num_gpus + m->num_nics > 0 ? CORES_WIDTH : 0, cores);
     if (m->num_gpus > 0)
-        fprintf(out, "  %-*s", width, p->seat.num_gpus > 0 ? explain_gpus(e, rank, gpus) : "-");
+        fprintf(out, "  %-*s", m->num_nics > 0 ? width : 0, p->seat.num_gpus > 0 ? explain_gpus(e, rank, gpus) : "-");
     if (m->num_nics > 0)
         fprintf(out, "  %s", p->nic != NULL ? p->nic->name : "-");
     fputc('\n', out);
@@ -120,9 +123,10 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
                 continue;
             if (!any) {
                 print_machine(out, &e->world->nodes[i]);
-                fputs("    rank  engine         tp   pp   NUMA  cores    ", out);
+                fprintf(out, "    rank  engine         tp   pp   NUMA  %-*s",
+                        m->num_gpus + m->num_nics > 0 ? CORES_WIDTH : 0, "cores");
                 if (m->num_gpus > 0)
-                    fprintf(out, "  %-*s", width, "GPU");
+                    fprintf(out, "  %-*s", m->num_nics > 0 ? width : 0, "GPU");
                 fputs(m->num_nics > 0 ? "  NIC\n" : "\n", out);
             }
             any = true;
