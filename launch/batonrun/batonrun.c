@@ -275,7 +275,12 @@ static int ask(const struct allocation *a, struct machine *machines, void *sessi
     s->status = find_launcher(s, why);
     if (s->status != 0)
         return -1;
-    return probe_hosts(a, &way, machines, why);
+    if (probe_hosts(a, &way, machines, why) == 0)
+        return 0;
+    const struct why reason = *why;
+    if (s->arguments->placement.explain || s->arguments->dry_run)
+        why_set(why, "%.320s; --topology plans without asking them", reason.text);
+    return -1;
 }
 
 static int find_self(struct session *s)

@@ -87,19 +87,101 @@ static int read_topology(struct machine *m, const char *topology, struct why *wh
     return rc == 0 ? 0 : why_set(why, "--topology \"%.200s\": %.150s", topology, reason.text);
 }
 
+/* The FILE of "HOSTS=FILE". NULL: it stands alone. */
+static const char *find_file_of_hosts(const char *topology)
+{
+    const size_t length = strspn(topology, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,[]");
+    return length > 0 && topology[length] == '=' ? topology + length + 1 : NULL;
+}
+
+/* The machine that hosts are. */
+struct described {
+    struct placement *placement;
+    uint32_t machine;
+};
+
+static int describe_host(void *described, const char *host, struct why *why)
+{
+    const struct described *d = described;
+    const struct allocation *a = &d->placement->allocation;
+    bool found = false;
+    for (uint32_t i = 0; i < a->num_hosts; i++)
+        if (strcmp(a->hosts[i].name, host) == 0) {
+            d->placement->machine_of[i] = d->machine;
+            found = true;
+        }
+    return found ? 0 : why_set(why, "--topology describes \"%.80s\", which is none of the hosts", host);
+}
+
+static int describe_hosts(struct placement *p, const char *topology, const char *file, uint32_t machine,
+                          struct why *why)
+{
+    struct described d = {p, machine};
+    char *hosts = strndup(topology, (size_t)(file - topology) - 1);
+    const int rc = hosts != NULL ? hostlist_each(hosts, describe_host, &d, why) : why_set(why, "no memory");
+    free(hosts);
+    return rc;
+}
+
+/* Of several descriptions of a host, the last one counts. */
+static int read_descriptions(struct placement *p, uint32_t num_hosts, struct why *why)
+{
+    for (uint32_t i = 0; i < num_hosts; i++)
+        p->machine_of[i] = p->num_machines;
+    for (uint32_t k = 0; k < p->num_machines; k++) {
+        const char *topology = p->options.topologies[k], *file = find_file_of_hosts(topology);
+        if (read_topology(&p->machines[k], file != NULL ? file : topology, why) != 0)
+            return -1;
+        if (file != NULL && describe_hosts(p, topology, file, k, why) != 0)
+            return -1;
+        for (uint32_t i = 0; file == NULL && i < num_hosts; i++)
+            p->machine_of[i] = k;
+    }
+    for (uint32_t i = 0; i < num_hosts; i++)
+        if (p->machine_of[i] == p->num_machines)
+            return why_set(why, "no --topology describes \"%.80s\"",
+                           p->allocation.num_hosts > 0 ? p->allocation.hosts[i].name : "this machine");
+    return 0;
+}
+
 static int find_machines(struct placement *p, placement_ask_fn ask, void *arg, struct why *why)
 {
-    bool asks = p->allocation.num_hosts > 0 && p->options.topology == NULL;
-    p->num_machines = asks ? p->allocation.num_hosts : 1;
+    const uint32_t num_hosts = p->allocation.num_hosts > 0 ? p->allocation.num_hosts : 1;
+    uint32_t described = 0;
+    while (p->options.topologies[described] != NULL)
+        described++;
+    p->num_machines = described > 0 ? described : num_hosts;
     p->machines = calloc(p->num_machines, sizeof *p->machines);
-    if (p->machines == NULL) {
-        p->num_machines = 0;
-        return why_set(why, "no memory for %u machines", p->allocation.num_hosts);
+    p->machine_of = calloc(num_hosts, sizeof *p->machine_of);
+    if (p->machines == NULL || p->machine_of == NULL) {
+        p->num_machines = p->machines != NULL ? p->num_machines : 0;
+        return why_set(why, "no memory for %u machines", num_hosts);
     }
-    if (asks)
-        return ask(&p->allocation, p->machines, arg, why);
-    return p->options.topology != NULL ? read_topology(&p->machines[0], p->options.topology, why)
+    if (described > 0)
+        return read_descriptions(p, num_hosts, why);
+    for (uint32_t i = 0; i < num_hosts; i++)
+        p->machine_of[i] = i;
+    return p->allocation.num_hosts > 0 ? ask(&p->allocation, p->machines, arg, why)
                                        : machine_read(&p->machines[0], MACHINE_HERE, NULL, why);
+}
+
+/* A rank must have its cores and GPUs on one host. */
+static int check_needs(const struct placement *p, struct why *why)
+{
+    const struct placement_options *o = &p->options;
+    uint32_t cores = 0, gpus = 0;
+    for (uint32_t i = 0; i < p->num_machines; i++) {
+        const struct machine *m = &p->machines[i];
+        cores = m->num_cores > cores ? m->num_cores : cores;
+        gpus = m->num_gpus > gpus ? m->num_gpus : gpus;
+    }
+    if (o->cores_per_rank > cores)
+        return why_set(why, "--cores-per-rank: a rank needs %u cores, and the hosts have at most %u", o->cores_per_rank,
+                       cores);
+    if (o->gpus_per_rank != PLACEMENT_GPUS_UNSAID && o->gpus_per_rank > gpus)
+        return why_set(why, "--gpus-per-rank: a rank needs %u GPU%s, and the hosts have at most %u", o->gpus_per_rank,
+                       o->gpus_per_rank > 1 ? "s" : "", gpus);
+    return 0;
 }
 
 static int find_network(struct placement *p, struct why *why)
@@ -292,7 +374,7 @@ static int build_world(struct placement *p, enum room room, struct why *why)
     for (uint32_t i = 0; i < num; i++) {
         uint32_t slots = a->num_hosts > 0 ? a->hosts[i].slots : 0; /* those beyond the ranks make no difference */
         nodes[i] = (struct world_node){.host = a->num_hosts > 0 ? a->hosts[i].name : here,
-                                       .machine = &p->machines[p->num_machines > 1 ? i : 0],
+                                       .machine = &p->machines[p->machine_of[i]],
                                        .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks,
                                        .sides = sides_of(a, i)};
     }
@@ -408,8 +490,12 @@ int placement_find(struct placement *p, const struct placement_options *options,
         return -1;
     if (p->allocation.source == ALLOCATION_HERE && !placement_is_wished(options))
         return 1;
-    if (find_machines(p, ask, arg, why) != 0 || find_network(p, why) != 0 || find_costs(p, why) != 0 ||
-        find_flows(p, why) != 0 || find_job(p, why) != 0 || build_world(p, ROOM_SLOTS, why) != 0)
+    if (find_machines(p, ask, arg, why) != 0 || check_needs(p, why) != 0)
+        return -1;
+    if (p->options.gpus_per_rank == PLACEMENT_GPUS_UNSAID)
+        p->options.gpus_per_rank = 1;
+    if (find_network(p, why) != 0 || find_costs(p, why) != 0 || find_flows(p, why) != 0 || find_job(p, why) != 0 ||
+        build_world(p, ROOM_SLOTS, why) != 0)
         return -1;
     /* Nobody named slots on this machine, so that more ranks than fit are only a pity. */
     if (lacks_room(p) && p->allocation.source == ALLOCATION_HERE && p->options.gpus_per_rank > 0) {
@@ -440,6 +526,7 @@ void placement_fini(struct placement *p)
     for (uint32_t i = 0; i < p->num_machines; i++)
         machine_fini(&p->machines[i]);
     free(p->machines);
+    free(p->machine_of);
     allocation_fini(&p->allocation);
     *p = (struct placement){0};
 }
@@ -525,9 +612,9 @@ static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out,
     snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
              p->options.cut.dtype->name);
     const struct explain page = {.allocation = &p->allocation,
-                                 .machines = p->options.topology != NULL   ? "each as by --topology"
-                                             : p->allocation.num_hosts > 0 ? "as they say themselves"
-                                                                           : "as hwloc sees it",
+                                 .machines = p->options.topologies[0] != NULL ? "each as by --topology"
+                                             : p->allocation.num_hosts > 0    ? "as they say themselves"
+                                                                              : "as hwloc sees it",
                                  .costs = costs,
                                  .model = model,
                                  .uncut = p->uncut.text[0] != '\0' ? uncut : NULL,

@@ -16,8 +16,9 @@ struct placement {
     struct placement_options options;
     struct engine_size sizes[JOB_SIDES];
     struct allocation allocation;
-    struct machine *machines; /* by host, or one for all of them */
+    struct machine *machines; /* as they say, or as --topology says */
     uint32_t num_machines;
+    uint32_t *machine_of; /* by host, or of this machine alone */
     struct network network;
     struct costs costs;
     struct engine engines[JOB_SIDES];

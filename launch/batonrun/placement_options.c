@@ -2,13 +2,27 @@
 /* placement_options: see placement_options.h. */
 #include "batonrun/placement_options.h"
 
+/* Each adds one. */
+static int read_topology(const struct option_row *row, const char *text, void *field, struct why *why)
+{
+    const char **topologies = field;
+    unsigned num = 0;
+    while (topologies[num] != NULL)
+        num++;
+    if (num == PLACEMENT_TOPOLOGIES_MAX)
+        return why_set(why, "--topology is given more than %d times", PLACEMENT_TOPOLOGIES_MAX);
+    return option_read_file(row, text, &topologies[num], why);
+}
+
 const struct option_row placement_rows[] = {
     {.help = "where ranks go"},
     {"host", "A:4,B:4", "hosts and their slots; without this the batch system's (Slurm, PBS, LSF), or this machine",
      OPTION_TEXT(struct placement_options, hosts)},
     {"hostfile", "FILE", "the same, a host a line, with slots=N", OPTION_FILE(struct placement_options, hostfile)},
-    {"topology", "FILE", "every host is like this: lstopo's XML, or hwloc's short form \"pack:2 numa:2 core:8 pu:2\"",
-     OPTION_FILE(struct placement_options, topology)},
+    {"topology", "FILE",
+     "every host is like this: lstopo's XML, or hwloc's short form \"pack:2 numa:2 core:8 pu:2\"; HOSTS=FILE: these "
+     "hosts are, and there may be several",
+     .read = read_topology, .field = offsetof(struct placement_options, topologies)},
     {"network", "FILE", "the switches between hosts, in the form of Slurm's topology.conf",
      OPTION_FILE(struct placement_options, network)},
     {"costs", "FILE", "what a byte costs at each distance, as baton-bench distances prints it (default: assumed)",
@@ -46,13 +60,14 @@ struct placement_options placement_defaults(void)
     struct model_cut cut = cut_default();
     cut.model = NULL; /* the same, unless the engines cannot be cut of it */
     return (struct placement_options){
-        .cut = cut, .tokens = 4096, .output_tokens = 256, .gpus_per_rank = 1, .inside = 1};
+        .cut = cut, .tokens = 4096, .output_tokens = 256, .gpus_per_rank = PLACEMENT_GPUS_UNSAID, .inside = 1};
 }
 
 bool placement_is_wished(const struct placement_options *o)
 {
-    return o->topology != NULL || o->network != NULL || o->costs != NULL || o->pairs != NULL || o->svg != NULL ||
-           o->cores_per_rank > 0 || o->straddle || o->spread || o->pack || o->together || o->apart || o->explain;
+    return o->topologies[0] != NULL || o->network != NULL || o->costs != NULL || o->pairs != NULL || o->svg != NULL ||
+           o->cores_per_rank > 0 || o->gpus_per_rank != PLACEMENT_GPUS_UNSAID || o->straddle || o->spread || o->pack ||
+           o->together || o->apart || o->explain;
 }
 
 int placement_check(const struct placement_options *o, struct why *why)

@@ -8,13 +8,17 @@
 
 #include "model/cut.h"
 
+#define PLACEMENT_TOPOLOGIES_MAX 16
+#define PLACEMENT_GPUS_UNSAID UINT32_MAX /* a GPU for each rank, on hosts that have any */
+
 struct placement_options {
     const char *hosts, *hostfile; /* "a:4,b:4"; a file; NULL: the batch system's, or this machine */
-    const char *topology;         /* a file with lstopo's XML, or hwloc's synthetic form, of every host */
-    const char *pairs;            /* a file for them, as JSON */
-    const char *costs;            /* a file of what a byte costs at each distance */
-    const char *svg;              /* a file for the picture */
-    const char *network;          /* a file of switches */
+    /* Files with lstopo's XML, or hwloc's synthetic form, of every host, or of some: "HOSTS=FILE". NULL ends them. */
+    const char *topologies[PLACEMENT_TOPOLOGIES_MAX + 1];
+    const char *pairs;   /* a file for them, as JSON */
+    const char *costs;   /* a file of what a byte costs at each distance */
+    const char *svg;     /* a file for the picture */
+    const char *network; /* a file of switches */
     struct model_cut cut;
     uint32_t tokens, output_tokens;
     uint32_t cores_per_rank, gpus_per_rank;

@@ -42,7 +42,8 @@ static void find_use(const struct placement *p, struct use *use)
 static void add_nodes_part(const struct placement *p, uint32_t node, const char *plugins, struct profile_facts *f)
 {
     const struct machine *m = p->world.nodes[node].machine;
-    if (p->options.topology != NULL) { /* a description: its adapters are taken to be up, and nothing to be missing */
+    if (p->options.topologies[0] !=
+        NULL) { /* a description: its adapters are taken to be up, and nothing to be missing */
         f->osc_ucx = f->pml_ucx = true;
         for (uint32_t i = 0; i < m->num_nics; i++)
             f->port_is_active |= m->nics[i].is_fabric;

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (arguments_parse(n, words, &a) == 0) {
         uint64_t ranks = arguments_ranks(&a);
-        MUST(a.help || a.check ||
+        MUST(a.help || a.version || a.check ||
              (ranks > 0 && ranks <= 2 * (uint64_t)LAYOUT_RANKS_MAX &&
               (a.placement.explain || (*a.program[0] && *a.program[1]))));
         MUST(a.num_exports <= ARGUMENTS_EXPORTS_MAX);

@@ -180,7 +180,7 @@ static void check(const char *topology, const char *hosts, const struct engine_s
     struct placement_options o = placement_defaults();
     struct placement p;
     struct picture picture;
-    o.topology = topology;
+    o.topologies[0] = topology;
     o.hosts = hosts;
     picture_read(&picture, drawn(&o, sizes, &p));
     const struct machine *m = &p.machines[0];
@@ -258,7 +258,7 @@ static void test_room_is_used(void **state)
         struct placement p;
         struct picture picture;
         double right = 0;
-        o.topology = "pack:2 numa:1 core:8 pu:1";
+        o.topologies[0] = "pack:2 numa:1 core:8 pu:1";
         o.hosts = "a,b";
         picture_read(&picture, drawn(&o, sizes[i], &p));
         const struct box *page = &picture.boxes[0];
@@ -281,7 +281,7 @@ static void test_lines_cross_no_label(void **state)
     struct placement_options o = placement_defaults();
     struct placement p;
     struct picture picture;
-    o.topology = "pack:2 numa:1 core:8 pu:1";
+    o.topologies[0] = "pack:2 numa:1 core:8 pu:1";
     o.hosts = "a,b";
     picture_read(&picture, drawn(&o, sizes, &p));
     assert_int_equal(count(&picture, "plate"), 16 + 2 + 6); /* ranks, samples of the legend, engines */
@@ -302,7 +302,7 @@ static void test_hatched(void **state)
     static const struct engine_size sizes[] = {{1, 2, 1}, {1, 4, 1}};
     struct placement_options o = placement_defaults();
     struct placement p;
-    o.topology = "core:8 pu:2";
+    o.topologies[0] = "core:8 pu:2";
     o.hosts = "a";
     char *text = drawn(&o, sizes, &p);
     uint32_t hatches = 0;

@@ -161,7 +161,7 @@ static void check(const char *machine, const char *topology, uint32_t nodes, uns
     assert_true(fd >= 0 && close(fd) == 0);
     name_hosts(nodes, hosts, sizeof hosts, network);
     o.hosts = hosts;
-    o.topology = topology;
+    o.topologies[0] = topology;
     o.network = network;
     o.inside = inside;
     assert_int_equal(cut_read_model(NULL, jobs[job].model, &o.cut.model, &why), 0);
@@ -258,7 +258,7 @@ static void test_the_nearest_replica(void **state)
         struct placement p;
         struct why why = {""};
         o.hosts = worlds[i].hosts;
-        o.topology = worlds[i].topology;
+        o.topologies[0] = worlds[i].topology;
         o.inside = worlds[i].inside;
         assert_int_equal(cut_read_model(NULL, "deepseek-v3", &o.cut.model, &why), 0);
         if (placement_find(&p, &o, worlds[i].sizes, NULL, NULL, &why) != 0)
@@ -346,7 +346,7 @@ static void check_places(const char *topology, const struct engine_size *sizes)
     for (unsigned i = 0; i < HOSTS; i++)
         taken[i] = hwloc_bitmap_alloc();
     o.hosts = hosts;
-    o.topology = topology;
+    o.topologies[0] = topology;
     if (placement_find(&p, &o, sizes, NULL, NULL, &why) != 0)
         fail_msg("%s: %s", topology, why.text);
     assert_true(placement_can_bind(&p));
