@@ -40,6 +40,12 @@ int placement_allocation(struct allocation *a, const struct placement_options *o
 typedef int (*placement_ask_fn)(const struct allocation *a, struct machine *machines, void *arg, struct why *why);
 
 /**
+ * The first half of placement_find: the machines of the hosts in p->allocation, the switches and the costs between
+ * them, by p->options. 0, or -1 with *why: also where no host has the cores or GPUs that a rank needs.
+ */
+int placement_describe(struct placement *p, placement_ask_fn ask, void *arg, struct why *why);
+
+/**
  * Places the ranks of the engines of each side. Hosts that are named, and not described by --topology, are asked by
  * `ask`, which gets `arg`. 0; 1: nobody named hosts or wished anything, so there is nothing to place; -1 with *why.
  * Call placement_fini in any case.
