@@ -26,6 +26,7 @@ struct board {
     uint32_t (*held)[JOB_SIDES];       /* by node: ranks of each side */
     uint32_t *in_numa;                 /* by group of CLUSTER_NUMA: its ranks */
     uint32_t nodes_used, nodes_lonely; /* nodes with any rank; with ranks of one side alone */
+    uint64_t looks;                    /* at flows, that searches have taken so far; they stand for time */
 };
 
 /** All ranks without a seat. 0; -1: no memory. Call board_fini in both cases. */
@@ -101,6 +102,8 @@ enum start_tie { START_FIRST, START_TIGHT, START_ROOMY };
 bool start_greedy(struct board *b, enum start_tie tie);
 /** Units in order, each on the first node with room (PLACE_BY_CORE), or on the next one in turn. */
 bool start_default(struct board *b, enum place_default how);
+/** Units in an order, and each from a node on, that are drawn from *random; the first node that takes it has it. */
+bool start_random(struct board *b, uint64_t *random);
 /**
  * For where there is little room: finds a way if there is one and units have at most two sizes (sides, where nodes do
  * not take both, count as sizes). Otherwise larger units first, each on the fullest node that takes it.

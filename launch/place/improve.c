@@ -6,13 +6,17 @@
 #include "place/board.h"
 
 #define PASSES_MAX 16
-#define ALL_NODES_MAX 128    /* in larger clusters, units are tried only near what they exchange bytes with */
-#define NEAR_NODES_MAX 64    /* under one switch */
-#define LISTED_MAX 64        /* units of a node that are tried in exchange for another: as many as a mask has bits */
-#define TOGETHER_MAX 8       /* of so many, and no more, two or three are tried together too */
-#define LOOKS_MAX (1u << 23) /* at flows, for exchanges between nodes of one start */
-#define TRY_LOOKS 64u        /* that an exchange takes as long as, beside its own */
-#define EXACT_ON_NODE 8      /* ranks */
+#define ALL_NODES_MAX 128         /* in larger clusters, units are tried only near what they exchange bytes with */
+#define NEAR_NODES_MAX 64         /* under one switch */
+#define LISTED_MAX 64             /* units of a node that are tried in exchange for another: bits of a mask */
+#define TOGETHER_MAX 8            /* of so many, and no more, two or three are tried together too */
+#define LOOKS_MAX (1u << 23)      /* at flows, for exchanges between nodes of one start */
+#define TRY_LOOKS 64u             /* that an exchange takes as long as, beside its own */
+#define SEAT_LOOKS_MAX (1u << 24) /* the same, for exchanges within nodes */
+#define SEAT_TRY_LOOKS 8u
+#define GROWN_MAX 1024    /* ranks of a node that are seated anew */
+#define EXACT_ON_NODE 8   /* ranks */
+#define EXACT_LOOKS 8192u /* that placing a node exactly takes about as long as */
 
 /* ---- between nodes ----------------------------------------------------------------------------------------------- */
 
@@ -220,6 +224,7 @@ int improve_nodes(struct board *b)
         for (uint32_t u = 0; u < b->num_units && s.looks > 0; u++)
             better |= improve_unit(&s, u);
     }
+    b->looks += LOOKS_MAX - s.looks;
     free(s.nodes);
     free(s.seen);
     return rc;
@@ -289,15 +294,36 @@ static bool is_next_to_free(const struct board *b, uint32_t seat, uint32_t first
            cluster_level(b->cluster, seat, seat - 1) == CLUSTER_CACHE;
 }
 
-static void exchange_all(struct board *b, const struct cluster_group *node, const uint32_t *ranks, uint32_t n)
+/* A node and its ranks, and the looks that are left for all nodes. */
+struct crew {
+    const struct cluster_group *node;
+    const uint32_t *ranks;
+    uint32_t num;
+    uint64_t *looks;
+};
+
+/* Whether there are looks for one more exchange, which takes them. */
+static bool may_exchange(const struct board *b, const struct crew *crew, uint32_t rank)
 {
+    uint64_t looks = SEAT_TRY_LOOKS + b->job->first_flow[rank + 1] - b->job->first_flow[rank];
+    bool may = *crew->looks >= looks;
+    *crew->looks -= may ? looks : 0;
+    return may;
+}
+
+static void exchange_all(struct board *b, const struct crew *crew)
+{
+    const struct cluster_group *node = crew->node;
     bool better = true;
     for (uint32_t pass = 0; better && pass < PASSES_MAX; pass++) {
         better = false;
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < crew->num; i++)
             for (uint32_t seat = node->first; seat < node->end; seat++)
-                if (b->rank_at[seat] != ranks[i] && !is_next_to_free(b, seat, node->first))
-                    better |= exchange_seats(b, ranks[i], seat);
+                if (b->rank_at[seat] != crew->ranks[i] && !is_next_to_free(b, seat, node->first)) {
+                    if (!may_exchange(b, crew, crew->ranks[i]))
+                        return;
+                    better |= exchange_seats(b, crew->ranks[i], seat);
+                }
     }
 }
 
@@ -339,9 +365,22 @@ static void reseat(struct board *b, const uint32_t *ranks, const uint32_t *seats
         board_put(b, ranks[i], seats[i]);
 }
 
+/* Seats a node's ranks anew if that is better. `seats`: room for as many. */
+static void seat_anew(struct board *b, const struct crew *crew, uint32_t node, uint32_t *seats)
+{
+    struct worth worth = worth_on(b, node, crew->ranks, crew->num);
+    for (uint32_t k = 0; k < crew->num; k++)
+        seats[k] = b->seat_of[crew->ranks[k]];
+    grow_seats(b, crew->node, crew->ranks, crew->num);
+    exchange_all(b, crew);
+    if (!worth_is_less(worth_on(b, node, crew->ranks, crew->num), worth))
+        reseat(b, crew->ranks, seats, crew->num);
+}
+
 int improve_seats(struct board *b)
 {
     const struct cluster *c = b->cluster;
+    uint64_t looks = SEAT_LOOKS_MAX;
     uint32_t *ranks = calloc((size_t)b->job->num_ranks + 1, sizeof *ranks);
     uint32_t *seats = calloc((size_t)b->job->num_ranks + 1, sizeof *seats);
     int rc = ranks != NULL && seats != NULL ? 0 : -1;
@@ -350,17 +389,16 @@ int improve_seats(struct board *b)
         uint32_t n = ranks_on(b, node, ranks);
         if (n < 2)
             continue;
-        exchange_all(b, node, ranks, n);
-        struct worth worth = worth_on(b, i, ranks, n);
-        for (uint32_t k = 0; k < n; k++)
-            seats[k] = b->seat_of[ranks[k]];
-        grow_seats(b, node, ranks, n);
-        exchange_all(b, node, ranks, n);
-        if (!worth_is_less(worth_on(b, i, ranks, n), worth))
-            reseat(b, ranks, seats, n);
-        if (n <= EXACT_ON_NODE)
+        const struct crew crew = {node, ranks, n, &looks};
+        exchange_all(b, &crew);
+        if (n <= GROWN_MAX)
+            seat_anew(b, &crew, i, seats);
+        if (n <= EXACT_ON_NODE) {
             exact_place(b, ranks, n, CLUSTER_NODE, i);
+            b->looks += EXACT_LOOKS;
+        }
     }
+    b->looks += SEAT_LOOKS_MAX - looks;
     free(ranks);
     free(seats);
     return rc;

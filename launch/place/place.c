@@ -9,7 +9,7 @@
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-static bool start(struct board *b, unsigned number)
+static bool start(struct board *b, unsigned number, uint64_t *random)
 {
     switch (number) {
     case 0:
@@ -22,21 +22,26 @@ static bool start(struct board *b, unsigned number)
         return start_default(b, PLACE_BY_CORE);
     case 4:
         return start_default(b, PLACE_BY_NODE);
-    default:
+    case 5:
         return start_packed(b);
+    default:
+        return start_random(b, random);
     }
 }
 
-#define STARTS 6
+#define STARTS 6         /* that are not random */
+#define RANDOM_STARTS 32 /* at most, while searches have taken less than RANDOM_LOOKS */
+#define RANDOM_LOOKS (1u << 23)
 
 /* The best of all starts, improved, in seat_of. */
 static enum place_error find(struct board *b, uint32_t *seat_of)
 {
     struct place_value least = {UINT64_MAX, 0};
     enum place_error error = PLACE_NO_FIT;
-    for (unsigned i = 0; i < STARTS; i++) {
+    uint64_t random = 1;
+    for (unsigned i = 0; i < STARTS || (i < STARTS + RANDOM_STARTS && b->looks < RANDOM_LOOKS); i++) {
         board_clear(b);
-        if (!start(b, i))
+        if (!start(b, i, &random))
             continue;
         if (improve_nodes(b) != 0 || improve_seats(b) != 0)
             return PLACE_NO_MEMORY;

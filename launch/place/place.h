@@ -5,10 +5,11 @@
  *
  * Method. A job of at most EXACT_RANKS_MAX ranks is placed exactly, by dynamic programming over sets of ranks. Of a
  * larger job teams are placed whole, one after the other, where they are nearest to what they exchange bytes with
- * (greedy growth; three forms of it, and both default mappings of launchers, as starting points). Each start is
- * improved by moves and exchanges of teams between nodes, then of ranks within a node (local search as in Heider 1972
- * and Brandfass, Alrutz and Gerhold 2013); a node with few ranks is placed exactly at last. The best is kept. Nothing
- * depends on time or on addresses, so the same input has the same result.
+ * (greedy growth; three forms of it, and both default mappings of launchers, as starting points; where the search is
+ * soon done, random ones too). Each start is improved by moves and exchanges of teams between nodes, then of ranks
+ * within a node (local search as in Heider 1972 and Brandfass, Alrutz and Gerhold 2013); a node with few ranks is
+ * placed exactly at last. The best is kept. Random numbers have a fixed seed, and nothing depends on time or on
+ * addresses, so the same input has the same result.
  */
 #ifndef BATON_PLACE_PLACE_H
 #define BATON_PLACE_PLACE_H

@@ -126,21 +126,59 @@ bool start_greedy(struct board *b, enum start_tie tie)
 
 /* ---- launchers' defaults ----------------------------------------------------------------------------------------- */
 
+/* The first node from `first` on that takes a unit. PLACE_NONE: none does. */
+static uint32_t next_node(const struct board *b, uint32_t unit, uint32_t first)
+{
+    uint32_t nodes = b->cluster->num_groups[CLUSTER_NODE];
+    for (uint32_t tried = 0; tried < nodes; tried++) {
+        uint32_t node = (first + tried) % nodes;
+        if (board_takes(b, node, b->units[unit].count, b->units[unit].side))
+            return node;
+    }
+    return PLACE_NONE;
+}
+
 bool start_default(struct board *b, enum place_default how)
 {
     uint32_t nodes = b->cluster->num_groups[CLUSTER_NODE], turn = 0;
     for (uint32_t u = 0; u < b->num_units; u++) {
-        uint32_t tried = 0, node = how == PLACE_BY_CORE ? 0 : turn;
-        while (tried < nodes && !board_takes(b, node, b->units[u].count, b->units[u].side)) {
-            node = (node + 1) % nodes;
-            tried++;
-        }
-        if (tried == nodes)
+        uint32_t node = next_node(b, u, how == PLACE_BY_CORE ? 0 : turn);
+        if (node == PLACE_NONE)
             return false;
         board_put_unit(b, u, node);
         turn = (node + 1) % nodes;
     }
     return true;
+}
+
+/* ---- by chance --------------------------------------------------------------------------------------------------- */
+
+/* A number below `num`: splitmix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014). */
+static uint32_t draw(uint64_t *random, uint32_t num)
+{
+    uint64_t z = *random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)((z ^ z >> 31) % num);
+}
+
+bool start_random(struct board *b, uint64_t *random)
+{
+    uint32_t *order = calloc((size_t)b->num_units + 1, sizeof *order);
+    bool good = order != NULL;
+    for (uint32_t i = 0; good && i < b->num_units; i++) { /* a shuffle from inside out */
+        uint32_t k = draw(random, i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
+    for (uint32_t i = 0; good && i < b->num_units; i++) {
+        uint32_t node = next_node(b, order[i], draw(random, b->cluster->num_groups[CLUSTER_NODE]));
+        good = node != PLACE_NONE;
+        if (good)
+            board_put_unit(b, order[i], node);
+    }
+    free(order);
+    return good;
 }
 
 /* ---- where there is little room ---------------------------------------------------------------------------------- */

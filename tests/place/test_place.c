@@ -290,6 +290,52 @@ static void test_what_fits_is_placed(void **state)
     assert_true(tried > 1000);
 }
 
+/* Jobs of 11 to 32 ranks, drawn at random: what is found is hardly worse than the best of many further random starts. */
+static void test_further_starts_find_little(void **state)
+{
+    (void)state;
+    static const struct place_rules none = {0};
+    static const double insides[] = {0, 0.01, 0.1, 0.3, 1, 5};
+    uint64_t seed = 7, random = 7;
+    double worst = 1;
+    unsigned tried = 0;
+    while (tried < 120) {
+        uint32_t r[10];
+        for (unsigned i = 0; i < 10; i++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            r[i] = (uint32_t)(seed >> 33);
+        }
+        const struct shape shape = {"", 2 + r[0] % 6, 1 + r[1] % 4, 1 + r[2] % 2, 1 + r[3] % 3, 1, 1 + r[4] % 3};
+        const struct engines p = {1 + r[5] % 8, 1 + r[6] % 4, 1}, d = {1 + r[7] % 8, 1 + r[8] % 4, 1};
+        uint32_t ranks = p.num * p.tp + d.num * d.tp, seat_of[32];
+        struct cluster c;
+        struct job j;
+        struct board b;
+        if (ranks <= EXACT_RANKS_MAX || ranks > 32)
+            continue;
+        shape_build(&shape, NULL, &c);
+        engines_build(&p, &d, insides[r[9] % 6], &j);
+        assert_int_equal(board_init(&b, &c, &j, &none), 0);
+        if (place_find(&c, &j, &none, seat_of) == PLACE_GOOD) {
+            double found = place_value(&c, &j, &none, seat_of).cost, best = found;
+            for (unsigned i = 0; i < 40; i++) {
+                board_clear(&b);
+                if (!start_random(&b, &random))
+                    continue;
+                assert_int_equal(improve_nodes(&b) | improve_seats(&b), 0);
+                best = board_cost(&b) < best ? board_cost(&b) : best;
+            }
+            worst = best > 0 && found / best > worst ? found / best : worst;
+            tried++;
+        }
+        board_fini(&b);
+        job_fini(&j);
+        cluster_fini(&c);
+    }
+    printf("%u placements, at most %.1f %% above the best of 40 further starts\n", tried, 100 * (worst - 1));
+    assert_true(worst <= 1.1);
+}
+
 /* A half-full cluster, in which many exchanges can be tried. */
 static void test_half_full(void **state)
 {
@@ -454,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_many_units_on_a_node),
         cmocka_unit_test(test_a_job_without_flows),
         cmocka_unit_test(test_what_fits_is_placed),
+        cmocka_unit_test(test_further_starts_find_little),
         cmocka_unit_test(test_half_full),
         cmocka_unit_test(test_cores_are_shared_evenly),
         cmocka_unit_test(test_what_does_not_fit_is_refused),

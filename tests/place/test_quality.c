@@ -202,6 +202,30 @@ static void test_gaps(void **state)
     assert_true(t.placed > 700 && t.searched > 300);
 }
 
+static double cost_on(const char *hosts, const char *topology, const struct engine_size *sizes)
+{
+    static const struct place_rules rules = {0};
+    struct placement_options o = placement_defaults();
+    struct placement p;
+    struct why why = {""};
+    o.hosts = hosts;
+    o.topologies[0] = topology;
+    if (placement_find(&p, &o, sizes, NULL, NULL, &why) != 0)
+        fail_msg("%s", why.text);
+    double cost = place_value(&p.world.cluster, &p.job, &rules, p.seat_of).cost;
+    placement_fini(&p);
+    return cost;
+}
+
+/* A placement on fewer slots is one on more slots too. */
+static void test_more_slots_cost_no_more(void **state)
+{
+    (void)state;
+    static const struct engine_size sizes[JOB_SIDES] = {{4, 1, 2}, {5, 1, 1}};
+    static const char topology[] = "pack:2 numa:3 core:2 pu:2";
+    assert_true(cost_on("n0:12,n1:12", topology, sizes) <= cost_on("n0:10,n1:3", topology, sizes));
+}
+
 /* ---- flows that depend on places --------------------------------------------------------------------------------- */
 
 struct all {
@@ -373,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_more_slots_cost_no_more),
         cmocka_unit_test(test_the_nearest_replica),
         cmocka_unit_test(test_ranks_have_what_is_near),
     };
