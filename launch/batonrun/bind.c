@@ -184,6 +184,20 @@ int bind_to(const char *list, char *missing, size_t room)
     return error;
 }
 
+int bind_try(const char *list, char *missing, size_t room)
+{
+    struct cpus before;
+    missing[0] = '\0';
+    int error = !cpus_init(&before) ? ENOMEM : sched_getaffinity(0, before.bytes, before.set) != 0 ? errno : 0;
+    if (error == 0) {
+        error = bind_to(list, missing, room);
+        if (sched_setaffinity(0, before.bytes, before.set) != 0 && error == 0)
+            error = errno;
+    }
+    cpus_fini(&before);
+    return error;
+}
+
 uint32_t bind_count(const char *list)
 {
     struct cpus cpus;

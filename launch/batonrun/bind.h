@@ -38,6 +38,9 @@ bool bind_find(const char *text, uint32_t rank, struct bind_place *out);
  */
 int bind_to(const char *cpus, char *missing, size_t room);
 
+/** What bind_to would say. This process stays bound as it is. */
+int bind_try(const char *cpus, char *missing, size_t room);
+
 /** How many hardware threads a list names; NULL: those that this process may run on. 0: unknown. */
 uint32_t bind_count(const char *cpus);
 

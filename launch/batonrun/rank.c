@@ -42,6 +42,28 @@ static void set_number(const char *variable, uint32_t value)
     setenv(variable, text, 1);
 }
 
+/* By what bind_to said. `who`: "rank", "the reactor of rank". */
+static void complain_of_place(const char *who, uint32_t rank, const char *cpus, int error, const char *missing)
+{
+    if (error != 0)
+        complain(0, "%s %u cannot be bound to the hardware threads %.80s: %s", who, rank, cpus, strerror(error));
+    else if (missing[0] != '\0')
+        complain(0, "%s %u may not run on the hardware threads %s of its place %.80s: a cpuset of its host lacks them",
+                 who, rank, missing, cpus);
+}
+
+/* Names the hardware threads of the reactor and the copy workers to these, if the rank may run on any of them. */
+static void give_helpers(uint32_t rank, struct bind_place *place)
+{
+    char missing[256] = "";
+    int error = bind_try(place->helpers, missing, sizeof missing);
+    complain_of_place("the reactor of rank", rank, place->helpers, error, missing);
+    if (error == 0)
+        setenv(RANK_HELPERS, place->helpers, 1);
+    else
+        place->helpers[0] = '\0';
+}
+
 /*
  * Takes the hardware threads that this rank was given; those of the reactor and the copy workers are named to these,
  * unless the user has done so. Its GPUs are named to the program. `place`: empty where the rank was given none.
@@ -61,16 +83,11 @@ static int take_place(uint32_t rank, struct bind_place *place)
         place->helpers[0] = '\0';
     }
     int error = place->cpus[0] != '\0' ? bind_to(place->cpus, missing, sizeof missing) : 0;
-    if (error != 0) {
-        complain(0, "rank %u cannot be bound to the hardware threads %.80s: %s", rank, place->cpus, strerror(error));
+    complain_of_place("rank", rank, place->cpus, error, missing);
+    if (error != 0)
         place->cpus[0] = place->helpers[0] = '\0';
-    } else if (missing[0] != '\0') {
-        complain(0,
-                 "rank %u may not run on the hardware threads %s of its place %.80s: a cpuset of its host lacks them",
-                 rank, missing, place->cpus);
-    }
     if (place->helpers[0] != '\0')
-        setenv(RANK_HELPERS, place->helpers, 1);
+        give_helpers(rank, place);
     if (place->gpus[0] != '\0')
         setenv(RANK_GPUS, place->gpus, 1);
     unsetenv(RANK_PLACES); /* not for a batonrun inside the program */
