@@ -3,7 +3,7 @@
  * batonrun: starts a world of prefill and decode engines under MPI's launcher (launcher.h). It makes no MPI call.
  *
  * The launcher starts each rank through a shim, which is this program again (see rank.h). batonrun's exit status comes
- * from the shims' reports. Nothing that it started on this host outlives it.
+ * from the shims' reports. What it started on this host ends with it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +16,7 @@
 #include "batonrun/arguments.h"
 #include "batonrun/bind.h"
 #include "batonrun/check.h"
+#include "batonrun/child.h"
 #include "batonrun/command.h"
 #include "batonrun/hosts.h"
 #include "batonrun/launcher.h"
@@ -431,6 +432,7 @@ static int answer(const struct arguments *a, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct arguments a;
+    child_open_standard();
     if (argc > 2 && strcmp(argv[1], RANK_OPTION) == 0)
         return rank_main(&argv[2]);
     if (argc == 2 && strcmp(argv[1], PROBE_OPTION) == 0)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* child: see child.h. It waits for signals: nothing here runs in a signal handler. */
+/* child: see child.h. */
 #include "batonrun/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define REAP_NS UINT64_C(5000000000)
+#define GIVE_UP_NS UINT64_C(5000000000) /* after a KILL */
+#define TURN_NS UINT64_C(50000000)
 
 static const int ending[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 static const int passing[] = {SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
@@ -33,129 +33,195 @@ uint64_t child_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void take_signals(sigset_t *taken, sigset_t *before)
+void child_open_standard(void)
 {
-    sigemptyset(taken);
-    for (unsigned i = 0; i < LENGTH(ending); i++)
-        sigaddset(taken, ending[i]);
-    for (unsigned i = 0; i < LENGTH(passing); i++)
-        sigaddset(taken, passing[i]);
-    signal(SIGCHLD, SIG_DFL); /* under an inherited SIG_IGN, children vanish without a status */
-    sigprocmask(SIG_BLOCK, taken, before);
+    int fd;
+    while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO)
+        continue;
+    if (fd >= 0)
+        close(fd);
 }
 
-/* In the new process. An error goes through the pipe `errors`; a successful exec closes it. */
-static void become(char **argv, int last_signal, pid_t parent, const sigset_t *mask, int errors, int input_from,
-                   int errors_to)
+/* ---- signals ----------------------------------------------------------------------------------------------------- */
+
+static sigset_t pipe_alone(void)
 {
-    if (input_from >= 0)
-        dup2(input_from, STDIN_FILENO);
-    if (errors_to >= 0)
-        dup2(errors_to, STDERR_FILENO);
-    setpgid(0, 0);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    return set;
+}
+
+void child_hold_pipe(sigset_t *before)
+{
+    const sigset_t set = pipe_alone();
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+void child_release_pipe(const sigset_t *before)
+{
+    const sigset_t set = pipe_alone();
+    sigtimedwait(&set, NULL, &(struct timespec){0}); /* of a write that failed meanwhile */
+    sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+/* Linux queues an ignored signal while it is blocked, as if somebody waited for it. */
+static void add_unless_ignored(sigset_t *set, const int *numbers, size_t num)
+{
+    struct sigaction now;
+    for (size_t i = 0; i < num; i++)
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(set, numbers[i]);
+}
+
+void child_hold(struct child *c)
+{
+    *c = (struct child){0};
+    signal(SIGCHLD, SIG_DFL); /* under an inherited SIG_IGN, children vanish without a status */
+    sigemptyset(&c->taken);
+    add_unless_ignored(&c->taken, ending, LENGTH(ending));
+    add_unless_ignored(&c->taken, passing, LENGTH(passing));
+    child_hold_pipe(&c->before);
+    sigprocmask(SIG_BLOCK, &c->taken, NULL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void child_release(const struct child *c)
+{
+    child_release_pipe(&c->before);
+}
+
+int child_wait(struct child *c, uint64_t deadline_ns)
+{
+    siginfo_t info = {0};
+    uint64_t now = child_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec t = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+    int number = sigtimedwait(&c->taken, &info, &t);
+    if (number <= 0)
+        return 0;
+    if (child_is_ending(number))
+        c->asked = number;
+    c->child_has_it = c->is_in_our_group && info.si_code == SI_KERNEL;
+    return number;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
+
+/* In a new process: the kernel ends it with its parent. */
+static void tie(pid_t parent, int last_signal)
+{
     prctl(PR_SET_PDEATHSIG, last_signal);
     if (getppid() != parent) /* it died before the line above */
         _exit(1);
+}
+
+pid_t child_fork(void)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        tie(parent, SIGKILL);
+    return pid;
+}
+
+extern char **environ;
+
+/* In the new process. An error goes through the pipe `errors`; a successful exec closes it. */
+static void become(char *const argv[], const struct child_way *way, const sigset_t *mask, int errors)
+{
+    const int files[] = {way->input, way->output, way->errors};
+    for (int i = 0; i < (int)LENGTH(files); i++)
+        if (files[i] > 0)
+            dup2(files[i], i);
+    if (!way->is_in_our_group)
+        setpgid(0, 0);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execvp(argv[0], argv);
+    execvpe(argv[0], argv, way->envp != NULL ? way->envp : environ);
     int error = errno;
     (void)!write(errors, &error, sizeof error);
     _exit(127);
 }
 
-int child_start(struct child *c, char **argv, int last_signal, int input_from, int errors_to)
+int child_start(struct child *c, char *const argv[], const struct child_way *way)
 {
     int ends[2], error = 0;
     pid_t parent = getpid();
     if (pipe2(ends, O_CLOEXEC) != 0)
         return errno;
-    take_signals(&c->taken, &c->before);
-    c->pid = fork();
-    if (c->pid == 0)
-        become(argv, last_signal, parent, &c->before, ends[1], input_from, errors_to);
-    if (c->pid < 0)
+    pid_t pid = fork();
+    if (pid == 0) {
+        tie(parent, way->last_signal);
+        become(argv, way, &c->before, ends[1]);
+    }
+    if (pid < 0)
         error = errno;
     close(ends[1]);
-    if (c->pid > 0 && read(ends[0], &error, sizeof error) == (ssize_t)sizeof error)
-        waitpid(c->pid, NULL, 0);
+    if (pid > 0 && read(ends[0], &error, sizeof error) == (ssize_t)sizeof error)
+        waitpid(pid, NULL, 0);
     close(ends[0]);
-    if (error != 0)
-        child_release(c);
+    if (error == 0) {
+        c->pid = pid;
+        c->is_in_our_group = way->is_in_our_group;
+    }
     return error;
 }
 
-int child_spawn(pid_t *pid, char *const argv[], char *const envp[], int output)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    int error = posix_spawnp(pid, argv[0], &actions, &attributes, argv, envp);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
+/* ---- ending ------------------------------------------------------------------------------------------------------ */
 
-void child_release(const struct child *c)
-{
-    sigprocmask(SIG_SETMASK, &c->before, NULL);
-}
-
-int child_wait(const struct child *c, uint64_t deadline_ns)
-{
-    uint64_t now = child_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
-    struct timespec t = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
-    int number = sigtimedwait(&c->taken, NULL, &t);
-    return number > 0 ? number : 0;
-}
-
-bool child_ended(const struct child *c, int *status)
+/* False: there is no child. */
+static bool reap(struct child *c)
 {
     int raw;
     pid_t pid;
-    while ((pid = waitpid(-1, &raw, WNOHANG)) != c->pid)
-        if (pid <= 0)
-            return false;
-    *status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
-    return true;
+    while ((pid = waitpid(-1, &raw, WNOHANG)) > 0)
+        if (pid == c->pid) {
+            c->has_ended = true;
+            c->status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+        }
+    return pid == 0;
 }
 
-void child_adopt(void)
+bool child_ended(struct child *c)
 {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    reap(c);
+    return c->has_ended;
 }
 
-bool child_signal_all(int number)
+/* Where the kernel does not tell which children there are, the child's own group gets the signal. */
+static void signal_all(const struct child *c, int number)
 {
     char path[64];
     int pid;
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    while (fscanf(file, "%d", &pid) == 1)
+    while (file != NULL && fscanf(file, "%d", &pid) == 1)
         kill(pid, number);
-    fclose(file);
+    if (file != NULL)
+        fclose(file);
+    else if (c->pid > 0)
+        kill(-c->pid, number);
+}
+
+bool child_clear(struct child *c, int number, uint64_t patience_ns)
+{
+    uint64_t now, patience_end = child_now_ns() + patience_ns;
+    while (reap(c)) {
+        now = child_now_ns();
+        if (now >= patience_end + GIVE_UP_NS)
+            return false;
+        if (now >= patience_end)
+            number = SIGKILL;
+        if (number != 0)
+            signal_all(c, number);
+        child_wait(c, now + TURN_NS);
+    }
     return true;
 }
 
 bool child_reap(pid_t pid, int *raw)
 {
-    uint64_t deadline = child_now_ns() + REAP_NS;
+    uint64_t deadline = child_now_ns() + GIVE_UP_NS;
     pid_t ended;
     while ((ended = waitpid(pid, raw, WNOHANG)) == 0 && child_now_ns() < deadline)
         usleep(1000);
     return ended == pid;
-}
-
-bool child_none_left(void)
-{
-    pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-        continue;
-    return pid < 0;
 }

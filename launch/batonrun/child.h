@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * child: a process that this one started and stays responsible for. It gets a process group of its own, so that a
- * terminal's or mpirun's signal to a whole group reaches it once, through us, and not twice.
+ * child: a process that this one started and stays responsible for, with all that it starts in turn: how it is started,
+ * waited for, and ended. Nothing here runs in a signal handler: signals wait until they are asked for.
  */
 #ifndef BATON_LAUNCH_CHILD_H
 #define BATON_LAUNCH_CHILD_H
@@ -12,53 +12,76 @@
 #include <sys/types.h>
 
 struct child {
-    pid_t pid;
-    sigset_t taken;  /* signals that wait for child_wait instead of ending this process */
-    sigset_t before; /* what was blocked before */
+    pid_t pid; /* 0: none was started */
+    bool is_in_our_group;
+    bool has_ended;
+    int status;        /* once it has ended, as a shell gives it: the exit status, or 128 and the signal's number */
+    int asked;         /* the last signal that asked this process to end; 0: none did */
+    bool child_has_it; /* the terminal sent the last signal, and sent it to the child too */
+    sigset_t taken;    /* signals that wait for child_wait */
+    sigset_t before;   /* what was blocked before */
+};
+
+/** How a child is started. What is 0 is as in this process. */
+struct child_way {
+    char *const *envp;
+    int input, output, errors; /* its standard files */
+    int last_signal;           /* the kernel sends it when this process dies, however that happens; 0: none */
+    bool is_in_our_group;      /* else it gets a group of its own: a signal to our whole group reaches it once, by us */
 };
 
 /**
- * Runs argv, found by PATH. `input_from` becomes its standard input, and `errors_to` its standard error; -1: each is
- * this process's own. The kernel sends it `last_signal` when this process dies, however that happens. Call it while
- * this process has one thread: the kernel watches the thread that forked. 0, or an errno: then nothing runs.
+ * Prepares *c. From now on signals wait for child_wait, except those that this process ignores, and a write that nobody
+ * reads fails without a signal. Descendants whose parents end become children of this process.
  */
-int child_start(struct child *c, char **argv, int last_signal, int input_from, int errors_to);
+void child_hold(struct child *c);
 
-/**
- * Runs argv, found by PATH, without a struct child: signals of this process do what they did. It reads nothing, both of
- * its outputs go to `output`, and it has a process group of its own. 0, or an errno: then nothing runs.
- */
-int child_spawn(pid_t *pid, char *const argv[], char *const envp[], int output);
-
-/** Waits for a signal, at most until `deadline_ns` of child_now_ns. Its number; 0: none came. */
-int child_wait(const struct child *c, uint64_t deadline_ns);
-
-/**
- * True once it has ended. *status is then what a shell gives: the exit status, or 128 and the signal's number. Other
- * children that have ended are reaped.
- */
-bool child_ended(const struct child *c, int *status);
-
-/** Signals do again what they did before child_start. Call it once the child has ended, before another is started. */
+/** Signals do again what they did before child_hold. Call it once the child has ended. */
 void child_release(const struct child *c);
 
-/** From now on, descendants whose parents end become children of this process. */
-void child_adopt(void);
-
-/** Signals every child that is left. False: the kernel does not tell which they are. */
-bool child_signal_all(int number);
+/**
+ * Runs argv, found by PATH, after child_hold. Call it in the main thread: the kernel watches the thread that forks.
+ * 0, or an errno: then nothing runs.
+ */
+int child_start(struct child *c, char *const argv[], const struct child_way *way);
 
 /**
- * Waits until a child that is about to end, as by SIGKILL, has ended; *raw is then its status by waitpid. False: it has
+ * Forks a process that runs on here, and gets a KILL when this one dies. Call it in the main thread. As fork: -1 on
+ * error, 0 in the new process.
+ */
+pid_t child_fork(void);
+
+/** Between these two a write that nobody reads fails without a signal. *before: what was blocked, and is again. */
+void child_hold_pipe(sigset_t *before);
+void child_release_pipe(const sigset_t *before);
+
+/** Waits for a signal, at most until `deadline_ns` of child_now_ns. Its number; 0: none came. */
+int child_wait(struct child *c, uint64_t deadline_ns);
+
+/** Reaps the children that have ended. Returns c->has_ended. */
+bool child_ended(struct child *c);
+
+/**
+ * Waits until this process has no children, also none that others left to it. They get the signal `number` again and
+ * again (0: none). Those that are left after `patience_ns` get a KILL. False: some are still there five seconds after
+ * that. They wait in the kernel, perhaps for ever, and are left to themselves.
+ */
+bool child_clear(struct child *c, int number, uint64_t patience_ns);
+
+/**
+ * Waits until a process of child_fork that is about to end has ended; *raw is then its status by waitpid. False: it has
  * not after five seconds, and so waits in the kernel, perhaps for ever. It is left to itself.
  */
 bool child_reap(pid_t pid, int *raw);
 
-/** True once no child is left. Those that have ended are reaped. */
-bool child_none_left(void);
-
 /** True for the signals that ask a program to end. */
 bool child_is_ending(int number);
+
+/**
+ * Opens /dev/null for reading where a standard file is closed, so that no other file gets its number; what is written
+ * there fails as before. Call it first of all.
+ */
+void child_open_standard(void);
 
 uint64_t child_now_ns(void);
 

@@ -3,10 +3,12 @@
 #include "batonrun/launcher_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "batonrun/child.h"
 #include "batonrun/rank.h"
@@ -18,68 +20,70 @@
 #define GRACE_NS (10 * (uint64_t)SECOND_NS) /* from TERM to KILL, for the launcher to end its ranks */
 #define LINGER_NS (3 * (uint64_t)SECOND_NS) /* from the end of the last rank to TERM, and from there to KILL */
 #define ORPHAN_NS (2 * (uint64_t)SECOND_NS) /* for shims to see that the launcher is gone: they look once a second */
+/* From a signal that the terminal sent the launcher too to TERM. mpirun takes a second signal within five seconds for
+   a wish to end at once, whatever becomes of the ranks. */
+#define TYPED_NS (6 * (uint64_t)SECOND_NS)
 
-/* How the launcher ended, and why, where batonrun ended it. */
-struct run {
-    int status;
+/* What batonrun does to the launcher next: first a TERM, then a KILL. */
+struct watch {
+    uint64_t due_ns;   /* when */
+    uint64_t grace_ns; /* from TERM to KILL */
+    bool told;         /* it got the TERM */
+    bool done;         /* it should end by itself, since a rank has failed or all have ended */
     bool timed_out;
-    int signal; /* that asked batonrun to end; 0: none did */
 };
 
-/*
- * Waits until the launcher has ended. At the deadline, or where batonrun is asked to end, the launcher gets a TERM, by
- * which it ends its ranks, and a KILL if it has not ended after GRACE_NS. Once every rank has ended it has nothing left
- * to do, and gets both after LINGER_NS. So it does once a rank has failed, unless the others are to survive that: some
- * launchers end them by themselves, others do not.
- */
-static void watch(const struct child *launcher, const struct arguments *a, struct relay *relay, struct run *r)
+static void hasten(struct watch *w, uint64_t due_ns)
 {
-    uint64_t deadline = a->timeout_s > 0 ? child_now_ns() + a->timeout_s * (uint64_t)SECOND_NS : UINT64_MAX;
-    uint64_t grace = GRACE_NS;
-    bool told = false, done = false;
-    while (!child_ended(launcher, &r->status)) {
-        uint64_t now = child_now_ns(), turn = now + 60 * (uint64_t)SECOND_NS;
-        int number = child_wait(launcher, deadline < turn ? deadline : turn);
-        now = child_now_ns();
-        bool late = now >= deadline;
-        /* acquire: the reports that make up `least` come before it. */
-        int least = atomic_load_explicit(&relay->least, memory_order_acquire);
-        bool failed = !a->survive && atomic_load_explicit(&relay->failed, memory_order_acquire);
-        /* Ranks that the launcher told to end will be killed soon. Those that batonrun told have GRACE_NS. */
-        bool ends = least == REPORT_ENDED || (least == REPORT_TOLD && !told);
-        if (!done && !late && (ends || failed)) {
-            done = true;
-            grace = ends ? LINGER_NS : GRACE_NS;
-            if (deadline > now + LINGER_NS)
-                deadline = now + LINGER_NS;
-        }
-        if (number != 0 && number != SIGCHLD && !child_is_ending(number))
-            kill(launcher->pid, number);
-        if (told && late) {
-            kill(launcher->pid, SIGKILL);
-        } else if (!told && (late || child_is_ending(number))) {
-            told = true;
-            r->timed_out = late && !done;
-            r->signal = late ? 0 : number;
-            kill(launcher->pid, SIGTERM);
-            deadline = now + grace;
-        }
-    }
+    if (w->due_ns > due_ns)
+        w->due_ns = due_ns;
 }
 
-/* Waits until no child is left. Shims end by themselves once the launcher is gone; what else is left gets killed. */
-static void clear_orphans(const struct child *launcher)
+/*
+ * Once every rank has ended the launcher has nothing left to do, and gets a TERM and a KILL after LINGER_NS each. So it
+ * does once a rank has failed, unless the others are to survive that: some launchers end them by themselves, others do
+ * not.
+ */
+static void look_at_ranks(struct watch *w, struct relay *relay, bool survive)
 {
-    uint64_t start = child_now_ns();
-    for (;;) {
-        if (child_none_left())
+    /* acquire: the reports that make up `least` come before it. */
+    int least = atomic_load_explicit(&relay->least, memory_order_acquire);
+    bool failed = !survive && atomic_load_explicit(&relay->failed, memory_order_acquire);
+    /* Ranks that the launcher told to end will be killed soon. Those that batonrun told have GRACE_NS. */
+    bool ends = least == REPORT_ENDED || (least == REPORT_TOLD && !w->told);
+    if (w->done || (!ends && !failed))
+        return;
+    w->done = true;
+    w->grace_ns = ends ? LINGER_NS : GRACE_NS;
+    hasten(w, child_now_ns() + LINGER_NS);
+}
+
+/*
+ * Waits until the launcher has ended, or is due for a KILL. At the time limit, or where batonrun is asked to end, it
+ * gets a TERM, by which it ends its ranks.
+ */
+static void watch(struct child *launcher, const struct arguments *a, struct relay *relay, struct watch *w)
+{
+    while (!child_ended(launcher)) {
+        uint64_t now = child_now_ns(), turn = now + 60 * (uint64_t)SECOND_NS;
+        int number = child_wait(launcher, w->due_ns < turn ? w->due_ns : turn);
+        now = child_now_ns();
+        bool is_due = now >= w->due_ns;
+        if (is_due && w->told)
             return;
-        uint64_t now = child_now_ns();
-        if (now > start + ORPHAN_NS && (now > start + GRACE_NS || !child_signal_all(SIGKILL))) {
-            complain(0, "some processes of this run could not be ended");
-            return;
+        if (is_due)
+            w->timed_out = !w->done && launcher->asked == 0;
+        else
+            look_at_ranks(w, relay, a->survive);
+        if (!w->told && child_is_ending(number))
+            hasten(w, launcher->child_has_it ? now + TYPED_NS : now);
+        else if (number != 0 && number != SIGCHLD && !child_is_ending(number))
+            kill(launcher->pid, number);
+        if (!w->told && now >= w->due_ns) {
+            w->told = true;
+            w->due_ns = now + w->grace_ns;
+            kill(launcher->pid, SIGTERM);
         }
-        child_wait(launcher, now + SECOND_NS / 10);
     }
 }
 
@@ -128,53 +132,82 @@ static void print_failures(const struct arguments *a, const struct report *repor
 }
 
 /* The exit status: by the reports, else by what ended the run from outside, else the launcher's. */
-static int judge(const struct arguments *a, const struct report *reports, uint32_t ranks, const struct run *r)
+static int judge(const struct arguments *a, const struct report *reports, uint32_t ranks, const struct child *launcher,
+                 bool timed_out)
 {
     bool good = true;
     for (uint32_t i = 0; i < ranks; i++)
         good = good && reports[i].kind >= REPORT_TOLD && reports[i].status == 0;
     if (!good)
         print_failures(a, reports, ranks);
-    if (r->timed_out)
+    if (timed_out)
         return complain(STATUS_TIMEOUT, "the time limit of %u s passed", a->timeout_s);
     if (good)
         return 0;
     int64_t culprit = report_culprit(reports, ranks);
     if (culprit >= 0)
         return reports[culprit].status;
-    if (r->signal != 0)
-        return 128 + r->signal;
-    return r->status != 0 ? r->status : 1;
+    if (launcher->asked != 0)
+        return 128 + launcher->asked;
+    return launcher->status != 0 ? launcher->status : 1;
+}
+
+/*
+ * A launcher that hands the terminal's input to rank 0 is in the foreground with batonrun, or in the background with
+ * it, as if it were started alone. A batonrun in the background is not stopped by a launcher that reads: that one finds
+ * nothing to read. 0 or an errno.
+ */
+static int start(struct child *launcher, char **argv, int errors)
+{
+    struct child_way way = {.errors = errors, .last_signal = SIGTERM};
+    pid_t foreground = tcgetpgrp(STDIN_FILENO); /* -1: it is not our terminal */
+    way.is_in_our_group = foreground == getpgrp();
+    if (foreground >= 0 && !way.is_in_our_group && (way.input = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
+        return errno;
+    int error = child_start(launcher, argv, &way);
+    if (way.input > 0)
+        close(way.input);
+    return error;
+}
+
+static void clear(struct child *launcher)
+{
+    if (!launcher->has_ended)
+        kill(launcher->pid, SIGKILL);
+    if (!child_clear(launcher, 0, ORPHAN_NS)) /* shims end by themselves once the launcher is gone */
+        complain(0, "some processes of this run are still there 5 s after a KILL signal: find them "
+                    "(ps -eo pid,stat,wchan:32,args)");
 }
 
 int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks)
 {
     struct child launcher;
     struct relay relay;
-    struct run r = {0};
+    struct watch w = {.due_ns = UINT64_MAX, .grace_ns = GRACE_NS};
     struct report *reports = calloc(ranks, sizeof *reports);
     int error = reports == NULL ? ENOMEM : relay_open(&relay, tag, reports, ranks);
     if (error != 0) {
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
-    child_adopt(); /* processes that the launcher leaves become children of this one */
-    error = child_start(&launcher, argv, SIGTERM, -1, relay.ends[1]);
+    child_hold(&launcher);
+    error = start(&launcher, argv, relay.ends[1]);
     if (error != 0) {
         free(reports);
         return complain(LAUNCHER_STATUS_MISSING, "cannot run %s: %s", argv[0], strerror(error));
     }
+    if (a->timeout_s > 0)
+        w.due_ns = child_now_ns() + a->timeout_s * (uint64_t)SECOND_NS;
     error = relay_start(&relay);
     if (error != 0) {
-        kill(launcher.pid, SIGTERM);
-        clear_orphans(&launcher);
+        clear(&launcher);
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
-    watch(&launcher, a, &relay, &r);
-    clear_orphans(&launcher);
+    watch(&launcher, a, &relay, &w);
+    clear(&launcher);
     relay_finish(&relay);
-    int status = judge(a, reports, ranks, &r);
+    int status = judge(a, reports, ranks, &launcher, w.timed_out);
     free(reports);
     return status;
 }

@@ -85,7 +85,7 @@ static struct ucx ask_ucx(const char *root, const char *plugins)
     int ends[2], raw;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return found;
-    pid_t pid = fork();
+    pid_t pid = child_fork();
     if (pid == 0) {
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
         dup2(null, STDOUT_FILENO);

@@ -15,9 +15,10 @@
 
 #include "batonrun/child.h"
 
-#define PATIENCE_NS (5 * (uint64_t)1000000000)
-
-extern char **environ;
+#define SECOND_NS UINT64_C(1000000000)
+#define SLICE_MS 100
+#define LEAVE_NS SECOND_NS /* for a program that has said all to end by itself */
+#define VERSION_NS (5 * SECOND_NS)
 
 static int obstacle_of(const char *path)
 {
@@ -50,36 +51,112 @@ bool program_exists(const char *name)
     return program_obstacle(name) == 0;
 }
 
-static void read_text(int fd, char *text, size_t room)
+/* ---- hearing ----------------------------------------------------------------------------------------------------- */
+
+/* Why hearing a program ends. */
+enum cause { CLOSED, DONE, LATE, ASKED };
+
+struct ear {
+    const struct program_way *way;
+    struct child program;
+    int fd;
+    struct lines lines;
+};
+
+/* `causes`: beside CLOSED and LATE, those that count, by their bits. */
+static enum cause hear(struct ear *e, unsigned causes, uint64_t deadline)
 {
-    uint64_t end = child_now_ns() + PATIENCE_NS, now;
-    size_t length = 0;
-    while (length + 1 < room && (now = child_now_ns()) < end) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        ssize_t n =
-            poll(&p, 1, (int)((end - now) / 1000000u) + 1) == 1 ? read(fd, text + length, room - 1 - length) : 0;
-        if (n <= 0)
-            break;
-        length += (size_t)n;
+    const struct program_way *way = e->way;
+    for (;;) {
+        struct pollfd p = {.fd = e->fd, .events = POLLIN};
+        if ((causes & 1u << DONE) != 0 && way->is_done != NULL && way->is_done(way->arg))
+            return DONE;
+        if ((causes & 1u << ASKED) != 0 && e->program.asked != 0)
+            return ASKED;
+        uint64_t now = child_now_ns();
+        if (now >= deadline)
+            return LATE;
+        uint64_t left_ms = (deadline - now) / 1000000 + 1;
+        if (poll(&p, 1, left_ms < SLICE_MS ? (int)left_ms : SLICE_MS) > 0 &&
+            !lines_read(&e->lines, e->fd, way->take, way->arg))
+            return CLOSED;
+        child_wait(&e->program, 0);
     }
-    text[length] = '\0';
+}
+
+/* Hydra would complain at length if it were told to end where it has nothing left to do, so it may end by itself. */
+static void hear_to_the_end(struct ear *e, struct program_end *end)
+{
+    const struct program_way *way = e->way;
+    enum cause cause = hear(e, 1u << DONE | 1u << ASKED, child_now_ns() + way->patience_ns);
+    end->is_late = cause == LATE;
+    if (cause == DONE)
+        cause = hear(e, 1u << ASKED, child_now_ns() + LEAVE_NS);
+    if (cause != CLOSED) {
+        kill(e->program.pid, SIGTERM);
+        hear(e, 0, child_now_ns() + way->grace_ns);
+    }
+    end->is_left = !child_clear(&e->program, 0, 0);
+    end->is_late |= !e->program.has_ended;
+    end->status = e->program.status;
+    lines_finish(&e->lines, way->take, way->arg);
+}
+
+struct program_end program_hear(const struct program_way *way)
+{
+    struct ear e = {.way = way};
+    struct program_end end = {0};
+    int ends[2], nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+        end.error = errno;
+        if (nothing >= 0)
+            close(nothing);
+        return end;
+    }
+    const struct child_way own = {.envp = way->envp,
+                                  .input = nothing,
+                                  .output = way->hears_output ? ends[1] : 0,
+                                  .errors = ends[1],
+                                  .last_signal = way->last_signal};
+    e.fd = ends[0];
+    child_hold(&e.program);
+    end.error = child_start(&e.program, way->argv, &own);
+    close(nothing);
+    close(ends[1]);
+    if (end.error == 0)
+        hear_to_the_end(&e, &end);
+    end.signal = e.program.asked;
+    child_release(&e.program);
+    close(ends[0]);
+    return end;
+}
+
+/* ---- versions ---------------------------------------------------------------------------------------------------- */
+
+struct text {
+    char *bytes;
+    size_t room;
+};
+
+static void add_line(void *arg, char *line)
+{
+    struct text *t = arg;
+    size_t used = strlen(t->bytes);
+    snprintf(t->bytes + used, t->room - used, "%s\n", line);
 }
 
 bool program_version(const char *name, char *text, size_t room)
 {
     char *argv[] = {(char *)(uintptr_t)name, "--version", NULL};
-    int ends[2], raw;
-    pid_t pid;
+    struct text t = {text, room};
     text[0] = '\0';
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return false;
-    bool started = child_spawn(&pid, argv, environ, ends[1]) == 0;
-    close(ends[1]);
-    if (started) {
-        read_text(ends[0], text, room);
-        kill(-pid, SIGKILL);
-        child_reap(pid, &raw);
-    }
-    close(ends[0]);
+    const struct program_end end = program_hear(&(struct program_way){.argv = argv,
+                                                                      .hears_output = true,
+                                                                      .last_signal = SIGKILL,
+                                                                      .patience_ns = VERSION_NS,
+                                                                      .take = add_line,
+                                                                      .arg = &t});
+    if (end.signal != 0)
+        raise(end.signal);
     return text[0] != '\0';
 }

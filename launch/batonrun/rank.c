@@ -18,18 +18,20 @@
 #include "batonrun/node.h"
 #include "batonrun/report.h"
 
-#define HELPERS_GRACE_NS 500000000u    /* from the first TERM to the first KILL */
-#define HELPERS_GIVE_UP_NS 3000000000u /* until they are left alone */
+#define HELPERS_GRACE_NS 500000000u /* from the first TERM to the first KILL */
 #define LINGER_NS 200000000u
 
 int complain(int status, const char *format, ...)
 {
     va_list args;
+    sigset_t before;
+    child_hold_pipe(&before); /* what is told is of use to a reader, and needed by none */
     fputs("batonrun: ", stderr);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    child_release_pipe(&before);
     return status;
 }
 
@@ -174,6 +176,8 @@ struct rank {
     uint32_t number;
     char tag[REPORT_TAG_BYTES]; /* of reports; empty: none are wanted */
     bool told;                  /* the program was asked to end */
+    pid_t launcher;             /* the process that started this one */
+    struct child program;
 };
 
 static void report(const struct rank *r, enum report_kind kind, int status)
@@ -187,9 +191,9 @@ static void report(const struct rank *r, enum report_kind kind, int status)
  * Passes a signal on. The first that asks the program to end is reported at once: mpirun's KILL may follow before the
  * program has gone, and a later report replaces this one.
  */
-static void pass(const struct child *program, struct rank *r, int number)
+static void pass(struct rank *r, int number)
 {
-    kill(program->pid, number);
+    kill(r->program.pid, number);
     if (child_is_ending(number) && !r->told) {
         r->told = true;
         report(r, REPORT_TOLD, 128 + number);
@@ -200,34 +204,16 @@ static void pass(const struct child *program, struct rank *r, int number)
  * Waits until the program ends. Looks once a second whether mpirun is still there: the kernel could tell of its death,
  * but watches the thread of mpirun that started us, and that one ends early.
  */
-static int follow(const struct child *program, struct rank *r)
+static void follow(struct rank *r)
 {
-    pid_t parent = getppid();
-    int status;
-    while (!child_ended(program, &status)) {
-        int number = child_wait(program, child_now_ns() + 1000000000u);
-        if (getppid() != parent) {
+    while (!child_ended(&r->program)) {
+        int number = child_wait(&r->program, child_now_ns() + 1000000000u);
+        if (getppid() != r->launcher) {
             r->told = true;
-            kill(-program->pid, SIGKILL);
+            kill(-r->program.pid, SIGKILL);
         } else if (number != 0 && number != SIGCHLD) {
-            pass(program, r, number);
+            pass(r, number);
         }
-    }
-    return status;
-}
-
-/*
- * Ends the processes that the program left running (helpers, a model's loaders), first by TERM, then by KILL: they hold
- * what the program held, and mpirun may wait for them.
- */
-static void end_helpers(const struct child *program)
-{
-    uint64_t start = child_now_ns();
-    while (!child_none_left() && child_now_ns() < start + HELPERS_GIVE_UP_NS) {
-        int number = child_now_ns() < start + HELPERS_GRACE_NS ? SIGTERM : SIGKILL;
-        if (!child_signal_all(number))
-            kill(-program->pid, number);
-        child_wait(program, child_now_ns() + 1000000000u / 20);
     }
 }
 
@@ -238,20 +224,22 @@ static void linger(void)
         nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
 }
 
+/*
+ * Afterwards it ends the processes that the program left running (helpers, a model's loaders): they hold what the
+ * program held, and mpirun may wait for them.
+ */
 static int run(char **program, struct rank *r)
 {
-    struct child child;
-    child_adopt();
-    int error = child_start(&child, program, SIGKILL, -1, -1);
+    int error = child_start(&r->program, program, &(struct child_way){.last_signal = SIGKILL});
     if (error != 0) {
         complain(0, "cannot run %s: %s", program[0], strerror(error));
         report(r, REPORT_ENDED, 127);
         return 127;
     }
-    int status = follow(&child, r);
-    report(r, REPORT_ENDED, status);
-    end_helpers(&child);
-    return status;
+    follow(r);
+    report(r, REPORT_ENDED, r->program.status);
+    child_clear(&r->program, SIGTERM, HELPERS_GRACE_NS);
+    return r->program.status;
 }
 
 /* The program of the rank's side, without marks. NULL: the words are not batonrun's. */
@@ -276,11 +264,12 @@ static char **find_program(char **words, baton_role_t role)
 
 static int begin(char **words)
 {
-    struct rank r = {0};
+    struct rank r = {.launcher = getppid()};
     struct bind_place place;
     baton_open_params_t role;
     uint32_t ranks = 0;
     int32_t number = layout_world_rank(getenv);
+    child_hold(&r.program); /* a signal that comes before the program runs is passed on once it does */
     if (number < 0)
         return complain(2, "no launcher told this rank its number (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, "
                            "SLURM_PROCID): name the MPI library's launcher by --mpirun");

@@ -18,6 +18,7 @@
 #include "info/ucx.h"
 #include "info/variables.h"
 #include "batonrun/check.h"
+#include "batonrun/child.h"
 #include "option/option.h"
 #include "option/output.h"
 #include "shm/copy.h"
@@ -122,6 +123,7 @@ int main(int argc, char **argv)
     struct options o = {0};
     struct why why;
     int status = 0;
+    child_open_standard();
     if (argc > 0 && take_options(&o, argv + 1, &why) != 0) {
         fprintf(stderr, "baton-info: %s\ntry baton-info --help\n", why.text);
         return 2;

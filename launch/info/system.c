@@ -188,12 +188,9 @@ static void add_memlock(struct info *i)
 /* Forks. `read_from` 0: a process that only waits to be read. Its status is an errno. */
 static pid_t fork_one(pid_t read_from, const uint64_t *word)
 {
-    pid_t parent = getpid(), pid = fork();
+    pid_t pid = child_fork();
     if (pid != 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(0);
     if (read_from == 0) {
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* as UCX does */
         for (;;)
