@@ -192,10 +192,11 @@ static char **take_end(struct arguments *a, char **words)
     return end + 1;
 }
 
-/* Hosts that a job will have by itself, and what is not meant for a job. */
+/* Hosts that a job will have by itself, what they are, and what is not meant for a job. */
 static bool is_for_this_run(const char *option)
 {
-    static const char *const options[] = {"--host", "--hostfile", "--script", "--dry-run", "-n"};
+    static const char *const options[] = {"--host",    "--hostfile", "--topology", "--script",
+                                          "--explain", "--dry-run",  "-n"};
     size_t length = strcspn(option, "=");
     for (unsigned i = 0; i < sizeof options / sizeof options[0]; i++)
         if (strlen(options[i]) == length && strncmp(option, options[i], length) == 0)

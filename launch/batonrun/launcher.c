@@ -220,21 +220,15 @@ static void add_step(const struct launcher *l, const struct launch *what, struct
     add_words(c, what->shim);
 }
 
-/* "n0*2,n1": with --distribution=arbitrary a host for each rank, in order. A SLURM_HOSTFILE would be that of all
-   components. */
+/* "n0,n0,n1": with --distribution=arbitrary a host for each rank, in order. A SLURM_HOSTFILE would be that of all
+   components, and "n0*2" is understood in a file alone. */
 static void add_component_hosts(const struct launch *what, struct command *c)
 {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    for (uint32_t first = 0, end; out != NULL && first < what->ranks; first = end) {
-        const char *name = what->hosts[first].name;
-        for (end = first + 1; end < what->ranks && strcmp(what->hosts[end].name, name) == 0;)
-            end++;
-        fprintf(out, "%s%s", first > 0 ? "," : "", name);
-        if (end > first + 1)
-            fprintf(out, "*%u", end - first);
-    }
+    for (uint32_t r = 0; out != NULL && r < what->ranks; r++)
+        fprintf(out, "%s%s", r > 0 ? "," : "", what->hosts[r].name);
     if (out == NULL || fclose(out) != 0)
         command_out_of_memory();
     command_add(c, "--nodelist=%s", text);
