@@ -3,6 +3,8 @@
 #include "batonrun/lines.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 bool lines_read(struct lines *l, int fd, lines_take_fn take, void *arg)
@@ -24,4 +26,11 @@ void lines_finish(struct lines *l, lines_take_fn take, void *arg)
     l->length = 0;
     if (length > 0)
         take(arg, l->line);
+}
+
+void lines_drain(int fd, unsigned patience_ms)
+{
+    int left;
+    for (unsigned ms = 0; ms < patience_ms && ioctl(fd, FIONREAD, &left) == 0 && left > 0; ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }

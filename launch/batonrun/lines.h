@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lines: what another program prints, a line at a time. One thread. */
+/* lines: what one program prints and another one reads, a line at a time. One thread. */
 #ifndef BATON_LAUNCH_LINES_H
 #define BATON_LAUNCH_LINES_H
 
@@ -22,5 +22,8 @@ bool lines_read(struct lines *l, int fd, lines_take_fn take, void *arg);
 
 /** Takes a line whose end will not come. */
 void lines_finish(struct lines *l, lines_take_fn take, void *arg);
+
+/** Where `fd` is a pipe: waits until its reader has taken all that is in it, for so long at most. */
+void lines_drain(int fd, unsigned patience_ms);
 
 #endif

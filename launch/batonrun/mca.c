@@ -102,3 +102,10 @@ bool mca_sets(mca_variable_fn variable, const char *config, const char *name, st
     const char *parameter = name + sizeof prefix - 1;
     return mca_find(files, parameter, out) && mca_is_chosen(variable, parameter, out);
 }
+
+bool mca_is_given(const void *unused, const char *variable)
+{
+    struct mca_line line;
+    (void)unused;
+    return getenv(variable) != NULL || mca_sets(getenv, mca_config, variable, &line);
+}

@@ -36,6 +36,9 @@ bool mca_is_chosen(mca_variable_fn variable, const char *parameter, const struct
 /** Whether a file sets the variable OMPI_MCA_… by somebody's choice; into *out. */
 bool mca_sets(mca_variable_fn variable, const char *config, const char *name, struct mca_line *out);
 
+/** As profile_given_fn: the variable is set in the environment, where -x leads too, or by mca_sets of this system. */
+bool mca_is_given(const void *unused, const char *variable);
+
 /** The folder of the system's file, of the Open MPI that Baton was built with; empty: it was another MPI. */
 extern const char mca_config[];
 

@@ -111,21 +111,13 @@ static struct profile_facts find_facts(uint32_t ranks, const struct bind_place *
     return f;
 }
 
-/* By the environment, where -x leads too, or by a file. */
-static bool is_given(const void *unused, const char *variable)
-{
-    struct mca_line line;
-    (void)unused;
-    return getenv(variable) != NULL || mca_sets(getenv, mca_config, variable, &line);
-}
-
 /* Sets the variables of MPI and UCX that this rank needs here and that nobody else has set. */
 static void set_profile(uint32_t rank, const struct profile_facts *f)
 {
     struct profile_setting settings[PROFILE_SETTINGS_MAX];
     unsigned num = profile_find(f, settings);
     for (unsigned i = 0; i < num; i++) {
-        if (profile_own(&settings[i], is_given, NULL) != NULL)
+        if (profile_own(&settings[i], mca_is_given, NULL) != NULL)
             continue;
         setenv(settings[i].variable, settings[i].value, 1);
         if (settings[i].is_second_best && rank == 0)

@@ -8,10 +8,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "batonrun/lines.h"
 
 #define END "@\n"
 #define DRAIN_MS 500 /* how long to wait until mpirun has read what the rank printed */
@@ -44,14 +45,6 @@ static void own_host(char host[REPORT_HOST_BYTES])
             *at = '?';
 }
 
-/* Waits until mpirun has read what is in the pipe. Where standard error is not a pipe, it returns at once. */
-static void drain(void)
-{
-    int bytes;
-    for (int ms = 0; ms < DRAIN_MS && ioctl(STDERR_FILENO, FIONREAD, &bytes) == 0 && bytes > 0; ms++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 int report_send(const char *tag, uint32_t rank, enum report_kind kind, int status, bool told)
 {
     char text[REPORT_MAX], host[REPORT_HOST_BYTES];
@@ -59,7 +52,7 @@ int report_send(const char *tag, uint32_t rank, enum report_kind kind, int statu
     own_host(host);
     int n = snprintf(text, sizeof text, "%s%" PRIu32 " %d %d %d %" PRIu64 " %s " END, tag, rank, (int)kind, status,
                      told, now_ns(), host);
-    drain();
+    lines_drain(STDERR_FILENO, DRAIN_MS);
     if (poll(&room, 1, ROOM_MS) != 1)
         return EAGAIN;
     void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* mpirun may be gone */

@@ -132,8 +132,7 @@ static const char *find_given(const struct settings_given *g, const char *variab
 
 static bool is_given(const void *given, const char *variable)
 {
-    struct mca_line line;
-    return find_given(given, variable) != NULL || mca_sets(getenv, mca_config, variable, &line);
+    return find_given(given, variable) != NULL || mca_is_given(NULL, variable);
 }
 
 /* Under the user's home it begins with "~". */

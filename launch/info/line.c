@@ -10,15 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "batonrun/lines.h"
 
 #define TAG "@baton-info "
 #define FIELDS_MAX 4
 #define FIELD_BYTES 800 /* of one, escaped: what is longer loses its end */
-#define TURN_NS 1000000
-#define TURNS_MAX 1000
+#define DRAIN_MS 1000   /* then the rest follows anyway */
 
 static const char *const scopes[] = {[INFO_OF_NODE] = "node", [INFO_OF_KIND] = "kind", [INFO_OF_ALL] = "all"};
 
@@ -39,14 +38,6 @@ static void add_field(char line[LINE_BYTES], const char *text)
     line[at] = '\0';
 }
 
-/* The reader has taken all of a pipe, or has not for long: then the rest follows anyway. */
-static void await_reader(int fd)
-{
-    int left = 0;
-    for (int turn = 0; turn < TURNS_MAX && ioctl(fd, FIONREAD, &left) == 0 && left > 0; turn++)
-        nanosleep(&(struct timespec){.tv_nsec = TURN_NS}, NULL);
-}
-
 static int write_line(int fd, uint32_t rank, char kind, const char *const fields[], unsigned num)
 {
     char line[LINE_BYTES];
@@ -59,7 +50,7 @@ static int write_line(int fd, uint32_t rank, char kind, const char *const fields
     ssize_t n;
     while ((n = write(fd, line, length)) < 0 && errno == EINTR)
         continue;
-    await_reader(fd);
+    lines_drain(fd, DRAIN_MS);
     return n == (ssize_t)length ? 0 : -1;
 }
 

@@ -146,17 +146,10 @@ static enum info_scope scope_of(const char *variable)
     return is_of_node ? INFO_OF_NODE : INFO_OF_ALL;
 }
 
-static bool is_given(const void *unused, const char *variable)
-{
-    struct mca_line line;
-    (void)unused;
-    return getenv(variable) != NULL || mca_sets(getenv, mca_config, variable, &line);
-}
-
 static void add_profile(struct info *i, const struct profile *p)
 {
     for (unsigned k = 0; k < p->num; k++)
-        if (profile_own(&p->settings[k], is_given, NULL) == NULL)
+        if (profile_own(&p->settings[k], mca_is_given, NULL) == NULL)
             info_fact(i, scope_of(p->settings[k].variable), "batonrun sets", p->settings[k].variable, "%s: %s",
                       p->settings[k].value, p->settings[k].reason);
 }
