@@ -190,6 +190,8 @@ static int by_core(const void *x, const void *y)
     const struct machine_device *a = x, *b = y;
     if (a->first_core != b->first_core)
         return a->first_core < b->first_core ? -1 : 1;
+    if (a->end_core != b->end_core)
+        return a->end_core < b->end_core ? -1 : 1;
     return strverscmp(a->name, b->name); /* mlx5_2 before mlx5_10 */
 }
 

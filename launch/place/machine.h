@@ -78,14 +78,16 @@ struct machine_seat {
 };
 
 /**
- * Seats with equal shares, in order of core (of GPU, where GPUs count), which cross the bounds of packages, NUMA nodes
- * and caches only where they are larger than these. Returns them (free them) and *num, which is 1 at least; NULL: no
- * memory.
+ * Seats with shares as equal as can be, in order of core (of GPU, where GPUs count). They cross the bounds of packages,
+ * NUMA nodes and caches only where they are larger than these; parts that are too small for a seat may have none.
+ * cores_per_rank limits the seats, unless slots ask for more. Where cores near a GPU are near another one too, but not
+ * all of them, the seats share out all cores, and GPUs follow in order. Returns them (free them) and *num, which is 1
+ * at least; NULL: no memory.
  */
 struct machine_seat *machine_seats(const struct machine *m, const struct machine_cut *cut, uint32_t *num);
 
-/** The same of cores [first, end) of one NUMA node: n seats, without GPUs. */
-void machine_share(const struct machine *m, uint32_t first, uint32_t end, uint32_t n, struct machine_seat *seats);
+/** The same of cores [first, end) of one NUMA node: n seats, without GPUs. 0; -1: no memory. */
+int machine_share(const struct machine *m, uint32_t first, uint32_t end, uint32_t n, struct machine_seat *seats);
 
 /** The NIC whose cores are the fewest that hold this core; of several, they take turns. NULL: there is none. */
 const struct machine_device *machine_nic(const struct machine *m, uint32_t core, uint32_t turn);

@@ -161,8 +161,8 @@ static void numa_range(const struct machine *m, uint32_t core, uint32_t *first, 
         ++*end;
 }
 
-/* Ranks of one NUMA node, in order of seat, share all its cores out, those of free seats too. */
-static void widen(const struct machine *m, struct machine_seat *seats, uint32_t num)
+/* Ranks of one NUMA node, in order of seat, share all its cores out, those of free seats too. 0; -1: no memory. */
+static int widen(const struct machine *m, struct machine_seat *seats, uint32_t num)
 {
     for (uint32_t i = 0, next, first, end; i < num; i = next) {
         next = i + 1;
@@ -171,8 +171,10 @@ static void widen(const struct machine *m, struct machine_seat *seats, uint32_t 
             continue;
         while (next < num && seats[next].first_core < end && seats[next].end_core <= end)
             next++;
-        machine_share(m, first, end, next - i, &seats[i]);
+        if (machine_share(m, first, end, next - i, &seats[i]) != 0)
+            return -1;
     }
+    return 0;
 }
 
 int world_places(const struct world *w, const uint32_t *seat_of, uint32_t num_ranks, struct world_place *places)
@@ -190,8 +192,8 @@ int world_places(const struct world *w, const uint32_t *seat_of, uint32_t num_ra
                 ranks[num] = rank_at[first + k];
                 seats[num++] = n->seats[k];
             }
-        widen(n->machine, seats, num);
-        for (uint32_t k = 0; k < num; k++)
+        rc = widen(n->machine, seats, num);
+        for (uint32_t k = 0; rc == 0 && k < num; k++)
             places[ranks[k]] = (struct world_place){i, seats[k], machine_nic(n->machine, seats[k].first_core, k)};
     }
     free(rank_at);

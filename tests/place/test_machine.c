@@ -335,6 +335,76 @@ static void test_odd_names(void **state)
     check_parsed("C4.0+0.0.0.1:0 Gx.1.2.0.2.3 Neth0.100.0.4", "C4.0+0.0.0.1:0 Gx.1.2.0.2.3 Neth0.100.0.4");
 }
 
+static const char *seats_of_text(const char *text, struct machine_cut cut)
+{
+    struct machine m;
+    struct why why = {""};
+    if (machine_parse(&m, text, &why) != 0)
+        fail_msg("%s", why.text);
+    const char *seats = seats_of(&m, cut);
+    machine_fini(&m);
+    return seats;
+}
+
+/* NUMA nodes of unequal size, as a cpuset leaves them. */
+static void test_uneven(void **state)
+{
+    (void)state;
+    static const char five[] = "C3.0+0.0.0.1:0 C3.1+0.1.0.1:3 C3.2+0.2.0.1:6 C3.3+0.3.0.1:9 C12.4+0.4.0.1:12";
+    assert_string_equal(seats_of_text(five, (struct machine_cut){0}),
+                        "0-3 3-6 6-9 9-12 12-14 14-16 16-18 18-20 20-22 22-24");
+    assert_string_equal(seats_of_text(five, (struct machine_cut){.slots = 10}),
+                        "0-3 3-6 6-9 9-12 12-14 14-16 16-18 18-20 20-22 22-24");
+    assert_string_equal(seats_of_text(five, (struct machine_cut){.slots = 7}), "0-3 3-6 6-9 9-12 12-16 16-20 20-24");
+    assert_string_equal(seats_of_text(five, (struct machine_cut){.slots = 12}),
+                        "0-1 1-3 3-6 6-9 9-12 12-13 13-15 15-17 17-18 18-20 20-22 22-24"); /* more than fit */
+    /* a NUMA node with a single core has no seat of two cores */
+    assert_string_equal(seats_of_text("C1.0+0.0.0.1:0 C8.1+0.1.0.1:1", (struct machine_cut){0}), "1-3 3-5 5-7 7-9");
+    assert_string_equal(seats_of_text("C1.0+0.0.0.1:0*4.1.0.1.1 C8.4+0.4.0.1:4", (struct machine_cut){.slots = 4}),
+                        "4-6 6-8 8-10 10-12");
+    /* packages of 9 cores: three NUMA nodes with room for one seat each, and one with room for four */
+    assert_string_equal(seats_of_text("C3.0+0.0.0.1:0*3.1.0.1.3 C9.3+0.3.1.1:9", (struct machine_cut){0}),
+                        "0-3 3-6 6-9 9-11 11-13 13-15 15-18");
+}
+
+/* GPUs without locality are near all cores. */
+static void test_overlapping_gpus(void **state)
+{
+    (void)state;
+    static const struct machine_cut each = {.gpus_per_rank = 1}, two = {.gpus_per_rank = 2};
+    struct machine m;
+    read_file(&m, "topo-2numa-gpus.xml"); /* cuda0 and cuda2 in NUMA node 0, cuda3 in node 1, cuda1 in neither */
+    assert_string_equal(seats_of(&m, each), "0-4+cuda0 4-8+cuda2 8-12+cuda1 12-16+cuda3");
+    assert_string_equal(seats_of(&m, two), "0-8+cuda0+cuda2 8-16+cuda1+cuda3");
+    machine_fini(&m);
+    assert_string_equal(seats_of_text("C8.0+0.0.0.1:0*2.1.0.1.8 Ga.0.8.0 Gb.0.16.1 Gc.0.16.2 Gd.8.16.3", each),
+                        "0-4+a 4-8+b 8-12+c 12-16+d");
+    assert_string_equal(seats_of_text("C8.0+0.0.0.1:0*2.1.0.1.8 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2", each),
+                        "0-4+a 4-8+b 8-16+c");
+}
+
+/* Cores that ranks are to have limit the seats with GPUs, but not those that slots ask for. */
+static void test_gpus_and_cores(void **state)
+{
+    (void)state;
+    static const char text[] = "C8.0+0.0.0.1:0*2.1.0.1.8 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2 Gd.8.16.3";
+    assert_string_equal(seats_of_text(text, (struct machine_cut){.gpus_per_rank = 1, .cores_per_rank = 4}),
+                        "0-4+a 4-8+b 8-12+c 12-16+d");
+    assert_string_equal(seats_of_text(text, (struct machine_cut){.gpus_per_rank = 1, .cores_per_rank = 5}),
+                        "0-8+a 8-16+c");
+    assert_string_equal(seats_of_text(text, (struct machine_cut){3, .gpus_per_rank = 1, .cores_per_rank = 5}),
+                        "0-4+a 4-8+b 8-12+c 12-16+d");
+    assert_string_equal(seats_of_text("C1.0+0.0.0.1:0 Ga.0.1.0 Gb.0.1.1", (struct machine_cut){.gpus_per_rank = 1}),
+                        "0-1+a 0-1+b"); /* fewer cores than GPUs */
+    /* within the cores near GPUs, seats are cut at NUMA nodes and caches */
+    assert_string_equal(
+        seats_of_text("C4.0+0.0.0.1:0*2.1.0.1.4 Ga.0.8.0 Gb.0.8.1 Gc.0.8.2", (struct machine_cut){.gpus_per_rank = 1}),
+        "0-2+a 2-4+b 4-8+c");
+    assert_string_equal(seats_of_text("C3.0+0.0.0.1:0 C3.1+0.0.0.1:3 C3.2+0.0.0.1:6 Ga.0.9.0 Gb.0.9.1",
+                                      (struct machine_cut){.gpus_per_rank = 1}),
+                        "0-3+a 3-9+b");
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -362,9 +432,12 @@ static void test_this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_synthetic),    cmocka_unit_test(test_caches),      cmocka_unit_test(test_seats),
-        cmocka_unit_test(test_devices),      cmocka_unit_test(test_order),       cmocka_unit_test(test_text),
-        cmocka_unit_test(test_odd_names),    cmocka_unit_test(test_gpu_numbers), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_synthetic),      cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_seats),          cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_order),          cmocka_unit_test(test_text),
+        cmocka_unit_test(test_uneven),         cmocka_unit_test(test_overlapping_gpus),
+        cmocka_unit_test(test_gpus_and_cores), cmocka_unit_test(test_odd_names),
+        cmocka_unit_test(test_gpu_numbers),    cmocka_unit_test(test_refused),
         cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

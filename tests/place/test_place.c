@@ -290,7 +290,7 @@ static void test_what_fits_is_placed(void **state)
     assert_true(tried > 1000);
 }
 
-/* Jobs of 11 to 32 ranks, drawn at random: what is found is hardly worse than the best of many further random starts. */
+/* Jobs of 11 to 32 ranks, drawn at random: what is found is hardly worse than the best of many further starts. */
 static void test_further_starts_find_little(void **state)
 {
     (void)state;
