@@ -16,24 +16,31 @@ static uint32_t largest_node(const struct cluster *c, enum job_side side)
     return most;
 }
 
-static void cut_units(struct board *b)
+/* Adds ranks [first, first + count) as one. */
+static void add_unit(struct board *b, uint32_t first, uint32_t count, enum job_side side)
+{
+    for (uint32_t i = 0; i < count; i++)
+        b->unit_of[first + i] = b->num_units;
+    b->units[b->num_units++] = (struct unit){first, count, side};
+}
+
+static void cut_units(struct board *b, enum board_cut cut)
 {
     uint32_t largest[JOB_SIDES] = {largest_node(b->cluster, JOB_PREFILL), largest_node(b->cluster, JOB_DECODE)};
     for (uint32_t t = 0; t < b->job->num_teams; t++) {
         const struct job_team *team = &b->job->teams[t];
-        uint32_t each = b->rules->straddle ? 1 : largest[team->side];
-        for (uint32_t at = 0; at < team->count; at += each) {
-            uint32_t count = team->count - at < each ? team->count - at : each;
-            for (uint32_t i = 0; i < count; i++)
-                b->unit_of[team->first + at + i] = b->num_units;
-            b->units[b->num_units++] = (struct unit){team->first + at, count, team->side};
-        }
+        uint32_t most = largest[team->side];
+        if (cut == BOARD_RANKS)
+            most = b->rules->straddle || team->count > most ? 1 : team->count;
+        for (uint32_t at = 0; at < team->count; at += most)
+            add_unit(b, team->first + at, team->count - at < most ? team->count - at : most, team->side);
     }
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-int board_init(struct board *b, const struct cluster *c, const struct job *j, const struct place_rules *rules)
+int board_init(struct board *b, const struct cluster *c, const struct job *j, const struct place_rules *rules,
+               enum board_cut cut)
 {
     *b = (struct board){.cluster = c, .job = j, .rules = rules};
     b->units = calloc((size_t)j->num_ranks + 1, sizeof *b->units);
@@ -44,7 +51,7 @@ int board_init(struct board *b, const struct cluster *c, const struct job *j, co
     b->in_numa = calloc((size_t)c->num_groups[CLUSTER_NUMA] + 1, sizeof *b->in_numa);
     if (!b->units || !b->unit_of || !b->seat_of || !b->rank_at || !b->held || !b->in_numa)
         return -1;
-    cut_units(b);
+    cut_units(b, cut);
     board_clear(b);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * board: a placement under way: which rank has which seat, and what each node holds. Units are what moves between nodes
- * as a whole: a team; each rank of a team that may straddle; or a node's fill of a team larger than every node.
+ * as a whole: a team, or a part of a team that may straddle or is larger than every node.
  */
 #ifndef BATON_PLACE_BOARD_H
 #define BATON_PLACE_BOARD_H
@@ -29,8 +29,12 @@ struct board {
     uint64_t looks;                    /* at flows, that searches have taken so far; they stand for time */
 };
 
+/** Of a team that may lie on several nodes, a unit is a rank; or as many ranks as the largest node takes, in order. */
+enum board_cut { BOARD_RANKS, BOARD_FILLS };
+
 /** All ranks without a seat. 0; -1: no memory. Call board_fini in both cases. */
-int board_init(struct board *b, const struct cluster *c, const struct job *j, const struct place_rules *rules);
+int board_init(struct board *b, const struct cluster *c, const struct job *j, const struct place_rules *rules,
+               enum board_cut cut);
 void board_fini(struct board *b);
 /** Takes all ranks off. */
 void board_clear(struct board *b);

@@ -182,10 +182,8 @@ static void print_all_straddling(FILE *out, const struct explain *e)
         if (!straddles(e, team))
             continue;
         if (num == 0)
-            fputs(e->choice->rules->straddle
-                      ? "TP groups on several nodes, as --straddle permits:\n"
-                      : "TP groups on several nodes, since no node takes one whole (in order of rank, each node's part "
-                        "as large as\nthe largest node takes; --straddle leaves that to costs alone):\n",
+            fputs(e->choice->rules->straddle ? "TP groups on several nodes, as --straddle permits:\n"
+                                             : "TP groups on several nodes, since no node takes one whole:\n",
                   out);
         if (num++ < STRADDLING_SHOWN)
             print_straddling(out, e, team);
@@ -228,8 +226,6 @@ static const char *breach(enum place_breach what)
         return "  and breaks the rules: a node has more ranks than it takes";
     case PLACE_BREACH_TEAM:
         return "  and breaks the rules: it cuts TP groups that a node takes whole";
-    case PLACE_BREACH_LARGE_TEAM:
-        return "  and breaks the rules: it does not cut large TP groups where a node is full";
     case PLACE_BREACH_SIDES:
         return "  and breaks the rules: a node has engines of a side that it does not take";
     default:

@@ -9,6 +9,19 @@
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
+/* What is found if nodes are filled with teams that may lie on several. False: there are none, or that has no room. */
+static bool start_fills(struct board *b)
+{
+    struct board fills;
+    bool good = board_init(&fills, b->cluster, b->job, b->rules, BOARD_FILLS) == 0 && fills.num_units < b->num_units &&
+                start_greedy(&fills, START_FIRST) && improve_nodes(&fills) == 0;
+    if (good)
+        board_load(b, fills.seat_of);
+    b->looks += fills.looks;
+    board_fini(&fills);
+    return good;
+}
+
 static bool start(struct board *b, unsigned number, uint64_t *random)
 {
     switch (number) {
@@ -17,7 +30,7 @@ static bool start(struct board *b, unsigned number, uint64_t *random)
     case 1:
         return start_greedy(b, START_TIGHT);
     case 2:
-        return start_greedy(b, START_ROOMY);
+        return start_fills(b) || start_greedy(b, START_ROOMY);
     case 3:
         return start_default(b, PLACE_BY_CORE);
     case 4:
@@ -73,7 +86,7 @@ static enum place_error find_by(enum place_error (*how)(struct board *b, uint32_
     struct board b;
     if (cluster_room(c) < j->num_ranks)
         return PLACE_TOO_FEW;
-    enum place_error error = board_init(&b, c, j, rules) == 0 ? how(&b, seat_of) : PLACE_NO_MEMORY;
+    enum place_error error = board_init(&b, c, j, rules, BOARD_RANKS) == 0 ? how(&b, seat_of) : PLACE_NO_MEMORY;
     board_fini(&b);
     return error;
 }
@@ -114,7 +127,7 @@ enum place_error place_repaired(const struct cluster *c, const struct job *j, co
 {
     struct board b;
     enum place_error error = PLACE_NO_MEMORY;
-    if (board_init(&b, c, j, rules) == 0)
+    if (board_init(&b, c, j, rules, BOARD_RANKS) == 0)
         error = start_default(&b, how) ? PLACE_GOOD : PLACE_NO_FIT;
     if (error == PLACE_GOOD)
         memcpy(seat_of, b.seat_of, j->num_ranks * sizeof *seat_of);
@@ -143,9 +156,7 @@ static enum place_breach find_breach(struct board *b, const uint32_t *seat_of)
     }
     for (uint32_t u = 0; u < b->num_units; u++)
         if (!is_whole(b, u))
-            return b->units[u].count == b->job->teams[b->job->team_of[b->units[u].first]].count
-                       ? PLACE_BREACH_TEAM
-                       : PLACE_BREACH_LARGE_TEAM;
+            return PLACE_BREACH_TEAM;
     for (uint32_t i = 0; i < b->cluster->num_groups[CLUSTER_NODE]; i++) {
         const uint32_t *held = b->held[i];
         if (held[JOB_PREFILL] + held[JOB_DECODE] > b->cluster->capacity[i])
@@ -163,7 +174,8 @@ enum place_breach place_breach(const struct cluster *c, const struct job *j, con
                                const uint32_t *seat_of)
 {
     struct board b;
-    enum place_breach breach = board_init(&b, c, j, rules) == 0 ? find_breach(&b, seat_of) : PLACE_BREACH_SEATS;
+    enum place_breach breach =
+        board_init(&b, c, j, rules, BOARD_RANKS) == 0 ? find_breach(&b, seat_of) : PLACE_BREACH_SEATS;
     board_fini(&b);
     return breach;
 }
@@ -178,7 +190,7 @@ struct place_value place_value(const struct cluster *c, const struct job *j, con
 {
     struct board b;
     struct place_value value = {UINT64_MAX, 0};
-    if (board_init(&b, c, j, rules) == 0) {
+    if (board_init(&b, c, j, rules, BOARD_RANKS) == 0) {
         board_load(&b, seat_of);
         value = board_value(&b);
     }

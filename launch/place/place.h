@@ -5,11 +5,11 @@
  *
  * Method. A job of at most EXACT_RANKS_MAX ranks is placed exactly, by dynamic programming over sets of ranks. Of a
  * larger job teams are placed whole, one after the other, where they are nearest to what they exchange bytes with
- * (greedy growth; three forms of it, and both default mappings of launchers, as starting points; where the search is
- * soon done, random ones too). Each start is improved by moves and exchanges of teams between nodes, then of ranks
- * within a node (local search as in Heider 1972 and Brandfass, Alrutz and Gerhold 2013); a node with few ranks is
- * placed exactly at last. The best is kept. Random numbers have a fixed seed, and nothing depends on time or on
- * addresses, so the same input has the same result.
+ * (greedy growth; three forms of it, and both default mappings of launchers, as starting points; where teams may lie on
+ * several nodes, one that fills nodes with them; where the search is soon done, random ones too). Each start is
+ * improved by moves and exchanges of teams between nodes, then of ranks within a node (local search as in Heider 1972
+ * and Brandfass, Alrutz and Gerhold 2013); a node with few ranks is placed exactly at last. The best is kept. Random
+ * numbers have a fixed seed, and nothing depends on time or on addresses, so the same input has the same result.
  */
 #ifndef BATON_PLACE_PLACE_H
 #define BATON_PLACE_PLACE_H
@@ -29,11 +29,7 @@ enum place_nodes { PLACE_ANY, PLACE_PACK, PLACE_SPREAD };
 enum place_sides { PLACE_MIXED, PLACE_TOGETHER, PLACE_APART };
 
 struct place_rules {
-    /**
-     * A team may lie on several nodes. Without it only a team larger than every node does. It is cut in order of rank
-     * into parts as large as the largest node takes, so that it is on as few nodes as can be.
-     */
-    bool straddle;
+    bool straddle; /* a team may lie on several nodes; without it only a team larger than every node does */
     enum place_nodes nodes;
     enum place_sides sides;
 };
@@ -72,10 +68,9 @@ enum place_error place_repaired(const struct cluster *c, const struct job *j, co
 /** Which rule does not hold; of several the first. */
 enum place_breach {
     PLACE_KEPT,
-    PLACE_BREACH_SEATS,      /* one rank a seat, and no more on a node than it takes */
-    PLACE_BREACH_TEAM,       /* a team that some node takes whole is on one node */
-    PLACE_BREACH_LARGE_TEAM, /* a larger team is cut in order, each part as large as the largest node takes */
-    PLACE_BREACH_SIDES       /* sides that nodes take, and apart */
+    PLACE_BREACH_SEATS, /* one rank a seat, and no more on a node than it takes */
+    PLACE_BREACH_TEAM,  /* a team that some node takes whole is on one node */
+    PLACE_BREACH_SIDES  /* sides that nodes take, and apart */
 };
 enum place_breach place_breach(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                                const uint32_t *seat_of);

@@ -315,7 +315,7 @@ static void test_further_starts_find_little(void **state)
             continue;
         shape_build(&shape, NULL, &c);
         engines_build(&p, &d, insides[r[9] % 6], &j);
-        assert_int_equal(board_init(&b, &c, &j, &none), 0);
+        assert_int_equal(board_init(&b, &c, &j, &none, BOARD_RANKS), 0);
         if (place_find(&c, &j, &none, seat_of) == PLACE_GOOD) {
             double found = place_value(&c, &j, &none, seat_of).cost, best = found;
             for (unsigned i = 0; i < 40; i++) {
@@ -447,6 +447,35 @@ static void test_a_team_larger_than_a_node_fills_nodes(void **state)
         assert_true(most[i] == 0 || most[i] == 4);
 }
 
+/* Costs alone decide where it is cut, and it may be on nodes that are never full. */
+static void test_a_team_larger_than_a_node_lies_anywhere(void **state)
+{
+    (void)state;
+    static const double cost[] = {1, 1.2, 1.6, 2, 10};
+    static const uint32_t sizes[][4] = {{4, 3, 3, 0}, {4, 4, 4, 4}, {6, 6, 0, 0}, {2, 2, 3, 5}};
+    static const struct place_rules none = {0}, straddle = {.straddle = true};
+    static const struct engines large[] = {{1, 8, 1}, {1, 6, 1}, {1, 8, 1}, {1, 9, 1}};
+    static const struct engines small[] = {{2, 1, 1}, {4, 1, 1}, {2, 1, 1}, {3, 1, 1}};
+    for (unsigned i = 0; i < 4; i++) {
+        struct cluster_seat seats[16] = {{{0}}};
+        struct cluster c;
+        struct job j;
+        uint32_t seat_of[16], at = 0;
+        for (uint32_t node = 0; node < 4; node++)
+            for (uint32_t k = 0; k < sizes[i][node]; k++)
+                seats[at++].group[CLUSTER_NODE] = node;
+        assert_int_equal(cluster_init(&c, seats, at, 5, NULL, cost), 0);
+        engines_build(&large[i], &small[i], 0.01, &j);
+        assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
+        assert_true(place_holds(&c, &j, &none, seat_of));
+        double found = place_value(&c, &j, &none, seat_of).cost;
+        assert_int_equal(place_find(&c, &j, &straddle, seat_of), PLACE_GOOD);
+        assert_true(fabs(found - place_value(&c, &j, &straddle, seat_of).cost) <= 1e-9 * found);
+        job_fini(&j);
+        cluster_fini(&c);
+    }
+}
+
 static void test_the_same_again(void **state)
 {
     (void)state;
@@ -506,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_spread_uses_all_nodes_and_pack_few),
         cmocka_unit_test(test_a_team_larger_than_a_node_fills_nodes),
+        cmocka_unit_test(test_a_team_larger_than_a_node_lies_anywhere),
         cmocka_unit_test(test_the_same_again),
         cmocka_unit_test(test_large),
     };

@@ -24,8 +24,7 @@ struct all {
     const struct cluster *cluster;
     const struct job *job;
     const struct place_rules *rules;
-    uint32_t
-        widest[JOB_SIDES]; /* ranks of a side that a node takes at most: of larger teams, so many are on one node */
+    uint32_t widest[JOB_SIDES]; /* ranks of a side that a node takes at most: larger teams are on several nodes */
     uint32_t seat_of[EXACT_RANKS_MAX], rank_at[SEATS_MAX];
     struct place_value least;
 };
@@ -57,9 +56,8 @@ static bool is_repetition(const struct all *a, uint32_t seat)
 /* Whether the rules keep two ranks on one node. */
 static bool are_bound(const struct all *a, uint32_t i, uint32_t k)
 {
-    uint32_t team = a->job->team_of[i], first = a->job->teams[team].first;
-    uint32_t widest = a->widest[a->job->teams[team].side];
-    return !a->rules->straddle && team == a->job->team_of[k] && (i - first) / widest == (k - first) / widest;
+    const struct job_team *team = &a->job->teams[a->job->team_of[i]];
+    return !a->rules->straddle && a->job->team_of[i] == a->job->team_of[k] && team->count <= a->widest[team->side];
 }
 
 /* Whether rank k may sit there as far as it, the ranks before it and its team are concerned. */
@@ -142,7 +140,7 @@ struct place_value search_repaired(const struct cluster *c, const struct job *j,
                                    enum place_default how)
 {
     struct board b;
-    assert_int_equal(board_init(&b, c, j, rules), 0);
+    assert_int_equal(board_init(&b, c, j, rules, BOARD_RANKS), 0);
     uint32_t nodes = c->num_groups[CLUSTER_NODE], turn = 0;
     struct place_value value = {0, 0};
     for (uint32_t u = 0; u < b.num_units && value.broken == 0; u++) {
