@@ -2,15 +2,12 @@
 /* arguments: see arguments.h. */
 #include "batonrun/arguments.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/number.h"
-#include "base/spelling.h"
 
 #define TIMEOUT_MAX_S 65536u
-#define SLIPS_MAX 2 /* letters by which a misspelt option differs from the one that is meant */
 
 static const char help_before[] =
     "usage: batonrun --prefill ExT --decode ExT [options] [-- WORDS --] PROGRAM [ARGS...]\n"
@@ -78,6 +75,9 @@ static const struct option_row launch_rows[] = {
     {0},
 };
 
+/* Beside the tables: these have one letter too. */
+static const struct option_row lettered_rows[] = {{.name = "dry-run"}, {.name = "help"}, {0}};
+
 void arguments_help(void)
 {
     fputs(help_before, stdout);
@@ -91,6 +91,17 @@ void arguments_help(void)
 uint32_t arguments_ranks(const struct arguments *a)
 {
     return layout_ranks(&a->layout.prefill) + layout_ranks(&a->layout.decode);
+}
+
+const char *arguments_stray_side(const struct arguments *a, const char **program)
+{
+    for (unsigned side = 0; side < 2; side++)
+        for (char **word = a->program[side]; word != NULL && word[0] != NULL && word[1] != NULL; word++)
+            if (strcmp(word[1], "--prefill") == 0 || strcmp(word[1], "--decode") == 0) {
+                *program = a->program[side][0];
+                return word[1];
+            }
+    return NULL;
 }
 
 static int fail(struct arguments *a, const char *what, const char *text)
@@ -126,22 +137,22 @@ static int take_option(struct arguments *a, char **words)
         taken = option_take(placement_rows, words, &a->placement, &why);
     if (taken != 0)
         return taken > 0 ? taken : fail(a, "", why.text);
-    return fail(a, "unknown option ", words[0]);
+    const struct option_row *const tables[] = {world_rows, launch_rows, placement_rows, lettered_rows, NULL};
+    why_set(&why, "unknown option %.80s%s", words[0], option_hint(tables, words[0]).text);
+    return fail(a, "", why.text);
 }
 
-/* The name of a side's option that a word is nearly. NULL: it is none, or is that option. */
-static const char *find_misspelt_side(const char *word, bool *is_side)
+static const struct option_row side_rows[] = {{.name = "prefill"}, {.name = "decode"}, {0}};
+
+/* "--prefill", perhaps with its value behind an equals sign, or "--decode". */
+static bool is_side(const char *word)
 {
-    static const char *const sides[] = {"--prefill", "--decode"};
     const size_t length = strcspn(word, "=");
-    const char *nearest = NULL;
-    *is_side = false;
-    for (unsigned i = 0; i < sizeof sides / sizeof sides[0]; i++) {
-        const unsigned slips = strncmp(word, "--", 2) == 0 ? spelling_distance(word, length, sides[i]) : UINT_MAX;
-        *is_side |= slips == 0;
-        nearest = slips > 0 && slips <= SLIPS_MAX ? sides[i] : nearest;
-    }
-    return nearest;
+    for (const struct option_row *row = side_rows; row->name != NULL; row++)
+        if (strncmp(word, "--", 2) == 0 && strlen(row->name) == length - 2 &&
+            strncmp(word + 2, row->name, length - 2) == 0)
+            return true;
+    return false;
 }
 
 /*
@@ -150,17 +161,19 @@ static const char *find_misspelt_side(const char *word, bool *is_side)
  */
 static int find_colon(struct arguments *a, char **words, char ***colon)
 {
+    static const struct option_row *const tables[] = {side_rows, NULL};
     *colon = NULL;
     for (; words[0] != NULL && words[1] != NULL; words++) {
-        bool is_side = false;
-        const char *meant = strcmp(words[0], ":") == 0 ? find_misspelt_side(words[1], &is_side) : NULL;
-        if (meant != NULL) {
-            snprintf(a->error, sizeof a->error, "\": %.80s\" begins no second program: %s does", words[1], meant);
-            return -1;
-        }
-        if (is_side) {
+        if (strcmp(words[0], ":") != 0)
+            continue;
+        if (is_side(words[1])) {
             *colon = words;
             return 0;
+        }
+        const char *meant = option_nearest(tables, words[1]);
+        if (meant != NULL) {
+            snprintf(a->error, sizeof a->error, "\": %.80s\" begins no second program: --%s does", words[1], meant);
+            return -1;
         }
     }
     return 0;

@@ -6,6 +6,7 @@
  * from the shims' reports. What it started on this host ends with it.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,12 +178,14 @@ static struct launch_host *list_hosts(const struct placement *p, bool *ok)
 /* The file of the ranks' hosts has this text, or there is none. */
 static int run_launch(struct session *s, const struct launch *what, const char *host_text)
 {
+    struct child launcher;
     char path[HOSTS_PATH_BYTES];
+    child_hold(&launcher); /* from here on no signal ends this process before the file is gone */
     if (host_text != NULL && hosts_make_file(host_text, path) != 0)
         return complain(1, "the file of the ranks' hosts cannot be written: %s", strerror(errno));
     launcher_command(&s->launcher, what, host_text != NULL ? path : NULL, &s->command);
     command_use_variables(&s->command);
-    int status = launcher_run(s->arguments, s->command.argv, s->tag, what->ranks);
+    int status = launcher_run(s->arguments, s->command.argv, s->tag, what->ranks, &launcher);
     if (host_text != NULL)
         unlink(path);
     return status;
@@ -223,9 +226,13 @@ static int check_programs(const struct arguments *a)
     return 0;
 }
 
-/* What the launcher would do to ranks that are to survive. */
-static void warn_of_danger(const struct session *s, const struct placement *p)
+/* What places lack, and what the launcher would do to ranks that are to survive. */
+static void warn(const struct session *s, const struct placement *p)
 {
+    char lack[PLACEMENT_LACK_BYTES];
+    for (unsigned i = 0; p != NULL && i < PLACEMENT_LACKS; i++)
+        if (placement_lacks(p, i, lack))
+            complain(0, "%s", lack);
     bool in_slurm_job = p != NULL && p->allocation.source == ALLOCATION_SLURM;
     const char *danger = s->arguments->survive && p != NULL && !in_slurm_job
                              ? survive_danger(&s->launcher, placement_hosts(p), getenv)
@@ -239,7 +246,6 @@ static int launch_placed(struct session *s, const struct placement *p)
     const struct arguments *a = s->arguments;
     struct why why;
     struct command shim = {0};
-    char warning[512];
     bool ok;
     if (p != NULL && a->placement.explain)
         return explain(a, p);
@@ -253,9 +259,7 @@ static int launch_placed(struct session *s, const struct placement *p)
     status = a->dry_run ? 0 : check_programs(a);
     if (status != 0)
         return status;
-    if (p != NULL && placement_warning(p, warning, sizeof warning))
-        complain(0, "%s", warning);
-    warn_of_danger(s, p);
+    warn(s, p);
     struct launch_host *hosts = list_hosts(p, &ok);
     if (!ok || set_environment(a, p, &s->command) != 0)
         return complain(1, "out of memory");
@@ -273,6 +277,12 @@ static int ask(const struct allocation *a, struct machine *machines, void *sessi
 {
     struct session *s = session;
     struct probe_way way = {&s->launcher, s->arguments->launcher_words, s->self};
+    if (BATON_MPI[0] == '\0') {
+        s->status = STATUS_NOT_FOUND;
+        return why_set(why,
+                       "this build has no MPI (BATON_WITH_MPI=OFF), so it cannot ask hosts what they are: describe "
+                       "them by --topology");
+    }
     s->status = find_launcher(s, why);
     if (s->status != 0)
         return -1;
@@ -280,7 +290,7 @@ static int ask(const struct allocation *a, struct machine *machines, void *sessi
         return 0;
     const struct why reason = *why;
     if (s->arguments->placement.explain || s->arguments->dry_run)
-        why_set(why, "%.320s; --topology plans without asking them", reason.text);
+        why_set(why, "%.340s; --topology plans without asking them", reason.text);
     return -1;
 }
 
@@ -341,7 +351,7 @@ static int run_check(struct session *s, const struct launch_host *hosts, struct 
 static int check_hosts(struct session *s, const struct allocation *allocation)
 {
     static char info[PATH_MAX + sizeof "/baton-info"], report[] = CHECK_REPORT_OPTION, mpirun[] = "--mpirun",
-                                                       here[HOST_NAME_MAX + 1];
+                                                       here[HOSTLIST_NAME_BYTES];
     struct arguments own = *s->arguments;
     char *program[5] = {info, report};
     struct why why;
@@ -350,8 +360,7 @@ static int check_hosts(struct session *s, const struct allocation *allocation)
     own.program[0] = own.program[1] = program;
     s->arguments = &own;
     snprintf(info, sizeof info, "%.*s/baton-info", (int)(strrchr(s->self, '/') - s->self), s->self);
-    if (gethostname(here, sizeof here - 1) != 0)
-        snprintf(here, sizeof here, "localhost");
+    allocation_here(here);
     int status = find_launcher(s, &why);
     if (status != 0)
         return complain(status, "%s", why.text);
@@ -406,13 +415,25 @@ static int print_script(const struct arguments *a, int argc, char **argv)
         return complain(1, "%s", why.text);
     struct script_job job = script_job_of(a, has_hosts ? &named : NULL);
     int status = 0;
-    if (job.nodes > 0 && job.nodes * (uint64_t)job.ranks_per_node < job.ranks && !a->placement.oversubscribe)
-        status = complain(1, "the hosts take %u ranks at most, and there are %u: --oversubscribe permits more",
-                          job.nodes * job.ranks_per_node, job.ranks);
+    const uint64_t room = job.nodes * (uint64_t)job.ranks_per_node;
+    if (job.nodes > 0 && room < job.ranks && !a->placement.oversubscribe)
+        status =
+            complain(1, "the hosts take %" PRIu64 " rank%s at most, and there are %u: --oversubscribe permits more",
+                     room, room == 1 ? "" : "s", job.ranks);
     else
         script_print(&job, a, argc, argv, stdout);
     allocation_fini(&named);
     return status;
+}
+
+static void warn_of_words(const struct arguments *a)
+{
+    const char *program, *word = arguments_stray_side(a, &program);
+    if (word != NULL)
+        complain(0,
+                 "%s behind %s is a word of that program: options of batonrun stand before the program, and those of a "
+                 "second program behind \":\"",
+                 word, program);
 }
 
 /* Ranks print through the launcher. What batonrun itself prints is whole, or it fails. */
@@ -424,8 +445,10 @@ static int answer(const struct arguments *a, int argc, char **argv)
         arguments_help();
     else if (a->check)
         return check(a);
-    else
+    else {
+        warn_of_words(a);
         return a->script != SCRIPT_NONE ? print_script(a, argc, argv) : launch(a);
+    }
     return 0;
 }
 

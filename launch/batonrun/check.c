@@ -66,8 +66,9 @@ int check_print(const struct check *c, FILE *out)
     if (silent == c->num && c->num > 1) {
         fprintf(stderr,
                 "batonrun: none of the %u hosts reported: the lines above say why, or the launcher could not "
-                "start the others after one of them failed\n",
-                c->num);
+                "start the others after one of them failed; check the hosts one at a time (--host %s --check), and "
+                "leave out those that cannot be reached\n",
+                c->num, c->names[0]);
         return 1;
     }
     struct compare_host *hosts = calloc(c->num, sizeof *hosts);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -74,21 +75,40 @@ static void add_unless_ignored(sigset_t *set, const int *numbers, size_t num)
             sigaddset(set, numbers[i]);
 }
 
+/* Under an inherited SIG_IGN, children vanish without a status. */
+static void keep_statuses(void)
+{
+    signal(SIGCHLD, SIG_DFL);
+}
+
+static bool has_children(void)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        continue;
+    return pid == 0;
+}
+
 void child_hold(struct child *c)
 {
-    *c = (struct child){0};
-    signal(SIGCHLD, SIG_DFL); /* under an inherited SIG_IGN, children vanish without a status */
+    keep_statuses();
+    *c = (struct child){.has_strangers = getpid() == 1 || has_children()};
     sigemptyset(&c->taken);
     add_unless_ignored(&c->taken, ending, LENGTH(ending));
     add_unless_ignored(&c->taken, passing, LENGTH(passing));
     child_hold_pipe(&c->before);
     sigprocmask(SIG_BLOCK, &c->taken, NULL);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (!c->has_strangers) /* what strangers start would come to us too */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 void child_release(const struct child *c)
 {
     child_release_pipe(&c->before);
+    if (c->asked == 0)
+        return;
+    raise(c->asked);
+    exit(128 + c->asked); /* no signal ends the first process of a container that has no handler for it */
 }
 
 int child_wait(struct child *c, uint64_t deadline_ns)
@@ -117,6 +137,7 @@ static void tie(pid_t parent, int last_signal)
 
 pid_t child_fork(void)
 {
+    keep_statuses();
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
         tie(parent, SIGKILL);
@@ -167,7 +188,15 @@ int child_start(struct child *c, char *const argv[], const struct child_way *way
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
-/* False: there is no child. */
+/* Sends a signal to the child and its group, or to it alone in ours. False: there is nobody who can get it. */
+static bool signal_child(const struct child *c, int number)
+{
+    if (c->pid == 0 || (c->is_in_our_group && c->has_ended))
+        return false;
+    return kill(c->is_in_our_group ? c->pid : -c->pid, number) == 0;
+}
+
+/* False: none is left whose end child_clear waits for. */
 static bool reap(struct child *c)
 {
     int raw;
@@ -177,7 +206,7 @@ static bool reap(struct child *c)
             c->has_ended = true;
             c->status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
         }
-    return pid == 0;
+    return c->has_strangers ? signal_child(c, 0) : pid == 0;
 }
 
 bool child_ended(struct child *c)
@@ -186,19 +215,19 @@ bool child_ended(struct child *c)
     return c->has_ended;
 }
 
-/* Where the kernel does not tell which children there are, the child's own group gets the signal. */
+/* Where the kernel does not tell which children there are, the child and its group get the signal. */
 static void signal_all(const struct child *c, int number)
 {
     char path[64];
     int pid;
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *file = fopen(path, "re");
+    FILE *file = c->has_strangers ? NULL : fopen(path, "re");
     while (file != NULL && fscanf(file, "%d", &pid) == 1)
         kill(pid, number);
     if (file != NULL)
         fclose(file);
-    else if (c->pid > 0)
-        kill(-c->pid, number);
+    else
+        signal_child(c, number);
 }
 
 bool child_clear(struct child *c, int number, uint64_t patience_ns)

@@ -2,6 +2,9 @@
 /*
  * child: a process that this one started and stays responsible for, with all that it starts in turn: how it is started,
  * waited for, and ended. Nothing here runs in a signal handler: signals wait until they are asked for.
+ *
+ * This process may have strangers for children, which it did not start: those of the shell that became it by exec, or,
+ * in the first process of a container, all whose parents end. Strangers get no signal, and nothing waits for them.
  */
 #ifndef BATON_LAUNCH_CHILD_H
 #define BATON_LAUNCH_CHILD_H
@@ -14,6 +17,7 @@
 struct child {
     pid_t pid; /* 0: none was started */
     bool is_in_our_group;
+    bool has_strangers; /* among our children: of these only the child, or the group that it has, is known to be ours */
     bool has_ended;
     int status;        /* once it has ended, as a shell gives it: the exit status, or 128 and the signal's number */
     int asked;         /* the last signal that asked this process to end; 0: none did */
@@ -32,11 +36,15 @@ struct child_way {
 
 /**
  * Prepares *c. From now on signals wait for child_wait, except those that this process ignores, and a write that nobody
- * reads fails without a signal. Descendants whose parents end become children of this process.
+ * reads fails without a signal. Unless there are strangers, descendants whose parents end become children of this
+ * process.
  */
 void child_hold(struct child *c);
 
-/** Signals do again what they did before child_hold. Call it once the child has ended. */
+/**
+ * Signals do again what they did before child_hold, and so does one that asked this process to end meanwhile: it ends
+ * it now. Call it once the child has ended.
+ */
 void child_release(const struct child *c);
 
 /**
@@ -58,13 +66,14 @@ void child_release_pipe(const sigset_t *before);
 /** Waits for a signal, at most until `deadline_ns` of child_now_ns. Its number; 0: none came. */
 int child_wait(struct child *c, uint64_t deadline_ns);
 
-/** Reaps the children that have ended. Returns c->has_ended. */
+/** Reaps all children that have ended, strangers too. Returns c->has_ended. */
 bool child_ended(struct child *c);
 
 /**
- * Waits until this process has no children, also none that others left to it. They get the signal `number` again and
- * again (0: none). Those that are left after `patience_ns` get a KILL. False: some are still there five seconds after
- * that. They wait in the kernel, perhaps for ever, and are left to themselves.
+ * Waits until this process has no children, also none that others left to it; where it has strangers, until the child
+ * and its group have ended. They get the signal `number` again and again (0: none). Those that are left after
+ * `patience_ns` get a KILL. False: some are still there five seconds after that. They wait in the kernel, perhaps for
+ * ever, and are left to themselves.
  */
 bool child_clear(struct child *c, int number, uint64_t patience_ns);
 

@@ -179,9 +179,8 @@ static void clear(struct child *launcher)
                     "(ps -eo pid,stat,wchan:32,args)");
 }
 
-int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks)
+int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks, struct child *launcher)
 {
-    struct child launcher;
     struct relay relay;
     struct watch w = {.due_ns = UINT64_MAX, .grace_ns = GRACE_NS};
     struct report *reports = calloc(ranks, sizeof *reports);
@@ -190,24 +189,24 @@ int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
-    child_hold(&launcher);
-    error = start(&launcher, argv, relay.ends[1]);
+    error = start(launcher, argv, relay.ends[1]);
     if (error != 0) {
         free(reports);
         return complain(LAUNCHER_STATUS_MISSING, "cannot run %s: %s", argv[0], strerror(error));
     }
     if (a->timeout_s > 0)
         w.due_ns = child_now_ns() + a->timeout_s * (uint64_t)SECOND_NS;
+    const uint64_t limit_ns = w.due_ns;
     error = relay_start(&relay);
     if (error != 0) {
-        clear(&launcher);
+        clear(launcher);
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
-    watch(&launcher, a, &relay, &w);
-    clear(&launcher);
-    relay_finish(&relay);
-    int status = judge(a, reports, ranks, &launcher, w.timed_out);
+    watch(launcher, a, &relay, &w);
+    clear(launcher);
+    relay_finish(&relay, launcher, limit_ns);
+    int status = judge(a, reports, ranks, launcher, w.timed_out);
     free(reports);
     return status;
 }

@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 #include "batonrun/arguments.h"
+#include "batonrun/child.h"
 
 /**
  * Runs the launcher, argv, and returns the status to exit with; what failed is on standard error then. `tag`: of the
- * ranks' reports. Call it while this process has one thread. Nothing that it started on this host is left.
+ * ranks' reports. Call it after child_hold, while this process has one thread. Nothing that it started on this host is
+ * left.
  */
-int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks);
+int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks, struct child *launcher);
 
 #endif

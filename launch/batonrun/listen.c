@@ -34,26 +34,30 @@ int listen_run(const struct listener *l, const struct launcher *launcher, const 
 {
     struct listener own = *l;
     struct command c = {0};
+    struct child program;
     char path[HOSTS_PATH_BYTES];
     char *hosts = launcher_host_file(launcher, what);
+    child_hold(&program); /* from here on no signal ends this process before the file is gone */
     if (hosts != NULL && hosts_make_file(hosts, path) != 0) {
+        why_set(why, "the file of hosts cannot be written: %s", strerror(errno));
         free(hosts);
-        return why_set(why, "the file of hosts cannot be written: %s", strerror(errno));
+        child_release(&program);
+        return -1;
     }
     launcher_command(launcher, what, hosts != NULL ? path : NULL, &c);
     command_use_variables(&c);
-    const struct program_end end = program_hear(&(struct program_way){.argv = c.argv,
-                                                                      .last_signal = SIGTERM,
-                                                                      .patience_ns = patience_s * SECOND_NS,
-                                                                      .grace_ns = GRACE_NS,
-                                                                      .take = take_line,
-                                                                      .is_done = is_done,
-                                                                      .arg = &own});
+    const struct program_way way = {.argv = c.argv,
+                                    .last_signal = SIGTERM,
+                                    .patience_ns = patience_s * SECOND_NS,
+                                    .grace_ns = GRACE_NS,
+                                    .take = take_line,
+                                    .is_done = is_done,
+                                    .arg = &own};
+    const struct program_end end = program_hear(&way, &program);
     if (hosts != NULL)
         unlink(path);
     free(hosts);
-    if (end.signal != 0)
-        raise(end.signal); /* as if it came now */
+    child_release(&program);
     if (end.is_left)
         complain(0, "some processes of %s could not be ended", c.argv[0]);
     int rc = end.error == 0 ? 0 : why_set(why, "%s cannot be run: %s", c.argv[0], strerror(end.error));

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "place/choice.h"
 #include "place/explain.h"
@@ -101,6 +100,7 @@ static bool lacks_room(const struct placement *p)
 
 /* How many ranks a host takes. */
 enum room {
+    ROOM_GPUS,   /* as ROOM_WHOLE, and none where there are no GPUs */
     ROOM_WHOLE,  /* as many as have a whole place each: two hardware threads or --cores-per-rank, and GPUs */
     ROOM_SHARES, /* all hosts together take all ranks, each in proportion to its cores; as many as its slots at most */
     ROOM_SLOTS,  /* as many as its slots */
@@ -120,25 +120,26 @@ static void share_out(const struct placement *p, struct world_node *nodes, uint3
         uint64_t own = (uint64_t)nodes[i].machine->num_cores * ranks_of(p, nodes[i].sides);
         uint64_t share = (own + cores[nodes[i].sides] - 1) / cores[nodes[i].sides];
         share = (share + team - 1) / team * team;
-        if (!keep_slots || nodes[i].capacity == 0 || share < nodes[i].capacity)
+        if (!keep_slots || share < nodes[i].capacity)
             nodes[i].capacity = (uint32_t)share;
     }
 }
 
-/* No more ranks on a host than have a whole place each. */
-static int keep_whole(const struct machine_cut *cut, struct world_node *nodes, uint32_t num, struct why *why)
+/* No more ranks on a host than have a whole place each; with GPUs, if these are needed. */
+static int keep_whole(const struct machine_cut *cut, bool need_gpus, struct world_node *nodes, uint32_t num,
+                      struct why *why)
 {
     const struct machine *last = NULL;
     uint32_t whole = 0;
     for (uint32_t i = 0; i < num; i++) {
-        if (nodes[i].machine != last) { /* hosts often have one description */
-            last = nodes[i].machine;
-            struct machine_seat *seats = machine_seats(last, cut, &whole);
-            free(seats);
-            if (seats == NULL)
-                return why_set(why, "no memory for the cores of %s", nodes[i].host);
-        }
-        nodes[i].capacity = nodes[i].capacity == 0 || whole < nodes[i].capacity ? whole : nodes[i].capacity;
+        const struct machine *m = nodes[i].machine;
+        if (m != last && machine_whole_seats(m, cut, &whole) != 0)
+            return why_set(why, "no memory for the cores of %s", nodes[i].host);
+        last = m; /* hosts often have one description */
+        if (need_gpus && m->num_gpus == 0)
+            nodes[i].capacity = 0;
+        else if (whole < nodes[i].capacity)
+            nodes[i].capacity = whole;
     }
     return 0;
 }
@@ -149,11 +150,40 @@ static uint8_t sides_of(const struct allocation *a, uint32_t host)
     return a->num_groups > 1 ? (uint8_t)(1u << a->hosts[host].group) : 0;
 }
 
+/* Hosts of several components, in the order of their names. */
+static int by_name(const void *x, const void *y)
+{
+    const struct allocation_host *a = *(const struct allocation_host *const *)x;
+    const struct allocation_host *b = *(const struct allocation_host *const *)y;
+    return strcmp(a->name, b->name);
+}
+
+/* Nobody says which cores and GPUs of a host each component has. */
+static int check_shared_hosts(const struct allocation *a, struct why *why)
+{
+    const struct allocation_host **hosts = calloc((size_t)a->num_hosts + 1, sizeof(const struct allocation_host *));
+    int rc = hosts != NULL ? 0 : why_set(why, "no memory for %u hosts", a->num_hosts);
+    for (uint32_t i = 0; rc == 0 && i < a->num_hosts; i++)
+        hosts[i] = &a->hosts[i];
+    if (rc == 0)
+        qsort(hosts, a->num_hosts, sizeof(const struct allocation_host *), by_name);
+    for (uint32_t i = 1; rc == 0 && i < a->num_hosts; i++)
+        if (strcmp(hosts[i - 1]->name, hosts[i]->name) == 0)
+            rc = why_set(why,
+                         "host %.80s is in two components of the Slurm job, and nothing says which of its cores and "
+                         "GPUs each has: ask for whole hosts (--exclusive), or for one component",
+                         hosts[i]->name);
+    free(hosts);
+    return rc;
+}
+
 static int check_components(const struct placement *p, struct why *why)
 {
     bool both = p->sizes[JOB_PREFILL].engines > 0 && p->sizes[JOB_DECODE].engines > 0;
-    if (p->allocation.num_groups <= 1 || (p->allocation.num_groups == JOB_SIDES && both))
+    if (p->allocation.num_groups <= 1)
         return 0;
+    if (p->allocation.num_groups == JOB_SIDES && both)
+        return check_shared_hosts(&p->allocation, why);
     return why_set(why,
                    "the Slurm job has %u components, and %s: a heterogeneous job needs one for prefill and one for "
                    "decode engines, in this order; --host names hosts in its place",
@@ -170,17 +200,17 @@ static int build_world(struct placement *p, enum room room, struct why *why)
     struct world_node *nodes = calloc(num, sizeof *nodes);
     if (nodes == NULL)
         return why_set(why, "no memory for %u hosts", num);
-    if (gethostname(here, sizeof here) != 0)
-        snprintf(here, sizeof here, "localhost");
-    here[sizeof here - 1] = '\0';
+    allocation_here(here);
     for (uint32_t i = 0; i < num; i++) {
-        uint32_t slots = a->num_hosts > 0 ? a->hosts[i].slots : 0; /* those beyond the ranks make no difference */
+        uint32_t slots = a->num_hosts > 0 && a->hosts[i].slots > 0 ? a->hosts[i].slots : WORLD_SEATS;
+        if (slots != WORLD_SEATS && slots > p->job.num_ranks)
+            slots = p->job.num_ranks; /* more make no difference */
         nodes[i] = (struct world_node){.host = a->num_hosts > 0 ? a->hosts[i].name : here,
                                        .machine = &p->machines[p->machine_of[i]],
-                                       .capacity = slots < p->job.num_ranks ? slots : p->job.num_ranks,
+                                       .capacity = slots,
                                        .sides = sides_of(a, i)};
     }
-    int rc = room == ROOM_WHOLE ? keep_whole(&cut, nodes, num, why) : 0;
+    int rc = room == ROOM_GPUS || room == ROOM_WHOLE ? keep_whole(&cut, room == ROOM_GPUS, nodes, num, why) : 0;
     if (room == ROOM_SHARES || room == ROOM_CROWDED)
         share_out(p, nodes, num, room == ROOM_SHARES);
     world_fini(&p->world);
@@ -203,22 +233,47 @@ static struct place_rules rules_of(const struct placement_options *o)
     };
 }
 
+bool placement_has_gpus(const struct placement *p)
+{
+    for (uint32_t i = 0; p->options.gpus_per_rank > 0 && i < p->world.num_nodes; i++)
+        if (p->world.nodes[i].machine->num_gpus > 0)
+            return true;
+    return false;
+}
+
+/* What helps where hosts take too few ranks. */
+static const char *remedy(const struct placement *p)
+{
+    switch (p->allocation.source) {
+    case ALLOCATION_SLURM:
+        return "ask Slurm for more tasks, as by --ntasks-per-node, or --oversubscribe permits more";
+    case ALLOCATION_HOSTS:
+    case ALLOCATION_HOSTFILE:
+        if (placement_has_gpus(p))
+            return "take more hosts, or --gpus-per-rank 0 if ranks need none; --oversubscribe permits more";
+        return "--oversubscribe permits more";
+    default:
+        return "--oversubscribe permits more";
+    }
+}
+
 static int explain_failure(const struct placement *p, enum place_error error, struct why *why)
 {
     uint32_t num = p->world.num_nodes;
+    const bool straddle = p->options.straddle;
     switch (error) {
     case PLACE_TOO_FEW:
-        return why_set(why, "%u ranks, and the %u host%s take%s %llu: --oversubscribe permits more", p->job.num_ranks,
-                       num, num == 1 ? "" : "s", num == 1 ? "s" : "",
-                       (unsigned long long)cluster_room(&p->world.cluster));
+        return why_set(why, "%u ranks, and the %u host%s take%s %llu: %s", p->job.num_ranks, num, num == 1 ? "" : "s",
+                       num == 1 ? "s" : "", (unsigned long long)cluster_room(&p->world.cluster), remedy(p));
     case PLACE_NO_FIT:
-        return why_set(why,
-                       "the engines do not fit so that each TP group is on one host%s%s: --straddle permits that one "
-                       "lies on several",
+        return why_set(why, "the engines do not fit so that %s%s%s: take more hosts or slots%s%s",
+                       straddle ? "each rank has a place" : "each TP group is on one host",
                        p->options.apart ? " and no host has both sides" : "",
                        p->allocation.num_groups > 1 ? ", with prefill engines in the Slurm job's first component and "
                                                       "decode engines in its second"
-                                                    : "");
+                                                    : "",
+                       p->options.apart ? ", or leave --apart out" : "",
+                       straddle ? "" : "; --straddle permits that a TP group lies on several");
     default:
         return why_set(why, "no memory to place %u ranks", p->job.num_ranks);
     }
@@ -256,19 +311,21 @@ static bool is_enough(const struct placement *p, const uint32_t by_slots[JOB_SID
 
 /*
  * In the world that was built with ROOM_SLOTS or ROOM_CROWDED. Where slots are more than whole places, a rank gets less
- * than one only if there is no other way, or hosts are to be packed.
+ * than one only if there is no other way, or hosts are to be packed; GPUs count even then.
  */
 static int find_places(struct placement *p, struct why *why)
 {
-    static const enum room rooms[] = {ROOM_WHOLE, ROOM_SHARES, ROOM_SLOTS};
+    static const enum room rooms[] = {ROOM_GPUS, ROOM_WHOLE, ROOM_SHARES, ROOM_SLOTS};
     const uint32_t by_slots[JOB_SIDES] = {widest(p, JOB_PREFILL), widest(p, JOB_DECODE)};
-    bool as_it_is = p->options.pack || p->crowded || lacks_room(p);
+    bool as_it_is = p->crowded || lacks_room(p), gpus = placement_has_gpus(p);
     p->seat_of = calloc((size_t)p->job.num_ranks + 1, sizeof *p->seat_of);
     p->places = calloc((size_t)p->job.num_ranks + 1, sizeof *p->places);
     if (p->seat_of == NULL || p->places == NULL)
         return explain_failure(p, PLACE_NO_MEMORY, why);
     enum place_error error = as_it_is ? find_seats(p) : PLACE_NO_FIT;
     for (unsigned i = 0; !as_it_is && i < sizeof rooms / sizeof rooms[0]; i++) {
+        if (rooms[i] == ROOM_GPUS ? !gpus : p->options.pack && rooms[i] != ROOM_SLOTS)
+            continue;
         if (build_world(p, rooms[i], why) != 0)
             return -1;
         error = is_enough(p, by_slots) ? find_seats(p) : PLACE_NO_FIT;
@@ -400,7 +457,7 @@ static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out,
     const struct place_rules rules = rules_of(&p->options);
     const struct choice choice = placement_choice(p, &rules);
     struct choice unweighted = choice;
-    char model[128], costs[512], uncut[512], warning[512];
+    char model[128], costs[512], uncut[512], warnings[PLACEMENT_LACKS][PLACEMENT_LACK_BYTES];
     struct job flows;
     struct why why;
     unweighted.source.load.inside = 1;
@@ -409,22 +466,24 @@ static int explain(const struct placement *p, FILE *out, int (*print)(FILE *out,
     snprintf(uncut, sizeof uncut, "%s: %s", p->options.cut.model->name, p->uncut.text);
     snprintf(model, sizeof model, "a request of %u tokens of %s, %s", p->options.tokens, p->options.cut.model->name,
              p->options.cut.dtype->name);
-    const struct explain page = {.allocation = &p->allocation,
-                                 .machines = p->options.topologies[0] != NULL ? "each as by --topology"
-                                             : p->allocation.num_hosts > 0    ? "as they say themselves"
-                                                                              : "as hwloc sees it",
-                                 .costs = costs,
-                                 .model = model,
-                                 .uncut = p->uncut.text[0] != '\0' ? uncut : NULL,
-                                 .sizes = p->sizes,
-                                 .choice = &choice,
-                                 .world = &p->world,
-                                 .job = &p->job,
-                                 .unweighted = &flows,
-                                 .warning = placement_warning(p, warning, sizeof warning) ? warning : NULL,
-                                 .bound = placement_can_bind(p),
-                                 .seat_of = p->seat_of,
-                                 .places = p->places};
+    struct explain page = {.allocation = &p->allocation,
+                           .machines = p->options.topologies[0] != NULL ? "each as by --topology"
+                                       : p->allocation.num_hosts > 0    ? "as they say themselves"
+                                                                        : "as hwloc sees it",
+                           .costs = costs,
+                           .model = model,
+                           .uncut = p->uncut.text[0] != '\0' ? uncut : NULL,
+                           .sizes = p->sizes,
+                           .choice = &choice,
+                           .world = &p->world,
+                           .job = &p->job,
+                           .unweighted = &flows,
+                           .bound = placement_can_bind(p),
+                           .seat_of = p->seat_of,
+                           .places = p->places};
+    for (unsigned lack = 0, num = 0; lack < PLACEMENT_LACKS; lack++)
+        if (placement_lacks(p, lack, warnings[lack]))
+            page.warnings[num++] = warnings[lack];
     if (rc == 0)
         rc = print(out, &page);
     job_fini(&flows);

@@ -73,11 +73,18 @@ bool placement_has_one_fabric(const struct placement *p, struct why *why);
  * less, and some rank has fewer than its host has.
  */
 bool placement_can_bind(const struct placement *p);
-/**
- * Whether ranks have less than a whole place: fewer than two hardware threads, or cores than --cores-per-rank asks for,
- * of their own. Then `text` is a sentence about them.
- */
-bool placement_warning(const struct placement *p, char *text, size_t room);
+/** Whether GPUs count, and some host has them. */
+bool placement_has_gpus(const struct placement *p);
+
+/** What makes a place less than a whole one. */
+enum placement_lack {
+    PLACEMENT_LACKS_CORES, /* two hardware threads, or the cores that --cores-per-rank asks for, of its own */
+    PLACEMENT_LACKS_GPUS,  /* GPUs, where some host has any */
+    PLACEMENT_LACKS
+};
+#define PLACEMENT_LACK_BYTES 512
+/** Whether any ranks lack this. Then `text` is a sentence about them. */
+bool placement_lacks(const struct placement *p, enum placement_lack lack, char text[PLACEMENT_LACK_BYTES]);
 /** Whether a rank has all hardware threads of its host. Then it is not bound. */
 bool placement_has_whole_host(const struct placement *p, uint32_t rank);
 /** Whether ranks are bound or have GPUs, so that their shims are told places. */

@@ -72,15 +72,6 @@ bool placement_has_whole_host(const struct placement *p, uint32_t rank)
     return placement_threads(p, rank) == machine_of(p, rank)->num_pus;
 }
 
-/* Of a node, among the cores of all. A host in two components of a Slurm job is two nodes with the same cores. */
-static size_t first_core(const struct placement *p, const size_t *first, uint32_t node, size_t next)
-{
-    for (uint32_t i = 0; p->allocation.num_groups > 1 && i < node; i++)
-        if (strcmp(p->world.nodes[i].host, p->world.nodes[node].host) == 0)
-            return first[i];
-    return next;
-}
-
 /* How many ranks have each core. */
 struct owners {
     size_t *first; /* by node: its first core among all */
@@ -93,7 +84,7 @@ static bool owners_init(struct owners *o, const struct placement *p)
     size_t cores = 0;
     o->first = calloc((size_t)p->world.num_nodes + 1, sizeof *o->first);
     for (uint32_t i = 0; o->first != NULL && i < p->world.num_nodes; i++) {
-        o->first[i] = first_core(p, o->first, i, cores);
+        o->first[i] = cores;
         cores += p->world.nodes[i].machine->num_cores;
     }
     o->of = calloc(cores + 1, sizeof *o->of);
@@ -141,26 +132,40 @@ static bool is_short(const struct placement *p, uint32_t rank)
     return cores > 0 ? s->end_core - s->first_core < cores : placement_threads(p, rank) < 2;
 }
 
-bool placement_warning(const struct placement *p, char *text, size_t room)
+/* Which ranks lack something: how many, and the first of them. False: none, or there is no memory to find out. */
+static bool find_lacking(const struct placement *p, enum placement_lack lack, uint32_t *num, uint32_t *first)
 {
-    struct owners o;
-    uint32_t num = 0, first = 0;
-    char cores[64];
-    bool known = owners_init(&o, p);
-    for (uint32_t r = 0; known && r < p->job.num_ranks; r++)
-        if ((is_short(p, r) || shares_cores(p, &o, r)) && num++ == 0)
-            first = r;
+    struct owners o = {0};
+    const bool of_gpus = lack == PLACEMENT_LACKS_GPUS, counts = of_gpus ? placement_has_gpus(p) : owners_init(&o, p);
+    *num = *first = 0;
+    for (uint32_t r = 0; counts && r < p->job.num_ranks; r++)
+        if (of_gpus ? p->places[r].seat.num_gpus == 0 : is_short(p, r) || shares_cores(p, &o, r))
+            if ((*num)++ == 0)
+                *first = r;
     owners_fini(&o);
-    snprintf(cores, sizeof cores, "%u core%s of their own", p->options.cores_per_rank,
-             p->options.cores_per_rank > 1 ? "s" : "");
-    if (num > 0)
-        snprintf(text, room,
-                 "%u of %u ranks, rank %u on %.80s first, have less than %s: take fewer ranks or more hosts", num,
-                 p->job.num_ranks, first, placement_host(p, first),
-                 p->options.cores_per_rank > 0
-                     ? cores
-                     : "two hardware threads of their own (the engine's, and one for reactor and copy workers)");
-    return num > 0;
+    return *num > 0;
+}
+
+bool placement_lacks(const struct placement *p, enum placement_lack lack, char text[PLACEMENT_LACK_BYTES])
+{
+    uint32_t num, first, cores = p->options.cores_per_rank;
+    char what[192];
+    if (!find_lacking(p, lack, &num, &first))
+        return false;
+    if (lack == PLACEMENT_LACKS_GPUS && machine_of(p, first)->num_gpus == 0)
+        snprintf(what, sizeof what, "no GPU, since that host has none");
+    else if (lack == PLACEMENT_LACKS_GPUS)
+        snprintf(what, sizeof what, "no GPU, since the %u of that host are too few for %u each",
+                 machine_of(p, first)->num_gpus, p->options.gpus_per_rank);
+    else if (cores > 0)
+        snprintf(what, sizeof what, "less than %u core%s of their own", cores, cores > 1 ? "s" : "");
+    else
+        snprintf(what, sizeof what,
+                 "less than two hardware threads of their own (the engine's, and one for reactor and copy workers)");
+    snprintf(text, PLACEMENT_LACK_BYTES,
+             "%u of %u ranks, rank %u on %.80s first, have %s: take fewer ranks or more hosts%s", num, p->job.num_ranks,
+             first, placement_host(p, first), what, lack == PLACEMENT_LACKS_GPUS ? ", or --gpus-per-rank 0" : "");
+    return true;
 }
 
 bool placement_can_bind(const struct placement *p)

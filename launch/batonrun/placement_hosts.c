@@ -52,6 +52,12 @@ static char *read_named(const char *option, const char *path, struct why *why)
     return text;
 }
 
+/* *why is what is wrong with the value of an option, and which option and value that is. */
+static int blame(const char *option, const char *value, const struct why *reason, struct why *why)
+{
+    return why_set(why, "%s \"%.150s\": %.200s", option, value, reason->text);
+}
+
 int placement_allocation(struct allocation *a, const struct placement_options *o, struct why *why)
 {
     if (o->hosts != NULL)
@@ -61,9 +67,10 @@ int placement_allocation(struct allocation *a, const struct placement_options *o
     char *text = read_named("--hostfile", o->hostfile, why);
     if (text == NULL)
         return -1;
-    int rc = allocation_from_hostfile(a, text, why);
+    struct why reason;
+    int rc = allocation_from_hostfile(a, text, &reason);
     free(text);
-    return rc;
+    return rc == 0 ? 0 : blame("--hostfile", o->hostfile, &reason, why);
 }
 
 /* A description is a file's, or hwloc's short form itself. */
@@ -77,7 +84,7 @@ static int read_topology(struct machine *m, const char *topology, struct why *wh
                                          text, &reason)
                           : machine_read(m, MACHINE_SYNTHETIC, topology, &reason);
     free(text);
-    return rc == 0 ? 0 : why_set(why, "--topology \"%.200s\": %.150s", topology, reason.text);
+    return rc == 0 ? 0 : blame("--topology", topology, &reason, why);
 }
 
 /* The FILE of "HOSTS=FILE". NULL: it stands alone. */
@@ -97,7 +104,12 @@ static int describe_host(void *described, const char *host, struct why *why)
 {
     const struct described *d = described;
     const struct allocation *a = &d->placement->allocation;
+    char here[HOSTLIST_NAME_BYTES];
     bool found = false;
+    if (allocation_is_here(host)) {
+        allocation_here(here);
+        host = here;
+    }
     for (uint32_t i = 0; i < a->num_hosts; i++)
         if (strcmp(a->hosts[i].name, host) == 0) {
             d->placement->machine_of[i] = d->machine;
@@ -162,9 +174,9 @@ static int find_machines(struct placement *p, placement_ask_fn ask, void *arg, s
 static int check_needs(const struct placement *p, struct why *why)
 {
     const struct placement_options *o = &p->options;
-    uint32_t cores = 0, gpus = 0;
-    for (uint32_t i = 0; i < p->num_machines; i++) {
-        const struct machine *m = &p->machines[i];
+    uint32_t cores = 0, gpus = 0, num_hosts = p->allocation.num_hosts > 0 ? p->allocation.num_hosts : 1;
+    for (uint32_t i = 0; i < num_hosts; i++) {
+        const struct machine *m = &p->machines[p->machine_of[i]];
         cores = m->num_cores > cores ? m->num_cores : cores;
         gpus = m->num_gpus > gpus ? m->num_gpus : gpus;
     }
@@ -177,31 +189,29 @@ static int check_needs(const struct placement *p, struct why *why)
     return 0;
 }
 
-static int find_network(struct placement *p, struct why *why)
+static int take_network(struct placement *p, const char *text, struct why *why)
 {
-    struct why reason;
-    if (p->options.network == NULL)
-        return 0;
-    char *text = read_named("--network", p->options.network, why);
-    if (text == NULL)
-        return -1;
-    int rc = network_read(&p->network, text, &reason);
-    free(text);
-    return rc == 0 ? 0 : why_set(why, "--network \"%.150s\": %.200s", p->options.network, reason.text);
+    return network_read(&p->network, text, why);
 }
 
-static int find_costs(struct placement *p, struct why *why)
+static int take_costs(struct placement *p, const char *text, struct why *why)
+{
+    return costs_read(&p->costs, text, why);
+}
+
+/* `path`: NULL: the option is not given. */
+static int read_option(struct placement *p, const char *option, const char *path,
+                       int (*take)(struct placement *p, const char *text, struct why *why), struct why *why)
 {
     struct why reason;
-    p->costs = costs_assumed;
-    if (p->options.costs == NULL)
+    if (path == NULL)
         return 0;
-    char *text = read_named("--costs", p->options.costs, why);
+    char *text = read_named(option, path, why);
     if (text == NULL)
         return -1;
-    int rc = costs_read(&p->costs, text, &reason);
+    int rc = take(p, text, &reason);
     free(text);
-    return rc == 0 ? 0 : why_set(why, "--costs \"%.150s\": %.200s", p->options.costs, reason.text);
+    return rc == 0 ? 0 : blame(option, path, &reason, why);
 }
 
 int placement_describe(struct placement *p, placement_ask_fn ask, void *arg, struct why *why)
@@ -210,5 +220,8 @@ int placement_describe(struct placement *p, placement_ask_fn ask, void *arg, str
         return -1;
     if (p->options.gpus_per_rank == PLACEMENT_GPUS_UNSAID)
         p->options.gpus_per_rank = 1;
-    return find_network(p, why) == 0 ? find_costs(p, why) : -1;
+    p->costs = costs_assumed;
+    if (read_option(p, "--network", p->options.network, take_network, why) != 0)
+        return -1;
+    return read_option(p, "--costs", p->options.costs, take_costs, why);
 }

@@ -75,6 +75,10 @@ static bool have_all_answered(const void *asked)
     return a->answers >= a->allocation->num_hosts;
 }
 
+/* The launcher gives up all hosts where one cannot be reached. */
+static const char one_at_a_time[] =
+    "; check the hosts one at a time (--host NAME --check), and leave out those that cannot be reached";
+
 static int count_silent(const struct allocation *a, const struct machine *machines, const char *reason, struct why *why)
 {
     uint32_t silent = 0, first = 0;
@@ -85,8 +89,8 @@ static int count_silent(const struct allocation *a, const struct machine *machin
         }
     if (silent == 0)
         return 0;
-    return why_set(why, "%u of %u hosts did not say what they are, \"%.80s\" first%s", silent, a->num_hosts,
-                   a->hosts[first].name, reason);
+    return why_set(why, "%u of %u hosts did not say what they are, \"%.80s\" first%s%s", silent, a->num_hosts,
+                   a->hosts[first].name, reason, a->num_hosts > 1 ? one_at_a_time : "");
 }
 
 int probe_hosts(const struct allocation *allocation, const struct probe_way *way, struct machine *machines,

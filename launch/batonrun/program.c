@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "batonrun/child.h"
-
 #define SECOND_NS UINT64_C(1000000000)
 #define SLICE_MS 100
 #define LEAVE_NS SECOND_NS /* for a program that has said all to end by itself */
@@ -32,18 +30,25 @@ static int obstacle_of(const char *path)
 
 int program_obstacle(const char *name)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], usual[PATH_MAX] = "";
     const char *at = getenv("PATH");
+    int obstacle = ENOENT;
     if (strchr(name, '/') != NULL)
         return obstacle_of(name);
-    while (at != NULL && *at != '\0') {
-        int length = (int)strcspn(at, ":");
-        snprintf(path, sizeof path, "%.*s/%s", length, at, name);
-        if (obstacle_of(path) == 0)
+    if (at == NULL && confstr(_CS_PATH, usual, sizeof usual) > 0)
+        at = usual;
+    for (bool more = at != NULL && name[0] != '\0'; more;) {
+        const int length = (int)strcspn(at, ":");
+        const int bytes = snprintf(path, sizeof path, "%.*s%s%s", length, at, length > 0 ? "/" : "", name);
+        const int own = (size_t)bytes < sizeof path ? obstacle_of(path) : ENAMETOOLONG;
+        if (own == 0)
             return 0;
-        at += length + (at[length] == ':');
+        if (own == EACCES || own == EISDIR)
+            obstacle = own;
+        more = at[length] == ':';
+        at += length + more;
     }
-    return ENOENT;
+    return obstacle;
 }
 
 bool program_exists(const char *name)
@@ -58,7 +63,7 @@ enum cause { CLOSED, DONE, LATE, ASKED };
 
 struct ear {
     const struct program_way *way;
-    struct child program;
+    struct child *program;
     int fd;
     struct lines lines;
 };
@@ -71,7 +76,7 @@ static enum cause hear(struct ear *e, unsigned causes, uint64_t deadline)
         struct pollfd p = {.fd = e->fd, .events = POLLIN};
         if ((causes & 1u << DONE) != 0 && way->is_done != NULL && way->is_done(way->arg))
             return DONE;
-        if ((causes & 1u << ASKED) != 0 && e->program.asked != 0)
+        if ((causes & 1u << ASKED) != 0 && e->program->asked != 0)
             return ASKED;
         uint64_t now = child_now_ns();
         if (now >= deadline)
@@ -80,7 +85,9 @@ static enum cause hear(struct ear *e, unsigned causes, uint64_t deadline)
         if (poll(&p, 1, left_ms < SLICE_MS ? (int)left_ms : SLICE_MS) > 0 &&
             !lines_read(&e->lines, e->fd, way->take, way->arg))
             return CLOSED;
-        child_wait(&e->program, 0);
+        int number = child_wait(e->program, 0);
+        if (number == SIGUSR1 || number == SIGUSR2) /* what they mean is up to the ranks, and there are none yet */
+            e->program->asked = number;
     }
 }
 
@@ -93,18 +100,18 @@ static void hear_to_the_end(struct ear *e, struct program_end *end)
     if (cause == DONE)
         cause = hear(e, 1u << ASKED, child_now_ns() + LEAVE_NS);
     if (cause != CLOSED) {
-        kill(e->program.pid, SIGTERM);
+        kill(e->program->pid, SIGTERM);
         hear(e, 0, child_now_ns() + way->grace_ns);
     }
-    end->is_left = !child_clear(&e->program, 0, 0);
-    end->is_late |= !e->program.has_ended;
-    end->status = e->program.status;
+    end->is_left = !child_clear(e->program, 0, 0);
+    end->is_late |= !e->program->has_ended;
+    end->status = e->program->status;
     lines_finish(&e->lines, way->take, way->arg);
 }
 
-struct program_end program_hear(const struct program_way *way)
+struct program_end program_hear(const struct program_way *way, struct child *program)
 {
-    struct ear e = {.way = way};
+    struct ear e = {.way = way, .program = program};
     struct program_end end = {0};
     int ends[2], nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) {
@@ -119,14 +126,11 @@ struct program_end program_hear(const struct program_way *way)
                                   .errors = ends[1],
                                   .last_signal = way->last_signal};
     e.fd = ends[0];
-    child_hold(&e.program);
-    end.error = child_start(&e.program, way->argv, &own);
+    end.error = child_start(program, way->argv, &own);
     close(nothing);
     close(ends[1]);
     if (end.error == 0)
         hear_to_the_end(&e, &end);
-    end.signal = e.program.asked;
-    child_release(&e.program);
     close(ends[0]);
     return end;
 }
@@ -149,14 +153,16 @@ bool program_version(const char *name, char *text, size_t room)
 {
     char *argv[] = {(char *)(uintptr_t)name, "--version", NULL};
     struct text t = {text, room};
+    const struct program_way way = {.argv = argv,
+                                    .hears_output = true,
+                                    .last_signal = SIGKILL,
+                                    .patience_ns = VERSION_NS,
+                                    .take = add_line,
+                                    .arg = &t};
+    struct child program;
     text[0] = '\0';
-    const struct program_end end = program_hear(&(struct program_way){.argv = argv,
-                                                                      .hears_output = true,
-                                                                      .last_signal = SIGKILL,
-                                                                      .patience_ns = VERSION_NS,
-                                                                      .take = add_line,
-                                                                      .arg = &t});
-    if (end.signal != 0)
-        raise(end.signal);
+    child_hold(&program);
+    program_hear(&way, &program);
+    child_release(&program);
     return text[0] != '\0';
 }

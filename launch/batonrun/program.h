@@ -7,11 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "batonrun/child.h"
 #include "batonrun/lines.h"
 
 /**
- * Why a program cannot be run, which is looked for in PATH, or is a path if `name` has a slash: ENOENT: there is none,
- * EISDIR: it is a directory, EACCES: it may not be executed, or what else stat says. 0: it can be run.
+ * Why a program cannot be run, which is looked for in PATH as execvp does, or is a path if `name` has a slash: ENOENT:
+ * there is none, EISDIR: it is a directory, EACCES: it may not be executed, or what else stat says. 0: it can be run.
  */
 int program_obstacle(const char *name);
 bool program_exists(const char *name);
@@ -32,7 +33,6 @@ struct program_way {
 struct program_end {
     int error;    /* an errno: it could not be started */
     int status;   /* as a shell gives it */
-    int signal;   /* that asked this process to end meanwhile; 0: none did. Raise it: it does now what it did before */
     bool is_late; /* it had to be ended */
     bool is_left; /* not even a KILL has ended all of it */
 };
@@ -40,9 +40,10 @@ struct program_end {
 /**
  * Runs a program and hears what it prints; its standard input is empty. Returns when the program and all that it
  * started have closed their ends, when it has said all that is wanted, when the time is up, or when a signal asks this
- * process to end. All of the program has ended then, unless is_left. Call it in the main thread.
+ * process to end, as USR1 and USR2 do here. All of the program has ended then, unless is_left. Call child_hold before
+ * it and child_release behind it, in the main thread.
  */
-struct program_end program_hear(const struct program_way *way);
+struct program_end program_hear(const struct program_way *way, struct child *program);
 
 /**
  * What `name --version` prints, cut to the room that there is. The program is ended after five seconds. False: it

@@ -3,6 +3,7 @@
 #include "batonrun/rank.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,11 +21,17 @@
 
 #define HELPERS_GRACE_NS 500000000u /* from the first TERM to the first KILL */
 #define LINGER_NS 200000000u
+#define ROOM_MS 2000 /* how long to wait for the reader of a full pipe */
 
 int complain(int status, const char *format, ...)
 {
     va_list args;
     sigset_t before;
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    static bool gave_up; /* waiting once is enough for all that is to be told */
+    gave_up = poll(&room, 1, gave_up ? 0 : ROOM_MS) != 1;
+    if (gave_up)
+        return status;
     child_hold_pipe(&before); /* what is told is of use to a reader, and needed by none */
     fputs("batonrun: ", stderr);
     va_start(args, format);

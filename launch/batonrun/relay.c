@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #define PAUSE_MS 100 /* after a pause this long, what might be the beginning of a report is passed on */
-#define LEFT_MS 1000 /* to read what is left in the pipe, where another process keeps it open */
+#define LEFT_S 1     /* to hand on what is left in the pipe */
 
-static void pass_on(void *to, const char *bytes, size_t count)
+static void write_all(const char *bytes, size_t count)
 {
-    (void)to;
     while (count > 0) {
         ssize_t n = write(STDERR_FILENO, bytes, count);
         if (n < 0 && errno == EINTR)
@@ -23,6 +22,14 @@ static void pass_on(void *to, const char *bytes, size_t count)
         bytes += n;
         count -= (size_t)n;
     }
+}
+
+static void pass_on(void *relay, const char *bytes, size_t count)
+{
+    struct relay *r = relay;
+    atomic_store_explicit(&r->writing, true, memory_order_relaxed); /* only how long to wait depends on it */
+    write_all(bytes, count);
+    atomic_store_explicit(&r->writing, false, memory_order_relaxed);
 }
 
 static enum report_kind least_reported(const struct report_stream *s)
@@ -44,7 +51,7 @@ static bool read_some(struct relay *r, int timeout_ms)
     ssize_t n = read(r->ends[0], bytes, sizeof bytes);
     if (n <= 0)
         return n < 0 && errno == EINTR;
-    report_feed(&r->stream, bytes, (size_t)n, pass_on, NULL);
+    report_feed(&r->stream, bytes, (size_t)n, pass_on, r);
     return true;
 }
 
@@ -54,7 +61,7 @@ static void *relay_main(void *arg)
     for (;;) {
         bool came = read_some(r, r->stream.length > 0 ? PAUSE_MS : -1);
         if (!came && r->stream.length > 0)
-            report_flush(&r->stream, pass_on, NULL);
+            report_flush(&r->stream, pass_on, r);
         else if (!came)
             return NULL;
         int least = (int)least_reported(&r->stream);
@@ -79,15 +86,24 @@ int relay_start(struct relay *r)
     return pthread_create(&r->thread, NULL, relay_main, r);
 }
 
-void relay_finish(struct relay *r)
+static bool joins_in_time(struct relay *r)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LEFT_MS / 1000;
-    if (pthread_timedjoin_np(r->thread, NULL, &until) != 0) { /* another process keeps the pipe open */
+    until.tv_sec += LEFT_S;
+    return pthread_timedjoin_np(r->thread, NULL, &until) == 0;
+}
+
+void relay_finish(struct relay *r, struct child *launcher, uint64_t limit_ns)
+{
+    while (!joins_in_time(r)) {
+        child_wait(launcher, 0);
+        if (launcher->asked == 0 && child_now_ns() < limit_ns &&
+            atomic_load_explicit(&r->writing, memory_order_relaxed)) /* not for the reports: joining orders these */
+            continue;
         pthread_cancel(r->thread);
         pthread_join(r->thread, NULL);
+        break;
     }
-    report_flush(&r->stream, pass_on, NULL);
     close(r->ends[0]);
 }

@@ -10,13 +10,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "batonrun/child.h"
 #include "batonrun/report.h"
 
 struct relay {
     struct report_stream stream;
-    int ends[2];        /* of the pipe: ours, the launcher's */
-    atomic_int least;   /* an enum report_kind: every rank has reported this much, or more */
-    atomic_bool failed; /* some rank failed although nobody had told it to end */
+    int ends[2];         /* of the pipe: ours, the launcher's */
+    atomic_int least;    /* an enum report_kind: every rank has reported this much, or more */
+    atomic_bool failed;  /* some rank failed although nobody had told it to end */
+    atomic_bool writing; /* it may be that nobody reads what is handed on */
     pthread_t thread;
 };
 
@@ -26,7 +28,11 @@ int relay_open(struct relay *r, const char *tag, struct report *reports, uint32_
 /** Call it once the launcher has its end of the pipe, in the thread that waits for it. 0 or an errno. */
 int relay_start(struct relay *r);
 
-/** After the launcher has ended: reads what is left. From then on the reports are the caller's. */
-void relay_finish(struct relay *r);
+/**
+ * After the launcher has ended: hands on what is left. That takes a second at most where another process keeps the pipe
+ * open, or as long as the reader of standard error needs; past `limit_ns`, or once this process was asked to end, a
+ * second. Then the reports are the caller's.
+ */
+void relay_finish(struct relay *r, struct child *launcher, uint64_t limit_ns);
 
 #endif

@@ -2,6 +2,8 @@
 /* script: see script.h. */
 #include "batonrun/script.h"
 
+#include <inttypes.h>
+
 #include "batonrun/arguments.h"
 #include "batonrun/command.h"
 #include "place/allocation.h"
@@ -44,7 +46,8 @@ static void print_pbs(const struct script_job *job, FILE *out)
 {
     uint32_t chunks = job->nodes > 0 ? job->nodes : job->ranks, ranks = job->nodes > 0 ? job->ranks_per_node : 1;
     fputs("#PBS -V\n", out); /* the job has the variables of the shell that submits it, as Slurm's jobs do */
-    fprintf(out, "#PBS -l select=%u:ncpus=%u:mpiprocs=%u\n", chunks, ranks * job->cpus_per_rank, ranks);
+    const uint64_t cpus = ranks * (uint64_t)job->cpus_per_rank;
+    fprintf(out, "#PBS -l select=%u:ncpus=%" PRIu64 ":mpiprocs=%u\n", chunks, cpus, ranks);
     if (job->nodes > 1)
         fputs("#PBS -l place=scatter\n", out); /* each chunk on a node of its own */
     if (job->minutes > 0)

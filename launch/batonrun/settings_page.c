@@ -266,6 +266,8 @@ int settings_print(FILE *out, const struct placement *p, const struct settings_g
         num = find_kinds(p, use, &common, given, kinds);
         print_threads(out, p);
     }
+    if (num > 0 && given->mpi[0] == '\0')
+        fputs("settings of MPI are left out, since this build has no MPI: those of UCX remain\n", out);
     for (uint32_t i = 0; i < num; i++)
         print_kind(out, p, &kinds[i], &common, given);
     if (num > 0)

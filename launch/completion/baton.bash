@@ -23,8 +23,13 @@ _baton_options() {
         options="--trace --requests --pairs --speed --inflight --busy --mode --held --progress --stream --prefill-tokens-per-s"
         options+=" --chunk-tokens $cache --pool --require-path --sabotage --timeout-ms --seed --json --version --help"
         ;;
+    baton-serve)
+        options='--trace --requests --scale --speed --abort --layers --heads --kv-heads --head-size --ffn --vocab --seed'
+        options+=' --block-tokens --pool --layout --kv --order --memory --step-tokens --running --prefix --mode --stream'
+        options+=' --timeout-ms --patience-ms --measure --undivided --output --sabotage --version --help'
+        ;;
     baton-bench)
-        options='--block --batch --blocks --pool --iters --transfers --seconds --seed --want-ms --stop-engine'
+        options='--block --batch --blocks --regions --pool --iters --transfers --seconds --seed --want-ms --stop-engine'
         options+=' --stop-seconds --load --stop-engines --network --busy --pin --csv --table --json --version --help'
         ;;
     esac
@@ -37,9 +42,9 @@ _baton_value() {
     case $1:$2 in
     *:--help | *:--version | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
         baton-plan:--json | baton-info:--json | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
-        *:--explain) kind=nothing ;;
+        *:--explain | *:--undivided) kind=nothing ;;
     *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \
-        *:--network | *:--costs | *:--pairs | *:--mpirun)
+        *:--network | *:--costs | *:--pairs | *:--mpirun | *:--output)
         kind='file'
         ;;
     *:-x) kind=variable ;;
@@ -52,7 +57,11 @@ _baton_value() {
     *:--order) choices='layer block' sides=yes ;;
     *:--mode) choices='pull push' ;;
     *:--progress) choices='thread caller' ;;
+    baton-serve:--stream) choices='none layers chunks both' ;;
     *:--stream) choices='layers chunks both' ;;
+    *:--memory) choices='slab private mapped' ;;
+    *:--prefix) choices='on off' ;;
+    baton-serve:--sabotage) choices='flip lose' ;;
     *:--require-path) choices='shm rma' ;;
     *:--sabotage) choices='flip head stale short late' ;;
     esac
@@ -143,10 +152,10 @@ _baton_arguments() { # TOOL AT
     elif [[ $current == -* ]]; then
         _baton_add '' "$current" -W "$options"
     elif [[ $tool = batonrun ]]; then
-        [[ -n $current ]] || _baton_add '' '' -W "$options baton-replay baton-bench"
+        [[ -n $current ]] || _baton_add '' '' -W "$options baton-replay baton-serve baton-bench"
         [[ -z $current ]] || _baton_program "$last"
     elif [[ $tool = baton-bench && $operand -eq 0 ]]; then
-        _baton_add '' "$current" -W 'pull push submit memory handshake shapes fairness distances'
+        _baton_add '' "$current" -W 'pull push submit memory handshake shapes fairness distances wrapped regions'
     elif [[ -z $current ]]; then
         _baton_add '' '' -W "$options"
     fi
@@ -158,12 +167,12 @@ _baton_program() { # AT
     local program=${words[$1]##*/}
     if (($1 == last)); then
         compopt -o filenames
-        _baton_add '' "${words[last]}" -c -W 'baton-replay baton-bench'
+        _baton_add '' "${words[last]}" -c -W 'baton-replay baton-serve baton-bench'
         _baton_add '' "${words[last]}" -d
         return
     fi
     case $program in
-    baton-info | baton-plan | baton-replay | baton-bench) _baton_arguments "$program" $(($1 + 1)) ;;
+    baton-info | baton-plan | baton-replay | baton-serve | baton-bench) _baton_arguments "$program" $(($1 + 1)) ;;
     *) compopt -o default ;; # of another program: files
     esac
 }
@@ -180,4 +189,4 @@ _baton() { # COMMAND WORD
     _baton_arguments "${1##*/}" 1
 }
 
-complete -F _baton batonrun baton-info baton-plan baton-replay baton-bench
+complete -F _baton batonrun baton-info baton-plan baton-replay baton-serve baton-bench

@@ -49,17 +49,19 @@ static void take_line(void *listener, char *line)
 void helper_run(struct helper *h, char *const argv[], char *const envp[], unsigned deadline_s)
 {
     struct listener l = {.helper = h};
+    const struct program_way way = {.argv = argv,
+                                    .envp = envp,
+                                    .hears_output = true,
+                                    .last_signal = SIGTERM,
+                                    .patience_ns = deadline_s * SECOND_NS,
+                                    .grace_ns = GRACE_NS,
+                                    .take = take_line,
+                                    .arg = &l};
+    struct child program;
     *h = (struct helper){.status = 127};
-    const struct program_end end = program_hear(&(struct program_way){.argv = argv,
-                                                                      .envp = envp,
-                                                                      .hears_output = true,
-                                                                      .last_signal = SIGTERM,
-                                                                      .patience_ns = deadline_s * SECOND_NS,
-                                                                      .grace_ns = GRACE_NS,
-                                                                      .take = take_line,
-                                                                      .arg = &l});
-    if (end.signal != 0)
-        raise(end.signal); /* as if it came now */
+    child_hold(&program);
+    const struct program_end end = program_hear(&way, &program);
+    child_release(&program);
     info_take(&h->info, &l.reader.info);
     info_fini(&l.reader.info);
     h->is_whole = l.reader.is_whole;

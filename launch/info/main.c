@@ -82,9 +82,13 @@ static int print(const struct options *o, const struct info *i)
     return status;
 }
 
+/* Beside the rows: these have one letter too. */
+static const struct option_row lettered[] = {{.name = "help"}, {0}};
+
 /* 0, or -1 with *why: the command line is not understood. */
 static int take_options(struct options *o, char **words, struct why *why)
 {
+    static const struct option_row *const tables[] = {rows, lettered, NULL};
     for (int taken; *words != NULL; words += taken) {
         taken = option_take(rows, words, o, why);
         if (taken < 0)
@@ -97,7 +101,7 @@ static int take_options(struct options *o, char **words, struct why *why)
         else if (strcmp(*words, CHECK_REPORT_OPTION) == 0)
             o->report = true;
         else
-            return why_set(why, "unknown option %.80s", *words);
+            return why_set(why, "unknown option %.80s%s", *words, option_hint(tables, *words).text);
     }
     return 0;
 }

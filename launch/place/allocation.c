@@ -2,7 +2,6 @@
 /* allocation: see allocation.h. */
 #include "place/allocation.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include "base/number.h"
 #include "place/hostlist.h"
+#include "place/text.h"
 
 #define NUMBER_MAX 1000000u /* of slots of a host */
 
@@ -132,19 +132,19 @@ static const char *slurm_variable(allocation_variable_fn variable, const char *n
 }
 
 /* "4(x2),2": the slots of each host from `first` on. */
-static int read_counts(struct allocation *a, uint32_t first, const char *text, struct why *why)
+static bool read_counts(struct allocation *a, uint32_t first, const char *text)
 {
     uint32_t host = first;
     const char *at = text;
     while (host < a->num_hosts) {
         uint32_t n, times;
         if (!number_take_times(&at, NUMBER_MAX, &n, &times) || n == 0 || times == 0 || times > a->num_hosts - host)
-            return why_set(why, "Slurm's \"%.80s\" does not count its %u hosts", text, a->num_hosts - first);
+            return false;
         for (; times > 0; times--, host++)
             a->hosts[host].slots = n;
         at += *at == ',';
     }
-    return *at == '\0' ? 0 : why_set(why, "Slurm's \"%.80s\" does not count its %u hosts", text, a->num_hosts - first);
+    return *at == '\0';
 }
 
 static int take_name(void *arg, const char *name, struct why *why)
@@ -165,9 +165,11 @@ static int read_slurm_group(struct allocation *a, allocation_variable_fn variabl
         return why_set(why, "Slurm names no hosts (%s)", slurm_name("SLURM_JOB_NODELIST", group, name));
     if (hostlist_each(list, take_name, a, why) != 0)
         return -1;
-    if (tasks != NULL && read_counts(a, first, tasks, why) != 0) {
+    if (tasks != NULL && !read_counts(a, first, tasks)) {
         if (variable("SLURM_STEP_ID") == NULL)
-            return -1;
+            return why_set(why,
+                           "Slurm's variable %s=\"%.80s\" does not count the tasks of %u hosts: name hosts by --host",
+                           slurm_name("SLURM_TASKS_PER_NODE", group, name), tasks, a->num_hosts - first);
         for (uint32_t i = first; i < a->num_hosts; i++) /* they are the tasks of a step, such as a shell */
             a->hosts[i].slots = 0;
     }
@@ -189,23 +191,42 @@ static int read_slurm(struct allocation *a, allocation_variable_fn variable, str
 
 #define BLANKS " \t\r"
 
-/* Open MPI knows this machine by its own name alone in a file that says where each rank goes. */
-static bool is_this_machine(const char *name, size_t length)
+static bool is_among(const char *word, size_t length, const char *const *words, size_t num)
 {
-    static const char *const names[] = {"localhost", "127.0.0.1"};
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strlen(names[i]) == length && memcmp(name, names[i], length) == 0)
+    for (size_t i = 0; i < num; i++)
+        if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0)
             return true;
     return false;
+}
+
+void allocation_here(char name[HOSTLIST_NAME_BYTES])
+{
+    if (gethostname(name, HOSTLIST_NAME_BYTES) != 0)
+        snprintf(name, HOSTLIST_NAME_BYTES, "localhost");
+    name[HOSTLIST_NAME_BYTES - 1] = '\0';
+}
+
+/* Open MPI knows this machine by its own name alone in a file that says where each rank goes. */
+static const char *const other_names[] = {"localhost", "127.0.0.1"};
+
+static bool is_here(const char *name, size_t length)
+{
+    return is_among(name, length, other_names, sizeof other_names / sizeof other_names[0]);
+}
+
+bool allocation_is_here(const char *name)
+{
+    return is_here(name, strlen(name));
 }
 
 /* Hosts that come again add up. */
 static int add_slots(struct allocation *a, const char *name, size_t length, uint32_t slots, struct why *why)
 {
-    char here[HOST_NAME_MAX + 1];
-    if (is_this_machine(name, length) && gethostname(here, sizeof here) == 0) {
+    char here[HOSTLIST_NAME_BYTES];
+    if (is_here(name, length)) {
+        allocation_here(here);
         name = here;
-        length = strnlen(here, sizeof here);
+        length = strlen(here);
     }
     if (memchr(name, '@', length) != NULL)
         return why_set(why, "\"%.*s\" names a user: let ssh's configuration name it", (int)(length < 80 ? length : 80),
@@ -220,7 +241,7 @@ static int add_slots(struct allocation *a, const char *name, size_t length, uint
     }
     host->times++;
     host->slots += slots;
-    return 0;
+    return host->slots <= NUMBER_MAX ? 0 : why_set(why, "%.80s has more than %u slots", host->name, NUMBER_MAX);
 }
 
 /* Without slots, a host has as many as the list named it, if that was several times. */
@@ -267,14 +288,6 @@ static const char *const slot_words[] = {"slots", "cpu", "count"};
 static const char *const bound_words[] = {"max_slots", "max-slots", "slots_max", "slots-max", "max_cpu",   "max-cpu",
                                           "cpu_max",   "cpu-max",   "max_count", "max-count", "count_max", "count-max"};
 
-static bool is_among(const char *word, size_t length, const char *const *words, size_t num)
-{
-    for (size_t i = 0; i < num; i++)
-        if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0)
-            return true;
-    return false;
-}
-
 /* One "slots=4" at *at, which moves behind it; blanks may stand around "=". Unknown words count if `strict`. */
 static int read_word(const char **at, bool strict, uint32_t *slots, struct why *why)
 {
@@ -311,10 +324,16 @@ static int take_host_of_line(void *line, const char *name, struct why *why)
     return add_slots(l->allocation, name, strlen(name), l->slots, why);
 }
 
-/* A line without its end and its note. */
-static int read_line(struct allocation *a, char *line, bool strict, struct why *why)
+/* A file with a host a line. */
+struct host_file {
+    struct allocation *allocation;
+    bool strict;
+};
+
+static int take_line(void *file, char *line, struct why *why)
 {
-    struct host_line l = {.allocation = a};
+    const struct host_file *f = file;
+    struct host_line l = {.allocation = f->allocation};
     char *name = line + strspn(line, BLANKS), *behind = name + strcspn(name, ":" BLANKS);
     const char *at = behind + (*behind == ':');
     if (*name == '\0')
@@ -322,27 +341,16 @@ static int read_line(struct allocation *a, char *line, bool strict, struct why *
     if (*behind == ':' && read_slots(behind, &at, &l.slots, why) != 0)
         return -1;
     for (at += strspn(at, BLANKS); *at != '\0'; at += strspn(at, BLANKS))
-        if (read_word(&at, strict, &l.slots, why) != 0)
+        if (read_word(&at, f->strict, &l.slots, why) != 0)
             return -1;
     *behind = '\0';
     return hostlist_each(name, take_host_of_line, &l, why);
 }
 
-/* A file with a host a line. */
 static int read_lines(struct allocation *a, const char *text, bool strict, struct why *why)
 {
-    uint32_t number = 1;
-    for (const char *at = text; *at != '\0'; number++) {
-        const size_t length = strcspn(at, "\n");
-        struct why reason = {"no memory"};
-        char *line = strndup(at, strcspn(at, "#\n"));
-        const int rc = line != NULL ? read_line(a, line, strict, &reason) : -1;
-        free(line);
-        if (rc != 0)
-            return why_set(why, "line %u of the hosts: %.300s", number, reason.text);
-        at += length + (at[length] == '\n');
-    }
-    return finish_hosts(a, why);
+    struct host_file f = {a, strict};
+    return text_lines(text, "", take_line, &f, why) == 0 ? finish_hosts(a, why) : -1;
 }
 
 int allocation_from_hostfile(struct allocation *a, const char *text, struct why *why)
@@ -357,28 +365,30 @@ static int read_slot_lines(struct allocation *a, const char *path, allocation_fi
     char *text = file(path);
     if (text == NULL)
         return why_set(why, "%s's file of hosts \"%.200s\" cannot be read", allocation_source_name(a->source), path);
-    int rc = read_lines(a, text, false, why);
+    struct why reason;
+    int rc = read_lines(a, text, false, &reason);
     for (uint32_t i = 0; i < a->num_hosts; i++)
         a->hosts[i].slots += a->hosts[i].slots == 0;
     free(text);
-    return rc;
+    return rc == 0 ? 0
+                   : why_set(why, "%s's file of hosts \"%.150s\": %.200s", allocation_source_name(a->source), path,
+                             reason.text);
 }
 
 /* "hostA 2 hostB 4". */
 static int read_lsf_pairs(struct allocation *a, const char *text, struct why *why)
 {
     for (const char *at = text + strspn(text, " "); *at != '\0'; at += strspn(at, " ")) {
-        struct allocation_host *host = add(a, at, strcspn(at, " "), why);
-        if (host == NULL)
-            return -1;
-        at += strcspn(at, " ");
-        at += strspn(at, " ");
-        host->slots = read_number(&at);
-        if (host->slots == 0 || (*at != ' ' && *at != '\0'))
+        const char *name = at;
+        const size_t length = strcspn(name, " ");
+        at += length + strspn(at + length, " ");
+        const uint32_t slots = read_number(&at);
+        if (slots == 0 || (*at != ' ' && *at != '\0'))
             return why_set(why, "LSF's LSB_MCPU_HOSTS \"%.80s\" cannot be read", text);
+        if (add_slots(a, name, length, slots, why) != 0)
+            return -1;
     }
-    a->num_groups = 1;
-    return a->num_hosts > 0 ? 0 : why_set(why, "no hosts are named");
+    return finish_hosts(a, why);
 }
 
 int allocation_from_batch(struct allocation *a, allocation_variable_fn variable, allocation_file_fn file,

@@ -10,9 +10,11 @@
 #ifndef BATON_PLACE_ALLOCATION_H
 #define BATON_PLACE_ALLOCATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "option/why.h"
+#include "place/hostlist.h"
 
 struct allocation_host {
     char *name;     /* visible ASCII that needs no escapes in JSON, in a shell or in a launcher's files */
@@ -60,6 +62,11 @@ int allocation_from_hosts(struct allocation *a, const char *text, struct why *wh
  */
 int allocation_from_hostfile(struct allocation *a, const char *text, struct why *why);
 void allocation_fini(struct allocation *a);
+
+/** This machine's own name; "localhost" if it has none. */
+void allocation_here(char name[HOSTLIST_NAME_BYTES]);
+/** Whether a name stands for it: localhost, 127.0.0.1. */
+bool allocation_is_here(const char *name);
 
 const char *allocation_source_name(enum allocation_source source);
 

@@ -58,6 +58,15 @@ static inline uint32_t cluster_node(const struct cluster *c, uint32_t seat)
     return c->group_of[CLUSTER_NODE][seat];
 }
 
+/** Whether rank `rank` is on a node that has none of ranks [first, rank). */
+static inline bool cluster_is_new_node(const struct cluster *c, const uint32_t *seat_of, uint32_t first, uint32_t rank)
+{
+    for (uint32_t r = first; r < rank; r++)
+        if (cluster_node(c, seat_of[r]) == cluster_node(c, seat_of[rank]))
+            return false;
+    return true;
+}
+
 static inline bool cluster_takes(const struct cluster *c, uint32_t node, unsigned side)
 {
     return (c->sides[node] >> side & 1) != 0;

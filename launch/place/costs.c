@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "place/text.h"
+
 #define LEAST 0.001
 #define MOST 1e9
 
@@ -23,9 +25,14 @@ static int find_class(const char *word, size_t length)
 #define BLANKS " \t\r"
 #define CLASSES "(cache, numa, package, node, switch, far)"
 
-/* One line, without its end and its note. */
-static int read_line(struct costs *c, bool seen[COST_CLASSES], const char *line, struct why *why)
+struct reader {
+    struct costs *costs;
+    bool seen[COST_CLASSES];
+};
+
+static int take_line(void *reader, char *line, struct why *why)
 {
+    struct reader *r = reader;
     const char *word = line + strspn(line, BLANKS);
     const int length = (int)strcspn(word, BLANKS), quoted = length < 80 ? length : 80;
     char *end;
@@ -34,7 +41,7 @@ static int read_line(struct costs *c, bool seen[COST_CLASSES], const char *line,
     const int class = find_class(word, (size_t)length);
     if (class < 0)
         return why_set(why, "\"%.*s\" is no class " CLASSES, quoted, word);
-    if (seen[class])
+    if (r->seen[class])
         return why_set(why, "%s is given twice", cost_names[class]);
     const char *number = word + length + strspn(word + length, BLANKS);
     const double cost = strtod(number, &end);
@@ -45,28 +52,20 @@ static int read_line(struct costs *c, bool seen[COST_CLASSES], const char *line,
     if (!(cost >= LEAST && cost <= MOST))
         return why_set(why, "the cost of %s is out of range, which is %g to %g: \"%.80s\"", cost_names[class], LEAST,
                        MOST, number);
-    seen[class] = true;
-    c->of[class] = cost;
+    r->seen[class] = true;
+    r->costs->of[class] = cost;
     return 0;
 }
 
 int costs_read(struct costs *c, const char *text, struct why *why)
 {
-    bool seen[COST_CLASSES] = {false}, any = false;
-    unsigned number = 1;
+    struct reader r = {.costs = c};
+    bool any = false;
     *c = costs_assumed;
-    for (const char *at = text; *at != '\0'; number++) {
-        const size_t length = strcspn(at, "\n");
-        struct why reason = {"no memory"};
-        char *line = strndup(at, strcspn(at, "#\n"));
-        const int rc = line != NULL ? read_line(c, seen, line, &reason) : -1;
-        free(line);
-        if (rc != 0)
-            return why_set(why, "line %u: %.300s", number, reason.text);
-        at += length + (at[length] == '\n');
-    }
+    if (text_lines(text, "", take_line, &r, why) != 0)
+        return -1;
     for (unsigned i = 0; i < COST_CLASSES; i++)
-        any |= seen[i];
+        any |= r.seen[i];
     if (!any)
         return why_set(why, "no class " CLASSES " has a cost");
     for (unsigned i = 1; i < COST_CLASSES; i++)

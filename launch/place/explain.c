@@ -31,12 +31,13 @@ static const char *plural(uint32_t n)
     return n == 1 ? "" : "s";
 }
 
-/* "0-3", or "2" where both are the same. */
-static const char *range(uint32_t first, uint32_t last, char text[32])
+const char *explain_range(uint32_t first, uint32_t last, char text[32])
 {
     snprintf(text, 32, last > first ? "%u-%u" : "%u", first, last);
     return text;
 }
+
+#define GPU_NUMBER_BYTES 16 /* ", (4294967295)" */
 
 const char *explain_gpus(const struct explain *e, uint32_t rank, char text[EXPLAIN_GPUS_BYTES])
 {
@@ -44,25 +45,32 @@ const char *explain_gpus(const struct explain *e, uint32_t rank, char text[EXPLA
     const struct machine_device *gpus = e->world->nodes[p->node].machine->gpus;
     size_t at = 0;
     text[0] = '\0';
-    for (uint32_t i = 0; i < p->seat.num_gpus && at + MACHINE_DEVICE_BYTES < EXPLAIN_GPUS_BYTES; i++)
-        at += (size_t)snprintf(text + at, EXPLAIN_GPUS_BYTES - at, "%s%s", i > 0 ? "," : "",
-                               gpus[p->seat.first_gpu + i].name);
+    for (uint32_t i = p->seat.first_gpu;
+         i < p->seat.first_gpu + p->seat.num_gpus && at + MACHINE_DEVICE_BYTES + GPU_NUMBER_BYTES < EXPLAIN_GPUS_BYTES;
+         i++)
+        at += (size_t)snprintf(text + at, EXPLAIN_GPUS_BYTES - at, "%s%s (%u)", at > 0 ? "," : "", gpus[i].name,
+                               gpus[i].number);
     return text;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
-static void print_machine(FILE *out, const struct world_node *n)
+static void print_machine(FILE *out, const struct explain *e, const struct world_node *n)
 {
     const struct machine *m = n->machine;
     uint32_t packages = machine_packages(m), numas = machine_numas(m);
-    fprintf(out, "%s: %u package%s, %u NUMA node%s, %u cores, %u hardware threads", n->host, packages, plural(packages),
-            numas, plural(numas), m->num_cores, m->num_pus);
+    fputs(n->host, out);
+    if (n->above != NULL)
+        fprintf(out, " (switch %s)", n->above);
+    else if (e->world->cluster.num_levels > CLUSTER_NETWORK + 1)
+        fputs(" (no known switch)", out);
+    fprintf(out, ": %u package%s, %u NUMA node%s, %u cores, %u hardware threads", packages, plural(packages), numas,
+            plural(numas), m->num_cores, m->num_pus);
     if (m->num_gpus > 0)
         fprintf(out, ", %u GPU%s", m->num_gpus, plural(m->num_gpus));
     if (m->num_nics > 0)
         fprintf(out, ", %u NIC%s", m->num_nics, plural(m->num_nics));
-    uint32_t room = n->capacity > 0 && n->capacity < n->num_seats ? n->capacity : n->num_seats;
+    uint32_t room = n->capacity < n->num_seats ? n->capacity : n->num_seats;
     fprintf(out, "; room for %u rank%s\n", room, plural(room));
 }
 
@@ -74,11 +82,13 @@ void explain_role(const struct explain *e, uint32_t rank, baton_open_params_t *r
     layout_find(&layout, rank, role);
 }
 
+static const char gpu_title[] = "GPU (BATON_GPU)";
+
 /* Of the column with GPUs. */
 static int gpu_width(const struct explain *e)
 {
     char gpus[EXPLAIN_GPUS_BYTES];
-    size_t most = 10;
+    size_t most = strlen(gpu_title);
     for (uint32_t r = 0; r < e->job->num_ranks; r++) {
         size_t length = strlen(explain_gpus(e, r, gpus));
         most = length > most ? length : most;
@@ -96,9 +106,9 @@ static void print_rank(FILE *out, const struct explain *e, uint32_t rank, int wi
     char cores[32] = "all", numa[32], gpus[EXPLAIN_GPUS_BYTES];
     uint32_t first = e->bound ? p->seat.first_core : 0, last = (e->bound ? p->seat.end_core : m->num_cores) - 1;
     explain_role(e, rank, &role);
-    range(m->cores[first].numa, m->cores[last].numa, numa);
+    explain_range(m->cores[first].numa, m->cores[last].numa, numa);
     if (e->bound)
-        range(first, last, cores);
+        explain_range(first, last, cores);
     fprintf(out, "  %6u  %-12s %4u %4u  %5s  %-*s", rank, role.engine, role.tp_rank, role.pp_rank, numa,
             m->num_gpus + m->num_nics > 0 ? CORES_WIDTH : 0, cores);
     if (m->num_gpus > 0)
@@ -122,11 +132,11 @@ static void print_nodes(FILE *out, const struct explain *e, const uint32_t *rank
             if (rank_at[seat] == CLUSTER_FREE)
                 continue;
             if (!any) {
-                print_machine(out, &e->world->nodes[i]);
+                print_machine(out, e, &e->world->nodes[i]);
                 fprintf(out, "    rank  engine         tp   pp   NUMA  %-*s",
                         m->num_gpus + m->num_nics > 0 ? CORES_WIDTH : 0, "cores");
                 if (m->num_gpus > 0)
-                    fprintf(out, "  %-*s", m->num_nics > 0 ? width : 0, "GPU");
+                    fprintf(out, "  %-*s", m->num_nics > 0 ? width : 0, gpu_title);
                 fputs(m->num_nics > 0 ? "  NIC\n" : "\n", out);
             }
             any = true;
@@ -168,7 +178,7 @@ static void print_straddling(FILE *out, const struct explain *e, const struct jo
     for (uint32_t first = team->first, end = first + team->count, next; first < end; first = next) {
         for (next = first + 1; next < end && node_of(e, next) == node_of(e, first);)
             next++;
-        fprintf(out, "%s %s on %s", first == team->first ? ": ranks" : ",", range(first, next - 1, ranks),
+        fprintf(out, "%s %s on %s", first == team->first ? ": ranks" : ",", explain_range(first, next - 1, ranks),
                 e->world->nodes[node_of(e, first)].host);
     }
     fputc('\n', out);
@@ -190,79 +200,6 @@ static void print_all_straddling(FILE *out, const struct explain *e)
     }
     if (num > STRADDLING_SHOWN)
         fprintf(out, "  and %u more\n", num - STRADDLING_SHOWN);
-}
-
-/* ---- what it is worth -------------------------------------------------------------------------------------------- */
-
-static void print_flows(FILE *out, const struct explain *e)
-{
-    const struct cluster *c = &e->world->cluster;
-    const struct job *j = e->unweighted;
-    double inside[CLUSTER_LEVELS_MAX] = {0}, between[CLUSTER_LEVELS_MAX] = {0};
-    for (uint32_t r = 0; r < j->num_ranks; r++)
-        for (uint32_t f = j->first_flow[r]; f < j->first_flow[r + 1]; f++) {
-            const struct job_flow *flow = &j->flows[f];
-            const struct job_team *a = &j->teams[j->team_of[r]], *b = &j->teams[j->team_of[flow->peer]];
-            uint32_t level = cluster_level(c, e->seat_of[r], e->seat_of[flow->peer]);
-            if (flow->peer > r)
-                (a->side == b->side ? inside : between)[level] += flow->bytes;
-        }
-    fprintf(out, "distances: %s\n", e->costs);
-    fputs("bytes a request, by the smallest thing that both ranks have in common:\n", out);
-    fprintf(out, "                     distance    from prefill to decode    within engines (weight %g)\n",
-            e->choice->source.load.inside);
-    for (uint32_t level = 0; level < c->num_levels; level++) {
-        char name[32], first[32], second[32];
-        if (inside[level] + between[level] > 0)
-            fprintf(out, "  %-16s  %9.1f  %24s  %16s\n", world_level_name(e->world, level, name), c->cost[level],
-                    explain_bytes(between[level], first), explain_bytes(inside[level], second));
-    }
-}
-
-static const char *breach(enum place_breach what)
-{
-    switch (what) {
-    case PLACE_BREACH_SEATS:
-        return "  and breaks the rules: a node has more ranks than it takes";
-    case PLACE_BREACH_TEAM:
-        return "  and breaks the rules: it cuts TP groups that a node takes whole";
-    case PLACE_BREACH_SIDES:
-        return "  and breaks the rules: a node has engines of a side that it does not take";
-    default:
-        return "";
-    }
-}
-
-/* What a launcher's mapping costs with the flows that follow from it, this placement as 1. -1: no memory. */
-static int print_default(FILE *out, const struct explain *e, const char *name, const uint32_t *seat_of)
-{
-    const struct cluster *c = &e->world->cluster;
-    const struct place_rules *rules = e->choice->rules;
-    double cost = place_value(c, e->job, rules, e->seat_of).cost;
-    struct job job;
-    struct why why;
-    int rc = choice_job(e->choice, seat_of, e->job->num_ranks, &job, &why);
-    if (rc == 0)
-        fprintf(out, "  %-36s %6.2f%s\n", name, cost > 0 ? place_value(c, &job, rules, seat_of).cost / cost : 1,
-                breach(place_breach(c, &job, rules, seat_of)));
-    job_fini(&job);
-    return rc;
-}
-
-static int print_defaults(FILE *out, const struct explain *e)
-{
-    static const struct {
-        enum place_default how;
-        const char *name;
-    } defaults[] = {{PLACE_BY_CORE, "ranks in order, filling each node"}, {PLACE_BY_NODE, "ranks dealt out to nodes"}};
-    uint32_t *seat_of = malloc(((size_t)e->job->num_ranks + 1) * sizeof *seat_of);
-    int rc = seat_of != NULL ? 0 : -1;
-    fputs("bytes times distance, this placement as 1:\n", out);
-    for (unsigned i = 0; rc == 0 && i < sizeof defaults / sizeof defaults[0]; i++)
-        if (place_default(&e->world->cluster, e->job, defaults[i].how, seat_of) == PLACE_GOOD)
-            rc = print_default(out, e, defaults[i].name, seat_of);
-    free(seat_of);
-    return rc;
 }
 
 /* ---- pairs ------------------------------------------------------------------------------------------------------- */
@@ -290,6 +227,44 @@ static int print_pairs(FILE *out, const struct explain *e)
     return shown < 0 ? -1 : 0;
 }
 
+/* ---- where engines are ------------------------------------------------------------------------------------------- */
+
+#define SUMMARY_NODES 8 /* the page of more nodes begins with a summary */
+
+static bool have_equal_nodes(const struct explain *e, uint32_t a, uint32_t b, uint32_t ranks)
+{
+    for (uint32_t i = 0; i < ranks; i++)
+        if (node_of(e, a + i) != node_of(e, b + i))
+            return false;
+    return true;
+}
+
+/* "decode0-1: n1": engines that follow each other on the same hosts are one line. */
+static void print_engines(FILE *out, const struct explain *e, enum job_side side)
+{
+    const uint32_t num = e->sizes[side].engines, ranks = e->sizes[side].tp * e->sizes[side].pp;
+    char engines[32];
+    for (uint32_t i = 0, next; i < num; i = next) {
+        const uint32_t first = flows_first_rank(e->sizes, side, i);
+        for (next = i + 1; next < num && have_equal_nodes(e, first, flows_first_rank(e->sizes, side, next), ranks);)
+            next++;
+        fprintf(out, "%s%s:", pairs_side_name(side), explain_range(i, next - 1, engines));
+        for (uint32_t r = first; r < first + ranks; r++)
+            if (cluster_is_new_node(&e->world->cluster, e->seat_of, first, r))
+                fprintf(out, " %s", e->world->nodes[node_of(e, r)].host);
+        fputc('\n', out);
+    }
+}
+
+static void print_summary(FILE *out, const struct explain *e)
+{
+    if (e->world->num_nodes <= SUMMARY_NODES)
+        return;
+    print_engines(out, e, JOB_PREFILL);
+    print_engines(out, e, JOB_DECODE);
+    fputc('\n', out);
+}
+
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
 void explain_headline(FILE *out, const struct explain *e)
@@ -306,12 +281,6 @@ void explain_headline(FILE *out, const struct explain *e)
             e->machines, e->uncut != NULL ? "within engines alone, of" : "of", e->model);
 }
 
-int explain_costs(FILE *out, const struct explain *e)
-{
-    print_flows(out, e);
-    return print_defaults(out, e);
-}
-
 int explain_print(FILE *out, const struct explain *e)
 {
     uint32_t *rank_at = cluster_ranks(&e->world->cluster, e->seat_of, e->job->num_ranks);
@@ -319,13 +288,16 @@ int explain_print(FILE *out, const struct explain *e)
         return -1;
     explain_headline(out, e);
     fputs("\n\n", out);
+    print_summary(out, e);
     print_nodes(out, e, rank_at);
     print_all_straddling(out, e);
-    if (e->warning != NULL)
-        fprintf(out, "warning: %s\n", e->warning);
+    int rc = explain_idle_cores(out, e);
+    for (unsigned i = 0; i < EXPLAIN_WARNINGS && e->warnings[i] != NULL; i++)
+        fprintf(out, "warning: %s\n", e->warnings[i]);
     free(rank_at);
     fputc('\n', out);
-    int rc = explain_costs(out, e);
+    if (rc == 0)
+        rc = explain_costs(out, e);
     if (rc == 0 && e->choice->source.serve != NULL)
         rc = print_pairs(out, e);
     if (e->uncut != NULL)

@@ -365,14 +365,18 @@ static void reseat(struct board *b, const uint32_t *ranks, const uint32_t *seats
         board_put(b, ranks[i], seats[i]);
 }
 
-/* Seats a node's ranks anew if that is better. `seats`: room for as many. */
-static void seat_anew(struct board *b, const struct crew *crew, uint32_t node, uint32_t *seats)
+/* Seats a node's ranks anew, by growth or exactly, if that is better. `seats`: room for as many. */
+static void seat_anew(struct board *b, const struct crew *crew, uint32_t node, bool exactly, uint32_t *seats)
 {
     struct worth worth = worth_on(b, node, crew->ranks, crew->num);
     for (uint32_t k = 0; k < crew->num; k++)
         seats[k] = b->seat_of[crew->ranks[k]];
-    grow_seats(b, crew->node, crew->ranks, crew->num);
-    exchange_all(b, crew);
+    if (exactly) {
+        exact_place(b, crew->ranks, crew->num, CLUSTER_NODE, node);
+    } else {
+        grow_seats(b, crew->node, crew->ranks, crew->num);
+        exchange_all(b, crew);
+    }
     if (!worth_is_less(worth_on(b, node, crew->ranks, crew->num), worth))
         reseat(b, crew->ranks, seats, crew->num);
 }
@@ -392,9 +396,9 @@ int improve_seats(struct board *b)
         const struct crew crew = {node, ranks, n, &looks};
         exchange_all(b, &crew);
         if (n <= GROWN_MAX)
-            seat_anew(b, &crew, i, seats);
+            seat_anew(b, &crew, i, false, seats);
         if (n <= EXACT_ON_NODE) {
-            exact_place(b, ranks, n, CLUSTER_NODE, i);
+            seat_anew(b, &crew, i, true, seats);
             b->looks += EXACT_LOOKS;
         }
     }

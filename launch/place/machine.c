@@ -2,12 +2,21 @@
 /* machine: see machine.h. */
 #include "place/machine.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <hwloc.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "batonrun/child.h"
 #include "topo/components.h"
+
+#define XML_PATIENCE_S 30
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
@@ -197,7 +206,7 @@ static int by_core(const void *x, const void *y)
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-int machine_read(struct machine *m, enum machine_form form, const char *text, struct why *why)
+static int read_all(struct machine *m, enum machine_form form, const char *text, struct why *why)
 {
     static const char *const what[] = {[MACHINE_HERE] = "hwloc cannot read this machine",
                                        [MACHINE_XML] = "hwloc cannot read this XML",
@@ -228,6 +237,37 @@ int machine_read(struct machine *m, enum machine_form form, const char *text, st
     hwloc_bitmap_free(set);
     hwloc_topology_destroy(t);
     return rc;
+}
+
+/* hwloc may die of XML that contradicts itself, so a process of its own reads it first. */
+static int try_xml(const char *text, struct why *why)
+{
+    struct machine m;
+    struct why unused;
+    int raw = 0;
+    pid_t pid = child_fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(null, STDERR_FILENO);
+        prctl(PR_SET_DUMPABLE, 0); /* a core file would be of no use */
+        alarm(XML_PATIENCE_S);
+        read_all(&m, MACHINE_XML, text, &unused);
+        _exit(0);
+    }
+    if (pid < 0 || waitpid(pid, &raw, 0) != pid)
+        return why_set(why, "no process can be started to read this XML: %s", strerror(errno));
+    if (raw == 0)
+        return 0;
+    return why_set(why, "hwloc %s this XML",
+                   WIFSIGNALED(raw) && WTERMSIG(raw) == SIGALRM ? "does not end with" : "dies of");
+}
+
+int machine_read(struct machine *m, enum machine_form form, const char *text, struct why *why)
+{
+    *m = (struct machine){0};
+    if (form == MACHINE_XML && try_xml(text, why) != 0)
+        return -1;
+    return read_all(m, form, text, why);
 }
 
 void machine_fini(struct machine *m)

@@ -44,7 +44,10 @@ enum machine_form {
     MACHINE_SYNTHETIC /* hwloc's short form, "pack:2 numa:4 core:8 pu:2" */
 };
 
-/** 0, or -1 with *why. `text` is NULL for this machine. Call machine_fini in both cases. */
+/**
+ * 0, or -1 with *why. `text` is NULL for this machine. Call machine_fini in both cases; for XML, call it in the main
+ * thread.
+ */
 int machine_read(struct machine *m, enum machine_form form, const char *text, struct why *why);
 void machine_fini(struct machine *m);
 
@@ -86,7 +89,13 @@ struct machine_seat {
  */
 struct machine_seat *machine_seats(const struct machine *m, const struct machine_cut *cut, uint32_t *num);
 
-/** The same of cores [first, end) of one NUMA node: n seats, without GPUs. 0; -1: no memory. */
+/**
+ * How many seats without regard to slots are whole: they have the cores they need, and GPUs if the machine has any and
+ * these count. 0, or -1: no memory.
+ */
+int machine_whole_seats(const struct machine *m, const struct machine_cut *cut, uint32_t *num);
+
+/** Seats of cores [first, end) of one NUMA node: n, with equal shares, without GPUs. 0; -1: no memory. */
 int machine_share(const struct machine *m, uint32_t first, uint32_t end, uint32_t n, struct machine_seat *seats);
 
 /** The NIC whose cores are the fewest that hold this core; of several, they take turns. NULL: there is none. */

@@ -72,13 +72,10 @@ int pairs_find(const struct pairs *p, enum job_side side, uint32_t engine, struc
 static void write_hosts(const struct pairs *p, enum job_side side, uint32_t engine, FILE *out)
 {
     uint32_t first = first_rank(p, side, engine), num = ranks_of(p, side);
-    for (uint32_t i = 0; i < num; i++) {
-        uint32_t node = cluster_node(&p->world->cluster, p->seat_of[first + i]), k = 0;
-        while (k < i && cluster_node(&p->world->cluster, p->seat_of[first + k]) != node)
-            k++;
-        if (k == i)
-            fprintf(out, "%s\"%s\"", i > 0 ? ", " : "", p->world->nodes[node].host);
-    }
+    const struct cluster *c = &p->world->cluster;
+    for (uint32_t r = first; r < first + num; r++)
+        if (cluster_is_new_node(c, p->seat_of, first, r))
+            fprintf(out, "%s\"%s\"", r > first ? ", " : "", p->world->nodes[cluster_node(c, p->seat_of[r])].host);
 }
 
 static int write_engine(const struct pairs *p, enum job_side side, uint32_t engine, FILE *out)

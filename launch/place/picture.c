@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * picture: see picture.h. All boxes are drawn first, then flows, then all letters, those of ranks on plates, so that no
- * line crosses a text.
+ * picture: see picture.h. The boxes of nodes are drawn first, then flows, then all letters: on plates, or on the panels
+ * of the legend and of the costs, so that no line crosses a text.
  */
 #include "place/picture.h"
 
@@ -18,7 +18,7 @@
 #define FLOW_PX_LEAST 0.8
 #define FLOW_PX_MOST 2.5
 #define END_PX 9       /* from the right side of two ranks, one above the other, to where their flows end */
-#define ENGINES_MAX 24 /* of each side, in the legend */
+#define ENGINES_MAX 60 /* of each side, in the legend */
 #define ENGINES_A_ROW 6
 #define ENGINE_PX 94
 #define LEGEND_PX 640
@@ -29,13 +29,17 @@
 #define HEADLINE_PX 900
 #define LINE_PX 16
 #define RANK_LABEL_PX 9
-#define RANK_LETTER_PX 5
+#define DEVICE_LABEL_PX 8
+#define LETTER 0.6            /* width of a letter over the height of its font, as drawing_text counts it */
+#define GOLDEN_ANGLE 222.4922 /* of hues in turn: each differs from all before */
+#define EQUAL 1e-9            /* bytes that differ by this part are equal */
 
 static const char frame_style[] = "fill=\"#fff\" stroke=\"#444\"";
 static const char package_style[] = "fill=\"#f2f2f2\" stroke=\"#999\"";
 static const char numa_style[] = "fill=\"#fff\" stroke=\"#bbb\"";
 static const char free_style[] = "fill=\"#fff\" stroke=\"#888\" stroke-width=\"0.6\"";
 static const char sample_style[] = "fill=\"#ddd\" stroke=\"#444\" stroke-width=\"0.6\"";
+static const char panel_style[] = "fill=\"#fff\"";
 static const char nic_style[] = "fill=\"#ddd\" stroke=\"#888\"";
 static const struct drawing_font plain = {10, NULL};
 static const char hatch[] = "fill=\"url(#decode)\"";
@@ -43,19 +47,18 @@ static const char hatch[] = "fill=\"url(#decode)\"";
 /* ---- colours ----------------------------------------------------------------------------------------------------- */
 
 /* One of red, green and blue, of a hue in degrees: light, so that black letters can be read on it. */
-static unsigned channel(double hue, double offset)
+static unsigned channel(double hue, double lightness, double offset)
 {
     double k = fmod(offset + hue / 30, 12), least = fmin(fmin(k - 3, 9 - k), 1);
-    double value = 0.74 - 0.22 * fmax(least, -1);
+    double value = lightness - 0.2 * fmax(least, -1);
     return (unsigned)(value * 255 + 0.5);
 }
 
-/* Prefill engines are blue to violet, decode engines red to green, by turns along their part of the circle. */
+/* Engines of each side go round the circle of hues, prefill from blue on and decode from red on, darker and lighter. */
 static unsigned color_of(enum job_side side, uint32_t engine)
 {
-    double along = fmod(engine * 0.618034, 1); /* the golden ratio: neighbours differ much */
-    double hue = side == JOB_PREFILL ? 185 + 95 * along : 5 + 120 * along;
-    return channel(hue, 0) << 16 | channel(hue, 8) << 8 | channel(hue, 4);
+    double hue = (side == JOB_PREFILL ? 195 : 15) + engine * GOLDEN_ANGLE, lightness = engine % 2 == 0 ? 0.68 : 0.8;
+    return channel(hue, lightness, 0) << 16 | channel(hue, lightness, 8) << 8 | channel(hue, lightness, 4);
 }
 
 static const struct job_team *team_of(const struct explain *e, uint32_t rank)
@@ -87,30 +90,84 @@ struct flows {
     uint32_t num, of; /* drawn; there are */
 };
 
-static void add_flow(struct flows *f, struct flow flow)
+/* What flows are spread over, in this order: nodes, then TP groups, then ranks. */
+enum spread { OVER_NODES, OVER_TEAMS, OVER_RANKS, SPREADS };
+
+/* How many of the flows that are chosen so far end at each node, TP group and rank. */
+struct ends {
+    uint32_t *at[SPREADS];
+};
+
+static uint32_t *end_of(const struct sketch *s, const struct ends *n, unsigned over, uint32_t rank)
 {
-    f->of++;
-    if (f->num == FLOWS_MAX && flow.bytes <= f->list[f->num - 1].bytes)
-        return;
-    uint32_t at = f->num < FLOWS_MAX ? f->num++ : f->num - 1;
-    for (; at > 0 && f->list[at - 1].bytes < flow.bytes; at--)
-        f->list[at] = f->list[at - 1];
-    f->list[at] = flow;
+    const uint32_t number[SPREADS] = {s->explain->places[rank].node, s->explain->job->team_of[rank], rank};
+    return &n->at[over][number[over]];
 }
 
-/* Flows between ranks that are drawn: from prefill to decode, or within engines. */
-static struct flows find_flows(const struct sketch *s, bool inside)
+/* Of equal flows, the one is better whose ends have fewer so far. */
+static bool is_better(const struct sketch *s, const struct ends *n, const struct flow *x, const struct flow *y)
+{
+    if (fabs(x->bytes - y->bytes) > EQUAL * fabs(y->bytes))
+        return x->bytes > y->bytes;
+    for (unsigned over = 0; over < SPREADS; over++) {
+        uint32_t of_x = *end_of(s, n, over, x->a) + *end_of(s, n, over, x->b);
+        uint32_t of_y = *end_of(s, n, over, y->a) + *end_of(s, n, over, y->b);
+        if (of_x != of_y)
+            return of_x < of_y;
+    }
+    return false;
+}
+
+/* The best of all, which is then no more among them. */
+static struct flow take_best(const struct sketch *s, const struct ends *n, struct flow *all, uint32_t num)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < num; i++)
+        if (is_better(s, n, &all[i], &all[best]))
+            best = i;
+    const struct flow taken = all[best];
+    all[best].bytes = -1;
+    for (unsigned over = 0; over < SPREADS; over++) {
+        ++*end_of(s, n, over, taken.a);
+        ++*end_of(s, n, over, taken.b);
+    }
+    return taken;
+}
+
+/* All flows between ranks that are drawn: from prefill to decode, or within engines. Returns their number. */
+static uint32_t list_flows(const struct sketch *s, bool inside, struct flow *all)
 {
     const struct job *j = s->explain->unweighted;
-    struct flows flows = {.num = 0};
+    uint32_t num = 0;
     for (uint32_t r = 0; r < j->num_ranks; r++)
         for (uint32_t f = j->first_flow[r]; f < j->first_flow[r + 1]; f++) {
             uint32_t peer = j->flows[f].peer;
             bool same = team_of(s->explain, r)->side == team_of(s->explain, peer)->side;
             if (peer > r && same == inside && s->ranks[r].width > 0 && s->ranks[peer].width > 0)
-                add_flow(&flows, (struct flow){r, peer, j->flows[f].bytes});
+                all[num++] = (struct flow){r, peer, j->flows[f].bytes};
         }
-    return flows;
+    return num;
+}
+
+/* 0; -1: no memory. */
+static int find_flows(const struct sketch *s, bool inside, struct flows *out)
+{
+    const struct job *j = s->explain->unweighted;
+    const size_t num[SPREADS] = {s->explain->world->num_nodes, j->num_teams, j->num_ranks};
+    struct flow *all = calloc((size_t)j->first_flow[j->num_ranks] + 1, sizeof *all);
+    struct ends ends;
+    int rc = all != NULL ? 0 : -1;
+    for (unsigned over = 0; over < SPREADS; over++) {
+        ends.at[over] = calloc(num[over], sizeof *ends.at[over]);
+        rc = ends.at[over] != NULL ? rc : -1;
+    }
+    *out = (struct flows){.of = rc == 0 ? list_flows(s, inside, all) : 0};
+    while (out->num < out->of && out->num < FLOWS_MAX)
+        out->list[out->num++] = take_best(s, &ends, all, out->of);
+    free(all);
+    for (unsigned over = 0; over < SPREADS; over++)
+        free(ends.at[over]);
+    return rc;
 }
 
 static void put_arc(FILE *out, double x1, double y1, double x2, double y2, double width, bool inside)
@@ -177,21 +234,28 @@ static void put_cores(FILE *out, const struct sketch *s, const struct sketch_nod
     }
 }
 
-static void put_labelled(FILE *out, const struct drawing_box *box, double px, const char *text)
-{
-    drawing_text(out, box->x + 3, box->y + (box->height + px) / 2 - 1, box->width - 5, (struct drawing_font){px, NULL},
-                 text);
-}
-
-/* On a plate of its own, which lines pass behind. */
-static void put_on_plate(FILE *out, const struct drawing_box *box, const char *color, const char *text)
+/* A text that begins at x, y, on a plate of its own, which lines pass behind. */
+static void put_plated(FILE *out, double x, double y, double width, double px, const char *color, const char *text)
 {
     char style[32];
-    double width = strlen(text) * RANK_LETTER_PX + 4;
-    struct drawing_box plate = {box->x + 1, box->y + 1, fmin(width, box->width - 2), box->height - 2};
+    struct drawing_box plate = {x - 1, y - 0.8 * px, fmin(strlen(text) * px * LETTER, width) + 2, 1.1 * px};
     snprintf(style, sizeof style, "fill=\"%s\"", color);
     drawing_rect(out, "plate", &plate, style, NULL);
-    put_labelled(out, box, RANK_LABEL_PX, text);
+    drawing_text(out, x, y, width, (struct drawing_font){px, NULL}, text);
+}
+
+/* In the middle of a box of that colour. */
+static void put_labelled(FILE *out, const struct drawing_box *box, double px, const char *color, const char *text)
+{
+    put_plated(out, box->x + 3, box->y + (box->height + px) / 2 - 1, box->width - 5, px, color, text);
+}
+
+static void put_coloured_label(FILE *out, const struct drawing_box *box, double px, enum job_side side, uint32_t engine,
+                               const char *text)
+{
+    char color[16];
+    snprintf(color, sizeof color, "#%06x", color_of(side, engine));
+    put_labelled(out, box, px, color, text);
 }
 
 /* The tip says what the label has no room for. */
@@ -215,14 +279,13 @@ static void label_rank(FILE *out, const struct sketch *s, uint32_t rank)
 {
     const struct job_team *team = team_of(s->explain, rank);
     baton_open_params_t role;
-    char label[64], stage[16] = "", color[16];
+    char label[64], stage[16] = "";
     explain_role(s->explain, rank, &role);
     if (s->explain->sizes[team->side].pp > 1)
         snprintf(stage, sizeof stage, "%u.", role.pp_rank);
     snprintf(label, sizeof label, "%u %c%u.%s%u", rank, team->side == JOB_PREFILL ? 'P' : 'D', team->engine, stage,
              role.tp_rank);
-    snprintf(color, sizeof color, "#%06x", color_of(team->side, team->engine));
-    put_on_plate(out, &s->ranks[rank], color, label);
+    put_coloured_label(out, &s->ranks[rank], RANK_LABEL_PX, team->side, team->engine, label);
 }
 
 static void put_device(FILE *out, const struct sketch *s, const struct sketch_node *n, bool is_gpu, uint32_t number,
@@ -233,6 +296,17 @@ static void put_device(FILE *out, const struct sketch *s, const struct sketch_no
         put_coloured(out, "gpu", box, team_of(s->explain, rank)->side, team_of(s->explain, rank)->engine, NULL);
     else
         drawing_rect(out, is_gpu ? "gpu" : "nic", box, is_gpu ? free_style : nic_style, NULL);
+}
+
+static void label_device(FILE *out, const struct sketch *s, const struct sketch_node *n, bool is_gpu, uint32_t number,
+                         const struct drawing_box *box, const char *name)
+{
+    uint32_t rank = is_gpu ? holder(s, n, true, number) : CLUSTER_FREE;
+    if (rank != CLUSTER_FREE)
+        put_coloured_label(out, box, DEVICE_LABEL_PX, team_of(s->explain, rank)->side,
+                           team_of(s->explain, rank)->engine, name);
+    else
+        put_labelled(out, box, DEVICE_LABEL_PX, is_gpu ? "#fff" : "#ddd", name);
 }
 
 /* GPUs, then NICs: their boxes, or their names. */
@@ -249,7 +323,7 @@ static void put_devices(FILE *out, const struct sketch *s, const struct sketch_n
             continue;
         struct drawing_box box = sketch_device(p, k++);
         if (names)
-            put_labelled(out, &box, 8, d->name);
+            label_device(out, s, n, is_gpu, number, &box, d->name);
         else
             put_device(out, s, n, is_gpu, number, &box);
     }
@@ -276,10 +350,10 @@ static void put_boxes(FILE *out, const struct sketch *s, const struct sketch_nod
     put_all_devices(out, s, n, false);
 }
 
-static void put_title(FILE *out, const struct sketch_part *p, double px, const char *text)
+static void put_title(FILE *out, const struct sketch_part *p, double px, const char *color, const char *text)
 {
-    drawing_text(out, p->box.x + SKETCH_PAD_PX, p->box.y + SKETCH_TITLE_PX - 3, p->box.width - 2 * SKETCH_PAD_PX,
-                 (struct drawing_font){px, NULL}, text);
+    put_plated(out, p->box.x + SKETCH_PAD_PX, p->box.y + SKETCH_TITLE_PX - 3, p->box.width - 2 * SKETCH_PAD_PX, px,
+               color, text);
 }
 
 static void put_titles(FILE *out, const struct sketch *s, const struct sketch_node *n)
@@ -287,14 +361,14 @@ static void put_titles(FILE *out, const struct sketch *s, const struct sketch_no
     const struct world_node *node = &s->explain->world->nodes[n->number];
     const struct machine *m = node->machine;
     char title[32];
-    put_title(out, &n->whole, 10, node->host);
+    put_title(out, &n->whole, 10, "#fff", node->host);
     for (uint32_t i = 0; i < n->num_packages; i++) {
         snprintf(title, sizeof title, "package %u", m->cores[n->packages[i].first_core].package);
-        put_title(out, &n->packages[i], 9, title);
+        put_title(out, &n->packages[i], 9, "#f2f2f2", title);
     }
     for (uint32_t i = 0; i < n->num_numas; i++) {
         snprintf(title, sizeof title, "NUMA node %u", m->cores[n->numas[i].first_core].numa);
-        put_title(out, &n->numas[i], 9, title);
+        put_title(out, &n->numas[i], 9, "#fff", title);
     }
     put_all_devices(out, s, n, true);
 }
@@ -308,7 +382,7 @@ static void put_switches(FILE *out, const struct sketch *s)
         char title[128];
         snprintf(title, sizeof title, name != NULL ? "switch %s" : "no known switch", name);
         if (above != last)
-            drawing_text(out, s->nodes[i].box.x, s->nodes[i].box.y - 5, s->page.width, plain, title);
+            put_plated(out, s->nodes[i].box.x, s->nodes[i].box.y - 5, s->page.width, 10, "#fff", title);
         last = above;
     }
 }
@@ -374,10 +448,9 @@ static void put_kinds(struct legend *l)
         drawing_rect(l->out, kinds[i].kind, &box, i < 2 ? sample_style : i == 4 ? nic_style : free_style, NULL);
         if (i == 1)
             drawing_rect(l->out, "hatch", &box, hatch, NULL);
-        if (i < 2)
-            put_on_plate(l->out, &box, "#ddd", kinds[i].label);
-        else
-            put_labelled(l->out, &box, 8, kinds[i].label);
+        if (kinds[i].label[0] != '\0')
+            put_labelled(l->out, &box, i < 2 ? RANK_LABEL_PX : DEVICE_LABEL_PX, i == 3 ? "#fff" : "#ddd",
+                         kinds[i].label);
         put_entry(l, kinds[i].text);
     }
 }
@@ -390,11 +463,9 @@ static void put_engines(struct legend *l, const struct explain *e)
         for (uint32_t i = 0; i < shown; i++) {
             struct drawing_box box = {l->x + i % ENGINES_A_ROW * ENGINE_PX,
                                       l->y + LINE_PX * floor((double)i / ENGINES_A_ROW) + 1, ENGINE_PX - 3, 14};
-            char color[16];
             snprintf(text, sizeof text, "%s%u", pairs_side_name((enum job_side)side), i);
-            snprintf(color, sizeof color, "#%06x", color_of((enum job_side)side, i));
             put_coloured(l->out, "engine", &box, (enum job_side)side, i, NULL);
-            put_on_plate(l->out, &box, color, text);
+            put_coloured_label(l->out, &box, RANK_LABEL_PX, (enum job_side)side, i, text);
         }
         l->y += LINE_PX * ceil((double)shown / ENGINES_A_ROW);
         if (num > shown) {
@@ -437,7 +508,7 @@ static struct drawing_box size_costs(const char *costs)
         widest = length > widest ? length : widest;
         line += length + (line[length] != '\0');
     }
-    return (struct drawing_box){.width = fmin(widest * COSTS_LETTER_PX + 4, COSTS_PX), .height = lines * LINE_PX};
+    return (struct drawing_box){.width = fmin(widest * COSTS_LETTER_PX, COSTS_PX) + 12, .height = lines * LINE_PX};
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -452,7 +523,7 @@ static void put_head(FILE *out, const struct sketch *s, double width)
         return;
     explain_headline(line, e);
     if (fclose(line) == 0)
-        drawing_text(out, 0, -24, width, (struct drawing_font){12, NULL}, text);
+        put_plated(out, 0, -24, width, 12, "#fff", text);
     free(text);
     uint32_t idle = e->world->num_nodes - s->num_nodes - s->left_out;
     char more[160] = "";
@@ -462,12 +533,13 @@ static void put_head(FILE *out, const struct sketch *s, double width)
     if (idle > 0)
         snprintf(more + strlen(more), sizeof more - strlen(more), "Nodes without ranks, which are not drawn: %u.",
                  idle);
-    drawing_text(out, 0, -8, width, plain, more);
+    if (more[0] != '\0')
+        put_plated(out, 0, -8, width, 10, "#fff", more);
 }
 
-static void put_page(FILE *out, const struct sketch *s, char *costs)
+/* Of flows: those from prefill to decode, then those within engines. */
+static void put_page(FILE *out, const struct sketch *s, const struct flows flows[2], char *costs)
 {
-    const struct flows flows[2] = {find_flows(s, false), find_flows(s, true)};
     struct drawing_box parts[] = {s->page, size_legend(s->explain), size_costs(costs)};
     struct drawing_box all = drawing_shelve(parts, 3, fmax(s->page.width, WIDTH_PX), MARGIN_PX);
     double width = fmax(all.width, HEADLINE_PX);
@@ -477,8 +549,10 @@ static void put_page(FILE *out, const struct sketch *s, char *costs)
     fputs("<defs><pattern id=\"decode\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">"
           "<path d=\"M-1 1L1 -1M0 5L5 0M4 6L6 4\" stroke=\"#444\" stroke-width=\"0.5\"/></pattern></defs>\n",
           out);
-    put_head(out, s, width);
     put_nodes(out, s, flows);
+    put_head(out, s, width);
+    drawing_rect(out, "panel", &parts[1], panel_style, NULL);
+    drawing_rect(out, "panel", &parts[2], panel_style, NULL);
     put_kinds(&legend);
     put_sample(&legend, false, &flows[0]);
     put_sample(&legend, true, &flows[1]);
@@ -490,16 +564,17 @@ static void put_page(FILE *out, const struct sketch *s, char *costs)
 int picture_draw(FILE *out, const struct explain *e)
 {
     struct sketch s;
+    struct flows flows[2];
     char *costs = NULL;
     size_t length;
     FILE *text = open_memstream(&costs, &length);
     int rc = text != NULL ? explain_costs(text, e) : -1;
     if (text != NULL && fclose(text) != 0)
         rc = -1;
-    if (sketch_init(&s, e) != 0)
+    if (sketch_init(&s, e) != 0 || find_flows(&s, false, &flows[0]) != 0 || find_flows(&s, true, &flows[1]) != 0)
         rc = -1;
     if (rc == 0)
-        put_page(out, &s, costs);
+        put_page(out, &s, flows, costs);
     sketch_fini(&s);
     free(costs);
     return rc;

@@ -46,37 +46,77 @@ static bool start(struct board *b, unsigned number, uint64_t *random)
 #define RANDOM_STARTS 32 /* at most, while searches have taken less than RANDOM_LOOKS */
 #define RANDOM_LOOKS (1u << 23)
 
-/* The best of all starts, improved, in seat_of. */
+/* The best so far. PLACE_NO_FIT: there is none. */
+struct found {
+    enum place_error error;
+    struct place_value least;
+    uint32_t *seat_of;
+};
+
+/* Of equal placements, the one that gives earlier seats to earlier ranks, as people expect it. */
+static bool comes_first(const struct board *b, const uint32_t *seat_of)
+{
+    for (uint32_t r = 0; r < b->job->num_ranks; r++)
+        if (b->seat_of[r] != seat_of[r])
+            return b->seat_of[r] < seat_of[r];
+    return false;
+}
+
+/* `improved`: within nodes too, so that it counts beside an equal one. */
+static void consider(const struct board *b, bool improved, struct found *f)
+{
+    struct place_value value = board_value(b);
+    bool less = f->error != PLACE_GOOD || value_is_less(value, f->least);
+    if (!less && (!improved || value_is_less(f->least, value) || !comes_first(b, f->seat_of)))
+        return;
+    f->least = value;
+    memcpy(f->seat_of, b->seat_of, b->job->num_ranks * sizeof *f->seat_of);
+    f->error = PLACE_GOOD;
+}
+
+/* Ranks in order, one host after the other. 0; -1: no memory. */
+static int consider_order(struct board *b, struct found *f)
+{
+    if (!start_default(b, PLACE_BY_CORE))
+        return 0;
+    if (improve_seats(b) != 0)
+        return -1;
+    consider(b, true, f);
+    return 0;
+}
+
+/* The best of all starts, as they are and improved, in seat_of. */
 static enum place_error find(struct board *b, uint32_t *seat_of)
 {
-    struct place_value least = {UINT64_MAX, 0};
-    enum place_error error = PLACE_NO_FIT;
+    struct found f = {.error = PLACE_NO_FIT, .seat_of = seat_of};
     uint64_t random = 1;
+    if (consider_order(b, &f) != 0)
+        return PLACE_NO_MEMORY;
     for (unsigned i = 0; i < STARTS || (i < STARTS + RANDOM_STARTS && b->looks < RANDOM_LOOKS); i++) {
         board_clear(b);
         if (!start(b, i, &random))
             continue;
+        consider(b, false, &f); /* improve_nodes counts what is within a node by the node's distance alone */
         if (improve_nodes(b) != 0 || improve_seats(b) != 0)
             return PLACE_NO_MEMORY;
-        struct place_value value = board_value(b);
-        if (error == PLACE_GOOD && !value_is_less(value, least))
-            continue;
-        least = value;
-        memcpy(seat_of, b->seat_of, b->job->num_ranks * sizeof *seat_of);
-        error = PLACE_GOOD;
+        consider(b, true, &f);
     }
-    return error;
+    return f.error;
 }
 
 /* The best of all, where there are few ranks. */
 static enum place_error find_exact(struct board *b, uint32_t *seat_of)
 {
+    struct found f = {.error = PLACE_NO_FIT, .seat_of = seat_of};
     uint32_t ranks[EXACT_RANKS_MAX];
     for (uint32_t i = 0; i < b->job->num_ranks; i++)
         ranks[i] = i;
+    if (consider_order(b, &f) != 0)
+        return PLACE_NO_MEMORY;
+    board_clear(b);
     enum place_error error = exact_place(b, ranks, b->job->num_ranks, b->cluster->num_levels - 1, 0);
     if (error == PLACE_GOOD)
-        memcpy(seat_of, b->seat_of, b->job->num_ranks * sizeof *seat_of);
+        consider(b, true, &f);
     return error;
 }
 

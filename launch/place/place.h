@@ -8,8 +8,9 @@
  * (greedy growth; three forms of it, and both default mappings of launchers, as starting points; where teams may lie on
  * several nodes, one that fills nodes with them; where the search is soon done, random ones too). Each start is
  * improved by moves and exchanges of teams between nodes, then of ranks within a node (local search as in Heider 1972
- * and Brandfass, Alrutz and Gerhold 2013); a node with few ranks is placed exactly at last. The best is kept. Random
- * numbers have a fixed seed, and nothing depends on time or on addresses, so the same input has the same result.
+ * and Brandfass, Alrutz and Gerhold 2013); a node with few ranks is placed exactly at last. The best is kept, starts as
+ * they were among them, and of equal ones the one in order of ranks. Random numbers have a fixed seed, and nothing
+ * depends on time or on addresses, so the same input has the same result.
  */
 #ifndef BATON_PLACE_PLACE_H
 #define BATON_PLACE_PLACE_H

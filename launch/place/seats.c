@@ -254,6 +254,19 @@ struct machine_seat *machine_seats(const struct machine *m, const struct machine
     return NULL;
 }
 
+int machine_whole_seats(const struct machine *m, const struct machine_cut *cut, uint32_t *num)
+{
+    const struct machine_cut own = {.cores_per_rank = cut->cores_per_rank, .gpus_per_rank = cut->gpus_per_rank};
+    const bool with_gpus = cut->gpus_per_rank > 0 && m->num_gpus > 0;
+    uint32_t all, needed = with_gpus ? cut->cores_per_rank : cores_needed(m, cut);
+    struct machine_seat *seats = machine_seats(m, &own, &all);
+    *num = 0;
+    for (uint32_t i = 0; seats != NULL && i < all; i++)
+        *num += seats[i].end_core - seats[i].first_core >= needed && (!with_gpus || seats[i].num_gpus > 0);
+    free(seats);
+    return seats != NULL ? 0 : -1;
+}
+
 int machine_share(const struct machine *m, uint32_t first, uint32_t end, uint32_t n, struct machine_seat *seats)
 {
     return cut_range(m, &(struct range){first, end, BOUND_CACHE, BOUND_CACHE}, 1, n, seats) ? 0 : -1;

@@ -87,7 +87,7 @@ static int build(struct world *w, const struct placed_node *placed, uint32_t num
     int rc = seats != NULL && capacity != NULL && sides != NULL ? 0 : -1;
     for (uint32_t i = 0; rc == 0 && i < w->num_nodes; i++) {
         const struct world_node *n = &w->nodes[i];
-        capacity[i] = n->capacity > 0 ? n->capacity : n->num_seats;
+        capacity[i] = n->capacity;
         sides[i] = n->sides != 0 ? n->sides : UINT8_MAX;
         for (uint32_t k = 0; k < n->num_seats; k++, at++)
             group_seat(&placed[i], k, levels, at, &seats[at]);
@@ -109,6 +109,7 @@ int world_init(struct world *w, const struct world_node *nodes, uint32_t num, co
     uint32_t levels = CLUSTER_NETWORK + 1 + (network != NULL ? network->height : 0);
     uint64_t num_seats = 0;
     *w = (struct world){0};
+    w->cut = *cut;
     w->nodes = calloc((size_t)num + 1, sizeof *w->nodes);
     struct placed_node *placed = calloc((size_t)num + 1, sizeof *placed);
     int rc = w->nodes != NULL && placed != NULL ? 0 : why_set(why, "no memory for %u nodes", num);
@@ -123,7 +124,7 @@ int world_init(struct world *w, const struct world_node *nodes, uint32_t num, co
         struct machine_cut own = *cut;
         *n = placed[w->num_nodes].node;
         n->above = network != NULL ? network_switch(network, n->host) : NULL;
-        if (n->capacity > 0 && own.slots == 0)
+        if (n->capacity != WORLD_SEATS && own.slots == 0)
             own.slots = n->capacity;
         n->seats = machine_seats(n->machine, &own, &n->num_seats);
         if (n->seats == NULL) {
@@ -209,10 +210,10 @@ const char *world_level_name(const struct world *w, uint32_t level, char text[32
     if (level < CLUSTER_NETWORK)
         snprintf(text, 32, "%s", names[level]);
     else if (level + 1 == w->cluster.num_levels)
-        snprintf(text, 32, "%s", level == CLUSTER_NETWORK ? "network" : "far");
+        snprintf(text, 32, "%s", level == CLUSTER_NETWORK ? "switch" : "far");
     else if (up == 0)
         snprintf(text, 32, "switch");
     else
-        snprintf(text, 32, "%u switches up", up);
+        snprintf(text, 32, "%u switch%s up", up, up == 1 ? "" : "es");
     return text;
 }

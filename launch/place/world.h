@@ -11,11 +11,13 @@
 
 #define WORLD_NETWORK_LEVELS (NETWORK_HEIGHT_MAX + 1) /* switches, and all nodes together */
 
+#define WORLD_SEATS UINT32_MAX
+
 /** One node. The world keeps neither the names nor the machine. */
 struct world_node {
     const char *host;
     const struct machine *machine;
-    uint32_t capacity; /* ranks that it takes; 0: as many as it has seats */
+    uint32_t capacity; /* ranks that it takes; WORLD_SEATS: as many as it has seats */
     uint8_t sides;     /* as the cluster has it; 0: all */
     const char *above; /* the switch right above it; NULL: none is known */
     struct machine_seat *seats;
@@ -25,6 +27,7 @@ struct world_node {
 struct world {
     uint32_t num_nodes;
     struct world_node *nodes; /* in the order of the cluster's */
+    struct machine_cut cut;   /* of all nodes, but for their slots */
     struct cluster cluster;
 };
 
@@ -46,7 +49,10 @@ struct world_place {
 /** Fills places[rank] from seat_of[rank]. 0; -1: no memory. */
 int world_places(const struct world *w, const uint32_t *seat_of, uint32_t num_ranks, struct world_place *places);
 
-/** "cache", "NUMA node", …, "switch", "2 switches up", "far": the name of a level of the cluster. */
+/**
+ * "cache", "NUMA node", …, "switch", "2 switches up", "far": the name of a level of the cluster. Without a network,
+ * "switch" holds all nodes.
+ */
 const char *world_level_name(const struct world *w, uint32_t level, char text[32]);
 
 #endif

@@ -119,10 +119,16 @@ static void test_slurm_refused(void **state)
     refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a;b"}), "\"a;b\" is no host name");
     refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-2]"}, {"SLURM_NTASKS", "2"},
                 {"SLURM_TASKS_PER_NODE", "2"}),
-            "Slurm's \"2\" does not count its 3 hosts");
-    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-2]"}, {"SLURM_NTASKS", "2"},
-                {"SLURM_TASKS_PER_NODE", "2(x4)"}),
-            "Slurm's \"2(x4)\" does not count its 3 hosts");
+            "Slurm's variable SLURM_TASKS_PER_NODE=\"2\" does not count the tasks of 3 hosts: name hosts by --host");
+    refused(
+        ENV({"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[0-2]"}, {"SLURM_NTASKS", "2"},
+            {"SLURM_TASKS_PER_NODE", "2(x4)"}),
+        "Slurm's variable SLURM_TASKS_PER_NODE=\"2(x4)\" does not count the tasks of 3 hosts: name hosts by --host");
+    refused(ENV({"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NODELIST_HET_GROUP_0", "a"},
+                {"SLURM_JOB_NODELIST_HET_GROUP_1", "b[0-1]"}, {"SLURM_NTASKS_HET_GROUP_1", "2"},
+                {"SLURM_TASKS_PER_NODE_HET_GROUP_1", ""}),
+            "Slurm's variable SLURM_TASKS_PER_NODE_HET_GROUP_1=\"\" does not count the tasks of 2 hosts: name hosts by "
+            "--host");
 }
 
 static void test_pbs_and_lsf(void **state)
@@ -133,15 +139,40 @@ static void test_pbs_and_lsf(void **state)
     batch(ALLOCATION_LSF, ENV({"LSB_DJOB_HOSTFILE", "/hosts"}, {"LSB_MCPU_HOSTS", "x 1"}), "n1:3 n2:1");
     batch(ALLOCATION_LSF, ENV({"LSB_MCPU_HOSTS", "hostA 2 hostB 16 "}), "hostA:2 hostB:16");
     refused(ENV({"PBS_NODEFILE", "/gone"}), "PBS's file of hosts \"/gone\" cannot be read");
+    batch(ALLOCATION_LSF, ENV({"LSB_MCPU_HOSTS", "a 2 b 1 a 2"}), "a:4 b:1");
     refused(ENV({"LSB_MCPU_HOSTS", "a 2 b"}), "LSF's LSB_MCPU_HOSTS \"a 2 b\" cannot be read");
     file_text = "n1 slot=2\nn2\n"; /* a batch system's words are its own */
     batch(ALLOCATION_PBS, ENV({"PBS_NODEFILE", "/hosts"}), "n1:1 n2:1");
     file_text = "\n\n";
-    refused(ENV({"PBS_NODEFILE", "/hosts"}), "no hosts are named");
+    refused(ENV({"PBS_NODEFILE", "/hosts"}), "PBS's file of hosts \"/hosts\": no hosts are named");
+    file_text = "n1\nn2[\n";
+    refused(ENV({"LSB_DJOB_HOSTFILE", "/hosts"}),
+            "LSF's file of hosts \"/hosts\": line 2: \"n2[\" has no closing bracket");
     batch(ALLOCATION_HERE, ENV({"HOME", "/"}), "");
 }
 
 /* ---- the user's own ---------------------------------------------------------------------------------------------- */
+
+typedef int (*read_fn)(struct allocation *a, const char *text, struct why *why);
+
+static void check_read(read_fn read, const char *text, const char *hosts)
+{
+    struct allocation a;
+    struct why why = {""};
+    if (read(&a, text, &why) != 0)
+        fail_msg("%s", why.text);
+    assert_string_equal(said(&a), hosts);
+    allocation_fini(&a);
+}
+
+static void check_refused(read_fn read, const char *text, const char *sentence)
+{
+    struct allocation a;
+    struct why why = {""};
+    assert_int_equal(read(&a, text, &why), -1);
+    assert_string_equal(why.text, sentence);
+    allocation_fini(&a);
+}
 
 static void test_hosts(void **state)
 {
@@ -159,6 +190,7 @@ static void test_hosts(void **state)
                                          {"a:4x", "\":4x\" is no number of slots"},
                                          {"a:99999999999", "\":99999999999\" is no number of slots"},
                                          {"a:4:4", "\":4:4\" is no number of slots"},
+                                         {"a:1000000,a:1", "a has more than 1000000 slots"},
                                          {"n[0-3", "\"n[0-3\" has no closing bracket"},
                                          {"n[3-0]", "\"3-0]\" is no range of numbers"},
                                          {"n0]", "\"n0]\" is no host name"},
@@ -170,32 +202,20 @@ static void test_hosts(void **state)
                                          {"a\x01z", "\"a\x01z\" is no host name"},
                                          {"a\xfc", "\"a\xfc\" is no host name"},
                                          {"a\x7f", "\"a\x7f\" is no host name"}};
-    struct allocation a;
-    struct why why;
-    for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(allocation_from_hosts(&a, good[i][0], &why), 0);
-        assert_string_equal(said(&a), good[i][1]);
-        allocation_fini(&a);
-    }
-    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(allocation_from_hosts(&a, bad[i][0], &why), -1);
-        assert_string_equal(why.text, bad[i][1]);
-        allocation_fini(&a);
-    }
+    for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++)
+        check_read(allocation_from_hosts, good[i][0], good[i][1]);
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        check_refused(allocation_from_hosts, bad[i][0], bad[i][1]);
 }
 
 static void test_this_machine_has_its_own_name(void **state)
 {
     (void)state;
     char here[128], text[300], expected[300];
-    struct allocation a;
-    struct why why;
     assert_int_equal(gethostname(here, sizeof here), 0);
     snprintf(text, sizeof text, "localhost:2,x,%s:3,127.0.0.1:1", here);
     snprintf(expected, sizeof expected, "%s:6 x", here);
-    assert_int_equal(allocation_from_hosts(&a, text, &why), 0);
-    assert_string_equal(said(&a), expected);
-    allocation_fini(&a);
+    check_read(allocation_from_hosts, text, expected);
 }
 
 static void test_hostfile(void **state)
@@ -208,11 +228,7 @@ static void test_hostfile(void **state)
                                "  n2\tslots=3\n"
                                "n3 max_slots=8\n"
                                "n4\nn4\nn4";
-    struct allocation a;
-    struct why why;
-    assert_int_equal(allocation_from_hostfile(&a, text, &why), 0);
-    assert_string_equal(said(&a), "n0:4 n1:2 n2:3 n3 n4:3");
-    allocation_fini(&a);
+    check_read(allocation_from_hostfile, text, "n0:4 n1:2 n2:3 n3 n4:3");
 }
 
 /* The words of Open MPI's host files, of all spellings, and what follows a colon in MPICH's. */
@@ -226,35 +242,24 @@ static void test_words_of_hostfiles(void **state)
                                "n[4-5]\tslots=6\n"
                                "n[6-7]:1";
     static const char *const bad[][2] = {
-        {"n0 slots=many", "line 1 of the hosts: \"slots=many\" is no number of slots"},
-        {"n0 slots=0", "line 1 of the hosts: \"slots=0\" is no number of slots"},
-        {"n0 slots=", "line 1 of the hosts: \"slots=\" is no number of slots"},
-        {"n0 max_slots=x", "line 1 of the hosts: \"max_slots=x\" is no number of slots"},
-        {"n0:4x", "line 1 of the hosts: \":4x\" is no number of slots"},
-        {"n0:2 slots=4", "line 1 of the hosts: \"slots=4\" gives the host's slots once more"},
-        {"n0\nme@n1 slots=2", "line 2 of the hosts: \"me@n1\" names a user: let ssh's configuration name it"},
-        {"# a\n\nn0 slot=2",
-         "line 3 of the hosts: \"slot=2\" is no word of a host file: slots=N or max_slots=N may follow a host"},
-        {"n0 foo=4",
-         "line 1 of the hosts: \"foo=4\" is no word of a host file: slots=N or max_slots=N may follow a host"},
-        {"n0 4", "line 1 of the hosts: \"4\" is no word of a host file: slots=N or max_slots=N may follow a host"},
-        {"n0 slots 4",
-         "line 1 of the hosts: \"slots\" is no word of a host file: slots=N or max_slots=N may follow a host"},
-        {"n[0-", "line 1 of the hosts: \"n[0-\" has no closing bracket"},
-        {"n0=4", "line 1 of the hosts: \"n0=4\" is no host name"},
+        {"n0 slots=many", "line 1: \"slots=many\" is no number of slots"},
+        {"n0 slots=0", "line 1: \"slots=0\" is no number of slots"},
+        {"n0 slots=", "line 1: \"slots=\" is no number of slots"},
+        {"n0 max_slots=x", "line 1: \"max_slots=x\" is no number of slots"},
+        {"n0:4x", "line 1: \":4x\" is no number of slots"},
+        {"n0:2 slots=4", "line 1: \"slots=4\" gives the host's slots once more"},
+        {"n0\nme@n1 slots=2", "line 2: \"me@n1\" names a user: let ssh's configuration name it"},
+        {"# a\n\nn0 slot=2", "line 3: \"slot=2\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n0 foo=4", "line 1: \"foo=4\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n0 4", "line 1: \"4\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n0 slots 4", "line 1: \"slots\" is no word of a host file: slots=N or max_slots=N may follow a host"},
+        {"n[0-", "line 1: \"n[0-\" has no closing bracket"},
+        {"n0=4", "line 1: \"n0=4\" is no host name"},
         {"#\n", "no hosts are named"},
     };
-    struct allocation a;
-    struct why why = {""};
-    if (allocation_from_hostfile(&a, text, &why) != 0)
-        fail_msg("%s", why.text);
-    assert_string_equal(said(&a), "n0:4 n1:2 n2:3 n3:2 n4:6 n5:6 n6:1 n7:1");
-    allocation_fini(&a);
-    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(allocation_from_hostfile(&a, bad[i][0], &why), -1);
-        assert_string_equal(why.text, bad[i][1]);
-        allocation_fini(&a);
-    }
+    check_read(allocation_from_hostfile, text, "n0:4 n1:2 n2:3 n3:2 n4:6 n5:6 n6:1 n7:1");
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        check_refused(allocation_from_hostfile, bad[i][0], bad[i][1]);
 }
 
 /* ---- switches ---------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* machine: what is read of descriptions, and how machines are cut into seats. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -418,6 +419,38 @@ static void test_refused(void **state)
     machine_fini(&m);
 }
 
+/* Some releases of hwloc die of a node that does not have all of its sets, others read it. */
+static void test_xml_that_contradicts_itself(void **state)
+{
+    (void)state;
+    static const char set[] = " complete_nodeset=\"0x00000002\"", node[] = "\"NUMANode\" os_index=\"1\"";
+    struct machine m;
+    struct why why = {""};
+    char *text = file_text("topo-2numa.xml"), *at = strstr(text, node);
+    assert_non_null(at);
+    at = strstr(at, set);
+    assert_non_null(at);
+    memmove(at, at + strlen(set), strlen(at + strlen(set)) + 1);
+    if (machine_read(&m, MACHINE_XML, text, &why) != 0)
+        assert_string_equal(why.text, "hwloc dies of this XML");
+    machine_fini(&m);
+    free(text);
+}
+
+/* Where this process was told to ignore SIGCHLD, it learns no status of the one that tries the XML. */
+static void test_xml_without_statuses(void **state)
+{
+    (void)state;
+    struct machine m;
+    char *text = file_text("topo-2numa.xml");
+    void (*before)(int) = signal(SIGCHLD, SIG_IGN);
+    read_xml(&m, text);
+    signal(SIGCHLD, before);
+    assert_int_equal(m.num_cores, 4);
+    machine_fini(&m);
+    free(text);
+}
+
 static void test_this_machine(void **state)
 {
     (void)state;
@@ -432,12 +465,20 @@ static void test_this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_synthetic),      cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_seats),          cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_order),          cmocka_unit_test(test_text),
-        cmocka_unit_test(test_uneven),         cmocka_unit_test(test_overlapping_gpus),
-        cmocka_unit_test(test_gpus_and_cores), cmocka_unit_test(test_odd_names),
-        cmocka_unit_test(test_gpu_numbers),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_synthetic),
+        cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_seats),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_uneven),
+        cmocka_unit_test(test_overlapping_gpus),
+        cmocka_unit_test(test_gpus_and_cores),
+        cmocka_unit_test(test_odd_names),
+        cmocka_unit_test(test_gpu_numbers),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_xml_that_contradicts_itself),
+        cmocka_unit_test(test_xml_without_statuses),
         cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

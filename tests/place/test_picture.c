@@ -3,6 +3,7 @@
  * picture: in the SVG of a placement nothing overlaps, parts lie within what they are parts of, and letters fit their
  * boxes; every rank, device and node is there; names from outside are escaped.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -273,25 +274,213 @@ static void test_room_is_used(void **state)
     }
 }
 
-/* Lines pass behind the labels of ranks: each has a plate, and all plates of nodes come after their lines. */
-static void test_lines_cross_no_label(void **state)
+/* A flow: its ends, and between them the point that it bends to. */
+struct curve {
+    double x[3], y[3];
+};
+
+static struct curve read_curve(const char *line)
+{
+    struct curve c;
+    const char *d = strstr(line, " d=\"M");
+    assert_non_null(d);
+    assert_int_equal(sscanf(d, " d=\"M%lf %lfQ%lf %lf %lf %lf", &c.x[0], &c.y[0], &c.x[1], &c.y[1], &c.x[2], &c.y[2]),
+                     6);
+    return c;
+}
+
+/* 0 to 1 along it. */
+static struct box point_of(const struct curve *c, double along)
+{
+    double before = 1 - along;
+    return (struct box){.x = before * before * c->x[0] + 2 * before * along * c->x[1] + along * along * c->x[2],
+                        .y = before * before * c->y[0] + 2 * before * along * c->y[1] + along * along * c->y[2]};
+}
+
+static bool crosses(const struct curve *c, const struct box *b)
+{
+    for (unsigned i = 0; i <= 200; i++) {
+        const struct box at = point_of(c, i / 200.0);
+        if (is_within(&at, b))
+            return true;
+    }
+    return false;
+}
+
+/* The box of a line of the file if that is one of these kinds. */
+static bool is_cover(const char *line, struct box *out)
+{
+    struct picture p = {.boxes = out};
+    if (strncmp(line, "<rect class=\"plate\"", 19) != 0 && strncmp(line, "<rect class=\"panel\"", 19) != 0)
+        return false;
+    read_box(&p, line);
+    return true;
+}
+
+/* Each line comes before each text that it crosses, and something between the two covers it there. How many cross. */
+static uint32_t check_covered(const char *text)
+{
+    static const char *lines[1 << 14];
+    static struct curve flows[2 * 64 + 2];
+    static struct box covers[1 << 14]; /* by line of the file; of width 0: none */
+    uint32_t num = 0, num_flows = 0, crossings = 0;
+    uint32_t at[2 * 64 + 2];
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        assert_true(num < sizeof lines / sizeof lines[0]);
+        covers[num].width = 0;
+        is_cover(line, &covers[num]);
+        if (strncmp(line, "<path class=\"flow\"", 18) == 0) {
+            assert_true(num_flows < sizeof flows / sizeof flows[0]);
+            at[num_flows] = num;
+            flows[num_flows++] = read_curve(line);
+        }
+        lines[num++] = line;
+    }
+    for (uint32_t i = 0; i < num; i++) {
+        struct box b;
+        struct picture p = {.labels = &b};
+        if (strncmp(lines[i], "<text", 5) != 0)
+            continue;
+        read_label(&p, lines[i]);
+        for (uint32_t f = 0; p.num_labels > 0 && f < num_flows; f++) {
+            bool is_covered = false;
+            if (!crosses(&flows[f], &b))
+                continue;
+            for (uint32_t k = at[f]; k < i; k++)
+                is_covered |= covers[k].width > 0 && is_within(&b, &covers[k]);
+            if (!is_covered)
+                fail_msg("a line crosses the text %.80s", strchr(lines[i], '>'));
+            crossings++;
+        }
+    }
+    return crossings;
+}
+
+/* Each rank, sample of the legend and engine has a plate for its label, and those of nodes come after their lines. */
+static void test_plates(void **state)
 {
     (void)state;
     static const struct engine_size sizes[] = {{2, 4, 1}, {4, 2, 1}};
     struct placement_options o = placement_defaults();
     struct placement p;
     struct picture picture;
+    uint32_t in_ranks = 0, in_engines = 0;
     o.topologies[0] = "pack:2 numa:1 core:8 pu:1";
     o.hosts = "a,b";
     picture_read(&picture, drawn(&o, sizes, &p));
-    assert_int_equal(count(&picture, "plate"), 16 + 2 + 6); /* ranks, samples of the legend, engines */
-    check_nested(&picture, "plate", "rank", 6);
-    const char *at = strstr(picture.text, "class=\"plate\""), *line = strstr(at, "class=\"flow\"");
-    uint32_t before = 0;
-    for (; at != NULL && at < line; before++)
-        at = strstr(at + 1, "class=\"plate\"");
-    assert_int_equal(before, 16 + 2); /* the next line is the legend's */
+    for (uint32_t i = 0; i < picture.num_boxes; i++)
+        for (uint32_t k = 0; strcmp(picture.boxes[i].kind, "plate") == 0 && k < picture.num_boxes; k++) {
+            const bool is_within_it = is_within(&picture.boxes[i], &picture.boxes[k]);
+            in_ranks += is_within_it && strcmp(picture.boxes[k].kind, "rank") == 0;
+            in_engines += is_within_it && strcmp(picture.boxes[k].kind, "engine") == 0;
+        }
+    assert_int_equal(in_ranks, 16 + 2);
+    assert_int_equal(in_engines, 6);
+    const char *at = strstr(picture.text, "class=\"plate\""), *first = strstr(picture.text, "class=\"flow\"");
+    const char *legend = strstr(at, "class=\"flow\"");
+    assert_true(first < at && legend > strstr(at, "class=\"panel\""));
     picture_fini(&picture);
+    placement_fini(&p);
+}
+
+/* Lines pass behind all letters: those of nodes, their parts and devices, of ranks, of the heading and of the costs. */
+static void test_lines_cross_no_label(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *topology, *hosts;
+        struct engine_size sizes[2];
+    } worlds[] = {
+        {"pack:2 numa:2 core:8 pu:2", "n[0-3]:16", {{7, 4, 1}, {5, 2, 1}}}, /* lines over the costs */
+        {"pack:2 numa:2 core:8 pu:2", "n[0-3]:16", {{4, 8, 1}, {3, 1, 1}}}, /* and over the heading, if spread */
+        {MACHINES "8gpu-8nic-8numa.xml", "n[0-1]:8,idle:8", {{1, 8, 1}, {2, 4, 1}}},
+        {MACHINES "8gpu-8nic-8numa.xml", "n[0-3]:8", {{2, 8, 1}, {4, 4, 1}}},
+        {MACHINES "8gpu-8nic-8numa.xml", "n[0-31]:8", {{16, 8, 1}, {32, 4, 1}}},
+    };
+    for (unsigned i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
+        struct placement_options o = placement_defaults();
+        struct placement p;
+        o.topologies[0] = worlds[i].topology;
+        o.hosts = worlds[i].hosts;
+        o.spread = worlds[i].sizes[JOB_DECODE].tp == 1;
+        char *text = drawn(&o, worlds[i].sizes, &p);
+        const uint32_t crossings = check_covered(text);
+        if (crossings == 0)
+            fail_msg("no line of %s %s crosses a text", worlds[i].topology, worlds[i].hosts);
+        free(text);
+        placement_fini(&p);
+    }
+}
+
+/* Of many equal flows those that are drawn are of all nodes, of all engines there, and of many ranks of these. */
+static void test_flows_are_spread(void **state)
+{
+    (void)state;
+    static const struct engine_size sizes[] = {{16, 8, 1}, {32, 4, 1}};
+    struct placement_options o = placement_defaults();
+    struct placement p;
+    struct picture picture;
+    uint32_t of_node[32] = {0}, of_rank[256] = {0}, nodes = 0, ranks = 0;
+    o.topologies[0] = MACHINES "8gpu-8nic-8numa.xml";
+    o.hosts = "n[0-31]:8";
+    picture_read(&picture, drawn(&o, sizes, &p));
+    for (const char *at = picture.text; (at = strstr(at, "<path class=\"flow\"")) != NULL; at++)
+        for (unsigned end = 0; end < 2 && strstr(at, "dasharray") > strchr(at, '\n'); end++) {
+            const struct curve curve = read_curve(at);
+            const struct box here = point_of(&curve, end);
+            uint32_t node = 0, rank = 0;
+            for (uint32_t i = 0; i < picture.num_boxes; i++) {
+                const struct box *b = &picture.boxes[i];
+                if (strcmp(b->kind, "node") == 0 && node++ < 32)
+                    of_node[node - 1] += is_within(&here, b);
+                if (strcmp(b->kind, "rank") == 0 && rank++ < 256)
+                    of_rank[rank - 1] += is_within(&here, b);
+            }
+        }
+    for (unsigned i = 0; i < 32; i++)
+        nodes += of_node[i] == 4; /* two ends of each of 64 flows */
+    for (unsigned i = 0; i < 256; i++)
+        ranks += of_rank[i] > 0;
+    assert_int_equal(nodes, 32);
+    assert_true(ranks >= 96);
+    picture_fini(&picture);
+    placement_fini(&p);
+}
+
+/* How far two colours are apart to the eye, about: 0 to 765. */
+static double color_distance(unsigned x, unsigned y)
+{
+    double red = (double)(x >> 16) - (y >> 16), green = (double)(x >> 8 & 255) - (y >> 8 & 255),
+           blue = (double)(x & 255) - (y & 255), mean = ((x >> 16) + (y >> 16)) / 512.0;
+    return sqrt((2 + mean) * red * red + 4 * green * green + (3 - mean) * blue * blue);
+}
+
+/* Each engine of a side is in the legend, in a colour of its own; neighbours differ much. The rest is a sentence. */
+static void test_colors(void **state)
+{
+    (void)state;
+    static const struct engine_size sizes[] = {{3, 2, 1}, {32, 2, 1}}, many[] = {{1, 1, 1}, {70, 1, 1}};
+    struct placement_options o = placement_defaults();
+    struct placement p;
+    unsigned colors[3 + 32], num = 0;
+    o.topologies[0] = "core:80 pu:2";
+    o.hosts = "a";
+    char *text = drawn(&o, sizes, &p);
+    for (const char *at = text; (at = strstr(at, "<rect class=\"engine\"")) != NULL; at++) {
+        assert_true(num < 3 + 32);
+        assert_int_equal(sscanf(strstr(at, "fill=\"#"), "fill=\"#%6x\"", &colors[num++]), 1);
+    }
+    assert_int_equal(num, 3 + 32);
+    for (unsigned i = 3; i < num; i++)
+        for (unsigned k = 3; k < i; k++)
+            if (color_distance(colors[i], colors[k]) < (i - k == 1 ? 150 : 30))
+                fail_msg("decode%u is #%06x, and decode%u #%06x", i - 3, colors[i], k - 3, colors[k]);
+    free(text);
+    placement_fini(&p);
+    text = drawn(&o, many, &p);
+    assert_non_null(strstr(text, ">decode59<"));
+    assert_non_null(strstr(text, ">and 10 more decode engines<"));
+    free(text);
     placement_fini(&p);
 }
 
@@ -342,9 +531,15 @@ static void test_names_from_outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_64_ranks),     cmocka_unit_test(test_many_nodes),
-        cmocka_unit_test(test_room_is_used), cmocka_unit_test(test_lines_cross_no_label),
-        cmocka_unit_test(test_hatched),      cmocka_unit_test(test_names_from_outside),
+        cmocka_unit_test(test_64_ranks),
+        cmocka_unit_test(test_many_nodes),
+        cmocka_unit_test(test_room_is_used),
+        cmocka_unit_test(test_plates),
+        cmocka_unit_test(test_lines_cross_no_label),
+        cmocka_unit_test(test_flows_are_spread),
+        cmocka_unit_test(test_colors),
+        cmocka_unit_test(test_hatched),
+        cmocka_unit_test(test_names_from_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,6 +202,25 @@ static void test_gaps(void **state)
     assert_true(t.placed > 700 && t.searched > 300);
 }
 
+/* A mapping in order may be the best where hosts are of several kinds. */
+static void test_hosts_of_several_kinds(void **state)
+{
+    (void)state;
+    static const struct engine_size sizes[JOB_SIDES] = {{2, 3, 2}, {4, 2, 1}};
+    struct tally t = {.least_by_core = INFINITY, .least_by_node = INFINITY};
+    struct placement_options o = placement_defaults();
+    struct placement p;
+    struct why why = {""};
+    o.hosts = "n0:5,n1:5,n2:1,n3,n4";
+    o.topologies[0] = "pack:3 l3:2 core:2 pu:1";
+    o.topologies[1] = "n4=" MACHINES "16amd64-4distances.xml";
+    assert_int_equal(cut_read_model(NULL, "llama3-8b", &o.cut.model, &why), 0);
+    if (placement_find(&p, &o, sizes, NULL, NULL, &why) != 0)
+        fail_msg("%s", why.text);
+    judge(&p, "several kinds of hosts", &t);
+    placement_fini(&p);
+}
+
 static double cost_on(const char *hosts, const char *topology, const struct engine_size *sizes)
 {
     static const struct place_rules rules = {0};
@@ -397,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_hosts_of_several_kinds),
         cmocka_unit_test(test_more_slots_cost_no_more),
         cmocka_unit_test(test_the_nearest_replica),
         cmocka_unit_test(test_ranks_have_what_is_near),

@@ -113,6 +113,20 @@ static void test_survive(void **state)
     free(text);
 }
 
+static void test_no_mpi(void **state)
+{
+    (void)state;
+    static const char left_out[] = "settings of MPI are left out, since this build has no MPI";
+    char *text = page(&(struct settings_given){.mpi = "", .plugins = ""});
+    assert_non_null(strstr(text, left_out));
+    has(text, "settings on c ", "UCX_NET_DEVICES=eth0 ", "  node  ");
+    assert_null(strstr(text, "OMPI_MCA_"));
+    free(text);
+    text = page(&(struct settings_given){.mpi = "Open MPI v4.1.4", .plugins = ""});
+    assert_null(strstr(text, left_out));
+    free(text);
+}
+
 static void test_own(void **state)
 {
     (void)state;
@@ -242,9 +256,9 @@ int main(void)
     for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_open_mpi_5), cmocka_unit_test(test_survive),
-        cmocka_unit_test(test_own),   cmocka_unit_test(test_rival),      cmocka_unit_test(test_adapters),
-        cmocka_unit_test(test_gpus),
+        cmocka_unit_test(test_kinds),    cmocka_unit_test(test_open_mpi_5), cmocka_unit_test(test_survive),
+        cmocka_unit_test(test_no_mpi),   cmocka_unit_test(test_own),        cmocka_unit_test(test_rival),
+        cmocka_unit_test(test_adapters), cmocka_unit_test(test_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,7 +183,7 @@ static void bad_words_are_named(void **state)
         {"--speed fast", "--speed"},
         {"--speed nan", "--speed"},
         {"--speed inf", "--speed"},
-        {"--require-path tcp", "--require-path must be one of shm, rma"},
+        {"--require-path tcp", "--require-path must be one of shm, cma, rma, staged"},
         {"--require-path none", "--require-path"},
         {"--sabotage none", "--sabotage must be one of flip, head, stale, short, late"},
         {"--timeout-ms 0", "--timeout-ms"},
