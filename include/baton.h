@@ -13,8 +13,8 @@
  * caller's again. See THE PROMISE.
  *
  * LIFE OF A CONTEXT. baton_open and baton_start are collective over the communicator, and baton_close too;
- * baton_cache_create comes between the first two. Between start and close every call is local and never waits for
- * another rank.
+ * baton_cache_create or baton_cache_wrap comes between the first two, baton_cache_wrap also later. Between start and
+ * close every call is local and never waits for another rank.
  *
  * ERRORS. Functions return 0 (or a count) or a negative BATON_E... number. Outputs are written only on success.
  * baton_strerror names a number; baton_errmsg gives the sentence that belongs to the last error of the calling thread.
@@ -183,7 +183,11 @@ BATON_API void baton_log_set(baton_log_fn callback, void *user);
 /* ---- the context ------------------------------------------------------------------------------------------------ */
 
 /** One rank's part of one Baton world. Several contexts may live in one process. */
+#ifdef __cplusplus
+typedef struct baton_context baton_t; /* in C++, `baton` is the namespace of baton.hpp */
+#else
 typedef struct baton baton_t;
+#endif
 
 /** A label for placement and reports. The protocol knows producer and consumer per transfer, nothing else. */
 typedef enum baton_role { BATON_ROLE_PREFILL = 1, BATON_ROLE_DECODE = 2, BATON_ROLE_BOTH = 3 } baton_role_t;
@@ -207,6 +211,10 @@ typedef enum baton_verdicts {
     BATON_VERDICTS_LEADER = 2
 } baton_verdicts_t;
 
+typedef enum baton_open_flags {
+    BATON_OPEN_CACHE_LATER = 1 /**< this rank declares its cache after baton_start: see baton_cache_wrap */
+} baton_open_flags_t;
+
 /** Who this rank is. baton_role_from_env can fill it. */
 typedef struct baton_open_params {
     size_t size;                        /**< sizeof this: see STRUCTS THAT GROW */
@@ -216,14 +224,15 @@ typedef struct baton_open_params {
     uint32_t tp_rank, pp_rank; /**< this rank's place in it */
     baton_progress_mode_t progress;
     baton_verdicts_t verdicts;
-    uint32_t reserved; /**< 0 */
+    uint32_t flags; /**< an or of baton_open_flags_t */
 } baton_open_params_t;
 
 /**
  * Reads BATON_ENGINE, BATON_ROLE (prefill, decode, both), BATON_TP, BATON_PP, BATON_TP_RANK and BATON_PP_RANK, as
  * batonrun sets them, into *params, whose size is set. progress and verdicts are left as they are; tp and pp default to
- * 1, their ranks to 0. Where neither BATON_ENGINE nor BATON_ROLE is set, BATON_LAYOUT="2x4x1 4x2x1" says it for all
- * ranks: engines x TP x PP, prefill first; the rank's number is the launcher's. Any thread, before or after MPI_Init.
+ * 1. tp_rank must be said where tp is above 1, else it defaults to 0; likewise pp_rank. Where neither BATON_ENGINE nor
+ * BATON_ROLE is set, BATON_LAYOUT="2x4x1 4x2x1" says it for all ranks: engines x TP x PP, prefill first; the rank's
+ * number is the launcher's. Any thread, before or after MPI_Init.
  * Errors: ESETTING: baton_errmsg names the variable that is missing or bad; EINVAL.
  */
 BATON_API int baton_role_from_env(baton_open_params_t *params);
@@ -342,11 +351,12 @@ BATON_API void baton_exit(int status) __attribute__((noreturn));
  * (MLA), or the heads of a state. Group 0 and split 0 are the ones that a tensor of zeros belongs to.
  */
 
-#define BATON_NAME_MAX 64     /* bytes of a tensor's or model's name, NUL included */
-#define BATON_DTYPE_MAX 16    /* bytes of a dtype's name, NUL included */
-#define BATON_TENSORS_MAX 512 /* tensors of one rank's cache */
-#define BATON_GROUPS_MAX 8    /* groups of one cache */
-#define BATON_SPLITS_MAX 4    /* splits of one cache */
+#define BATON_NAME_MAX 64      /* bytes of a tensor's or model's name, NUL included */
+#define BATON_DTYPE_MAX 16     /* bytes of a dtype's name, NUL included */
+#define BATON_TENSORS_MAX 1024 /* tensors of one rank's cache */
+#define BATON_REGIONS_MAX 1024 /* regions of one rank's cache */
+#define BATON_GROUPS_MAX 8     /* groups of one cache */
+#define BATON_SPLITS_MAX 4     /* splits of one cache */
 
 /** Bytes between neighbours in each direction. */
 typedef struct baton_strides {
@@ -428,12 +438,13 @@ typedef enum baton_layout {
  */
 BATON_API int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout);
 
-/** The kind of memory that a cache lies in. This version knows BATON_MEMORY_HOST; the others are ENOSYS. */
+/** The kind of memory that a cache lies in. */
 typedef enum baton_memory {
     BATON_MEMORY_HOST = 0,   /**< pages of this process that any of its threads may read and write */
     BATON_MEMORY_PINNED = 1, /**< the same, locked for a device's driver */
-    BATON_MEMORY_DEVICE = 2, /**< only a driver may touch it; its copies complete later */
-    BATON_MEMORY_SHARED = 3  /**< a mapping that other processes of the node can map too: memfd, a file in /dev/shm */
+    BATON_MEMORY_DEVICE = 2, /**< only a driver may touch it; its copies complete later: see baton_driver_set */
+    BATON_MEMORY_SHARED = 3  /**< as BATON_MEMORY_HOST, and other processes of the node can map it too: memfd, a file in
+                                  /dev/shm. baton_cache_wrap fails if that is not so */
 } baton_memory_t;
 
 typedef struct baton_cache baton_cache_t;
@@ -442,20 +453,85 @@ typedef struct baton_cache baton_cache_t;
  * Declares that Baton shall allocate the cache: geometry->bytes of host memory, shared with the ranks of the node,
  * aligned to 2 MiB, touched by this rank. Local; the memory is there after baton_start. One cache a context. A rank
  * that moves no blocks may have none. Before baton_start only. *out lives until baton_close.
- * Errors: EINVAL (the field is named), ESTATE, ENOSYS (memory other than host; a second cache), ENOMEM.
+ * Errors: EINVAL (the field is named), ESTATE, ENOSYS (memory of another kind; a second cache), ENOMEM.
  */
 BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory,
                                  baton_cache_t **out);
 
 /**
- * Declares memory that the engine owns: `bases[r]`, `bytes[r]` for each of num_regions regions, which must stay until
- * baton_close.
- * Errors: ENOSYS: not in this version; allocate one slab by baton_cache_create instead.
+ * Declares memory that the engine owns: num_regions regions, at most BATON_REGIONS_MAX, of which r has bytes[r] bytes
+ * from bases[r] on. Each tensor names its region and its offset there; geometry->bytes is ignored. Regions may lie
+ * anywhere, aligned or not, in pages of any size, and touch each other, but must not overlap. The memory must stay as
+ * it is until baton_close: mapped, and in the same place; after a baton_close that returned BATON_EPEER, until the
+ * process ends. Blocks in memory that cannot be written can be offered, not wanted. One cache a context.
+ *
+ * The bytes move from and to where they lie. How, is found out at start for each pair of ranks, and baton_describe says
+ * it:
+ *
+ *   on the node   a region that lies in a shared mapping (memfd, a file in /dev/shm, torch's shared tensors) is mapped
+ *                 by its peers, and is as fast as memory that Baton allocates; BATON_PATH_SHM
+ *                 private memory is copied by cross-memory attach (process_vm_readv(2)); BATON_PATH_CMA
+ *   elsewhere     one-sided through a window over it; BATON_PATH_RMA
+ *   otherwise     staged through buffers in memory that Baton allocates, which both processes fill and empty: for a
+ *                 device's memory, and where the kernel (another user, another namespace of process ids, ptrace_scope)
+ *                 or MPI permits nothing better; BATON_PATH_STAGED
+ *
+ * This call is local and returns at once. It comes before baton_start, or later on a rank that opened with
+ * BATON_OPEN_CACHE_LATER, as for an engine that measures its memory first. Where such a rank has not declared its cache
+ * by baton_start, the verbs of every rank of the world return BATON_EAGAIN until all of them have: see
+ * baton_cache_ready. *out lives until baton_close.
+ * Errors: EINVAL (the field is named), ESTATE (after baton_start), ENOSYS (a second cache; a device without a driver),
+ * ENOMEM, ESYSTEM. After an error the cache is not declared, and the call may be tried again.
  */
 BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
                                const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out);
 
-/** Region 0's first byte; NULL before baton_start. Any thread. */
+/**
+ * Whether the caches of all ranks of the world are declared, so that the verbs may be called. Always so after a
+ * baton_start for which no cache came late. Never waits for a rank that has not declared its cache. With
+ * BATON_PROGRESS_CALLER the call that finds all ranks there goes on with what baton_start left to do, in milliseconds.
+ * Any thread, after baton_start.
+ * 0: they are. Errors: EAGAIN: not yet, ask again. ETIMEDOUT: a rank did not declare its cache within BATON_WRAP_MS
+ * after this rank did; or what baton_start can end with: it will never be so, and only baton_close is left. ESTATE,
+ * EINVAL.
+ */
+BATON_API int baton_cache_ready(baton_t *b);
+
+/** One copy of a driver: `bytes` from device to host or the other way. */
+typedef struct baton_piece {
+    void *device, *host;
+    uint64_t bytes;
+} baton_piece_t;
+
+/**
+ * What copies between a device's memory and the buffers that Baton stages it in. The functions are called by the thread
+ * that moves blocks (see THREADS), return at once, and call nothing of Baton.
+ */
+typedef struct baton_driver {
+    size_t size;      /**< sizeof this: see STRUCTS THAT GROW */
+    const char *name; /**< for baton_describe; valid until baton_close */
+    void *self;       /**< handed to each function */
+    /**
+     * Begins to copy `num` pieces, at most 1,024, to the device or from it. The pieces are the caller's again at
+     * return. Copies may run in any order, also those of several calls; all have ended when `poll` hands out the tag.
+     * Returns 0, BATON_EAGAIN (no room: call again later) or another error; nothing was begun then.
+     */
+    int (*copy)(void *self, const baton_piece_t *pieces, uint32_t num, int to_device, uint64_t tag);
+    /**
+     * Fills up to `max` tags of calls whose copies have ended, each once, and its error, 0 or BATON_E... Returns how
+     * many. A host buffer is as the copies left it for every thread of this process.
+     */
+    int (*poll)(void *self, uint64_t *tags, int *errors, int max);
+} baton_driver_t;
+
+/**
+ * Gives the driver of BATON_MEMORY_DEVICE, which must live until baton_close. Before the baton_cache_wrap that needs
+ * it.
+ * Errors: EINVAL, ESTATE (there is one already).
+ */
+BATON_API int baton_driver_set(baton_t *b, const baton_driver_t *driver);
+
+/** Region 0's first byte; NULL before baton_start, and where the engine owns the memory. Any thread. */
 BATON_API void *baton_cache_base(const baton_cache_t *cache);
 
 /* ---- the two verbs ---------------------------------------------------------------------------------------------- */
@@ -661,6 +737,7 @@ typedef struct baton_want_params {
  *                                     event nor a GIVEN_UP
  *   EINVAL                            BATON_PARANOID=1, see above
  *   EAGAIN                            push: no room for its block table; no producer heard of it: want it again later
+ *   ENOSYS                            a side is a device's memory, and the other one a build before 0.2
  *   EMESSAGE, EMPI                    a peer sent something malformed; an MPI call failed
  *   ESTALL                            MPI held the reactor for BATON_STALL_MS
  *
@@ -748,7 +825,13 @@ BATON_API const char *baton_event_name(baton_event_type_t type);
 /** "done", "failed", "expired", "cancelled"; "unknown" for any other number. Any thread. Never NULL, never freed. */
 BATON_API const char *baton_status_name(baton_status_t status);
 
-typedef enum baton_path { BATON_PATH_NONE = 0, BATON_PATH_SHM = 1, BATON_PATH_RMA = 2 } baton_path_t;
+typedef enum baton_path {
+    BATON_PATH_NONE = 0,
+    BATON_PATH_SHM = 1,   /**< the peer's memory is mapped here; copy workers copy */
+    BATON_PATH_RMA = 2,   /**< one-sided operations of MPI */
+    BATON_PATH_CMA = 3,   /**< cross-memory attach, by copy workers */
+    BATON_PATH_STAGED = 4 /**< through buffers that both processes fill and empty */
+} baton_path_t;
 #define BATON_PATHS 8 /* more than there are paths */
 
 typedef struct baton_event {

@@ -88,10 +88,12 @@ static int read_one(const struct setting_info *info, const char *text, uint64_t 
 
 /* ---- misspelt names ---------------------------------------------------------------------------------------------- */
 
-/* Variables that are not numbers or not settings: a rank's role, injected faults, what batonrun tells its ranks. */
+/* Variables that are not numbers or not settings: a rank's role, injected faults, what batonrun tells its ranks, the
+ * file that the Python package loads. */
 static const char *const words[] = {"BATON_ENGINE",         "BATON_ROLE",     "BATON_TP",           "BATON_PP",
                                     "BATON_TP_RANK",        "BATON_PP_RANK",  "BATON_FAULT",        "BATON_LAYOUT",
-                                    "BATON_LAUNCH_REPORTS", "BATON_TERMINAL", "BATON_REACTOR_CPUS", "BATON_GPU"};
+                                    "BATON_LAUNCH_REPORTS", "BATON_TERMINAL", "BATON_REACTOR_CPUS", "BATON_GPU",
+                                    "BATON_LIBRARY"};
 static const unsigned words_count = sizeof words / sizeof words[0];
 
 const char *settings_nearest(const char *entry)

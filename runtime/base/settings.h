@@ -14,6 +14,7 @@
 /* What an engine may need to change. */
 #define SETTINGS_MAP_OF_ENGINES(X)                                                                                     \
     X(start_ms, "BATON_START_MS", 60000, 100, 86400000, "deadline of each collective step of start, ms")               \
+    X(wrap_ms, "BATON_WRAP_MS", 600000, 100, 86400000, "how long caches that come late may take on other ranks, ms")   \
     X(requests, "BATON_REQUESTS", 4096, 1, 1048576, "offers and wants accepted and not yet polled, each rank")         \
     X(leases, "BATON_LEASES", 4096, 1, 65536, "lease slots: offers alive at one time, each rank")                      \
     X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "block tables of live offers, bytes, each rank")   \
@@ -38,7 +39,7 @@
     X(chunk_bytes, "BATON_CHUNK_BYTES", 1048576, 4096, 1073741824, "bytes a leg moves before the next has its turn")   \
     X(rma_bytes, "BATON_RMA_BYTES", 2097152, 8192, 1099511627776,                                                      \
       "bytes in flight with peers of other nodes, each rank; one peer alone gets half")                                \
-    X(copy_bytes, "BATON_COPY_BYTES", 4194304, 8192, 1099511627776,                                                    \
+    X(copy_bytes, "BATON_COPY_BYTES", 8388608, 8192, 1099511627776,                                                    \
       "bytes queued for each copy worker; one peer alone gets half")                                                   \
     X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
     X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
@@ -52,6 +53,8 @@
       "a request open this long, and 4 times as long as usual, is tested rarely, ms")                                  \
     X(parked, "BATON_PARKED", 256, 1, 65536, "requests of silent peers that are kept aside")                           \
     X(copy_workers, "BATON_COPY_WORKERS", 1, 1, 64, "threads that copy from the peers' shared memory")                 \
+    X(stage_bytes, "BATON_STAGE_BYTES", 4194304, 1048576, 1073741824,                                                  \
+      "buffers for bytes that are staged, each rank, where a rank owns its memory")                                    \
     X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
     X(idle_us, "BATON_IDLE_US", 1000, 1, 1000000, "longest sleep of an idle reactor with peers on other nodes, us")    \
     X(sleep_us, "BATON_SLEEP_US", 2000, 1, 1000000, "longest sleep where every peer shares its node, us")              \
@@ -64,6 +67,10 @@
 #define SETTINGS_MAP_OF_TESTS(X)                                                                                       \
     X(fake_nodes, "BATON_FAKE_NODES", 0, 0, 65536,                                                                     \
       "split the ranks of each host into this many pretended nodes (0: do not)")                                       \
+    X(memory, "BATON_MEMORY", 0, 0, 3,                                                                                 \
+      "baton_cache_create wraps memory that is 1: private, 2: shared, 3: a pretended device's (0: it allocates)")      \
+    X(windows, "BATON_WINDOWS", 0, 0, 3,                                                                               \
+      "engines' memory is exposed by 1: one window, 2: one a region, 3: none (0: by one if that works)")               \
     X(fail_step, "BATON_FAIL_STEP", 0, 0, 99, "fail at this collective step of start (0: do not)")                     \
     X(fail_rank, "BATON_FAIL_RANK", 0, 0, 1048576, "the rank that fails at that step")
 

@@ -69,11 +69,34 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t limit)
     return offset <= limit && bytes <= limit - offset;
 }
 
+/* Where a card's cache lies, if its geometry fits into that. */
+static int regions_of(const struct wire_card *card, struct path_regions **out, struct plan_why *why)
+{
+    uint64_t bytes[BATON_REGIONS_MAX] = {card->pool_bytes};
+    uint32_t num = card->num_regions > 0 ? card->num_regions : 1;
+    for (uint32_t i = 0; i < card->num_regions; i++)
+        bytes[i] = card->regions[i].bytes;
+    if (geometry_check(&card->geometry, bytes, num, why) != 0)
+        return BATON_EMESSAGE;
+    struct path_regions *r = malloc(sizeof *r + num * sizeof *r->region);
+    if (r == NULL) {
+        snprintf(why->text, sizeof why->text, "no memory for its regions");
+        return BATON_ENOMEM;
+    }
+    struct path_region *region = (void *)(r + 1);
+    *r = (struct path_regions){.is_wrapped = card->num_regions > 0, .num = num, .region = region};
+    for (uint32_t i = 0; i < num; i++)
+        region[i] = (struct path_region){r->is_wrapped ? card->regions[i].address : card->pool_offset, bytes[i]};
+    *out = r;
+    return 0;
+}
+
 /* Checks a card field by field and compiles the plan; nothing is kept of one that fails. */
 static int card_take(struct core *core, struct contact *c, const uint8_t *data, uint32_t bytes, struct plan_why *why)
 {
     const struct wire_row *row = &core->c.directory->rows[c->peer];
     struct wire_card card;
+    struct path_regions *regions = NULL;
     snprintf(why->text, sizeof why->text, "its card is malformed");
     int rc = wire_card_decode(data, bytes, &card);
     if (rc != 0)
@@ -82,10 +105,8 @@ static int card_take(struct core *core, struct contact *c, const uint8_t *data, 
         snprintf(why->text, sizeof why->text, "its card contradicts its directory row");
         rc = BATON_EMESSAGE;
     }
-    if (rc == 0) {
-        rc = geometry_check(&card.geometry, &card.pool_bytes, 1, why);
-        rc = rc != 0 ? BATON_EMESSAGE : 0;
-    }
+    if (rc == 0)
+        rc = regions_of(&card, &regions, why);
     const baton_geometry_t *src = c->is_target ? core->c.geometry : &card.geometry;
     const baton_geometry_t *dst = c->is_target ? &card.geometry : core->c.geometry;
     if (rc == 0)
@@ -97,9 +118,10 @@ static int card_take(struct core *core, struct contact *c, const uint8_t *data, 
         c->places.board_slots = card.board_slots;
         c->places.arena_offset = card.arena_offset;
         c->places.arena_bytes = card.arena_bytes;
-        c->places.pool_offset = card.pool_offset;
-        c->places.pool_bytes = card.pool_bytes;
+        c->places.regions = regions;
+        regions = NULL;
     }
+    free(regions);
     wire_card_free(&card);
     return rc;
 }
@@ -221,4 +243,5 @@ void contact_fini(struct core *core, struct contact *c)
     timer_stop(&core->timers, &c->timer);
     op_remove(&core->ops, &c->op);
     plan_destroy(c->plan);
+    free(c->places.regions);
 }

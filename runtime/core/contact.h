@@ -23,10 +23,11 @@ struct peer_table {
     uint64_t generation, offset;
 };
 
-/** Where things lie in a peer's segment, by its card. */
+/** Where things lie at a peer, by its card: offsets in its segment, and its cache. */
 struct places {
-    uint64_t board_offset, arena_offset, arena_bytes, pool_offset, pool_bytes;
+    uint64_t board_offset, arena_offset, arena_bytes;
     uint32_t board_slots;
+    struct path_regions *regions;
 };
 
 struct link *contact_link(const struct contact *c);

@@ -400,8 +400,7 @@ static bool turn_to_move(struct core *core, struct mover *m)
                            .tag = m->op.tag,
                            .transfer = &m->chunk.transfer,
                            .cursor = &m->chunk.cursor,
-                           .pool_offset = contact_places(m->contact)->pool_offset,
-                           .pool_bytes = contact_places(m->contact)->pool_bytes};
+                           .theirs = contact_places(m->contact)->regions};
     int64_t rc = path->move(path->self, &leg, budget < most ? budget : most);
     if (rc == BATON_EAGAIN)
         return false;

@@ -22,6 +22,21 @@
 
 struct port_event;
 
+/** One region of a cache. */
+struct path_region {
+    uint64_t at, bytes;
+};
+
+/**
+ * Where the regions of a rank's cache lie, as its card says. `at` counts from the start of the rank's segment or, where
+ * the engine owns the memory (is_wrapped), is an address in its process.
+ */
+struct path_regions {
+    bool is_wrapped;
+    uint32_t num;
+    const struct path_region *region;
+};
+
 /**
  * A leg to be advanced. `cursor` moves by what was taken. The transfer must live until the leg is quiet. Over a far
  * path, whose operations need it no longer once they are issued, it must live until the leg was parked.
@@ -32,7 +47,7 @@ struct path_leg {
     uint64_t tag;
     const struct plan_transfer *transfer;
     struct plan_cursor *cursor;
-    uint64_t pool_offset, pool_bytes; /* where the peer's region 0 lies in its segment, as its card says */
+    const struct path_regions *theirs; /* the peer's; the plan's runs lie within them */
 };
 
 enum path_park {
@@ -101,12 +116,13 @@ struct path {
 };
 
 /**
- * Whether this kind goes over a network. Bytes of far paths have a budget of their own, and they move only while the
- * process at the other end polls; bytes of near paths are moved by this process' copy workers alone.
+ * Whether this kind goes over a network, or through the process at the other end. Bytes of far paths have a budget of
+ * their own, and they move only while the process at the other end polls; bytes of near paths are moved by this
+ * process' copy workers alone.
  */
 static inline bool path_is_far(baton_path_t kind)
 {
-    return kind == BATON_PATH_RMA;
+    return kind == BATON_PATH_RMA || kind == BATON_PATH_STAGED;
 }
 
 #endif

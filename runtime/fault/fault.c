@@ -35,9 +35,10 @@ struct faults {
     uint64_t random;    /* the state of the generator */
     struct held *held;  /* in the order in which they are to go */
     uint32_t *held_for; /* by rank: how many messages to it are held */
-    uint8_t *pool;      /* mine */
+    char *const *bases; /* of my cache, by region */
     struct {
-        uint64_t tag, at;
+        uint64_t tag;
+        char *at;
     } spoilt[SPOILT_MAX]; /* pulls whose byte `at` is changed once all bytes have landed; tag 0: none */
     unsigned *struck;     /* by rank: STRUCK and what the rules said of a message that waits for credit; else 0 */
 };
@@ -174,7 +175,7 @@ static int fault_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 }
 
 /* A pull is spoilt once. While SPOILT_MAX wait to be spoilt, no other is. */
-static void spoil_later(struct faults *f, uint64_t tag, uint64_t at)
+static void spoil_later(struct faults *f, uint64_t tag, char *at)
 {
     int free_place = -1;
     for (int i = 0; i < SPOILT_MAX; i++) {
@@ -193,7 +194,8 @@ static void spoil(struct faults *f, uint64_t tag)
 {
     for (int i = 0; i < SPOILT_MAX; i++)
         if (f->spoilt[i].tag == tag) {
-            f->pool[f->spoilt[i].at] ^= 0x20;
+            if (f->spoilt[i].at != NULL)
+                *f->spoilt[i].at ^= 0x20;
             f->spoilt[i].tag = 0;
         }
 }
@@ -206,7 +208,7 @@ static int64_t fault_move(void *self, const struct path_leg *leg, uint64_t budge
     int64_t taken = f->under.path.move(f->under.path.self, leg, budget);
     unsigned done = taken > 0 ? strike(f, MOVE, RULES_ANY_TYPE, NULL) : 0;
     if ((done & 1u << CORRUPT) && !leg->write && plan_next(leg->transfer, &at, &run, 1, 1) == 1)
-        spoil_later(f, leg->tag, run.dst);
+        spoil_later(f, leg->tag, f->bases != NULL ? f->bases[run.dst_region] + run.dst : NULL);
     return taken;
 }
 
@@ -343,7 +345,7 @@ static void port_fill(struct faults *f)
                             .zero = fault_zero};
 }
 
-int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, uint8_t *pool,
+int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, char *const *bases,
                   struct faults **out)
 {
     *out = NULL;
@@ -356,7 +358,7 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
         return error_set(BATON_ENOMEM, "no memory for BATON_FAULT");
     }
     f->under = *port;
-    f->pool = pool;
+    f->bases = bases;
     f->rules.seed = 1;
     port_fill(f);
     int rc = rules_read(&f->rules, text, rank);

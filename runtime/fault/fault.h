@@ -30,8 +30,11 @@
 
 struct faults;
 
-/** `pool`: region 0 of my cache. Without a text *out becomes NULL. 0, BATON_ESETTING or BATON_ENOMEM. */
-int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, uint8_t *pool,
+/**
+ * `bases`: my cache, by region; NULL: no thread may touch it, and no byte is changed. Without a text *out becomes NULL.
+ * 0, BATON_ESETTING or BATON_ENOMEM.
+ */
+int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, char *const *bases,
                   struct faults **out);
 void faults_destroy(struct faults *f);
 

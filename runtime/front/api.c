@@ -434,6 +434,8 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
     if (rc == 0)
         rc = check_once(b, tables, p->held_tokens, p->num_tokens);
+    if (rc == 0 && p->held_tokens < p->num_tokens && b->cache->own != NULL && !b->cache->own->is_writable)
+        rc = error_set(BATON_EINVAL, "the cache lies in memory that cannot be written: blocks can only be offered");
     if (rc == 0)
         rc = room_of(b, tables, 0, room);
     return rc != 0 || p->mode != BATON_MODE_PUSH ? rc : check_arena(b, tables, room);

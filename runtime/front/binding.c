@@ -7,6 +7,7 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
+#include "base/page.h"
 #include "base/thread.h"
 #include "front/context.h"
 
@@ -65,34 +66,36 @@ void binding_check(struct baton *b)
                  p->wished, reactor, workers);
     if (b->cache == NULL || b->place.numa == TOPO_UNKNOWN)
         return;
-    p->pages = pages_count(b->cache->base, b->cache->geometry.bytes, b->place.numa_os, pages_ask);
-    if (p->pages.other > 0)
+    bool is_ours = b->cache->own == NULL;
+    uint64_t bytes = is_ours ? b->cache->geometry.bytes : b->cache->own->regions[0].bytes;
+    p->pages = pages_count(cache_bases(b->cache)[0], bytes, b->place.numa_os, pages_ask);
+    if (is_ours && p->pages.other > 0)
         log_line(&b->log, LOG_WARN,
                  "%u of %u pages of the cache are not on NUMA node %u, where this rank runs: it has too little free "
                  "memory for the cache",
                  p->pages.other, p->pages.asked, b->place.numa_os);
 }
 
-static int describe_memory(const struct baton *b, char *text, size_t size)
+static void describe_memory(const struct baton *b, struct page *page)
 {
     const struct pages_count *c = &b->binding.pages;
     if (b->cache == NULL)
-        return snprintf(text, size, "memory: no cache\n");
-    if (b->place.numa == TOPO_UNKNOWN)
-        return snprintf(text, size, "memory: on any NUMA node, since this rank may run on several\n");
-    if (c->error != 0)
-        return snprintf(text, size, "memory: NUMA node %u asked for; where it lies is not known (move_pages: %s)\n",
-                        b->place.numa_os, strerror(c->error));
-    return snprintf(text, size, "memory: NUMA node %u asked for, %u of %u pages looked at are there\n",
-                    b->place.numa_os, c->there, c->asked);
+        page_print(page, "memory: no cache\n");
+    else if (b->place.numa == TOPO_UNKNOWN)
+        page_print(page, "memory: on any NUMA node, since this rank may run on several\n");
+    else if (c->error != 0)
+        page_print(page, "memory: NUMA node %u asked for; where it lies is not known (move_pages: %s)\n",
+                   b->place.numa_os, strerror(c->error));
+    else
+        page_print(page, "memory: NUMA node %u %s, %u of %u pages looked at are there\n", b->place.numa_os,
+                   b->cache->own != NULL ? "is near, and the engine chose" : "asked for", c->there, c->asked);
 }
 
-int binding_describe(const struct baton *b, char *text, size_t size)
+void binding_describe(const struct baton *b, struct page *page)
 {
     char reactor[BINDING_LIST_BYTES], workers[BINDING_LIST_BYTES];
     find_cpus(b, reactor, workers, sizeof reactor);
-    int n = snprintf(text, size, "threads: reactor on CPUs %s, copy workers on %s%s\n", reactor, workers,
-                     b->binding.wished[0] != '\0' ? "" : " (not bound: " BINDING_CPUS " is not set)");
-    size_t used = (size_t)n < size ? (size_t)n : size;
-    return n + describe_memory(b, size > used ? text + used : NULL, size - used);
+    page_print(page, "threads: reactor on CPUs %s, copy workers on %s%s\n", reactor, workers,
+               b->binding.wished[0] != '\0' ? "" : " (not bound: " BINDING_CPUS " is not set)");
+    describe_memory(b, page);
 }

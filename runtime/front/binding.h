@@ -15,6 +15,7 @@
 #define BINDING_LIST_BYTES 512
 
 struct baton;
+struct page;
 
 struct binding {
     char wished[BINDING_LIST_BYTES]; /* hardware threads; empty: those of the engine's thread */
@@ -33,7 +34,7 @@ uint32_t binding_count(const struct binding *p, uint32_t own);
 /** Once all threads run and memory has its pages: looks where they are, and warns where that is not as asked. */
 void binding_check(struct baton *b);
 
-/** As baton_describe: two lines. */
-int binding_describe(const struct baton *b, char *text, size_t size);
+/** Two lines of baton_describe. */
+void binding_describe(const struct baton *b, struct page *page);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * context: opening, declaring, starting and closing. Each step of start is checked by this rank alone, then agreed on
- * by all, so that every rank returns the same error and none waits alone.
- */
+/* context: opening, closing, describing. */
 #include "front/context.h"
 
 #include <inttypes.h>
@@ -14,13 +11,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/page.h"
 #include "base/sized.h"
 #include "front/inside.h"
 #include "topo/obstacle.h"
-#include "wire/card.h"
-#include "wire/row.h"
-#include "wire/version.h"
-#include "verdict/verdict.h"
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 
@@ -44,8 +38,8 @@ static int params_check(const baton_open_params_t *p)
                          p->pp);
     if (p->verdicts < BATON_VERDICTS_NONE || p->verdicts > BATON_VERDICTS_LEADER)
         return error_set(BATON_EINVAL, "verdicts %d is none of none, all, leader", (int)p->verdicts);
-    if (p->reserved != 0)
-        return error_set(BATON_EINVAL, "reserved must be 0");
+    if ((p->flags & ~(uint32_t)BATON_OPEN_CACHE_LATER) != 0)
+        return error_set(BATON_EINVAL, "flags %u has bits that are unknown", p->flags);
     if (p->progress < BATON_PROGRESS_AUTO || p->progress > BATON_PROGRESS_CALLER)
         return error_set(BATON_EINVAL, "progress %d is no mode", (int)p->progress);
     return 0;
@@ -85,9 +79,7 @@ static void context_free(struct baton *b)
     events_fini(&b->events);
     reactor_fini(&b->loop);
     lend_fini(&b->lent);
-    if (b->cache != NULL)
-        free((void *)b->cache->geometry.tensors);
-    free(b->cache);
+    cache_free(b->cache);
     directory_destroy(b->directory);
     snapshot_fini(&b->snapshot);
     calls_destroy(b->calls);
@@ -197,245 +189,12 @@ int baton_open_f(int comm, const baton_open_params_t *params, baton_t **out)
     return rc != 0 ? rc : baton_open(own, params, out);
 }
 
-/* ---- the cache --------------------------------------------------------------------------------------------------- */
-
-int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t memory, baton_cache_t **out)
-{
-    baton_geometry_t own, *geometry = &own;
-    struct plan_why why;
-    if (b == NULL || given == NULL || out == NULL)
-        return error_set(BATON_EINVAL, "b, geometry and out must not be NULL");
-    if (b->state != CONTEXT_OPEN)
-        return error_set(BATON_ESTATE, "declare the cache before baton_start");
-    if (memory != BATON_MEMORY_HOST)
-        return error_set(BATON_ENOSYS, "this version allocates host memory only");
-    if (b->cache != NULL)
-        return error_set(BATON_ENOSYS, "this version has one cache a context");
-    int rc = sized_take(given, "baton_geometry_t", geometry, sizeof *geometry);
-    if (rc != 0)
-        return rc;
-    rc = geometry_check(geometry, &geometry->bytes, 1, &why);
-    if (rc != 0)
-        return error_set(rc, "geometry: %s", why.text);
-    if (geometry->model[0] == '\0')
-        return error_set(BATON_EINVAL, "geometry: model must not be empty");
-    struct baton_cache *cache = calloc(1, sizeof *cache);
-    baton_tensor_t *tensors = malloc(geometry->num_tensors * sizeof *tensors);
-    if (cache == NULL || tensors == NULL) {
-        free(cache);
-        free(tensors);
-        return error_set(BATON_ENOMEM, "no memory for the geometry");
-    }
-    memcpy(tensors, geometry->tensors, geometry->num_tensors * sizeof *tensors);
-    cache->geometry = *geometry;
-    cache->geometry.tensors = tensors;
-    *out = b->cache = cache;
-    return 0;
-}
-
-int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
-                     const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out)
-{
-    (void)b, (void)geometry, (void)memory, (void)bases, (void)bytes, (void)num_regions, (void)out;
-    return error_set(BATON_ENOSYS,
-                     "this version cannot expose memory that the engine owns: allocate one slab by baton_cache_create");
-}
-
-void *baton_cache_base(const baton_cache_t *cache)
-{
-    return cache != NULL ? cache->base : NULL;
-}
-
-/* ---- start ------------------------------------------------------------------------------------------------------- */
-
-/* My metadata behind the segment's first page: board, arena, card. */
-struct layout {
-    uint64_t board, arena, card, end;
-};
-
-static uint64_t aligned(uint64_t n)
-{
-    return (n + 63) & ~UINT64_C(63);
-}
-
-static struct layout layout_of(const struct settings *s)
-{
-    struct layout l = {.board = FABRIC_META_OFFSET};
-    l.arena = aligned(l.board + s->leases * 8);
-    l.card = aligned(l.arena + s->table_bytes);
-    l.end = l.card + WIRE_CARD_MAX;
-    return l;
-}
-
-static void bind_near(void *base, uint64_t bytes, void *arg)
-{
-    const struct baton *b = arg;
-    if (b->place.numa != TOPO_UNKNOWN && topo_bind_memory(base, bytes, b->place.numa) != 0)
-        log_line(&b->log, LOG_DEBUG, "memory is not bound to NUMA node %u: first touch decides", b->place.numa);
-}
-
-/* Writes the card into the segment; returns its length or an error. */
-static int card_write(struct baton *b, const struct layout *l)
-{
-    struct wire_card card = {.incarnation = b->incarnation,
-                             .board_offset = l->board,
-                             .board_slots = (uint32_t)b->settings.leases,
-                             .arena_offset = l->arena,
-                             .arena_bytes = b->settings.table_bytes,
-                             .pool_offset = fabric_pool_offset(b->fabric)};
-    memcpy(card.host, b->place.host, sizeof card.host);
-    if (b->cache != NULL) {
-        card.has_geometry = 1;
-        card.geometry = b->cache->geometry;
-        card.pool_bytes = b->cache->geometry.bytes;
-    }
-    int n = wire_card_encode(&card, fabric_segment(b->fabric) + l->card, WIRE_CARD_MAX);
-    return n < 0 ? error_set(n, "the cache's description is longer than a card of %u bytes", WIRE_CARD_MAX) : n;
-}
-
-static void row_write(const struct baton *b, const struct layout *l, uint32_t card_bytes, uint8_t *out)
-{
-    struct wire_row row = {.role = (uint8_t)b->who.role,
-                           .tp = (uint16_t)b->who.tp,
-                           .pp = (uint16_t)b->who.pp,
-                           .tp_rank = (uint16_t)b->who.tp_rank,
-                           .pp_rank = (uint16_t)b->who.pp_rank,
-                           .node = fabric_node(b->fabric, fabric_rank(b->fabric)),
-                           .package = b->place.package,
-                           .numa = b->place.numa,
-                           .incarnation = b->incarnation,
-                           .card_offset = l->card,
-                           .card_bytes = card_bytes,
-                           .verdicts = (uint8_t)b->who.verdicts,
-                           .rules = PLAN_RULES,
-                           .features = WIRE_ROW_HOSTS};
-    memcpy(row.engine, b->who.engine, sizeof row.engine);
-    if (b->cache != NULL) {
-        row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
-        row.model = geometry_model(&b->cache->geometry);
-        row.block_tokens = b->cache->geometry.groups[0].block_tokens;
-    }
-    wire_row_encode(&row, out);
-}
-
-/* Where a rank's build does not know of this exchange, hosts have no names for any rank. */
-static int hosts_exchange(struct baton *b)
-{
-    const struct directory *d = b->directory;
-    _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
-    for (uint32_t r = 0; r < d->num_ranks; r++)
-        if ((d->rows[r].features & WIRE_ROW_HOSTS) == 0)
-            return 0;
-    int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, d->hosts);
-    for (uint32_t r = 0; r < d->num_ranks; r++)
-        d->hosts[r][sizeof d->hosts[r] - 1] = '\0';
-    return rc;
-}
-
-static int directory_build(struct baton *b, const struct layout *l)
-{
-    uint8_t row[WIRE_ROW_BYTES];
-    struct plan_why why = {{0}};
-    uint8_t *rows = malloc((size_t)fabric_size(b->fabric) * WIRE_ROW_BYTES);
-    int card_bytes = rows == NULL ? error_set(BATON_ENOMEM, "no memory for the directory") : card_write(b, l);
-    int rc = fabric_agree(b->fabric, "card", card_bytes < 0 ? card_bytes : 0);
-    if (rc == 0) {
-        fabric_sync(b->fabric);
-        row_write(b, l, (uint32_t)card_bytes, row);
-        rc = fabric_exchange(b->fabric, row, WIRE_ROW_BYTES, rows);
-    }
-    if (rc == 0) {
-        rc = directory_create(rows, fabric_size(b->fabric), &b->directory, &why);
-        if (rc != 0)
-            error_set(rc, "%s", why.text);
-        rc = fabric_agree(b->fabric, "directory", rc);
-    }
-    if (rc == 0)
-        rc = hosts_exchange(b);
-    for (uint32_t i = 0; rc == 0 && i < fabric_size(b->fabric); i++)
-        if (directory_version(b->directory, fabric_rank(b->fabric), i) >= WIRE_HASHES)
-            fabric_hash(b->fabric, i);
-    free(rows);
-    return rc;
-}
-
-static int core_build(struct baton *b, const struct layout *l)
-{
-    int rc = paths_create(b->fabric, &b->settings, binding_cpus(&b->binding), l->board, &b->paths);
-    if (!events_know_ranks(&b->events, fabric_size(b->fabric)))
-        return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
-    if (rc != 0)
-        return error_set(rc, "the copy workers could not be started");
-    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
-        b->peers[paths_table(b->paths)[i]]++;
-    rc = faults_create(getenv("BATON_FAULT"), fabric_rank(b->fabric), paths_port(b->paths), fabric_size(b->fabric),
-                       fabric_segment(b->fabric) + fabric_pool_offset(b->fabric), &b->faults);
-    if (rc != 0)
-        return rc;
-    b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);
-    struct core_config config = {.settings = &b->settings,
-                                 .directory = b->directory,
-                                 .self = fabric_rank(b->fabric),
-                                 .geometry = b->cache != NULL ? &b->cache->geometry : NULL,
-                                 .path = paths_table(b->paths),
-                                 .arena = fabric_segment(b->fabric) + l->arena,
-                                 .arena_bytes = b->settings.table_bytes,
-                                 .port = b->port,
-                                 .log = &b->log,
-                                 .host = b->place.host};
-    rc = core_create(&config, &b->core);
-    if (rc == 0)
-        rc = verdicts_create(b->core);
-    return rc == 0 ? 0 : error_set(rc, "no memory for the protocol's tables");
-}
-
-static int start_listening(struct baton *b)
-{
-    int rc = reactor_start(b);
-    return rc == 0 ? fabric_on_finalize(b->fabric, reactor_abandon, b) : rc;
-}
-
-int baton_start(baton_t *b)
-{
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "b must not be NULL");
-    int local = b->state == CONTEXT_OPEN ? 0 : error_set(BATON_ESTATE, "started already, or a former start failed");
-    struct layout l = layout_of(&b->settings);
-    uint64_t pool = b->cache != NULL ? b->cache->geometry.bytes : 0;
-    int rc = fabric_agree(b->fabric, "start", local);
-    if (rc == 0)
-        rc = fabric_start(b->fabric, l.end - FABRIC_META_OFFSET, pool, b->place.memory_bytes, bind_near, b);
-    if (rc == 0)
-        rc = directory_build(b, &l);
-    if (rc == 0)
-        rc = fabric_selftest(b->fabric);
-    if (rc == 0)
-        rc = fabric_agree(b->fabric, "core", core_build(b, &l));
-    if (rc == 0)
-        rc = fabric_agree(b->fabric, "watchdog", stall_watch_start(b));
-    if (rc == 0)
-        rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank can receive before any rank sends */
-    if (rc != 0) {
-        if (local == 0)
-            b->state = CONTEXT_FAILED;
-        return rc;
-    }
-    if (b->cache != NULL)
-        b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
-    binding_check(b);
-    b->state = CONTEXT_STARTED;
-    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) {
-        core_greet(b->core, clock_now_ns());
-        lend_start(&b->lent);
-    }
-    reactor_go(b);
-    return 0;
-}
-
 int context_check_started(const struct baton *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "the context must not be NULL");
+    if (b->state == CONTEXT_WAITING)
+        return error_set(BATON_EAGAIN, "not every rank has declared its cache: ask baton_cache_ready");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "call baton_start first");
     return 0;
@@ -458,6 +217,7 @@ int baton_close(baton_t *b)
     if (rc !=
         0) /* the thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
         return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
+    late_close(b);
     bool alone =
         closing_is_alone(&b->closing); /* all ranks agree on this, so that no rank waits for the others in vain */
     if (closing_has_begun(&b->closing))
@@ -469,6 +229,8 @@ int baton_close(baton_t *b)
         rc = fabric_leave_open(b->fabric, why[0] != '\0' ? why : "the control channel failed");
     else
         rc = fabric_close(b->fabric); /* all ranks agree first: none frees what another may still read */
+    if (rc != 0)
+        cache_leave(b->cache);
     context_free(b);
     return rc;
 }
@@ -484,8 +246,9 @@ void baton_exit(int status)
 const char *baton_inside_peer_pool(const baton_t *b, uint32_t peer)
 {
     const uint8_t *segment = fabric_mapped(b->fabric, peer, NULL);
+    bool is_wrapped = b->cache != NULL && b->cache->own != NULL; /* then the peers' caches are too (BATON_MEMORY) */
     /* All segments have the same layout if all ranks have the same settings. Tools make sure of that. */
-    return segment != NULL ? (const char *)segment + fabric_pool_offset(b->fabric) : NULL;
+    return segment != NULL && !is_wrapped ? (const char *)segment + fabric_pool_offset(b->fabric) : NULL;
 }
 
 struct fabric *baton_inside_fabric(const baton_t *b)
@@ -499,13 +262,12 @@ int baton_describe(const baton_t *b, char *text, size_t size)
         return error_set(BATON_EINVAL, "b and text must not be NULL");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
-    char paths[128];
-    paths_describe(b->paths, paths, sizeof paths);
-    int n = fabric_describe(b->fabric, text, size);
-    size_t used = n > 0 && (size_t)n < size ? (size_t)n : size;
-    int more =
-        snprintf(size > used ? text + used : NULL, size - used, "paths: %s\nplace: host %s, NUMA node %d, %u CPUs\n",
-                 paths, b->place.host, b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
-    used = used + (size_t)more < size ? used + (size_t)more : size;
-    return n + more + binding_describe(b, size > used ? text + used : NULL, size - used);
+    struct page page = {text, size, 0};
+    fabric_describe(b->fabric, &page);
+    cache_describe(b->cache, &b->start.driver, &page);
+    paths_describe(b->paths, &page);
+    page_print(&page, "place: host %s, NUMA node %d, %u CPUs\n", b->place.host,
+               b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
+    binding_describe(b, &page);
+    return page.length;
 }

@@ -21,6 +21,7 @@
 #include "fault/fault.h"
 #include "front/admission.h"
 #include "front/binding.h"
+#include "front/cache.h"
 #include "front/calls.h"
 #include "front/closing.h"
 #include "front/events.h"
@@ -29,16 +30,18 @@
 #include "front/reactor.h"
 #include "front/snapshot.h"
 #include "front/stall.h"
+#include "front/start.h"
 #include "mpi/fabric.h"
 #include "observe/log.h"
 #include "topo/topo.h"
 
-struct baton_cache {
-    baton_geometry_t geometry; /* it points to a copy of the tensors that the caller gave */
-    void *base;                /* after start */
+enum context_state {
+    CONTEXT_OPEN,
+    CONTEXT_WAITING, /* for caches that come late */
+    CONTEXT_STARTED,
+    CONTEXT_FAILED,
+    CONTEXT_LEFT /* by MPI_Finalize */
 };
-
-enum context_state { CONTEXT_OPEN, CONTEXT_STARTED, CONTEXT_FAILED, CONTEXT_LEFT /* by MPI_Finalize */ };
 
 struct baton {
     struct settings settings;
@@ -46,7 +49,7 @@ struct baton {
     baton_open_params_t who;
     struct topo_place place;
     struct binding binding;
-    enum context_state state;
+    _Atomic enum context_state state;
 
     struct fabric *fabric;
     struct baton_cache *cache; /* NULL: none declared */
@@ -56,7 +59,6 @@ struct baton {
     const struct port *port; /* the faults' or, without them, the paths' */
     struct core *core;
     uint64_t incarnation;
-    uint32_t peers[BATON_PATHS]; /* ranks of the world by path */
 
     /* any thread */
     struct ring *submits; /* of calls, on their way to the core */
@@ -70,9 +72,10 @@ struct baton {
     struct closing closing;
     struct stall stall;
     struct lent lent;
+    struct start start;
 };
 
-/** 0; BATON_EINVAL: b is NULL; BATON_ESTATE: it is not started. */
+/** 0; BATON_EINVAL: b is NULL; BATON_EAGAIN: caches are still to come; BATON_ESTATE: it is not started. */
 int context_check_started(const struct baton *b);
 
 #endif

@@ -7,7 +7,10 @@
 
 struct fabric;
 
-/** A peer's region 0 as mapped here, if it shares the node and all ranks have the same settings; else NULL. */
+/**
+ * A peer's region 0 as mapped here, if it shares the node, Baton allocated it, and all ranks have the same settings;
+ * else NULL.
+ */
 const char *baton_inside_peer_pool(const baton_t *b, uint32_t peer);
 struct fabric *baton_inside_fabric(const baton_t *b);
 

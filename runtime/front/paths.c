@@ -2,62 +2,201 @@
 /* paths: see paths.h. */
 #include "front/paths.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/error.h"
+#include "base/page.h"
+#include "memory/near.h"
+#include "front/cache.h"
 #include "shm/shm.h"
+#include "staged/staged.h"
+#include "wire/card.h"
 
 #define PATHS_MOST (BATON_PATHS - 1) /* BATON_PATH_NONE is none */
 
+/* In the order in which they are made: what a path stands on comes before it. */
+enum { PATH_SHM, PATH_ATTACH, PATH_MPI, PATH_STAGED };
+
 struct paths {
+    struct paths_wish wish;
     struct fabric *fabric;
-    const char *cpus; /* of the copy workers */
     struct shm *shm;
+    struct staged *staged;
+    struct path_regions pool; /* see cache_regions */
+    bool *stages;             /* by rank: whether bytes are staged */
     struct port port;
     struct path path[PATHS_MOST];
     unsigned num_paths;
-    unsigned *to;            /* by rank: which path */
-    baton_path_t *kinds;     /* by rank: its kind */
-    _Atomic uint64_t *board; /* mine */
+    unsigned *to;                /* by rank: which path */
+    baton_path_t *kinds;         /* by rank: its kind */
+    uint32_t peers[BATON_PATHS]; /* by kind */
+    struct memory_near *near;    /* by rank: of this node */
+    _Atomic uint64_t *board;     /* mine */
 };
+
+/* ---- memory of this node ----------------------------------------------------------------------------------------- */
+
+/* Bytes of a segment that never change: the pattern of its first page. */
+#define SAMPLE_OFFSET 256u
+#define SAMPLE_BYTES (FABRIC_META_OFFSET - SAMPLE_OFFSET)
+
+/* What a rank of this node says of its cache lies in its segment, which is mapped here. */
+static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segment, struct shm_memory *memory)
+{
+    const struct wire_row *row = &p->wish.directory->rows[rank];
+    struct memory_near *near = &p->near[rank];
+    const struct memory_segment where = {segment->mapped, segment->bytes, &segment->process, SAMPLE_OFFSET,
+                                         SAMPLE_BYTES};
+    struct wire_card card;
+    if (row->card_offset > segment->bytes || row->card_bytes > segment->bytes - row->card_offset)
+        return BATON_EMESSAGE;
+    int rc = wire_card_decode(segment->mapped + row->card_offset, row->card_bytes, &card);
+    if (rc != 0)
+        return rc;
+    rc = memory_near_find(near, &card, &where);
+    if (rc == 0 && near->reach != MEMORY_OUT_OF_REACH)
+        *memory = (struct shm_memory){near->bases, near->reach == MEMORY_ATTACHED, near->is_writable};
+    wire_card_free(&card);
+    return rc;
+}
+
+static int find_near(struct paths *p, struct shm_segment *segments, struct shm_memory *memory)
+{
+    uint32_t self = fabric_rank(p->fabric);
+    for (uint32_t i = 0; i < fabric_size(p->fabric); i++) {
+        segments[i].mapped = fabric_mapped(p->fabric, i, &segments[i].bytes);
+        segments[i].process = process_of(fabric_process(p->fabric, i));
+        int rc = 0;
+        if (i == self)
+            memory[i] = (struct shm_memory){cache_touchable(p->wish.cache), false, true};
+        else if (segments[i].mapped != NULL)
+            rc = find_memory(p, i, &segments[i], &memory[i]);
+        if (rc == 0)
+            continue;
+        for (uint32_t k = 0; k <= i; k++) /* else the path forgets them at its end */
+            process_forget(&segments[k].process);
+        return error_set(rc, "the memory of rank %" PRIu32 ": its card cannot be read: %s", i, baton_strerror(rc));
+    }
+    return 0;
+}
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static int make_shm(struct paths *p, const struct settings *settings, struct path *out)
+static int make_shm(struct paths *p, struct path *out)
 {
     uint32_t size = fabric_size(p->fabric);
     struct shm_segment *segments = calloc(size, sizeof *segments);
-    if (segments == NULL)
-        return BATON_ENOMEM;
-    for (uint32_t i = 0; i < size; i++) {
-        segments[i].mapped = fabric_mapped(p->fabric, i, &segments[i].bytes);
-        segments[i].process = fabric_process(p->fabric, i);
-    }
+    struct shm_memory *memory = calloc(size, sizeof *memory);
     const struct shm_wish wish = {.self = fabric_rank(p->fabric),
                                   .num_ranks = size,
                                   .segments = segments,
-                                  .pool_offset = fabric_pool_offset(p->fabric),
-                                  .workers = settings->copy_workers,
-                                  .worker_bytes = settings->copy_bytes,
-                                  .cpus = p->cpus,
+                                  .memory = memory,
+                                  .workers = p->wish.settings->copy_workers,
+                                  .worker_bytes = p->wish.settings->copy_bytes,
+                                  .cpus = p->wish.cpus,
                                   .bell = fabric_bell(p->fabric)};
-    int rc = shm_create(&wish, &p->shm);
+    bool has_memory = segments != NULL && memory != NULL && p->near != NULL;
+    int rc = has_memory ? find_near(p, segments, memory) : error_set(BATON_ENOMEM, "no memory for %u segments", size);
+    if (rc == 0) {
+        rc = shm_create(&wish, &p->shm);
+        if (rc != 0)
+            error_set(rc, "the copy workers could not be started");
+    }
     free(segments);
+    free(memory);
     if (rc == 0)
         shm_path(p->shm, out);
     return rc;
 }
 
-static int make_mpi(struct paths *p, const struct settings *settings, struct path *out)
+static int make_attach(struct paths *p, struct path *out)
 {
-    (void)settings;
+    shm_attach_path(p->shm, out);
+    return 0;
+}
+
+static int make_mpi(struct paths *p, struct path *out)
+{
     fabric_path(p->fabric, out);
     return 0;
 }
 
-/* The nearest first: a rank is reached by the first path that leads there. */
-static int (*const makers[])(struct paths *p, const struct settings *settings, struct path *out) = {make_shm, make_mpi};
+/* ---- staging ----------------------------------------------------------------------------------------------------- */
+
+static bool is_device(const struct baton_cache *cache)
+{
+    return (cache_features(cache) & WIRE_ROW_DEVICE) != 0;
+}
+
+/* Whether a rank's memory can be reached by no other path. */
+static bool must_stage(const struct paths *p, uint32_t peer)
+{
+    const struct wire_row *row = &p->wish.directory->rows[peer];
+    bool is_wrapped = (row->features & WIRE_ROW_WRAPPED) != 0;
+    if (peer == fabric_rank(p->fabric))
+        return is_device(p->wish.cache);
+    if (p->wish.stage_bytes == 0 || p->wish.cache == NULL || row->num_boxes == 0)
+        return false;
+    if (is_device(p->wish.cache) || (row->features & WIRE_ROW_DEVICE) != 0)
+        return true;
+    if (fabric_mapped(p->fabric, peer, NULL) != NULL)
+        return p->near[peer].reach == MEMORY_OUT_OF_REACH;
+    return is_wrapped && !fabric_exposes(p->fabric);
+}
+
+static const struct path *segment_path(void *arg, uint32_t peer)
+{
+    struct paths *p = arg;
+    return &p->path[fabric_mapped(p->fabric, peer, NULL) != NULL ? PATH_SHM : PATH_MPI];
+}
+
+static int send_note(void *arg, uint32_t peer, const void *message, uint32_t bytes)
+{
+    struct paths *p = arg;
+    if (p->wish.directory->rows[peer].version < WIRE_STAGES)
+        return BATON_ENOSYS;
+    return fabric_send(p->fabric, peer, message, bytes);
+}
+
+static void sync_segment(void *arg)
+{
+    struct paths *p = arg;
+    fabric_sync(p->fabric);
+}
+
+static int make_staged(struct paths *p, struct path *out)
+{
+    uint32_t size = fabric_size(p->fabric);
+    const struct baton_cache *cache = p->wish.cache;
+    p->stages = calloc(size, sizeof *p->stages);
+    if (p->stages == NULL)
+        return error_set(BATON_ENOMEM, "no memory for %u ranks", size);
+    for (uint32_t i = 0; i < size; i++)
+        p->stages[i] = must_stage(p, i);
+    const struct staged_wish wish = {.num_ranks = size,
+                                     .leads = p->stages,
+                                     .ground = {p, segment_path, send_note, sync_segment},
+                                     .area = fabric_segment(p->fabric) + p->wish.stage_offset,
+                                     .area_offset = p->wish.stage_offset,
+                                     .area_bytes = p->wish.stage_bytes,
+                                     .mine = cache_regions(cache, &p->pool),
+                                     .is_writable = cache == NULL || cache->own == NULL || cache->own->is_writable,
+                                     .driver = is_device(cache) ? p->wish.driver : NULL,
+                                     .lent_ms = p->wish.settings->peer_ms,
+                                     .log = p->wish.log};
+    int rc = staged_create(&wish, &p->staged);
+    if (rc != 0)
+        return error_set(rc, "no memory for staging");
+    staged_path(p->staged, out);
+    return 0;
+}
+
+static int (*const makers[])(struct paths *p, struct path *out) = {
+    [PATH_SHM] = make_shm, [PATH_ATTACH] = make_attach, [PATH_MPI] = make_mpi, [PATH_STAGED] = make_staged};
 #define MAKERS (sizeof makers / sizeof makers[0])
 _Static_assert(MAKERS <= PATHS_MOST, "each path has a value in baton_path_t");
 
@@ -105,13 +244,19 @@ static bool route_ended(void *self, uint32_t peer)
     return to->ended(to->self, peer);
 }
 
+/* Staging stands on the other paths: it takes what is its own of their events, and goes on after that. */
 static int all_progress(void *self, struct port_event *events, int max)
 {
     const struct paths *p = self;
     int n = 0;
-    for (unsigned i = 0; i < p->num_paths; i++)
-        n += p->path[i].progress(p->path[i].self, events + n, max - n);
-    return n;
+    for (unsigned i = 0; i < PATH_STAGED; i++) {
+        int end = n + p->path[i].progress(p->path[i].self, events + n, max - n);
+        for (int k = n; k < end; k++)
+            if (!staged_takes(p->staged, &events[k]))
+                events[n++] = events[k];
+    }
+    const struct path *staged = &p->path[PATH_STAGED];
+    return n + staged->progress(staged->self, events + n, max - n);
 }
 
 static bool any_busy(const void *self)
@@ -151,12 +296,16 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
 {
     struct paths *p = self;
     fabric_sync(p->fabric); /* what peers have put here is seen by this thread, and the ring hands it on */
+    if (is_device(p->wish.cache))
+        return staged_sum(p->staged, transfer, source, first, count, out, tag);
     return shm_sum(p->shm, transfer, source, first, count, out, tag);
 }
 
 static int port_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct paths *p = self;
+    if (is_device(p->wish.cache))
+        return staged_zero(p->staged, transfer, tag);
     return shm_zero(p->shm, transfer, tag);
 }
 
@@ -183,27 +332,28 @@ static void port_fill(struct paths *p)
 
 static unsigned choose(const struct paths *p, uint32_t peer)
 {
+    static const unsigned order[] = {PATH_STAGED, PATH_SHM, PATH_ATTACH, PATH_MPI}; /* the last one leads everywhere */
     unsigned i = 0;
-    while (p->path[i].reaches != NULL && !p->path[i].reaches(p->path[i].self, peer))
-        i++; /* the last one leads everywhere */
-    return i;
+    while (p->path[order[i]].reaches != NULL && !p->path[order[i]].reaches(p->path[order[i]].self, peer))
+        i++;
+    return order[i];
 }
 
-int paths_create(struct fabric *fabric, const struct settings *settings, const char *cpus, uint64_t board_offset,
-                 struct paths **out)
+int paths_create(const struct paths_wish *wish, struct paths **out)
 {
-    uint32_t size = fabric_size(fabric);
+    uint32_t size = fabric_size(wish->fabric);
     struct paths *p = calloc(1, sizeof *p);
     if (p == NULL)
-        return BATON_ENOMEM;
-    p->fabric = fabric;
-    p->cpus = cpus;
-    p->board = (void *)(fabric_segment(fabric) + board_offset);
+        return error_set(BATON_ENOMEM, "no memory for the paths");
+    p->wish = *wish;
+    p->fabric = wish->fabric;
+    p->board = (void *)(fabric_segment(p->fabric) + wish->board_offset);
     p->to = calloc(size, sizeof *p->to);
     p->kinds = calloc(size, sizeof *p->kinds);
-    int rc = p->to == NULL || p->kinds == NULL ? BATON_ENOMEM : 0;
+    p->near = calloc(size, sizeof *p->near);
+    int rc = p->to == NULL || p->kinds == NULL ? error_set(BATON_ENOMEM, "no memory for %u ranks", size) : 0;
     for (; rc == 0 && p->num_paths < MAKERS; p->num_paths += rc == 0)
-        rc = makers[p->num_paths](p, settings, &p->path[p->num_paths]);
+        rc = makers[p->num_paths](p, &p->path[p->num_paths]);
     if (rc != 0) {
         paths_destroy(p);
         return rc;
@@ -211,6 +361,7 @@ int paths_create(struct fabric *fabric, const struct settings *settings, const c
     for (uint32_t i = 0; i < size; i++) {
         p->to[i] = choose(p, i);
         p->kinds[i] = p->path[p->to[i]].kind;
+        p->peers[p->kinds[i]]++;
     }
     port_fill(p);
     *out = p;
@@ -221,9 +372,13 @@ void paths_destroy(struct paths *p)
 {
     if (p == NULL)
         return;
-    for (unsigned i = 0; i < p->num_paths; i++)
-        if (p->path[i].close != NULL)
-            p->path[i].close(p->path[i].self);
+    for (unsigned i = p->num_paths; i > 0; i--) /* staging first, which stands on the others */
+        if (p->path[i - 1].close != NULL)
+            p->path[i - 1].close(p->path[i - 1].self);
+    free(p->stages);
+    for (uint32_t i = 0; p->near != NULL && i < fabric_size(p->fabric); i++)
+        memory_near_fini(&p->near[i]);
+    free(p->near);
     free(p->to);
     free(p->kinds);
     free(p);
@@ -239,21 +394,49 @@ const baton_path_t *paths_table(const struct paths *p)
     return p->kinds;
 }
 
+const uint32_t *paths_peers(const struct paths *p)
+{
+    return p->peers;
+}
+
 void paths_worker_cpus(const struct paths *p, char *list, size_t size)
 {
     shm_worker_cpus(p->shm, list, size);
 }
 
-int paths_describe(const struct paths *p, char *text, size_t size)
+static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 {
-    int length = 0;
+    return p->to[a] == p->to[b] && strcmp(p->near[a].why, p->near[b].why) == 0;
+}
+
+/* Ranks of this node whose memory is not mapped here, and why: a line for all that are alike. */
+static void describe_reasons(const struct paths *p, struct page *page)
+{
+    uint32_t size = fabric_size(p->fabric);
+    for (uint32_t i = 0; i < size; i++) {
+        uint32_t first = 0, alike = 0;
+        if (p->near[i].why[0] == '\0')
+            continue;
+        while (!is_alike(p, first, i))
+            first++;
+        if (first < i)
+            continue; /* told already */
+        for (uint32_t k = i; k < size; k++)
+            alike += is_alike(p, k, i);
+        page_print(page, "by %s: %u rank%s of this node, rank %u first: %s\n", p->path[p->to[i]].name, alike,
+                   alike == 1 ? "" : "s", i, p->near[i].why);
+    }
+}
+
+void paths_describe(const struct paths *p, struct page *page)
+{
+    page_print(page, "paths: ");
     for (unsigned i = 0; i < p->num_paths; i++) {
         uint32_t ranks = 0;
         for (uint32_t peer = 0; peer < fabric_size(p->fabric); peer++)
             ranks += p->to[peer] == i;
-        size_t used = (size_t)length < size ? (size_t)length : size;
-        length += snprintf(text + used, size - used, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "",
-                           p->path[i].name);
+        page_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
-    return length;
+    page_print(page, "\n");
+    describe_reasons(p, page);
 }

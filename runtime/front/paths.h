@@ -7,17 +7,27 @@
 #ifndef BATON_FRONT_PATHS_H
 #define BATON_FRONT_PATHS_H
 
+#include "core/directory.h"
 #include "core/port.h"
 #include "mpi/fabric.h"
 
+struct page;
 struct paths;
 
-/**
- * `cpus`: the hardware threads of the copy workers (base/thread.h). `board_offset`: of my lease board in my segment. 0,
- * BATON_ENOMEM or BATON_ESYSTEM.
- */
-int paths_create(struct fabric *fabric, const struct settings *settings, const char *cpus, uint64_t board_offset,
-                 struct paths **out);
+struct paths_wish {
+    struct fabric *fabric;
+    const struct settings *settings;
+    struct logger *log;
+    const struct directory *directory;
+    const char *cpus;                   /* the hardware threads of the copy workers (base/thread.h) */
+    uint64_t board_offset;              /* of my lease board in my segment */
+    uint64_t stage_offset, stage_bytes; /* buffers for staging in my segment; 0 bytes: nothing is staged */
+    const struct baton_cache *cache;    /* mine; NULL: I have none. Must outlive the paths */
+    const baton_driver_t *driver;       /* of a device's memory; or NULL. As long */
+};
+
+/** Finds out how the memory of each rank is reached. 0, BATON_ENOMEM or BATON_ESYSTEM, with an error sentence. */
+int paths_create(const struct paths_wish *wish, struct paths **out);
 /** Joins the copy workers. */
 void paths_destroy(struct paths *p);
 
@@ -25,10 +35,13 @@ const struct port *paths_port(const struct paths *p);
 /** By rank: the path to it. */
 const baton_path_t *paths_table(const struct paths *p);
 
+/** Ranks of the world by path. */
+const uint32_t *paths_peers(const struct paths *p);
+
 /** The hardware threads that the copy workers run on, as a list. Any thread. */
 void paths_worker_cpus(const struct paths *p, char *list, size_t size);
 
-/** "3 ranks by shm, 1 by rma"; as snprintf. Any thread. */
-int paths_describe(const struct paths *p, char *text, size_t size);
+/** How many ranks are reached by which path, and why not by a better one, in lines of text. Any thread. */
+void paths_describe(const struct paths *p, struct page *page);
 
 #endif

@@ -83,7 +83,7 @@ static void take_snapshot(struct baton *b, uint64_t now)
     stats.verdicts_lost += l->verdicts_lost;
     stats.turns = l->turns;
     stats.sleeps = l->sleeps;
-    memcpy(stats.peers, b->peers, sizeof stats.peers);
+    memcpy(stats.peers, paths_peers(b->paths), sizeof stats.peers);
     snapshot_put(&b->snapshot, &stats, b->core, now);
     l->snapshot_due_ns = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
     l->snapshot_is_stale = false;
@@ -222,6 +222,11 @@ static void *reactor_main(void *arg)
     while (sem_wait(&l->go) != 0 && errno == EINTR)
         continue;
     ask_for_slice(&b->settings);
+    bool is_whole = b->core != NULL || (b->start.is_late && late_run(b) == 0);
+    if (!is_whole) { /* the caches did not come, or start failed before there were all */
+        latch_open(&l->ended);
+        return NULL;
+    }
     if (b->state == CONTEXT_STARTED)
         core_greet(b->core, clock_now_ns());
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
@@ -279,6 +284,12 @@ void reactor_go(struct baton *b)
     sem_post(&b->loop.go);
 }
 
+bool reactor_must_end(const struct loop *l)
+{
+    return atomic_load_explicit(&l->stop, memory_order_acquire) ||
+           atomic_load_explicit(&l->abandon, memory_order_acquire);
+}
+
 uint64_t reactor_turn_ns(const struct baton *b)
 {
     return atomic_load_explicit(&b->loop.turn_ns, memory_order_acquire);
@@ -315,11 +326,9 @@ static bool await_end(struct baton *b)
 
 int reactor_stop(struct baton *b)
 {
-    if (b->core == NULL)
-        return 0;
     struct loop *l = &b->loop;
     if (!l->is_threaded)
-        return stop_in_caller(b);
+        return b->core != NULL ? stop_in_caller(b) : 0;
     atomic_store_explicit(&l->stop, true, memory_order_release);
     sem_post(&l->go); /* the thread still waits for it if start failed after the thread was made */
     bell_ring(fabric_bell(b->fabric));
@@ -330,23 +339,30 @@ int reactor_stop(struct baton *b)
     return l->gave_up ? BATON_EPEER : 0;
 }
 
-void reactor_abandon(void *arg)
+/* False: the thread is inside MPI. */
+static bool abandon_thread(struct baton *b)
 {
-    struct baton *b = arg;
     struct loop *l = &b->loop;
-    log_line(&b->log, LOG_ERROR, "MPI_Finalize was called and baton_close was not called: open transfers get no event");
-    b->state = CONTEXT_LEFT;
-    fabric_hurry(b->fabric, b->settings.close_ms);
-    fabric_finalize(b->fabric);
-    if (!l->is_threaded)
-        return;
     atomic_store_explicit(&l->abandon, true, memory_order_release);
     sem_post(&l->go);
     bell_ring(fabric_bell(b->fabric));
     if (!latch_wait(&l->ended, clock_now_ns() + ABANDON_NS)) {
         log_line(&b->log, LOG_ERROR, "the reactor is inside MPI and could not be stopped");
-        return;
+        return false;
     }
     pthread_join(l->thread, NULL);
     l->is_threaded = false;
+    return true;
+}
+
+void reactor_abandon(void *arg)
+{
+    struct baton *b = arg;
+    log_line(&b->log, LOG_ERROR, "MPI_Finalize was called and baton_close was not called: open transfers get no event");
+    b->state = CONTEXT_LEFT;
+    if (!b->loop.is_threaded)
+        fabric_hurry(b->fabric, b->settings.close_ms);
+    fabric_finalize(b->fabric);
+    if (!b->loop.is_threaded || abandon_thread(b))
+        late_close(b);
 }

@@ -58,6 +58,9 @@ int reactor_stop(struct baton *b);
 /** MPI_Finalize was called while the context (`arg`) is open: stops the reactor at the end of its turn. */
 void reactor_abandon(void *arg);
 
+/** Whether the thread is to end. Any thread. */
+bool reactor_must_end(const struct loop *l);
+
 /** When the turn under way began; 0: none is. Any thread. */
 uint64_t reactor_turn_ns(const struct baton *b);
 

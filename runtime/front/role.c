@@ -61,6 +61,15 @@ static int read_layout(const char *text, baton_open_params_t *p)
     return 0;
 }
 
+/* The rank's number in an engine of that size. Only the one rank of a size of 1 need not be told. */
+static int place(const char *variable, const char *size_variable, uint32_t size, uint32_t *out)
+{
+    if (size > 1 && getenv(variable) == NULL)
+        return error_set(BATON_ESETTING, "%s=%u, and %s is not set: each rank has a number of its own, from 0 to %u",
+                         size_variable, size, variable, size - 1);
+    return number(variable, 0, 0, out);
+}
+
 /* By a variable for each thing. */
 static int read_variables(baton_open_params_t *params)
 {
@@ -80,9 +89,9 @@ static int read_variables(baton_open_params_t *params)
     if (rc == 0)
         rc = number("BATON_PP", 1, 1, &p.pp);
     if (rc == 0)
-        rc = number("BATON_TP_RANK", 0, 0, &p.tp_rank);
+        rc = place("BATON_TP_RANK", "BATON_TP", p.tp, &p.tp_rank);
     if (rc == 0)
-        rc = number("BATON_PP_RANK", 0, 0, &p.pp_rank);
+        rc = place("BATON_PP_RANK", "BATON_PP", p.pp, &p.pp_rank);
     if (rc == 0 && (p.tp_rank >= p.tp || p.pp_rank >= p.pp))
         rc = error_set(BATON_ESETTING, "BATON_TP_RANK %u of %u or BATON_PP_RANK %u of %u lies outside", p.tp_rank, p.tp,
                        p.pp_rank, p.pp);

@@ -6,14 +6,15 @@
 #include "mpi/fabric.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/page.h"
 #include "mpi/control.h"
+#include "mpi/meeting.h"
 #include "mpi/quirks.h"
 #include "mpi/rma.h"
 #include "mpi/selftest.h"
@@ -26,6 +27,7 @@ struct fabric {
     struct control control;
     struct quirks quirks;
     struct rma rma;
+    struct meeting meeting;
     bool is_started;
     unsigned turn;
 };
@@ -96,6 +98,21 @@ int fabric_agree(struct fabric *f, const char *step, int local)
     return steps_agree(&f->world.steps, step, local);
 }
 
+int fabric_least(struct fabric *f, const char *step, const int mine[2], int least[2])
+{
+    return steps_least(&f->world.steps, step, mine, least);
+}
+
+bool fabric_exposes(const struct fabric *f)
+{
+    return f->windows.exposure.way != EXPOSURE_NONE;
+}
+
+int fabric_meet(struct fabric *f, bool late)
+{
+    return meeting_wait(&f->meeting, &f->world.steps, "caches that come late", late);
+}
+
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 static void choose_quirks(struct fabric *f)
@@ -156,6 +173,19 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
 {
     int error = steps_allgather(&f->world.steps, "directory", row, (int)row_bytes, rows);
     return f->world.steps.is_lost ? error : steps_agree(&f->world.steps, "directory", error);
+}
+
+int fabric_expose(struct fabric *f, const struct path_regions *mine)
+{
+    if (mine->num > 0)
+        f->windows.mine = (struct windows_memory){mine->num, mine->region};
+    return exposure_open(&f->windows.exposure, &f->world, mine);
+}
+
+void fabric_spare(struct fabric *f, uint64_t offset, uint64_t bytes)
+{
+    f->windows.spare_offset = offset;
+    f->windows.spare_bytes = bytes;
 }
 
 int fabric_selftest(struct fabric *f)
@@ -360,29 +390,13 @@ int fabric_close(struct fabric *f)
         control_close(&f->control);
         windows_close(&f->windows, &f->world);
     }
+    meeting_fini(&f->meeting, &f->world.steps);
     world_close(&f->world);
     free(f);
     return 0;
 }
 
 /* ---- description ------------------------------------------------------------------------------------------------- */
-
-struct page {
-    char *text;
-    size_t size;
-    int length; /* of the whole text, also where it does not fit */
-};
-
-static void print(struct page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void print(struct page *p, const char *format, ...)
-{
-    size_t at = (size_t)p->length < p->size ? (size_t)p->length : p->size;
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(p->size > at ? p->text + at : NULL, p->size - at, format, args);
-    va_end(args);
-    p->length += n > 0 ? n : 0;
-}
 
 static const char *component(const struct fabric *f, const char *name)
 {
@@ -395,51 +409,56 @@ static const char *component(const struct fabric *f, const char *name)
 static void describe_windows(const struct fabric *f, struct page *p)
 {
     const struct windows *v = &f->windows;
-    print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
-          component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20), (void *)v->segment,
-          (double)v->pool_bytes / (1 << 20), v->pool_offset);
+    page_print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
+               component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20),
+               (void *)v->segment, (double)v->pool_bytes / (1 << 20), v->pool_offset);
     if (v->overlay == MPI_WIN_NULL)
-        print(p, "window over nodes: none, there is one node\n");
+        page_print(p, "window over nodes: none, there is one node\n");
     else
-        print(p, "window over nodes: %s\n", component(f, v->overlay_name));
+        page_print(p, "window over nodes: %s\n", component(f, v->overlay_name));
+    if (v->exposure.way == EXPOSURE_SPAN)
+        page_print(p, "windows over engines' memory: one, from the first region to the last\n");
+    if (v->exposure.way == EXPOSURE_NONE && v->exposure.why[0] != '\0')
+        page_print(p, "windows over engines' memory: none: %s\n", v->exposure.why);
+    if (v->exposure.way == EXPOSURE_EACH)
+        page_print(p, "windows over engines' memory: %d, one a region: %s\n", v->exposure.num, v->exposure.why);
 }
 
 static void describe_quirks(const struct fabric *f, struct page *p)
 {
     const struct quirks *q = &f->quirks;
-    print(p, "mpi: %s\n", q->library);
+    page_print(p, "mpi: %s\n", q->library);
     if (q->close_first)
-        print(p, "quirks: MPI_Finalize may abort or hang unless baton_close came before it\n");
+        page_print(p, "quirks: MPI_Finalize may abort or hang unless baton_close came before it\n");
     if (f->windows.overlay == MPI_WIN_NULL)
         return;
-    print(p,
-          "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
-          " operations (%s)\n",
-          q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
-          q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
+    page_print(p,
+               "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
+               " operations (%s)\n",
+               q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
+               q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
     if (q->one_thread)
-        print(p, "quirks: only the thread that opened the context may call MPI\n");
+        page_print(p, "quirks: only the thread that opened the context may call MPI\n");
     if (q->keeps_window)
-        print(p, "quirks: the window over nodes is never freed; closing ends with BATON_EPEER, leave by baton_exit\n");
-    print(p,
-          "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
-          " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu64 " may be parked\n",
-          f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
-          f->rma.sieves.max, f->world.settings.parked);
+        page_print(
+            p, "quirks: the window over nodes is never freed; closing ends with BATON_EPEER, leave by baton_exit\n");
+    page_print(p,
+               "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
+               " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu64 " may be parked\n",
+               f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
+               f->rma.sieves.max, f->world.settings.parked);
 }
 
-int fabric_describe(const struct fabric *f, char *text, size_t size)
+void fabric_describe(const struct fabric *f, struct page *p)
 {
-    struct page p = {text, size, 0};
     const struct world *w = &f->world;
-    print(&p, "world: rank %d of %d, node %" PRIu32 " of %" PRIu32 "%s, %s\n", w->rank, w->size, w->node_of[w->rank],
-          w->nodes, w->settings.fake_nodes ? " (pretended: BATON_FAKE_NODES)" : "",
-          w->mode == BATON_PROGRESS_THREAD ? "progress by a thread" : "progress by the caller");
+    page_print(p, "world: rank %d of %d, node %" PRIu32 " of %" PRIu32 "%s, %s\n", w->rank, w->size,
+               w->node_of[w->rank], w->nodes, w->settings.fake_nodes ? " (pretended: BATON_FAKE_NODES)" : "",
+               w->mode == BATON_PROGRESS_THREAD ? "progress by a thread" : "progress by the caller");
     if (!f->is_started)
-        return p.length;
-    describe_windows(f, &p);
-    describe_quirks(f, &p);
-    print(&p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
-          INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
-    return p.length;
+        return;
+    describe_windows(f, p);
+    describe_quirks(f, p);
+    page_print(p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
+               INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
 }

@@ -23,6 +23,7 @@
 #include "observe/log.h"
 
 struct fabric;
+struct page;
 
 /**
  * Duplicates the communicator, finds out the thread level and who shares a node (BATON_FAKE_NODES splits a host's
@@ -55,6 +56,15 @@ baton_progress_mode_t fabric_mode(const struct fabric *f);
  */
 int fabric_agree(struct fabric *f, const char *step, int local);
 
+/** The least of all ranks' `mine`, number by number. Collective, agreed. */
+int fabric_least(struct fabric *f, const char *step, const int mine[2], int least[2]);
+
+/**
+ * A barrier of all ranks that does not block, for caches that come late: 0 once every rank has called it, BATON_EAGAIN
+ * before. With `late` it gives up: BATON_ETIMEDOUT, and rank 0 names those that did not come.
+ */
+int fabric_meet(struct fabric *f, bool late);
+
 /**
  * Creates the segments: of this rank, meta_bytes behind the first page, and pool_bytes. `bind_pages` binds them to a
  * NUMA node before their first touch; it may be NULL. Checks shared memory and the memory limit first, so that too
@@ -78,6 +88,17 @@ struct bell *fabric_bell(const struct fabric *f);
 
 /** MPI_Iallgather of `row_bytes` bytes a rank, with the deadline of start. `rows` has room for all ranks'. Agreed. */
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows);
+
+/**
+ * Exposes memory that my engine owns to ranks of other nodes: `mine` has no regions where Baton allocated my cache.
+ * What `mine` points to must outlive the fabric. Collective, agreed.
+ */
+int fabric_expose(struct fabric *f, const struct path_regions *mine);
+/** Whether memory that engines own can be reached from other nodes. */
+bool fabric_exposes(const struct fabric *f);
+
+/** Bytes of my metadata that the self-test may use where I have no pool: they are zero afterwards. Local. */
+void fabric_spare(struct fabric *f, uint64_t offset, uint64_t bytes);
 
 /** Tests what the quirks table promises of the rma path (see selftest.h). Collective, agreed. */
 int fabric_selftest(struct fabric *f);
@@ -177,7 +198,7 @@ int fabric_close(struct fabric *f);
 /** Frees nothing, since MPI may still use it: `why` says the reason (a rank is lost, say). BATON_EPEER. */
 int fabric_leave_open(struct fabric *f, const char *why);
 
-/** Windows, components, quirks and node in lines of text. Returns what snprintf would. Any thread. */
-int fabric_describe(const struct fabric *f, char *text, size_t size);
+/** Windows, components, quirks and node in lines of text. Any thread. */
+void fabric_describe(const struct fabric *f, struct page *page);
 
 #endif

@@ -166,7 +166,7 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
     }
     if (op->sieve != NULL && !op->error) {
         if (!op->is_forgotten && !op->sieve->write) /* what is given up must not come into its blocks any more */
-            sieve_empty(op->sieve, windows_pool(r->windows));
+            sieve_empty(op->sieve);
         sieve_give_back(&r->sieves, op->sieve);
     }
     op->ends_tag = op->is_forgotten && is_last(r, op);

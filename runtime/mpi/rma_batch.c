@@ -9,55 +9,105 @@
 
 /* ---- issuing ----------------------------------------------------------------------------------------------------- */
 
-/* Contiguous bytes to be moved by MPI. */
-struct piece {
-    uint8_t *mine;
-    MPI_Aint theirs; /* in the peer's segment */
-    uint64_t bytes;
+/* Bytes that are moved by MPI through one window. */
+struct batch {
+    MPI_Win win;
+    struct sieve_piece piece[QUIRKS_RUNS_MAX];
+    uint32_t num;
 };
 
-static int check_runs(const struct rma *r, const struct path_leg *leg, const struct plan_run *runs, uint32_t n)
+/* Where my side of a run lies. NULL: outside of my cache. */
+static uint8_t *mine_at(const struct windows *v, uint32_t region, uint64_t offset, uint64_t bytes)
 {
-    uint64_t theirs = leg->pool_bytes, mine = r->windows->pool_bytes;
-    uint64_t src = leg->write ? mine : theirs, dst = leg->write ? theirs : mine;
-    if (!rma_is_within(leg->pool_offset, theirs, r->windows->segments[leg->peer].bytes))
-        return error_set(BATON_EMESSAGE, "rank %" PRIu32 "'s card names a pool outside of its segment", leg->peer);
-    for (uint32_t i = 0; i < n; i++) {
-        if (runs[i].src_region != 0 || runs[i].dst_region != 0)
-            return error_set(BATON_EMESSAGE, "a run lies in a region other than 0");
-        if (!rma_is_within(runs[i].src, runs[i].bytes, src) || !rma_is_within(runs[i].dst, runs[i].bytes, dst))
+    if (region >= v->mine.num || !rma_is_within(offset, bytes, v->mine.region[region].bytes))
+        return NULL;
+    return (uint8_t *)(uintptr_t)v->mine.region[region].at + offset;
+}
+
+/* The window that the peer's side of a run is reached by, and where in it. MPI_WIN_NULL: outside of its cache. */
+static MPI_Win theirs_at(const struct rma *r, const struct path_leg *leg, uint32_t region, uint64_t offset,
+                         uint64_t bytes, uint64_t *displacement)
+{
+    const struct path_regions *theirs = leg->theirs;
+    if (region >= theirs->num || !rma_is_within(offset, bytes, theirs->region[region].bytes))
+        return MPI_WIN_NULL;
+    if (theirs->is_wrapped)
+        return exposure_place(&r->windows->exposure, leg->peer, theirs, region, offset, displacement);
+    if (!rma_is_within(theirs->region[region].at, theirs->region[region].bytes, r->windows->segments[leg->peer].bytes))
+        return MPI_WIN_NULL;
+    *displacement = theirs->region[region].at + offset;
+    return r->windows->overlay;
+}
+
+/*
+ * Finds where the runs lie on both sides, as long as they go through one window. `batch` is empty, or has the window of
+ * what it holds. 0, or BATON_EMESSAGE.
+ */
+static int resolve(const struct rma *r, const struct path_leg *leg, const struct plan_run *runs, uint32_t n,
+                   struct batch *batch)
+{
+    for (batch->num = 0; batch->num < n; batch->num++) {
+        const struct plan_run *run = &runs[batch->num];
+        struct sieve_piece *piece = &batch->piece[batch->num];
+        MPI_Win win;
+        piece->bytes = run->bytes;
+        if (leg->write) {
+            piece->mine = mine_at(r->windows, run->src_region, run->src, run->bytes);
+            win = theirs_at(r, leg, run->dst_region, run->dst, run->bytes, &piece->theirs);
+        } else {
+            piece->mine = mine_at(r->windows, run->dst_region, run->dst, run->bytes);
+            win = theirs_at(r, leg, run->src_region, run->src, run->bytes, &piece->theirs);
+        }
+        if (piece->mine == NULL || win == MPI_WIN_NULL)
             return error_set(BATON_EMESSAGE,
                              "a run of %" PRIu64 " bytes from %" PRIu64 " to %" PRIu64 " is outside of rank %" PRIu32
-                             "'s pool or of mine",
-                             runs[i].bytes, runs[i].src, runs[i].dst, leg->peer);
+                             "'s cache or of mine",
+                             run->bytes, run->src, run->dst, leg->peer);
+        if (batch->win == MPI_WIN_NULL)
+            batch->win = win;
+        if (win != batch->win)
+            break;
     }
     return 0;
 }
 
-/* `request` NULL: without a request of its own. */
-static int issue_piece(const struct rma *r, const struct path_leg *leg, const struct piece *piece, MPI_Request *request)
+/* Takes the next runs that go through one window, and moves *cursor behind them. 0, or BATON_EMESSAGE. */
+static int take_runs(const struct rma *r, const struct path_leg *leg, uint64_t budget, uint32_t most,
+                     struct plan_cursor *cursor, struct batch *batch)
 {
-    MPI_Win win = r->windows->overlay;
+    struct plan_run runs[QUIRKS_RUNS_MAX];
+    struct plan_cursor before = *cursor;
+    uint32_t n = plan_next(leg->transfer, cursor, runs, most, budget);
+    int error = resolve(r, leg, runs, n, batch);
+    if (error == 0 && batch->num < n) {
+        *cursor = before;
+        plan_next(leg->transfer, cursor, runs, batch->num, budget);
+    }
+    return error;
+}
+
+/* `request` NULL: without a request of its own. */
+static int issue_piece(const struct path_leg *leg, MPI_Win win, const struct sieve_piece *piece, MPI_Request *request)
+{
     int bytes = (int)piece->bytes, peer = (int)leg->peer;
+    MPI_Aint at = (MPI_Aint)piece->theirs;
     if (leg->write)
-        return request != NULL
-                   ? MPI_Rput(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win, request)
-                   : MPI_Put(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win);
-    return request != NULL ? MPI_Rget(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win, request)
-                           : MPI_Get(piece->mine, bytes, MPI_BYTE, peer, piece->theirs, bytes, MPI_BYTE, win);
+        return request != NULL ? MPI_Rput(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win, request)
+                               : MPI_Put(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win);
+    return request != NULL ? MPI_Rget(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win, request)
+                           : MPI_Get(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win);
 }
 
 /*
  * Only the last piece has a request: the quirks table says that this one completes the others too. After an error
  * op->runs is the number of pieces that were begun.
  */
-static int issue_pieces(struct rma *r, struct rma_op *op, const struct path_leg *leg, const struct piece *pieces,
-                        uint32_t n)
+static int issue_batch(struct rma *r, struct rma_op *op, const struct path_leg *leg, const struct batch *batch)
 {
     MPI_Request request = MPI_REQUEST_NULL;
     struct rma_peer *p = r->peers.by_rank[op->peer];
-    for (uint32_t i = 0; i < n; i++) {
-        int rc = issue_piece(r, leg, &pieces[i], i + 1 < n ? NULL : &request);
+    for (uint32_t i = 0; i < batch->num; i++) {
+        int rc = issue_piece(leg, batch->win, &batch->piece[i], i + 1 < batch->num ? NULL : &request);
         if (rc != MPI_SUCCESS) {
             op->runs = i;
             if (i > 0)
@@ -65,8 +115,8 @@ static int issue_pieces(struct rma *r, struct rma_op *op, const struct path_leg 
             return rma_peer_poison(&r->peers, p, leg->write ? "a put" : "a get", rc);
         }
     }
-    op->runs = n;
-    rma_peer_count(&r->peers, p, n + 1); /* MPI counts the request as one more */
+    op->runs = batch->num;
+    rma_peer_count(&r->peers, p, batch->num + 1); /* MPI counts the request as one more */
     rma_requests_add(&r->requests, op, request);
     return 0;
 }
@@ -76,22 +126,15 @@ static int issue_pieces(struct rma *r, struct rma_op *op, const struct path_leg 
 /* Each run straight to where it belongs. The bytes taken; *cursor moves behind them. */
 static int64_t issue_runs(struct rma *r, const struct path_leg *leg, uint64_t budget, struct plan_cursor *cursor)
 {
-    struct plan_run runs[QUIRKS_RUNS_MAX];
-    struct piece pieces[QUIRKS_RUNS_MAX];
+    struct batch batch = {.win = MPI_WIN_NULL};
     uint32_t together = leg->write ? r->quirks->puts_per_request : r->quirks->gets_per_request;
-    uint32_t n = plan_next(leg->transfer, cursor, runs, together, budget);
-    int error = check_runs(r, leg, runs, n);
-    if (n == 0 || error)
+    int error = take_runs(r, leg, budget, together, cursor, &batch);
+    if (batch.num == 0 || error)
         return error;
     struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, leg->peer, leg->tag);
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t mine = leg->write ? runs[i].src : runs[i].dst, theirs = leg->write ? runs[i].dst : runs[i].src;
-        pieces[i] = (struct piece){.mine = windows_pool(r->windows) + mine,
-                                   .theirs = (MPI_Aint)(leg->pool_offset + theirs),
-                                   .bytes = runs[i].bytes};
-        op->bytes += runs[i].bytes;
-    }
-    error = issue_pieces(r, op, leg, pieces, n);
+    for (uint32_t i = 0; i < batch.num; i++)
+        op->bytes += batch.piece[i].bytes;
+    error = issue_batch(r, op, leg, &batch);
     if (error) {
         rma_op_free(&r->ops, op);
         return error;
@@ -101,26 +144,27 @@ static int64_t issue_runs(struct rma *r, const struct path_leg *leg, uint64_t bu
 
 /* ---- runs through a sieve ---------------------------------------------------------------------------------------- */
 
-/* Adds the next runs as far as they fit. *cursor moves behind them. 0, or BATON_EMESSAGE. */
+/* Adds the next runs as far as they fit and go through one window. *cursor moves behind them. 0, or BATON_EMESSAGE. */
 static int add_runs(const struct rma *r, const struct path_leg *leg, uint64_t budget, struct sieve *s,
-                    struct plan_cursor *cursor)
+                    struct plan_cursor *cursor, MPI_Win *win)
 {
-    struct plan_run runs[QUIRKS_RUNS_MAX];
-    uint32_t n, added;
+    struct batch batch = {.win = MPI_WIN_NULL};
+    uint32_t added;
     do {
         struct plan_cursor before = *cursor;
         uint64_t left = budget - s->run_bytes;
-        n = plan_next(leg->transfer, cursor, runs, QUIRKS_RUNS_MAX, left);
-        int error = check_runs(r, leg, runs, n);
+        int error = take_runs(r, leg, left, QUIRKS_RUNS_MAX, cursor, &batch);
         if (error)
             return error;
-        for (added = 0; added < n && sieve_add(s, &runs[added]);)
+        for (added = 0; added < batch.num && sieve_add(s, &batch.piece[added]);)
             added++;
-        if (added < n) { /* move the cursor only behind those that fitted */
+        if (added < batch.num) { /* move the cursor only behind those that fitted */
+            struct plan_run runs[QUIRKS_RUNS_MAX];
             *cursor = before;
             plan_next(leg->transfer, cursor, runs, added, left);
         }
-    } while (added == n && n > 0);
+    } while (added == batch.num && added > 0);
+    *win = batch.win;
     return 0;
 }
 
@@ -133,20 +177,19 @@ static uint32_t spans_together(const struct rma *r, bool write)
 }
 
 /* The sieve's spans as one operation. After an error the sieve is free again only if no piece was begun. */
-static int64_t issue_sieve(struct rma *r, const struct path_leg *leg, struct sieve *s)
+static int64_t issue_sieve(struct rma *r, const struct path_leg *leg, struct sieve *s, MPI_Win win)
 {
-    struct piece pieces[QUIRKS_RUNS_MAX];
+    struct batch batch = {.win = win, .num = s->num_spans};
     sieve_lay_out(s);
     if (s->write)
-        sieve_fill(s, windows_pool(r->windows));
+        sieve_fill(s);
     for (uint32_t i = 0; i < s->num_spans; i++)
-        pieces[i] = (struct piece){.mine = s->bytes + s->span[i].at,
-                                   .theirs = (MPI_Aint)(leg->pool_offset + s->span[i].begin),
-                                   .bytes = s->span[i].end - s->span[i].begin};
+        batch.piece[i] = (struct sieve_piece){
+            .mine = s->bytes + s->span[i].at, .theirs = s->span[i].begin, .bytes = s->span[i].end - s->span[i].begin};
     struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, leg->peer, leg->tag);
     op->bytes = s->run_bytes;
     op->sieve = s;
-    int error = issue_pieces(r, op, leg, pieces, s->num_spans);
+    int error = issue_batch(r, op, leg, &batch);
     if (error) {
         if (op->runs == 0)
             sieve_give_back(&r->sieves, s);
@@ -163,12 +206,13 @@ static int64_t issue_spans(struct rma *r, const struct path_leg *leg, uint64_t b
     if (s == NULL)
         return 0;
     sieve_begin(s, leg->write, spans_together(r, leg->write), r->world->settings.rma_run_bytes);
-    int error = add_runs(r, leg, budget, s, cursor);
+    MPI_Win win;
+    int error = add_runs(r, leg, budget, s, cursor, &win);
     if (error || !sieve_is_cheaper(s)) {
         sieve_give_back(&r->sieves, s);
         return error;
     }
-    return issue_sieve(r, leg, s);
+    return issue_sieve(r, leg, s, win);
 }
 
 /* ---- a batch ----------------------------------------------------------------------------------------------------- */

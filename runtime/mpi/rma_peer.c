@@ -102,6 +102,8 @@ bool rma_peer_is_flush_due(const struct rma_peers *s, const struct rma_peer *p)
 int rma_peer_flush(struct rma_peers *s, struct rma_peer *p)
 {
     int rc = MPI_Win_flush((int)p->rank, s->windows->overlay);
+    for (int i = 0; i < s->windows->exposure.num && rc == MPI_SUCCESS; i++)
+        rc = MPI_Win_flush((int)p->rank, s->windows->exposure.windows[i]);
     if (rc != MPI_SUCCESS)
         return rma_peer_poison(s, p, "MPI_Win_flush", rc);
     s->flushes++;

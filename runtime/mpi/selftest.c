@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "mpi/mpi_error.h"
 
-enum { TAG_PUT = 3 }; /* steps.c has 1 and 2 on the same communicator */
+enum { TAG_PUT = 3 }; /* steps.c and meeting.c have others on the same communicator */
 enum { PEERS = 3, ROUNDS = 3, PUT_ROUNDS = 4 };
 
 #define LONG_BYTES (UINT64_C(1) << 20)
@@ -395,9 +395,11 @@ static int test_puts(struct trial *t, const struct quirks *q, bool *whole)
 /* Lays the pattern into my room, and learns where those of all ranks are. */
 static int prepare(struct trial *t)
 {
-    uint64_t bytes = t->v->pool_bytes < ROOM_BYTES ? t->v->pool_bytes : ROOM_BYTES;
-    struct room mine = {t->v->pool_offset, bytes};
-    lay(t->v->segment + mine.offset, (uint32_t)t->w->rank, 0, bytes, false);
+    const struct windows *v = t->v;
+    const struct room all = v->pool_bytes > 0 ? (struct room){v->pool_offset, v->pool_bytes}
+                                              : (struct room){v->spare_offset, v->spare_bytes};
+    const struct room mine = {all.offset, all.bytes < ROOM_BYTES ? all.bytes : ROOM_BYTES};
+    lay(v->segment + mine.offset, (uint32_t)t->w->rank, 0, mine.bytes, false);
     lay(t->source, (uint32_t)t->w->rank, 0, ROOM_BYTES / PUT_ROUNDS, false);
     windows_sync(t->v);
     int error = steps_allgather(&t->w->steps, "rooms of the self-test", &mine, sizeof mine, t->rooms);
@@ -440,7 +442,7 @@ int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
         error = test_puts(t, q, &puts);
     if (error)
         return error; /* requests may be open: their memory is left to MPI */
-    memset(v->segment + v->pool_offset, 0, t->rooms[w->rank].bytes);
+    memset(v->segment + t->rooms[w->rank].offset, 0, t->rooms[w->rank].bytes);
     windows_sync(v);
     trial_free(t);
     take_back(w, q, gets, puts);

@@ -40,6 +40,12 @@ void sieve_give_back(struct sieve_pool *pool, struct sieve *s)
     pool->free = s;
 }
 
+/*
+ * A span never reaches over an unmapped page between two regions of an engine's memory, since it bridges less than a
+ * page.
+ */
+_Static_assert(SIEVE_GET_BYTES <= 4096, "no page is smaller");
+
 /* ---- one sieve --------------------------------------------------------------------------------------------------- */
 
 void sieve_begin(struct sieve *s, bool write, uint32_t most_spans, uint64_t most_bytes)
@@ -51,18 +57,13 @@ void sieve_begin(struct sieve *s, bool write, uint32_t most_spans, uint64_t most
     s->most_bytes = most_bytes < SIEVE_BYTES ? most_bytes : SIEVE_BYTES;
 }
 
-static uint64_t theirs(const struct sieve *s, const struct plan_run *run)
-{
-    return s->write ? run->dst : run->src;
-}
-
 /*
  * Whether the run joins the span by the cost rule. A span grows upwards only. When writing it has no gaps, since
  * nothing between runs may be overwritten.
  */
-static bool joins(const struct sieve *s, const struct plan_run *run, const struct sieve_span *span)
+static bool joins(const struct sieve *s, const struct sieve_piece *run, const struct sieve_span *span)
 {
-    uint64_t at = theirs(s, run), between = at > span->end ? at - span->end : 0;
+    uint64_t at = run->theirs, between = at > span->end ? at - span->end : 0;
     bool follows = s->write ? at == span->end : at >= span->begin;
     return follows && between + run->bytes / 2 < SIEVE_GET_BYTES;
 }
@@ -71,7 +72,7 @@ static bool joins(const struct sieve *s, const struct plan_run *run, const struc
  * The span that the run joins; num_spans: none. Neighbours in a plan most often lie in one span, or in neighbouring
  * ones.
  */
-static uint32_t find_span(const struct sieve *s, const struct plan_run *run)
+static uint32_t find_span(const struct sieve *s, const struct sieve_piece *run)
 {
     uint32_t at = s->last;
     for (uint32_t i = 0; i < s->num_spans; i++, at = at + 1 == s->num_spans ? 0 : at + 1)
@@ -80,11 +81,11 @@ static uint32_t find_span(const struct sieve *s, const struct plan_run *run)
     return s->num_spans;
 }
 
-bool sieve_add(struct sieve *s, const struct plan_run *run)
+bool sieve_add(struct sieve *s, const struct sieve_piece *run)
 {
     uint32_t at = find_span(s, run);
     bool is_new = at == s->num_spans;
-    uint64_t begin = theirs(s, run), end = begin + run->bytes, old = is_new ? begin : s->span[at].end;
+    uint64_t begin = run->theirs, end = begin + run->bytes, old = is_new ? begin : s->span[at].end;
     uint64_t grown = end > old ? end - old : 0;
     if (s->num_runs == SIEVE_RUNS || at == s->most_spans || grown > s->most_bytes - s->span_bytes)
         return false;
@@ -94,10 +95,8 @@ bool sieve_add(struct sieve *s, const struct plan_run *run)
     s->span_bytes += grown;
     s->run_bytes += run->bytes;
     s->last = at;
-    s->run[s->num_runs++] = (struct sieve_run){.mine = s->write ? run->src : run->dst,
-                                               .at = begin - s->span[at].begin,
-                                               .bytes = (uint32_t)run->bytes,
-                                               .span = at};
+    s->run[s->num_runs++] = (struct sieve_run){
+        .mine = run->mine, .at = begin - s->span[at].begin, .bytes = (uint32_t)run->bytes, .span = at};
     return true;
 }
 
@@ -118,14 +117,14 @@ void sieve_lay_out(struct sieve *s)
         s->run[i].at += s->span[s->run[i].span].at;
 }
 
-void sieve_fill(struct sieve *s, const uint8_t *pool)
+void sieve_fill(struct sieve *s)
 {
     for (uint32_t i = 0; i < s->num_runs; i++)
-        memcpy(s->bytes + s->run[i].at, pool + s->run[i].mine, s->run[i].bytes);
+        memcpy(s->bytes + s->run[i].at, s->run[i].mine, s->run[i].bytes);
 }
 
-void sieve_empty(const struct sieve *s, uint8_t *pool)
+void sieve_empty(const struct sieve *s)
 {
     for (uint32_t i = 0; i < s->num_runs; i++)
-        memcpy(pool + s->run[i].mine, s->bytes + s->run[i].at, s->run[i].bytes);
+        memcpy(s->run[i].mine, s->bytes + s->run[i].at, s->run[i].bytes);
 }

@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 #include "mpi/quirks.h"
-#include "plan/plan.h"
 
 /*
  * Measured by `baton-bench shapes` on one host (its line "a get costs as much as"): 3 to 9 KiB over UCX shared memory,
@@ -35,21 +34,28 @@
 #define SIEVE_BYTES 131072u
 #define SIEVE_RUNS 512u
 
-/** Bytes of the peer's pool that are moved as one. */
+/** Bytes that are contiguous on both sides. */
+struct sieve_piece {
+    uint8_t *mine;
+    uint64_t theirs; /* displacement in the window that they are moved through */
+    uint64_t bytes;
+};
+
+/** Bytes of the peer's that are moved as one. */
 struct sieve_span {
     uint64_t begin, end;
     uint64_t at; /* in bytes[], once the sieve is laid out */
 };
 
 struct sieve_run {
-    uint64_t mine; /* in my pool */
-    uint64_t at;   /* in its span; in bytes[], once the sieve is laid out */
+    uint8_t *mine;
+    uint64_t at; /* in its span; in bytes[], once the sieve is laid out */
     uint32_t bytes, span;
 };
 
 struct sieve {
     struct sieve *next; /* in the pool's list of the free */
-    bool write;         /* from my pool to the peer's */
+    bool write;         /* from my cache to the peer's */
     uint32_t num_runs, num_spans, most_spans;
     uint32_t last;                   /* the span that the last run lies in */
     uint64_t span_bytes, most_bytes; /* of all spans together */
@@ -78,8 +84,8 @@ void sieve_give_back(struct sieve_pool *pool, struct sieve *s);
  */
 void sieve_begin(struct sieve *s, bool write, uint32_t most_spans, uint64_t most_bytes);
 
-/** Adds a run. False: it does not fit. */
-bool sieve_add(struct sieve *s, const struct plan_run *run);
+/** Adds a run. All runs of a sieve go through one window. False: it does not fit. */
+bool sieve_add(struct sieve *s, const struct sieve_piece *run);
 
 /** Whether moving these spans costs less than moving these runs. */
 bool sieve_is_cheaper(const struct sieve *s);
@@ -87,10 +93,10 @@ bool sieve_is_cheaper(const struct sieve *s);
 /** No more runs come: decides where each span, and with it each run, lies in bytes[]. */
 void sieve_lay_out(struct sieve *s);
 
-/** Write: copies the runs from my pool, so that the spans can be put. */
-void sieve_fill(struct sieve *s, const uint8_t *pool);
+/** Write: copies the runs from my cache, so that the spans can be put. */
+void sieve_fill(struct sieve *s);
 
-/** Read: copies the runs to where they belong in my pool, once all spans have been read. */
-void sieve_empty(const struct sieve *s, uint8_t *pool);
+/** Read: copies the runs to where they belong in my cache, once all spans have been read. */
+void sieve_empty(const struct sieve *s);
 
 #endif

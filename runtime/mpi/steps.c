@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "mpi/mpi_error.h"
 
-enum { TAG_ARRIVAL = 1, TAG_LEAVE = 2 };
-enum { NAMED_RANKS = 8 }; /* silent ranks that a sentence names */
+enum { TAG_ARRIVAL = 1, TAG_LEAVE = 2 }; /* meeting.c and selftest.c have others on the same communicator */
+enum { NAMED_RANKS = 8 };                /* silent ranks that a sentence names */
 
 void steps_init(struct steps *s, const struct settings *settings, const struct logger *log)
 {

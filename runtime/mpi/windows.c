@@ -132,7 +132,7 @@ static int check_model(MPI_Win win, const char *which)
  * Open MPI raises the errors of RMA requests on their window (its request carries the window: osc/ucx, osc/rdma), so
  * only the window's handler is set. Other implementations may raise them on MPI_COMM_SELF, which belongs to the caller.
  */
-static int make_ready(MPI_Win win, const char *which)
+int windows_make_ready(MPI_Win win, const char *which)
 {
     char call[64];
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
@@ -142,7 +142,7 @@ static int make_ready(MPI_Win win, const char *which)
 }
 
 /* Freeing is collective: a window that some ranks do not have can never be freed by the others. */
-static int agree_on_window(struct world *w, const char *step, int local, MPI_Win *win)
+int windows_agree(struct world *w, const char *step, int local, MPI_Win *win)
 {
     bool everywhere = false;
     int error = steps_agree(&w->steps, step, local);
@@ -174,10 +174,12 @@ static int create_shared(struct windows *v, struct world *w)
         local =
             mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (Open MPI: is the component osc/sm excluded?)", rc);
     } else {
-        local = make_ready(v->shared, "the shared window");
+        local = windows_make_ready(v->shared, "the shared window");
         v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
+        v->pool = (struct path_region){(uint64_t)(uintptr_t)v->segment + v->pool_offset, v->pool_bytes};
+        v->mine = (struct windows_memory){1, &v->pool};
     }
-    return agree_on_window(w, "create the shared window", local, &v->shared);
+    return windows_agree(w, "create the shared window", local, &v->shared);
 }
 
 static void touch(uint8_t *base, uint64_t bytes, uint64_t page)
@@ -339,9 +341,9 @@ static int create_overlay(struct windows *v, struct world *w)
         v->overlay = MPI_WIN_NULL;
         local = no_overlay(rc);
     } else {
-        local = make_ready(v->overlay, "the window over all nodes");
+        local = windows_make_ready(v->overlay, "the window over all nodes");
     }
-    return agree_on_window(w, "create the window over all nodes", local, &v->overlay);
+    return windows_agree(w, "create the window over all nodes", local, &v->overlay);
 }
 
 static void name_window(MPI_Win win, char *name)
@@ -382,7 +384,7 @@ int windows_open(struct windows *v, struct world *w, const struct windows_wish *
     return 0;
 }
 
-static void release(MPI_Win *win, const char *which, const struct logger *log)
+void windows_release(MPI_Win *win, const char *which, const struct logger *log)
 {
     if (*win == MPI_WIN_NULL)
         return;
@@ -398,8 +400,9 @@ static void release(MPI_Win *win, const char *which, const struct logger *log)
 void windows_close_overlay(struct windows *v, struct world *w)
 {
     struct watchdog dog;
+    exposure_close(&v->exposure, w);
     steps_watch(&w->steps, &dog, "free the window over all nodes");
-    release(&v->overlay, "the window over all nodes", w->log);
+    windows_release(&v->overlay, "the window over all nodes", w->log);
     watchdog_stop(&dog);
 }
 
@@ -408,7 +411,7 @@ void windows_close(struct windows *v, struct world *w)
     struct watchdog dog;
     windows_close_overlay(v, w); /* before the memory beneath it goes */
     steps_watch(&w->steps, &dog, "free the shared window");
-    release(&v->shared, "the shared window", w->log);
+    windows_release(&v->shared, "the shared window", w->log);
     watchdog_stop(&dog);
     free(v->segments);
     v->segments = NULL;
@@ -423,6 +426,8 @@ void windows_sync(const struct windows *v)
         MPI_Win_sync(v->shared);
     if (v->overlay != MPI_WIN_NULL)
         MPI_Win_sync(v->overlay);
+    for (int i = 0; i < v->exposure.num; i++)
+        MPI_Win_sync(v->exposure.windows[i]);
     /*
      * Some components only poll in MPI_Win_sync. The fence orders my loads and stores before it against those after it.
      */

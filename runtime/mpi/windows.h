@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/bell.h"
+#include "mpi/exposure.h"
 #include "mpi/world.h"
 
 #define WINDOWS_PROCESS_OFFSET 128u
@@ -51,19 +52,29 @@ struct windows_segment {
     uint8_t *mapped; /* NULL on another node */
 };
 
+/** My cache: its regions, as addresses here. */
+struct windows_memory {
+    uint32_t num;
+    const struct path_region *region;
+};
+
 struct windows {
     MPI_Win shared, overlay; /* MPI_WIN_NULL: there is none */
     uint8_t *allocated;      /* my part of the shared window, as MPI gave it */
     uint8_t *segment;        /* the same, aligned */
     uint64_t segment_bytes, pool_offset, pool_bytes;
-    struct windows_segment *segments; /* by rank */
+    uint64_t spare_offset, spare_bytes; /* of my segment: metadata that nobody uses yet */
+    struct windows_segment *segments;   /* by rank */
+    struct exposure exposure;           /* of memory that engines own */
+    struct path_region pool;            /* my pool, as an address here */
+    struct windows_memory mine;         /* the pool, or what fabric_expose was given */
     char shared_name[MPI_MAX_OBJECT_NAME], overlay_name[MPI_MAX_OBJECT_NAME];
 };
 
 /** Fills *v, zeroed before. Collective, agreed. On an error everything is undone, unless the ranks are lost. */
 int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish);
 
-/** Unlocks and frees the overlay, if there is one. Collective. */
+/** Unlocks and frees the windows over nodes: those over engines' memory, and the overlay. Collective. */
 void windows_close_overlay(struct windows *v, struct world *w);
 /** Unlocks and frees: overlay, then shared. Collective. */
 void windows_close(struct windows *v, struct world *w);
@@ -80,11 +91,15 @@ struct bell *windows_bell(const struct windows *v, uint32_t rank);
 /** The process id of a rank that is mapped here and shares this process's id namespace, else 0. */
 int windows_process(const struct windows *v, uint32_t rank);
 
-/** The first byte of my pool. */
-static inline uint8_t *windows_pool(const struct windows *v)
-{
-    return v->segment + v->pool_offset;
-}
+/** For windows of any kind: no error ends the process; locked for all ranks. 0 or BATON_EWINDOW. */
+int windows_make_ready(MPI_Win win, const char *which);
+/**
+ * Agrees on a window that was just made: freeing is collective, so one that some ranks do not have can never be freed
+ * by the others, and stays.
+ */
+int windows_agree(struct world *w, const char *step, int local, MPI_Win *win);
+/** Unlocks and frees. MPI_WIN_NULL is no window. Collective. */
+void windows_release(MPI_Win *win, const char *which, const struct logger *log);
 
 /** Byte `at` of the pattern in the first page of a rank. */
 uint8_t windows_pattern(uint32_t rank, uint32_t at);

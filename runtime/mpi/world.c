@@ -75,18 +75,21 @@ static int check_layout(void)
     struct layout l;
     int size, length;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (text == NULL || !layout_read(text, &l) || layout_ranks(&l.prefill) + layout_ranks(&l.decode) <= (unsigned)size)
+    if (text == NULL || !layout_read(text, &l))
+        return 0;
+    const uint32_t ranks = layout_ranks(&l.prefill) + layout_ranks(&l.decode);
+    if (ranks <= (uint32_t)size)
         return 0;
     if (size > 1)
-        return error_set(BATON_ESETTING, "BATON_LAYOUT=%.64s has %u ranks, and MPI_COMM_WORLD has %d", text,
-                         layout_ranks(&l.prefill) + layout_ranks(&l.decode), size);
+        return error_set(BATON_ESETTING, "BATON_LAYOUT=%.64s has %u ranks, and MPI_COMM_WORLD has %d", text, ranks,
+                         size);
     MPI_Get_library_version(library, &length);
     library[strcspn(library, ",\n")] = '\0';
     return error_set(
         BATON_ESETTING,
         "launcher and library differ: BATON_LAYOUT=%.64s has %u ranks, and MPI found one alone; start them by "
         "the launcher of %.64s",
-        text, layout_ranks(&l.prefill) + layout_ranks(&l.decode), library);
+        text, ranks, library);
 }
 
 static int have_mpi(struct world *w, MPI_Comm *comm)

@@ -152,7 +152,7 @@ static int check_sizes(const baton_geometry_t *g, struct plan_why *why)
     if (g->layer_count == 0 || g->layer_first > g->layers_total || g->layer_count > g->layers_total - g->layer_first)
         return why_set(BATON_EINVAL, "layer_count", g->layer_count, "layers must lie within layers_total", why);
     if (g->num_tensors == 0 || g->num_tensors > BATON_TENSORS_MAX || g->tensors == NULL)
-        return why_set(BATON_EINVAL, "num_tensors", g->num_tensors, "must be 1 to 512", why);
+        return why_set(BATON_EINVAL, "num_tensors", g->num_tensors, "must be 1 to 1024", why);
     int rc = check_splits(g, why);
     return rc != 0 ? rc : check_groups(g, why);
 }
@@ -164,9 +164,6 @@ static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *r
     uint64_t own;
     if (t->name[0] == '\0' || memchr(t->name, '\0', sizeof t->name) == NULL)
         return why_item("tensor", i, "its name is empty or has no terminating 0", why);
-    for (uint32_t k = 0; k < i; k++)
-        if (strcmp(g->tensors[k].name, t->name) == 0)
-            return why_item("tensor", i, "another tensor has the same name", why);
     if (t->layer < g->layer_first || t->layer - g->layer_first >= g->layer_count)
         return why_item("tensor", i, "its layer is not one that this rank holds", why);
     if (t->region >= num_regions)
@@ -188,13 +185,33 @@ static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *r
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const baton_tensor_t *const *x = a, *const *y = b;
+    int order = strcmp((*x)->name, (*y)->name);
+    return order != 0 ? order : (*x > *y) - (*x < *y);
+}
+
+/* No two tensors have the same name. */
+static int check_names(const baton_geometry_t *g, struct plan_why *why)
+{
+    const baton_tensor_t *sorted[BATON_TENSORS_MAX];
+    for (uint32_t i = 0; i < g->num_tensors; i++)
+        sorted[i] = &g->tensors[i];
+    qsort(sorted, g->num_tensors, sizeof *sorted, by_name);
+    for (uint32_t i = 1; i < g->num_tensors; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            return why_item("tensor", (uint32_t)(sorted[i] - g->tensors), "another tensor has the same name", why);
+    return 0;
+}
+
 int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint32_t num_regions, struct plan_why *why)
 {
     uint64_t elements = 0;
     int rc = check_sizes(g, why);
     for (uint32_t i = 0; rc == 0 && i < g->num_tensors; i++)
         rc = check_tensor(g, i, region_bytes, num_regions, &elements, why);
-    return rc;
+    return rc != 0 ? rc : check_names(g, why);
 }
 
 /* ---- two caches -------------------------------------------------------------------------------------------------- */

@@ -16,10 +16,13 @@
 
 #include "plan/plan.h"
 
+struct process;
+
 /**
- * A slice of a transfer to copy. With `sums` instead: parts [first, first + count) to hash, as they lie at src_bases
- * or, where that is NULL, at dst_bases. With `zero` instead: zeros for all of the destination. The transfer and its
- * tables must live until the job was collected.
+ * A slice of a transfer to copy. Where `attached` is set, the bases of the side that is not mine are addresses of that
+ * process; its slice is read (or with `write` written) by cross-memory attach. With `sums` instead: parts [first, first
+ * + count) to hash, as they lie at src_bases or, where that is NULL, at dst_bases. With `zero` instead: zeros for all
+ * of the destination. The transfer and its tables must live until the job was collected.
  */
 struct copy_job {
     const struct plan_transfer *transfer;
@@ -28,6 +31,8 @@ struct copy_job {
     char *const *src_bases; /* by region; may be NULL entries where unused */
     char *const *dst_bases;
     uint64_t tag; /* the caller's */
+    const struct process *attached;
+    bool write;
     uint64_t *sums;
     uint32_t first, count;
     bool zero;
@@ -55,8 +60,25 @@ void copy_pool_destroy(struct copy_pool *pool);
 /** Hands over a job, which is copied. False: `depth` jobs are there; collect first. Jobs end in any order. */
 bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 
-/** Takes one completion. False: none. The same thread as copy_submit. After it, every byte of the job is in place. */
-bool copy_collect(struct copy_pool *pool, uint64_t *tag, uint64_t *bytes);
+/** What became of a job. */
+struct copy_end {
+    uint64_t tag, bytes;
+    int error; /* of cross-memory attach; else 0 */
+};
+
+/**
+ * Takes one completion. False: none. The same thread as copy_submit. Without error every byte of the job is in place.
+ */
+bool copy_collect(struct copy_pool *pool, struct copy_end *end);
+
+/* ---- attach.c: another process's memory -------------------------------------------------------------------------- */
+
+/**
+ * Reads (or with `write` writes) the next `bytes` of a transfer from a cursor on; `theirs` are addresses of the
+ * process. 0; BATON_EPEER: the process has ended; BATON_ESYSTEM: the kernel refused.
+ */
+int attach_slice(const struct process *process, bool write, const struct plan_transfer *transfer,
+                 struct plan_cursor from, uint64_t bytes, char *const *mine, char *const *theirs);
 
 /* ---- sums.c: what else is done with the bytes of a plan ---------------------------------------------------------- */
 

@@ -11,7 +11,6 @@
 #include <utlist.h>
 
 #include "shm/copy.h"
-#include "shm/process.h"
 
 #define JOBS_MOST 256 /* handed to the workers and not yet collected */
 
@@ -32,13 +31,12 @@ struct copying {
 
 struct neighbour {
     struct shm_segment segment;
-    struct process process;
+    struct shm_memory memory;
 };
 
 struct shm {
     uint32_t self, num_ranks;
     struct neighbour *neighbours; /* by rank */
-    char **pools;                 /* by rank: region 0 of its cache, once a leg named it */
     struct copy_pool *workers;
     struct copying *copying;
     uint64_t queued, queued_most;  /* bytes that copy workers have or that wait for them, also of what was given up */
@@ -109,26 +107,29 @@ static void copying_remove(struct shm *s, struct copying *c)
 }
 
 /* True: the event is to be told. */
-static bool job_ended(struct shm *s, uint64_t tag, uint64_t bytes, struct port_event *event)
+static bool job_ended(struct shm *s, const struct copy_end *end, struct port_event *event)
 {
-    struct copying *c = copying_of(s, tag);
+    struct copying *c = copying_of(s, end->tag);
     if (c == NULL) { /* hashes or zeros: no bytes are counted */
-        *event = (struct port_event){.kind = PORT_WORKED, .tag = tag};
+        *event = (struct port_event){.kind = PORT_WORKED, .tag = end->tag};
         return true;
     }
     bool parked = c->parked, last = --c->jobs == 0;
-    s->queued -= bytes;
+    s->queued -= end->bytes;
     if (last)
         copying_remove(s, c);
-    *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED, .tag = tag, .moved = bytes};
+    *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED,
+                                 .tag = end->tag,
+                                 .moved = end->bytes,
+                                 .error = parked ? 0 : end->error};
     return !parked || last;
 }
 
 static bool collect(struct shm *s, struct port_event *event)
 {
-    uint64_t tag, bytes;
-    while (copy_collect(s->workers, &tag, &bytes))
-        if (job_ended(s, tag, bytes, event))
+    struct copy_end end;
+    while (copy_collect(s->workers, &end))
+        if (job_ended(s, &end, event))
             return true;
     return false;
 }
@@ -159,8 +160,10 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     struct answer *a = answer_add(s, PORT_BOARD, tag, 0);
     if (a == NULL)
         return BATON_EAGAIN;
-    /* copy_collect acquired the workers' last stores and loads; the full fence keeps the load below behind them. */
+    /* copy_collect acquired the workers' last stores and loads; the full fence keeps what follows behind them. */
     atomic_thread_fence(memory_order_seq_cst);
+    if (s->neighbours[peer].memory.is_attached && process_is(&s->neighbours[peer].segment.process) != PROCESS_ALIVE)
+        a->event.error = BATON_EPEER; /* another process may have been read */
     const _Atomic uint64_t *word = (const void *)(segment->mapped + offset);
     a->event.generation = atomic_load_explicit(word, memory_order_acquire);
     return 0;
@@ -169,14 +172,12 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct shm *s = self;
-    const struct shm_segment *segment = &s->neighbours[leg->peer].segment;
-    if (leg->pool_offset > segment->bytes ||
-        leg->pool_bytes > segment->bytes - leg->pool_offset) /* the plan's runs lie within pool_bytes */
-        return BATON_EMESSAGE;
+    struct neighbour *peer = &s->neighbours[leg->peer];
+    char *const *mine = s->neighbours[s->self].memory.bases;
+    if (mine == NULL || peer->memory.bases == NULL || (leg->write && !peer->memory.is_writable))
+        return BATON_ENOSYS;
     if (s->queued >= s->queued_most)
         return BATON_EAGAIN;
-    if (s->pools[leg->peer] == NULL) /* workers read it: written once */
-        s->pools[leg->peer] = (char *)segment->mapped + leg->pool_offset;
 
     struct copying *c = copying_of(s, leg->tag);
     if (c == NULL)
@@ -187,8 +188,10 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
     struct copy_job job = {.transfer = leg->transfer,
                            .from = *leg->cursor,
                            .bytes = plan_skip(leg->transfer, &behind, budget),
-                           .src_bases = &s->pools[leg->write ? s->self : leg->peer],
-                           .dst_bases = &s->pools[leg->write ? leg->peer : s->self],
+                           .src_bases = leg->write ? mine : peer->memory.bases,
+                           .dst_bases = leg->write ? peer->memory.bases : mine,
+                           .attached = peer->memory.is_attached ? &peer->segment.process : NULL,
+                           .write = leg->write,
                            .tag = leg->tag};
     if (!copy_submit(s->workers, &job)) {
         if (c->jobs == 0)
@@ -254,7 +257,25 @@ static bool shm_busy(const void *self)
 static bool shm_reaches(const void *self, uint32_t peer)
 {
     const struct shm *s = self;
-    return s->neighbours[peer].segment.mapped != NULL;
+    return s->neighbours[peer].segment.mapped != NULL && !s->neighbours[peer].memory.is_attached;
+}
+
+static bool attach_reaches(const void *self, uint32_t peer)
+{
+    const struct shm *s = self;
+    return s->neighbours[peer].segment.mapped != NULL && s->neighbours[peer].memory.is_attached;
+}
+
+static int attach_progress(void *self, struct port_event *events, int max)
+{
+    (void)self, (void)events, (void)max;
+    return 0; /* shm_progress tells */
+}
+
+static bool attach_busy(const void *self)
+{
+    (void)self;
+    return false;
 }
 
 static void shm_close(void *self)
@@ -270,9 +291,8 @@ static void shm_close(void *self)
     answers_free(&s->answers);
     answers_free(&s->told);
     for (uint32_t i = 0; s->neighbours != NULL && i < s->num_ranks; i++)
-        process_forget(&s->neighbours[i].process);
+        process_forget(&s->neighbours[i].segment.process);
     free(s->neighbours);
-    free(s->pools);
     free(s);
 }
 
@@ -293,12 +313,23 @@ void shm_path(struct shm *s, struct path *out)
                          .name = "shm"};
 }
 
+void shm_attach_path(struct shm *s, struct path *out)
+{
+    shm_path(s, out);
+    out->reaches = attach_reaches;
+    out->progress = attach_progress;
+    out->busy = attach_busy;
+    out->close = NULL;
+    out->kind = BATON_PATH_CMA;
+    out->name = "cma";
+}
+
 /* ---- my own cache ------------------------------------------------------------------------------------------------ */
 
 int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
             uint64_t *out, uint64_t tag)
 {
-    char *const *bases = &s->pools[s->self];
+    char *const *bases = s->neighbours[s->self].memory.bases;
     struct copy_job job = {.transfer = transfer,
                            .src_bases = source ? bases : NULL,
                            .dst_bases = source ? NULL : bases,
@@ -311,7 +342,8 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
 
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
 {
-    struct copy_job job = {.transfer = transfer, .dst_bases = &s->pools[s->self], .tag = tag, .zero = true};
+    struct copy_job job = {
+        .transfer = transfer, .dst_bases = s->neighbours[s->self].memory.bases, .tag = tag, .zero = true};
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 
@@ -324,7 +356,14 @@ void shm_worker_cpus(const struct shm *s, char *list, size_t size)
 
 enum port_alive shm_alive(struct shm *s, uint32_t peer)
 {
-    return process_alive(&s->neighbours[peer].process);
+    switch (process_alive(&s->neighbours[peer].segment.process)) {
+    case PROCESS_ALIVE:
+        return PORT_ALIVE;
+    case PROCESS_DEAD:
+        return PORT_DEAD;
+    default:
+        return PORT_UNKNOWN;
+    }
 }
 
 static void ring(void *bell)
@@ -341,15 +380,11 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
     s->num_ranks = wish->num_ranks;
     s->queued_most = wish->workers * wish->worker_bytes;
     s->neighbours = calloc(wish->num_ranks, sizeof *s->neighbours);
-    s->pools = calloc(wish->num_ranks, sizeof *s->pools);
     for (uint32_t i = 0; s->neighbours != NULL && i < wish->num_ranks; i++)
-        s->neighbours[i] =
-            (struct neighbour){.segment = wish->segments[i], .process = process_of(wish->segments[i].process)};
-    int rc = s->neighbours == NULL || s->pools == NULL ? BATON_ENOMEM : 0;
-    if (rc == 0) {
-        s->pools[s->self] = (char *)wish->segments[s->self].mapped + wish->pool_offset;
+        s->neighbours[i] = (struct neighbour){.segment = wish->segments[i], .memory = wish->memory[i]};
+    int rc = BATON_ENOMEM;
+    if (s->neighbours != NULL)
         rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, ring, wish->bell, &s->workers);
-    }
     if (rc != 0) {
         shm_close(s);
         return rc;

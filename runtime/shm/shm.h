@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm: the path to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once;
- * blocks are copied by the copy workers (shm/copy.h), which ring the bell for each completion. What lies in this rank's
- * own cache is hashed and zeroed by the same workers.
+ * shm: the paths to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once.
+ * Blocks are copied by the copy workers (shm/copy.h), which ring the bell for each completion: by loads and stores
+ * where the rank's cache is mapped here too, else by cross-memory attach. What lies in this rank's own cache is hashed
+ * and zeroed by the same workers.
+ *
+ * THE FENCE OF CROSS-MEMORY ATTACH. The kernel knows the other process by its id, which another process may have after
+ * its end, while the generation lives on in shared memory. So a generation is told only if the descriptor of the
+ * process that was opened first shows it alive after the last read.
  *
  * The reactor's, all of it. The segments are made elsewhere and outlive the path.
  */
@@ -10,6 +15,7 @@
 #define BATON_SHM_SHM_H
 
 #include "base/bell.h"
+#include "base/process.h"
 #include "core/port.h"
 
 struct shm;
@@ -18,13 +24,20 @@ struct shm;
 struct shm_segment {
     uint8_t *mapped; /* NULL: it is not mapped here, and this path does not lead there */
     uint64_t bytes;
-    int process; /* the rank's process id; 0: not known */
+    struct process process; /* the path forgets it at the end */
+};
+
+/** How a rank's cache is reached. */
+struct shm_memory {
+    char *const *bases; /* by region; NULL: not at all. Must outlive the path */
+    bool is_attached;   /* bases are addresses of the rank's process, for process_vm_readv; else of this one */
+    bool is_writable;
 };
 
 struct shm_wish {
     uint32_t self, num_ranks;
     const struct shm_segment *segments; /* by rank; copied */
-    uint64_t pool_offset;               /* where region 0 lies in my segment */
+    const struct shm_memory *memory;    /* by rank, mine too; copied */
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
     const char *cpus;                   /* the hardware threads of these (base/thread.h) */
     struct bell *bell;                  /* the reactor's */
@@ -33,8 +46,14 @@ struct shm_wish {
 /** Starts the copy workers. 0, BATON_ENOMEM or BATON_ESYSTEM. */
 int shm_create(const struct shm_wish *wish, struct shm **out);
 
-/** The table of core/path.h. Its `close` joins the copy workers and frees *s. */
+/**
+ * The table of core/path.h, for ranks whose caches are mapped here and those that have none. Its `close` joins the copy
+ * workers and frees *s.
+ */
 void shm_path(struct shm *s, struct path *out);
+
+/** The same for ranks whose caches are reached by cross-memory attach. shm_path's `progress` tells of both. */
+void shm_attach_path(struct shm *s, struct path *out);
 
 /** As port.sum and port.zero. */
 int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,

@@ -26,8 +26,14 @@
 
 enum length { SHORT, LONG, LENGTHS };
 
+/* A job and what became of it. */
+struct slot {
+    struct copy_job job;
+    int error;
+};
+
 struct copy_pool {
-    struct copy_job *slots;
+    struct slot *slots;
     struct ring *idle;                 /* free slots; only the reactor uses it */
     struct ring *todo[LENGTHS], *done; /* reactor to workers, workers to reactor */
     struct bell work;                  /* rung when todo gets a job, or at the end */
@@ -38,18 +44,22 @@ struct copy_pool {
     pthread_t *threads;
 };
 
-static void run_job(const struct copy_job *job)
+static int run_job(const struct copy_job *job)
 {
     if (job->sums != NULL) {
         bool source = job->src_bases != NULL;
         copy_sums(job->transfer, source, source ? job->src_bases : job->dst_bases, job->first, job->count, job->sums);
-        return;
+        return 0;
     }
     if (job->zero) {
         copy_zeros(job->transfer, job->dst_bases);
-        return;
+        return 0;
     }
+    if (job->attached != NULL)
+        return attach_slice(job->attached, job->write, job->transfer, job->from, job->bytes,
+                            job->write ? job->src_bases : job->dst_bases, job->write ? job->dst_bases : job->src_bases);
     copy_slice(job->transfer, job->from, job->bytes, (const char *const *)job->src_bases, job->dst_bases);
+    return 0;
 }
 
 static enum length length_of(const struct copy_job *job)
@@ -59,25 +69,25 @@ static enum length length_of(const struct copy_job *job)
 }
 
 /* `shorts`: how many short jobs this worker took in a row. */
-static struct copy_job *take_job(struct copy_pool *p, unsigned *shorts)
+static struct slot *take_job(struct copy_pool *p, unsigned *shorts)
 {
     enum length first = *shorts < SHORTS_IN_A_ROW ? SHORT : LONG;
-    struct copy_job *job = ring_pop(p->todo[first]);
-    if (job == NULL)
-        job = ring_pop(p->todo[first == SHORT ? LONG : SHORT]);
-    if (job != NULL)
-        *shorts = length_of(job) == SHORT ? *shorts + 1 : 0;
-    return job;
+    struct slot *slot = ring_pop(p->todo[first]);
+    if (slot == NULL)
+        slot = ring_pop(p->todo[first == SHORT ? LONG : SHORT]);
+    if (slot != NULL)
+        *shorts = length_of(&slot->job) == SHORT ? *shorts + 1 : 0;
+    return slot;
 }
 
-static struct copy_job *next_job(struct copy_pool *p, unsigned *shorts)
+static struct slot *next_job(struct copy_pool *p, unsigned *shorts)
 {
     uint64_t since = clock_now_ns();
     for (;;) {
         uint32_t seen = bell_look(&p->work);
-        struct copy_job *job = take_job(p, shorts);
-        if (job != NULL)
-            return job;
+        struct slot *slot = take_job(p, shorts);
+        if (slot != NULL)
+            return slot;
         if (atomic_load_explicit(&p->stop, memory_order_acquire))
             return NULL; /* after the rings were seen empty: no job is left behind */
         if (clock_now_ns() - since > SPIN_NS)
@@ -88,13 +98,13 @@ static struct copy_job *next_job(struct copy_pool *p, unsigned *shorts)
 static void *worker_main(void *arg)
 {
     struct copy_pool *p = arg;
-    struct copy_job *job;
+    struct slot *slot;
     unsigned shorts = 0;
-    while ((job = next_job(p, &shorts)) != NULL) {
-        run_job(job);
+    while ((slot = next_job(p, &shorts)) != NULL) {
+        slot->error = run_job(&slot->job);
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
-        ring_push(p->done, job);
+        ring_push(p->done, slot);
         p->bell(p->arg);
     }
     return NULL;
@@ -160,11 +170,11 @@ void copy_pool_cpus(const struct copy_pool *p, char *list, size_t size)
 
 bool copy_submit(struct copy_pool *p, const struct copy_job *job)
 {
-    struct copy_job *slot = ring_pop(p->idle);
+    struct slot *slot = ring_pop(p->idle);
     if (slot == NULL)
         return false;
-    *slot = *job;
-    if (!ring_push(p->todo[length_of(slot)], slot)) { /* a worker interrupted in its pop still holds the cell */
+    *slot = (struct slot){.job = *job};
+    if (!ring_push(p->todo[length_of(job)], slot)) { /* a worker interrupted in its pop still holds the cell */
         ring_push(p->idle, slot);
         return false;
     }
@@ -172,13 +182,12 @@ bool copy_submit(struct copy_pool *p, const struct copy_job *job)
     return true;
 }
 
-bool copy_collect(struct copy_pool *p, uint64_t *tag, uint64_t *bytes)
+bool copy_collect(struct copy_pool *p, struct copy_end *end)
 {
-    struct copy_job *slot = ring_pop(p->done);
+    struct slot *slot = ring_pop(p->done);
     if (slot == NULL)
         return false;
-    *tag = slot->tag;
-    *bytes = slot->bytes;
+    *end = (struct copy_end){slot->job.tag, slot->job.bytes, slot->error};
     ring_push(p->idle, slot);
     return true;
 }

@@ -87,13 +87,25 @@ static void put_hybrid(struct writer *w, const baton_geometry_t *g)
 }
 
 /* What came with version 2. */
-static void put_reserved(struct writer *w, const struct wire_card *c)
+static void put_second(struct writer *w, const struct wire_card *c)
 {
     put32(w, c->features);
     put64(w, c->index_offset);
     put32(w, c->index_slots);
     put64(w, c->words_offset);
     put32(w, c->words_slots);
+    put8(w, (uint8_t)c->memory);
+    put64(w, c->segment);
+    put32(w, c->num_regions);
+    for (uint32_t i = 0; i < c->num_regions; i++) {
+        const struct wire_region *x = &c->regions[i];
+        put64(w, x->address);
+        put64(w, x->bytes);
+        put32(w, x->descriptor);
+        put64(w, x->device);
+        put64(w, x->inode);
+        put64(w, x->offset);
+    }
 }
 
 int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
@@ -118,7 +130,7 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
         put_hybrid(&w, &c->geometry);
     }
     if (WIRE_VERSION > 1)
-        put_reserved(&w, c);
+        put_second(&w, c);
     put_next(&w, WIRE_VERSION);
     if (w.bad)
         return BATON_EINVAL;
@@ -231,17 +243,43 @@ static int get_geometry(struct reader *r, baton_geometry_t *g)
     return 0;
 }
 
-static int get_reserved(struct reader *r, struct wire_card *c)
+static int get_regions(struct reader *r, struct wire_card *c)
+{
+    c->memory = get8(r);
+    c->segment = get64(r);
+    uint32_t num = get32(r);
+    if (r->bad || num > BATON_REGIONS_MAX || (num > 0 && !c->has_geometry))
+        return BATON_EMESSAGE;
+    if (num == 0)
+        return 0;
+    c->regions = calloc(num, sizeof *c->regions);
+    if (c->regions == NULL)
+        return BATON_ENOMEM;
+    c->num_regions = num;
+    for (uint32_t i = 0; i < num && !r->bad; i++) {
+        struct wire_region *x = &c->regions[i];
+        x->address = get64(r);
+        x->bytes = get64(r);
+        x->descriptor = get32(r);
+        x->device = get64(r);
+        x->inode = get64(r);
+        x->offset = get64(r);
+        r->bad |= x->bytes > UINT64_MAX - x->address;
+    }
+    return r->bad ? BATON_EMESSAGE : 0;
+}
+
+static int get_second(struct reader *r, struct wire_card *c)
 {
     c->features = get32(r);
     c->index_offset = get64(r);
     c->index_slots = get32(r);
     c->words_offset = get64(r);
     c->words_slots = get32(r);
-    if (!r->bad)
-        return 0;
-    wire_card_free(c);
-    return BATON_EMESSAGE;
+    int rc = r->bad ? BATON_EMESSAGE : get_regions(r, c);
+    if (rc != 0)
+        wire_card_free(c);
+    return rc;
 }
 
 int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
@@ -270,11 +308,13 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
     if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
         return BATON_EMESSAGE;
     int rc = c->has_geometry ? get_geometry(&r, &c->geometry) : 0;
-    return rc == 0 && version > 1 ? get_reserved(&r, c) : rc;
+    return rc == 0 && version > 1 ? get_second(&r, c) : rc;
 }
 
 void wire_card_free(struct wire_card *card)
 {
     free((void *)card->geometry.tensors);
     card->geometry.tensors = NULL;
+    free(card->regions);
+    card->regions = NULL;
 }

@@ -10,7 +10,18 @@
 
 #include "plan/plan.h"
 
-#define WIRE_CARD_MAX 65536u
+#define WIRE_CARD_MAX 262144u /* builds before 0.2 take 65,536 */
+
+/**
+ * A region of a cache whose memory the engine owns, and the file that it is mapped from, if processes of the node can
+ * map it too: they find the file among the descriptors of the rank's process.
+ */
+struct wire_region {
+    uint64_t address, bytes;
+    uint32_t descriptor; /* WIRE_NO_FILE: none */
+    uint64_t device, inode, offset;
+};
+#define WIRE_NO_FILE UINT32_MAX
 
 /** Offsets count from the start of the rank's segment. */
 struct wire_card {
@@ -25,6 +36,11 @@ struct wire_card {
     uint32_t features;
     uint64_t index_offset, words_offset;
     uint32_t index_slots, words_slots;
+    /* behind the geometry: */
+    uint32_t memory;             /* a baton_memory_t, where there are regions */
+    uint64_t segment;            /* the address of the rank's segment in its process */
+    uint32_t num_regions;        /* 0: region 0 alone, at pool_offset */
+    struct wire_region *regions; /* decoded: malloc'ed */
     uint32_t has_geometry;
     baton_geometry_t geometry; /* decoded: its tensors are malloc'ed */
 };

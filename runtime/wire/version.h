@@ -28,6 +28,7 @@
 /* The first version in which */
 #define WIRE_HASHES 2 /* envelopes have hashes */
 #define WIRE_NAMES 2  /* requests have attempts, and keys of WIRE_KEY_1 bytes and more */
+#define WIRE_STAGES 2 /* ranks stage bytes for each other (staged/note.h) */
 #define WIRE_ENDS 2   /* DONE, CANCEL and RELEASE are answered */
 
 #define WIRE_KEY_1 64u /* bytes of the field of a key in version 1, NUL included */

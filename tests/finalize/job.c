@@ -3,7 +3,8 @@
  * job: an engine that forgets baton_close. MPI_Finalize stops the reactor, says so and returns; later calls are
  * refused. With the argument "close" it closes, and nothing is said. With "open" a want is under way. With "both" it
  * forgets two contexts. With "one" it closes the second context, and a third that it never started. With "late" rank 1
- * comes to MPI_Finalize after 3 s. A second argument "caller": the program lends its thread for progress.
+ * comes to MPI_Finalize after 3 s. With "waiting" the cache of rank 1 has not come by then, with "racing" the caches
+ * come at that moment. A second argument "caller": the program lends its thread for progress.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,6 +35,23 @@ static void open_more(const baton_open_params_t *me, bool is_one)
     need(baton_close(unstarted), "baton_close of the third");
 }
 
+/* The second half of start has not begun at MPI_Finalize, or has done so just now. */
+static int leave_late(baton_t *b, const baton_geometry_t *g, bool wraps)
+{
+    void *const bases[1] = {malloc(g->bytes)};
+    baton_cache_t *cache;
+    if (wraps)
+        need(baton_cache_wrap(b, g, BATON_MEMORY_HOST, bases, &g->bytes, 1, &cache), "baton_cache_wrap");
+    int before = baton_cache_ready(b);
+    if (before != 0 && before != BATON_EAGAIN)
+        return 6;
+    MPI_Finalize();
+    if (baton_cache_ready(b) != BATON_ESTATE || baton_cancel(b, 1) != BATON_ESTATE || baton_close(b) != BATON_ESTATE)
+        return 7;
+    printf("left while caches come\n");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "forget";
@@ -61,10 +79,15 @@ int main(int argc, char **argv)
                           .splits = {{.heads_total = 1, .head_count = 1}},
                           .layers_total = 1,
                           .layer_count = 1};
+    bool is_racing = strcmp(how, "racing") == 0, is_late = is_racing || strcmp(how, "waiting") == 0;
+    me.flags = is_late ? BATON_OPEN_CACHE_LATER : 0;
     need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");
     need(baton_geometry_layout(&g, &tensor, 0), "baton_geometry_layout");
-    need(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "baton_cache_create");
+    if (!is_late)
+        need(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "baton_cache_create");
     need(baton_start(b), "baton_start");
+    if (is_late)
+        return leave_late(b, &g, rank == 0 || is_racing);
     if (strcmp(how, "both") == 0 || strcmp(how, "one") == 0)
         open_more(&me, strcmp(how, "one") == 0);
     const baton_offer_params_t offer = {.size = sizeof offer,

@@ -207,6 +207,7 @@ static void a_role_is_read_for_any_caller(void)
     setenv("BATON_ENGINE", "role", 1);
     setenv("BATON_ROLE", "both", 1);
     setenv("BATON_TP", "3", 1);
+    setenv("BATON_TP_RANK", "2", 1);
     CHECK_SIZES(me, baton_open_params_t, baton_role_from_env(&me.old));
     CHECK_EQ(me.old.size, sizeof me);
     CHECK_EQ(me.old.tp, 3);
@@ -219,6 +220,7 @@ static void a_role_is_read_for_any_caller(void)
     unsetenv("BATON_ENGINE");
     unsetenv("BATON_ROLE");
     unsetenv("BATON_TP");
+    unsetenv("BATON_TP_RANK");
 }
 
 /* ---- what Baton fills -------------------------------------------------------------------------------------------- */

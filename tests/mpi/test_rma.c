@@ -258,6 +258,8 @@ struct leg {
     struct plan *plan;
     struct plan_transfer *transfer;
     struct plan_cursor cursor;
+    struct path_region region;
+    struct path_regions theirs;
     struct path_leg leg;
     uint8_t *expected; /* what my pool must hold afterwards */
 };
@@ -287,7 +289,9 @@ static void leg_init(struct leg *m, struct fabric *f, bool write, unsigned src_l
     const struct plan_tables from = {.num = 1, .table = {{from_blocks, 6, 0}}},
                              to = {.num = 1, .table = {{to_blocks, 6, 0}}};
     CHECK_EQ(plan_transfer_init(m->transfer, m->plan, 0, tokens, &from, &to, &why), 0);
-    m->leg = (struct path_leg){far_peer(f), write, 42, m->transfer, &m->cursor, fabric_pool_offset(f), POOL_BYTES};
+    m->region = (struct path_region){fabric_pool_offset(f), POOL_BYTES};
+    m->theirs = (struct path_regions){.num = 1, .region = &m->region};
+    m->leg = (struct path_leg){far_peer(f), write, 42, m->transfer, &m->cursor, &m->theirs};
 }
 
 static void leg_free_plan(struct leg *m)
@@ -514,13 +518,15 @@ static void refuses_to_move_outside(void)
     const struct plan_tables tables = {.num = 1, .table = {{blocks, 1, 0}}};
     CHECK_EQ(plan_transfer_init(transfer, plan, 0, BLOCK_TOKENS, &tables, &tables, &why), 0);
     uint64_t end = fabric_pool_offset(f) + POOL_BYTES;
-    struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, end - 100, c.geometry.bytes};
+    struct path_region region = {end - 100, c.geometry.bytes};
+    const struct path_regions theirs = {.num = 1, .region = &region};
+    struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, &theirs};
     int outside = fabric_nodes(f) < 2 ? BATON_EINVAL : BATON_EMESSAGE;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
-    leg.pool_offset = UINT64_MAX - 5;
+    region.at = UINT64_MAX - 5;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
-    leg.pool_offset = fabric_pool_offset(f);
-    leg.pool_bytes = c.geometry.bytes - 1; /* the last block's last run ends at the geometry's end */
+    region.at = fabric_pool_offset(f);
+    region.bytes = c.geometry.bytes - 1; /* the last block's last run ends at the geometry's end */
     cursor.unit_done = transfer->bytes - 8;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
     cursor = (struct plan_cursor){0};

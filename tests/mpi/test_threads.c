@@ -257,6 +257,13 @@ static void reads_its_role(void)
     CHECK_EQ(baton_role_from_env(&p), 0);
     CHECK_EQ(p.tp, 1);
     setenv("BATON_TP", "4", 1);
+    CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
+    CHECK_HAS(baton_errmsg(), "BATON_TP=4, and BATON_TP_RANK is not set");
+    setenv("BATON_TP_RANK", "2", 1);
+    setenv("BATON_PP", "2", 1);
+    CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
+    CHECK_HAS(baton_errmsg(), "BATON_PP=2, and BATON_PP_RANK is not set");
+    unsetenv("BATON_PP");
     setenv("BATON_TP_RANK", "4", 1);
     CHECK_EQ(baton_role_from_env(&p), BATON_ESETTING);
     CHECK_HAS(baton_errmsg(), "BATON_TP_RANK");

@@ -3,6 +3,7 @@
  * test_broken_promise: the start finds out where MPI breaks a promise of the quirks table. By that table the requests
  * of osc/ucx cover the gets before them and the remote side of puts; the shim makes them complete early.
  */
+#include "base/page.h"
 #include "../mpi/with_fabric.h"
 #include "shim.h"
 
@@ -27,7 +28,8 @@ static void starts(char *text, size_t size, unsigned sum)
     struct fabric *f = started();
     logger.sink = NULL;
     logger.level = (enum log_level)settings.log_level;
-    fabric_describe(f, text, size);
+    struct page page = {text, size, 0};
+    fabric_describe(f, &page);
     for (uint64_t i = 0; i < POOL_BYTES; i++)
         if (!CHECK_EQ(pool_of(f)[i], 0))
             break;
@@ -64,6 +66,29 @@ static void puts_complete_early(void)
 static void long_puts_complete_early(void)
 {
     puts_break(LONG_BYTES);
+}
+
+/* Where engines own their memory there are no pools: what is spare of the segments serves. */
+static void tested_without_pools(void)
+{
+    enum { SPARE = 2 << 20 };
+    char text[4096];
+    struct page page = {text, sizeof text, 0};
+    struct fabric *f = opened();
+    logger.sink = count;
+    CHECK_EQ(fabric_start(f, META_BYTES + SPARE, 0, 0, NULL, NULL), 0);
+    fabric_spare(f, FABRIC_META_OFFSET + META_BYTES, SPARE);
+    shim_break_promise(false, true, 0, LATE);
+    CHECK_EQ(fabric_selftest(f), 0);
+    logger.sink = NULL;
+    shim_break_promise(false, false, 0, 0);
+    fabric_describe(f, &page);
+    CHECK_HAS(text, "put completion is local");
+    for (uint64_t i = 0; i < SPARE; i++)
+        if (!CHECK_EQ(fabric_segment(f)[FABRIC_META_OFFSET + META_BYTES + i], 0))
+            break;
+    closed(f);
+    CHECK_EQ(shim_late(), 0);
 }
 
 /* A promise that BATON_RMA_PUT makes is tested too. */
@@ -115,5 +140,6 @@ int main(int argc, char **argv)
     RUN(gets_complete_early);
     RUN(long_gets_complete_early);
     RUN(separate_memory_is_refused);
+    RUN(tested_without_pools); /* last: a rank alone on its node gets its next pool from the heap, as it was left */
     return harness_end();
 }

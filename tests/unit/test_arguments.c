@@ -98,6 +98,36 @@ static void test_one_word_forms(void **state)
     assert_string_equal(a.program[1][0], "q");
 }
 
+/* Words behind a program are its own, even those that batonrun has options of. */
+static void test_stray_side(void **state)
+{
+    struct arguments a;
+    const char *program = NULL;
+    (void)state;
+    {
+        PARSE(&a, "--prefill", "1x1", "p", "--model", "--decode", "1x1");
+        assert_int_equal(rc_, 0);
+        assert_string_equal(arguments_stray_side(&a, &program), "--decode");
+        assert_string_equal(program, "p");
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "p", ":", "--decode", "1x1", "q", "--prefill", "1x1");
+        assert_int_equal(rc_, 0);
+        assert_string_equal(arguments_stray_side(&a, &program), "--prefill");
+        assert_string_equal(program, "q");
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "p", "--decoder", "prefill", ":", "--decode", "1x1", "q");
+        assert_int_equal(rc_, 0);
+        assert_null(arguments_stray_side(&a, &program));
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "--explain");
+        assert_int_equal(rc_, 0);
+        assert_null(arguments_stray_side(&a, &program));
+    }
+}
+
 static void test_version(void **state)
 {
     struct arguments a;
@@ -130,6 +160,9 @@ static void test_bad(void **state)
 {
     (void)state;
     REFUSED("unknown option --bogus", "--bogus", "x");
+    REFUSED("unknown option --prefil (is it --prefill?)", "--prefil", "1x1", "p");
+    REFUSED("unknown option --host-file=h (is it --hostfile?)", "--prefill", "1x1", "--host-file=h", "p");
+    REFUSED("unknown option --dryrun (is it --dry-run?)", "--prefill", "1x1", "--dryrun", "p");
     REFUSED("name the engines", "prog");
     REFUSED("--check and --script exclude each other", "--check", "--script", "slurm");
     REFUSED("a program is missing", "--prefill", "1x1");
@@ -303,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_check_of_a_whole_line),
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_one_word_forms),
+        cmocka_unit_test(test_stray_side),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_own_colons),
         cmocka_unit_test(test_two_programs),

@@ -267,7 +267,8 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
     struct copy_pool *pool;
     struct plan_transfer t;
     struct plan_cursor at = {0};
-    uint64_t sent = 0, got = 0, tag, bytes;
+    uint64_t sent = 0, got = 0;
+    struct copy_end end;
     unsigned jobs = 0;
     atomic_store(&rings, 0);
     memset(w->dst, 0, w->g.bytes);
@@ -286,16 +287,17 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
             sent += job.bytes;
             jobs++;
         }
-        while (copy_collect(pool, &tag, &bytes)) {
-            assert_true(tag >= 1000 && tag < 1000 + jobs);
-            got += bytes;
+        while (copy_collect(pool, &end)) {
+            assert_true(end.tag >= 1000 && end.tag < 1000 + jobs);
+            assert_int_equal(end.error, 0);
+            got += end.bytes;
         }
         if (job.bytes == 0)
             wait_a_little();
     }
     assert_int_equal(sent, t.bytes);
     assert_int_equal(got, t.bytes);
-    assert_false(copy_collect(pool, &tag, &bytes));
+    assert_false(copy_collect(pool, &end));
     copy_pool_destroy(pool);
     assert_int_equal(atomic_load(&rings), jobs); /* one ring a completion */
     for (uint32_t l = 0; l < 2; l++)
@@ -338,7 +340,7 @@ static void test_depth_is_a_limit(void **state)
     struct world w;
     struct copy_pool *pool;
     struct plan_transfer t;
-    uint64_t tag, bytes;
+    struct copy_end end;
     unsigned accepted = 0;
     world_init(&w);
     transfer_init(&t, &w, 8);
@@ -350,7 +352,7 @@ static void test_depth_is_a_limit(void **state)
     assert_int_equal(accepted, 4);
     atomic_store(&held, false);
     while (accepted > 0) {
-        if (copy_collect(pool, &tag, &bytes))
+        if (copy_collect(pool, &end))
             accepted--;
         else
             wait_a_little();
@@ -368,7 +370,7 @@ static void test_short_jobs_first(void **state)
     struct world w;
     struct copy_pool *pool;
     struct plan_transfer few, all;
-    uint64_t tag, bytes;
+    struct copy_end end;
     unsigned shorts = 0, longs = 0;
     world_init(&w);
     transfer_init(&few, &w, 8);
@@ -382,17 +384,17 @@ static void test_short_jobs_first(void **state)
         job.bytes = job.transfer->bytes;
         job.tag = i < LONGS ? LONG_TAG + i : i;
         if (i == LONGS) /* a worker has the first long job */
-            for (wait_a_little(); !copy_collect(pool, &tag, &bytes);)
+            for (wait_a_little(); !copy_collect(pool, &end);)
                 wait_a_little();
         assert_true(copy_submit(pool, &job));
     }
-    assert_int_equal(tag, LONG_TAG);
+    assert_int_equal(end.tag, LONG_TAG);
     atomic_store(&held, false);
     while (shorts + longs < LONGS - 1 + SHORTS) {
-        if (!copy_collect(pool, &tag, &bytes)) {
+        if (!copy_collect(pool, &end)) {
             wait_a_little();
-        } else if (tag < LONG_TAG) {
-            assert_int_equal(tag, LONGS + shorts); /* short ones in their order */
+        } else if (end.tag < LONG_TAG) {
+            assert_int_equal(end.tag, LONGS + shorts); /* short ones in their order */
             shorts++;
         } else {
             assert_in_range(shorts, 1, SHORTS / 2);

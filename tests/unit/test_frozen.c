@@ -78,7 +78,7 @@ static void test_card(void **state)
     assert_true(m > 0);
     uint32_t next = WIRE_IS_NEXT ? 8 : 0;
     same_again(again, (uint32_t)m, n, CARD_HASHED,
-               3 + (WIRE_VERSION > 1 ? 28 : 0) + next, /* no groups, no splits, no own sizes of tensors */
+               3 + (WIRE_VERSION > 1 ? 41 : 0) + next, /* no groups, no splits, no own sizes of tensors */
                WIRE_VERSION);
     wire_card_free(&card);
 }

@@ -106,7 +106,10 @@ static void what_is_wrong_is_said(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"--nope", "\"--nope\" is no option, or the beginning of several; see --help"},
-        {"--loud --nope=1 --loud", "\"--nope=1\" is no option"},
+        {"--loud --nope=1 --loud", "\"--nope=1\" is no option, or"},
+        {"--nmae=1", "\"--nmae=1\" is no option (is it --name?), or the beginning of several; see --help"},
+        {"--loud --coulor red", "\"--coulor\" is no option (is it --colour?), or"},
+        {"-cuont 3", "\"-cuont\" is no option, or"},
         {"-x", "\"-x\" is no option"},
         {"--l", "\"--l\" is no option, or the beginning of several"},
         {"--loud=1", "\"--loud=1\": this option takes no value"},
@@ -145,6 +148,24 @@ static void what_is_wrong_is_said(void **state)
         if (strstr(why.text, cases[i][1]) == NULL)
             fail_msg("%s: \"%s\" does not say %s", cases[i][0], why.text, cases[i][1]);
     }
+}
+
+/* One wrong letter for every three of a name is a misspelling of it. */
+static void the_nearest_name(void **state)
+{
+    (void)state;
+    static const struct option_row more[] = {{.name = "prefill"}, {.name = "prefix"}, {0}};
+    const struct option_row *const tables[] = {rows, more, NULL};
+    assert_string_equal(option_nearest(tables, "--prefil"), "prefill");
+    assert_string_equal(option_nearest(tables, "--prefil=1x1"), "prefill");
+    assert_string_equal(option_nearest(tables, "--prefx"), "prefix");
+    assert_string_equal(option_nearest(tables, "--lits"), "list");
+    assert_null(option_nearest(tables, "--lots")); /* two slips in four letters */
+    assert_null(option_nearest(tables, "--filllpre"));
+    assert_null(option_nearest(tables, "prefil"));
+    assert_null(option_nearest(tables, "--"));
+    assert_string_equal(option_hint(tables, "--prefil").text, " (is it --prefill?)");
+    assert_string_equal(option_hint(tables, "--nothing").text, "");
 }
 
 static void the_manual(void **state)
@@ -186,6 +207,7 @@ int main(void)
         cmocka_unit_test(lists_and_sides),
         cmocka_unit_test(an_operand_and_what_was_given),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(the_nearest_name),
         cmocka_unit_test(the_manual),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

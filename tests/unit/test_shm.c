@@ -22,6 +22,7 @@ struct pair {
     struct plan_transfer transfer;
     uint32_t ids[BLOCKS];
     uint8_t *segment[2];
+    char *pool[2];
     uint64_t bytes;
     struct bell bell;
     struct shm *shm;
@@ -56,12 +57,16 @@ static void pair_init(struct pair *p, uint64_t worker_bytes)
             p->segment[i][k] = (uint8_t)(k * 7 + k / 251 + (unsigned)i * 100);
     }
     bell_init(&p->bell);
-    const struct shm_segment segments[RANKS] = {{p->segment[ME], p->bytes, getpid()},
-                                                {p->segment[PEER], p->bytes, 0}}; /* the stranger's: none */
+    const struct shm_segment segments[RANKS] = {{p->segment[ME], p->bytes, process_of(getpid())},
+                                                {p->segment[PEER], p->bytes, process_of(0)},
+                                                {.process = process_of(0)}}; /* the stranger's: none */
+    for (int i = 0; i < 2; i++)
+        p->pool[i] = (char *)p->segment[i] + POOL_OFFSET;
+    const struct shm_memory memory[RANKS] = {{&p->pool[ME], false, true}, {&p->pool[PEER], false, true}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,
-                                  .pool_offset = POOL_OFFSET,
+                                  .memory = memory,
                                   .workers = 2,
                                   .worker_bytes = worker_bytes,
                                   .bell = &p->bell};
@@ -102,13 +107,7 @@ static void assert_nothing(struct pair *p)
 
 static struct path_leg leg_of(struct pair *p, bool write, struct plan_cursor *at)
 {
-    return (struct path_leg){.peer = PEER,
-                             .write = write,
-                             .tag = 5,
-                             .transfer = &p->transfer,
-                             .cursor = at,
-                             .pool_offset = POOL_OFFSET,
-                             .pool_bytes = p->g.bytes};
+    return (struct path_leg){.peer = PEER, .write = write, .tag = 5, .transfer = &p->transfer, .cursor = at};
 }
 
 /* ---- what is read at once ---------------------------------------------------------------------------------------- */
@@ -242,26 +241,6 @@ static void test_a_parked_leg_is_quiet_once(void **state)
     pair_fini(&p);
 }
 
-static void test_pools_lie_within_segments(void **state)
-{
-    (void)state;
-    struct pair p;
-    struct plan_cursor at = {0};
-    pair_init(&p, 1 << 20);
-    const uint64_t offsets[] = {POOL_OFFSET + 1, UINT64_MAX};
-    for (int i = 0; i < 2; i++) {
-        struct path_leg leg = leg_of(&p, false, &at);
-        leg.pool_offset = offsets[i];
-        assert_int_equal(p.path.move(p.path.self, &leg, 1000), BATON_EMESSAGE);
-    }
-    struct path_leg leg = leg_of(&p, false, &at);
-    leg.pool_bytes = UINT64_MAX;
-    assert_int_equal(p.path.move(p.path.self, &leg, 1000), BATON_EMESSAGE);
-    assert_int_equal(p.path.park(p.path.self, PEER, 5), PATH_PARK_QUIET);
-    assert_nothing(&p);
-    pair_fini(&p);
-}
-
 /* ---- my own cache, and who lives --------------------------------------------------------------------------------- */
 
 static void test_hashes_and_zeros(void **state)
@@ -304,7 +283,6 @@ int main(void)
         cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
         cmocka_unit_test(test_legs_move),
         cmocka_unit_test(test_a_parked_leg_is_quiet_once),
-        cmocka_unit_test(test_pools_lie_within_segments),
         cmocka_unit_test(test_hashes_and_zeros),
         cmocka_unit_test(test_who_lives),
     };

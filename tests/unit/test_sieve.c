@@ -15,16 +15,29 @@ enum { POOL = 1 << 20 };
 static struct sieve sieve;
 static uint8_t source[POOL], target[POOL], right[POOL];
 
-static struct plan_run run_of(uint64_t src, uint64_t dst, uint64_t bytes)
+/* From my `source` to the peer's `target`, or the reverse. */
+struct run {
+    uint64_t src, dst, bytes;
+};
+
+static struct run run_of(uint64_t src, uint64_t dst, uint64_t bytes)
 {
-    return (struct plan_run){.src = src, .dst = dst, .bytes = bytes};
+    return (struct run){src, dst, bytes};
+}
+
+static bool add(const struct run *r)
+{
+    const struct sieve_piece piece = {.mine = sieve.write ? source + r->src : target + r->dst,
+                                      .theirs = sieve.write ? r->dst : r->src,
+                                      .bytes = r->bytes};
+    return sieve_add(&sieve, &piece);
 }
 
 /* Puts `count` runs that lie `stride` bytes apart at the peer. Returns how many fitted. */
 static uint32_t put_strided(uint32_t count, uint64_t bytes, uint64_t stride)
 {
     uint32_t n = 0;
-    while (n < count && sieve_add(&sieve, &(struct plan_run){.src = n * stride, .dst = n * bytes, .bytes = bytes}))
+    while (n < count && add(&(struct run){.src = n * stride, .dst = n * bytes, .bytes = bytes}))
         n++;
     return n;
 }
@@ -76,7 +89,7 @@ static void test_limits(void **state)
     sieve_begin(&sieve, false, 3, UINT64_MAX);
     assert_int_equal(put_strided(1000, 64, 100000), 3);
     sieve_begin(&sieve, false, 64, UINT64_MAX);
-    assert_false(sieve_add(&sieve, &(struct plan_run){.bytes = SIEVE_BYTES + 1}));
+    assert_false(add(&(struct run){.bytes = SIEVE_BYTES + 1}));
     assert_int_equal(sieve.num_runs, 0);
 }
 
@@ -94,8 +107,8 @@ static void test_transposed(void **state)
     for (uint64_t plane = 0; plane < 2; plane++)
         for (uint64_t token = 0; token < TOKENS; token++)
             for (uint64_t head = 0; head < HEADS; head++, dst += BYTES) {
-                struct plan_run run = run_of(plane * 500000 + head * TOKENS * BYTES + token * BYTES, dst, BYTES);
-                assert_true(sieve_add(&sieve, &run));
+                struct run run = run_of(plane * 500000 + head * TOKENS * BYTES + token * BYTES, dst, BYTES);
+                assert_true(add(&run));
                 memcpy(right + run.dst, source + run.src, run.bytes);
             }
     assert_int_equal(sieve.num_spans, 2);
@@ -103,7 +116,7 @@ static void test_transposed(void **state)
     assert_int_equal(sieve.run_bytes, sieve.span_bytes);
     assert_true(sieve_is_cheaper(&sieve));
     read_spans();
-    sieve_empty(&sieve, target);
+    sieve_empty(&sieve);
     assert_memory_equal(target, right, sizeof target);
 }
 
@@ -111,7 +124,7 @@ static void test_transposed(void **state)
 static void write_spans(void)
 {
     sieve_lay_out(&sieve);
-    sieve_fill(&sieve, source);
+    sieve_fill(&sieve);
     for (uint32_t i = 0; i < sieve.num_spans; i++) {
         const struct sieve_span *s = &sieve.span[i];
         assert_true(s->at + (s->end - s->begin) <= SIEVE_BYTES);
@@ -127,8 +140,8 @@ static void test_packed(void **state)
     memset(right, 0xa5, sizeof right);
     sieve_begin(&sieve, true, 4, UINT64_MAX);
     for (uint64_t i = 0; i < 64; i++) {
-        struct plan_run run = run_of(5000 + i * 1024, 300000 + i / 16 * 20000 + i % 16 * 512, 512);
-        assert_true(sieve_add(&sieve, &run));
+        struct run run = run_of(5000 + i * 1024, 300000 + i / 16 * 20000 + i % 16 * 512, 512);
+        assert_true(add(&run));
         memcpy(right + run.dst, source + run.src, run.bytes);
     }
     assert_int_equal(sieve.num_spans, 4);
@@ -138,7 +151,7 @@ static void test_packed(void **state)
     assert_memory_equal(target, right, sizeof target);
     sieve_begin(&sieve, true, 64, UINT64_MAX); /* but not where there are gaps */
     for (uint64_t i = 0; i < 64; i++)
-        assert_true(sieve_add(&sieve, &(struct plan_run){.src = i * 512, .dst = i * 513, .bytes = 512}));
+        assert_true(add(&(struct run){.src = i * 512, .dst = i * 513, .bytes = 512}));
     assert_int_equal(sieve.num_spans, 64);
     assert_false(sieve_is_cheaper(&sieve));
 }
@@ -154,8 +167,8 @@ static void test_random_writes(void **state)
         memset(right, 0xa5, sizeof right);
         sieve_begin(&sieve, true, 1 + (uint32_t)rand() % 64, (uint64_t)rand() % (2 * SIEVE_BYTES));
         for (;;) {
-            struct plan_run run = run_of((uint64_t)rand() % 60000, dst, 1 + (uint64_t)rand() % 3000);
-            if (!sieve_add(&sieve, &run))
+            struct run run = run_of((uint64_t)rand() % 60000, dst, 1 + (uint64_t)rand() % 3000);
+            if (!add(&run))
                 break;
             memcpy(right + run.dst, source + run.src, run.bytes);
             dst += run.bytes + (rand() % 4 == 0 ? (uint64_t)rand() % 3 : 0);
@@ -178,8 +191,8 @@ static void test_random(void **state)
         memset(right, 0xa5, sizeof right);
         sieve_begin(&sieve, false, 1 + (uint32_t)rand() % 64, (uint64_t)rand() % (2 * SIEVE_BYTES));
         for (;;) {
-            struct plan_run run = run_of((uint64_t)rand() % near, dst, 1 + (uint64_t)rand() % 3000);
-            if (!sieve_add(&sieve, &run))
+            struct run run = run_of((uint64_t)rand() % near, dst, 1 + (uint64_t)rand() % 3000);
+            if (!add(&run))
                 break;
             memcpy(right + run.dst, source + run.src, run.bytes);
             dst += run.bytes + (uint64_t)rand() % 3;
@@ -187,7 +200,7 @@ static void test_random(void **state)
                 break;
         }
         read_spans();
-        sieve_empty(&sieve, target);
+        sieve_empty(&sieve);
         assert_memory_equal(target, right, sizeof target);
     }
 }

@@ -7,6 +7,7 @@
  *   --jobs J                          so many processes share the seeds (default 1)
  *   --cover LEAST                     prints the (state, event) pairs met; each must be met LEAST times
  *   --version                         prints the version of Baton
+ *   --help                            prints its options
  */
 #include "storm.h"
 
@@ -140,15 +141,28 @@ static int begin_job(uint64_t first, uint64_t seeds, uint64_t stride, bool verbo
     return -1;
 }
 
+#define USAGE                                                                                                          \
+    "usage: baton-sim [--seeds N] [--first SEED] [--jobs N] [--cover LEAST] [--verbose] [--version] [--help]\n"
+
+static const char help[] =
+    USAGE "\n"
+          "Runs seeded schedules through the protocol core, and checks what must always be true.\n"
+          "\n"
+          "  --seeds N            so many seeds (default 1); the first that fails is named, with the reason\n"
+          "  --first SEED         the first of them (default 1)\n"
+          "  --jobs N             so many processes share them (default 1)\n"
+          "  --cover LEAST        print the pairs of state and event that were met; each must be met LEAST times\n"
+          "  --verbose            print each message and event\n"
+          "  --version            print the version of Baton\n"
+          "  --help               print this\n";
+
 int main(int argc, char **argv)
 {
-    static const struct option words[] = {{"seeds", required_argument, NULL, 's'},
-                                          {"first", required_argument, NULL, 'f'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"cover", required_argument, NULL, 'c'},
-                                          {"verbose", no_argument, NULL, 'v'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option words[] = {
+        {"seeds", required_argument, NULL, 's'}, {"first", required_argument, NULL, 'f'},
+        {"jobs", required_argument, NULL, 'j'},  {"cover", required_argument, NULL, 'c'},
+        {"verbose", no_argument, NULL, 'v'},     {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
     uint64_t seeds = 1, first = 1, jobs = 1, least = 0;
     bool verbose = false, cover = false;
     int word, failed = 0;
@@ -174,10 +188,9 @@ int main(int argc, char **argv)
         case 'V':
             printf("baton-sim %s\n", baton_version());
             return fflush(stdout) == 0 ? 0 : 1;
-        default:
-            fputs("usage: baton-sim [--seeds N] [--first SEED] [--jobs N] [--cover LEAST] [--verbose] [--version]\n",
-                  stderr);
-            return 2;
+        default: /* --help, or no option of this program */
+            fputs(word == 'h' ? help : USAGE, word == 'h' ? stdout : stderr);
+            return word == 'h' && fflush(stdout) == 0 ? 0 : 2;
         }
     }
     int counts[JOBS_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* process: see process.h. */
-#include "shm/process.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,16 +24,21 @@ static int descriptor_of(int id)
     return descriptor >= 0 ? descriptor : errno == ESRCH ? GONE : UNKNOWN;
 }
 
-enum port_alive process_alive(struct process *p)
+enum process_life process_alive(struct process *p)
 {
     if (p->descriptor == UNOPENED)
         p->descriptor = descriptor_of(p->id);
-    if (p->descriptor == UNKNOWN)
-        return PORT_UNKNOWN;
+    return process_is(p);
+}
+
+enum process_life process_is(const struct process *p)
+{
+    if (p->descriptor == UNKNOWN || p->descriptor == UNOPENED)
+        return PROCESS_UNKNOWN;
     struct pollfd ended = {.fd = p->descriptor, .events = POLLIN}; /* readable once the process has ended */
     if (p->descriptor != GONE && poll(&ended, 1, 0) == 0)
-        return PORT_ALIVE;
-    return PORT_DEAD;
+        return PROCESS_ALIVE;
+    return PROCESS_DEAD;
 }
 
 void process_forget(struct process *p)

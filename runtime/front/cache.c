@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cache: see cache.h. */
+#include "front/cache.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/page.h"
+#include "base/sized.h"
+#include "front/context.h"
+#include "front/start.h"
+#include "wire/row.h"
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+static int take_geometry(const baton_geometry_t *given, const uint64_t *bytes, uint32_t num_regions,
+                         baton_geometry_t *geometry)
+{
+    struct plan_why why;
+    int rc = sized_take(given, "baton_geometry_t", geometry, sizeof *geometry);
+    if (rc != 0)
+        return rc;
+    rc = geometry_check(geometry, bytes != NULL ? bytes : &geometry->bytes, num_regions, &why);
+    if (rc != 0)
+        return error_set(rc, "geometry: %s", why.text);
+    if (geometry->model[0] == '\0')
+        return error_set(BATON_EINVAL, "geometry: model must not be empty");
+    return 0;
+}
+
+static struct baton_cache *cache_new(const baton_geometry_t *geometry)
+{
+    struct baton_cache *cache = calloc(1, sizeof *cache);
+    baton_tensor_t *tensors = malloc(geometry->num_tensors * sizeof *tensors);
+    if (cache == NULL || tensors == NULL) {
+        free(cache);
+        free(tensors);
+        error_set(BATON_ENOMEM, "no memory for the geometry");
+        return NULL;
+    }
+    memcpy(tensors, geometry->tensors, geometry->num_tensors * sizeof *tensors);
+    cache->geometry = *geometry;
+    cache->geometry.tensors = tensors;
+    return cache;
+}
+
+void cache_free(struct baton_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    memory_own_destroy(cache->own);
+    pretend_fini(&cache->pretend);
+    free((void *)cache->geometry.tensors);
+    free(cache);
+}
+
+void cache_leave(struct baton_cache *cache)
+{
+    if (cache != NULL)
+        cache->pretend = (struct pretend){0};
+}
+
+static int own_memory(struct baton_cache *cache, const struct memory_wish *wish)
+{
+    int rc =
+        memory_own_create(wish, (baton_tensor_t *)cache->geometry.tensors, cache->geometry.num_tensors, &cache->own);
+    if (rc == 0)
+        cache->geometry.bytes = memory_own_bytes(cache->own);
+    return rc;
+}
+
+/* ---- memory that Baton allocates --------------------------------------------------------------------------------- */
+
+static int pretend(struct baton *b, struct baton_cache *cache, enum pretend_kind kind)
+{
+    const uint64_t bytes = cache->geometry.bytes;
+    int rc = pretend_create(&cache->pretend, kind, bytes);
+    if (rc != 0)
+        return rc;
+    baton_memory_t memory = kind == PRETEND_DEVICE ? BATON_MEMORY_DEVICE : BATON_MEMORY_HOST;
+    rc = own_memory(cache, &(struct memory_wish){memory, &cache->pretend.wrapped, &bytes, 1});
+    if (rc == 0 && kind == PRETEND_DEVICE)
+        b->start.driver = pretend_driver_table(cache->pretend.driver);
+    return rc;
+}
+
+int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t memory, baton_cache_t **out)
+{
+    baton_geometry_t geometry;
+    if (b == NULL || given == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "b, geometry and out must not be NULL");
+    if (b->state != CONTEXT_OPEN)
+        return error_set(BATON_ESTATE, "declare the cache before baton_start");
+    if (memory != BATON_MEMORY_HOST)
+        return error_set(BATON_ENOSYS, "Baton allocates host memory only: hand over memory of your own by "
+                                       "baton_cache_wrap");
+    if (b->cache != NULL)
+        return error_set(BATON_ENOSYS, "this version has one cache a context");
+    int rc = take_geometry(given, NULL, 1, &geometry);
+    if (rc != 0)
+        return rc;
+    struct baton_cache *cache = cache_new(&geometry);
+    if (cache == NULL)
+        return BATON_ENOMEM;
+    if (b->settings.memory != PRETEND_NONE) {
+        rc = pretend(b, cache, (enum pretend_kind)b->settings.memory);
+        if (rc != 0) {
+            cache_free(cache);
+            return rc;
+        }
+    }
+    *out = b->cache = cache;
+    return 0;
+}
+
+/* ---- memory that the engine owns --------------------------------------------------------------------------------- */
+
+static int check_wish(const struct baton *b, const struct memory_wish *w)
+{
+    if (w->kind < BATON_MEMORY_HOST || w->kind > BATON_MEMORY_SHARED)
+        return error_set(BATON_EINVAL, "memory %d is no kind of memory", (int)w->kind);
+    if (w->num_regions == 0 || w->num_regions > BATON_REGIONS_MAX)
+        return error_set(BATON_EINVAL, "num_regions is %" PRIu32 ": must be 1 to %d", w->num_regions,
+                         BATON_REGIONS_MAX);
+    if (w->kind == BATON_MEMORY_DEVICE && b->start.driver.copy == NULL)
+        return error_set(BATON_ENOSYS, "a device's memory needs a driver: baton_driver_set");
+    if (b->cache != NULL)
+        return error_set(BATON_ENOSYS, "this version has one cache a context");
+    return 0;
+}
+
+static int wrap(const baton_geometry_t *given, const struct memory_wish *wish, struct baton_cache **out)
+{
+    baton_geometry_t geometry;
+    int rc = take_geometry(given, wish->bytes, wish->num_regions, &geometry);
+    if (rc != 0)
+        return rc;
+    struct baton_cache *cache = cache_new(&geometry);
+    if (cache == NULL)
+        return BATON_ENOMEM;
+    rc = own_memory(cache, wish);
+    if (rc != 0) {
+        cache_free(cache);
+        return rc;
+    }
+    *out = cache;
+    return 0;
+}
+
+int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
+                     const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out)
+{
+    const struct memory_wish wish = {memory, bases, bytes, num_regions};
+    struct baton_cache *cache = NULL;
+    if (b == NULL || geometry == NULL || bases == NULL || bytes == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "b, geometry, bases, bytes and out must not be NULL");
+    int rc = late_check(b);
+    if (rc == 0)
+        rc = check_wish(b, &wish);
+    if (rc == 0)
+        rc = wrap(geometry, &wish, &cache);
+    if (rc != 0)
+        return rc;
+    *out = b->cache = cache;
+    late_declared(b);
+    return 0;
+}
+
+int baton_driver_set(baton_t *b, const baton_driver_t *driver)
+{
+    baton_driver_t own;
+    if (b == NULL || driver == NULL)
+        return error_set(BATON_EINVAL, "b and driver must not be NULL");
+    int rc = sized_take(driver, "baton_driver_t", &own, sizeof own);
+    if (rc != 0)
+        return rc;
+    if (own.copy == NULL || own.poll == NULL || own.name == NULL)
+        return error_set(BATON_EINVAL, "a driver has a name, copy and poll");
+    if (b->start.driver.copy != NULL)
+        return error_set(BATON_ESTATE, "this context has a driver");
+    rc = late_check(b);
+    if (rc != 0)
+        return rc;
+    b->start.driver = own;
+    return 0;
+}
+
+void *baton_cache_base(const baton_cache_t *cache)
+{
+    return cache != NULL ? cache->base : NULL;
+}
+
+uint64_t cache_pool_bytes(const struct baton_cache *cache)
+{
+    return cache != NULL && cache->own == NULL ? cache->geometry.bytes : 0;
+}
+
+char *const *cache_bases(const struct baton_cache *cache)
+{
+    if (cache == NULL)
+        return NULL;
+    return cache->own != NULL ? cache->own->bases : cache->bases;
+}
+
+char *const *cache_touchable(const struct baton_cache *cache)
+{
+    bool is_device = cache != NULL && cache->own != NULL && cache->own->kind == BATON_MEMORY_DEVICE;
+    return !is_device ? cache_bases(cache) : cache->pretend.base != NULL ? cache->bases : NULL;
+}
+
+const struct path_regions *cache_regions(const struct baton_cache *cache, struct path_regions *room)
+{
+    *room = (struct path_regions){.num = cache != NULL, .region = cache != NULL ? &cache->pool : NULL};
+    return cache != NULL && cache->own != NULL ? &cache->own->all : room;
+}
+
+uint32_t cache_features(const struct baton_cache *cache)
+{
+    if (cache == NULL || cache->own == NULL)
+        return 0;
+    return WIRE_ROW_WRAPPED | (cache->own->kind == BATON_MEMORY_DEVICE ? WIRE_ROW_DEVICE : 0u);
+}
+
+void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct page *page)
+{
+    const double mib = 1 << 20;
+    const struct memory_own *m = cache != NULL ? cache->own : NULL;
+    if (cache == NULL)
+        page_print(page, "cache: none\n");
+    else if (m == NULL)
+        page_print(page, "cache: allocated by Baton, %.1f MiB\n", (double)cache->geometry.bytes / mib);
+    else
+        page_print(page, "cache: wrapped, %" PRIu32 " region%s, %" PRIu32 " of them in shared mappings, %.1f MiB%s\n",
+                   m->num, m->num == 1 ? "" : "s", memory_own_shared(m), (double)memory_own_bytes(m) / mib,
+                   m->is_writable ? "" : ", read-only");
+    if (m != NULL && m->kind == BATON_MEMORY_DEVICE)
+        page_print(page, "device: its driver is \"%s\"\n", driver->name);
+}

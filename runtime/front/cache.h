@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cache: what a rank declares of its cache, and the memory of it. The thread that opens declares it, or any thread
+ * after start where caches come late; start makes its base.
+ */
+#ifndef BATON_FRONT_CACHE_H
+#define BATON_FRONT_CACHE_H
+
+#include "baton.h"
+
+#include "memory/own.h"
+#include "pretend/pretend.h"
+
+struct page;
+
+struct baton_cache {
+    baton_geometry_t geometry; /* it points to a copy of the tensors; they name the regions of `own` */
+    struct memory_own *own;    /* NULL: Baton allocates the memory, region 0 alone */
+    void *base;                /* of region 0; after start, where Baton allocates it */
+    char *bases[1];            /* the same, for the paths */
+    struct path_region pool;   /* the same, as a region */
+    struct pretend pretend;    /* BATON_MEMORY: the memory that `own` wraps */
+};
+
+/** NULL is no cache. */
+void cache_free(struct baton_cache *cache);
+
+/** Other ranks may still reach the memory: cache_free will leave it. */
+void cache_leave(struct baton_cache *cache);
+
+/** What memory it has, in lines of text. */
+void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct page *page);
+
+/** Bytes that Baton must allocate for it. */
+uint64_t cache_pool_bytes(const struct baton_cache *cache);
+
+/** The first bytes of its regions; NULL: there is no cache. After start. */
+char *const *cache_bases(const struct baton_cache *cache);
+
+/** The same, where threads may touch it; else NULL. */
+char *const *cache_touchable(const struct baton_cache *cache);
+
+/** Its regions, as addresses here; *room is the caller's, for region 0 where Baton allocates it. No cache has none. */
+const struct path_regions *cache_regions(const struct baton_cache *cache, struct path_regions *room);
+
+/** What a directory row says of it: WIRE_ROW_... */
+uint32_t cache_features(const struct baton_cache *cache);
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * start: each step is checked by this rank alone, then agreed on by all, so that every rank returns the same error and
+ * none waits alone. Where caches come late, the first half makes the segments and the reactor's thread, and the second
+ * half follows in that thread once all ranks have declared theirs.
+ */
+#include "front/start.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "front/cache.h"
+#include "front/context.h"
+#include "verdict/verdict.h"
+#include "wire/card.h"
+#include "wire/row.h"
+
+/* My metadata behind the segment's first page: board, arena, card, and buffers for staging. */
+struct layout {
+    uint64_t board, arena, card, stage, end;
+};
+
+static uint64_t aligned(uint64_t n)
+{
+    return (n + 63) & ~UINT64_C(63);
+}
+
+static struct layout layout_of(const struct baton *b)
+{
+    const struct settings *s = &b->settings;
+    struct layout l = {.board = FABRIC_META_OFFSET};
+    l.arena = aligned(l.board + s->leases * 8);
+    l.card = aligned(l.arena + s->table_bytes);
+    l.stage = (l.card + WIRE_CARD_MAX + 4095) & ~UINT64_C(4095);
+    l.end = l.stage + (b->start.stages ? s->stage_bytes : 0);
+    return l;
+}
+
+static void bind_near(void *base, uint64_t bytes, void *arg)
+{
+    const struct baton *b = arg;
+    if (b->place.numa != TOPO_UNKNOWN && topo_bind_memory(base, bytes, b->place.numa) != 0)
+        log_line(&b->log, LOG_DEBUG, "memory is not bound to NUMA node %u: first touch decides", b->place.numa);
+}
+
+/* Writes the card into the segment; returns its length or an error. */
+static int card_write(struct baton *b, const struct layout *l)
+{
+    struct wire_card card = {.incarnation = b->incarnation,
+                             .board_offset = l->board,
+                             .board_slots = (uint32_t)b->settings.leases,
+                             .arena_offset = l->arena,
+                             .arena_bytes = b->settings.table_bytes,
+                             .pool_offset = fabric_pool_offset(b->fabric),
+                             .segment = (uint64_t)(uintptr_t)fabric_segment(b->fabric)};
+    memcpy(card.host, b->place.host, sizeof card.host);
+    if (b->cache != NULL) {
+        card.has_geometry = 1;
+        card.geometry = b->cache->geometry;
+        card.pool_bytes = cache_pool_bytes(b->cache);
+    }
+    if (b->cache != NULL && b->cache->own != NULL) {
+        card.memory = b->cache->own->kind;
+        card.num_regions = b->cache->own->num;
+        card.regions = b->cache->own->regions;
+    }
+    int n = wire_card_encode(&card, fabric_segment(b->fabric) + l->card, WIRE_CARD_MAX);
+    return n < 0 ? error_set(n, "the cache's description is longer than a card of %u bytes", WIRE_CARD_MAX) : n;
+}
+
+static void row_write(const struct baton *b, const struct layout *l, uint32_t card_bytes, uint8_t *out)
+{
+    struct wire_row row = {.role = (uint8_t)b->who.role,
+                           .tp = (uint16_t)b->who.tp,
+                           .pp = (uint16_t)b->who.pp,
+                           .tp_rank = (uint16_t)b->who.tp_rank,
+                           .pp_rank = (uint16_t)b->who.pp_rank,
+                           .node = fabric_node(b->fabric, fabric_rank(b->fabric)),
+                           .package = b->place.package,
+                           .numa = b->place.numa,
+                           .incarnation = b->incarnation,
+                           .card_offset = l->card,
+                           .card_bytes = card_bytes,
+                           .verdicts = (uint8_t)b->who.verdicts,
+                           .rules = PLAN_RULES,
+                           .features = WIRE_ROW_HOSTS | cache_features(b->cache)};
+    memcpy(row.engine, b->who.engine, sizeof row.engine);
+    if (b->cache != NULL) {
+        row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
+        row.model = geometry_model(&b->cache->geometry);
+        row.block_tokens = b->cache->geometry.groups[0].block_tokens;
+    }
+    wire_row_encode(&row, out);
+}
+
+/* Where a rank's build does not know of this exchange, hosts have no names for any rank. */
+static int hosts_exchange(struct baton *b)
+{
+    const struct directory *d = b->directory;
+    _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
+    for (uint32_t r = 0; r < d->num_ranks; r++)
+        if ((d->rows[r].features & WIRE_ROW_HOSTS) == 0)
+            return 0;
+    int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, d->hosts);
+    for (uint32_t r = 0; r < d->num_ranks; r++)
+        d->hosts[r][sizeof d->hosts[r] - 1] = '\0';
+    return rc;
+}
+
+static int directory_build(struct baton *b, const struct layout *l)
+{
+    uint8_t row[WIRE_ROW_BYTES];
+    struct plan_why why = {{0}};
+    uint8_t *rows = malloc((size_t)fabric_size(b->fabric) * WIRE_ROW_BYTES);
+    int card_bytes = rows == NULL ? error_set(BATON_ENOMEM, "no memory for the directory") : card_write(b, l);
+    int rc = fabric_agree(b->fabric, "card", card_bytes < 0 ? card_bytes : 0);
+    if (rc == 0) {
+        fabric_sync(b->fabric);
+        row_write(b, l, (uint32_t)card_bytes, row);
+        rc = fabric_exchange(b->fabric, row, WIRE_ROW_BYTES, rows);
+    }
+    if (rc == 0) {
+        rc = directory_create(rows, fabric_size(b->fabric), &b->directory, &why);
+        if (rc != 0)
+            error_set(rc, "%s", why.text);
+        rc = fabric_agree(b->fabric, "directory", rc);
+    }
+    if (rc == 0)
+        rc = hosts_exchange(b);
+    for (uint32_t i = 0; rc == 0 && i < fabric_size(b->fabric); i++)
+        if (directory_version(b->directory, fabric_rank(b->fabric), i) >= WIRE_HASHES)
+            fabric_hash(b->fabric, i);
+    free(rows);
+    return rc;
+}
+
+static int core_build(struct baton *b, const struct layout *l)
+{
+    const struct paths_wish wish = {.fabric = b->fabric,
+                                    .settings = &b->settings,
+                                    .log = &b->log,
+                                    .directory = b->directory,
+                                    .cpus = binding_cpus(&b->binding),
+                                    .board_offset = l->board,
+                                    .stage_offset = l->stage,
+                                    .stage_bytes = l->end - l->stage,
+                                    .cache = b->cache,
+                                    .driver = b->start.driver.copy != NULL ? &b->start.driver : NULL};
+    int rc = paths_create(&wish, &b->paths);
+    if (!events_know_ranks(&b->events, fabric_size(b->fabric)))
+        return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
+    if (rc != 0)
+        return rc;
+    rc = faults_create(getenv("BATON_FAULT"), fabric_rank(b->fabric), paths_port(b->paths), fabric_size(b->fabric),
+                       cache_touchable(b->cache), &b->faults);
+    if (rc != 0)
+        return rc;
+    b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);
+    struct core_config config = {.settings = &b->settings,
+                                 .directory = b->directory,
+                                 .self = fabric_rank(b->fabric),
+                                 .geometry = b->cache != NULL ? &b->cache->geometry : NULL,
+                                 .path = paths_table(b->paths),
+                                 .arena = fabric_segment(b->fabric) + l->arena,
+                                 .arena_bytes = b->settings.table_bytes,
+                                 .port = b->port,
+                                 .log = &b->log,
+                                 .host = b->place.host};
+    rc = core_create(&config, &b->core);
+    if (rc == 0)
+        rc = verdicts_create(b->core);
+    return rc == 0 ? 0 : error_set(rc, "no memory for the protocol's tables");
+}
+
+/* ---- the two halves ---------------------------------------------------------------------------------------------- */
+
+static void set_base(struct baton_cache *cache)
+{
+    cache->bases[0] = cache->base;
+    cache->pool = (struct path_region){(uint64_t)(uintptr_t)cache->base, cache->geometry.bytes};
+}
+
+/* The segments: what does not depend on caches that come late. */
+static int first_half(struct baton *b, const struct layout *l)
+{
+    int rc = fabric_start(b->fabric, l->end - FABRIC_META_OFFSET, cache_pool_bytes(b->cache), b->place.memory_bytes,
+                          bind_near, b);
+    if (rc == 0 && b->cache != NULL && b->cache->own == NULL)
+        b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
+    else if (rc == 0 && b->cache != NULL)
+        b->cache->base = b->cache->pretend.base;
+    if (rc == 0 && b->cache != NULL)
+        set_base(b->cache);
+    return rc;
+}
+
+/* Who the ranks are, what they hold and how it is reached. Blocks for milliseconds, and for a rank that is slower. */
+static int second_half(struct baton *b, const struct layout *l)
+{
+    const struct path_regions none = {0};
+    int rc = directory_build(b, l);
+    if (rc == 0)
+        rc = fabric_expose(b->fabric, b->cache != NULL && b->cache->own != NULL ? &b->cache->own->exposed : &none);
+    fabric_spare(b->fabric, l->stage, l->end - l->stage);
+    if (rc == 0)
+        rc = fabric_selftest(b->fabric);
+    if (rc == 0)
+        rc = fabric_agree(b->fabric, "core", core_build(b, l));
+    if (rc == 0)
+        rc = fabric_agree(b->fabric, "watchdog", stall_watch_start(b));
+    if (rc == 0 && b->cache != NULL && b->cache->own != NULL)
+        memory_own_settle(b->cache->own); /* every rank of the node has looked */
+    return rc;
+}
+
+static int start_listening(struct baton *b)
+{
+    int rc = reactor_start(b);
+    return rc == 0 ? fabric_on_finalize(b->fabric, reactor_abandon, b) : rc;
+}
+
+/*
+ * In the thread that makes turns. The state comes last: from then on other threads may make turns too. A context that
+ * MPI_Finalize left meanwhile stays so.
+ */
+static void begin_turns(struct baton *b, enum context_state from)
+{
+    binding_check(b);
+    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) {
+        core_greet(b->core, clock_now_ns());
+        lend_start(&b->lent);
+    }
+    atomic_compare_exchange_strong(&b->state, &from, CONTEXT_STARTED);
+}
+
+/* Whether all ranks have declared theirs, and whether bytes may have to be staged between any two. */
+static int look_at_caches(struct baton *b, bool is_declared, bool *all)
+{
+    bool is_ours = is_declared && (b->cache == NULL || b->cache->own == NULL);
+    const int mine[2] = {is_declared, is_ours};
+    int least[2] = {0, 0};
+    int rc = fabric_least(b->fabric, "caches are declared", mine, least);
+    *all = least[0] != 0;
+    b->start.stages = least[1] == 0;
+    return rc;
+}
+
+int baton_start(baton_t *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "b must not be NULL");
+    int local = b->state == CONTEXT_OPEN ? 0 : error_set(BATON_ESTATE, "started already, or a former start failed");
+    bool is_declared = b->cache != NULL || (b->who.flags & BATON_OPEN_CACHE_LATER) == 0, all = false;
+    int rc = fabric_agree(b->fabric, "start", local);
+    if (rc == 0)
+        rc = look_at_caches(b, is_declared, &all);
+    struct layout l = layout_of(b);
+    if (rc == 0)
+        rc = first_half(b, &l);
+    if (rc == 0 && all)
+        rc = second_half(b, &l);
+    if (rc == 0)
+        rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank can receive before any rank sends */
+    if (rc != 0) {
+        if (local == 0)
+            b->state = CONTEXT_FAILED;
+        return rc;
+    }
+    if (all)
+        begin_turns(b, CONTEXT_OPEN);
+    else
+        late_begin(b, is_declared);
+    reactor_go(b);
+    return 0;
+}
+
+/* ---- caches that come late --------------------------------------------------------------------------------------- */
+
+#define LATE_PAUSE_NS (1 * CLOCK_NS_PER_MS)
+
+void late_begin(struct baton *b, bool is_declared)
+{
+    struct start *l = &b->start;
+    atomic_store_explicit(&l->ready, BATON_EAGAIN, memory_order_relaxed);
+    atomic_store_explicit(&l->is_declared, is_declared, memory_order_relaxed);
+    l->is_late = true;
+    b->state = CONTEXT_WAITING;
+}
+
+int late_check(const struct baton *b)
+{
+    bool is_late = b->state == CONTEXT_WAITING && (b->who.flags & BATON_OPEN_CACHE_LATER) != 0;
+    if (b->state == CONTEXT_OPEN || is_late)
+        return 0;
+    return error_set(BATON_ESTATE, "declare the cache before baton_start, or open with BATON_OPEN_CACHE_LATER");
+}
+
+void late_declared(struct baton *b)
+{
+    if (b->state != CONTEXT_WAITING)
+        return;
+    /* Release: the thread that goes on sees the cache. */
+    atomic_store_explicit(&b->start.is_declared, true, memory_order_release);
+    bell_ring(fabric_bell(b->fabric));
+}
+
+static int late_end(struct baton *b, int rc)
+{
+    struct start *l = &b->start;
+    enum context_state from = CONTEXT_WAITING;
+    if (rc == 0) {
+        begin_turns(b, from);
+    } else {
+        snprintf(l->why, sizeof l->why, "%s", baton_errmsg());
+        atomic_compare_exchange_strong(&b->state, &from, CONTEXT_FAILED);
+    }
+    /* Release: whoever sees this may use all that the second half made. */
+    atomic_store_explicit(&l->ready, rc, memory_order_release);
+    return rc;
+}
+
+/* Every rank agrees once: those that go on, and those that close instead. So none goes on without the others. */
+static int late_agree(struct baton *b, int local)
+{
+    b->start.has_agreed = true;
+    return fabric_agree(b->fabric, "caches that come late", local);
+}
+
+/* One look. BATON_EAGAIN: not all ranks have declared their caches yet. */
+static int late_step(struct baton *b)
+{
+    struct start *l = &b->start;
+    if (!atomic_load_explicit(&l->is_declared, memory_order_acquire))
+        return BATON_EAGAIN;
+    uint64_t now = clock_now_ns();
+    if (l->until_ns == 0)
+        l->until_ns = now + b->settings.wrap_ms * CLOCK_NS_PER_MS;
+    int rc = fabric_meet(b->fabric, now > l->until_ns);
+    if (rc == BATON_EAGAIN)
+        return rc;
+    const struct layout layout = layout_of(b);
+    if (rc == 0)
+        rc = late_agree(b, 0);
+    return late_end(b, rc == 0 ? second_half(b, &layout) : rc);
+}
+
+void late_close(struct baton *b)
+{
+    if (!b->start.is_late || b->start.has_agreed)
+        return;
+    fabric_hurry(b->fabric, b->settings.close_ms);
+    late_agree(b, error_set(BATON_ECLOSED, "the context closes before all ranks have declared their caches"));
+}
+
+int late_run(struct baton *b)
+{
+    const struct loop *l = &b->loop;
+    struct bell *bell = fabric_bell(b->fabric);
+    int rc = BATON_EAGAIN;
+    while (rc == BATON_EAGAIN && !reactor_must_end(l)) {
+        uint32_t seen = bell_look(bell);
+        rc = late_step(b);
+        if (rc == BATON_EAGAIN)
+            bell_sleep(bell, seen, LATE_PAUSE_NS);
+    }
+    return rc;
+}
+
+/* One look in the caller's thread, unless another thread is at it. */
+static void late_lend(struct baton *b)
+{
+    /* Acquire here and release below: the next look sees all that this one did, whichever thread takes it. */
+    if (atomic_exchange_explicit(&b->start.is_busy, true, memory_order_acquire))
+        return;
+    if (b->state == CONTEXT_WAITING)
+        late_step(b);
+    atomic_store_explicit(&b->start.is_busy, false, memory_order_release);
+}
+
+int baton_cache_ready(baton_t *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "b must not be NULL");
+    struct start *l = &b->start;
+    enum context_state state = b->state;
+    if (state == CONTEXT_LEFT)
+        return error_set(BATON_ESTATE, "MPI was finalised before");
+    if (state == CONTEXT_WAITING && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
+        late_lend(b);
+    int rc = atomic_load_explicit(&l->ready, memory_order_acquire);
+    if (rc == BATON_EAGAIN)
+        return error_set(rc, "not every rank has declared its cache");
+    if (rc != 0)
+        return error_set(rc, "%s", l->why);
+    return state == CONTEXT_STARTED || state == CONTEXT_WAITING ? 0 : error_set(BATON_ESTATE, "call baton_start first");
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * start: what baton_start makes, and caches that come late. Start has two halves: one that needs no cache, and one that
+ * needs those of all ranks. Where a rank opened with BATON_OPEN_CACHE_LATER and has declared none by then, the second
+ * half waits: in the reactor's thread or, with BATON_PROGRESS_CALLER, in baton_cache_ready.
+ */
+#ifndef BATON_FRONT_START_H
+#define BATON_FRONT_START_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "baton.h"
+
+struct baton;
+
+struct start {
+    baton_driver_t driver; /* of a device's memory; all 0: none was given */
+    bool stages;           /* segments have buffers for bytes that are staged */
+    /* where caches come late */
+    atomic_bool is_declared; /* this rank's cache; set by any thread */
+    atomic_int ready;    /* 0: the second half is done, or was never late; BATON_EAGAIN; or the error it ended with */
+    atomic_bool is_busy; /* a thread of the caller's takes a look */
+    bool is_late;        /* set by start */
+    bool has_agreed;     /* with the other ranks, to go on or not. Of the thread that makes turns, then of close */
+    uint64_t until_ns;   /* the deadline, once this rank waits for others. Of the thread that makes turns */
+    char why[256];       /* the sentence of that error; written before `ready` */
+};
+
+/** The second half waits from now on. */
+void late_begin(struct baton *b, bool is_declared);
+/** Whether a cache may be declared now: 0 or BATON_ESTATE. */
+int late_check(const struct baton *b);
+/** This rank's cache has been declared. */
+void late_declared(struct baton *b);
+/** Waits, and takes the second half. The reactor's thread. BATON_EAGAIN: it must end. */
+int late_run(struct baton *b);
+
+/**
+ * Closing, or MPI_Finalize: takes the part in agreements that is left, so that no rank waits for this one. Collective;
+ * waits for the others BATON_CLOSE_MS at most. No thread makes turns any more.
+ */
+void late_close(struct baton *b);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* near: see near.h. What the card says is another process's word: files are compared, and lengths checked. */
+#include "memory/near.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_getfd /* headers of before Linux 5.6; an older kernel says that it knows no such call */
+#define SYS_pidfd_getfd 438
+#endif
+
+/* ---- mapping ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * A descriptor of another process. -1 with errno: not permitted, or there is none. A copy of theirs is several times
+ * quicker to get than their file is to be opened anew, which may permit writing where theirs does not.
+ */
+static int open_theirs(const struct process *process, uint32_t descriptor, bool *is_writable)
+{
+    char name[64];
+    int copy = (int)syscall(SYS_pidfd_getfd, process->descriptor, descriptor, 0);
+    *is_writable = copy >= 0 && (fcntl(copy, F_GETFL) & O_ACCMODE) == O_RDWR;
+    if (*is_writable)
+        return copy;
+    snprintf(name, sizeof name, "/proc/%d/fd/%" PRIu32, process->id, descriptor);
+    int opened = open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    *is_writable = opened >= 0;
+    if (*is_writable && copy >= 0)
+        close(copy);
+    if (*is_writable)
+        return opened;
+    return copy >= 0 ? copy : open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* Regions of one file. */
+struct piece {
+    const struct wire_region *const *region;
+    uint32_t num;
+};
+
+/* The size of the pages that a file is mapped by: of hugetlbfs, whose blocks are its pages, that of a huge page. */
+static uint64_t page_of(const struct stat *s)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), block = s->st_blksize > 0 ? (uint64_t)s->st_blksize : 0;
+    return block > page && block % page == 0 ? block : page;
+}
+
+/* What of the file they need: [begin, end), in whole pages of it. False: it is another file, or shorter. */
+static bool extent_of(const struct piece *p, int descriptor, uint64_t *begin, uint64_t *end)
+{
+    const struct wire_region *first = p->region[0];
+    struct stat s;
+    if (fstat(descriptor, &s) != 0 || s.st_dev != first->device || s.st_ino != first->inode)
+        return false;
+    *begin = UINT64_MAX;
+    *end = 0;
+    for (uint32_t i = 0; i < p->num; i++) {
+        const struct wire_region *r = p->region[i];
+        if (r->offset > (uint64_t)s.st_size || r->bytes > (uint64_t)s.st_size - r->offset)
+            return false;
+        *begin = r->offset < *begin ? r->offset : *begin;
+        *end = r->offset + r->bytes > *end ? r->offset + r->bytes : *end;
+    }
+    uint64_t page = page_of(&s);
+    *begin -= *begin % page;
+    *end += (page - *end % page) % page;
+    return true;
+}
+
+static bool map_file(struct memory_near *n, const struct wire_card *card, const struct piece *p,
+                     const struct process *process)
+{
+    uint64_t begin, end;
+    void *at = MAP_FAILED;
+    bool is_writable;
+    int descriptor = open_theirs(process, p->region[0]->descriptor, &is_writable);
+    errno = descriptor >= 0 ? ESTALE : errno; /* for a file that is not the one told */
+    if (descriptor >= 0 && extent_of(p, descriptor, &begin, &end)) {
+        if (is_writable)
+            at = mmap(NULL, end - begin, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, (off_t)begin);
+        is_writable = at != MAP_FAILED;
+        if (!is_writable) /* sealed, say */
+            at = mmap(NULL, end - begin, PROT_READ, MAP_SHARED, descriptor, (off_t)begin);
+    }
+    int error = errno;
+    n->is_writable &= is_writable;
+    if (descriptor >= 0)
+        close(descriptor);
+    if (at == MAP_FAILED) {
+        snprintf(n->why, sizeof n->why, "region %td cannot be mapped: %s", p->region[0] - card->regions,
+                 strerror(error));
+        return false;
+    }
+    n->mappings[n->num_mappings] = at;
+    n->lengths[n->num_mappings++] = end - begin;
+    for (uint32_t i = 0; i < p->num; i++)
+        n->bases[p->region[i] - card->regions] = (char *)at + (p->region[i]->offset - begin);
+    return true;
+}
+
+static int by_file(const void *a, const void *b)
+{
+    const struct wire_region *x = *(const struct wire_region *const *)a, *y = *(const struct wire_region *const *)b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return x->inode < y->inode ? -1 : x->inode > y->inode;
+}
+
+/* Each file once, for all regions that lie in it. */
+static bool map_files(struct memory_near *n, const struct wire_card *card, const struct process *process,
+                      const struct wire_region **by)
+{
+    const uint32_t num = card->num_regions;
+    bool is_mapped = true;
+    for (uint32_t i = 0; i < num; i++)
+        by[i] = &card->regions[i];
+    qsort(by, num, sizeof *by, by_file);
+    for (uint32_t i = 0; i < num && is_mapped;) {
+        struct piece p = {&by[i], 0};
+        while (i < num && by_file(&p.region[0], &by[i]) == 0)
+            p.num++, i++;
+        is_mapped = map_file(n, card, &p, process);
+    }
+    return is_mapped;
+}
+
+static bool map_all(struct memory_near *n, const struct wire_card *card, const struct process *process)
+{
+    for (uint32_t i = 0; i < card->num_regions; i++)
+        if (card->regions[i].descriptor == WIRE_NO_FILE) {
+            snprintf(n->why, sizeof n->why, "region %" PRIu32 " is private memory", i);
+            return false;
+        }
+    const struct wire_region **by = malloc(card->num_regions * sizeof *by);
+    if (by == NULL) {
+        snprintf(n->why, sizeof n->why, "no memory for %" PRIu32 " regions", card->num_regions);
+        return false;
+    }
+    bool is_mapped = map_files(n, card, process, by);
+    free(by);
+    return is_mapped;
+}
+
+static void unmap_all(struct memory_near *n)
+{
+    for (uint32_t i = 0; i < n->num_mappings; i++)
+        munmap(n->mappings[i], n->lengths[i]);
+    n->num_mappings = 0;
+}
+
+/* ---- attaching --------------------------------------------------------------------------------------------------- */
+
+static bool reads_sample(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
+{
+    uint8_t *bytes = malloc(segment->sample_bytes);
+    const struct iovec mine = {bytes, segment->sample_bytes},
+                       theirs = {(void *)(uintptr_t)(card->segment + segment->sample), segment->sample_bytes};
+    ssize_t got = bytes != NULL ? process_vm_readv(segment->process->id, &mine, 1, &theirs, 1, 0) : -1;
+    int error = errno;
+    bool is_right = got == (ssize_t)segment->sample_bytes &&
+                    memcmp(bytes, segment->mapped + segment->sample, segment->sample_bytes) == 0;
+    free(bytes);
+    if (is_right)
+        return true;
+    snprintf(n->why, sizeof n->why, "cross-memory attach to process %d fails: %s", segment->process->id,
+             got < 0 ? strerror(error) : "other bytes are there");
+    return false;
+}
+
+#define ENDS_A_CALL 1024 /* IOV_MAX */
+
+/* The first and the last byte of each region. */
+static bool reads_regions(struct memory_near *n, const struct wire_card *card, const struct process *process)
+{
+    struct iovec theirs[ENDS_A_CALL];
+    uint8_t ends[ENDS_A_CALL];
+    uint32_t i = 0;
+    while (i < card->num_regions) {
+        unsigned long num = 0;
+        for (; i < card->num_regions && num < ENDS_A_CALL; i++) {
+            const struct wire_region *r = &card->regions[i];
+            theirs[num++] = (struct iovec){(void *)(uintptr_t)r->address, 1};
+            theirs[num++] = (struct iovec){(void *)(uintptr_t)(r->address + r->bytes - 1), 1};
+        }
+        const struct iovec mine = {ends, num};
+        ssize_t got = process_vm_readv(process->id, &mine, 1, theirs, num, 0);
+        if (got != (ssize_t)num) {
+            uint32_t first = i - (uint32_t)num / 2;
+            snprintf(n->why, sizeof n->why, "region %" PRIu32 " cannot be read by cross-memory attach: %s",
+                     first + (got > 0 ? (uint32_t)got / 2 : 0), strerror(got < 0 ? errno : EFAULT));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void find_engine(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
+{
+    if (card->memory == BATON_MEMORY_DEVICE) {
+        snprintf(n->why, sizeof n->why, "a device's memory");
+    } else if (process_alive(segment->process) != PROCESS_ALIVE) {
+        snprintf(n->why, sizeof n->why, "its process has ended or is not known here (another namespace, or no pidfd)");
+    } else if (map_all(n, card, segment->process)) {
+        n->reach = MEMORY_MAPPED;
+        return;
+    } else if (reads_sample(n, card, segment) && reads_regions(n, card, segment->process) &&
+               process_is(segment->process) == PROCESS_ALIVE) { /* so it was the one that was read */
+        for (uint32_t i = 0; i < card->num_regions; i++)
+            n->bases[i] = (char *)(uintptr_t)card->regions[i].address;
+        n->reach = MEMORY_ATTACHED;
+        n->is_writable = true; /* as far as the process itself may write */
+    }
+    unmap_all(n);
+}
+
+int memory_near_find(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
+{
+    uint32_t num = card->num_regions > 0 ? card->num_regions : 1;
+    *n = (struct memory_near){.reach = MEMORY_OUT_OF_REACH, .is_writable = true};
+    if (!card->has_geometry)
+        return 0;
+    n->bases = calloc(num, sizeof *n->bases);
+    n->mappings = calloc(num, sizeof *n->mappings);
+    n->lengths = calloc(num, sizeof *n->lengths);
+    if (n->bases == NULL || n->mappings == NULL || n->lengths == NULL) {
+        memory_near_fini(n);
+        return BATON_ENOMEM;
+    }
+    if (card->num_regions > 0) {
+        find_engine(n, card, segment);
+        return 0;
+    }
+    if (card->pool_offset > segment->bytes || card->pool_bytes > segment->bytes - card->pool_offset)
+        return BATON_EMESSAGE;
+    n->bases[0] = (char *)(uintptr_t)segment->mapped + card->pool_offset;
+    n->reach = MEMORY_MAPPED;
+    return 0;
+}
+
+void memory_near_fini(struct memory_near *n)
+{
+    unmap_all(n);
+    free(n->bases);
+    free(n->mappings);
+    free(n->lengths);
+    n->bases = NULL;
+    n->mappings = NULL;
+    n->lengths = NULL;
+}

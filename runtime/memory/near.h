@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * near: how this process reaches the cache of another process of this node. One that Baton allocated lies in the rank's
+ * segment. For memory that the engine owns the first way that works is taken: the files that its regions are mapped
+ * from are mapped here too; else cross-memory attach, if a read of what is known proves that the kernel permits it and
+ * that the process is the right one.
+ *
+ * Made once by the thread that starts, and not changed after that.
+ */
+#ifndef BATON_MEMORY_NEAR_H
+#define BATON_MEMORY_NEAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/process.h"
+#include "wire/card.h"
+
+enum memory_reach {
+    MEMORY_OUT_OF_REACH,
+    MEMORY_MAPPED,  /* bases are addresses of this process */
+    MEMORY_ATTACHED /* bases are addresses of its process, for process_vm_readv and process_vm_writev */
+};
+
+/** The segment of a rank of this node. */
+struct memory_segment {
+    const uint8_t *mapped; /* here */
+    uint64_t bytes;
+    struct process *process;
+    uint64_t sample, sample_bytes; /* a part of it that never changes */
+};
+
+struct memory_near {
+    enum memory_reach reach;
+    char **bases;     /* by region */
+    bool is_writable; /* by this process */
+    void **mappings;
+    size_t *lengths;
+    uint32_t num_mappings;
+    char why[96]; /* why a better way is not taken; empty: it is */
+};
+
+/**
+ * Finds a way to the cache that a card names, if it names one. 0; BATON_ENOMEM; BATON_EMESSAGE: the card names a place
+ * outside of the segment. Out of reach is no error.
+ */
+int memory_near_find(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment);
+void memory_near_fini(struct memory_near *n);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* exposure: see exposure.h. */
+#include "mpi/exposure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "mpi/mpi_error.h"
+#include "mpi/windows.h"
+
+static struct exposure_span span_of(const struct path_regions *mine)
+{
+    struct exposure_span s = {0};
+    for (uint32_t i = 0; i < mine->num; i++) {
+        const struct path_region *r = &mine->region[i];
+        if (s.end == 0 || r->at < s.begin)
+            s.begin = r->at;
+        if (r->at + r->bytes > s.end)
+            s.end = r->at + r->bytes;
+    }
+    return s;
+}
+
+static int create(struct exposure *e, struct world *w, uint64_t at, uint64_t bytes, const char *which)
+{
+    struct watchdog dog;
+    MPI_Win *win = &e->windows[e->num];
+    steps_watch(&w->steps, &dog, which);
+    int rc = MPI_Win_create((void *)(uintptr_t)at, (MPI_Aint)bytes, 1, MPI_INFO_NULL, w->comm, win);
+    watchdog_stop(&dog);
+    int local;
+    if (rc != MPI_SUCCESS) {
+        *win = MPI_WIN_NULL;
+        local = mpi_error_set(BATON_EWINDOW, "MPI_Win_create over an engine's memory", rc);
+    } else {
+        local = windows_make_ready(*win, which);
+    }
+    int error = windows_agree(w, which, local, win);
+    e->num += error == 0;
+    return error;
+}
+
+static void free_all(struct exposure *e, const struct logger *log)
+{
+    while (e->num > 0)
+        windows_release(&e->windows[--e->num], "a window over an engine's memory", log);
+    e->way = EXPOSURE_NONE;
+}
+
+/* ---- over the span ----------------------------------------------------------------------------------------------- */
+
+/* Reads the first and the last byte of the span of the next rank of another node that has one. */
+static int try_span(const struct exposure *e, const struct world *w)
+{
+    const struct exposure_span *spans = e->spans;
+    for (int i = 1; i < w->size; i++) {
+        int peer = (w->rank + i) % w->size;
+        if (w->node_of[peer] == w->node_of[w->rank] || spans[peer].end == 0)
+            continue;
+        uint8_t ends[2];
+        int rc = MPI_SUCCESS;
+        for (int k = 0; k < 2 && rc == MPI_SUCCESS; k++) {
+            MPI_Aint at = k == 0 ? 0 : (MPI_Aint)(spans[peer].end - spans[peer].begin - 1);
+            rc = MPI_Get(&ends[k], 1, MPI_BYTE, peer, at, 1, MPI_BYTE, e->windows[0]);
+        }
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Win_flush(peer, e->windows[0]);
+        return rc == MPI_SUCCESS
+                   ? 0
+                   : mpi_error_set(BATON_EWINDOW, "a read through the window over an engine's memory", rc);
+    }
+    return 0;
+}
+
+static int open_span(struct exposure *e, struct world *w)
+{
+    struct watchdog dog;
+    const struct exposure_span *mine = &e->spans[w->rank];
+    int error = create(e, w, mine->begin, mine->end - mine->begin, "create the window over engines' memory");
+    if (error)
+        return error;
+    steps_watch(&w->steps, &dog, "read through the window over engines' memory");
+    int local = try_span(e, w);
+    watchdog_stop(&dog);
+    error = steps_agree(&w->steps, "read through the window over engines' memory", local);
+    if (error == 0)
+        e->way = EXPOSURE_SPAN;
+    else if (!w->steps.is_lost)
+        free_all(e, w->log);
+    return error;
+}
+
+/* ---- one a region ------------------------------------------------------------------------------------------------ */
+
+static int open_each(struct exposure *e, struct world *w, const struct path_regions *mine)
+{
+    const int own[2] = {-(int)mine->num, 0};
+    int least[2];
+    int error = steps_least(&w->steps, "number of regions", own, least);
+    if (error)
+        return error;
+    if (-least[0] > EXPOSURE_WINDOWS)
+        return error_set(BATON_EWINDOW, "a rank has %d regions, more than %d: let them touch each other", -least[0],
+                         EXPOSURE_WINDOWS);
+    for (int i = 0; i < -least[0] && error == 0; i++) {
+        bool has = i < (int)mine->num;
+        error = create(e, w, has ? mine->region[i].at : 0, has ? mine->region[i].bytes : 0,
+                       "create a window over engines' memory");
+    }
+    if (error == 0)
+        e->way = EXPOSURE_EACH;
+    else if (!w->steps.is_lost)
+        free_all(e, w->log);
+    return error;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void add_reason(struct exposure *e, const char *why)
+{
+    size_t at = strlen(e->why);
+    snprintf(e->why + at, sizeof e->why - at, "%s%s", at > 0 ? "; " : "", why);
+}
+
+/* 0 also where neither way works: such memory is then staged. */
+static int open_either(struct exposure *e, struct world *w, const struct path_regions *mine)
+{
+    int error = w->settings.windows >= 2 ? error_set(BATON_EWINDOW, "BATON_WINDOWS forbids one window over all")
+                                         : open_span(e, w);
+    if (error == 0 || w->steps.is_lost)
+        return error;
+    add_reason(e, baton_errmsg());
+    error = w->settings.windows == 3 ? error_set(BATON_EWINDOW, "and one for each region") : open_each(e, w, mine);
+    if (error == 0 || w->steps.is_lost)
+        return error;
+    add_reason(e, baton_errmsg());
+    if (w->rank == 0)
+        log_line(w->log, LOG_WARN, "memory that engines own cannot be exposed to other nodes, and is staged: %s",
+                 e->why);
+    return 0;
+}
+
+int exposure_open(struct exposure *e, struct world *w, const struct path_regions *mine)
+{
+    const struct exposure_span own = span_of(mine);
+    bool nobody = false;
+    int error = steps_unanimous(&w->steps, "engines' memory", own.end == 0, &nobody);
+    if (error || nobody || w->nodes < 2)
+        return error;
+    e->spans = calloc((size_t)w->size, sizeof *e->spans);
+    int local = e->spans != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for %d spans", w->size);
+    error = steps_agree(&w->steps, "table of spans", local);
+    if (error == 0)
+        error = steps_allgather(&w->steps, "spans of engines' memory", &own, sizeof own, e->spans);
+    return error == 0 ? open_either(e, w, mine) : error;
+}
+
+void exposure_close(struct exposure *e, struct world *w)
+{
+    struct watchdog dog;
+    steps_watch(&w->steps, &dog, "free the windows over engines' memory");
+    free_all(e, w->log);
+    watchdog_stop(&dog);
+    free(e->spans);
+    e->spans = NULL;
+}
+
+MPI_Win exposure_place(const struct exposure *e, uint32_t rank, const struct path_regions *theirs, uint32_t region,
+                       uint64_t offset, uint64_t *displacement)
+{
+    const struct path_region *r = &theirs->region[region];
+    const struct exposure_span *span = &e->spans[rank];
+    if (e->way == EXPOSURE_EACH && region < (uint32_t)e->num) {
+        *displacement = offset;
+        return e->windows[region];
+    }
+    if (e->way != EXPOSURE_SPAN || r->at < span->begin || r->at > span->end || r->bytes > span->end - r->at)
+        return MPI_WIN_NULL;
+    *displacement = r->at - span->begin + offset;
+    return e->windows[0];
+}

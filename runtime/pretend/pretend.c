@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pretend: see pretend.h. */
+#include "pretend/pretend.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define ALIGNMENT (UINT64_C(2) << 20)
+
+static void *map_file(struct pretend *p, enum pretend_kind kind)
+{
+    int descriptor = memfd_create("baton-pretend", MFD_CLOEXEC);
+    if (descriptor < 0)
+        return MAP_FAILED;
+    void *at = MAP_FAILED, *device = MAP_FAILED;
+    if (fchmod(descriptor, 0600) == 0 && ftruncate(descriptor, (off_t)p->mapped_bytes) == 0)
+        at = mmap(NULL, p->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (kind == PRETEND_DEVICE && at != MAP_FAILED)
+        device = mmap(NULL, p->mapped_bytes, PROT_NONE, MAP_SHARED, descriptor, 0);
+    int error = errno;
+    close(descriptor);
+    if (kind == PRETEND_DEVICE && at != MAP_FAILED && device == MAP_FAILED) {
+        munmap(at, p->mapped_bytes);
+        at = MAP_FAILED;
+    }
+    p->device = device != MAP_FAILED ? device : NULL;
+    errno = error;
+    return at;
+}
+
+int pretend_create(struct pretend *p, enum pretend_kind kind, uint64_t bytes)
+{
+    *p = (struct pretend){.mapped_bytes = bytes + ALIGNMENT};
+    void *at = kind == PRETEND_PRIVATE
+                   ? mmap(NULL, p->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                   : map_file(p, kind);
+    if (at == MAP_FAILED) {
+        *p = (struct pretend){0};
+        return error_set(BATON_ENOMEM, "no memory for a cache of %llu bytes (BATON_MEMORY): %s",
+                         (unsigned long long)bytes, strerror(errno));
+    }
+    p->mapping = at;
+    p->base = (void *)(((uintptr_t)at + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    p->wrapped = p->base;
+    if (p->device == NULL)
+        return 0;
+    p->wrapped = (uint8_t *)p->device + ((uint8_t *)p->base - (uint8_t *)at);
+    int rc = pretend_driver_create(p->device, at, p->mapped_bytes, &p->driver);
+    if (rc != 0) {
+        pretend_fini(p);
+        return error_set(rc, "the pretended device's driver could not be made (BATON_MEMORY)");
+    }
+    return 0;
+}
+
+void pretend_fini(struct pretend *p)
+{
+    pretend_driver_destroy(p->driver);
+    if (p->mapping != NULL)
+        munmap(p->mapping, p->mapped_bytes);
+    if (p->device != NULL)
+        munmap(p->device, p->mapped_bytes);
+    *p = (struct pretend){0};
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * exchange: bytes of one slot on their way from one cache to another.
+ *
+ *   PULL   tell ASK, await HERE, read, board, copy into my cache, tell FREE
+ *   SERVE  wait for a slot, copy out of my cache, tell HERE
+ *   PUSH   copy out of my cache, tell PUT, await LANDED
+ *   TAKE   read, board, copy into my cache, tell LANDED
+ */
+#include "staged/staged_inside.h"
+
+#include "base/error.h"
+
+struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_t peer)
+{
+    struct exchange *x = calloc(1, sizeof *x);
+    if (x == NULL)
+        return NULL;
+    x->id = ++s->last_id;
+    x->kind = kind;
+    x->peer = peer;
+    bool is_mine = kind == EXCHANGE_PULL || kind == EXCHANGE_PUSH;
+    x->moved = is_mine ? calloc(1, sizeof *x->moved) : NULL;
+    x->quiet = is_mine ? calloc(1, sizeof *x->quiet) : NULL;
+    if (!is_mine || (x->moved != NULL && x->quiet != NULL))
+        HASH_ADD(hh, s->by_id, id, sizeof x->id, x);
+    if (x->hh.tbl == NULL) {
+        free(x->moved);
+        free(x->quiet);
+        free(x);
+        return NULL;
+    }
+    DL_APPEND(s->exchanges, x);
+    (is_mine ? s->begun : s->served)[peer]++;
+    return x;
+}
+
+void exchange_remove(struct staged *s, struct exchange *x)
+{
+    bool is_mine = x->kind == EXCHANGE_PULL || x->kind == EXCHANGE_PUSH;
+    (is_mine ? s->begun : s->served)[x->peer]--;
+    bool has_slot = x->slot != NULL && x->slot->state == SLOT_USED && x->slot->generation == x->held;
+    if (has_slot) /* else it was lent, and may be another's by now */
+        slot_give_back(x->slot);
+    if (x->landing != NULL)
+        landing_give_back(s, x->landing);
+    HASH_DEL(s->by_id, x);
+    DL_DELETE(s->exchanges, x);
+    free(x->moved);
+    free(x->quiet);
+    free(x);
+}
+
+static struct exchange *find(struct staged *s, uint64_t id)
+{
+    struct exchange *x;
+    HASH_FIND(hh, s->by_id, &id, sizeof id, x);
+    return x;
+}
+
+bool exchange_is_under_way(const struct exchange *x)
+{
+    if (x->kind == EXCHANGE_PUSH) /* copied out of my blocks, or on its way into the peer's */
+        return x->state == X_COPYING || x->state == X_AWAIT;
+    return x->state == X_COPYING;
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+/* The last one of a tag that was given up while it was under way tells so. */
+static void tell_quiet(struct staged *s, struct exchange *x)
+{
+    const struct exchange *other;
+    if (!x->owes_quiet)
+        return;
+    x->owes_quiet = false;
+    DL_FOREACH(s->exchanges, other)
+    {
+        if (other->owes_quiet && other->tag == x->tag)
+            return;
+    }
+    staged_tell(s, &x->quiet, (struct port_event){.kind = PORT_QUIET, .tag = x->tag});
+}
+
+/* An exchange that I began is over: with all bytes in place, or with x->error. */
+static void tell_moved(struct staged *s, struct exchange *x)
+{
+    if (x->moved != NULL && !x->is_given_up)
+        staged_tell(s, &x->moved,
+                    (struct port_event){.kind = PORT_MOVED, .tag = x->tag, .moved = x->bytes, .error = x->error});
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* What follows once bytes were copied, or were not. */
+static void after_copy(struct staged *s, struct exchange *x)
+{
+    x->state = X_TELL;
+    if (x->kind == EXCHANGE_PULL)
+        tell_moved(s, x);
+    if (x->kind == EXCHANGE_PUSH && (x->error != 0 || x->is_given_up)) {
+        tell_moved(s, x);
+        x->state = X_ENDED;
+    }
+    tell_quiet(s, x);
+}
+
+static bool step_slot(struct staged *s, struct exchange *x)
+{
+    if (x->error != 0) {
+        x->state = X_TELL;
+        return true;
+    }
+    x->slot = slot_take(s);
+    if (x->slot == NULL)
+        return false;
+    x->held = x->slot->generation;
+    x->state = X_COPY;
+    return true;
+}
+
+static bool step_copy(struct staged *s, struct exchange *x)
+{
+    if (x->is_given_up) { /* nothing of it may come into my blocks any more */
+        x->state = X_TELL;
+        return true;
+    }
+    bool to_cache = x->kind == EXCHANGE_PULL || x->kind == EXCHANGE_TAKE;
+    uint8_t *host = to_cache ? x->landing : slot_bytes(s, x->slot);
+    int rc = staged_copy(s, x->mine, x->num_runs, host, to_cache, x->id);
+    if (rc == BATON_EAGAIN)
+        return false;
+    if (rc == BATON_EBUSY) {
+        x->state = X_COPYING;
+        return true;
+    }
+    x->error = rc;
+    after_copy(s, x);
+    return true;
+}
+
+static void note_of(const struct staged *s, const struct exchange *x, struct note *n)
+{
+    static const enum note_type types[] = {
+        [EXCHANGE_SERVE] = NOTE_HERE, [EXCHANGE_PUSH] = NOTE_PUT, [EXCHANGE_TAKE] = NOTE_LANDED};
+    bool is_asked = x->kind == EXCHANGE_PULL && x->generation == 0;
+    *n = (struct note){.type = x->kind != EXCHANGE_PULL ? types[x->kind]
+                               : is_asked               ? NOTE_ASK
+                                                        : NOTE_FREE,
+                       .id = x->kind == EXCHANGE_SERVE || x->kind == EXCHANGE_TAKE ? x->peer_id : x->id,
+                       .error = x->kind == EXCHANGE_SERVE || x->kind == EXCHANGE_TAKE ? x->error : 0};
+    if (x->slot != NULL) {
+        n->slot = slot_offset(s, x->slot);
+        n->word = slot_word_offset(s, x->slot);
+        n->generation = x->slot->generation;
+    }
+    if (n->type == NOTE_FREE)
+        n->generation = x->generation;
+    if (n->type == NOTE_ASK || n->type == NOTE_PUT) {
+        n->num_runs = x->num_runs;
+        memcpy(n->run, x->theirs, x->num_runs * sizeof n->run[0]);
+    }
+}
+
+static bool step_tell(struct staged *s, struct exchange *x)
+{
+    struct note n;
+    uint8_t message[WIRE_MESSAGE_MAX];
+    note_of(s, x, &n);
+    if (x->slot != NULL)
+        s->wish.ground.sync(s->wish.ground.arg); /* the bytes that it names, and then the note */
+    int rc = s->wish.ground.send(s->wish.ground.arg, x->peer, message, note_encode(&n, message));
+    if (rc == BATON_EAGAIN)
+        return false;
+    bool is_answered = n.type == NOTE_ASK || n.type == NOTE_PUT;
+    x->state = is_answered && rc == 0 ? X_AWAIT : X_ENDED;
+    if (is_answered && rc != 0) {
+        x->error = rc;
+        tell_moved(s, x);
+    }
+    if (rc == 0 && x->slot != NULL && x->error == 0)
+        slot_lend(x->slot, x->peer);
+    return true;
+}
+
+static bool step_read(struct staged *s, struct exchange *x)
+{
+    const struct path *p = s->wish.ground.segment(s->wish.ground.arg, x->peer);
+    if (x->landing == NULL)
+        x->landing = landing_take(s);
+    if (x->landing == NULL)
+        return false;
+    int rc = p->read(p->self, x->peer, x->at, (uint32_t)x->bytes, STAGED_TAGS | x->id);
+    if (rc == BATON_EAGAIN)
+        return false;
+    x->state = X_READING;
+    if (rc != 0) {
+        x->error = rc;
+        after_copy(s, x);
+    }
+    return true;
+}
+
+static bool step_board(struct staged *s, struct exchange *x)
+{
+    const struct path *p = s->wish.ground.segment(s->wish.ground.arg, x->peer);
+    int rc = p->board(p->self, x->peer, x->word, STAGED_TAGS | x->id);
+    if (rc == BATON_EAGAIN)
+        return false;
+    x->state = X_BOARDING;
+    if (rc != 0) {
+        x->error = rc;
+        after_copy(s, x);
+    }
+    return true;
+}
+
+static bool step(struct staged *s, struct exchange *x)
+{
+    switch (x->state) {
+    case X_SLOT:
+        return step_slot(s, x);
+    case X_COPY:
+        return step_copy(s, x);
+    case X_TELL:
+        return step_tell(s, x);
+    case X_READ:
+        return step_read(s, x);
+    case X_BOARD:
+        return step_board(s, x);
+    default:
+        return false;
+    }
+}
+
+void exchanges_step(struct staged *s)
+{
+    struct exchange *x, *next;
+    DL_FOREACH_SAFE(s->exchanges, x, next)
+    {
+        while (step(s, x))
+            continue;
+        if (x->state == X_ENDED)
+            exchange_remove(s, x);
+    }
+}
+
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
+
+static bool is_within(const struct path_regions *mine, const struct note_run *r)
+{
+    return r->region < mine->num && r->bytes > 0 && r->bytes <= mine->region[r->region].bytes &&
+           r->offset <= mine->region[r->region].bytes - r->bytes;
+}
+
+/* Runs of mine that a peer named. 0 or BATON_EMESSAGE. */
+static int take_runs(const struct staged *s, const struct note *n, struct exchange *x)
+{
+    for (uint32_t i = 0; i < n->num_runs; i++) {
+        x->bytes += n->run[i].bytes;
+        if (!is_within(s->wish.mine, &n->run[i]) || x->bytes > STAGED_SLOT_BYTES)
+            return BATON_EMESSAGE;
+        x->mine[i] = n->run[i];
+    }
+    x->num_runs = n->num_runs;
+    return 0;
+}
+
+static void take_place(struct exchange *x, const struct note *n)
+{
+    x->at = n->slot;
+    x->word = n->word;
+    x->generation = n->generation;
+    x->state = X_READ;
+}
+
+static void on_request(struct staged *s, uint32_t peer, const struct note *n)
+{
+    bool puts = n->type == NOTE_PUT;
+    struct exchange *x = NULL;
+    if (s->served[peer] < STAGED_BY_PEER)
+        x = exchange_add(s, puts ? EXCHANGE_TAKE : EXCHANGE_SERVE, peer);
+    if (x == NULL) {
+        log_each(s->wish.log, LOG_WARN, "rank %u stages more than it may, or there is no memory: it gets no answer",
+                 peer);
+        return;
+    }
+    x->peer_id = n->id;
+    x->error = take_runs(s, n, x);
+    if (x->error == 0 && puts && !s->wish.is_writable)
+        x->error = BATON_EINVAL;
+    if (puts)
+        take_place(x, n);
+    x->state = x->error != 0 ? X_TELL : puts ? X_READ : X_SLOT;
+}
+
+static void on_here(struct staged *s, struct exchange *x, const struct note *n)
+{
+    if (n->error != 0) {
+        x->error = n->error;
+        tell_moved(s, x);
+        x->state = X_ENDED;
+        return;
+    }
+    take_place(x, n);
+    if (n->generation == 0)
+        x->generation = UINT64_MAX; /* which no word has: it is refused after the read */
+    if (x->is_given_up)
+        x->state = X_TELL; /* FREE */
+}
+
+static void on_landed(struct staged *s, struct exchange *x, const struct note *n)
+{
+    x->error = n->error;
+    x->state = X_ENDED;
+    slot_return(s, x->peer, x->held);
+    tell_moved(s, x);
+    tell_quiet(s, x);
+}
+
+void exchange_note(struct staged *s, uint32_t peer, const struct note *n)
+{
+    struct exchange *x = find(s, n->id);
+    bool is_awaited = x != NULL && x->peer == peer && x->state == X_AWAIT;
+    if (n->type == NOTE_ASK || n->type == NOTE_PUT)
+        on_request(s, peer, n);
+    else if (n->type == NOTE_FREE)
+        slot_return(s, peer, n->generation);
+    else if (n->type == NOTE_HERE && is_awaited && x->kind == EXCHANGE_PULL)
+        on_here(s, x, n);
+    else if (n->type == NOTE_LANDED && is_awaited && x->kind == EXCHANGE_PUSH)
+        on_landed(s, x, n);
+}
+
+void exchange_answer(struct staged *s, const struct port_event *e)
+{
+    struct exchange *x = find(s, e->tag & ~STAGED_TAGS);
+    if (x == NULL)
+        return;
+    bool was_asked =
+        (e->kind == PORT_READ && x->state == X_READING) || (e->kind == PORT_BOARD && x->state == X_BOARDING);
+    if (!was_asked)
+        return;
+    if (e->kind == PORT_READ) {
+        x->error = e->error;
+        x->state = X_BOARD;
+        if (e->error == 0)
+            memcpy(x->landing, e->data, x->bytes);
+    } else {
+        x->error = e->error;
+        if (e->error == 0 && e->generation != x->generation)
+            x->error = BATON_ESTALE;
+        x->state = X_COPY;
+    }
+    if (x->error != 0)
+        after_copy(s, x);
+}
+
+void exchange_copied(struct staged *s, uint64_t id, int error)
+{
+    struct exchange *x = find(s, id);
+    if (x == NULL || x->state != X_COPYING)
+        return;
+    x->error = error;
+    after_copy(s, x);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* staged: see staged.h. Exchanges do the work (exchange.c); this hands out what became of them. */
+#include "staged/staged_inside.h"
+
+#include <time.h>
+
+#include "base/error.h"
+
+#define CLOSE_NS (5 * CLOCK_NS_PER_S) /* how long closing waits for the driver */
+#define TAGS_A_POLL 64
+#define ROUNDS_A_TURN 16 /* with a quick driver; what is left keeps the path busy */
+
+void staged_tell(struct staged *s, struct answer **owed, struct port_event event)
+{
+    struct answer *a = *owed;
+    *owed = NULL;
+    a->event = event;
+    DL_APPEND(s->answers, a);
+}
+
+/* ---- the driver -------------------------------------------------------------------------------------------------- */
+
+static void copy_by_hand(const struct staged *s, const struct note_run *runs, uint32_t num, uint8_t *host,
+                         bool to_cache)
+{
+    for (uint32_t i = 0; i < num; i++) {
+        uint8_t *cache = (uint8_t *)(uintptr_t)s->wish.mine->region[runs[i].region].at + runs[i].offset;
+        memcpy(to_cache ? cache : host, to_cache ? host : cache, runs[i].bytes);
+        host += runs[i].bytes;
+    }
+}
+
+/* What a driver says went wrong, as an error that means nothing else here or at a peer. */
+static int error_of(int rc)
+{
+    return rc > 0 || rc == BATON_EAGAIN || rc == BATON_EBUSY ? BATON_ESYSTEM : rc;
+}
+
+int staged_copy(struct staged *s, const struct note_run *runs, uint32_t num, uint8_t *host, bool to_cache, uint64_t id)
+{
+    const baton_driver_t *d = s->wish.driver;
+    baton_piece_t pieces[NOTE_RUNS];
+    if (d == NULL) {
+        copy_by_hand(s, runs, num, host, to_cache);
+        return 0;
+    }
+    for (uint32_t i = 0; i < num; i++) {
+        uint64_t at = s->wish.mine->region[runs[i].region].at + runs[i].offset;
+        pieces[i] = (baton_piece_t){(void *)(uintptr_t)at, host, runs[i].bytes};
+        host += runs[i].bytes;
+    }
+    int rc = d->copy(d->self, pieces, num, to_cache, id);
+    if (rc == 0)
+        s->copying++;
+    return rc == 0 ? BATON_EBUSY : rc == BATON_EAGAIN ? rc : error_of(rc);
+}
+
+static bool poll_driver(struct staged *s)
+{
+    const baton_driver_t *d = s->wish.driver;
+    uint64_t tags[TAGS_A_POLL];
+    int errors[TAGS_A_POLL];
+    int n = d != NULL && s->copying > 0 ? d->poll(d->self, tags, errors, TAGS_A_POLL) : 0;
+    for (int i = 0; i < n; i++) {
+        s->copying -= s->copying > 0;
+        if (!chore_copied(s, tags[i], error_of(errors[i])))
+            exchange_copied(s, tags[i], error_of(errors[i]));
+    }
+    return n > 0;
+}
+
+/* ---- the path ---------------------------------------------------------------------------------------------------- */
+
+static const struct path *segment_of(const struct staged *s, uint32_t peer)
+{
+    return s->wish.ground.segment(s->wish.ground.arg, peer);
+}
+
+static int staged_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    const struct path *p = segment_of(self, peer);
+    return p->read(p->self, peer, offset, bytes, tag);
+}
+
+static int staged_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    const struct path *p = segment_of(self, peer);
+    return p->board(p->self, peer, offset, tag);
+}
+
+/* The next runs of a leg, as many as fit into a slot and a note. *cursor moves behind them. */
+static void take_runs(const struct path_leg *leg, uint64_t budget, struct plan_cursor *cursor, struct exchange *x)
+{
+    struct plan_run runs[NOTE_RUNS];
+    uint64_t most = budget < STAGED_SLOT_BYTES ? budget : STAGED_SLOT_BYTES;
+    x->num_runs = plan_next(leg->transfer, cursor, runs, NOTE_RUNS, most);
+    for (uint32_t i = 0; i < x->num_runs; i++) {
+        const struct note_run src = {runs[i].src_region, (uint32_t)runs[i].bytes, runs[i].src},
+                              dst = {runs[i].dst_region, (uint32_t)runs[i].bytes, runs[i].dst};
+        x->mine[i] = leg->write ? src : dst;
+        x->theirs[i] = leg->write ? dst : src;
+        x->bytes += runs[i].bytes;
+    }
+}
+
+static int64_t staged_move(void *self, const struct path_leg *leg, uint64_t budget)
+{
+    struct staged *s = self;
+    struct plan_cursor cursor = *leg->cursor;
+    if (s->begun[leg->peer] >= STAGED_OF_PEER)
+        return BATON_EAGAIN;
+    struct slot *slot = leg->write ? slot_take(s) : NULL;
+    if (leg->write && slot == NULL)
+        return BATON_EAGAIN;
+    struct exchange *x = exchange_add(s, leg->write ? EXCHANGE_PUSH : EXCHANGE_PULL, leg->peer);
+    if (x == NULL) {
+        if (slot != NULL)
+            slot_give_back(slot);
+        return BATON_EAGAIN;
+    }
+    x->slot = slot;
+    x->held = slot != NULL ? slot->generation : 0;
+    x->tag = leg->tag;
+    x->state = leg->write ? X_COPY : X_TELL;
+    take_runs(leg, budget, &cursor, x);
+    if (x->num_runs == 0) {
+        exchange_remove(s, x);
+        return 0;
+    }
+    *leg->cursor = cursor;
+    return (int64_t)x->bytes;
+}
+
+/* A push has landed before its PORT_MOVED comes. */
+static int staged_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    (void)peer;
+    struct answer *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        return BATON_EAGAIN;
+    staged_tell(self, &a, (struct port_event){.kind = PORT_SETTLED, .tag = tag});
+    return 0;
+}
+
+static bool is_of_segment(enum exchange_state state)
+{
+    return state == X_READING || state == X_BOARDING;
+}
+
+/* An exchange that was not told to the peer, and that nothing is under way of, needs no end. */
+static bool is_untold(const struct exchange *x)
+{
+    return x->kind == EXCHANGE_PUSH ? x->state == X_COPY || x->state == X_TELL
+                                    : x->state == X_TELL && x->generation == 0;
+}
+
+static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
+{
+    struct staged *s = self;
+    struct exchange *x, *next;
+    struct answer *a, *after;
+    bool waits = false;
+    DL_FOREACH_SAFE(s->answers, a, after)
+    {
+        if (a->event.tag == tag) {
+            DL_DELETE(s->answers, a);
+            free(a);
+        }
+    }
+    DL_FOREACH_SAFE(s->exchanges, x, next)
+    {
+        bool is_mine = x->kind == EXCHANGE_PULL || x->kind == EXCHANGE_PUSH;
+        if (!is_mine || x->tag != tag)
+            continue;
+        x->is_given_up = true;
+        x->owes_quiet = exchange_is_under_way(x);
+        waits |= x->owes_quiet;
+        if (is_untold(x))
+            exchange_remove(s, x);
+    }
+    const struct path *p = segment_of(s, peer);
+    enum path_park below = p->park(p->self, peer, tag); /* cards and generations, which the core reads over it */
+    return waits ? PATH_PARK_LATER : below;
+}
+
+/* Nothing of a dead rank comes into my cache any more, once my driver has done what it was given. */
+static bool staged_ended(void *self, uint32_t peer)
+{
+    struct staged *s = self;
+    struct exchange *x, *next;
+    DL_FOREACH_SAFE(s->exchanges, x, next)
+    {
+        if (x->peer == peer && x->kind != EXCHANGE_SERVE && x->state == X_COPYING)
+            return false;
+    }
+    s->has_ended[peer] = true;
+    DL_FOREACH_SAFE(s->exchanges, x, next)
+    {
+        if (x->peer != peer || x->state == X_COPYING)
+            continue;
+        const struct path *p = segment_of(s, peer);
+        if (is_of_segment(x->state))
+            p->park(p->self, peer, STAGED_TAGS | x->id);
+        exchange_remove(s, x);
+    }
+    return true;
+}
+
+static int staged_progress(void *self, struct port_event *events, int max)
+{
+    struct staged *s = self;
+    int n = 0, rounds = 0;
+    do {
+        exchanges_step(s);
+        chores_step(s);
+    } while (poll_driver(s) && ++rounds < ROUNDS_A_TURN);
+    while (n < max && s->answers != NULL) {
+        struct answer *a = s->answers;
+        DL_DELETE(s->answers, a);
+        events[n++] = a->event;
+        free(a);
+    }
+    return n;
+}
+
+static bool staged_busy(const void *self)
+{
+    const struct staged *s = self;
+    const struct exchange *x;
+    DL_FOREACH(s->exchanges, x)
+    {
+        if (x->state != X_AWAIT || !x->is_given_up) /* a note would ring the bell */
+            return true;
+    }
+    return s->chores != NULL || s->answers != NULL;
+}
+
+static bool staged_reaches(const void *self, uint32_t peer)
+{
+    const struct staged *s = self;
+    return s->wish.leads[peer];
+}
+
+bool staged_takes(struct staged *s, const struct port_event *e)
+{
+    struct note n;
+    if (e->kind != PORT_MESSAGE) {
+        bool is_mine = (e->tag & STAGED_TAGS) != 0;
+        if (is_mine)
+            exchange_answer(s, e);
+        return is_mine;
+    }
+    if (!note_is(e->data, e->bytes))
+        return false;
+    if (note_decode(e->data, e->bytes, &n) != 0 || e->peer >= s->wish.num_ranks)
+        log_each(s->wish.log, LOG_WARN, "rank %u sent a malformed note about staged bytes: it is ignored", e->peer);
+    else if (!s->has_ended[e->peer])
+        exchange_note(s, e->peer, &n);
+    return true;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void free_answers(struct staged *s)
+{
+    struct answer *a, *next;
+    DL_FOREACH_SAFE(s->answers, a, next)
+    {
+        DL_DELETE(s->answers, a);
+        free(a);
+    }
+}
+
+/* The driver may still copy into slots and landings. */
+static bool driver_rests(struct staged *s)
+{
+    uint64_t until = clock_now_ns() + CLOSE_NS;
+    while (s->copying > 0 && clock_now_ns() < until)
+        if (!poll_driver(s))
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    return s->copying == 0;
+}
+
+static void staged_close(void *self)
+{
+    struct staged *s = self;
+    struct exchange *x, *next;
+    if (!driver_rests(s)) {
+        log_line(s->wish.log, LOG_ERROR, "the driver \"%s\" did not end %u copies: their memory is left to it",
+                 s->wish.driver->name, s->copying);
+        return;
+    }
+    DL_FOREACH_SAFE(s->exchanges, x, next)
+    {
+        exchange_remove(s, x);
+    }
+    chores_free(s);
+    for (uint32_t i = 0; i < s->free_landings; i++)
+        free(s->landings[i]);
+    free_answers(s);
+    free(s->begun);
+    free(s->served);
+    free(s->has_ended);
+    free(s->slots);
+    free(s);
+}
+
+void staged_path(struct staged *s, struct path *out)
+{
+    *out = (struct path){.self = s,
+                         .read = staged_read,
+                         .board = staged_board,
+                         .move = staged_move,
+                         .settle = staged_settle,
+                         .park = staged_park,
+                         .ended = staged_ended,
+                         .progress = staged_progress,
+                         .busy = staged_busy,
+                         .reaches = staged_reaches,
+                         .close = staged_close,
+                         .kind = BATON_PATH_STAGED,
+                         .name = "staging"};
+}
+
+int staged_create(const struct staged_wish *wish, struct staged **out)
+{
+    struct staged *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return BATON_ENOMEM;
+    s->wish = *wish;
+    s->num_slots = (uint32_t)(wish->area_bytes / (STAGED_SLOT_BYTES + 4096)); /* a word takes less than a page */
+    s->begun = calloc(wish->num_ranks, sizeof *s->begun);
+    s->served = calloc(wish->num_ranks, sizeof *s->served);
+    s->has_ended = calloc(wish->num_ranks, sizeof *s->has_ended);
+    s->slots = calloc(s->num_slots > 0 ? s->num_slots : 1, sizeof *s->slots);
+    if (s->begun == NULL || s->served == NULL || s->has_ended == NULL || s->slots == NULL) {
+        staged_close(s);
+        return BATON_ENOMEM;
+    }
+    *out = s;
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * late: one rank is killed while the caches of all come late. With "waiting" it dies before it has declared its own,
+ * with "going" at the moment at which it has, so that the others may be anywhere in the second half of start. They are
+ * told so in time, and close.
+ *
+ *   late VICTIM waiting|going
+ *
+ * Each survivor prints one line.
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "baton.h"
+#include "with_clock.h"
+
+static int rank, victim;
+
+static void declare(baton_t *b)
+{
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
+                          .dtype = "bf16",
+                          .elem_bytes = 2,
+                          .planes = 1,
+                          .head_size = 128,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = 64}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 1, .head_count = 1}},
+                          .layers_total = 1,
+                          .layer_count = 1};
+    baton_tensor_t tensor;
+    baton_cache_t *cache;
+    check(rank, baton_geometry_layout(&g, &tensor, 0), "layout");
+    void *const bases[1] = {malloc(g.bytes)};
+    check(rank, baton_cache_wrap(b, &g, BATON_MEMORY_HOST, bases, &g.bytes, 1, &cache), "wrap");
+}
+
+int main(int argc, char **argv)
+{
+    int level, rc;
+    baton_t *b;
+    if (argc != 3)
+        return 2;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    victim = atoi(argv[1]);
+    baton_open_params_t me = BATON_INIT(baton_open_params_t);
+    check(rank, baton_role_from_env(&me), "role");
+    me.flags = BATON_OPEN_CACHE_LATER;
+    check(rank, baton_open(MPI_COMM_WORLD, &me, &b), "open");
+    check(rank, baton_start(b), "start");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == victim && strcmp(argv[2], "waiting") == 0)
+        raise(SIGKILL);
+    declare(b);
+    if (rank == victim)
+        raise(SIGKILL);
+    double begun = now_ms();
+    while ((rc = baton_cache_ready(b)) == BATON_EAGAIN)
+        usleep(1000);
+    double told = now_ms();
+    int closed = baton_close(b);
+    char line[256];
+    snprintf(line, sizeof line, "rank %d: %s after %.0f ms, close %s after %.0f ms\n", rank, baton_errname(rc),
+             told - begun, baton_errname(closed), now_ms() - told);
+    fputs(line, stdout);
+    fflush(stdout);
+    baton_exit(0);
+}

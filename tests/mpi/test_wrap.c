@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_wrap: memory that engines own, on any number of ranks. The first half of them, at least one, is the prefill
+ * engine "p", the rest is the decode engine "d"; one rank alone is both. Each tensor has a region of its own.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "baton.h"
+#include "harness.h"
+
+enum {
+    LAYERS = 6,
+    HEADS = 12,
+    HEAD_SIZE = 16,
+    BLOCKS = 32,
+    BLOCK_TOKENS = 8,
+    TOKENS = 5 * BLOCK_TOKENS - 3,
+    PAGE = 4096,
+    WINDOWS_MAX = 128 /* where each region has one (mpi/exposure.h) */
+};
+
+/* How an engine may come by its memory. */
+enum kind { PRIVATE, MEMFD, FILES, NAMED, NAMELESS, MIXED, TOUCHING, KINDS };
+static const char *const names[KINDS] = {"private, unaligned",     "one memfd, its descriptor closed",
+                                         "a memfd a region",       "an unlinked file in /dev/shm",
+                                         "shared, without a file", "private and memfd",
+                                         "regions that touch"};
+
+struct memory {
+    uint8_t *bases[BATON_REGIONS_MAX];
+    uint64_t bytes[BATON_REGIONS_MAX];
+    uint32_t num;
+};
+
+struct fixture {
+    baton_t *b;
+    baton_cache_t *cache;
+    baton_open_params_t me;
+    baton_geometry_t geometry;
+    baton_tensor_t tensors[LAYERS];
+    struct memory memory;
+    bool producer, consumer;
+};
+
+static const uint32_t blocks_of[2][5] = {{3, 17, 4, 30, 0}, {9, 1, 31, 8, 20}}; /* of producer and consumer */
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static uint8_t *map(uint64_t bytes, int flags, int descriptor, uint64_t at)
+{
+    uint8_t *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, descriptor, (off_t)at);
+    CHECK(base != MAP_FAILED);
+    return base;
+}
+
+static int file_new(uint64_t bytes, bool named)
+{
+    char name[64];
+    snprintf(name, sizeof name, "/dev/shm/baton-test-wrap.%d", getpid());
+    int descriptor =
+        named ? open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : memfd_create("wrap", MFD_CLOEXEC);
+    if (named)
+        unlink(name);
+    CHECK(descriptor >= 0 && ftruncate(descriptor, (off_t)bytes) == 0);
+    return descriptor;
+}
+
+/* `num` regions of `bytes` each, somewhere in memory of that kind. The memory stays until the process ends. */
+static void memory_make(struct memory *m, enum kind kind, uint32_t num, uint64_t bytes)
+{
+    uint64_t room = (bytes + 2 * PAGE) / PAGE * PAGE;
+    int one = kind == MEMFD || kind == NAMED ? file_new(num * room, kind == NAMED) : -1;
+    uint8_t *whole = one >= 0           ? map(num * room, MAP_SHARED, one, 0)
+                     : kind == NAMELESS ? map(num * room, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+                     : kind == TOUCHING ? map(num * room, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                        : NULL;
+    m->num = num;
+    for (uint32_t i = 0; i < num; i++) {
+        m->bytes[i] = bytes;
+        if (kind == TOUCHING) {
+            m->bases[i] = whole + (num - 1 - i) * bytes;
+        } else if (whole != NULL) {
+            m->bases[i] = whole + i * room + 8 * i;
+        } else if (kind == FILES || (kind == MIXED && i % 2 == 0)) {
+            m->bases[i] = map(room, MAP_SHARED, file_new(room, false), 0); /* the descriptor stays */
+        } else {
+            m->bases[i] = (uint8_t *)malloc(bytes + 64) + 8 + i % 3;
+            CHECK(m->bases[i] != NULL);
+        }
+    }
+    if (one >= 0)
+        close(one); /* what is mapped needs it no longer */
+}
+
+/* ---- a world ----------------------------------------------------------------------------------------------------- */
+
+static void who(struct fixture *f)
+{
+    int half = harness.size > 1 ? harness.size / 2 : 1;
+    bool first = harness.rank < half;
+    memset(f, 0, sizeof *f);
+    f->producer = first;
+    f->consumer = !first || harness.size == 1;
+    f->me = (baton_open_params_t){.size = sizeof f->me,
+                                  .role = BATON_ROLE_BOTH,
+                                  .tp = (uint32_t)(first ? half : harness.size - half),
+                                  .pp = 1,
+                                  .tp_rank = (uint32_t)(first ? harness.rank : harness.rank - half)};
+    strcpy(f->me.engine, first ? "p" : "d");
+    uint32_t heads = HEADS / f->me.tp;
+    f->geometry =
+        (baton_geometry_t){.size = sizeof f->geometry,
+                           .model = "m",
+                           .dtype = "i16",
+                           .elem_bytes = 2,
+                           .planes = 2,
+                           .head_size = HEAD_SIZE,
+                           .num_groups = 1,
+                           .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                           .num_splits = 1,
+                           .splits = {{.heads_total = HEADS, .head_first = heads * f->me.tp_rank, .head_count = heads}},
+                           .layers_total = LAYERS,
+                           .layer_count = LAYERS};
+    CHECK_EQ(baton_geometry_layout(&f->geometry, f->tensors, first ? BATON_LAYOUT_HND : BATON_LAYOUT_NHD), 0);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        f->tensors[i].region = LAYERS - 1 - i; /* in another order than the tensors */
+        f->tensors[i].offset = 0;
+    }
+}
+
+static uint64_t tensor_bytes(const struct fixture *f)
+{
+    return f->geometry.bytes / LAYERS;
+}
+
+static int wrap_as(struct fixture *f, baton_memory_t memory)
+{
+    void *bases[BATON_REGIONS_MAX];
+    for (uint32_t i = 0; i < f->memory.num; i++)
+        bases[i] = f->memory.bases[i];
+    return baton_cache_wrap(f->b, &f->geometry, memory, bases, f->memory.bytes, f->memory.num, &f->cache);
+}
+
+static void open_as(struct fixture *f)
+{
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f->me, &f->b), 0))
+        MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void start(struct fixture *f)
+{
+    if (!CHECK_EQ(baton_start(f->b), 0)) {
+        fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void up(struct fixture *f, enum kind kind)
+{
+    who(f);
+    open_as(f);
+    memory_make(&f->memory, kind, LAYERS, tensor_bytes(f));
+    if (!CHECK_EQ(wrap_as(f, BATON_MEMORY_HOST), 0))
+        fprintf(stderr, "# %s\n", baton_errmsg());
+    CHECK(baton_cache_base(f->cache) == NULL);
+    start(f);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static baton_event_t next_event(struct fixture *f)
+{
+    baton_event_t e = {0};
+    struct pollfd p = {.fd = baton_event_fd(f->b), .events = POLLIN};
+    double until = now_ms() + 20000;
+    int n;
+    while ((n = baton_poll(f->b, &e, 1)) == 0 && now_ms() < until)
+        poll(&p, 1, 100);
+    CHECK_EQ(n, 1);
+    return e;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static uint16_t *entry(struct fixture *f, bool from_d, uint32_t l, uint32_t p, uint32_t h, uint32_t t)
+{
+    const baton_strides_t *s = &f->tensors[l].stride;
+    uint32_t block = blocks_of[from_d][t / BLOCK_TOKENS];
+    int64_t at = block * s->block + p * s->plane + h * s->head + t % BLOCK_TOKENS * s->token;
+    return (uint16_t *)(f->memory.bases[f->tensors[l].region] + at); /* channels lie side by side in both layouts */
+}
+
+static uint16_t value(uint32_t l, uint32_t p, uint32_t h, uint32_t t, uint32_t c, uint16_t salt)
+{
+    return (uint16_t)(salt + l * 7919 + p * 4099 + h * 1013 + t * 131 + c * 17 + 1);
+}
+
+/* Fills the blocks, or checks them. */
+static void walk(struct fixture *f, bool from_d, bool fill, uint16_t salt)
+{
+    const baton_split_t *heads = &f->geometry.splits[0];
+    int wrong = 0;
+    for (uint32_t l = 0; l < LAYERS; l++)
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t h = 0; h < heads->head_count; h++)
+                for (uint32_t t = 0; t < TOKENS; t++) {
+                    uint16_t *at = entry(f, from_d, l, p, h, t), should[HEAD_SIZE];
+                    for (uint32_t c = 0; c < HEAD_SIZE; c++)
+                        should[c] = value(l, p, heads->head_first + h, t, c, salt);
+                    if (fill)
+                        memcpy(at, should, sizeof should);
+                    else
+                        wrong += memcmp(at, should, sizeof should) != 0;
+                }
+    CHECK_EQ(wrong, 0);
+}
+
+static void spoil(struct fixture *f)
+{
+    for (uint32_t i = 0; i < f->memory.num; i++)
+        memset(f->memory.bases[i], 0xa5, f->memory.bytes[i]);
+}
+
+/* How many bytes beside the blocks of a request were changed since spoil. */
+static uint64_t changed_beside(struct fixture *f, bool from_d)
+{
+    uint64_t changed = 0, bytes = tensor_bytes(f);
+    bool in_table[BLOCKS] = {false};
+    for (int i = 0; i < 5; i++)
+        in_table[blocks_of[from_d][i]] = true;
+    for (uint32_t l = 0; l < LAYERS; l++) {
+        const baton_strides_t *s = &f->tensors[l].stride;
+        for (uint64_t at = 0; at < bytes; at++) {
+            uint64_t block = at % (uint64_t)s->plane / (uint64_t)s->block; /* in planes of whole blocks */
+            changed += !in_table[block] && f->memory.bases[f->tensors[l].region][at] != 0xa5;
+        }
+    }
+    return changed;
+}
+
+/* One request from `p` to `d`; its bytes are right, and nothing else was touched. */
+static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode, uint16_t salt)
+{
+    baton_event_t got = {0};
+    const baton_table_t from = {blocks_of[0], 5, 0}, to = {blocks_of[1], 5, 0};
+    spoil(f);
+    if (f->producer) {
+        walk(f, false, true, salt);
+        CHECK_EQ(baton_offer(f->b,
+                             &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                                     .key = key,
+                                                     .num_tables = 1,
+                                                     .tables = {from},
+                                                     .num_tokens = TOKENS},
+                             NULL, NULL),
+                 0);
+    }
+    if (f->consumer)
+        CHECK_EQ(baton_want(f->b,
+                            &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                                   .key = key,
+                                                   .engine = "p",
+                                                   .num_tables = 1,
+                                                   .tables = {to},
+                                                   .num_tokens = TOKENS,
+                                                   .mode = mode},
+                            NULL),
+                 0);
+    for (int i = 0; i < f->producer + f->consumer; i++) {
+        baton_event_t e = next_event(f);
+        if (!CHECK_EQ(e.error, 0))
+            fprintf(stderr, "# rank %d: %s: %s\n", harness.rank, baton_errname(e.error), e.detail);
+        if (e.type == BATON_EVENT_WANT)
+            got = e;
+    }
+    if (f->consumer) {
+        walk(f, true, false, salt);
+        if (!f->producer)
+            CHECK_EQ(changed_beside(f, true), 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD); /* nobody spoils what another still reads */
+    return got;
+}
+
+static bool one_node(void)
+{
+    return getenv("BATON_FAKE_NODES") == NULL;
+}
+
+static int setting(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? atoi(text) : 0;
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
+
+static bool is_shared(enum kind kind)
+{
+    return kind == MEMFD || kind == FILES || kind == NAMED || (kind == NAMELESS && geteuid() == 0);
+}
+
+static void every_kind_moves_every_byte(void)
+{
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        struct fixture f;
+        char page[4096];
+        up(&f, kind);
+        if (harness.rank == 0)
+            printf("# %s\n", names[kind]);
+        for (int mode = BATON_MODE_PULL; mode <= BATON_MODE_PUSH; mode++) {
+            baton_event_t e =
+                move(&f, mode == BATON_MODE_PULL ? "pull" : "push", (baton_mode_t)mode, (uint16_t)(kind * 77));
+            baton_path_t path = is_shared(kind) ? BATON_PATH_SHM : BATON_PATH_CMA;
+            if (f.consumer && !f.producer && one_node() && mode == BATON_MODE_PULL) {
+                CHECK(e.bytes > 0);
+                CHECK_EQ(e.path_bytes[path], e.bytes);
+            }
+        }
+        CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
+        CHECK_HAS(page, "cache: wrapped");
+        CHECK_HAS(page, kind == TOUCHING ? "1 region," : "6 regions,");
+        if (one_node() && harness.size > 1)
+            CHECK_HAS(page, is_shared(kind) ? " by shm" : " by cma");
+        CHECK_EQ(baton_close(f.b), 0);
+    }
+}
+
+static void many_regions(void)
+{
+    struct fixture f;
+    bool has_window_each = !one_node() && setting("BATON_WINDOWS") == 2;
+    uint32_t num = has_window_each ? WINDOWS_MAX : BATON_REGIONS_MAX;
+    who(&f);
+    open_as(&f);
+    memory_make(&f.memory, harness.rank % 2 ? PRIVATE : MEMFD, num, tensor_bytes(&f)); /* most hold no tensor */
+    for (uint32_t i = 0; i < LAYERS; i++)
+        f.tensors[i].region = i * (num / LAYERS) + 3;
+    if (!CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0))
+        fprintf(stderr, "# %s\n", baton_errmsg());
+    start(&f);
+    move(&f, "many", BATON_MODE_PULL, 5);
+    move(&f, "many push", BATON_MODE_PUSH, 6);
+    if (!one_node()) {
+        char page[8192];
+        CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
+        CHECK_HAS(page,
+                  has_window_each ? "128, one a region: BATON_WINDOWS" : "one, from the first region to the last");
+    }
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+static void memory_that_cannot_be_written(void)
+{
+    struct fixture f;
+    who(&f);
+    open_as(&f);
+    memory_make(&f.memory, harness.rank % 2 ? NAMED : MEMFD, LAYERS, tensor_bytes(&f));
+    if (f.producer && !f.consumer) {
+        spoil(&f);
+        walk(&f, false, true, 9);
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            uintptr_t base = (uintptr_t)f.memory.bases[i] & ~(uintptr_t)(PAGE - 1);
+            CHECK_EQ(mprotect((void *)base, f.memory.bytes[i] + PAGE, PROT_READ), 0);
+        }
+    }
+    CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    start(&f);
+    const baton_table_t from = {blocks_of[0], 5, 0}, to = {blocks_of[1], 5, 0};
+    baton_want_params_t want = {.size = sizeof want,
+                                .key = "k",
+                                .engine = f.consumer ? "p" : "d",
+                                .num_tables = 1,
+                                .tables = {to},
+                                .num_tokens = TOKENS};
+    if (f.producer && !f.consumer) {
+        CHECK_EQ(baton_want(f.b, &want, NULL), BATON_EINVAL);
+        CHECK_HAS(baton_errmsg(), "cannot be written");
+        CHECK_EQ(baton_offer(f.b,
+                             &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                                     .key = "k",
+                                                     .num_tables = 1,
+                                                     .tables = {from},
+                                                     .num_tokens = TOKENS},
+                             NULL, NULL),
+                 0);
+        CHECK_EQ(next_event(&f).error, 0);
+    } else if (!f.producer) {
+        CHECK_EQ(baton_want(f.b, &want, NULL), 0);
+        CHECK_EQ(next_event(&f).error, 0);
+        walk(&f, true, false, 9);
+    }
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+/* Both sides may own their memory, or one alone. */
+static void wrapped_beside_allocated(void)
+{
+    struct fixture f;
+    who(&f);
+    open_as(&f);
+    if (harness.rank % 2 == 0) {
+        memory_make(&f.memory, PRIVATE, LAYERS, tensor_bytes(&f));
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        start(&f);
+    } else {
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            f.tensors[i].region = 0;
+            f.tensors[i].offset = i * tensor_bytes(&f);
+        }
+        CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+        start(&f);
+        f.memory.num = LAYERS;
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            f.memory.bases[i] = (uint8_t *)baton_cache_base(f.cache) + i * tensor_bytes(&f);
+            f.memory.bytes[i] = tensor_bytes(&f);
+            f.tensors[i].region = i; /* for the checks here; Baton has a copy */
+        }
+    }
+    move(&f, "pull", BATON_MODE_PULL, 1);
+    move(&f, "push", BATON_MODE_PUSH, 2);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+static void refuses(struct fixture *f, int error, baton_memory_t memory, const char *says)
+{
+    CHECK_EQ(wrap_as(f, memory), error);
+    CHECK_HAS(baton_errmsg(), says);
+}
+
+static void bad_regions_are_refused(void)
+{
+    struct fixture f;
+    who(&f);
+    open_as(&f);
+    memory_make(&f.memory, PRIVATE, LAYERS, tensor_bytes(&f));
+    const struct memory good = f.memory;
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_SHARED, "is not memory that other processes can map");
+    refuses(&f, BATON_EINVAL, (baton_memory_t)17, "no kind of memory");
+    f.memory.bases[1] = NULL;
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "region 1 has no memory");
+    f.memory = good;
+    f.memory.bytes[2]--;
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "reach past its region");
+    f.memory = good;
+    f.memory.bytes[2] = UINT64_MAX;
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "region 2 has no memory");
+    f.memory = good;
+    f.memory.bases[0] = f.memory.bases[1] + 8;
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "overlap");
+    f.memory = good;
+    f.memory.bytes[3] = UINT64_C(1) << 40; /* reaches to what is not mapped, or over another region */
+    CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), BATON_EINVAL);
+    f.memory = good;
+    f.memory.bases[5] = map(f.memory.bytes[5], MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK_EQ(mprotect(f.memory.bases[5], PAGE, PROT_NONE), 0);
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "region 5");
+    f.memory = good;
+    f.memory.num = 0;
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "num_regions");
+    f.memory.num = LAYERS - 1;
+    refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "region does not exist");
+    f.memory = good;
+    CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0); /* what was refused is not declared */
+    refuses(&f, BATON_ENOSYS, BATON_MEMORY_HOST, "one cache");
+    start(&f);
+    refuses(&f, BATON_ESTATE, BATON_MEMORY_HOST, "before baton_start");
+    CHECK_EQ(baton_cache_ready(f.b), 0);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+/* ---- caches that come late --------------------------------------------------------------------------------------- */
+
+static void up_late(struct fixture *f, baton_progress_mode_t progress, bool later)
+{
+    who(f);
+    f->me.progress = progress;
+    f->me.flags = later ? BATON_OPEN_CACHE_LATER : 0;
+    open_as(f);
+    memory_make(&f->memory, PRIVATE, LAYERS, tensor_bytes(f));
+}
+
+static int await_ready(struct fixture *f, long most_ms)
+{
+    int rc;
+    double until = now_ms() + (double)most_ms;
+    while ((rc = baton_cache_ready(f->b)) == BATON_EAGAIN && now_ms() < until)
+        pause_ms(1);
+    return rc;
+}
+
+static void caches_may_come_late(void)
+{
+    for (int progress = BATON_PROGRESS_THREAD; progress <= BATON_PROGRESS_CALLER; progress++) {
+        struct fixture f;
+        bool later = harness.rank % 2 == 0; /* the others have declared theirs before */
+        baton_event_t none;
+        baton_id_t id;
+        up_late(&f, (baton_progress_mode_t)progress, later);
+        CHECK_EQ(baton_cache_ready(f.b), BATON_ESTATE);
+        if (!later)
+            CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        start(&f);
+        CHECK_EQ(baton_cache_ready(f.b), BATON_EAGAIN);
+        const baton_table_t to = {blocks_of[1], 5, 0};
+        CHECK_EQ(baton_want(f.b,
+                            &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                                   .key = "k",
+                                                   .engine = "p",
+                                                   .num_tables = 1,
+                                                   .tables = {to},
+                                                   .num_tokens = TOKENS},
+                            &id),
+                 BATON_EAGAIN);
+        CHECK_HAS(baton_errmsg(), "baton_cache_ready");
+        CHECK_EQ(baton_poll(f.b, &none, 1), 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        pause_ms(20 * harness.rank);
+        if (later)
+            CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        CHECK_EQ(await_ready(&f, 20000), 0);
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), BATON_ESTATE);
+        if (progress == BATON_PROGRESS_THREAD) {
+            move(&f, "late", BATON_MODE_PULL, 3);
+            move(&f, "late push", BATON_MODE_PUSH, 4);
+        }
+        CHECK_EQ(baton_close(f.b), 0);
+    }
+}
+
+static void a_cache_that_does_not_come(void)
+{
+    struct fixture f;
+    bool missing = harness.rank == harness.size - 1;
+    setenv("BATON_WRAP_MS", "300", 1);
+    up_late(&f, BATON_PROGRESS_THREAD, true);
+    start(&f);
+    if (!missing) {
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        CHECK_EQ(await_ready(&f, 20000), BATON_ETIMEDOUT);
+        CHECK_HAS(baton_errmsg(), "BATON_WRAP_MS");
+        if (harness.rank == 0) {
+            char who_is[32];
+            snprintf(who_is, sizeof who_is, "missing: %d", harness.size - 1);
+            CHECK_HAS(baton_errmsg(), who_is);
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_EQ(baton_close(f.b), 0); /* it is no loss of a rank */
+    unsetenv("BATON_WRAP_MS");
+}
+
+static void one_that_closes_instead(void)
+{
+    struct fixture f;
+    bool closes = harness.rank == harness.size - 1;
+    if (harness.size == 1)
+        return SKIP("one rank waits for nobody");
+    up_late(&f, BATON_PROGRESS_THREAD, true);
+    start(&f);
+    CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    if (!closes) { /* either all had come before it closed, or nobody goes on */
+        int rc = await_ready(&f, 100);
+        CHECK(rc == BATON_EAGAIN || rc == BATON_ECLOSED || rc == 0);
+    }
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+/* Any thread may ask, and several at once: one of them goes on. */
+static void *ask(void *arg)
+{
+    struct fixture *f = arg;
+    return (void *)(intptr_t)await_ready(f, 20000);
+}
+
+static void several_threads_ask(void)
+{
+    enum { THREADS = 3, ROUNDS = 3 };
+    for (int round = 0; round < ROUNDS; round++) {
+        struct fixture f;
+        pthread_t threads[THREADS];
+        up_late(&f, BATON_PROGRESS_CALLER, true);
+        start(&f);
+        for (int i = 0; i < THREADS; i++)
+            CHECK_EQ(pthread_create(&threads[i], NULL, ask, &f), 0);
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        for (int i = 0; i < THREADS; i++) {
+            void *result;
+            pthread_join(threads[i], &result);
+            CHECK_EQ((intptr_t)result, 0);
+        }
+        CHECK(baton_progress(f.b) >= 0); /* this thread makes turns from now on */
+        move(&f, "asked", BATON_MODE_PULL, 8);
+        CHECK_EQ(baton_close(f.b), 0);
+    }
+}
+
+/* The last cache comes about when the others stop waiting. Then all ranks go on or none does, and nobody hangs. */
+static void one_that_comes_at_the_last_moment(void)
+{
+    enum { WRAP_MS = 100 };
+    setenv("BATON_WRAP_MS", "100", 1);
+    for (int early_ms = -4; early_ms <= 4; early_ms += 2) {
+        struct fixture f;
+        int most, least;
+        up_late(&f, BATON_PROGRESS_THREAD, true);
+        start(&f);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (harness.rank == harness.size - 1)
+            pause_ms(WRAP_MS - early_ms);
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        int rc = await_ready(&f, 20000);
+        CHECK(rc == 0 || rc == BATON_ETIMEDOUT || rc == BATON_ECLOSED);
+        CHECK_EQ(baton_close(f.b), 0); /* it takes its part in what the others agree on */
+        MPI_Allreduce(&rc, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        MPI_Allreduce(&rc, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        CHECK((most == 0) == (least == 0));
+    }
+    unsetenv("BATON_WRAP_MS");
+}
+
+/* Each step of both halves fails on one rank in turn: every rank ends with the same error, which names that rank. */
+static void a_step_that_fails_on_one_rank_fails_on_all(void)
+{
+    char failing[32];
+    bool good = false;
+    int steps = 0;
+    struct fixture f;
+    struct memory memory;
+    if (harness.size > 4)
+        return SKIP("fewer ranks take the same steps");
+    who(&f);
+    memory_make(&memory, harness.rank % 2 ? PRIVATE : MEMFD, LAYERS, tensor_bytes(&f));
+    snprintf(failing, sizeof failing, "rank %d", harness.size - 1);
+    setenv("BATON_FAIL_RANK", failing + strlen("rank "), 1);
+    while (!good && steps < 60) {
+        char text[16], sentence[256];
+        int most, least;
+        snprintf(text, sizeof text, "%d", ++steps);
+        setenv("BATON_FAIL_STEP", text, 1);
+        who(&f);
+        f.memory = memory;
+        f.me.flags = BATON_OPEN_CACHE_LATER;
+        f.me.progress = steps % 2 ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
+        int rc = baton_open(MPI_COMM_WORLD, &f.me, &f.b);
+        bool is_open = rc == 0;
+        rc = is_open ? baton_start(f.b) : rc;
+        if (rc == 0) {
+            CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+            rc = await_ready(&f, 20000);
+        }
+        snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
+        if (is_open)
+            CHECK_EQ(baton_close(f.b), 0);
+        if (rc != 0)
+            CHECK_HAS(sentence, failing);
+        MPI_Allreduce(&rc, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        MPI_Allreduce(&rc, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        CHECK_EQ(most, least);
+        good = rc == 0;
+    }
+    CHECK(good && steps > 10); /* past the last step nothing fails */
+    unsetenv("BATON_FAIL_STEP");
+    unsetenv("BATON_FAIL_RANK");
+}
+
+static void start_and_close_without_caches(void)
+{
+    struct fixture f;
+    up_late(&f, BATON_PROGRESS_THREAD, true);
+    start(&f);
+    CHECK_EQ(baton_close(f.b), 0);
+    up_late(&f, BATON_PROGRESS_CALLER, harness.rank == 0);
+    start(&f);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+int main(int argc, char **argv)
+{
+    harness_begin(&argc, &argv);
+    RUN(every_kind_moves_every_byte);
+    RUN(many_regions);
+    RUN(memory_that_cannot_be_written);
+    RUN(wrapped_beside_allocated);
+    RUN(bad_regions_are_refused);
+    RUN(caches_may_come_late);
+    RUN(a_cache_that_does_not_come);
+    RUN(one_that_closes_instead);
+    RUN(several_threads_ask);
+    RUN(one_that_comes_at_the_last_moment);
+    RUN(a_step_that_fails_on_one_rank_fails_on_all);
+    RUN(start_and_close_without_caches);
+    return harness_end();
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attach: cross-memory attach against memcpy, on random plans between this process and another one. A page that cannot
+ * be read and a process that has ended are errors.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/process.h"
+#include "shm/copy.h"
+#include "with_bytes.h"
+#include "with_owner.h"
+
+enum { BLOCKS = 24, HEADS = 3, LAYERS = 3, ROUNDS = 40 };
+
+/* One side's cache: a region for each layer, in private memory. */
+struct side {
+    baton_geometry_t g;
+    baton_tensor_t tensors[LAYERS];
+    char *regions[LAYERS];
+    uint64_t region_bytes;
+    uint32_t ids[BLOCKS];
+};
+
+struct pair {
+    struct side src, dst;
+    uint32_t tokens;
+    struct plan *plan;
+    struct plan_transfer transfer;
+};
+
+static uint64_t page;
+
+static void side_init(struct side *s, uint32_t head_size, uint32_t block_tokens, unsigned layout, uint64_t *random)
+{
+    memset(s, 0, sizeof *s);
+    s->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
+                              .elem_bytes = 2,
+                              .planes = 2,
+                              .head_size = head_size,
+                              .num_groups = 1,
+                              .groups = {{.block_tokens = block_tokens, .num_blocks = BLOCKS}},
+                              .num_splits = 1,
+                              .splits = {{.heads_total = HEADS, .head_count = HEADS}},
+                              .layers_total = LAYERS,
+                              .layer_count = LAYERS};
+    assert_int_equal(baton_geometry_layout(&s->g, s->tensors, layout), 0);
+    s->region_bytes = s->g.bytes / LAYERS;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        s->tensors[i].region = (i + 1) % LAYERS;
+        s->tensors[i].offset = 0;
+        s->regions[i] = mmap(NULL, s->region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(s->regions[i] != MAP_FAILED);
+    }
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        s->ids[i] = i;
+    for (uint32_t i = BLOCKS; i > 1; i--) {
+        uint32_t k = (uint32_t)(bytes_random(random) % i), x = s->ids[i - 1];
+        s->ids[i - 1] = s->ids[k];
+        s->ids[k] = x;
+    }
+}
+
+static void side_fini(struct side *s)
+{
+    for (uint32_t i = 0; i < LAYERS; i++)
+        munmap(s->regions[i], s->region_bytes);
+}
+
+static void pair_init(struct pair *p, uint64_t seed)
+{
+    static const unsigned layouts[] = {BATON_LAYOUT_HND, BATON_LAYOUT_NHD, BATON_LAYOUT_HND | BATON_LAYOUT_KV_FUSED,
+                                       BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK};
+    static const uint32_t sizes[] = {1, 8, 64, 256}, block_tokens[] = {4, 8, 16};
+    uint64_t random = seed;
+    uint32_t head_size = sizes[bytes_random(&random) % 4];
+    struct plan_why why;
+    const struct plan_box all = {0, LAYERS, 0, HEADS, 0};
+    side_init(&p->src, head_size, block_tokens[bytes_random(&random) % 3], layouts[bytes_random(&random) % 4], &random);
+    side_init(&p->dst, head_size, block_tokens[bytes_random(&random) % 3], layouts[bytes_random(&random) % 4], &random);
+    uint32_t least = p->src.g.groups[0].block_tokens < p->dst.g.groups[0].block_tokens
+                         ? p->src.g.groups[0].block_tokens
+                         : p->dst.g.groups[0].block_tokens;
+    p->tokens = 1 + (uint32_t)(bytes_random(&random) % (least * BLOCKS));
+    assert_int_equal(plan_compile(&p->src.g, &p->dst.g, &all, 1, &p->plan, &why), 0);
+    const struct plan_tables from = {.num = 1, .table = {{p->src.ids, BLOCKS, 0}}},
+                             to = {.num = 1, .table = {{p->dst.ids, BLOCKS, 0}}};
+    assert_int_equal(plan_transfer_init(&p->transfer, p->plan, 0, p->tokens, &from, &to, &why), 0);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        bytes_fill(&random, (uint8_t *)p->src.regions[i], p->src.region_bytes);
+        memset(p->dst.regions[i], 0xa5, p->dst.region_bytes);
+    }
+}
+
+static void pair_fini(struct pair *p)
+{
+    plan_destroy(p->plan);
+    side_fini(&p->src);
+    side_fini(&p->dst);
+}
+
+/* All of a transfer in slices of `budget` bytes. */
+static int attach_all(const struct pair *p, const struct process *other, bool write, uint64_t budget, char *const *mine,
+                      char *const *theirs)
+{
+    struct plan_cursor at = {0}, behind = at;
+    uint64_t bytes;
+    int rc = 0;
+    while (rc == 0 && (bytes = plan_skip(&p->transfer, &behind, budget)) > 0) {
+        rc = attach_slice(other, write, &p->transfer, at, bytes, mine, theirs);
+        at = behind;
+    }
+    return rc;
+}
+
+static uint32_t count_runs(const struct pair *p)
+{
+    struct plan_cursor at = {0};
+    struct plan_run run;
+    uint32_t n = 0;
+    while (plan_next(&p->transfer, &at, &run, 1, UINT64_MAX) > 0)
+        n++;
+    return n;
+}
+
+/* The destination as copy_slice makes it of my source. */
+static void copy_here(const struct pair *p, char **right)
+{
+    struct plan_cursor at = {0};
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        right[i] = malloc(p->dst.region_bytes);
+        memset(right[i], 0xa5, p->dst.region_bytes);
+    }
+    copy_slice(&p->transfer, at, p->transfer.bytes, (const char *const *)p->src.regions, right);
+}
+
+/* The owner's source is that of this process with every bit turned. */
+static void turn_bits(struct owner *self, void *arg)
+{
+    struct pair *p = arg;
+    (void)self;
+    for (uint32_t i = 0; i < LAYERS; i++)
+        for (uint64_t k = 0; k < p->src.region_bytes; k++)
+            p->src.regions[i][k] = (char)~p->src.regions[i][k];
+}
+
+static void test_reads_and_writes(void **state)
+{
+    (void)state;
+    if (!owner_can_attach())
+        skip();
+    uint32_t most_runs = 0;
+    for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
+        struct pair p;
+        struct owner owner;
+        char *right[LAYERS];
+        uint64_t budget = seed % 3 == 0 ? 3000 : UINT64_MAX;
+        pair_init(&p, seed * 104729);
+        uint32_t runs = count_runs(&p);
+        most_runs = runs > most_runs ? runs : most_runs;
+        owner_start(&owner, turn_bits, &p);
+        struct process other = process_of(owner.id);
+        assert_int_equal(process_alive(&other), PROCESS_ALIVE);
+        copy_here(&p, right);
+        /* my source to the owner's destination, and nothing beside it */
+        assert_int_equal(attach_all(&p, &other, true, budget, p.src.regions, p.dst.regions), 0);
+        uint8_t *there = malloc(p.dst.region_bytes);
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            const struct iovec mine = {there, p.dst.region_bytes}, theirs = {p.dst.regions[i], p.dst.region_bytes};
+            assert_int_equal(process_vm_readv(owner.id, &mine, 1, &theirs, 1, 0), p.dst.region_bytes);
+            assert_memory_equal(there, right[i], p.dst.region_bytes);
+            free(right[i]);
+        }
+        free(there);
+        turn_bits(NULL, &p);
+        copy_here(&p, right);
+        turn_bits(NULL, &p);
+        /* the owner's source to my destination */
+        assert_int_equal(attach_all(&p, &other, false, budget, p.dst.regions, p.src.regions), 0);
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            assert_memory_equal(p.dst.regions[i], right[i], p.dst.region_bytes);
+            free(right[i]);
+        }
+        process_forget(&other);
+        owner_end(&owner);
+        pair_fini(&p);
+    }
+    assert_true(most_runs > 2048); /* more than one call of the kernel takes */
+}
+
+/* ---- what fails -------------------------------------------------------------------------------------------------- */
+
+static void hide_a_page(struct owner *self, void *arg)
+{
+    struct pair *p = arg;
+    (void)self;
+    owner_need(mprotect(p->src.regions[1] + page, page, PROT_NONE) == 0);
+}
+
+static void make_large(struct pair *p)
+{
+    uint64_t seed = 5;
+    do
+        pair_init(p, seed);
+    while ((p->src.region_bytes < 4 * page || p->tokens < 4 * BLOCKS) && (pair_fini(p), seed++ < 1000));
+    assert_true(p->src.region_bytes >= 4 * page);
+}
+
+static void test_a_page_that_cannot_be_read(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct owner owner;
+    if (!owner_can_attach())
+        skip();
+    make_large(&p);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        p.src.ids[i] = i; /* the hidden page lies in the blocks that move */
+    owner_start(&owner, hide_a_page, &p);
+    struct process other = process_of(owner.id);
+    process_alive(&other);
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_ESYSTEM);
+    process_forget(&other);
+    owner_end(&owner);
+    pair_fini(&p);
+}
+
+/* Also one that has ended and is not yet waited for, whose id nobody can have. */
+static void test_a_process_that_ended(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct owner owner;
+    if (!owner_can_attach())
+        skip();
+    make_large(&p);
+    owner_start(&owner, turn_bits, &p);
+    struct process other = process_of(owner.id), unasked = process_of(owner.id);
+    process_alive(&other);
+    assert_int_equal(attach_all(&p, &unasked, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_EPEER);
+    kill(owner.id, SIGKILL);
+    while (process_is(&other) == PROCESS_ALIVE)
+        usleep(100);
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_EPEER);
+    assert_int_equal(attach_all(&p, &other, true, UINT64_MAX, p.src.regions, p.dst.regions), BATON_EPEER);
+    owner_end(&owner);
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_EPEER);
+    process_forget(&other);
+    pair_fini(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads_and_writes),
+        cmocka_unit_test(test_a_page_that_cannot_be_read),
+        cmocka_unit_test(test_a_process_that_ended),
+    };
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * near: how the memory of another process is reached. That process owns some, tells of it by a card, and may have done
+ * something to it since. Where mapping does not work cross-memory attach is taken; where neither works the reason is
+ * told.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "memory/maps.h"
+#include "memory/near.h"
+#include "memory/own.h"
+#include "with_owner.h"
+
+enum { REGIONS = 4, SAMPLE = 256, SAMPLE_BYTES = 1024, SEGMENT = 8192, NOBODY = 65534 };
+enum how { PRIVATE, MEMFD, TWO_FILES, MIXED, HUGE_PAGES };
+
+/* What the owner does once its card is written. */
+enum then { NOTHING, CLOSES, REPLACES, TRUNCATES, SEALS, HIDES };
+
+static uint64_t page;
+
+/* In memory that both processes have. */
+struct told {
+    enum how how;
+    enum then then;
+    uid_t user; /* of the owner, unless 0 */
+    uint32_t num;
+    struct wire_region regions[REGIONS];
+    bool has_no_huge_page;
+};
+
+struct world {
+    struct told *told;
+    uint8_t *segment; /* the owner has it in the same place */
+    struct owner owner;
+    struct wire_card card;
+    struct process process;
+    struct memory_near near;
+};
+
+/* ---- the owner --------------------------------------------------------------------------------------------------- */
+
+static uint8_t byte_of(uint32_t region, uint64_t at)
+{
+    return (uint8_t)(at * 37 + at / 4096 + region * 91 + 1);
+}
+
+static int file_new(uint64_t bytes, unsigned flags)
+{
+    int descriptor = memfd_create("near", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    if (descriptor < 0 || ftruncate(descriptor, (off_t)bytes) != 0)
+        return -1;
+    return descriptor;
+}
+
+static char *map(uint64_t bytes, int descriptor)
+{
+    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
+                    descriptor, 0);
+    owner_need(at != MAP_FAILED);
+    return at;
+}
+
+/* The unaligned regions of a kind, not in the order of their addresses. */
+static void make(struct told *t, void *bases[REGIONS], uint64_t bytes[REGIONS])
+{
+    uint64_t room = 8 * page;
+    char *one = NULL, *other = NULL;
+    if (t->how == HUGE_PAGES) {
+        int file = file_new(UINT64_C(2) << 20, MFD_HUGETLB);
+        one = file < 0 ? MAP_FAILED : mmap(NULL, UINT64_C(2) << 20, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        t->has_no_huge_page = one == MAP_FAILED;
+        owner_need(!t->has_no_huge_page);
+    } else if (t->how != PRIVATE) {
+        one = map(REGIONS * room, file_new(REGIONS * room, 0));
+        other = t->how == TWO_FILES ? map(REGIONS * room, file_new(REGIONS * room, 0)) : NULL;
+    }
+    other = other == NULL && (t->how == PRIVATE || t->how == MIXED) ? map(REGIONS * room, -1) : other;
+    for (uint32_t i = 0; i < REGIONS; i++) {
+        bool first = t->how == MEMFD || t->how == HUGE_PAGES || (t->how != PRIVATE && i % 2 == 0);
+        bases[i] = (first ? one : other) + (REGIONS - 1 - i) * room + 3 * page + 8 * i + 8;
+        bytes[i] = 2 * page + 100 * i;
+        for (uint64_t k = 0; k < bytes[i]; k++)
+            ((uint8_t *)bases[i])[k] = byte_of(i, k);
+    }
+}
+
+static void life(struct owner *self, void *arg)
+{
+    struct told *t = arg;
+    void *bases[REGIONS];
+    uint64_t bytes[REGIONS];
+    struct memory_own *m = NULL;
+    baton_tensor_t none;
+    if (t->user != 0)
+        owner_need(setgid(t->user) == 0 && setuid(t->user) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0);
+    make(t, bases, bytes);
+    const struct memory_wish wish = {BATON_MEMORY_HOST, bases, bytes, REGIONS};
+    owner_need(memory_own_create(&wish, &none, 0, &m) == 0 && m->num == REGIONS);
+    t->num = m->num;
+    memcpy(t->regions, m->regions, sizeof t->regions);
+    int file = m->num_files > 0 ? m->files[0].descriptor : -1;
+    if (t->then == CLOSES || t->then == REPLACES)
+        memory_own_settle(m);
+    if (t->then == REPLACES)
+        owner_need(dup2(file_new(REGIONS * 8 * page, 0), file) == file);
+    if (t->then == TRUNCATES)
+        owner_need(ftruncate(file, (off_t)(4 * page)) == 0);
+    if (t->then == SEALS) {
+        owner_need(fcntl(file, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0);
+    }
+    if (t->then == HIDES)
+        owner_need(prctl(PR_SET_DUMPABLE, 0) == 0);
+    owner_rest(self);
+}
+
+/* ---- the test ---------------------------------------------------------------------------------------------------- */
+
+static void world_init(struct world *w, enum how how, enum then then)
+{
+    memset(w, 0, sizeof *w);
+    w->told = owner_common(sizeof *w->told);
+    w->told->how = how;
+    w->told->then = then;
+    w->segment = owner_common(SEGMENT);
+    for (uint32_t i = 0; i < SEGMENT; i++)
+        w->segment[i] = (uint8_t)(i * 13 + i / 256);
+}
+
+static void world_start(struct world *w)
+{
+    owner_start(&w->owner, life, w->told);
+    w->card = (struct wire_card){.has_geometry = 1,
+                                 .memory = BATON_MEMORY_HOST,
+                                 .segment = (uint64_t)(uintptr_t)w->segment,
+                                 .num_regions = w->told->num,
+                                 .regions = w->told->regions};
+    w->process = process_of(w->owner.id);
+}
+
+static void world_fini(struct world *w)
+{
+    memory_near_fini(&w->near);
+    process_forget(&w->process);
+    if (w->owner.id != 0)
+        owner_end(&w->owner);
+    munmap(w->segment, SEGMENT);
+    munmap(w->told, sizeof *w->told);
+}
+
+static int find(struct world *w)
+{
+    const struct memory_segment segment = {w->segment, SEGMENT, &w->process, SAMPLE, SAMPLE_BYTES};
+    return memory_near_find(&w->near, &w->card, &segment);
+}
+
+/* Which region, as the owner made it, is number i by address. */
+static uint32_t made_of(const struct world *w, uint32_t i)
+{
+    for (uint32_t k = 0; k < REGIONS; k++)
+        if (w->told->regions[i].bytes == 2 * page + 100 * k)
+            return k;
+    fail_msg("region %u has %llu bytes", i, (unsigned long long)w->told->regions[i].bytes);
+    return 0;
+}
+
+static void peek(const struct world *w, uint64_t address, uint8_t *out, uint64_t bytes)
+{
+    const struct iovec mine = {out, bytes}, theirs = {(void *)(uintptr_t)address, bytes};
+    assert_int_equal(process_vm_readv(w->owner.id, &mine, 1, &theirs, 1, 0), bytes);
+}
+
+/* What is reached is the owner's memory: its bytes are there and, where that is permitted, mine arrive. */
+static void assert_bytes(struct world *w)
+{
+    uint8_t bytes[8192 * 16];
+    for (uint32_t i = 0; i < w->card.num_regions; i++) {
+        const struct wire_region *r = &w->told->regions[i];
+        assert_true(r->bytes <= sizeof bytes);
+        if (w->near.reach == MEMORY_MAPPED)
+            memcpy(bytes, w->near.bases[i], r->bytes);
+        else
+            peek(w, (uint64_t)(uintptr_t)w->near.bases[i], bytes, r->bytes);
+        for (uint64_t k = 0; k < r->bytes; k++)
+            assert_int_equal(bytes[k], byte_of(made_of(w, i), k));
+        if (w->near.reach == MEMORY_MAPPED && w->near.is_writable) {
+            uint8_t there[2];
+            w->near.bases[i][0] = (char)(i + 201);
+            w->near.bases[i][r->bytes - 1] = (char)(i + 101);
+            peek(w, r->address, &there[0], 1);
+            peek(w, r->address + r->bytes - 1, &there[1], 1);
+            assert_int_equal(there[0], i + 201);
+            assert_int_equal(there[1], i + 101);
+        }
+    }
+}
+
+static void assert_why(const struct world *w, const char *says)
+{
+    if (strstr(w->near.why, says) == NULL)
+        fail_msg("\"%s\" says nothing of \"%s\"", w->near.why, says);
+}
+
+static int num_ranges(void)
+{
+    struct maps_range *ranges = NULL;
+    int all = maps_read(0, UINT64_MAX, &ranges), n = 0;
+    for (int i = 0; i < all; i++)
+        n += ranges[i].is_shared; /* sanitizers map private memory at any time */
+    free(ranges);
+    return n;
+}
+
+static void expect(enum how how, enum then then, enum memory_reach reach, uint32_t mappings, const char *why)
+{
+    struct world w;
+    world_init(&w, how, then);
+    world_start(&w);
+    int before = num_ranges();
+    assert_int_equal(find(&w), 0);
+    assert_int_equal(w.near.reach, reach);
+    assert_int_equal(w.near.num_mappings, mappings);
+    if (why != NULL)
+        assert_why(&w, why);
+    else
+        assert_string_equal(w.near.why, "");
+    if (reach != MEMORY_OUT_OF_REACH)
+        assert_bytes(&w);
+    memory_near_fini(&w.near);
+    assert_int_equal(num_ranges(), before); /* all is unmapped */
+    world_fini(&w);
+}
+
+static void test_what_is_mapped(void **state)
+{
+    (void)state;
+    if (!owner_can_attach())
+        skip();
+    expect(MEMFD, NOTHING, MEMORY_MAPPED, 1, NULL);
+    expect(TWO_FILES, NOTHING, MEMORY_MAPPED, 2, NULL);
+}
+
+static void test_what_is_attached(void **state)
+{
+    (void)state;
+    if (!owner_can_attach())
+        skip();
+    expect(PRIVATE, NOTHING, MEMORY_ATTACHED, 0, "region 0 is private memory");
+    expect(MIXED, NOTHING, MEMORY_ATTACHED, 0, "is private memory");
+}
+
+static void test_a_file_that_changed(void **state)
+{
+    (void)state;
+    if (!owner_can_attach())
+        skip();
+    expect(MEMFD, CLOSES, MEMORY_ATTACHED, 0, "cannot be mapped");
+    expect(TWO_FILES, REPLACES, MEMORY_ATTACHED, 0, "cannot be mapped");
+    expect(MEMFD, TRUNCATES, MEMORY_OUT_OF_REACH, 0, "cannot be read by cross-memory attach: Bad address");
+}
+
+/* Huge pages, where the system has some: they are mapped, and unmapped again, as a whole. */
+static void test_huge_pages(void **state)
+{
+    (void)state;
+    int file = owner_can_attach() ? file_new(UINT64_C(2) << 20, MFD_HUGETLB) : -1;
+    void *at = file < 0 ? MAP_FAILED : mmap(NULL, UINT64_C(2) << 20, PROT_READ, MAP_SHARED, file, 0);
+    if (file >= 0)
+        close(file);
+    if (at == MAP_FAILED)
+        skip();
+    munmap(at, UINT64_C(2) << 20);
+    expect(HUGE_PAGES, NOTHING, MEMORY_MAPPED, 1, NULL);
+}
+
+static void test_a_sealed_file_is_only_read(void **state)
+{
+    (void)state;
+    struct world w;
+    if (!owner_can_attach())
+        skip();
+    world_init(&w, MEMFD, SEALS);
+    world_start(&w);
+    assert_int_equal(find(&w), 0);
+    assert_int_equal(w.near.reach, MEMORY_MAPPED);
+    assert_false(w.near.is_writable);
+    assert_bytes(&w);
+    world_fini(&w);
+}
+
+/* ---- cards that lie ---------------------------------------------------------------------------------------------- */
+
+static void lie(enum how how, void (*spoil)(struct wire_card *card), enum memory_reach reach, const char *why)
+{
+    struct world w;
+    world_init(&w, how, NOTHING);
+    world_start(&w);
+    spoil(&w.card);
+    assert_int_equal(find(&w), 0);
+    assert_int_equal(w.near.reach, reach);
+    assert_int_equal(w.near.num_mappings, 0);
+    assert_why(&w, why);
+    world_fini(&w);
+}
+
+static void another_inode(struct wire_card *card)
+{
+    card->regions[1].inode += 1000003;
+}
+
+static void past_the_end(struct wire_card *card)
+{
+    card->regions[2].offset = UINT64_MAX - 100;
+}
+
+static void too_long(struct wire_card *card)
+{
+    card->regions[REGIONS - 1].bytes = UINT64_C(1) << 40;
+    card->regions[REGIONS - 1].descriptor = card->regions[0].descriptor;
+}
+
+static void no_descriptor(struct wire_card *card)
+{
+    card->regions[0].descriptor = 1000000;
+}
+
+static void another_address(struct wire_card *card)
+{
+    card->regions[1].address = page;
+}
+
+static void another_segment(struct wire_card *card)
+{
+    card->segment += 64;
+}
+
+static void no_segment(struct wire_card *card)
+{
+    card->segment = page;
+}
+
+static void a_device_instead(struct wire_card *card)
+{
+    card->memory = BATON_MEMORY_DEVICE;
+}
+
+static void test_cards_that_lie(void **state)
+{
+    (void)state;
+    if (!owner_can_attach())
+        skip();
+    lie(MEMFD, another_inode, MEMORY_ATTACHED, "region 1 cannot be mapped: Stale file handle");
+    lie(MEMFD, past_the_end, MEMORY_ATTACHED, "cannot be mapped");
+    lie(MEMFD, no_descriptor, MEMORY_ATTACHED, "region 0 cannot be mapped: No such file or directory");
+    lie(MEMFD, too_long, MEMORY_OUT_OF_REACH, "region 3 cannot be read");
+    lie(PRIVATE, another_address, MEMORY_OUT_OF_REACH, "region 1 cannot be read by cross-memory attach: Bad address");
+    lie(PRIVATE, another_segment, MEMORY_OUT_OF_REACH, "other bytes are there");
+    lie(PRIVATE, no_segment, MEMORY_OUT_OF_REACH, "cross-memory attach to process");
+    lie(PRIVATE, a_device_instead, MEMORY_OUT_OF_REACH, "a device's memory");
+}
+
+/* The id of another process: its bytes at that place are others, or there are none. */
+static void test_another_process(void **state)
+{
+    (void)state;
+    struct world w, other;
+    if (!owner_can_attach())
+        skip();
+    world_init(&w, PRIVATE, NOTHING);
+    world_start(&w);
+    world_init(&other, PRIVATE, NOTHING);
+    world_start(&other);
+    w.process = process_of(other.owner.id);
+    w.segment[SAMPLE + 17] ^= 1; /* both have this segment: as if the other one had another */
+    uint8_t *mine = malloc(SEGMENT);
+    memcpy(mine, w.segment, SEGMENT);
+    w.segment[SAMPLE + 17] ^= 1;
+    const struct memory_segment segment = {mine, SEGMENT, &w.process, SAMPLE, SAMPLE_BYTES};
+    assert_int_equal(memory_near_find(&w.near, &w.card, &segment), 0);
+    assert_int_equal(w.near.reach, MEMORY_OUT_OF_REACH);
+    assert_why(&w, "other bytes are there");
+    free(mine);
+    world_fini(&other);
+    world_fini(&w);
+}
+
+/* ---- what the kernel refuses ------------------------------------------------------------------------------------- */
+
+struct asked {
+    struct world *w;
+    const char *says;
+};
+
+/* In another process. Status 0: reached by mapping; 1: out of reach, for that reason. */
+static int ask(void *arg)
+{
+    struct asked *a = arg;
+    if (find(a->w) != 0)
+        return 90;
+    if (a->w->near.reach == MEMORY_MAPPED)
+        return 0;
+    if (a->w->near.reach != MEMORY_OUT_OF_REACH)
+        return 91;
+    if (strstr(a->w->near.why, a->says) != NULL)
+        return 1;
+    fprintf(stderr, "# \"%s\" says nothing of \"%s\"\n", a->w->near.why, a->says);
+    return 92;
+}
+
+static int ask_as(uid_t owner, enum then then, uid_t user)
+{
+    struct world w;
+    struct asked a = {&w, "Operation not permitted"};
+    world_init(&w, MEMFD, then);
+    w.told->user = owner;
+    world_start(&w);
+    int status = owner_elsewhere(ask, &a, user);
+    world_fini(&w);
+    return status;
+}
+
+static void test_other_users(void **state)
+{
+    (void)state;
+    if (geteuid() != 0 || !owner_can_attach())
+        skip();                                           /* only the super-user may become others */
+    assert_int_equal(ask_as(NOBODY, NOTHING, NOBODY), 0); /* one user, without privilege */
+    assert_int_equal(ask_as(0, NOTHING, NOBODY), 1);
+    assert_int_equal(ask_as(NOBODY, NOTHING, NOBODY - 1), 1);
+    assert_int_equal(ask_as(NOBODY, HIDES, NOBODY), 1); /* not dumpable */
+}
+
+static int ask_without_descriptors(void *arg)
+{
+    const struct rlimit none = {0, 0};
+    return setrlimit(RLIMIT_NOFILE, &none) == 0 ? ask(arg) : 93;
+}
+
+static void test_processes_that_are_not_known(void **state)
+{
+    (void)state;
+    struct world w;
+    struct asked a = {&w, "not known here"};
+    if (!owner_can_attach())
+        skip();
+    world_init(&w, MEMFD, NOTHING);
+    world_start(&w);
+    assert_int_equal(owner_elsewhere(ask_without_descriptors, &a, 0), 1); /* no pidfd can be had */
+    w.process = process_of(0);
+    assert_int_equal(ask(&a), 1);
+    memory_near_fini(&w.near);
+    w.process = process_of(w.owner.id);
+    owner_end(&w.owner);
+    w.owner.id = 0;
+    assert_int_equal(find(&w), 0);
+    assert_int_equal(w.near.reach, MEMORY_OUT_OF_REACH);
+    assert_why(&w, "process");
+    world_fini(&w);
+}
+
+/* ---- memory that Baton allocates --------------------------------------------------------------------------------- */
+
+static void test_what_lies_in_the_segment(void **state)
+{
+    (void)state;
+    struct process nobody = process_of(0);
+    uint8_t bytes[SEGMENT];
+    struct memory_near n;
+    struct wire_card card = {.has_geometry = 1, .pool_offset = 4096, .pool_bytes = 4096};
+    const struct memory_segment segment = {bytes, sizeof bytes, &nobody, SAMPLE, SAMPLE_BYTES};
+    assert_int_equal(memory_near_find(&n, &card, &segment), 0);
+    assert_int_equal(n.reach, MEMORY_MAPPED);
+    assert_true(n.is_writable && n.why[0] == '\0');
+    assert_ptr_equal(n.bases[0], bytes + 4096);
+    memory_near_fini(&n);
+    card.pool_bytes = 4097;
+    assert_int_equal(memory_near_find(&n, &card, &segment), BATON_EMESSAGE);
+    memory_near_fini(&n);
+    card.pool_offset = UINT64_MAX;
+    assert_int_equal(memory_near_find(&n, &card, &segment), BATON_EMESSAGE);
+    memory_near_fini(&n);
+    card = (struct wire_card){.pool_offset = UINT64_MAX}; /* no cache: nothing is read of it */
+    assert_int_equal(memory_near_find(&n, &card, &segment), 0);
+    assert_int_equal(n.reach, MEMORY_OUT_OF_REACH);
+    memory_near_fini(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_mapped),
+        cmocka_unit_test(test_what_is_attached),
+        cmocka_unit_test(test_a_file_that_changed),
+        cmocka_unit_test(test_huge_pages),
+        cmocka_unit_test(test_a_sealed_file_is_only_read),
+        cmocka_unit_test(test_cards_that_lie),
+        cmocka_unit_test(test_another_process),
+        cmocka_unit_test(test_other_users),
+        cmocka_unit_test(test_processes_that_are_not_known),
+        cmocka_unit_test(test_what_lies_in_the_segment),
+    };
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
