@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a context hands out: events and records, copied out of the library's structs."""
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ._declarations import PATHS, Distance, EventType, Mode, Path, Role, Status, VerdictPlace
+from ._geometry import text_of
+from ._library import error_of, ffi
+from ._number import Error
+
+
+@dataclass(frozen=True)
+class Event:
+    """One baton_event_t. `error` is 0 when done, else a number of baton.h; exception() makes an exception of it."""
+
+    type: EventType
+    status: Status
+    error: int
+    id: int
+    key: bytes
+    attach: bytes
+    attempt: int
+    user: Any
+    mode: Mode
+    given_up: bool
+    peer: int
+    num_blocks: int
+    bytes: int
+    path_bytes: dict[Path, int]
+    wait_ns: int
+    total_ns: int
+    verdict: VerdictPlace
+    of: EventType
+    detail: str
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the blocks of the call are the caller's again."""
+        return self.type in (EventType.OFFER, EventType.WANT)
+
+    def exception(self) -> Error | None:
+        """Why the call did not end as done; None if it did."""
+        if self.error == 0:
+            return None
+        return error_of(self.error, f"{self.key.decode(errors='replace')}: {self.detail}" if self.detail else "")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine of the world. ranks[pp_rank * tp + tp_rank] is a rank of the world, hosts has its host's name."""
+
+    name: str
+    role: Role
+    tp: int
+    pp: int
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    distance: Distance
+    nearest: int
+
+
+def event_of(e: Any, user: object) -> Event:
+    """Of a baton_event_t."""
+    moved = ffi.unpack(e.path_bytes, PATHS) if e.bytes else ()
+    return Event(EventType(e.type), Status(e.status), e.error, e.id, ffi.string(e.key),
+                 bytes(ffi.buffer(e.attach, e.num_attach)), e.attempt, user, Mode(e.mode), e.given_up != 0, e.peer,
+                 e.num_blocks, e.bytes, {Path(i): n for i, n in enumerate(moved) if n}, e.wait_ns, e.total_ns,
+                 VerdictPlace(e.verdict), EventType(e.of or e.type), text_of(e.detail))
+
+
+def engine_of(e: Any) -> Engine:
+    """Of a baton_engine_t, whose context must stay open meanwhile."""
+    num = e.tp * e.pp
+    return Engine(text_of(e.name), Role(e.role), e.tp, e.pp, tuple(ffi.unpack(e.ranks, num)),
+                  tuple(text_of(e.hosts[i]) for i in range(num)), Distance(e.distance), e.nearest)
+
+
+Record = TypeVar("Record")
+
+
+def record_of(kind: type[Record], struct: Any) -> Record:
+    """A dataclass of _declarations, of the struct that it stands for."""
+    def value(name: str) -> Any:
+        member = getattr(struct, name)
+        if name == "path":
+            return Path(member)
+        if not isinstance(member, ffi.CData):
+            return member
+        return text_of(member) if ffi.typeof(member).item is ffi.typeof("char") else tuple(member)
+
+    return kind(**{field.name: value(field.name) for field in dataclasses.fields(kind)})

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A cache over arrays and tensors that the engine owns: where they lie, as regions and strides."""
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Sequence, Union
+
+import numpy
+
+from ._declarations import EINVAL
+from ._geometry import Geometry, Strides, Tensor
+
+if TYPE_CHECKING:
+    import torch
+
+AXES = ("block", "plane", "head", "token", "channel")
+_RAW = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+Array = Union["numpy.ndarray[Any, Any]", "torch.Tensor"]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A tensor of the cache that the engine owns: a numpy array or a torch tensor on the CPU.
+
+    `axes` names the array's axes in their order, out of block, plane, head, token and channel. An axis that it does not
+    name has one place. Any strides will do that do not overlap: K and V fused into one axis are two by reshape.
+    """
+
+    name: str
+    layer: int
+    array: Array
+    axes: str = "block plane head token channel"
+    group: int = 0
+    split: int = 0
+
+
+class Wrapped:
+    """What a geometry and its arrays come to."""
+
+    def __init__(self, geometry: Geometry, owned: Sequence[Owned]) -> None:
+        self.arrays = {o.name: _in_order(o) for o in owned}
+        if len(self.arrays) < len(owned):
+            raise EINVAL("two arrays have the same name")
+        spans = [_span(array) for array in self.arrays.values()]
+        self.regions = _merge(spans)
+        tensors = [_tensor(geometry, o, self.arrays[o.name], self.regions) for o in owned]
+        self.geometry = replace(geometry, tensors=tensors, bytes=0)
+        self.is_writable = all(array.flags.writeable for array in self.arrays.values())
+        self.kept = [*self.arrays.values(), *(_hold(array) for array in self.arrays.values())]
+
+
+def _as_numpy(o: Owned) -> numpy.ndarray[Any, Any]:
+    if isinstance(o.array, numpy.ndarray):
+        return o.array
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(o.array, torch.Tensor):
+        raise TypeError(f"{o.name} must be an array of numpy or a tensor of torch, not {type(o.array).__name__}")
+    if o.array.device.type != "cpu":
+        raise EINVAL(f"{o.name} lies on {o.array.device}: only memory of the CPU can be wrapped")
+    raw: numpy.ndarray[Any, Any] = o.array.detach().view(getattr(torch, _RAW[o.array.element_size()])).numpy()
+    return raw
+
+
+def _in_order(o: Owned) -> numpy.ndarray[Any, Any]:
+    """The array with all five axes, in the order of AXES."""
+    array, names = _as_numpy(o), o.axes.split()
+    if len(set(names)) != len(names) or not set(names) <= set(AXES) or len(names) != array.ndim:
+        raise EINVAL(f"{o.name}: the axes {o.axes!r} of an array of {array.ndim} dimensions must be as many, each "
+                     f"once, out of {', '.join(AXES)}")
+    if array.size == 0:
+        raise EINVAL(f"{o.name} has no elements")
+    present = array.transpose([names.index(axis) for axis in AXES if axis in names])
+    return present[tuple(slice(None) if axis in names else None for axis in AXES)]
+
+
+def _address(array: numpy.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _span(array: numpy.ndarray[Any, Any]) -> tuple[int, int]:
+    """The address of the first byte, and that behind the last."""
+    reach = [stride * (count - 1) for stride, count in zip(array.strides, array.shape)]
+    first = _address(array) + sum(r for r in reach if r < 0)
+    return first, _address(array) + sum(r for r in reach if r > 0) + array.itemsize
+
+
+def _merge(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The regions: spans that overlap are one."""
+    regions: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        if regions and first < regions[-1][1]:
+            regions[-1] = regions[-1][0], max(end, regions[-1][1])
+        else:
+            regions.append((first, end))
+    return regions
+
+
+def _tensor(g: Geometry, o: Owned, array: numpy.ndarray[Any, Any], regions: Sequence[tuple[int, int]]) -> Tensor:
+    if not (0 <= o.group < len(g.groups) and 0 <= o.split < len(g.splits)):
+        raise EINVAL(f"{o.name}: there is no group {o.group} or no split {o.split}")
+    blocks, planes, heads, tokens, channels = array.shape
+    group, split = g.groups[o.group], g.splits[o.split]
+    for axis, has, needs in (("block", blocks, group.num_blocks), ("head", heads, split.head_count),
+                             ("token", tokens, group.block_tokens)):
+        if has != needs:
+            raise EINVAL(f"{o.name} has {has} places on its axis {axis}, and the geometry says {needs}")
+    address = _address(array)
+    region = next(i for i, (first, end) in enumerate(regions) if first <= address < end)
+    return Tensor(o.name, o.layer, address - regions[region][0], Strides(*array.strides), region, o.group, o.split,
+                  planes if planes != g.planes else 0, channels if channels != g.head_size else 0,
+                  array.itemsize if array.itemsize != g.elem_bytes else 0)
+
+
+def _hold(array: numpy.ndarray[Any, Any]) -> object:
+    """An export of the buffer that the array lies in, so that its owner (an mmap, a SharedMemory) refuses to close."""
+    owner: Any = array
+    while isinstance(owner, numpy.ndarray) and owner.base is not None:
+        owner = owner.base
+    try:
+        return memoryview(owner)
+    except TypeError:  # it has no buffer: the array's reference is all that there is
+        return owner

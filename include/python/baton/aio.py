@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Events in an asyncio loop.
+
+    async with baton.aio.Events(context) as events:
+        event = await events.want("r1", "prefill0", blocks, num_tokens)
+
+Inside the block, the loop watches the context's descriptor and takes all events of the context in its own thread; with
+Progress.CALLER this is what moves blocks. Do not call Context.poll beside it.
+"""
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Generator
+
+from ._context import Context, InUse
+from ._declarations import ESTATE, EventType
+from ._events import Event
+from ._number import Error
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    P = ParamSpec("P")
+
+
+class GivenUp(Error):
+    """A call has failed, and its blocks are still Baton's: leave them alone until transfer.ended is done.
+
+    After the loss of a rank that may not be before the context is closed.
+    """
+
+    def __init__(self, event: Event, transfer: Transfer) -> None:
+        super().__init__(str(event.exception() or "the call was given up"))
+        self.errno = event.error
+        self.event = event
+        self.transfer = transfer
+
+
+class Transfer:
+    """An offer or want that was accepted. `await transfer` gives its event if it is done, else raises the reason.
+
+    Where the await returns or raises, the blocks are the caller's again, with one exception: GivenUp. So a task that is
+    cancelled inside the await cancels the call, and then waits for its answer, which comes by its deadline.
+    """
+
+    def __init__(self, context: Context, call: int, ticket: bytes = b"") -> None:
+        loop = asyncio.get_running_loop()
+        self.id = call
+        self.ticket = ticket
+        self.answered: asyncio.Future[Event] = loop.create_future()  # the GIVEN_UP or the terminal event
+        self.ended: asyncio.Future[Event] = loop.create_future()  # the terminal event
+        self._context = context
+        for future in (self.answered, self.ended):
+            future.add_done_callback(lambda f: f.cancelled() or f.exception())  # nobody need ask for both
+
+    def cancel(self) -> None:
+        """Asks that the call ends. It still has its answer."""
+        self._context.cancel(self.id)
+
+    def _on_event(self, event: Event) -> None:
+        for future in (self.answered, self.ended) if event.is_terminal else (self.answered,):
+            if not future.done():
+                future.set_result(event)
+
+    def _on_error(self, error: Error) -> None:
+        for future in (self.answered, self.ended):
+            if not future.done():
+                future.set_exception(error)
+
+    async def _wait(self) -> Event:
+        cancelled: asyncio.CancelledError | None = None
+        while not self.answered.done():
+            try:
+                await asyncio.wait([self.answered])
+            except asyncio.CancelledError as error:
+                if cancelled is None:
+                    try:
+                        self.cancel()
+                    except Error:  # no room to say so: the call then ends by its deadline
+                        pass
+                cancelled = error
+        event = self.answered.result()
+        if not event.is_terminal:
+            raise GivenUp(event, self) from cancelled
+        if cancelled is not None:
+            raise cancelled
+        reason = event.exception()
+        if reason is not None:
+            raise reason
+        return event
+
+    def __await__(self) -> Generator[Any, None, Event]:
+        return self._wait().__await__()
+
+
+def _with_arguments_of(
+        call: Callable[Concatenate[Context, P], object],
+) -> Callable[[Callable[..., Transfer]], Callable[Concatenate[Events, P], Transfer]]:
+    """For type checkers: a method of Events that takes what a method of Context takes."""
+    return lambda method: method
+
+
+class Events:
+    """The events of a context, in the running loop. Iterate over it for all that no Transfer stands for: events of
+    calls made by the context's own offer and want, and verdicts. Those that nobody takes are kept.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._transfers: dict[int, Transfer] = {}
+        self._queue: asyncio.Queue[Event | Error] = asyncio.Queue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._fd = -1
+
+    async def __aenter__(self) -> Events:
+        self._fd = self._context.event_fd()
+        if self._context._is_watched():
+            raise InUse("another reader of events is attached to this context")
+        try:
+            self._context.progress()  # with Progress.CALLER, this thread lends itself from now on
+        except ESTATE:
+            pass  # the reactor has a thread of its own, or the context is not started yet
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._fd, self._take)
+        self._context._readers[id(self)] = self._loop
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        self._stop(ESTATE("the reader of events was left before the call was answered"))
+
+    def _stop(self, why: Error) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._fd)
+            self._loop = None
+        self._context._readers.pop(id(self), None)
+        transfers, self._transfers = self._transfers, {}
+        for transfer in transfers.values():
+            transfer._on_error(why)
+        self._queue.put_nowait(why)
+
+    def _take(self) -> None:
+        try:
+            events = self._context.poll()
+        except Error as error:
+            self._stop(error)
+            return
+        for event in events:
+            transfer = self._transfers.get(event.id)
+            if transfer is None or event.type == EventType.VERDICT:
+                self._queue.put_nowait(event)
+                continue
+            transfer._on_event(event)
+            if event.is_terminal:
+                del self._transfers[event.id]
+
+    @_with_arguments_of(Context.offer)
+    def offer(self, *args: Any, **named: Any) -> Transfer:
+        """Context.offer, with a Transfer that has its ticket."""
+        self._check()
+        offer = self._context.offer(*args, **named)
+        return self._keep(Transfer(self._context, offer.id, offer.ticket))
+
+    @_with_arguments_of(Context.want)
+    def want(self, *args: Any, **named: Any) -> Transfer:
+        """Context.want, with a Transfer."""
+        self._check()
+        return self._keep(Transfer(self._context, self._context.want(*args, **named)))
+
+    def _check(self) -> None:
+        if self._loop is not asyncio.get_running_loop():
+            raise ESTATE("use the reader of events inside its `async with`, in the same loop")
+
+    def _keep(self, transfer: Transfer) -> Transfer:
+        self._transfers[transfer.id] = transfer
+        return transfer
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self._queue.get()
+        if isinstance(event, Error):
+            self._queue.put_nowait(event)  # for whoever else iterates
+            raise event
+        return event
