@@ -43,5 +43,7 @@ void handshake_run(struct bench *b);
 void shapes_run(struct bench *b);
 void fairness_run(struct bench *b);
 void distances_run(struct bench *b);
+void wrapped_run(struct bench *b);
+void regions_run(struct bench *b);
 
 #endif

@@ -10,16 +10,24 @@
 
 void context_open(struct bench *b, struct context *c, const baton_open_params_t *self, const baton_geometry_t *geometry)
 {
+    context_open_over(b, c, self, geometry, &(struct own){.kind = OWN_SLAB});
+}
+
+void context_open_over(struct bench *b, struct context *c, const baton_open_params_t *self,
+                       const baton_geometry_t *geometry, const struct own *own)
+{
     *c = (struct context){0};
     if (b->options.pin && pin_to_reactor(&b->pin) != 0)
         fail("cannot move to the reactor's CPU");
     fail_on(baton_open(MPI_COMM_WORLD, self, &c->baton), "baton_open");
-    if (geometry)
+    if (geometry && own->kind == OWN_SLAB)
         fail_on(baton_cache_create(c->baton, geometry, BATON_MEMORY_HOST, &c->cache), "baton_cache_create");
+    else if (geometry)
+        own_wrap(own, c->baton, geometry, &c->cache);
     fail_on(baton_start(c->baton), "baton_start");
     if (b->options.pin && pin_to_caller(&b->pin) != 0)
         fail("cannot move to the caller's CPU");
-    c->pool = c->cache ? baton_cache_base(c->cache) : NULL;
+    c->pool = own->kind != OWN_SLAB ? own->bases[0] : c->cache ? baton_cache_base(c->cache) : NULL;
     if (b->options.busy && !b->busy.running && busy_start(&b->busy, &b->pin) != 0)
         fail("cannot start the computing thread");
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "bench/bench.h"
+#include "bench/own.h"
 
 struct context {
     baton_t *baton;
@@ -19,6 +20,10 @@ struct context {
  */
 void context_open(struct bench *b, struct context *c, const baton_open_params_t *self,
                   const baton_geometry_t *geometry);
+
+/** The same, with the cache in region 0 of `own`, which must outlive the context. */
+void context_open_over(struct bench *b, struct context *c, const baton_open_params_t *self,
+                       const baton_geometry_t *geometry, const struct own *own);
 
 /** Stops the computing thread and closes. Collective. A peer that was lost is noted in the bench. */
 void context_close(struct bench *b, struct context *c);

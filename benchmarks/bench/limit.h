@@ -2,26 +2,24 @@
 /*
  * limit: how fast the path itself is for the same kind of blocks, measured in turn with Baton in the same run.
  *
- * Path shm: one thread of the consumer copies scattered blocks from the producer's mapped pool into its own, in turn by
- * the C library's memcpy and by streaming stores; the better of the two medians is the limit. Path rma: raw MPI. Each
- * measurement draws blocks of its own, so that neither side finds the other's blocks in the processor's cache.
+ * Path shm: one thread of the consumer copies scattered blocks from the producer's mapped pool into its own
+ * (copies.h). Path rma: raw MPI. Each measurement draws blocks of its own, so that neither side finds the other's
+ * blocks in the processor's cache.
  */
 #ifndef BENCH_LIMIT_H
 #define BENCH_LIMIT_H
 
+#include "bench/copies.h"
 #include "bench/raw.h"
 #include "bench/samples.h"
 #include "bench/stage.h"
-#include "plan/plan.h"
 
 struct limit {
     struct stage *stage;
     baton_path_t path;
-    const char *peer_pool; /* path shm: the producer's pool as mapped here */
-    struct plan_run *runs; /* path shm: room for the largest batch */
-    struct raw raw;        /* path rma */
-    struct samples way[2]; /* shm: memcpy, streaming; rma: [0] */
-    uint64_t turns;
+    struct copies copies;   /* path shm, on the consumer: from the producer's pool as mapped here */
+    struct raw raw;         /* path rma */
+    struct samples samples; /* path rma */
 };
 
 /** Collective: all ranks learn the path between the two from the consumer. */
@@ -32,6 +30,8 @@ void limit_close(struct limit *l);
 void limit_reset(struct limit *l);
 /** For the consumer: one measurement, of each way in turn. */
 void limit_measure(struct limit *l, uint32_t batch);
+/** For the consumer: how many measurements there are. */
+size_t limit_count(const struct limit *l);
 /** For the consumer: bytes a nanosecond by the best way's median, and 0 without samples. *way names that way. */
 double limit_best(struct limit *l, uint32_t batch, const char **way);
 

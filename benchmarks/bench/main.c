@@ -88,6 +88,12 @@ static void run(struct bench *b)
     case OP_DISTANCES:
         distances_run(b);
         break;
+    case OP_WRAPPED:
+        wrapped_run(b);
+        break;
+    case OP_REGIONS:
+        regions_run(b);
+        break;
     }
     if (report_close(&b->report) != 0)
         b->status = 1;

@@ -5,16 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "baton.h"
+
 #define BYTES_MOST (UINT64_C(1) << 50)
 #define TIMES_MOST 1000000000
 #define STOP_MORE_S 3 /* that a stopped engine stays so behind the wants' deadline */
 
-static const struct option_choice ops[] = {
-    {"pull", OP_PULL},         {"push", OP_PUSH},           {"submit", OP_SUBMIT},
-    {"memory", OP_MEMORY},     {"handshake", OP_HANDSHAKE}, {"shapes", OP_SHAPES},
-    {"fairness", OP_FAIRNESS}, {"distances", OP_DISTANCES}, {NULL, 0}};
+static const struct option_choice ops[] = {{"pull", OP_PULL},
+                                           {"push", OP_PUSH},
+                                           {"submit", OP_SUBMIT},
+                                           {"memory", OP_MEMORY},
+                                           {"handshake", OP_HANDSHAKE},
+                                           {"shapes", OP_SHAPES},
+                                           {"fairness", OP_FAIRNESS},
+                                           {"distances", OP_DISTANCES},
+                                           {"wrapped", OP_WRAPPED},
+                                           {"regions", OP_REGIONS},
+                                           {NULL, 0}};
 static const char *const busy_names[] = {"pull+busy",      "push+busy",   "submit+busy",   "memory+busy",
-                                         "handshake+busy", "shapes+busy", "fairness+busy", "distances+busy"};
+                                         "handshake+busy", "shapes+busy", "fairness+busy", "distances+busy",
+                                         "wrapped+busy",   "regions+busy"};
 
 /* The last of --csv and --table counts. */
 static int read_table(const struct option_row *row, const char *text, void *field, struct why *why)
@@ -27,18 +37,21 @@ static int read_table(const struct option_row *row, const char *text, void *fiel
 static const struct option_row rows[] = {
     {.help = "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)"},
     {"block", "LIST",
-     "bytes of a block, multiples of 32 (pull, push: 4K,64K,1M; submit, fairness: 4K; distances: 64K; memory: 512)",
+     "bytes of a block, multiples of 32 (pull, push: 4K,64K,1M; wrapped: 4K,64K; submit, fairness, regions: 4K; "
+     "distances: 64K; memory: 512)",
      OPTION_LIST(struct options, block, 32, UINT64_C(1) << 30)},
     {"batch", "LIST",
-     "blocks of a transfer (pull, push: 1,64,1024; fairness: 1,64; distances: 64; submit: 1024; memory: 256)",
+     "blocks of a transfer (pull, push: 1,64,1024; fairness: 1,64; distances: 64; submit, wrapped: 1024; memory: 256)",
      OPTION_LIST(struct options, batch, 1, UINT64_C(1) << 24)},
     {"blocks", "LIST", "memory: blocks of a cache (1000,100000)",
      OPTION_LIST(struct options, blocks, 2, UINT64_C(1) << 28)},
+    {"regions", "LIST", "regions: regions of each rank's cache; each number divides the largest (1,256)",
+     OPTION_LIST(struct options, regions, 1, BATON_REGIONS_MAX)},
     {"pool", "BYTES",
-     "cache of a side (pull, push: the largest of 256M, 4 times the L3 cache, twice the largest batch; shapes: the "
-     "consumer's, the larger of 128M and 4 times the L3 cache; fairness: a producer's, 64M)",
+     "cache of a side (pull, push: the largest of 256M, 4 times the L3 cache, twice the largest batch; wrapped: the "
+     "same, of 128M; shapes: the consumer's, the larger of 128M and 4 times the L3 cache; fairness: a producer's, 64M)",
      OPTION_WHOLE(struct options, pool, 4096, BYTES_MOST)},
-    {"iters", "N", "measured transfers a row; fairness: rounds (by size and --seconds)",
+    {"iters", "N", "measured transfers a row; fairness: rounds; regions: starts (by size and --seconds)",
      OPTION_WHOLE(struct options, iters, 1, TIMES_MOST)},
     {"transfers", "N", "memory: transfers before the measurement (64)",
      OPTION_WHOLE(struct options, transfers, 1, TIMES_MOST)},
@@ -85,7 +98,13 @@ void options_help(void)
         "                       prefill 8x1)\n"
         "  fairness             a small want behind big ones of its peer, of all other prefill engines, and of both,\n"
         "                       beside the same alone (prefill 5x1)\n"
-        "  distances            what a byte costs between near and far ranks, as a file for batonrun --costs\n");
+        "  distances            what a byte costs between near and far ranks, as a file for batonrun --costs\n"
+        "  wrapped              caches in memory of the engine's own, beside process_vm_readv alone or a cache that "
+        "Baton\n"
+        "                       allocates; on one node\n"
+        "  regions              a start with caches of many regions, beside the same caches in one (prefill 4x1, "
+        "decode\n"
+        "                       4x1)\n");
     option_help(rows);
     puts(
         "\nGB/s are 10^9 bytes a second. Exit status: 0; 1 wrong data, a missed deadline or a failure; 2 bad options.");
@@ -109,14 +128,21 @@ static void preset(struct options *o)
     static const uint64_t pull_block[] = {4096, 65536, 1048576}, pull_batch[] = {1, 64, 1024};
     static const uint64_t submit_block[] = {4096}, submit_batch[] = {1024};
     static const uint64_t memory_block[] = {512}, memory_batch[] = {256}, memory_blocks[] = {1000, 100000};
+    static const uint64_t regions[] = {1, 256};
     preset_list(&o->blocks, 2, memory_blocks);
+    preset_list(&o->regions, 2, regions);
     switch (o->op) {
     case OP_PULL:
     case OP_PUSH:
         preset_list(&o->block, 3, pull_block);
         preset_list(&o->batch, 3, pull_batch);
         break;
+    case OP_WRAPPED:
+        preset_list(&o->block, 2, pull_block);
+        preset_list(&o->batch, 1, submit_batch);
+        break;
     case OP_SUBMIT:
+    case OP_REGIONS:
         preset_list(&o->block, 1, submit_block);
         preset_list(&o->batch, 1, submit_batch);
         break;
@@ -137,6 +163,14 @@ static void preset(struct options *o)
     }
 }
 
+uint64_t options_most_regions(const struct options *o)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < o->regions.count; i++)
+        most = o->regions.value[i] > most ? o->regions.value[i] : most;
+    return most;
+}
+
 static int check(const struct options *o, struct why *why)
 {
     for (unsigned i = 0; i < o->block.count; i++)
@@ -146,6 +180,12 @@ static int check(const struct options *o, struct why *why)
         return why_set(why,
                        "--stop-seconds must be %g at least, %d more than --want-ms, or no deadline is seen: it is %g",
                        (double)o->want_ms / 1000 + STOP_MORE_S, STOP_MORE_S, o->stop_seconds);
+    for (unsigned i = 0; i < o->regions.count; i++)
+        if (options_most_regions(o) % o->regions.value[i] != 0)
+            return why_set(why, "--regions must divide the largest of them, and %llu does not divide %llu",
+                           (unsigned long long)o->regions.value[i], (unsigned long long)options_most_regions(o));
+    if (o->op == OP_REGIONS && o->block.count > 1)
+        return why_set(why, "regions takes one --block");
     if (o->op == OP_DISTANCES && (o->block.count > 1 || o->batch.count > 1))
         return why_set(why, "distances takes one --block and one --batch");
     if (o->op == OP_DISTANCES && (o->csv || o->json != NULL))

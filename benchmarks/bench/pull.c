@@ -112,9 +112,8 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     report_cell(&out, "%.3f", limit > 0 ? rate / limit : 0.0);
     report_add(&b->report, &out);
     report_note(&b->report,
-                "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu + %zu samples, %" PRIu64
-                " stalled so far",
-                s->block_bytes, row->batch, row->total.count, way, l->way[0].count, l->way[1].count, l->raw.stalls);
+                "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples, %" PRIu64 " stalled so far",
+                s->block_bytes, row->batch, row->total.count, way, limit_count(l), l->raw.stalls);
 }
 
 static void run_row(struct stage *s, struct limit *l, uint32_t batch)

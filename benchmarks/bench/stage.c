@@ -37,7 +37,7 @@ enum command_kind {
 };
 
 struct command {
-    uint32_t kind, batch;
+    uint32_t kind, batch, stage, reserved;
     uint64_t place, serial;
 };
 
@@ -89,11 +89,19 @@ static void make_walks(struct stage *s)
 
 void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t num_blocks, uint32_t max_batch)
 {
+    stage_open_in(b, s, OWN_SLAB, block_bytes, num_blocks, max_batch);
+}
+
+void stage_open_in(struct bench *b, struct stage *s, enum own_kind kind, uint64_t block_bytes, uint32_t num_blocks,
+                   uint32_t max_batch)
+{
     *s = (struct stage){.bench = b, .block_bytes = block_bytes, .num_blocks = num_blocks, .max_batch = max_batch};
     describe_blocks(s);
-    context_open(b, &s->context, &b->roster.ranks[b->roster.rank], takes_part(s) ? &s->geometry : NULL);
-    if (takes_part(s))
+    if (takes_part(s)) {
+        own_create(&s->own, kind, 1, s->geometry.bytes);
         make_walks(s);
+    }
+    context_open_over(b, &s->context, &b->roster.ranks[b->roster.rank], takes_part(s) ? &s->geometry : NULL, &s->own);
     if (bench_is_producer(b)) {
         for (uint32_t id = 0; id < num_blocks; id++)
             pattern_fill(s->context.pool + id * block_bytes, block_bytes, id);
@@ -105,6 +113,7 @@ static void command(struct stage *s, struct command c, struct answer *out)
 {
     struct answer answer;
     MPI_Comm comm = s->bench->roster.comm;
+    c.stage = s->number;
     channel_send(comm, s->bench->producer, &c, sizeof c);
     channel_receive(comm, s->bench->producer, &answer, sizeof answer, CHANNEL_ASLEEP);
     if (out)
@@ -114,6 +123,7 @@ static void command(struct stage *s, struct command c, struct answer *out)
 void stage_close(struct stage *s)
 {
     context_close(s->bench, &s->context);
+    own_destroy(&s->own);
     walk_fini(&s->source);
     walk_fini(&s->target);
     free(s->source_ids);
@@ -190,13 +200,15 @@ static uint64_t raw_move_blocks(struct stage *s, uint32_t batch)
     return raw_move(s->raw, bench_is_producer(s->bench), next_block, &w);
 }
 
-static void obey(struct stage *s)
+static void obey(struct stage *all)
 {
+    const struct bench *b = all->bench;
     enum channel_wait wait = CHANNEL_ASLEEP;
     struct command c = {0};
     while (c.kind != COMMAND_END) {
         struct answer a = {0};
-        channel_receive(s->bench->roster.comm, s->bench->consumer, &c, sizeof c, wait);
+        channel_receive(b->roster.comm, b->consumer, &c, sizeof c, wait);
+        struct stage *s = &all[c.stage];
         if (c.kind == COMMAND_OFFER) {
             serve_offer(s, &c);
             continue;
@@ -239,10 +251,15 @@ void stage_draw(struct stage *s, uint32_t batch)
 
 static baton_path_t path_of(const baton_event_t *e)
 {
-    bool shm = e->path_bytes[BATON_PATH_SHM] > 0, rma = e->path_bytes[BATON_PATH_RMA] > 0;
-    if (shm == rma)
-        return BATON_PATH_NONE;
-    return shm ? BATON_PATH_SHM : BATON_PATH_RMA;
+    baton_path_t only = BATON_PATH_NONE;
+    for (int path = 0; path < BATON_PATHS; path++) {
+        if (e->path_bytes[path] == 0)
+            continue;
+        if (only != BATON_PATH_NONE)
+            return BATON_PATH_NONE;
+        only = (baton_path_t)path;
+    }
+    return only;
 }
 
 /* The timed part, for blocks that were drawn and are on offer. */
@@ -343,7 +360,7 @@ uint64_t stage_raw_read(struct stage *s, uint32_t batch)
 
 uint64_t stage_raw_write(struct stage *s, uint32_t batch)
 {
-    struct command c = {.kind = COMMAND_RAW_WRITE, .batch = batch, .place = s->drawn};
+    struct command c = {.kind = COMMAND_RAW_WRITE, .batch = batch, .stage = s->number, .place = s->drawn};
     struct answer a;
     MPI_Comm comm = s->bench->roster.comm;
     channel_send(comm, s->bench->producer, &c, sizeof c);

@@ -17,6 +17,8 @@ struct raw;
 
 struct stage {
     struct bench *bench;
+    uint32_t number; /* index among the stages that are open at once */
+    struct own own;
     struct raw *raw; /* by which raw MPI moves blocks; NULL: none */
     struct context context;
     baton_geometry_t geometry;
@@ -45,12 +47,16 @@ struct stage_footprint {
 
 /** Collective. Fills the producer's blocks with their pattern. */
 void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t num_blocks, uint32_t max_batch);
+/** The same, with the caches in memory of a kind. */
+void stage_open_in(struct bench *b, struct stage *s, enum own_kind kind, uint64_t block_bytes, uint32_t num_blocks,
+                   uint32_t max_batch);
 /** Collective. */
 void stage_close(struct stage *s);
 
 /**
  * All ranks call this, and leave it together. The producer obeys the consumer's commands here; the consumer calls it
- * when it has no more commands; all others sleep.
+ * when it has no more commands; all others sleep. Where several stages are open at once, they are an array, and each
+ * has its index there as its number: the first one's call serves them all.
  */
 void stage_serve(struct stage *s);
 

@@ -4,9 +4,12 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/spelling.h"
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
@@ -140,7 +143,8 @@ const char *option_names(const struct option_choice *choices, char *text, size_t
 
 /* ---- the line ---------------------------------------------------------------------------------------------------- */
 
-#define WORD_FIRST 256 /* what getopt_long returns for row 0: behind all characters */
+#define WORD_FIRST 256   /* what getopt_long returns for row 0: behind all characters */
+#define LETTERS_A_SLIP 3 /* of an option's name: a word with more slips is taken to mean something else */
 
 static bool is_end(const struct option_row *row)
 {
@@ -177,13 +181,44 @@ static int takes_no_value(const char *word, struct why *why)
     return why_set(why, "\"%.64s\": this option takes no value; see --help", word);
 }
 
-static int refuse(const char *word, int what, struct why *why)
+const char *option_nearest(const struct option_row *const *tables, const char *word)
 {
+    const size_t length = strcspn(word, "=");
+    const char *nearest = NULL;
+    unsigned least = UINT_MAX;
+    if (strncmp(word, "--", 2) != 0)
+        return NULL;
+    for (; *tables != NULL; tables++)
+        for (const struct option_row *row = *tables; !is_end(row); row++) {
+            if (row->name == NULL)
+                continue;
+            const unsigned slips = spelling_distance(word + 2, length - 2, row->name);
+            if (slips >= least || slips > strlen(row->name) / LETTERS_A_SLIP)
+                continue;
+            least = slips;
+            nearest = row->name;
+        }
+    return nearest;
+}
+
+struct option_hint option_hint(const struct option_row *const *tables, const char *word)
+{
+    struct option_hint hint = {""};
+    const char *nearest = option_nearest(tables, word);
+    if (nearest != NULL)
+        snprintf(hint.text, sizeof hint.text, " (is it --%s?)", nearest);
+    return hint;
+}
+
+static int refuse(const struct option_row *rows, const char *word, int what, struct why *why)
+{
+    const struct option_row *const tables[] = {rows, NULL};
     if (what == ':')
         return lacks_value(word, why);
     if (optopt >= WORD_FIRST)
         return takes_no_value(word, why);
-    return why_set(why, "\"%.64s\" is no option, or the beginning of several; see --help", word);
+    return why_set(why, "\"%.64s\" is no option%s, or the beginning of several; see --help", word,
+                   option_hint(tables, word).text);
 }
 
 int option_read(const struct option_row *rows, int argc, char **argv, void *out, const char **operand, uint64_t *given,
@@ -200,7 +235,7 @@ int option_read(const struct option_row *rows, int argc, char **argv, void *out,
     opterr = 0;
     for (int at = 1, what; (what = getopt_long(argc, argv, "-:", words, NULL)) != -1; at = optind) {
         if (what == '?' || what == ':')
-            return refuse(argv[at], what, why);
+            return refuse(rows, argv[at], what, why);
         if (what == 1 && (operand == NULL || only != NULL))
             return why_set(why, "\"%.64s\" is not an option; see --help", optarg);
         if (what == 1) {

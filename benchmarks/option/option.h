@@ -100,6 +100,19 @@ int option_read(const struct option_row *rows, int argc, char **argv, void *out,
  */
 int option_take(const struct option_row *rows, char **words, void *out, struct why *why);
 
+/**
+ * The name, without hyphens, that a misspelt word such as "--nmae=x" is nearest to. `tables` ends with NULL. NULL: the
+ * word is near no row's name.
+ */
+const char *option_nearest(const struct option_row *const *tables, const char *word);
+
+/** What follows a word that no row has: " (is it --name?)", or nothing. */
+struct option_hint {
+    char text[48];
+};
+
+struct option_hint option_hint(const struct option_row *const *tables, const char *word);
+
 /** Whether `given` has the row of this name. */
 bool option_given(const struct option_row *rows, uint64_t given, const char *name);
 

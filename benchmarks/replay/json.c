@@ -31,7 +31,8 @@ static json_t *endings(const uint64_t *count)
 
 static json_t *paths(const uint64_t *count)
 {
-    return json_pack("{s:o, s:o}", "shm", number(count[BATON_PATH_SHM]), "rma", number(count[BATON_PATH_RMA]));
+    return json_pack("{s:o, s:o, s:o, s:o}", "shm", number(count[BATON_PATH_SHM]), "cma", number(count[BATON_PATH_CMA]),
+                     "rma", number(count[BATON_PATH_RMA]), "staged", number(count[BATON_PATH_STAGED]));
 }
 
 static json_t *handshakes(const struct result_phase *p)

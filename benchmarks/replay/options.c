@@ -22,7 +22,11 @@ static const struct option_choice streams[] = {{"layers", BATON_OFFER_LAYERS},
                                                {"both", BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS},
                                                {NULL, 0}};
 static const struct option_choice modes[] = {{"pull", BATON_MODE_PULL}, {"push", BATON_MODE_PUSH}, {NULL, 0}};
-static const struct option_choice paths[] = {{"shm", BATON_PATH_SHM}, {"rma", BATON_PATH_RMA}, {NULL, 0}};
+static const struct option_choice paths[] = {{"shm", BATON_PATH_SHM},
+                                             {"cma", BATON_PATH_CMA},
+                                             {"rma", BATON_PATH_RMA},
+                                             {"staged", BATON_PATH_STAGED},
+                                             {NULL, 0}};
 static const struct option_choice sabotages[] = {{"flip", SABOTAGE_FLIP},   {"head", SABOTAGE_HEAD},
                                                  {"stale", SABOTAGE_STALE}, {"short", SABOTAGE_SHORT},
                                                  {"late", SABOTAGE_LATE},   {NULL, 0}};
@@ -87,7 +91,7 @@ static const struct option_row rows[] = {
     {"pool", "BYTES", "each rank's cache (default: at most a quarter of what it moves)",
      OPTION_WHOLE(struct options, pool_bytes, 1, UINT64_C(1) << 50)},
     {.help = "what is checked"},
-    {"require-path", "shm|rma", "fail where a byte took another path",
+    {"require-path", "shm|cma|rma|staged", "fail where a byte took another path",
      OPTION_CHOICE(struct options, require_path, paths)},
     {"sabotage", "flip|head|stale|short|late",
      "break one request, to see that the replay finds it (exit status 1). late needs --stream: bytes are said to be in "

@@ -90,9 +90,19 @@ static void write_shm(const struct result_phase *p, char *cell)
     snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_SHM]);
 }
 
+static void write_cma(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_CMA]);
+}
+
 static void write_rma(const struct result_phase *p, char *cell)
 {
     snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_RMA]);
+}
+
+static void write_staged(const struct result_phase *p, char *cell)
+{
+    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_STAGED]);
 }
 
 static void write_wall(const struct result_phase *p, char *cell)
@@ -176,8 +186,10 @@ static void print_head(const struct result *r)
     if (o->pairs != NULL)
         printf("pairs: %s; %u requests go to the nearest decode engine of their prefill engine\n", o->pairs,
                r->route->nearest);
-    printf("paths: shm %llu, rma %llu (ordered pairs of ranks, each rank with itself among them)\n",
-           (unsigned long long)t->peers[BATON_PATH_SHM], (unsigned long long)t->peers[BATON_PATH_RMA]);
+    printf(
+        "paths: shm %llu, cma %llu, rma %llu, staged %llu (ordered pairs of ranks, each rank with itself among them)\n",
+        (unsigned long long)t->peers[BATON_PATH_SHM], (unsigned long long)t->peers[BATON_PATH_CMA],
+        (unsigned long long)t->peers[BATON_PATH_RMA], (unsigned long long)t->peers[BATON_PATH_STAGED]);
     print_stream(r);
     if (r->busy_threads > 0)
         printf("busy: %u computing threads beside each rank's own\n", r->busy_threads);
@@ -228,7 +240,9 @@ void report_print(const struct result *r)
         row(r, "", write_name);
     row(r, "requests verified", write_verified);
     row(r, "bytes by shm", write_shm);
+    row(r, "bytes by cma", write_cma);
     row(r, "bytes by rma", write_rma);
+    row(r, "bytes staged", write_staged);
     row(r, "wall time", write_wall);
     row(r, "payload / wall time", write_rate);
     row(r, "wants, over all decode ranks", write_wants);

@@ -251,9 +251,11 @@ static void print_pairs(const struct result *r, const struct result_phase *p)
         fprintf(stderr, "baton-replay: and %u more pairs\n", others - PAIRS_NAMED);
     if (p->pairs != NULL)
         fprintf(stderr,
-                "baton-replay: of %u pairs of a decode and a prefill rank %u go by shm, %u by rma: ranks of one node "
-                "share memory\n",
-                by_path[BATON_PATH_SHM] + by_path[BATON_PATH_RMA], by_path[BATON_PATH_SHM], by_path[BATON_PATH_RMA]);
+                "baton-replay: of %u pairs of a decode and a prefill rank %u go by shm, %u by cma, %u by rma, %u are "
+                "staged: ranks of one node share memory\n",
+                by_path[BATON_PATH_SHM] + by_path[BATON_PATH_CMA] + by_path[BATON_PATH_RMA] +
+                    by_path[BATON_PATH_STAGED],
+                by_path[BATON_PATH_SHM], by_path[BATON_PATH_CMA], by_path[BATON_PATH_RMA], by_path[BATON_PATH_STAGED]);
 }
 
 static bool path_is_good(const struct result *r, const struct result_phase *p)

@@ -38,7 +38,22 @@ static int read_integer(const json_t *object, const char *field, uint64_t least,
     return 0;
 }
 
-static int check_hash_ids(const json_t *object, uint32_t tokens, struct why *why)
+static int keep_id(struct trace *trace, uint64_t id, struct why *why)
+{
+    if (trace->num_ids == trace->room_ids) {
+        uint64_t room = trace->room_ids ? trace->room_ids * 2 : 1024;
+        uint64_t *grown = realloc(trace->ids, room * sizeof *grown);
+        if (grown == NULL)
+            return why_set(why, "no memory for %llu ids", (unsigned long long)room);
+        trace->ids = grown;
+        trace->room_ids = room;
+    }
+    trace->ids[trace->num_ids++] = id;
+    return 0;
+}
+
+/* The ids are kept in *keep, unless that is NULL. */
+static int read_hash_ids(const json_t *object, uint32_t tokens, struct trace *keep, struct why *why)
 {
     const json_t *ids = json_object_get(object, "hash_ids");
     if (!json_is_array(ids))
@@ -51,33 +66,44 @@ static int check_hash_ids(const json_t *object, uint32_t tokens, struct why *why
         const json_t *id = json_array_get(ids, i);
         if (!json_is_integer(id) || json_integer_value(id) < 0)
             return refuse_value("hash_ids", id, "an array of integers from 0 on", why);
+        if (keep != NULL && keep_id(keep, (uint64_t)json_integer_value(id), why) != 0)
+            return -1;
     }
     return 0;
 }
 
-static int read_fields(const json_t *object, uint64_t arrival_ms, struct trace_request *out, struct why *why)
+static int read_fields(const json_t *object, uint64_t arrival_ms, struct trace_request *out, struct trace *keep,
+                       struct why *why)
 {
+    const uint64_t first_id = keep != NULL ? keep->num_ids : 0;
     uint64_t arrival, tokens, output;
     if (!json_is_object(object))
         return why_set(why, "the line is not a JSON object");
     if (read_integer(object, "timestamp", arrival_ms, INT64_MAX / 1000000, &arrival, why) != 0 ||
         read_integer(object, "input_length", 1, TRACE_TOKENS_MAX, &tokens, why) != 0 ||
         read_integer(object, "output_length", 0, TRACE_TOKENS_MAX, &output, why) != 0 ||
-        check_hash_ids(object, (uint32_t)tokens, why) != 0)
+        read_hash_ids(object, (uint32_t)tokens, keep, why) != 0)
         return -1;
-    *out = (struct trace_request){.arrival_ms = arrival, .tokens = (uint32_t)tokens, .output_tokens = (uint32_t)output};
+    *out = (struct trace_request){
+        .arrival_ms = arrival, .tokens = (uint32_t)tokens, .output_tokens = (uint32_t)output, .first_id = first_id};
     return 0;
 }
 
-int trace_parse(const char *line, size_t length, uint64_t arrival_ms, struct trace_request *out, struct why *why)
+static int parse(const char *line, size_t length, uint64_t arrival_ms, struct trace_request *out, struct trace *keep,
+                 struct why *why)
 {
     json_error_t error;
     json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
     if (object == NULL)
         return why_set(why, "the line is not JSON: %.100s (at byte %d)", error.text, error.position);
-    int rc = read_fields(object, arrival_ms, out, why);
+    int rc = read_fields(object, arrival_ms, out, keep, why);
     json_decref(object);
     return rc;
+}
+
+int trace_parse(const char *line, size_t length, uint64_t arrival_ms, struct trace_request *out, struct why *why)
+{
+    return parse(line, length, arrival_ms, out, NULL, why);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -131,7 +157,7 @@ static int read_request(FILE *file, const char *name, char *line, struct trace *
     case LINE_READ:
         break;
     }
-    if (trace_parse(line, length, before, &request, &inner) != 0)
+    if (parse(line, length, before, &request, out, &inner) != 0)
         return why_set(why, "%s:%u: %s", name, number, inner.text);
     return append(out, request, why) == 0 ? 1 : -1;
 }
@@ -194,12 +220,15 @@ int trace_double(struct trace *trace, struct why *why)
     for (uint32_t i = 0; i < trace->count; i++)
         both[2 * i] = both[2 * i + 1] = trace->requests[i];
     free(trace->requests);
-    *trace = (struct trace){.count = 2 * trace->count, .room = 2 * trace->count, .requests = both};
+    trace->count *= 2;
+    trace->room = trace->count;
+    trace->requests = both;
     return 0;
 }
 
 void trace_fini(struct trace *trace)
 {
     free(trace->requests);
+    free(trace->ids);
     *trace = (struct trace){0};
 }

@@ -4,8 +4,8 @@
  * and must get the same list or the same error. So everything in a line is checked.
  *
  * The fields of a line: timestamp (ms since the start, not decreasing), input_length and output_length (tokens), and
- * hash_ids (one id per 512 tokens of the prompt). Other fields are ignored. Ids are checked and not kept: each prompt
- * is moved whole, as by engines without a prefix cache.
+ * hash_ids (one id per 512 tokens of the prompt). Other fields are ignored. baton-replay makes no use of ids: it moves
+ * each prompt whole, as engines without a prefix cache do.
  */
 #ifndef REPLAY_TRACE_H
 #define REPLAY_TRACE_H
@@ -26,14 +26,20 @@ struct trace_request {
     uint64_t arrival_ms; /* since the trace's start */
     uint32_t tokens;     /* of the prompt */
     uint32_t output_tokens;
+    uint64_t first_id; /* where its ids begin, among the trace's: one for each TRACE_HASH_TOKENS tokens */
 };
 
 struct trace {
     uint32_t count, room;
     struct trace_request *requests;
+    uint64_t *ids; /* of all requests that were read from a file */
+    uint64_t num_ids, room_ids;
 };
 
-/** Reads one line, without its end. The request before arrived at *arrival_ms. 0, or -1 with the field in *why. */
+/**
+ * Reads one line, without its end, and keeps no ids. The request before arrived at *arrival_ms. 0, or -1 with the field
+ * in *why.
+ */
 int trace_parse(const char *line, size_t length, uint64_t arrival_ms, struct trace_request *out, struct why *why);
 
 /** Reads at most `most` requests. `name` is the file's, for errors "name:line: field …". 0, or -1 and *out empty. */

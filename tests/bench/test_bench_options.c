@@ -44,17 +44,23 @@ static void defaults(void **state)
     assert_int_equal(good("distances").batch.value[0], 64);
     assert_string_equal(good("distances --network f").network, "f");
     assert_int_equal(good("memory").blocks.value[1], 100000);
+    assert_int_equal(good("wrapped").block.count, 2);
+    assert_int_equal(good("wrapped").batch.value[0], 1024);
+    assert_int_equal(good("regions").block.value[0], 4096);
+    assert_int_equal(good("regions").regions.value[1], 256);
 }
 
 static void every_option(void **state)
 {
     (void)state;
-    const struct options o = good("--block 4K --batch 3,5 --blocks 2 --pool 1M --iters 9 --transfers 8 --seconds 0.5 "
-                                  "handshake --seed 0 --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
+    const struct options o =
+        good("--block 4K --batch 3,5 --blocks 2 --regions 4,8 --pool 1M --iters 9 --transfers 8 --seconds 0.5 "
+             "handshake --seed 0 --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
     assert_int_equal(o.op, OP_HANDSHAKE);
     assert_int_equal(o.block.value[0], 4096);
     assert_int_equal(o.batch.value[1], 5);
     assert_int_equal(o.blocks.value[0], 2);
+    assert_int_equal(o.regions.value[1], 8);
     assert_int_equal(o.pool, 1 << 20);
     assert_int_equal(o.iters, 9);
     assert_int_equal(o.transfers, 8);
@@ -79,7 +85,8 @@ static void what_is_wrong_is_said(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "no operation is given: pull, push, submit, memory, handshake, shapes, fairness, distances"},
+        {"", "no operation is given: pull, push, submit, memory, handshake, shapes, fairness, distances, "
+             "wrapped, regions"},
         {"fetch", "the operation must be one of pull, push"},
         {"pull push", "\"push\" is not an option"},
         {"pull --bogus", "\"--bogus\" is no option"},
@@ -88,6 +95,9 @@ static void what_is_wrong_is_said(void **state)
         {"pull --block 48", "--block must be multiples of 32, and has 48"},
         {"pull --batch 0", "--batch must be 1 to 32 numbers from 1 to 16M"},
         {"memory --blocks 1", "--blocks must be 1 to 32 numbers from 2 to 256M"},
+        {"regions --regions 3,256", "--regions must divide the largest of them, and 3 does not divide 256"},
+        {"regions --regions 1025", "--regions must be 1 to 32 numbers from 1 to 1024"},
+        {"regions --block 4K,8K", "regions takes one --block"},
         {"pull --pool 4095", "--pool must be a whole number from 4096"},
         {"pull --iters 0", "--iters must be"},
         {"pull --seconds 0", "--seconds must be a number from 0.001 to 86400"},

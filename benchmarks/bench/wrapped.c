@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wrapped: caches in memory that the benchmark owns, each beside its limit on one node. Private memory stands beside
+ * process_vm_readv alone, memory that other processes can map beside a cache that Baton allocates. The two sides of a
+ * row alternate, and every page was touched before by both.
+ */
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "bench/attached.h"
+#include "bench/bench.h"
+#include "bench/conditions.h"
+#include "bench/fail.h"
+#include "bench/samples.h"
+#include "bench/stage.h"
+
+static const char *const columns[] = {"op",     "memory", "path",   "block_bytes", "batch",
+                                      "us_p50", "GBps",   "beside", "beside_GBps", "ratio"};
+
+#define POOL_LEAST (UINT64_C(128) << 20)
+#define ITERS_LEAST 5u
+#define ITERS_MOST 1000u
+
+enum { WRAPPED, SLAB, STAGES };
+
+struct run {
+    struct bench *bench;
+    enum own_kind kind;
+    struct stage stage[STAGES]; /* SLAB: with OWN_MAPPED */
+    struct attached attached;   /* with OWN_PRIVATE */
+    struct samples wrapped, beside;
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t largest_batch(const struct options *o)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < o->batch.count; i++)
+        most = larger(most, o->batch.value[i]);
+    return (uint32_t)most;
+}
+
+static uint32_t blocks_of_pool(const struct options *o, uint64_t block_bytes)
+{
+    uint64_t pool = o->pool ? o->pool : larger(POOL_LEAST, 4 * conditions_l3_bytes());
+    uint64_t blocks = larger(pool / block_bytes, 2 * (uint64_t)largest_batch(o));
+    if (blocks > UINT32_MAX)
+        fail("a pool of %" PRIu64 " blocks is too large", blocks);
+    return (uint32_t)blocks;
+}
+
+static void open_run(struct run *r, struct bench *b, enum own_kind kind, uint64_t block_bytes)
+{
+    uint32_t blocks = blocks_of_pool(&b->options, block_bytes), batch = largest_batch(&b->options);
+    *r = (struct run){.bench = b, .kind = kind};
+    stage_open_in(b, &r->stage[WRAPPED], kind, block_bytes, blocks, batch);
+    if (kind == OWN_PRIVATE) {
+        attached_open(&r->attached, &r->stage[WRAPPED]);
+    } else {
+        stage_open(b, &r->stage[SLAB], block_bytes, blocks, batch);
+        r->stage[SLAB].number = SLAB;
+    }
+}
+
+static void close_run(struct run *r)
+{
+    stage_serve(&r->stage[WRAPPED]);
+    if (r->kind == OWN_PRIVATE)
+        attached_close(&r->attached);
+    else
+        stage_close(&r->stage[SLAB]);
+    stage_close(&r->stage[WRAPPED]);
+}
+
+static uint64_t move(struct stage *s, uint32_t batch, baton_path_t path)
+{
+    struct stage_transfer t;
+    stage_pull(s, batch, false, &t);
+    if (t.path != path)
+        fail("the blocks came by another path than expected: all ranks must be on one node, with cross-memory attach");
+    return t.total_ns;
+}
+
+/* One of each. */
+static void turn(struct run *r, uint32_t batch, bool counts)
+{
+    bool is_private = r->kind == OWN_PRIVATE;
+    uint64_t wrapped = move(&r->stage[WRAPPED], batch, is_private ? BATON_PATH_CMA : BATON_PATH_SHM);
+    uint64_t beside = is_private ? attached_read(&r->attached, batch) : move(&r->stage[SLAB], batch, BATON_PATH_SHM);
+    if (counts && (samples_add(&r->wrapped, wrapped) != 0 || samples_add(&r->beside, beside) != 0))
+        fail("out of memory for samples");
+}
+
+static void measure(struct run *r, uint32_t batch)
+{
+    const struct options *o = &r->bench->options;
+    uint64_t most = o->iters ? o->iters : ITERS_MOST;
+    for (uint32_t blocks = 0; blocks < r->stage[WRAPPED].num_blocks; blocks += batch)
+        turn(r, batch, false); /* every page of both pools, in both processes */
+    uint64_t begin = clock_now_ns();
+    bool late = false;
+    for (uint64_t turns = 0; turns < most && !(late && turns >= ITERS_LEAST); turns++) {
+        turn(r, batch, true);
+        late = !o->iters && (double)(clock_now_ns() - begin) > o->seconds * 1e9;
+    }
+    stage_verify(&r->stage[WRAPPED], batch, false);
+}
+
+static void print(struct run *r, uint32_t batch)
+{
+    struct bench *b = r->bench;
+    const struct stage *s = &r->stage[WRAPPED];
+    const double bytes = (double)batch * (double)s->block_bytes;
+    uint64_t wrapped = samples_quantile(&r->wrapped, 0.5), beside = samples_quantile(&r->beside, 0.5);
+    bool is_private = r->kind == OWN_PRIVATE;
+    struct report_row row = {0};
+    report_cell(&row, "%s", options_op_name(&b->options));
+    report_cell(&row, "%s", own_name(r->kind));
+    report_cell(&row, "%s", is_private ? "cma" : "shm");
+    report_cell(&row, "%" PRIu64, s->block_bytes);
+    report_cell(&row, "%" PRIu32, batch);
+    report_cell(&row, "%.1f", (double)wrapped / 1e3);
+    report_cell(&row, "%.3f", bytes / (double)wrapped);
+    report_cell(&row, "%s", is_private ? "readv" : "slab");
+    report_cell(&row, "%.3f", bytes / (double)beside);
+    report_cell(&row, "%.3f", (double)beside / (double)wrapped);
+    report_add(&b->report, &row);
+    report_note(&b->report, "  %s: %zu and %zu samples; threads of readv: %u", own_name(r->kind), r->wrapped.count,
+                r->beside.count, r->attached.num_threads);
+    samples_fini(&r->wrapped);
+    samples_fini(&r->beside);
+}
+
+static void run_kind(struct bench *b, enum own_kind kind, uint64_t block_bytes, bool first)
+{
+    const struct options *o = &b->options;
+    struct run r;
+    open_run(&r, b, kind, block_bytes);
+    if (first)
+        conditions_note_baton(b, r.stage[WRAPPED].context.baton);
+    for (unsigned j = 0; j < o->batch.count && bench_is_consumer(b); j++) {
+        measure(&r, (uint32_t)o->batch.value[j]);
+        print(&r, (uint32_t)o->batch.value[j]);
+    }
+    close_run(&r);
+}
+
+void wrapped_run(struct bench *b)
+{
+    const struct options *o = &b->options;
+    report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
+    conditions_note(b);
+    report_note(
+        &b->report,
+        "from baton_want to its event, of fresh scattered blocks; beside: process_vm_readv alone, 1024 blocks a "
+        "call, or the same transfer of a cache that Baton allocates");
+    for (unsigned i = 0; i < o->block.count; i++)
+        for (enum own_kind kind = OWN_PRIVATE; kind < OWN_KINDS; kind++)
+            run_kind(b, kind, o->block.value[i], i == 0 && kind == OWN_PRIVATE);
+}
