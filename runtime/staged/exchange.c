@@ -107,10 +107,6 @@ static void after_copy(struct staged *s, struct exchange *x)
 
 static bool step_slot(struct staged *s, struct exchange *x)
 {
-    if (x->error != 0) {
-        x->state = X_TELL;
-        return true;
-    }
     x->slot = slot_take(s);
     if (x->slot == NULL)
         return false;
