@@ -19,7 +19,7 @@ struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_
     x->id = ++s->last_id;
     x->kind = kind;
     x->peer = peer;
-    bool is_mine = kind == EXCHANGE_PULL || kind == EXCHANGE_PUSH;
+    bool is_mine = exchange_is_mine(x);
     x->moved = is_mine ? calloc(1, sizeof *x->moved) : NULL;
     x->quiet = is_mine ? calloc(1, sizeof *x->quiet) : NULL;
     if (!is_mine || (x->moved != NULL && x->quiet != NULL))
@@ -37,8 +37,7 @@ struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_
 
 void exchange_remove(struct staged *s, struct exchange *x)
 {
-    bool is_mine = x->kind == EXCHANGE_PULL || x->kind == EXCHANGE_PUSH;
-    (is_mine ? s->begun : s->served)[x->peer]--;
+    (exchange_is_mine(x) ? s->begun : s->served)[x->peer]--;
     bool has_slot = x->slot != NULL && x->slot->state == SLOT_USED && x->slot->generation == x->held;
     if (has_slot) /* else it was lent, and may be another's by now */
         slot_give_back(x->slot);
@@ -143,8 +142,8 @@ static void note_of(const struct staged *s, const struct exchange *x, struct not
     *n = (struct note){.type = x->kind != EXCHANGE_PULL ? types[x->kind]
                                : is_asked               ? NOTE_ASK
                                                         : NOTE_FREE,
-                       .id = x->kind == EXCHANGE_SERVE || x->kind == EXCHANGE_TAKE ? x->peer_id : x->id,
-                       .error = x->kind == EXCHANGE_SERVE || x->kind == EXCHANGE_TAKE ? x->error : 0};
+                       .id = exchange_is_mine(x) ? x->id : x->peer_id,
+                       .error = exchange_is_mine(x) ? 0 : x->error};
     if (x->slot != NULL) {
         n->slot = slot_offset(s, x->slot);
         n->word = slot_word_offset(s, x->slot);

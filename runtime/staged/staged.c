@@ -169,8 +169,7 @@ static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
     }
     DL_FOREACH_SAFE(s->exchanges, x, next)
     {
-        bool is_mine = x->kind == EXCHANGE_PULL || x->kind == EXCHANGE_PUSH;
-        if (!is_mine || x->tag != tag)
+        if (!exchange_is_mine(x) || x->tag != tag)
             continue;
         x->is_given_up = true;
         x->owes_quiet = exchange_is_under_way(x);

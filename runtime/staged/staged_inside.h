@@ -100,6 +100,12 @@ struct exchange {
     struct answer *moved, *quiet;  /* what the core may be owed; PULL and PUSH */
 };
 
+/** Whether I began it; else its peer did. */
+static inline bool exchange_is_mine(const struct exchange *x)
+{
+    return x->kind == EXCHANGE_PULL || x->kind == EXCHANGE_PUSH;
+}
+
 /** A new one with an id, in the list, with memory for what the core is owed. NULL: no memory. */
 struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_t peer);
 /** Gives back all that it holds. */
