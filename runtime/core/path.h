@@ -37,6 +37,13 @@ struct path_regions {
     const struct path_region *region;
 };
 
+/** Whether `bytes` from `offset` on lie within that region. */
+static inline bool path_holds(const struct path_regions *regions, uint32_t region, uint64_t offset, uint64_t bytes)
+{
+    return region < regions->num && bytes <= regions->region[region].bytes &&
+           offset <= regions->region[region].bytes - bytes;
+}
+
 /**
  * A leg to be advanced. `cursor` moves by what was taken. The transfer must live until the leg is quiet. Over a far
  * path, whose operations need it no longer once they are issued, it must live until the leg was parked.

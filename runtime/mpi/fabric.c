@@ -178,7 +178,7 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
 int fabric_expose(struct fabric *f, const struct path_regions *mine)
 {
     if (mine->num > 0)
-        f->windows.mine = (struct windows_memory){mine->num, mine->region};
+        f->windows.mine = *mine;
     return exposure_open(&f->windows.exposure, &f->world, mine);
 }
 

@@ -19,7 +19,7 @@ struct batch {
 /* Where my side of a run lies. NULL: outside of my cache. */
 static uint8_t *mine_at(const struct windows *v, uint32_t region, uint64_t offset, uint64_t bytes)
 {
-    if (region >= v->mine.num || !rma_is_within(offset, bytes, v->mine.region[region].bytes))
+    if (!path_holds(&v->mine, region, offset, bytes))
         return NULL;
     return (uint8_t *)(uintptr_t)v->mine.region[region].at + offset;
 }
@@ -29,7 +29,7 @@ static MPI_Win theirs_at(const struct rma *r, const struct path_leg *leg, uint32
                          uint64_t bytes, uint64_t *displacement)
 {
     const struct path_regions *theirs = leg->theirs;
-    if (region >= theirs->num || !rma_is_within(offset, bytes, theirs->region[region].bytes))
+    if (!path_holds(theirs, region, offset, bytes))
         return MPI_WIN_NULL;
     if (theirs->is_wrapped)
         return exposure_place(&r->windows->exposure, leg->peer, theirs, region, offset, displacement);

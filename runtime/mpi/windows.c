@@ -177,7 +177,7 @@ static int create_shared(struct windows *v, struct world *w)
         local = windows_make_ready(v->shared, "the shared window");
         v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
         v->pool = (struct path_region){(uint64_t)(uintptr_t)v->segment + v->pool_offset, v->pool_bytes};
-        v->mine = (struct windows_memory){1, &v->pool};
+        v->mine = (struct path_regions){.num = 1, .region = &v->pool};
     }
     return windows_agree(w, "create the shared window", local, &v->shared);
 }

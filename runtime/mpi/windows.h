@@ -52,12 +52,6 @@ struct windows_segment {
     uint8_t *mapped; /* NULL on another node */
 };
 
-/** My cache: its regions, as addresses here. */
-struct windows_memory {
-    uint32_t num;
-    const struct path_region *region;
-};
-
 struct windows {
     MPI_Win shared, overlay; /* MPI_WIN_NULL: there is none */
     uint8_t *allocated;      /* my part of the shared window, as MPI gave it */
@@ -67,7 +61,7 @@ struct windows {
     struct windows_segment *segments;   /* by rank */
     struct exposure exposure;           /* of memory that engines own */
     struct path_region pool;            /* my pool, as an address here */
-    struct windows_memory mine;         /* the pool, or what fabric_expose was given */
+    struct path_regions mine;           /* the pool, or what fabric_expose was given, as addresses here */
     char shared_name[MPI_MAX_OBJECT_NAME], overlay_name[MPI_MAX_OBJECT_NAME];
 };
 

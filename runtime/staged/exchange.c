@@ -242,20 +242,16 @@ void exchanges_step(struct staged *s)
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
-static bool is_within(const struct path_regions *mine, const struct note_run *r)
-{
-    return r->region < mine->num && r->bytes > 0 && r->bytes <= mine->region[r->region].bytes &&
-           r->offset <= mine->region[r->region].bytes - r->bytes;
-}
-
 /* Runs of mine that a peer named. 0 or BATON_EMESSAGE. */
 static int take_runs(const struct staged *s, const struct note *n, struct exchange *x)
 {
     for (uint32_t i = 0; i < n->num_runs; i++) {
-        x->bytes += n->run[i].bytes;
-        if (!is_within(s->wish.mine, &n->run[i]) || x->bytes > STAGED_SLOT_BYTES)
+        const struct note_run *r = &n->run[i];
+        x->bytes += r->bytes;
+        bool is_good = r->bytes > 0 && path_holds(s->wish.mine, r->region, r->offset, r->bytes);
+        if (!is_good || x->bytes > STAGED_SLOT_BYTES)
             return BATON_EMESSAGE;
-        x->mine[i] = n->run[i];
+        x->mine[i] = *r;
     }
     x->num_runs = n->num_runs;
     return 0;
