@@ -360,9 +360,11 @@ void reactor_abandon(void *arg)
     struct baton *b = arg;
     log_line(&b->log, LOG_ERROR, "MPI_Finalize was called and baton_close was not called: open transfers get no event");
     b->state = CONTEXT_LEFT;
-    if (!b->loop.is_threaded)
+    if (!b->loop.is_threaded) {
         fabric_hurry(b->fabric, b->settings.close_ms);
-    fabric_finalize(b->fabric);
-    if (!b->loop.is_threaded || abandon_thread(b))
+        late_close(b); /* first: other ranks that wait for caches may be in this agreement, and in no other one */
+    }
+    fabric_finalize(b->fabric); /* if a thread makes turns, it only logs: before MPI can abort */
+    if (b->loop.is_threaded && abandon_thread(b))
         late_close(b);
 }

@@ -4,7 +4,8 @@
  * refused. With the argument "close" it closes, and nothing is said. With "open" a want is under way. With "both" it
  * forgets two contexts. With "one" it closes the second context, and a third that it never started. With "late" rank 1
  * comes to MPI_Finalize after 3 s. With "waiting" the cache of rank 1 has not come by then, with "racing" the caches
- * come at that moment. A second argument "caller": the program lends its thread for progress.
+ * come at that moment. With "met" rank 1 has said that its cache is there, and rank 0 goes on, which needs "caller". A
+ * second argument "caller": the program lends its thread for progress.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,15 +37,22 @@ static void open_more(const baton_open_params_t *me, bool is_one)
 }
 
 /* The second half of start has not begun at MPI_Finalize, or has done so just now. */
-static int leave_late(baton_t *b, const baton_geometry_t *g, bool wraps)
+static int leave_late(baton_t *b, const baton_geometry_t *g, bool wraps, bool goes_on)
 {
     void *const bases[1] = {malloc(g->bytes)};
     baton_cache_t *cache;
     if (wraps)
         need(baton_cache_wrap(b, g, BATON_MEMORY_HOST, bases, &g->bytes, 1, &cache), "baton_cache_wrap");
-    int before = baton_cache_ready(b);
+    int before = goes_on ? BATON_EAGAIN : baton_cache_ready(b);
     if (before != 0 && before != BATON_EAGAIN)
         return 6;
+    MPI_Barrier(MPI_COMM_WORLD);
+    while (goes_on && (before = baton_cache_ready(b)) == BATON_EAGAIN)
+        usleep(1000);
+    if (goes_on && before != BATON_ECLOSED) { /* the other rank is in MPI_Finalize */
+        fprintf(stderr, "baton_cache_ready: %s: %s\n", baton_errname(before), baton_errmsg());
+        return 8;
+    }
     MPI_Finalize();
     if (baton_cache_ready(b) != BATON_ESTATE || baton_cancel(b, 1) != BATON_ESTATE || baton_close(b) != BATON_ESTATE)
         return 7;
@@ -79,7 +87,8 @@ int main(int argc, char **argv)
                           .splits = {{.heads_total = 1, .head_count = 1}},
                           .layers_total = 1,
                           .layer_count = 1};
-    bool is_racing = strcmp(how, "racing") == 0, is_late = is_racing || strcmp(how, "waiting") == 0;
+    bool is_racing = strcmp(how, "racing") == 0, has_met = strcmp(how, "met") == 0,
+         is_late = is_racing || has_met || strcmp(how, "waiting") == 0;
     me.flags = is_late ? BATON_OPEN_CACHE_LATER : 0;
     need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");
     need(baton_geometry_layout(&g, &tensor, 0), "baton_geometry_layout");
@@ -87,7 +96,7 @@ int main(int argc, char **argv)
         need(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), "baton_cache_create");
     need(baton_start(b), "baton_start");
     if (is_late)
-        return leave_late(b, &g, rank == 0 || is_racing);
+        return leave_late(b, &g, rank == 0 || is_racing || has_met, has_met && rank == 0);
     if (strcmp(how, "both") == 0 || strcmp(how, "one") == 0)
         open_more(&me, strcmp(how, "one") == 0);
     const baton_offer_params_t offer = {.size = sizeof offer,
