@@ -491,9 +491,9 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
  * baton_start for which no cache came late. Never waits for a rank that has not declared its cache. With
  * BATON_PROGRESS_CALLER the call that finds all ranks there goes on with what baton_start left to do, in milliseconds.
  * Any thread, after baton_start.
- * 0: they are. Errors: EAGAIN: not yet, ask again. ETIMEDOUT: a rank did not declare its cache within BATON_WRAP_MS
- * after this rank did; or what baton_start can end with: it will never be so, and only baton_close is left. ESTATE,
- * EINVAL.
+ * 0: they are. Errors: EAGAIN: not yet, ask again. ETIMEDOUT, on all ranks: some did not declare their caches within
+ * BATON_WRAP_MS after the first one did, and baton_errmsg names them; or what baton_start can end with. After these
+ * only baton_close is left. ESTATE, EINVAL.
  */
 BATON_API int baton_cache_ready(baton_t *b);
 

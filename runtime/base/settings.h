@@ -14,7 +14,7 @@
 /* What an engine may need to change. */
 #define SETTINGS_MAP_OF_ENGINES(X)                                                                                     \
     X(start_ms, "BATON_START_MS", 60000, 100, 86400000, "deadline of each collective step of start, ms")               \
-    X(wrap_ms, "BATON_WRAP_MS", 600000, 100, 86400000, "how long caches that come late may take on other ranks, ms")   \
+    X(wrap_ms, "BATON_WRAP_MS", 600000, 100, 86400000, "how long caches may come later than the first one, ms")        \
     X(requests, "BATON_REQUESTS", 4096, 1, 1048576, "offers and wants accepted and not yet polled, each rank")         \
     X(leases, "BATON_LEASES", 4096, 1, 65536, "lease slots: offers alive at one time, each rank")                      \
     X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "block tables of live offers, bytes, each rank")   \

@@ -262,8 +262,8 @@ int baton_start(baton_t *b)
     struct layout l = layout_of(b);
     if (rc == 0)
         rc = first_half(b, &l);
-    if (rc == 0 && all)
-        rc = second_half(b, &l);
+    if (rc == 0)
+        rc = all ? second_half(b, &l) : fabric_agree(b->fabric, "meeting", fabric_meet_init(b->fabric));
     if (rc == 0)
         rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank can receive before any rank sends */
     if (rc != 0) {
@@ -334,13 +334,7 @@ static int late_agree(struct baton *b, int local)
 /* One look. BATON_EAGAIN: not all ranks have declared their caches yet. */
 static int late_step(struct baton *b)
 {
-    struct start *l = &b->start;
-    if (!atomic_load_explicit(&l->is_declared, memory_order_acquire))
-        return BATON_EAGAIN;
-    uint64_t now = clock_now_ns();
-    if (l->until_ns == 0)
-        l->until_ns = now + b->settings.wrap_ms * CLOCK_NS_PER_MS;
-    int rc = fabric_meet(b->fabric, now > l->until_ns);
+    int rc = fabric_meet(b->fabric, atomic_load_explicit(&b->start.is_declared, memory_order_acquire));
     if (rc == BATON_EAGAIN)
         return rc;
     const struct layout layout = layout_of(b);

@@ -9,7 +9,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "baton.h"
 
@@ -24,7 +23,6 @@ struct start {
     atomic_bool is_busy; /* a thread of the caller's takes a look */
     bool is_late;        /* set by start */
     bool has_agreed;     /* with the other ranks, to go on or not. Of the thread that makes turns, then of close */
-    uint64_t until_ns;   /* the deadline, once this rank waits for others. Of the thread that makes turns */
     char why[256];       /* the sentence of that error; written before `ready` */
 };
 

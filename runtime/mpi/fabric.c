@@ -108,9 +108,14 @@ bool fabric_exposes(const struct fabric *f)
     return f->windows.exposure.way != EXPOSURE_NONE;
 }
 
-int fabric_meet(struct fabric *f, bool late)
+int fabric_meet_init(struct fabric *f)
 {
-    return meeting_wait(&f->meeting, &f->world.steps, "caches that come late", late);
+    return meeting_init(&f->meeting, &f->world.steps);
+}
+
+int fabric_meet(struct fabric *f, bool is_here)
+{
+    return meeting_wait(&f->meeting, &f->world.steps, "caches that come late", is_here);
 }
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */

@@ -60,10 +60,12 @@ int fabric_agree(struct fabric *f, const char *step, int local);
 int fabric_least(struct fabric *f, const char *step, const int mine[2], int least[2]);
 
 /**
- * A barrier of all ranks that does not block, for caches that come late: 0 once every rank has called it, BATON_EAGAIN
- * before. With `late` it gives up: BATON_ETIMEDOUT, and rank 0 names those that did not come.
+ * A barrier of all ranks that does not block, for caches that come late: 0 once every rank is here, BATON_EAGAIN
+ * before. BATON_ETIMEDOUT, on all ranks: not all came within BATON_WRAP_MS after the first (meeting.h).
  */
-int fabric_meet(struct fabric *f, bool late);
+int fabric_meet(struct fabric *f, bool is_here);
+/** Before the first fabric_meet. Local: 0 or BATON_ENOMEM. */
+int fabric_meet_init(struct fabric *f);
 
 /**
  * Creates the segments: of this rank, meta_bytes behind the first page, and pool_bytes. `bind_pages` binds them to a

@@ -6,93 +6,175 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "mpi/mpi_error.h"
 
-enum { TAG_MEET = 4 }; /* steps.c and selftest.c have others on the same communicator */
+enum { TAG_MEET = 4 };    /* steps.c and selftest.c have others on the same communicator */
+enum { NAMED_RANKS = 8 }; /* missing ranks that a sentence names */
 
-static int begin(struct meeting *m, const struct steps *s)
+/* What rank 0 tells all. */
+struct meeting_word {
+    int error;
+    char why[STEPS_SENTENCE_BYTES];
+};
+
+static int num_sends(const struct steps *s)
 {
-    size_t num = s->rank == 0 ? (size_t)s->size : 1;
-    m->came = calloc(num, sizeof *m->came);
-    m->sends = malloc(num * sizeof(MPI_Request));
-    if (m->came == NULL || m->sends == NULL)
-        return error_set(BATON_ENOMEM, "no memory for %d requests", s->size);
-    for (size_t i = 0; i < num; i++)
-        m->sends[i] = MPI_REQUEST_NULL;
-    m->has_begun = true;
-    if (s->rank == 0) {
-        m->came[0] = true;
-        m->num_came = 1;
-        return 0;
-    }
-    int rc = MPI_Isend(NULL, 0, MPI_BYTE, 0, TAG_MEET, s->comm, &m->sends[0]);
-    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "telling rank 0", rc);
+    return s->rank == 0 ? s->size : 1;
 }
 
-/* Rank 0: who came since. Once all have, they are told. */
-static int host(struct meeting *m, const struct steps *s)
+int meeting_init(struct meeting *m, const struct steps *s)
 {
-    int rc = MPI_SUCCESS, is_done = 0;
-    while (m->num_came < s->size && rc == MPI_SUCCESS) {
-        int is_there = 0;
+    const size_t num = (size_t)num_sends(s);
+    m->word = calloc(1, sizeof *m->word);
+    m->came = calloc(num, sizeof *m->came);
+    m->sends = malloc(num * sizeof(MPI_Request));
+    for (size_t i = 0; m->sends != NULL && i < num; i++)
+        m->sends[i] = MPI_REQUEST_NULL;
+    if (m->word != NULL && m->came != NULL && m->sends != NULL)
+        return 0;
+    return error_set(BATON_ENOMEM, "no memory for meeting %d ranks", s->size);
+}
+
+static bool is_past(const struct meeting *m, uint64_t ms)
+{
+    return m->since_ns != 0 && clock_now_ns() > m->since_ns + ms * CLOCK_NS_PER_MS;
+}
+
+/* Rank 0 has as long as a step may take to tell all what it decided. */
+static uint64_t most_ms(const struct steps *s)
+{
+    return s->settings->wrap_ms + s->settings->start_ms;
+}
+
+/* ---- rank 0 ------------------------------------------------------------------------------------------------------ */
+
+static void arrive(struct meeting *m, int rank)
+{
+    m->num_came += !m->came[rank];
+    m->came[rank] = true;
+    if (m->since_ns == 0)
+        m->since_ns = clock_now_ns();
+}
+
+/* Who came since. */
+static int collect(struct meeting *m, const struct steps *s)
+{
+    int rc = MPI_SUCCESS, is_there = 1;
+    while (m->num_came < s->size && rc == MPI_SUCCESS && is_there) {
         MPI_Status status;
         rc = MPI_Iprobe(MPI_ANY_SOURCE, TAG_MEET, s->comm, &is_there, &status);
         if (rc != MPI_SUCCESS || !is_there)
             break;
         rc = MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_MEET, s->comm, MPI_STATUS_IGNORE);
-        m->num_came += !m->came[status.MPI_SOURCE];
-        m->came[status.MPI_SOURCE] = true;
-        if (m->num_came == s->size)
-            for (int r = 1; r < s->size && rc == MPI_SUCCESS; r++)
-                rc = MPI_Isend(NULL, 0, MPI_BYTE, r, TAG_MEET, s->comm, &m->sends[r]);
+        if (rc == MPI_SUCCESS)
+            arrive(m, status.MPI_SOURCE);
     }
-    if (rc == MPI_SUCCESS && m->num_came == s->size)
-        rc = MPI_Testall(s->size, m->sends, &is_done, MPI_STATUSES_IGNORE);
-    if (rc != MPI_SUCCESS)
-        return mpi_error_set(BATON_EMPI, "meeting the ranks", rc);
-    return is_done ? 0 : BATON_EAGAIN;
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "meeting the ranks", rc);
 }
 
-static int visit(struct meeting *m, const struct steps *s)
+static int give_up(const struct meeting *m, const struct steps *s, const char *what)
 {
-    int is_sent = 0, is_there = 0;
-    int rc = MPI_Test(&m->sends[0], &is_sent, MPI_STATUS_IGNORE);
-    if (rc == MPI_SUCCESS && is_sent)
-        rc = MPI_Iprobe(0, TAG_MEET, s->comm, &is_there, MPI_STATUS_IGNORE);
-    if (rc == MPI_SUCCESS && is_there)
-        rc = MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG_MEET, s->comm, MPI_STATUS_IGNORE);
-    if (rc != MPI_SUCCESS)
-        return mpi_error_set(BATON_EMPI, "meeting rank 0", rc);
-    return is_there ? 0 : BATON_EAGAIN;
-}
-
-static int give_up(const struct meeting *m, const struct steps *s, const char *what, uint64_t limit_ms)
-{
-    char silent[128] = "see the log of rank 0";
+    char missing[128];
     size_t at = 0;
-    for (int r = 0; s->rank == 0 && r < s->size && at < sizeof silent; r++)
-        if (!m->came[r])
-            at += (size_t)snprintf(silent + at, sizeof silent - at, "%s%d", at > 0 ? ", " : "", r);
-    if (s->rank == 0)
-        log_line(s->log, LOG_ERROR, "%s: not all ranks came within %" PRIu64 " ms; missing: %s", what, limit_ms,
-                 silent);
-    return error_set(BATON_ETIMEDOUT, "%s: not all ranks came within %" PRIu64 " ms (BATON_WRAP_MS); missing: %s", what,
-                     limit_ms, silent);
+    int num = 0;
+    for (int r = 0; r < s->size; r++)
+        if (!m->came[r] && num++ < NAMED_RANKS)
+            at += (size_t)snprintf(missing + at, sizeof missing - at, "%s%d", num > 1 ? ", " : "", r);
+    if (num > NAMED_RANKS)
+        snprintf(missing + at, sizeof missing - at, " and %d more", num - NAMED_RANKS);
+    error_set(BATON_ETIMEDOUT, "%s: not all ranks came within %" PRIu64 " ms (BATON_WRAP_MS); missing: %s", what,
+              s->settings->wrap_ms, missing);
+    log_line(s->log, LOG_ERROR, "%s", baton_errmsg());
+    return BATON_ETIMEDOUT;
 }
 
-int meeting_wait(struct meeting *m, const struct steps *s, const char *what, bool late)
+/* Says the word. A rank that is lost is told in vain, and the others all the same. */
+static void tell(struct meeting *m, const struct steps *s, int error)
 {
-    int error = m->has_begun ? 0 : begin(m, s);
-    if (error == 0)
-        error = s->rank == 0 ? host(m, s) : visit(m, s);
-    return error == BATON_EAGAIN && late ? give_up(m, s, what, s->settings->wrap_ms) : error;
+    m->is_decided = true;
+    m->word->error = error;
+    if (error != 0)
+        snprintf(m->word->why, sizeof m->word->why, "%s", baton_errmsg());
+    for (int r = 1; r < s->size; r++) {
+        int rc = MPI_Isend(m->word, sizeof *m->word, MPI_BYTE, r, TAG_MEET, s->comm, &m->sends[r]);
+        if (rc != MPI_SUCCESS)
+            log_line(s->log, LOG_WARN, "rank %d could not be told that the ranks have met: MPI error %d", r, rc);
+    }
 }
 
+static int host(struct meeting *m, const struct steps *s, const char *what, bool is_here)
+{
+    if (!m->is_decided) {
+        if (is_here)
+            arrive(m, 0);
+        int error = collect(m, s);
+        if (error == 0 && m->num_came < s->size)
+            error = is_past(m, s->settings->wrap_ms) ? give_up(m, s, what) : BATON_EAGAIN;
+        if (error == BATON_EAGAIN)
+            return error;
+        tell(m, s, error);
+    }
+    int is_told = 0;
+    int rc = MPI_Testall(s->size, m->sends, &is_told, MPI_STATUSES_IGNORE);
+    if (rc != MPI_SUCCESS)
+        log_line(s->log, LOG_WARN, "a rank could not be told that the ranks have met: MPI error %d", rc);
+    return is_told || rc != MPI_SUCCESS || is_past(m, most_ms(s)) ? 0 : BATON_EAGAIN;
+}
+
+/* ---- the others -------------------------------------------------------------------------------------------------- */
+
+static int hear(struct meeting *m, const struct steps *s, int *is_there)
+{
+    int is_sent = 0;
+    int rc = MPI_Test(&m->sends[0], &is_sent, MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Iprobe(0, TAG_MEET, s->comm, is_there, MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS && *is_there)
+        rc = MPI_Recv(m->word, sizeof *m->word, MPI_BYTE, 0, TAG_MEET, s->comm, MPI_STATUS_IGNORE);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "hearing whether the ranks have met", rc);
+}
+
+static int visit(struct meeting *m, const struct steps *s, const char *what, bool is_here)
+{
+    int is_there = 0;
+    if (is_here && m->since_ns == 0) {
+        m->since_ns = clock_now_ns();
+        int rc = MPI_Isend(NULL, 0, MPI_BYTE, 0, TAG_MEET, s->comm, &m->sends[0]);
+        if (rc != MPI_SUCCESS)
+            return mpi_error_set(BATON_EMPI, "telling rank 0 that this rank is here", rc);
+    }
+    int error = hear(m, s, &is_there);
+    if (error || is_there)
+        return error;
+    if (!is_past(m, most_ms(s)))
+        return BATON_EAGAIN;
+    return error_set(BATON_ETIMEDOUT,
+                     "%s: rank 0 did not answer within %" PRIu64 " ms (BATON_WRAP_MS and BATON_START_MS)", what,
+                     most_ms(s));
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+int meeting_wait(struct meeting *m, const struct steps *s, const char *what, bool is_here)
+{
+    int error = s->rank == 0 ? host(m, s, what, is_here) : visit(m, s, what, is_here);
+    if (error != 0)
+        return error;
+    return m->word->error == 0 ? 0 : error_set(m->word->error, "%s", m->word->why);
+}
+
+/* What came after this rank had stopped waiting is taken out of MPI too. */
 void meeting_fini(struct meeting *m, const struct steps *s)
 {
-    int num = s->rank == 0 ? s->size : 1, is_done = 0;
-    if (m->has_begun && MPI_Testall(num, m->sends, &is_done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && is_done) {
+    int is_done = 0, is_there = 0;
+    if (m->sends == NULL)
+        return;
+    if ((s->rank == 0 ? collect(m, s) : hear(m, s, &is_there)) != 0)
+        log_line(s->log, LOG_WARN, "%s", baton_errmsg());
+    if (MPI_Testall(num_sends(s), m->sends, &is_done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && is_done) {
+        free(m->word);
         free(m->came);
         free(m->sends);
     }
