@@ -193,11 +193,20 @@ int context_check_started(const struct baton *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "the context must not be NULL");
-    if (b->state == CONTEXT_WAITING)
-        return error_set(BATON_EAGAIN, "not every rank has declared its cache: ask baton_cache_ready");
-    if (b->state != CONTEXT_STARTED)
+    const enum context_state state = b->state;
+    switch (state) {
+    case CONTEXT_OPEN:
         return error_set(BATON_ESTATE, "call baton_start first");
-    return 0;
+    case CONTEXT_WAITING:
+        return error_set(BATON_EAGAIN, "not every rank has declared its cache: ask baton_cache_ready");
+    case CONTEXT_STARTED:
+        return 0;
+    case CONTEXT_FAILED:
+        return error_set(BATON_ESTATE, "start has failed: %s", b->start.why);
+    case CONTEXT_LEFT:
+        break;
+    }
+    return error_set(BATON_ESTATE, "MPI was finalised before");
 }
 
 /* ---- close ------------------------------------------------------------------------------------------------------- */

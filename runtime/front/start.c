@@ -238,6 +238,13 @@ static void begin_turns(struct baton *b, enum context_state from)
     atomic_compare_exchange_strong(&b->state, &from, CONTEXT_STARTED);
 }
 
+/* The sentence of the error stays, for calls that come later. */
+static void fail(struct baton *b, enum context_state from)
+{
+    snprintf(b->start.why, sizeof b->start.why, "%s", baton_errmsg());
+    atomic_compare_exchange_strong(&b->state, &from, CONTEXT_FAILED);
+}
+
 /* Whether all ranks have declared theirs, and whether bytes may have to be staged between any two. */
 static int look_at_caches(struct baton *b, bool is_declared, bool *all)
 {
@@ -254,7 +261,11 @@ int baton_start(baton_t *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "b must not be NULL");
-    int local = b->state == CONTEXT_OPEN ? 0 : error_set(BATON_ESTATE, "started already, or a former start failed");
+    if (b->state == CONTEXT_LEFT)
+        return context_check_started(b);
+    int local = b->state == CONTEXT_OPEN     ? 0
+                : b->state == CONTEXT_FAILED ? context_check_started(b)
+                                             : error_set(BATON_ESTATE, "started already");
     bool is_declared = b->cache != NULL || (b->who.flags & BATON_OPEN_CACHE_LATER) == 0, all = false;
     int rc = fabric_agree(b->fabric, "start", local);
     if (rc == 0)
@@ -268,7 +279,7 @@ int baton_start(baton_t *b)
         rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank can receive before any rank sends */
     if (rc != 0) {
         if (local == 0)
-            b->state = CONTEXT_FAILED;
+            fail(b, CONTEXT_OPEN);
         return rc;
     }
     if (all)
@@ -297,6 +308,8 @@ int late_check(const struct baton *b)
     bool is_late = b->state == CONTEXT_WAITING && (b->who.flags & BATON_OPEN_CACHE_LATER) != 0;
     if (b->state == CONTEXT_OPEN || is_late)
         return 0;
+    if (b->state == CONTEXT_FAILED || b->state == CONTEXT_LEFT)
+        return context_check_started(b);
     return error_set(BATON_ESTATE, "declare the cache before baton_start, or open with BATON_OPEN_CACHE_LATER");
 }
 
@@ -311,16 +324,12 @@ void late_declared(struct baton *b)
 
 static int late_end(struct baton *b, int rc)
 {
-    struct start *l = &b->start;
-    enum context_state from = CONTEXT_WAITING;
-    if (rc == 0) {
-        begin_turns(b, from);
-    } else {
-        snprintf(l->why, sizeof l->why, "%s", baton_errmsg());
-        atomic_compare_exchange_strong(&b->state, &from, CONTEXT_FAILED);
-    }
+    if (rc == 0)
+        begin_turns(b, CONTEXT_WAITING);
+    else
+        fail(b, CONTEXT_WAITING);
     /* Release: whoever sees this may use all that the second half made. */
-    atomic_store_explicit(&l->ready, rc, memory_order_release);
+    atomic_store_explicit(&b->start.ready, rc, memory_order_release);
     return rc;
 }
 
@@ -383,7 +392,7 @@ int baton_cache_ready(baton_t *b)
     struct start *l = &b->start;
     enum context_state state = b->state;
     if (state == CONTEXT_LEFT)
-        return error_set(BATON_ESTATE, "MPI was finalised before");
+        return context_check_started(b);
     if (state == CONTEXT_WAITING && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         late_lend(b);
     int rc = atomic_load_explicit(&l->ready, memory_order_acquire);
@@ -391,5 +400,5 @@ int baton_cache_ready(baton_t *b)
         return error_set(rc, "not every rank has declared its cache");
     if (rc != 0)
         return error_set(rc, "%s", l->why);
-    return state == CONTEXT_STARTED || state == CONTEXT_WAITING ? 0 : error_set(BATON_ESTATE, "call baton_start first");
+    return state == CONTEXT_WAITING ? 0 : context_check_started(b);
 }

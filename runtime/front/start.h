@@ -23,7 +23,7 @@ struct start {
     atomic_bool is_busy; /* a thread of the caller's takes a look */
     bool is_late;        /* set by start */
     bool has_agreed;     /* with the other ranks, to go on or not. Of the thread that makes turns, then of close */
-    char why[256];       /* the sentence of that error; written before `ready` */
+    char why[256];       /* why start failed, early or late; written before `ready` and the state */
 };
 
 /** The second half waits from now on. */

@@ -563,6 +563,10 @@ static void a_cache_that_does_not_come(void)
         CHECK_HAS(baton_errmsg(), "BATON_WRAP_MS");
         snprintf(who_is, sizeof who_is, "missing: %d", missing);
         CHECK_HAS(baton_errmsg(), who_is);
+        CHECK_EQ(baton_cancel(f.b, 1), BATON_ESTATE);
+        CHECK_HAS(baton_errmsg(), who_is);
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), BATON_ESTATE);
+        CHECK_HAS(baton_errmsg(), who_is);
         MPI_Barrier(MPI_COMM_WORLD);
         CHECK_EQ(baton_close(f.b), 0); /* it is no loss of a rank */
     }
@@ -694,6 +698,12 @@ static void a_step_that_fails_on_one_rank_fails_on_all(void)
             rc = await_ready(&f, 20000);
         }
         snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
+        if (rc != 0 && is_open) { /* the verbs say why */
+            CHECK_EQ(baton_cancel(f.b, 1), BATON_ESTATE);
+            CHECK_HAS(baton_errmsg(), sentence);
+            CHECK_EQ(baton_start(f.b), BATON_ESTATE);
+            CHECK_HAS(baton_errmsg(), sentence);
+        }
         if (is_open)
             CHECK_EQ(baton_close(f.b), 0);
         if (rc != 0)
