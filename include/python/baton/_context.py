@@ -418,6 +418,22 @@ class Context:
         self._users[token] = _User(user)
         return token
 
+    def _call(self, verb: Any, p: Any, base_key: Key | None, user: object, *ticket: Any) -> int:
+        """What both verbs end with. Returns the id of the call."""
+        if base_key is not None:
+            base = ffi.from_buffer(_TEXT, _key(base_key, "base_key"))
+            p.base_key = base
+        token = 0
+        if user is not None:
+            token = self._keep(user)
+            p.user = ffi.cast(_POINTER, token)
+        number = ffi.new(_ID)
+        rc = verb(self._handle, p, *ticket, number)
+        if rc < 0:
+            self._users.pop(token, None)
+            raise self._error(rc)
+        return int(number[0])
+
     def offer(self, key: Key, blocks: BlockIds | None = None, num_tokens: int = 0, *,
               tables: Sequence[Table] | None = None, ttl_ms: int = 0, consumers: int | Sequence[str] = 0,
               attach: bytes = b"", flags: OfferFlags | int = 0, user: object = None, base_key: Key | None = None,
@@ -433,19 +449,9 @@ class Context:
         if attach:
             bytes_of = ffi.from_buffer(attach)
             p.attach, p.num_attach = bytes_of, len(bytes_of)
-        if base_key is not None:
-            base = ffi.from_buffer(_TEXT, _key(base_key, "base_key"))
-            p.base_key = base
-        token = 0
-        if user is not None:
-            token = self._keep(user)
-            p.user = ffi.cast(_POINTER, token)
-        ticket, number = ffi.new(_TICKET), ffi.new(_ID)
-        rc = self._offer(self._handle, p, ticket, number)
-        if rc < 0:
-            self._users.pop(token, None)
-            raise self._error(rc)
-        return Offer(number[0], bytes(ffi.buffer(ticket)))
+        ticket = ffi.new(_TICKET)
+        number = self._call(self._offer, p, base_key, user, ticket)
+        return Offer(number, bytes(ffi.buffer(ticket)))
 
     def want(self, key: Key, engine: str, blocks: BlockIds | None = None, num_tokens: int = 0, *,
              tables: Sequence[Table] | None = None, held_tokens: int = 0, timeout_ms: int = 0,
@@ -465,19 +471,7 @@ class Context:
             p.held_tokens, p.timeout_ms, p.mode, p.flags, p.attempt = held_tokens, timeout_ms, int(mode), flags, attempt
         if tickets:
             kept.append(_put_tickets(p, tickets))
-        if base_key is not None:
-            base = ffi.from_buffer(_TEXT, _key(base_key, "base_key"))
-            p.base_key = base
-        token = 0
-        if user is not None:
-            token = self._keep(user)
-            p.user = ffi.cast(_POINTER, token)
-        number = ffi.new(_ID)
-        rc = self._want(self._handle, p, number)
-        if rc < 0:
-            self._users.pop(token, None)
-            raise self._error(rc)
-        return int(number[0])
+        return self._call(self._want, p, base_key, user)
 
     def append(self, offer: int, num_tokens: int, blocks: BlockIds | None = None, *,
                tables: Sequence[Table] | None = None) -> None:
