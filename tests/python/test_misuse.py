@@ -80,6 +80,44 @@ class Life(unittest.TestCase):
             with self.assertRaises(baton.ENOSYS):
                 context.create_cache(geometry())
 
+    def test_an_error_that_is_kept_does_not_hold_the_context(self):
+        """A traceback keeps the frames that it came through, and these what they refer to."""
+        wrong = baton.Geometry("", "f32", 4, 1, 1, 1, [baton.Group(1, 1)], [baton.Split(1, 0, 1)])
+        owned = [baton.Owned("layer.0", 0, numpy.zeros((1, 1, 1, 1, 1), numpy.float32))]
+        calls = {
+            "create_cache": lambda c: c.create_cache(wrong),
+            "wrap": lambda c: c.wrap(wrong, owned),
+            "engines": lambda c: c.engines(),
+            "start": lambda c: (c.start(), c.start()),
+            "close": lambda c: (c.start(), [c.cache.array(0), c.close()]),
+        }
+        for name, call in calls.items():
+            with self.subTest(name), opened() as context:
+                context.create_cache(geometry())
+                kept = None
+                try:  # assertRaises would clear the frames
+                    call(context)
+                except baton.Error as error:
+                    kept = error
+                self.assertIsNotNone(kept)
+                begin = time.monotonic()
+                context.close()
+                self.assertLess(time.monotonic() - begin, 1.5)
+
+    def test_a_close_that_is_interrupted(self):
+        """As by Ctrl-C while it looks for views. The context is as it was."""
+        from unittest import mock
+
+        with solo() as context:
+            view = context.cache.array(0)
+            with mock.patch("gc.collect", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+                context.close()
+            self.assertEqual(context.poll(), [])
+            with self.assertRaisesRegex(baton.InUse, "view the cache"):
+                context.close()
+            view[:] = 1
+            del view
+
     def test_what_is_not_to_be_set(self):
         with solo() as context:
             view = context.cache.array(0)

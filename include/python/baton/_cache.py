@@ -45,15 +45,17 @@ class Cache:
         """No view can be made any more. False: one is alive, and nothing has changed."""
         if self._root is None:
             return True
-        box: list[object] = [self._root]
+        box = [self._root]
         self._root = None
-        if not is_alone(box):
-            gc.collect()  # a view may be part of a cycle that nothing refers to
-        if is_alone(box):
-            return True
-        assert isinstance(box[0], Root)
-        self._root = box[0]
-        return False
+        is_free = False
+        try:
+            if not is_alone(box):
+                gc.collect()  # a view may be part of a cycle that nothing refers to
+            is_free = is_alone(box)
+        finally:
+            if not is_free:
+                self._root = box.pop()
+        return is_free
 
     def memory(self) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
         """All bytes of a cache that Baton allocated, after start."""

@@ -18,7 +18,7 @@ import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator, Protocol, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence, Union
 
 import numpy
 from numpy.typing import ArrayLike
@@ -256,9 +256,10 @@ class Context:
         finally:
             self._alone.release()
 
-    @contextmanager
-    def _exclusively(self, what: str) -> Iterator[Any]:
-        """Takes the library's context away from all other threads. Whoever is inside sets self._handle again."""
+    def _exclusively(self, what: str, call: Callable[[list[Any]], int]) -> int:
+        """What `call` returns, while the library's context is taken away from all other threads. It finds it in a list
+        which is empty afterwards, so that the frames of an error that somebody keeps do not refer to the context.
+        """
         with self._one_at_a_time(what):
             if self._handle is _NULL:
                 raise self._error(0)
@@ -270,10 +271,11 @@ class Context:
                     if time.monotonic() > until:
                         raise InUse(f"{what}: a thread is inside another call of this context")
                     time.sleep(0.0001)
-            except BaseException:
-                self._handle = box[0]
-                raise
-            yield box[0]
+                return call(box)
+            finally:
+                if not self._is_closed:
+                    self._handle = box[0]
+                box.clear()
 
     def _is_watched(self) -> bool:
         """Whether a reader of events is attached. One whose loop was closed under it is not."""
@@ -296,11 +298,11 @@ class Context:
             geometry = geometry.laid_out(layout)
         given, _tensors = to_c(geometry)
         out = ffi.new("baton_cache_t **")
-        with self._exclusively("create_cache") as handle:
-            try:
-                rc = self._lib.baton_cache_create(handle, given, int(memory), out)
-            finally:
-                self._handle = handle
+
+        def create(box: list[Any]) -> int:
+            return int(self._lib.baton_cache_create(box[0], given, int(memory), out))
+
+        rc = self._exclusively("create_cache", create)
         if rc < 0:
             raise last_error(rc)
         self._cache, self._created = Cache(geometry), out[0]
@@ -320,15 +322,15 @@ class Context:
         out = ffi.new("baton_cache_t **")
         kept = open_contexts.get(self._address, [])
         kept.append(wrapped)  # before the library knows of it
+
+        def declare(box: list[Any]) -> int:
+            return int(self._lib.baton_cache_wrap(box[0], given, int(memory), bases, sizes, num, out))
+
         if self._is_started:  # other threads may poll meanwhile
             with self._one_at_a_time("wrap"):
-                rc = self._lib.baton_cache_wrap(self._handle, given, int(memory), bases, sizes, num, out)
+                rc = declare([self._handle])
         else:
-            with self._exclusively("wrap") as handle:
-                try:
-                    rc = self._lib.baton_cache_wrap(handle, given, int(memory), bases, sizes, num, out)
-                finally:
-                    self._handle = handle
+            rc = self._exclusively("wrap", declare)
         if rc < 0:
             kept.remove(wrapped)
             raise self._error(rc)
@@ -346,17 +348,18 @@ class Context:
 
     def start(self) -> None:
         """Makes everything that was declared. Collective, and takes up to BATON_START_MS a step. Signals wait."""
-        with self._exclusively("start") as handle:
-            try:
-                rc = self._lib.baton_start(handle)
-            finally:
-                self._handle = handle
-            if rc < 0:
-                raise last_error(rc)
-            self._is_started = True
-            if self._cache is not None and self._created is not _NULL:
-                base = int(ffi.cast(_NUMBER, self._lib.baton_cache_base(self._created)))
-                self._cache._expose(base, self._check_memory)
+        def start(box: list[Any]) -> int:
+            rc = int(self._lib.baton_start(box[0]))
+            if rc == 0:
+                self._is_started = True
+                if self._cache is not None and self._created is not _NULL:
+                    base = int(ffi.cast(_NUMBER, self._lib.baton_cache_base(self._created)))
+                    self._cache._expose(base, self._check_memory)
+            return rc
+
+        rc = self._exclusively("start", start)
+        if rc < 0:
+            raise last_error(rc)
 
     def _check_memory(self) -> None:
         """MPI_Finalize ends a context that was not closed, and its memory. The library knows."""
@@ -374,17 +377,19 @@ class Context:
             return
         if self._is_watched():
             raise InUse("close: a reader of events is attached: leave its `async with` first")
-        with self._exclusively("close") as handle:
+
+        def end(box: list[Any]) -> int:
             if self._cache is not None and not self._cache._withdraw():
-                self._handle = handle
                 raise InUse("close: arrays or tensors that view the cache are alive: delete them first")
             self._is_closed, self._why_not = True, "the context is closed"
-            rc = self._lib.baton_close(handle)
-            self._users.clear()
-            if rc in (0, ESTATE.errno):  # ESTATE: MPI was finalised, and nothing of this context runs any more
-                open_contexts.pop(self._address, None)
-            if rc < 0:
-                raise last_error(rc)
+            return int(self._lib.baton_close(box[0]))
+
+        rc = self._exclusively("close", end)
+        self._users.clear()
+        if rc in (0, ESTATE.errno):  # ESTATE: MPI was finalised, and nothing of this context runs any more
+            open_contexts.pop(self._address, None)
+        if rc < 0:
+            raise last_error(rc)
 
     def __enter__(self) -> Context:
         return self
@@ -562,15 +567,18 @@ class Context:
 
     def engines(self) -> list[Engine]:
         """The engines of the world, in the order of their lowest ranks."""
-        handle = self._handle  # held, so that the names of hosts stay while they are copied
+        box = [self._handle]  # held, so that the names of hosts stay while they are copied; see _exclusively
         size = ffi.sizeof("baton_engine_t")
-        num = self._lib.baton_engines_sized(handle, _NULL, 0, size)
-        if num >= 0:
-            out = ffi.new("baton_engine_t[]", max(num, 1))
-            num = self._lib.baton_engines_sized(handle, out, num, size)
-        if num < 0:
-            raise self._error(num)
-        return [engine_of(out[i]) for i in range(num)]
+        try:
+            num = self._lib.baton_engines_sized(box[0], _NULL, 0, size)
+            if num >= 0:
+                out = ffi.new("baton_engine_t[]", max(num, 1))
+                num = self._lib.baton_engines_sized(box[0], out, num, size)
+            if num < 0:
+                raise self._error(num)
+            return [engine_of(out[i]) for i in range(num)]
+        finally:
+            box.clear()
 
     def distance(self, rank: int) -> Distance:
         """How far a rank of the world is from this one."""

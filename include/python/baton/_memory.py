@@ -8,17 +8,17 @@ alive? is a thread inside a call?) are one question: does anything but the asker
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Sequence
 
 
-def _references(box: list[object]) -> int:
+def _references(box: Sequence[object]) -> int:
     return sys.getrefcount(box[0])
 
 
 _ALONE = _references([object()])
 
 
-def is_alone(box: list[object]) -> bool:
+def is_alone(box: Sequence[object]) -> bool:
     """Whether nothing but the list refers to its one element."""
     return _references(box) == _ALONE
 
