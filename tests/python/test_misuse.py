@@ -393,6 +393,23 @@ class Threads(unittest.TestCase):
                 thread.join()
             self.assertIn("closed", results)
 
+    def test_a_verdict_and_a_terminal_event_that_two_threads_take(self):
+        """Whichever of them comes first to look at what the caller gave, both find it."""
+        given_up, want, verdict = baton.EventType.GIVEN_UP, baton.EventType.WANT, baton.EventType.VERDICT
+        none, follows, came = baton.VerdictPlace.NONE, baton.VerdictPlace.FOLLOWS, baton.VerdictPlace.CAME
+        with solo() as context:
+            for order in ([(want, none)], [(want, follows), (verdict, none)], [(verdict, none), (want, follows)],
+                          [(given_up, none), (want, none)], [(given_up, follows), (verdict, none), (want, came)],
+                          [(given_up, follows), (want, came), (verdict, none)]):
+                with self.subTest(order):
+                    token = context._keep("mine")
+                    for kind, place in order:
+                        self.assertIn(token, context._users)
+                        user = baton.ffi.cast("void *", token)
+                        event = baton.ffi.new("baton_event_t *", {"type": kind, "verdict": place, "user": user})
+                        self.assertEqual(context._event(event).user, "mine")
+                    self.assertEqual(context._users, {})
+
 
 class Signals(unittest.TestCase):
     def test_an_interrupt_at_any_point(self):

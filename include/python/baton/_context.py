@@ -530,7 +530,7 @@ class Context:
                 last = False
             else:
                 user.ended = True
-                last = user.judged or e.verdict != VerdictPlace.FOLLOWS
+                last = user.judged or e.verdict == VerdictPlace.NONE
             if last:
                 del self._users[token]
         return event_of(e, user.value)
