@@ -70,6 +70,13 @@ elif how == "finalized-views":
     view = context.cache.array(0)
     MPI.Finalize()
     view[:] = 1  # its memory would be gone
+elif how == "finalized-collected":
+    context = opened()
+    view = context.cache.array(0)
+    del context
+    gc.collect()
+    MPI.Finalize()
+    view[:] = 1  # as above
 elif how == "finalized":
     context = opened()
     MPI.Finalize()

@@ -306,6 +306,7 @@ class Context:
         if rc < 0:
             raise last_error(rc)
         self._cache, self._created = Cache(geometry), out[0]
+        open_contexts[self._address].append(self._cache)  # for _on_finalize, whoever else refers to it
         return self._cache
 
     def wrap(self, geometry: Geometry, owned: Sequence[Owned], memory: Memory = Memory.HOST) -> Cache:
@@ -626,8 +627,8 @@ class Context:
 
 def _on_finalize() -> None:
     """MPI_Finalize frees the memory of a cache whose context is open. No view may see that."""
-    for context in list(_living):
-        if context.cache is not None and not context.cache._withdraw():
+    for cache in [kept for each in open_contexts.values() for kept in each if isinstance(kept, Cache)]:
+        if not cache._withdraw():
             print("baton: MPI_Finalize was called while arrays or tensors view the cache of an open context: close the "
                   "context first", file=sys.stderr)
             _library.exit(1)
