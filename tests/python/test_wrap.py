@@ -213,6 +213,9 @@ class Wrap(unittest.TestCase):
             "backwards": (baton.EINVAL, owned(zeros()[::-1])),
             "overlapping": (baton.EINVAL, owned(numpy.broadcast_to(zeros((1, *SHAPE[1:])), SHAPE))),
             "elements": (baton.EINVAL, owned(zeros(dtype=numpy.complex128))),
+            "objects": (baton.EINVAL, owned(zeros(dtype=object))),
+            "records of objects": (baton.EINVAL, owned(zeros(dtype=[("a", object)]))),
+            "bytes in the other order": (baton.EINVAL, owned(zeros(dtype=numpy.dtype(numpy.float32).newbyteorder()))),
             "group": (baton.EINVAL, owned(zeros(), group=1)),
             "split": (baton.EINVAL, owned(zeros(), split=-1)),
             "layer": (baton.EINVAL, [Owned("layer.0", 3, zeros())]),
@@ -226,7 +229,7 @@ class Wrap(unittest.TestCase):
         with opened() as context:
             for name, (errors, arrays) in cases.items():
                 with self.subTest(name), self.assertRaises(errors):
-                    context.wrap(geometry(), arrays)
+                    context.wrap(geometry(dtype="f64", elem_bytes=8) if "objects" in name else geometry(), arrays)
             with self.assertRaises(baton.EINVAL):
                 context.wrap(geometry(), owned(zeros()), 17)
             with self.assertRaisesRegex(baton.EINVAL, "are the most"):
@@ -271,6 +274,8 @@ class Torch(unittest.TestCase):
         with opened() as context:
             with self.assertRaisesRegex(baton.EINVAL, "only memory of the CPU"):
                 context.wrap(geometry(), owned(torch.zeros(SHAPE, device="meta")))
+            with self.assertRaisesRegex(baton.EINVAL, "of 16 bytes"):
+                context.wrap(geometry(), owned(torch.zeros(SHAPE, dtype=torch.complex128)))
             with self.assertRaises((RuntimeError, TypeError)):
                 context.wrap(geometry(), owned(torch.zeros(SHAPE).to_sparse()))
             parameter = torch.nn.Parameter(torch.zeros(SHAPE))  # its gradient is of no concern

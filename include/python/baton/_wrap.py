@@ -59,7 +59,10 @@ def _as_numpy(o: Owned) -> numpy.ndarray[Any, Any]:
         raise TypeError(f"{o.name} must be an array of numpy or a tensor of torch, not {type(o.array).__name__}")
     if o.array.device.type != "cpu":
         raise EINVAL(f"{o.name} lies on {o.array.device}: only memory of the CPU can be wrapped")
-    raw: numpy.ndarray[Any, Any] = o.array.detach().view(getattr(torch, _RAW[o.array.element_size()])).numpy()
+    size = o.array.element_size()
+    if size not in _RAW:
+        raise EINVAL(f"{o.name} has elements of {size} bytes: 1, 2, 4 or 8 can be wrapped")
+    raw: numpy.ndarray[Any, Any] = o.array.detach().view(getattr(torch, _RAW[size])).numpy()
     return raw
 
 
@@ -71,6 +74,8 @@ def _in_order(o: Owned) -> numpy.ndarray[Any, Any]:
                      f"once, out of {', '.join(AXES)}")
     if array.size == 0:
         raise EINVAL(f"{o.name} has no elements")
+    if array.dtype.hasobject or not array.dtype.isnative:
+        raise EINVAL(f"{o.name} has elements of {array.dtype}: they must be plain, and of this machine's byte order")
     present = array.transpose([names.index(axis) for axis in AXES if axis in names])
     return present[tuple(slice(None) if axis in names else None for axis in AXES)]
 
