@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import unittest
+import unittest.mock
 
 import numpy
 
@@ -145,6 +146,53 @@ class Asyncio:
                         pass
 
         self.play(scene)
+
+    def test_a_wait_that_is_cut_short_ends_nothing(self):
+        """`ended` is done when the blocks are the caller's, and at no other time."""
+        async def scene(context):
+            async with aio.Events(context) as events:
+                want = events.want("k", "solo", INTO, 32, timeout_ms=300)
+                for name in ("ended", "answered"):
+                    with self.assertRaises(asyncio.TimeoutError):
+                        await asyncio.wait_for(getattr(want, name), 0.01)
+                    self.assertFalse(getattr(want, name).done())
+                    getattr(want, name).cancel()
+                    self.assertFalse(getattr(want, name).done())
+                    self.assertIs(getattr(want, name), getattr(want, name))  # who asks often makes no more of them
+                with self.assertRaises(baton.ETIMEDOUT):
+                    await want
+                self.assertEqual(want.ended.result().status, baton.Status.EXPIRED)
+
+        self.play(scene)
+
+    def test_a_reader_may_be_entered_again(self):
+        async def scene(context):
+            events = aio.Events(context)
+            with self.assertRaises(baton.ESTATE):
+                await events.__anext__()
+            for number in range(2):
+                async with events:
+                    call = context.offer(f"k{number}", IDS, 32, ttl_ms=20).id
+                    self.assertEqual((await events.__anext__()).id, call)
+                with self.assertRaisesRegex(baton.ESTATE, "was left"):
+                    await events.__anext__()
+
+        self.play(scene)
+
+    def test_events_that_nobody_takes(self):
+        async def scene(context):
+            async with aio.Events(context) as events:
+                want = events.want("k", "solo", INTO, 32, timeout_ms=5000)
+                for number in range(5):
+                    context.offer(f"k{number}", IDS, 32, ttl_ms=20)
+                with self.assertRaisesRegex(baton.EAGAIN, "iterate"):
+                    await want
+                taken = [await events.__anext__() for _ in range(3)]
+                self.assertEqual({event.type for event in taken}, {baton.EventType.OFFER})
+                context.cancel(want.id)
+
+        with unittest.mock.patch.object(aio, "KEPT_MAX", 3):
+            self.play(scene)
 
     def test_given_up(self):
         """What cannot be made here at will: an answer that leaves the blocks with Baton."""

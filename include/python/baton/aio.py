@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Generator
 
 from ._context import Context, InUse
-from ._declarations import ESTATE, EventType
+from ._declarations import EAGAIN, ESTATE, EventType
 from ._events import Event
 from ._number import Error
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
 
     P = ParamSpec("P")
+
+
+KEPT_MAX = 65536  # events that wait for who iterates
 
 
 class GivenUp(Error):
@@ -37,6 +40,30 @@ class GivenUp(Error):
         self.transfer = transfer
 
 
+def _look(future: asyncio.Future[Event]) -> object:
+    """Nobody need ask for an error."""
+    return future.cancelled() or future.exception()
+
+
+class _Answer:
+    """A future that is done when the library says so. Others get one that they may cancel, as a wait with a timeout
+    does: it says nothing of the call, and the next one who asks gets another.
+    """
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(_look)
+        self._shown = self.future
+
+    def shown(self) -> asyncio.Future[Event]:
+        if self.future.done():
+            return self.future
+        if self._shown is self.future or self._shown.cancelled():
+            self._shown = asyncio.shield(self.future)
+            self._shown.add_done_callback(_look)
+        return self._shown
+
+
 class Transfer:
     """An offer or want that was accepted. `await transfer` gives its event if it is done, else raises the reason.
 
@@ -45,34 +72,41 @@ class Transfer:
     """
 
     def __init__(self, context: Context, call: int, ticket: bytes = b"") -> None:
-        loop = asyncio.get_running_loop()
         self.id = call
         self.ticket = ticket
-        self.answered: asyncio.Future[Event] = loop.create_future()  # the GIVEN_UP or the terminal event
-        self.ended: asyncio.Future[Event] = loop.create_future()  # the terminal event
+        self._answered, self._ended = _Answer(), _Answer()
         self._context = context
-        for future in (self.answered, self.ended):
-            future.add_done_callback(lambda f: f.cancelled() or f.exception())  # nobody need ask for both
+
+    @property
+    def answered(self) -> asyncio.Future[Event]:
+        """Done with the GIVEN_UP or the terminal event."""
+        return self._answered.shown()
+
+    @property
+    def ended(self) -> asyncio.Future[Event]:
+        """Done with the terminal event."""
+        return self._ended.shown()
 
     def cancel(self) -> None:
         """Asks that the call ends. It still has its answer."""
         self._context.cancel(self.id)
 
     def _on_event(self, event: Event) -> None:
-        for future in (self.answered, self.ended) if event.is_terminal else (self.answered,):
-            if not future.done():
-                future.set_result(event)
+        for answer in (self._answered, self._ended) if event.is_terminal else (self._answered,):
+            if not answer.future.done():
+                answer.future.set_result(event)
 
     def _on_error(self, error: Error) -> None:
-        for future in (self.answered, self.ended):
-            if not future.done():
-                future.set_exception(error)
+        for answer in (self._answered, self._ended):
+            if not answer.future.done():
+                answer.future.set_exception(error)
 
     async def _wait(self) -> Event:
         cancelled: asyncio.CancelledError | None = None
-        while not self.answered.done():
+        answered = self._answered.future
+        while not answered.done():
             try:
-                await asyncio.wait([self.answered])
+                await asyncio.wait([answered])
             except asyncio.CancelledError as error:
                 if cancelled is None:
                     try:
@@ -80,7 +114,7 @@ class Transfer:
                     except Error:  # no room to say so: the call then ends by its deadline
                         pass
                 cancelled = error
-        event = self.answered.result()
+        event = answered.result()
         if not event.is_terminal:
             raise GivenUp(event, self) from cancelled
         if cancelled is not None:
@@ -103,13 +137,14 @@ def _with_arguments_of(
 
 class Events:
     """The events of a context, in the running loop. Iterate over it for all that no Transfer stands for: events of
-    calls made by the context's own offer and want, and verdicts. Those that nobody takes are kept.
+    calls made by the context's own offer and want, and verdicts. Those that nobody takes are kept; where KEPT_MAX are, the
+    reader ends as EAGAIN.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._transfers: dict[int, Transfer] = {}
-        self._queue: asyncio.Queue[Event | Error] = asyncio.Queue()
+        self._queue: asyncio.Queue[Event | Error] | None = None  # made in the loop that it belongs to
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fd = -1
 
@@ -121,7 +156,7 @@ class Events:
             self._context.progress()  # with Progress.CALLER, this thread lends itself from now on
         except ESTATE:
             pass  # the reactor has a thread of its own, or the context is not started yet
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._queue = asyncio.get_running_loop(), asyncio.Queue()
         self._loop.add_reader(self._fd, self._take)
         self._context._readers[id(self)] = self._loop
         return self
@@ -138,9 +173,11 @@ class Events:
         transfers, self._transfers = self._transfers, {}
         for transfer in transfers.values():
             transfer._on_error(why)
-        self._queue.put_nowait(why)
+        if self._queue is not None:
+            self._queue.put_nowait(why)
 
     def _take(self) -> None:
+        assert self._queue is not None
         try:
             events = self._context.poll()
         except Error as error:
@@ -154,6 +191,8 @@ class Events:
             transfer._on_event(event)
             if event.is_terminal:
                 del self._transfers[event.id]
+        if self._queue.qsize() > KEPT_MAX:
+            self._stop(EAGAIN(f"{self._queue.qsize()} events wait for a loop to iterate over them"))
 
     @_with_arguments_of(Context.offer)
     def offer(self, *args: Any, **named: Any) -> Transfer:
@@ -180,6 +219,8 @@ class Events:
         return self
 
     async def __anext__(self) -> Event:
+        if self._queue is None:
+            raise ESTATE("the reader of events was not entered")
         event = await self._queue.get()
         if isinstance(event, Error):
             self._queue.put_nowait(event)  # for whoever else iterates
