@@ -5,6 +5,7 @@
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,12 @@ COMPILER = sys.argv.pop(1).split()
 LIBRARY = pathlib.Path(os.environ["BATON_LIBRARY"]).resolve()
 PACKAGE = pathlib.Path(baton.__file__).parent
 SONAME = baton._library.soname(baton.VERSION)
+
+
+def stubs(version, without=""):
+    """A library with all functions, of which one works."""
+    names = set(re.findall(r"\b(baton_\w+)\(", baton._declarations.CDEF)) - {"baton_version", without}
+    return f'const char *baton_version(void) {{ return "{version}"; }}' + "".join(f"void {n}(void) {{}}" for n in names)
 
 
 class Library(unittest.TestCase):
@@ -78,12 +85,16 @@ class Library(unittest.TestCase):
         versions = {f"{major}.{minor}.0": True, f"{major}.{minor}.99": True, f"{major}.{minor + 1}.0": major > 0,
                     f"{major + 1}.{minor}.0": False}
         for version, good in versions.items():
-            made = f'const char *baton_version(void) {{ return "{version}"; }}'
-            said = self.version(BATON_LIBRARY=self.other("other.so", made))
+            said = self.version(BATON_LIBRARY=self.other("other.so", stubs(version)))
             if good:
                 self.assertEqual(said, version)
             else:
                 self.assertIn(f"is version {version}, and this package is made for {baton.VERSION}", said)
+
+    def test_a_library_that_lacks_a_function(self):
+        """It is refused before anything is opened that could not be closed."""
+        said = self.version(BATON_LIBRARY=self.other("older.so", stubs(baton.VERSION, without="baton_close")))
+        self.assertIn("older.so lacks baton_close", said)
 
     def test_not_batons(self):
         said = self.version(BATON_LIBRARY=self.other("strange.so", "int strange;"))
