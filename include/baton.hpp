@@ -78,6 +78,7 @@
 #include <exception>
 #include <forward_list>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -272,6 +273,8 @@ template <class R, class T>
 struct is_array_of<R, T, std::void_t<decltype(std::declval<R &>().data()), decltype(std::declval<R &>().size())>>
     : std::is_convertible<std::remove_pointer_t<decltype(std::declval<R &>().data())> (*)[], T (*)[]> {
 };
+template <class E, std::size_t N, class T> struct is_array_of<E[N], T, void> : std::is_convertible<E (*)[], T (*)[]> {
+};
 
 /* Whether R refers to elements that live elsewhere, as std::span and std::string_view do. A std::vector is not trivial,
  * and a std::array is an aggregate. */
@@ -300,12 +303,9 @@ template <class T> class span
     constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size)
     {
     }
-    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N)
-    {
-    }
     template <class R, class = std::enable_if_t<detail::spans<R, T> &&
                                                 !std::is_same_v<std::remove_cv_t<std::remove_reference_t<R>>, span>>>
-    constexpr span(R &&range) noexcept : data_(range.data()), size_(range.size())
+    constexpr span(R &&range) noexcept : data_(std::data(range)), size_(std::size(range))
     {
     }
 

@@ -110,6 +110,8 @@ static void spans_view_what_lives()
     static_assert(!std::is_convertible_v<std::vector<int>, ints>, "a temporary vector would be gone");
     static_assert(!std::is_convertible_v<std::array<int, 2>, ints>, "so would a temporary array");
     static_assert(!std::is_convertible_v<const std::vector<int>, ints>, "so would a constant one");
+    static_assert(!std::is_constructible_v<ints, int(&&)[2]>, "so would an array of C's");
+    static_assert(!std::is_constructible_v<ints, const int(&&)[2]>, "so would a constant one of those");
     static_assert(!std::is_convertible_v<std::vector<int>, baton::tables>, "tables hold a view");
     static_assert(!std::is_convertible_v<const std::vector<int> &, baton::span<int>>, "const stays");
     static_assert(!std::is_convertible_v<std::vector<short> &, ints>, "other elements");
