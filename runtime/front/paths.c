@@ -44,6 +44,11 @@ struct paths {
 #define SAMPLE_OFFSET 256u
 #define SAMPLE_BYTES (FABRIC_META_OFFSET - SAMPLE_OFFSET)
 
+static struct shm_way way_of(const struct memory_way *way)
+{
+    return (struct shm_way){way->bases, way->reach == MEMORY_ATTACHED};
+}
+
 /* What a rank of this node says of its cache lies in its segment, which is mapped here. */
 static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segment, struct shm_memory *memory)
 {
@@ -58,8 +63,8 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
     if (rc != 0)
         return rc;
     rc = memory_near_find(near, &card, &where);
-    if (rc == 0 && near->reach != MEMORY_OUT_OF_REACH)
-        *memory = (struct shm_memory){near->bases, near->reach == MEMORY_ATTACHED, near->is_writable};
+    if (rc == 0)
+        *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write)};
     wire_card_free(&card);
     return rc;
 }
@@ -72,7 +77,7 @@ static int find_near(struct paths *p, struct shm_segment *segments, struct shm_m
         segments[i].process = process_of(fabric_process(p->fabric, i));
         int rc = 0;
         if (i == self)
-            memory[i] = (struct shm_memory){cache_touchable(p->wish.cache), false, true};
+            memory[i].read.bases = cache_touchable(p->wish.cache);
         else if (segments[i].mapped != NULL)
             rc = find_memory(p, i, &segments[i], &memory[i]);
         if (rc == 0)
@@ -144,7 +149,7 @@ static bool must_stage(const struct paths *p, uint32_t peer)
     if (is_device(p->wish.cache) || (row->features & WIRE_ROW_DEVICE) != 0)
         return true;
     if (fabric_mapped(p->fabric, peer, NULL) != NULL)
-        return p->near[peer].reach == MEMORY_OUT_OF_REACH;
+        return p->near[peer].read.reach == MEMORY_OUT_OF_REACH;
     return is_wrapped && !fabric_exposes(p->fabric);
 }
 

@@ -83,6 +83,7 @@ static bool map_file(struct memory_near *n, const struct wire_card *card, const 
     uint64_t begin, end;
     void *at = MAP_FAILED;
     bool is_writable;
+    ptrdiff_t first = p->region[0] - card->regions;
     int descriptor = open_theirs(process, p->region[0]->descriptor, &is_writable);
     errno = descriptor >= 0 ? ESTALE : errno; /* for a file that is not the one told */
     if (descriptor >= 0 && extent_of(p, descriptor, &begin, &end)) {
@@ -93,18 +94,20 @@ static bool map_file(struct memory_near *n, const struct wire_card *card, const 
             at = mmap(NULL, end - begin, PROT_READ, MAP_SHARED, descriptor, (off_t)begin);
     }
     int error = errno;
-    n->is_writable &= is_writable;
     if (descriptor >= 0)
         close(descriptor);
     if (at == MAP_FAILED) {
-        snprintf(n->why, sizeof n->why, "region %td cannot be mapped: %s", p->region[0] - card->regions,
-                 strerror(error));
+        snprintf(n->why, sizeof n->why, "region %td cannot be mapped: %s", first, strerror(error));
         return false;
+    }
+    if (!is_writable) {
+        n->is_writable = false;
+        snprintf(n->why, sizeof n->why, "region %td can be mapped for reading alone", first);
     }
     n->mappings[n->num_mappings] = at;
     n->lengths[n->num_mappings++] = end - begin;
     for (uint32_t i = 0; i < p->num; i++)
-        n->bases[p->region[i] - card->regions] = (char *)at + (p->region[i]->offset - begin);
+        n->mapped[p->region[i] - card->regions] = (char *)at + (p->region[i]->offset - begin);
     return true;
 }
 
@@ -122,6 +125,7 @@ static bool map_files(struct memory_near *n, const struct wire_card *card, const
 {
     const uint32_t num = card->num_regions;
     bool is_mapped = true;
+    n->is_writable = true;
     for (uint32_t i = 0; i < num; i++)
         by[i] = &card->regions[i];
     qsort(by, num, sizeof *by, by_file);
@@ -206,35 +210,48 @@ static bool reads_regions(struct memory_near *n, const struct wire_card *card, c
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+static bool attaches(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
+{
+    for (uint32_t i = 0; i < card->num_regions; i++)
+        n->addresses[i] = (char *)(uintptr_t)card->regions[i].address;
+    return reads_sample(n, card, segment) && reads_regions(n, card, segment->process) &&
+           process_is(segment->process) == PROCESS_ALIVE; /* so it was the one that was read */
+}
+
 static void find_engine(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
 {
     if (card->memory == BATON_MEMORY_DEVICE) {
         snprintf(n->why, sizeof n->why, "a device's memory");
-    } else if (process_alive(segment->process) != PROCESS_ALIVE) {
-        snprintf(n->why, sizeof n->why, "its process has ended or is not known here (another namespace, or no pidfd)");
-    } else if (map_all(n, card, segment->process)) {
-        n->reach = MEMORY_MAPPED;
         return;
-    } else if (reads_sample(n, card, segment) && reads_regions(n, card, segment->process) &&
-               process_is(segment->process) == PROCESS_ALIVE) { /* so it was the one that was read */
-        for (uint32_t i = 0; i < card->num_regions; i++)
-            n->bases[i] = (char *)(uintptr_t)card->regions[i].address;
-        n->reach = MEMORY_ATTACHED;
-        n->is_writable = true; /* as far as the process itself may write */
     }
-    unmap_all(n);
+    if (process_alive(segment->process) != PROCESS_ALIVE) {
+        snprintf(n->why, sizeof n->why, "its process has ended or is not known here (another namespace, or no pidfd)");
+        return;
+    }
+    if (!map_all(n, card, segment->process))
+        unmap_all(n);
+    else
+        n->read = (struct memory_way){MEMORY_MAPPED, n->mapped};
+    if (n->read.reach == MEMORY_MAPPED && n->is_writable) {
+        n->write = n->read;
+    } else if (attaches(n, card, segment)) {
+        n->write = (struct memory_way){MEMORY_ATTACHED, n->addresses}; /* as far as the process itself may write */
+        if (n->read.reach == MEMORY_OUT_OF_REACH)
+            n->read = n->write;
+    }
 }
 
 int memory_near_find(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
 {
     uint32_t num = card->num_regions > 0 ? card->num_regions : 1;
-    *n = (struct memory_near){.reach = MEMORY_OUT_OF_REACH, .is_writable = true};
+    *n = (struct memory_near){0};
     if (!card->has_geometry)
         return 0;
-    n->bases = calloc(num, sizeof *n->bases);
+    n->mapped = calloc(num, sizeof *n->mapped);
+    n->addresses = calloc(num, sizeof *n->addresses);
     n->mappings = calloc(num, sizeof *n->mappings);
     n->lengths = calloc(num, sizeof *n->lengths);
-    if (n->bases == NULL || n->mappings == NULL || n->lengths == NULL) {
+    if (n->mapped == NULL || n->addresses == NULL || n->mappings == NULL || n->lengths == NULL) {
         memory_near_fini(n);
         return BATON_ENOMEM;
     }
@@ -244,18 +261,17 @@ int memory_near_find(struct memory_near *n, const struct wire_card *card, const 
     }
     if (card->pool_offset > segment->bytes || card->pool_bytes > segment->bytes - card->pool_offset)
         return BATON_EMESSAGE;
-    n->bases[0] = (char *)(uintptr_t)segment->mapped + card->pool_offset;
-    n->reach = MEMORY_MAPPED;
+    n->mapped[0] = (char *)(uintptr_t)segment->mapped + card->pool_offset;
+    n->read = n->write = (struct memory_way){MEMORY_MAPPED, n->mapped};
     return 0;
 }
 
 void memory_near_fini(struct memory_near *n)
 {
     unmap_all(n);
-    free(n->bases);
+    free(n->mapped);
+    free(n->addresses);
     free(n->mappings);
     free(n->lengths);
-    n->bases = NULL;
-    n->mappings = NULL;
-    n->lengths = NULL;
+    *n = (struct memory_near){0};
 }

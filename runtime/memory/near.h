@@ -3,7 +3,8 @@
  * near: how this process reaches the cache of another process of this node. One that Baton allocated lies in the rank's
  * segment. For memory that the engine owns the first way that works is taken: the files that its regions are mapped
  * from are mapped here too; else cross-memory attach, if a read of what is known proves that the kernel permits it and
- * that the process is the right one.
+ * that the process is the right one. Files that can be mapped for reading alone, as sealed ones, are read so, and
+ * written by cross-memory attach, as far as their owner may write them itself.
  *
  * Made once by the thread that starts, and not changed after that.
  */
@@ -23,6 +24,12 @@ enum memory_reach {
     MEMORY_ATTACHED /* bases are addresses of its process, for process_vm_readv and process_vm_writev */
 };
 
+/** How all regions of a cache are read, or written. */
+struct memory_way {
+    enum memory_reach reach;
+    char *const *bases; /* by region; NULL where they are out of reach */
+};
+
 /** The segment of a rank of this node. */
 struct memory_segment {
     const uint8_t *mapped; /* here */
@@ -32,13 +39,13 @@ struct memory_segment {
 };
 
 struct memory_near {
-    enum memory_reach reach;
-    char **bases;     /* by region */
-    bool is_writable; /* by this process */
+    struct memory_way read, write;
+    char **mapped, **addresses; /* by region: here, and in its process */
+    bool is_writable;           /* what is mapped */
     void **mappings;
     size_t *lengths;
     uint32_t num_mappings;
-    char why[96]; /* why a better way is not taken; empty: it is */
+    char why[96]; /* why a better way is not taken, or not for writing; empty: it is */
 };
 
 /**

@@ -162,7 +162,8 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
         return BATON_EAGAIN;
     /* copy_collect acquired the workers' last stores and loads; the full fence keeps what follows behind them. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (s->neighbours[peer].memory.is_attached && process_is(&s->neighbours[peer].segment.process) != PROCESS_ALIVE)
+    if (s->neighbours[peer].memory.read.is_attached &&
+        process_is(&s->neighbours[peer].segment.process) != PROCESS_ALIVE)
         a->event.error = BATON_EPEER; /* another process may have been read */
     const _Atomic uint64_t *word = (const void *)(segment->mapped + offset);
     a->event.generation = atomic_load_explicit(word, memory_order_acquire);
@@ -173,8 +174,9 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct shm *s = self;
     struct neighbour *peer = &s->neighbours[leg->peer];
-    char *const *mine = s->neighbours[s->self].memory.bases;
-    if (mine == NULL || peer->memory.bases == NULL || (leg->write && !peer->memory.is_writable))
+    const struct shm_way *theirs = leg->write ? &peer->memory.write : &peer->memory.read;
+    char *const *mine = s->neighbours[s->self].memory.read.bases;
+    if (mine == NULL || theirs->bases == NULL)
         return BATON_ENOSYS;
     if (s->queued >= s->queued_most)
         return BATON_EAGAIN;
@@ -188,9 +190,9 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
     struct copy_job job = {.transfer = leg->transfer,
                            .from = *leg->cursor,
                            .bytes = plan_skip(leg->transfer, &behind, budget),
-                           .src_bases = leg->write ? mine : peer->memory.bases,
-                           .dst_bases = leg->write ? peer->memory.bases : mine,
-                           .attached = peer->memory.is_attached ? &peer->segment.process : NULL,
+                           .src_bases = leg->write ? mine : theirs->bases,
+                           .dst_bases = leg->write ? theirs->bases : mine,
+                           .attached = theirs->is_attached ? &peer->segment.process : NULL,
                            .write = leg->write,
                            .tag = leg->tag};
     if (!copy_submit(s->workers, &job)) {
@@ -257,13 +259,13 @@ static bool shm_busy(const void *self)
 static bool shm_reaches(const void *self, uint32_t peer)
 {
     const struct shm *s = self;
-    return s->neighbours[peer].segment.mapped != NULL && !s->neighbours[peer].memory.is_attached;
+    return s->neighbours[peer].segment.mapped != NULL && !s->neighbours[peer].memory.read.is_attached;
 }
 
 static bool attach_reaches(const void *self, uint32_t peer)
 {
     const struct shm *s = self;
-    return s->neighbours[peer].segment.mapped != NULL && s->neighbours[peer].memory.is_attached;
+    return s->neighbours[peer].segment.mapped != NULL && s->neighbours[peer].memory.read.is_attached;
 }
 
 static int attach_progress(void *self, struct port_event *events, int max)
@@ -329,7 +331,7 @@ void shm_attach_path(struct shm *s, struct path *out)
 int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
             uint64_t *out, uint64_t tag)
 {
-    char *const *bases = s->neighbours[s->self].memory.bases;
+    char *const *bases = s->neighbours[s->self].memory.read.bases;
     struct copy_job job = {.transfer = transfer,
                            .src_bases = source ? bases : NULL,
                            .dst_bases = source ? NULL : bases,
@@ -343,7 +345,7 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct copy_job job = {
-        .transfer = transfer, .dst_bases = s->neighbours[s->self].memory.bases, .tag = tag, .zero = true};
+        .transfer = transfer, .dst_bases = s->neighbours[s->self].memory.read.bases, .tag = tag, .zero = true};
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 

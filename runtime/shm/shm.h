@@ -2,8 +2,8 @@
 /*
  * shm: the paths to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once.
  * Blocks are copied by the copy workers (shm/copy.h), which ring the bell for each completion: by loads and stores
- * where the rank's cache is mapped here too, else by cross-memory attach. What lies in this rank's own cache is hashed
- * and zeroed by the same workers.
+ * where the rank's cache is mapped here too, else by cross-memory attach. One that is mapped for reading alone may be
+ * written by that. What lies in this rank's own cache is hashed and zeroed by the same workers.
  *
  * THE FENCE OF CROSS-MEMORY ATTACH. The kernel knows the other process by its id, which another process may have after
  * its end, while the generation lives on in shared memory. So a generation is told only if the descriptor of the
@@ -27,11 +27,14 @@ struct shm_segment {
     struct process process; /* the path forgets it at the end */
 };
 
-/** How a rank's cache is reached. */
-struct shm_memory {
+/** How a rank's cache is read, or written. */
+struct shm_way {
     char *const *bases; /* by region; NULL: not at all. Must outlive the path */
-    bool is_attached;   /* bases are addresses of the rank's process, for process_vm_readv; else of this one */
-    bool is_writable;
+    bool is_attached;   /* bases are addresses of the rank's process, for cross-memory attach; else of this one */
+};
+
+struct shm_memory {
+    struct shm_way read, write;
 };
 
 struct shm_wish {
@@ -52,7 +55,7 @@ int shm_create(const struct shm_wish *wish, struct shm **out);
  */
 void shm_path(struct shm *s, struct path *out);
 
-/** The same for ranks whose caches are reached by cross-memory attach. shm_path's `progress` tells of both. */
+/** The same for ranks whose caches are read by cross-memory attach. shm_path's `progress` tells of both. */
 void shm_attach_path(struct shm *s, struct path *out);
 
 /** As port.sum and port.zero. */

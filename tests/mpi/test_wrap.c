@@ -3,6 +3,7 @@
  * test_wrap: memory that engines own, on any number of ranks. The first half of them, at least one, is the prefill
  * engine "p", the rest is the decode engine "d"; one rank alone is both. Each tensor has a region of its own.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,6 +17,10 @@
 #include "baton.h"
 #include "harness.h"
 
+#ifndef F_SEAL_FUTURE_WRITE /* headers of before Linux 5.1 */
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
 enum {
     LAYERS = 6,
     HEADS = 12,
@@ -28,11 +33,11 @@ enum {
 };
 
 /* How an engine may come by its memory. */
-enum kind { PRIVATE, MEMFD, FILES, NAMED, NAMELESS, MIXED, TOUCHING, KINDS };
+enum kind { PRIVATE, MEMFD, FILES, NAMED, NAMELESS, MIXED, TOUCHING, SEALED, KINDS };
 static const char *const names[KINDS] = {"private, unaligned",     "one memfd, its descriptor closed",
                                          "a memfd a region",       "an unlinked file in /dev/shm",
                                          "shared, without a file", "private and memfd",
-                                         "regions that touch"};
+                                         "regions that touch",     "a memfd, sealed once mapped"};
 
 struct memory {
     uint8_t *bases[BATON_REGIONS_MAX];
@@ -65,8 +70,8 @@ static int file_new(uint64_t bytes, bool named)
 {
     char name[64];
     snprintf(name, sizeof name, "/dev/shm/baton-test-wrap.%d", getpid());
-    int descriptor =
-        named ? open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : memfd_create("wrap", MFD_CLOEXEC);
+    int descriptor = named ? open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
+                           : memfd_create("wrap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (named)
         unlink(name);
     CHECK(descriptor >= 0 && ftruncate(descriptor, (off_t)bytes) == 0);
@@ -77,7 +82,7 @@ static int file_new(uint64_t bytes, bool named)
 static void memory_make(struct memory *m, enum kind kind, uint32_t num, uint64_t bytes)
 {
     uint64_t room = (bytes + 2 * PAGE) / PAGE * PAGE;
-    int one = kind == MEMFD || kind == NAMED ? file_new(num * room, kind == NAMED) : -1;
+    int one = kind == MEMFD || kind == NAMED || kind == SEALED ? file_new(num * room, kind == NAMED) : -1;
     uint8_t *whole = one >= 0           ? map(num * room, MAP_SHARED, one, 0)
                      : kind == NAMELESS ? map(num * room, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
                      : kind == TOUCHING ? map(num * room, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
@@ -96,6 +101,8 @@ static void memory_make(struct memory *m, enum kind kind, uint32_t num, uint64_t
             CHECK(m->bases[i] != NULL);
         }
     }
+    if (kind == SEALED)
+        CHECK(fcntl(one, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 || errno == EINVAL); /* before Linux 5.1 */
     if (one >= 0)
         close(one); /* what is mapped needs it no longer */
 }
@@ -315,7 +322,7 @@ static int setting(const char *variable)
 
 static bool is_shared(enum kind kind)
 {
-    return kind == MEMFD || kind == FILES || kind == NAMED || (kind == NAMELESS && geteuid() == 0);
+    return kind == MEMFD || kind == FILES || kind == NAMED || kind == SEALED || (kind == NAMELESS && geteuid() == 0);
 }
 
 static void every_kind_moves_every_byte(void)

@@ -190,16 +190,16 @@ static void assert_bytes(struct world *w)
     for (uint32_t i = 0; i < w->card.num_regions; i++) {
         const struct wire_region *r = &w->told->regions[i];
         assert_true(r->bytes <= sizeof bytes);
-        if (w->near.reach == MEMORY_MAPPED)
-            memcpy(bytes, w->near.bases[i], r->bytes);
+        if (w->near.read.reach == MEMORY_MAPPED)
+            memcpy(bytes, w->near.read.bases[i], r->bytes);
         else
-            peek(w, (uint64_t)(uintptr_t)w->near.bases[i], bytes, r->bytes);
+            peek(w, (uint64_t)(uintptr_t)w->near.read.bases[i], bytes, r->bytes);
         for (uint64_t k = 0; k < r->bytes; k++)
             assert_int_equal(bytes[k], byte_of(made_of(w, i), k));
-        if (w->near.reach == MEMORY_MAPPED && w->near.is_writable) {
+        if (w->near.read.reach == MEMORY_MAPPED && w->near.write.reach == MEMORY_MAPPED) {
             uint8_t there[2];
-            w->near.bases[i][0] = (char)(i + 201);
-            w->near.bases[i][r->bytes - 1] = (char)(i + 101);
+            w->near.read.bases[i][0] = (char)(i + 201);
+            w->near.read.bases[i][r->bytes - 1] = (char)(i + 101);
             peek(w, r->address, &there[0], 1);
             peek(w, r->address + r->bytes - 1, &there[1], 1);
             assert_int_equal(there[0], i + 201);
@@ -231,7 +231,8 @@ static void expect(enum how how, enum then then, enum memory_reach reach, uint32
     world_start(&w);
     int before = num_ranges();
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.reach, reach);
+    assert_int_equal(w.near.read.reach, reach);
+    assert_int_equal(w.near.write.reach, reach);
     assert_int_equal(w.near.num_mappings, mappings);
     if (why != NULL)
         assert_why(&w, why);
@@ -286,17 +287,47 @@ static void test_huge_pages(void **state)
     expect(HUGE_PAGES, NOTHING, MEMORY_MAPPED, 1, NULL);
 }
 
-static void test_a_sealed_file_is_only_read(void **state)
+/* A file that is sealed once its owner has it mapped: it is mapped to be read, and written as its owner may. */
+static void seal(struct world *w)
+{
+    world_init(w, MEMFD, SEALS);
+    world_start(w);
+}
+
+static void test_a_sealed_file(void **state)
+{
+    (void)state;
+    struct world w;
+    uint8_t mine = 201, there = 0;
+    if (!owner_can_attach())
+        skip();
+    seal(&w);
+    assert_int_equal(find(&w), 0);
+    assert_int_equal(w.near.read.reach, MEMORY_MAPPED);
+    assert_int_equal(w.near.write.reach, MEMORY_ATTACHED);
+    assert_why(&w, "region 0 can be mapped for reading alone");
+    assert_bytes(&w);
+    for (uint32_t i = 0; i < REGIONS; i++) {
+        const struct iovec from = {&mine, 1}, to = {w.near.write.bases[i] + 5, 1};
+        assert_int_equal(process_vm_writev(w.owner.id, &from, 1, &to, 1, 0), 1);
+        peek(&w, w.told->regions[i].address + 5, &there, 1);
+        assert_int_equal(there, 201);
+    }
+    world_fini(&w);
+}
+
+static void test_a_sealed_file_that_cannot_be_attached(void **state)
 {
     (void)state;
     struct world w;
     if (!owner_can_attach())
         skip();
-    world_init(&w, MEMFD, SEALS);
-    world_start(&w);
+    seal(&w);
+    w.card.segment += 64;
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.reach, MEMORY_MAPPED);
-    assert_false(w.near.is_writable);
+    assert_int_equal(w.near.read.reach, MEMORY_MAPPED);
+    assert_int_equal(w.near.write.reach, MEMORY_OUT_OF_REACH);
+    assert_why(&w, "other bytes are there");
     assert_bytes(&w);
     world_fini(&w);
 }
@@ -310,7 +341,7 @@ static void lie(enum how how, void (*spoil)(struct wire_card *card), enum memory
     world_start(&w);
     spoil(&w.card);
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.reach, reach);
+    assert_int_equal(w.near.read.reach, reach);
     assert_int_equal(w.near.num_mappings, 0);
     assert_why(&w, why);
     world_fini(&w);
@@ -390,7 +421,7 @@ static void test_another_process(void **state)
     w.segment[SAMPLE + 17] ^= 1;
     const struct memory_segment segment = {mine, SEGMENT, &w.process, SAMPLE, SAMPLE_BYTES};
     assert_int_equal(memory_near_find(&w.near, &w.card, &segment), 0);
-    assert_int_equal(w.near.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(w.near.read.reach, MEMORY_OUT_OF_REACH);
     assert_why(&w, "other bytes are there");
     free(mine);
     world_fini(&other);
@@ -410,9 +441,9 @@ static int ask(void *arg)
     struct asked *a = arg;
     if (find(a->w) != 0)
         return 90;
-    if (a->w->near.reach == MEMORY_MAPPED)
+    if (a->w->near.read.reach == MEMORY_MAPPED)
         return 0;
-    if (a->w->near.reach != MEMORY_OUT_OF_REACH)
+    if (a->w->near.read.reach != MEMORY_OUT_OF_REACH)
         return 91;
     if (strstr(a->w->near.why, a->says) != NULL)
         return 1;
@@ -466,7 +497,7 @@ static void test_processes_that_are_not_known(void **state)
     owner_end(&w.owner);
     w.owner.id = 0;
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(w.near.read.reach, MEMORY_OUT_OF_REACH);
     assert_why(&w, "process");
     world_fini(&w);
 }
@@ -482,9 +513,9 @@ static void test_what_lies_in_the_segment(void **state)
     struct wire_card card = {.has_geometry = 1, .pool_offset = 4096, .pool_bytes = 4096};
     const struct memory_segment segment = {bytes, sizeof bytes, &nobody, SAMPLE, SAMPLE_BYTES};
     assert_int_equal(memory_near_find(&n, &card, &segment), 0);
-    assert_int_equal(n.reach, MEMORY_MAPPED);
-    assert_true(n.is_writable && n.why[0] == '\0');
-    assert_ptr_equal(n.bases[0], bytes + 4096);
+    assert_int_equal(n.read.reach, MEMORY_MAPPED);
+    assert_true(n.write.reach == MEMORY_MAPPED && n.why[0] == '\0');
+    assert_ptr_equal(n.read.bases[0], bytes + 4096);
     memory_near_fini(&n);
     card.pool_bytes = 4097;
     assert_int_equal(memory_near_find(&n, &card, &segment), BATON_EMESSAGE);
@@ -494,7 +525,7 @@ static void test_what_lies_in_the_segment(void **state)
     memory_near_fini(&n);
     card = (struct wire_card){.pool_offset = UINT64_MAX}; /* no cache: nothing is read of it */
     assert_int_equal(memory_near_find(&n, &card, &segment), 0);
-    assert_int_equal(n.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(n.read.reach, MEMORY_OUT_OF_REACH);
     memory_near_fini(&n);
 }
 
@@ -505,7 +536,8 @@ int main(void)
         cmocka_unit_test(test_what_is_attached),
         cmocka_unit_test(test_a_file_that_changed),
         cmocka_unit_test(test_huge_pages),
-        cmocka_unit_test(test_a_sealed_file_is_only_read),
+        cmocka_unit_test(test_a_sealed_file),
+        cmocka_unit_test(test_a_sealed_file_that_cannot_be_attached),
         cmocka_unit_test(test_cards_that_lie),
         cmocka_unit_test(test_another_process),
         cmocka_unit_test(test_other_users),

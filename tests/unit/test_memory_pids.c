@@ -133,7 +133,8 @@ static void world_init(void)
     assert_int_equal(process_alive(&world.process), PROCESS_ALIVE); /* at the handshake */
     bell_init(&world.bell);
     const struct shm_segment segments[RANKS] = {{.process = process_of(0)}, {world.segment, 4096, world.process}};
-    const struct shm_memory memory[RANKS] = {{&world.mine, false, true}, {&world.pool, true, true}};
+    const struct shm_way mine = {&world.mine, false}, theirs = {&world.pool, true};
+    const struct shm_memory memory[RANKS] = {{mine, mine}, {theirs, theirs}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,

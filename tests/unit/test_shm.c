@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "shm/shm.h"
+#include "with_owner.h"
 
 enum { ME, PEER, STRANGER, RANKS };
 enum { BLOCKS = 16, TOKENS = 8 * BLOCKS, POOL_OFFSET = 4096, BOARD_OFFSET = 64, EVENTS = 64 };
@@ -29,7 +30,8 @@ struct pair {
     struct path path;
 };
 
-static void pair_init(struct pair *p, uint64_t worker_bytes)
+/* `write`: how the peer's pool is written, unless as it is read. */
+static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const struct shm_way *write)
 {
     struct plan_why why;
     struct plan_box all = {0, 1, 0, 1, 0};
@@ -58,11 +60,12 @@ static void pair_init(struct pair *p, uint64_t worker_bytes)
     }
     bell_init(&p->bell);
     const struct shm_segment segments[RANKS] = {{p->segment[ME], p->bytes, process_of(getpid())},
-                                                {p->segment[PEER], p->bytes, process_of(0)},
+                                                {p->segment[PEER], p->bytes, process_of(write != NULL ? getpid() : 0)},
                                                 {.process = process_of(0)}}; /* the stranger's: none */
     for (int i = 0; i < 2; i++)
         p->pool[i] = (char *)p->segment[i] + POOL_OFFSET;
-    const struct shm_memory memory[RANKS] = {{&p->pool[ME], false, true}, {&p->pool[PEER], false, true}};
+    const struct shm_way mine = {&p->pool[ME], false}, theirs = {&p->pool[PEER], false};
+    const struct shm_memory memory[RANKS] = {{mine, mine}, {theirs, write != NULL ? *write : theirs}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,
@@ -72,6 +75,11 @@ static void pair_init(struct pair *p, uint64_t worker_bytes)
                                   .bell = &p->bell};
     assert_int_equal(shm_create(&wish, &p->shm), 0);
     shm_path(p->shm, &p->path);
+}
+
+static void pair_init(struct pair *p, uint64_t worker_bytes)
+{
+    pair_init_to_write(p, worker_bytes, NULL);
 }
 
 static void pair_fini(struct pair *p)
@@ -223,6 +231,38 @@ static void test_legs_move(void **state)
     move_all(true);
 }
 
+/* A peer's pool may be read where it is mapped, and written by cross-memory attach, or not at all. */
+static void test_another_way_to_write(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct plan_cursor at = {0};
+    char *pool = NULL;
+    struct shm_way ways[] = {{NULL, false}, {&pool, true}};
+    pair_init_to_write(&p, 1 << 20, &ways[0]);
+    struct path_leg leg = leg_of(&p, true, &at);
+    assert_int_equal(p.path.move(p.path.self, &leg, 1 << 20), BATON_ENOSYS);
+    leg.write = false;
+    assert_true(p.path.move(p.path.self, &leg, 1 << 20) > 0);
+    assert_int_equal(next(&p).error, 0);
+    assert_nothing(&p);
+    pair_fini(&p);
+    if (!owner_can_attach())
+        return;
+    pair_init_to_write(&p, 1 << 20, &ways[1]);
+    pool = calloc(1, p.g.bytes); /* of this process, as it happens */
+    at = (struct plan_cursor){0};
+    leg = leg_of(&p, true, &at);
+    assert_true(p.path.reaches(p.path.self, PEER));
+    assert_int_not_equal(shm_alive(p.shm, PEER), PORT_UNKNOWN);
+    assert_true(p.path.move(p.path.self, &leg, 1 << 20) > 0);
+    assert_int_equal(next(&p).error, 0);
+    assert_memory_equal(pool, p.segment[ME] + POOL_OFFSET, p.g.bytes);
+    assert_memory_not_equal(p.segment[PEER] + POOL_OFFSET, pool, p.g.bytes);
+    free(pool);
+    pair_fini(&p);
+}
+
 static void test_a_parked_leg_is_quiet_once(void **state)
 {
     (void)state;
@@ -282,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_generations),
         cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
         cmocka_unit_test(test_legs_move),
+        cmocka_unit_test(test_another_way_to_write),
         cmocka_unit_test(test_a_parked_leg_is_quiet_once),
         cmocka_unit_test(test_hashes_and_zeros),
         cmocka_unit_test(test_who_lives),
