@@ -78,7 +78,7 @@ int maps_read(uint64_t low, uint64_t high, struct maps_range **out)
 /* A descriptor of this process. */
 struct maps_descriptor {
     uint64_t device, inode;
-    int number;
+    int number, mode; /* how it was opened */
 };
 
 /* The name of the file that a range is mapped from. */
@@ -95,6 +95,15 @@ static int by_file(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
+/* Of one file, what can be mapped for writing too comes first, then what can be mapped at all. */
+static int by_file_and_mode(const void *a, const void *b)
+{
+    static const int order[] = {[O_RDWR] = 0, [O_RDONLY] = 1, [O_WRONLY] = 2, [O_ACCMODE] = 2};
+    const struct maps_descriptor *x = a, *y = b;
+    int file = by_file(a, b);
+    return file != 0 ? file : order[x->mode] - order[y->mode];
+}
+
 static int by_address(const void *a, const void *b)
 {
     const struct maps_name *x = a, *y = b;
@@ -107,8 +116,18 @@ static bool stat_file(int number, struct maps_descriptor *out)
     struct stat s;
     if (fstat(number, &s) != 0 || !S_ISREG(s.st_mode))
         return false;
-    *out = (struct maps_descriptor){s.st_dev, s.st_ino, number};
+    *out = (struct maps_descriptor){s.st_dev, s.st_ino, number, fcntl(number, F_GETFL) & O_ACCMODE};
     return true;
+}
+
+/* Keeps one descriptor for each file. Their number. */
+static size_t keep_first(struct maps_descriptor *descriptor, size_t num)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < num; i++)
+        if (kept == 0 || by_file(&descriptor[kept - 1], &descriptor[i]) != 0)
+            descriptor[kept++] = descriptor[i];
+    return kept;
 }
 
 /* Without memory for all of them, files are opened in another way, or not at all. */
@@ -133,7 +152,8 @@ static void read_descriptors(struct maps_files *files)
     if (folder != NULL)
         closedir(folder);
     if (files->num_descriptors > 0)
-        qsort(files->descriptor, files->num_descriptors, sizeof *files->descriptor, by_file);
+        qsort(files->descriptor, files->num_descriptors, sizeof *files->descriptor, by_file_and_mode);
+    files->num_descriptors = keep_first(files->descriptor, files->num_descriptors);
 }
 
 /* The kernel tells ranges in the order of their addresses. Without memory: as above. */

@@ -136,6 +136,43 @@ static void test_a_file_by_its_descriptor(void **state)
     close(file);
 }
 
+/* Of several descriptors of one file one that can be mapped for writing too, whichever came first. */
+static void test_the_best_descriptor(void **state)
+{
+    (void)state;
+    static const int modes[][3] = {
+        {O_RDONLY, O_RDWR, O_WRONLY}, {O_RDWR, O_WRONLY, O_RDONLY}, {O_WRONLY, O_RDONLY, O_RDWR}};
+    for (int i = 0; i < 3; i++) {
+        char name[64];
+        int first = memfd(1), more[3];
+        snprintf(name, sizeof name, "/proc/self/fd/%d", first);
+        char *base = map_at(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, first, 0);
+        for (int k = 0; k < 3; k++)
+            assert_true((more[k] = open(name, modes[i][k] | O_CLOEXEC)) >= 0);
+        close(first);
+        struct maps_range r = range_of(base);
+        struct maps_files files = {0};
+        int found = maps_open(&files, &r);
+        assert_true(found >= 0);
+        assert_int_equal(fcntl(found, F_GETFL) & O_ACCMODE, O_RDWR);
+        assert_file(found, more[0]);
+        for (int k = 0; k < 3; k++) { /* without that one, one that can be read */
+            if (modes[i][k] == O_RDWR)
+                close(more[k]);
+        }
+        maps_files_fini(&files);
+        found = maps_open(&files, &r);
+        assert_true(found >= 0);
+        assert_int_equal(fcntl(found, F_GETFL) & O_ACCMODE, O_RDONLY);
+        close(found);
+        maps_files_fini(&files);
+        for (int k = 0; k < 3; k++)
+            if (modes[i][k] != O_RDWR)
+                close(more[k]);
+        munmap(base, page);
+    }
+}
+
 /* Without a descriptor, by a name with blanks. A file that has taken the name is not the one. */
 static void test_a_file_by_its_name(void **state)
 {
@@ -200,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_many_ranges),
         cmocka_unit_test(test_a_file_by_its_descriptor),
+        cmocka_unit_test(test_the_best_descriptor),
         cmocka_unit_test(test_a_file_by_its_name),
         cmocka_unit_test(test_no_file),
     };
