@@ -292,7 +292,7 @@ static void shm_close(void *self)
     }
     answers_free(&s->answers);
     answers_free(&s->told);
-    for (uint32_t i = 0; s->neighbours != NULL && i < s->num_ranks; i++)
+    for (uint32_t i = 0; i < s->num_ranks; i++)
         process_forget(&s->neighbours[i].segment.process);
     free(s->neighbours);
     free(s);
@@ -368,6 +368,11 @@ enum port_alive shm_alive(struct shm *s, uint32_t peer)
     }
 }
 
+static void forget(struct process process)
+{
+    process_forget(&process);
+}
+
 static void ring(void *bell)
 {
     bell_ring(bell);
@@ -376,17 +381,21 @@ static void ring(void *bell)
 int shm_create(const struct shm_wish *wish, struct shm **out)
 {
     struct shm *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    struct neighbour *neighbours = calloc(wish->num_ranks, sizeof *neighbours);
+    if (s == NULL || neighbours == NULL) {
+        for (uint32_t i = 0; i < wish->num_ranks; i++)
+            forget(wish->segments[i].process);
+        free(neighbours);
+        free(s);
         return BATON_ENOMEM;
+    }
     s->self = wish->self;
     s->num_ranks = wish->num_ranks;
     s->queued_most = wish->workers * wish->worker_bytes;
-    s->neighbours = calloc(wish->num_ranks, sizeof *s->neighbours);
-    for (uint32_t i = 0; s->neighbours != NULL && i < wish->num_ranks; i++)
+    s->neighbours = neighbours;
+    for (uint32_t i = 0; i < wish->num_ranks; i++)
         s->neighbours[i] = (struct neighbour){.segment = wish->segments[i], .memory = wish->memory[i]};
-    int rc = BATON_ENOMEM;
-    if (s->neighbours != NULL)
-        rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, ring, wish->bell, &s->workers);
+    int rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, ring, wish->bell, &s->workers);
     if (rc != 0) {
         shm_close(s);
         return rc;

@@ -24,7 +24,7 @@ struct shm;
 struct shm_segment {
     uint8_t *mapped; /* NULL: it is not mapped here, and this path does not lead there */
     uint64_t bytes;
-    struct process process; /* the path forgets it at the end */
+    struct process process; /* the path forgets it at the end, also if it cannot be made */
 };
 
 /** How a rank's cache is read, or written. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shm path over segments of this process: what each call of core/path.h promises. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -314,6 +316,40 @@ static void test_who_lives(void **state)
     pair_fini(&p);
 }
 
+/* Descriptors of processes that it is given are closed even if it cannot be made. */
+static void test_no_memory_for_it(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their own memory needs more than the limit */
+#endif
+    enum { MANY = 1 << 17 };
+    struct shm_segment *segments = calloc(MANY, sizeof *segments);
+    struct shm_memory *memory = calloc(MANY, sizeof *memory);
+    struct rlimit before, none;
+    struct shm *shm = NULL;
+    assert_true(segments != NULL && memory != NULL);
+    for (uint32_t i = 0; i < MANY; i++)
+        segments[i].process = process_of(0);
+    segments[7].process = process_of(getpid());
+    if (process_alive(&segments[7].process) != PROCESS_ALIVE) {
+        free(segments);
+        free(memory);
+        skip();
+    }
+    const struct shm_wish wish = {.num_ranks = MANY, .segments = segments, .memory = memory};
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    none = (struct rlimit){1, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    int rc = shm_create(&wish, &shm);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(rc, BATON_ENOMEM);
+    assert_null(shm);
+    assert_int_equal(fcntl(segments[7].process.descriptor, F_GETFD), -1);
+    free(segments);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_a_parked_leg_is_quiet_once),
         cmocka_unit_test(test_hashes_and_zeros),
         cmocka_unit_test(test_who_lives),
+        cmocka_unit_test(test_no_memory_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
