@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attach: cross-memory attach (process_vm_readv(2), process_vm_writev(2)). One call moves up to 1,024 pieces, the
- * kernel's limit. The copy workers' threads.
+ * attach: cross-memory attach (process_vm_readv(2), process_vm_writev(2)). One call moves up to 1,024 pieces and 1 GiB:
+ * the kernel takes no more pieces, and moves no more than 2 GiB less a page. The copy workers' threads.
  *
  * Before each call the process's descriptor must show it alive: bytes that were read of another process with the same
  * id are refused by the fence (shm.h), but what was written could not be taken back.
@@ -13,6 +13,7 @@
 #include "shm/copy.h"
 
 #define PIECES_MOST 1024 /* IOV_MAX */
+#define BYTES_MOST (UINT64_C(1) << 30)
 
 /* Pieces of one side; touching ones are joined. */
 struct side {
@@ -47,7 +48,8 @@ int attach_slice(const struct process *process, bool write, const struct plan_tr
     struct plan_run runs[PIECES_MOST];
     struct side side[2]; /* mine, theirs */
     uint32_t n;
-    while (bytes > 0 && (n = plan_next(transfer, &from, runs, PIECES_MOST, bytes)) > 0) {
+    while (bytes > 0 &&
+           (n = plan_next(transfer, &from, runs, PIECES_MOST, bytes < BYTES_MOST ? bytes : BYTES_MOST)) > 0) {
         uint64_t sum = 0;
         side[0].num = side[1].num = 0;
         for (uint32_t i = 0; i < n; i++) {

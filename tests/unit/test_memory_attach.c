@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * attach: cross-memory attach against memcpy, on random plans between this process and another one. A page that cannot
- * be read and a process that has ended are errors.
+ * be read and a process that has ended are errors. This program's process_vm_readv takes the place of the C library's,
+ * so that slices which are longer than one call moves need no memory.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -195,6 +197,82 @@ static void test_reads_and_writes(void **state)
     assert_true(most_runs > 2048); /* more than one call of the kernel takes */
 }
 
+/* ---- slices that are longer than a call moves -------------------------------------------------------------------- */
+
+#define CALL_MOST 0x7ffff000u /* what Linux moves in one call: MAX_RW_COUNT */
+#define SRC (UINT64_C(1) << 44)
+#define DST (UINT64_C(2) << 44)
+
+/* Nothing is moved while this is pretended: bytes are counted, which must follow each other. */
+static struct {
+    bool is_pretended;
+    uint32_t calls;
+    uint64_t moved;
+} kernel;
+
+static uint64_t length(const struct iovec *piece, unsigned long num)
+{
+    uint64_t bytes = 0;
+    for (unsigned long i = 0; i < num; i++)
+        bytes += piece[i].iov_len;
+    return bytes;
+}
+
+ssize_t process_vm_readv(pid_t id, const struct iovec *mine, unsigned long num_mine, const struct iovec *theirs,
+                         unsigned long num_theirs, unsigned long flags)
+{
+    if (!kernel.is_pretended)
+        return syscall(SYS_process_vm_readv, id, mine, num_mine, theirs, num_theirs, flags);
+    uint64_t bytes = length(mine, num_mine);
+    assert_true(bytes == length(theirs, num_theirs));
+    assert_true((uint64_t)(uintptr_t)mine[0].iov_base == DST + kernel.moved);
+    assert_true((uint64_t)(uintptr_t)theirs[0].iov_base == SRC + kernel.moved);
+    bytes = bytes < CALL_MOST ? bytes : CALL_MOST;
+    kernel.calls++;
+    kernel.moved += bytes;
+    return (ssize_t)bytes;
+}
+
+static void test_a_slice_of_many_calls(void **state)
+{
+    (void)state;
+    baton_tensor_t tensor;
+    struct plan_why why;
+    struct plan *plan;
+    struct plan_transfer transfer;
+    const struct plan_cursor start = {0};
+    const struct plan_box all = {0, 1, 0, 1, 0};
+    baton_geometry_t g = {.size = sizeof g,
+                          .elem_bytes = 2,
+                          .planes = 1,
+                          .head_size = 1024,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 1 << 20, .num_blocks = 3}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 1, .head_count = 1}},
+                          .layers_total = 1,
+                          .layer_count = 1};
+    uint32_t ids[] = {0, 1, 2};
+    char *src = (char *)(uintptr_t)SRC, *dst = (char *)(uintptr_t)DST;
+    struct process self = process_of(getpid());
+    if (!owner_can_attach())
+        skip();
+    process_alive(&self);
+    assert_int_equal(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND), 0);
+    assert_int_equal(plan_compile(&g, &g, &all, 1, &plan, &why), 0);
+    const struct plan_tables tables = {.num = 1, .table = {{ids, 3, 0}}};
+    assert_int_equal(plan_transfer_init(&transfer, plan, 0, 3 << 20, &tables, &tables, &why), 0);
+    assert_true(transfer.bytes == UINT64_C(6) << 30);
+    kernel.is_pretended = true;
+    int rc = attach_slice(&self, false, &transfer, start, transfer.bytes, &dst, &src);
+    kernel.is_pretended = false;
+    assert_int_equal(rc, 0);
+    assert_true(kernel.moved == transfer.bytes);
+    assert_true(kernel.calls > 3);
+    plan_destroy(plan);
+    process_forget(&self);
+}
+
 /* ---- what fails -------------------------------------------------------------------------------------------------- */
 
 static void hide_a_page(struct owner *self, void *arg)
@@ -260,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_and_writes),
+        cmocka_unit_test(test_a_slice_of_many_calls),
         cmocka_unit_test(test_a_page_that_cannot_be_read),
         cmocka_unit_test(test_a_process_that_ended),
     };
