@@ -739,6 +739,7 @@ typedef struct baton_want_params {
  *   EAGAIN                            push: no room for its block table; no producer heard of it: want it again later
  *   ENOSYS                            a side is a device's memory, and the other one a build before 0.2
  *   EMESSAGE, EMPI                    a peer sent something malformed; an MPI call failed
+ *   ESYSTEM                           the kernel or a device's driver failed; a driver's own BATON_E... stays as it is
  *   ESTALL                            MPI held the reactor for BATON_STALL_MS
  *
  * If a rank fails as EPEER, ESTALE or EMPI, or ends its offer while it is read, a pull turns to another rank that holds

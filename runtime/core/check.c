@@ -146,17 +146,21 @@ static void refuse(struct core *core, uint32_t peer, uint64_t want, int32_t erro
     post_send(core->post, peer, &m);
 }
 
-int check_on_event(struct core *core, struct check *c, struct leg **leg, struct plan_why *why)
+int check_on_event(struct core *core, struct check *c, int error, struct leg **leg, struct plan_why *why)
 {
+    bool is_asked = c->theirs == NULL;
     c->summed += c->slice;
     c->slice = 0;
     *leg = c->job.leg;
-    if (c->theirs == NULL)
+    if (error == 0 && is_asked)
         return c->summed == c->num_parts ? CHECK_GOOD : CHECK_OPEN;
-    if (c->job.leg != NULL)
+    if (error == 0 && c->job.leg != NULL)
         return compare(core, c, why);
-    check_free(core, c); /* given up meanwhile */
-    return CHECK_OPEN;
+    if (is_asked)
+        refuse(core, c->asked.peer, c->asked.want, error);
+    snprintf(why->text, sizeof why->text, "the blocks that arrived could not be hashed");
+    check_free(core, c); /* it failed, or was given up meanwhile */
+    return error;
 }
 
 const struct check_question *check_asked(const struct check *c)

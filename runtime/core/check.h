@@ -48,8 +48,11 @@ void check_ask(struct core *core, const struct check *c);
 void check_stop(struct core *core, struct check *c);
 int check_on_sums(struct core *core, struct check *c, const struct wire_message *m, struct plan_why *why);
 
-/** Workers have hashed some of it. *leg: whose it is; NULL: a producer's (GOOD: check_answer is due), or given up. */
-int check_on_event(struct core *core, struct check *c, struct leg **leg, struct plan_why *why);
+/**
+ * Workers have hashed some of it, or failed to. *leg: whose it is; NULL: a producer's (GOOD: check_answer is due), or
+ * given up.
+ */
+int check_on_event(struct core *core, struct check *c, int error, struct leg **leg, struct plan_why *why);
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 

@@ -167,11 +167,11 @@ static void on_card(struct core *core, struct op *op, const struct port_event *e
     }
 }
 
-static void on_hashed(struct core *core, struct check *c)
+static void on_hashed(struct core *core, struct check *c, int error)
 {
     struct leg *leg;
     struct plan_why why = {{0}};
-    int how = check_on_event(core, c, &leg, &why);
+    int how = check_on_event(core, c, error, &leg, &why);
     if (leg != NULL) {
         leg_on_checked(core, leg, how, why.text);
     } else if (how == CHECK_GOOD) {
@@ -193,9 +193,9 @@ static void on_event(struct core *core, const struct port_event *e)
     if (op->kind == OP_CONTACT)
         on_card(core, op, e);
     else if (op->kind == OP_CHECK)
-        on_hashed(core, (struct check *)op);
+        on_hashed(core, (struct check *)op, e->error);
     else if (op->kind == OP_TAIL)
-        want_on_tail(core, tail_end(core, (struct tail *)op));
+        want_on_tail(core, tail_end(core, (struct tail *)op), e->error);
     else
         mover_on_event(core, op, e);
 }

@@ -33,8 +33,8 @@ struct port {
 
     /**
      * Hashes parts [first, first + count) of a transfer as they lie in my cache, which is its source or its
-     * destination: XXH3_64bits of each part's bytes in the order of the plan (plan_part). Then PORT_WORKED; transfer
-     * and out must live until then, or until the port ends. 0 or EAGAIN.
+     * destination: XXH3_64bits of each part's bytes in the order of the plan (plan_part). Then PORT_WORKED, with an
+     * error where they could not be read; transfer and out must live until then, or until the port ends. 0 or EAGAIN.
      */
     int (*sum)(void *self, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
                uint64_t *out, uint64_t tag);
@@ -47,7 +47,7 @@ enum port_event_kind { PORT_MESSAGE = 1, PORT_READ, PORT_BOARD, PORT_MOVED, PORT
 
 struct port_event {
     enum port_event_kind kind;
-    int error;           /* READ, BOARD, MOVED, SETTLED: 0 or BATON_E... */
+    int error;           /* READ, BOARD, MOVED, SETTLED, WORKED: 0 or BATON_E... */
     uint32_t peer;       /* MESSAGE */
     uint64_t tag;        /* all but MESSAGE */
     const uint8_t *data; /* MESSAGE, READ: valid until core_step returns */

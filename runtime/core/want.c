@@ -188,10 +188,13 @@ bool wants_on_legs(struct core *core)
     return true;
 }
 
-void want_on_tail(struct core *core, struct want *want)
+void want_on_tail(struct core *core, struct want *want, int error)
 {
     want->tail = NULL;
-    settle(core, want);
+    if (error != 0 && want->state == WANT_ACTIVE)
+        want_fail(core, want, BATON_STATUS_FAILED, error, -1, "no zeros could be stored behind its tokens");
+    else
+        settle(core, want);
 }
 
 static void on_deadline(struct core *core, struct timer *t)

@@ -36,8 +36,8 @@ bool want_give_up(struct core *core, baton_id_t id, baton_status_t status, int e
 void want_on_message(struct core *core, uint32_t peer, const struct wire_message *m);
 /** One want looks at its legs, of which there is news. False: there is none. */
 bool wants_on_legs(struct core *core);
-/** The zeros behind its tokens are stored. */
-void want_on_tail(struct core *core, struct want *want);
+/** The zeros behind its tokens are stored, or could not be. */
+void want_on_tail(struct core *core, struct want *want, int error);
 /** READY or REFUSED now. */
 void wants_on_link(struct core *core, struct link *link);
 /** A spare contact is good or refused now. */

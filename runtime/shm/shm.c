@@ -111,7 +111,7 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
 {
     struct copying *c = copying_of(s, end->tag);
     if (c == NULL) { /* hashes or zeros: no bytes are counted */
-        *event = (struct port_event){.kind = PORT_WORKED, .tag = end->tag};
+        *event = (struct port_event){.kind = PORT_WORKED, .tag = end->tag, .error = end->error};
         return true;
     }
     bool parked = c->parked, last = --c->jobs == 0;

@@ -69,7 +69,7 @@ static void copied(struct chore *c, int error)
 {
     c->is_copying = false;
     c->num_runs = 0;
-    c->error = error != 0 ? error : c->error;
+    c->error = error;
     if (!c->zeroes && error == 0)
         XXH3_64bits_update(&c->state, c->landing, c->bytes);
 }
@@ -80,7 +80,7 @@ static void finish(struct staged *s, struct chore *c)
         log_each(s->wish.log, LOG_ERROR, "the driver \"%s\" could not %s: %s", s->wish.driver->name,
                  c->zeroes ? "zero what lies behind a want's tokens" : "read blocks to hash them",
                  baton_strerror(c->error));
-    staged_tell(s, &c->worked, (struct port_event){.kind = PORT_WORKED, .tag = c->tag});
+    staged_tell(s, &c->worked, (struct port_event){.kind = PORT_WORKED, .tag = c->tag, .error = c->error});
     landing_give_back(s, c->landing);
     DL_DELETE(s->chores, c);
     free(c);
@@ -90,7 +90,7 @@ static void finish(struct staged *s, struct chore *c)
 static void step(struct staged *s, struct chore *c)
 {
     while (!c->is_copying) {
-        if (c->num_runs == 0 && !next_runs(c)) {
+        if (c->error != 0 || (c->num_runs == 0 && !next_runs(c))) {
             finish(s, c);
             return;
         }

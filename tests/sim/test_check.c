@@ -114,6 +114,27 @@ static int no_checks(struct world *w, const struct world_message *m)
     return m->m.type != WIRE_CHECK;
 }
 
+/* Blocks that cannot be hashed are not good, even where neither side could hash them. */
+static void test_hashing_fails(void **state)
+{
+    (void)state;
+    for (uint32_t sides = 1; sides < 4; sides++) {
+        CHECKED(w, large);
+        for (uint32_t r = 0; r < 2; r++)
+            w.ranks[r].work_error = (sides & 1u << r) != 0 ? BATON_ESYSTEM : 0;
+        world_fill(&w, 0, 3, 0, 1, 8);
+        baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 20000);
+        world_run(&w, 3000 * MS);
+        ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ESYSTEM);
+        assert_non_null(strstr(world_event(&w, 1, d)->detail, "hash"));
+        ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ESYSTEM);
+        for (uint32_t r = 0; r < 2; r++)
+            assert_int_equal(w.ranks[r].core->ops.num[OP_CHECK], 0);
+        world_fini(&w);
+    }
+}
+
 /* The offer ends before its hashes could be told. */
 static void test_an_offer_that_ends_meanwhile(void **state)
 {
@@ -218,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_good_bytes_pass),
         cmocka_unit_test(test_one_bit_is_found),
         cmocka_unit_test(test_parts_that_are_lost_and_doubled),
+        cmocka_unit_test(test_hashing_fails),
         cmocka_unit_test(test_an_offer_that_ends_meanwhile),
         cmocka_unit_test(test_cancel_while_checking),
         cmocka_unit_test(test_the_producer_stops_while_checking),

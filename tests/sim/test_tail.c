@@ -2,6 +2,8 @@
 /* Zeros behind a want's tokens. */
 #include "with_world.h"
 
+#include <string.h>
+
 #define TOKENS 13
 
 static const struct world_engine two_to_four[] = {
@@ -85,10 +87,33 @@ static void test_given_up_while_a_worker_writes(void **state)
     }
 }
 
+static void test_zeros_that_fail(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_four);
+    w.zero_tail = true;
+    w.ranks[3].work_error = BATON_ESYSTEM;
+    baton_id_t d[4];
+    for (uint32_t r = 0; r < 2; r++)
+        world_offer(&w, r, "key", 0, 1, TOKENS, 5000);
+    for (uint32_t n = 2; n < 6; n++)
+        d[n - 2] = world_want(&w, n, "P", "key", 3, 2, TOKENS, 5000);
+    world_run(&w, 1000 * MS);
+    for (uint32_t n = 2; n < 6; n++) {
+        if (n != 3)
+            DONE(&w, n, d[n - 2]);
+        else
+            ENDED(&w, n, d[n - 2], BATON_STATUS_FAILED, BATON_ESYSTEM);
+    }
+    assert_non_null(strstr(world_event(&w, 3, d[1])->detail, "zero"));
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_tail_is_zero),
+        cmocka_unit_test(test_zeros_that_fail),
         cmocka_unit_test(test_given_up_while_a_worker_writes),
     };
     return WORLD_BOTH_MODES(tests);

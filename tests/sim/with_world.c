@@ -276,11 +276,14 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
         e->kind = PORT_SETTLED;
         return d->parked ? 0 : 1;
     case DUE_ZERO:
-        copy_zeros(d->transfer, (char *[]){(char *)w->ranks[d->to].pool});
+        if (w->ranks[d->to].work_error == 0)
+            copy_zeros(d->transfer, (char *[]){(char *)w->ranks[d->to].pool});
         e->kind = PORT_WORKED;
+        e->error = w->ranks[d->to].work_error;
         return 1;
     case DUE_SUM:
         e->kind = PORT_WORKED;
+        e->error = w->ranks[d->to].work_error;
         return 1;
     case DUE_MOVE:
         move_land(w, d);

@@ -41,6 +41,7 @@ struct world_rank {
     bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
     bool refuses_zero;      /* its workers have no room to store zeros */
+    int work_error;         /* what its hashes and zeros end with */
     uint64_t card_delay_ns; /* added to each read of its card */
     uint64_t move_extra_ns; /* added to each move from it */
     uint32_t bad_cards;     /* the next so many of its cards come corrupted */

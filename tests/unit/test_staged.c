@@ -593,6 +593,31 @@ static void test_hashes_and_zeros(void **state)
     }
 }
 
+/* The driver fails while it copies for hashes or zeros: that is told, and nothing is told twice. */
+static void test_hashes_and_zeros_that_fail(void **state)
+{
+    (void)state;
+    for (int zeroes = 0; zeroes < 2; zeroes++) {
+        struct leg l;
+        uint64_t sums[TOKENS];
+        world_init(9, true, 1000);
+        leg_init(&l, 1, false);
+        ranks[0].error = 17;
+        if (zeroes)
+            assert_int_equal(staged_zero(ranks[0].staged, &l.transfer, 70), 0);
+        else
+            assert_int_equal(staged_sum(ranks[0].staged, &l.transfer, true, 0, plan_num_parts(&l.transfer), sums, 70),
+                             0);
+        settle_down();
+        assert_int_equal(ranks[0].num_events, 1);
+        assert_int_equal(ranks[0].events[0].kind, PORT_WORKED);
+        assert_true(ranks[0].events[0].tag == 70);
+        assert_int_equal(ranks[0].events[0].error, BATON_ESYSTEM);
+        plan_destroy(l.plan);
+        world_fini();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_errors_are_told),
         cmocka_unit_test(test_hostile_notes),
         cmocka_unit_test(test_hashes_and_zeros),
+        cmocka_unit_test(test_hashes_and_zeros_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
