@@ -142,7 +142,7 @@ static int add(struct staged *s, const struct chore *wish)
 {
     struct chore *c = aligned_alloc(_Alignof(struct chore), sizeof *c); /* for XXH3_state_t */
     struct answer *worked = calloc(1, sizeof *worked);
-    uint8_t *landing = c != NULL && worked != NULL ? landing_take(s) : NULL;
+    uint8_t *landing = c != NULL && worked != NULL ? landing_take(s, 0) : NULL;
     if (landing == NULL) {
         free(c);
         free(worked);

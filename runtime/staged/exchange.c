@@ -35,14 +35,34 @@ struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_
     return x;
 }
 
+static const struct path *segment_of(const struct staged *s, const struct exchange *x)
+{
+    return s->wish.ground.segment(s->wish.ground.arg, x->peer);
+}
+
+/*
+ * Gives back the landing, which the driver does not copy out of. What is still read of the peer's slot comes nowhere:
+ * it is copied into a landing only when its event comes, and a parked operation has none.
+ */
+static void leave_landing(struct staged *s, struct exchange *x)
+{
+    const struct path *p = segment_of(s, x);
+    if (x->state == X_READING || x->state == X_BOARDING)
+        p->park(p->self, x->peer, STAGED_TAGS | x->id);
+    if (x->landing == NULL)
+        return;
+    landing_give_back(s, x->landing);
+    x->landing = NULL;
+    s->landed[x->peer]--;
+}
+
 void exchange_remove(struct staged *s, struct exchange *x)
 {
     (exchange_is_mine(x) ? s->begun : s->served)[x->peer]--;
     bool has_slot = x->slot != NULL && x->slot->state == SLOT_USED && x->slot->generation == x->held;
     if (has_slot) /* else it was lent, and may be another's by now */
         slot_give_back(x->slot);
-    if (x->landing != NULL)
-        landing_give_back(s, x->landing);
+    leave_landing(s, x);
     HASH_DEL(s->by_id, x);
     DL_DELETE(s->exchanges, x);
     free(x->moved);
@@ -57,7 +77,8 @@ static struct exchange *find(struct staged *s, uint64_t id)
     return x;
 }
 
-bool exchange_is_under_way(const struct exchange *x)
+/* Whether bytes may still come into my cache, or a peer's, by it. */
+static bool is_under_way(const struct exchange *x)
 {
     if (x->kind == EXCHANGE_PUSH) /* copied out of my blocks, or on its way into the peer's */
         return x->state == X_COPYING || x->state == X_AWAIT;
@@ -94,6 +115,7 @@ static void tell_moved(struct staged *s, struct exchange *x)
 /* What follows once bytes were copied, or were not. */
 static void after_copy(struct staged *s, struct exchange *x)
 {
+    leave_landing(s, x);
     x->state = X_TELL;
     if (x->kind == EXCHANGE_PULL)
         tell_moved(s, x);
@@ -116,10 +138,6 @@ static bool step_slot(struct staged *s, struct exchange *x)
 
 static bool step_copy(struct staged *s, struct exchange *x)
 {
-    if (x->is_given_up) { /* nothing of it may come into my blocks any more */
-        x->state = X_TELL;
-        return true;
-    }
     bool to_cache = x->kind == EXCHANGE_PULL || x->kind == EXCHANGE_TAKE;
     uint8_t *host = to_cache ? x->landing : slot_bytes(s, x->slot);
     int rc = staged_copy(s, x->mine, x->num_runs, host, to_cache, x->id);
@@ -180,11 +198,14 @@ static bool step_tell(struct staged *s, struct exchange *x)
 
 static bool step_read(struct staged *s, struct exchange *x)
 {
-    const struct path *p = s->wish.ground.segment(s->wish.ground.arg, x->peer);
-    if (x->landing == NULL)
-        x->landing = landing_take(s);
-    if (x->landing == NULL)
-        return false;
+    const struct path *p = segment_of(s, x);
+    if (x->landing == NULL) {
+        x->landing = landing_take(s, s->landed[x->peer]);
+        if (x->landing == NULL)
+            return false;
+        x->since_ns = clock_now_ns();
+        s->landed[x->peer]++;
+    }
     int rc = p->read(p->self, x->peer, x->at, (uint32_t)x->bytes, STAGED_TAGS | x->id);
     if (rc == BATON_EAGAIN)
         return false;
@@ -198,7 +219,7 @@ static bool step_read(struct staged *s, struct exchange *x)
 
 static bool step_board(struct staged *s, struct exchange *x)
 {
-    const struct path *p = s->wish.ground.segment(s->wish.ground.arg, x->peer);
+    const struct path *p = segment_of(s, x);
     int rc = p->board(p->self, x->peer, x->word, STAGED_TAGS | x->id);
     if (rc == BATON_EAGAIN)
         return false;
@@ -228,16 +249,55 @@ static bool step(struct staged *s, struct exchange *x)
     }
 }
 
+static bool is_reading(const struct exchange *x)
+{
+    return x->state == X_READ || x->state == X_READING || x->state == X_BOARD || x->state == X_BOARDING;
+}
+
+/* A source that put and does not let me read: it may have taken its slot back by now, and others need the landing. */
+static bool is_overdue(const struct staged *s, const struct exchange *x)
+{
+    return x->kind == EXCHANGE_TAKE && is_reading(x) && x->landing != NULL &&
+           clock_now_ns() - x->since_ns > s->wish.lent_ms * CLOCK_NS_PER_MS;
+}
+
 void exchanges_step(struct staged *s)
 {
     struct exchange *x, *next;
     DL_FOREACH_SAFE(s->exchanges, x, next)
     {
+        if (is_overdue(s, x)) {
+            x->error = BATON_EPEER;
+            after_copy(s, x);
+        }
         while (step(s, x))
             continue;
         if (x->state == X_ENDED)
             exchange_remove(s, x);
     }
+}
+
+/* ---- giving up --------------------------------------------------------------------------------------------------- */
+
+/* Not told to the peer, and nothing is under way of it: it needs no end. */
+static bool is_untold(const struct exchange *x)
+{
+    return x->kind == EXCHANGE_PUSH ? x->state == X_COPY || x->state == X_TELL
+                                    : x->state == X_TELL && x->generation == 0;
+}
+
+bool exchange_give_up(struct staged *s, struct exchange *x)
+{
+    bool waits = is_under_way(x);
+    x->is_given_up = true;
+    x->owes_quiet = waits;
+    if (is_untold(x)) {
+        exchange_remove(s, x);
+    } else if (is_reading(x) || x->state == X_COPY) { /* nothing of it may come into my blocks any more */
+        leave_landing(s, x);
+        x->state = X_TELL; /* FREE */
+    }
+    return waits;
 }
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */

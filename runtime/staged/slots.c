@@ -83,12 +83,12 @@ void slot_return(struct staged *s, uint32_t peer, uint64_t generation)
     }
 }
 
-uint8_t *landing_take(struct staged *s)
+uint8_t *landing_take(struct staged *s, uint32_t held)
 {
+    if (held >= STAGED_LANDINGS - s->num_landings + s->free_landings)
+        return NULL;
     if (s->free_landings > 0)
         return s->landings[--s->free_landings];
-    if (s->num_landings == STAGED_LANDINGS)
-        return NULL;
     uint8_t *landing = malloc(STAGED_SLOT_BYTES);
     s->num_landings += landing != NULL;
     return landing;

@@ -142,18 +142,6 @@ static int staged_settle(void *self, uint32_t peer, uint64_t tag)
     return 0;
 }
 
-static bool is_of_segment(enum exchange_state state)
-{
-    return state == X_READING || state == X_BOARDING;
-}
-
-/* An exchange that was not told to the peer, and that nothing is under way of, needs no end. */
-static bool is_untold(const struct exchange *x)
-{
-    return x->kind == EXCHANGE_PUSH ? x->state == X_COPY || x->state == X_TELL
-                                    : x->state == X_TELL && x->generation == 0;
-}
-
 static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
 {
     struct staged *s = self;
@@ -169,13 +157,8 @@ static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
     }
     DL_FOREACH_SAFE(s->exchanges, x, next)
     {
-        if (!exchange_is_mine(x) || x->tag != tag)
-            continue;
-        x->is_given_up = true;
-        x->owes_quiet = exchange_is_under_way(x);
-        waits |= x->owes_quiet;
-        if (is_untold(x))
-            exchange_remove(s, x);
+        if (exchange_is_mine(x) && x->tag == tag)
+            waits |= exchange_give_up(s, x);
     }
     const struct path *p = segment_of(s, peer);
     enum path_park below = p->park(p->self, peer, tag); /* cards and generations, which the core reads over it */
@@ -195,12 +178,8 @@ static bool staged_ended(void *self, uint32_t peer)
     s->has_ended[peer] = true;
     DL_FOREACH_SAFE(s->exchanges, x, next)
     {
-        if (x->peer != peer || x->state == X_COPYING)
-            continue;
-        const struct path *p = segment_of(s, peer);
-        if (is_of_segment(x->state))
-            p->park(p->self, peer, STAGED_TAGS | x->id);
-        exchange_remove(s, x);
+        if (x->peer == peer && x->state != X_COPYING)
+            exchange_remove(s, x);
     }
     return true;
 }
@@ -299,6 +278,7 @@ static void staged_close(void *self)
     free_answers(s);
     free(s->begun);
     free(s->served);
+    free(s->landed);
     free(s->has_ended);
     free(s->slots);
     free(s);
@@ -330,9 +310,10 @@ int staged_create(const struct staged_wish *wish, struct staged **out)
     s->num_slots = (uint32_t)(wish->area_bytes / (STAGED_SLOT_BYTES + 4096)); /* a word takes less than a page */
     s->begun = calloc(wish->num_ranks, sizeof *s->begun);
     s->served = calloc(wish->num_ranks, sizeof *s->served);
+    s->landed = calloc(wish->num_ranks, sizeof *s->landed);
     s->has_ended = calloc(wish->num_ranks, sizeof *s->has_ended);
     s->slots = calloc(s->num_slots > 0 ? s->num_slots : 1, sizeof *s->slots);
-    if (s->begun == NULL || s->served == NULL || s->has_ended == NULL || s->slots == NULL) {
+    if (s->begun == NULL || s->served == NULL || s->landed == NULL || s->has_ended == NULL || s->slots == NULL) {
         staged_close(s);
         return BATON_ENOMEM;
     }

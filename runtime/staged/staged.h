@@ -47,7 +47,8 @@ struct staged_wish {
     const struct path_regions *mine; /* as addresses; must outlive the path. num 0: I have no cache */
     bool is_writable;
     const baton_driver_t *driver; /* NULL: memory that threads may touch */
-    uint64_t lent_ms;             /* how long a slot stays with a destination that says nothing */
+    /** How long a slot stays with a destination that says nothing, and a push waits for a source that is not read. */
+    uint64_t lent_ms;
     const struct logger *log;
 };
 

@@ -43,8 +43,11 @@ uint8_t *slot_bytes(const struct staged *s, const struct slot *slot);
 uint64_t slot_offset(const struct staged *s, const struct slot *slot);
 uint64_t slot_word_offset(const struct staged *s, const struct slot *slot);
 
-/** STAGED_SLOT_BYTES of this process alone. NULL: all are in use, or there is no memory. */
-uint8_t *landing_take(struct staged *s);
+/**
+ * STAGED_SLOT_BYTES of this process alone, for one who holds so many: no more than are free then. NULL: they are in
+ * use, or there is no memory.
+ */
+uint8_t *landing_take(struct staged *s, uint32_t held);
 void landing_give_back(struct staged *s, uint8_t *landing);
 
 /* ---- chore.c: hashes and zeros of my own cache ---- */
@@ -96,6 +99,7 @@ struct exchange {
     struct slot *slot;             /* SERVE, PUSH */
     uint64_t held;                 /* its generation then */
     uint8_t *landing;              /* PULL, TAKE */
+    uint64_t since_ns;             /* when it got that */
     uint64_t at, word, generation; /* of the peer's slot */
     struct answer *moved, *quiet;  /* what the core may be owed; PULL and PUSH */
 };
@@ -110,6 +114,8 @@ static inline bool exchange_is_mine(const struct exchange *x)
 struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_t peer);
 /** Gives back all that it holds. */
 void exchange_remove(struct staged *s, struct exchange *x);
+/** The core wants to hear nothing of it any more, but when it is quiet. True: it is not. */
+bool exchange_give_up(struct staged *s, struct exchange *x);
 /** Goes on with all exchanges as far as possible. */
 void exchanges_step(struct staged *s);
 /** A note of a peer, or an answer of the path to its segment. */
@@ -117,8 +123,6 @@ void exchange_note(struct staged *s, uint32_t peer, const struct note *n);
 void exchange_answer(struct staged *s, const struct port_event *e);
 /** The driver ended a copy of that id. */
 void exchange_copied(struct staged *s, uint64_t id, int error);
-/** Whether bytes may still come into my cache, or a peer's, by it. */
-bool exchange_is_under_way(const struct exchange *x);
 
 /* ---- staged.c ---- */
 
@@ -127,6 +131,7 @@ struct staged {
     uint64_t last_id, last_generation;
     struct exchange *exchanges, *by_id;
     uint32_t *begun, *served; /* by peer: exchanges that I began, and that it began */
+    uint32_t *landed;         /* by peer: landings that they hold */
     bool *has_ended;          /* by peer: it is dead, and nothing of it is taken any more */
     struct slot *slots;
     uint32_t num_slots;

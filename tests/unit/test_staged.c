@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -53,6 +54,7 @@ struct rank {
     struct copying copies[COPIES];
     int num_copies;
     bool held; /* copies do not end */
+    bool mute; /* reads of segments are not answered */
     int error; /* what they end with */
     struct port_event events[EVENTS];
     int num_events;
@@ -272,7 +274,7 @@ static void turn(uint32_t self)
 {
     struct rank *r = &ranks[self];
     deliver(self);
-    int n = r->num_answers;
+    int n = r->mute ? 0 : r->num_answers;
     for (int i = 0; i < n; i++) {
         struct below b = r->answers[i];
         assert_true(staged_takes(r->staged, &b.event));
@@ -393,9 +395,11 @@ static void test_giving_up(void **state)
         world_init(seed, true, 1000);
         leg_init(&l, 1, write);
         for (uint64_t i = draw(12); i > 0; i--) {
+            ranks[0].mute = draw(2) == 0; /* what was read comes only after it was given up */
             ranks[0].path.move(ranks[0].staged, &l.leg, 30000);
             turn((uint32_t)draw(2));
         }
+        ranks[0].mute = false;
         ranks[0].num_events = 0;
         enum path_park park = ranks[0].path.park(ranks[0].staged, 1, 7);
         assert_true(park == PATH_PARK_QUIET || park == PATH_PARK_LATER);
@@ -484,6 +488,77 @@ static void test_a_slot_taken_back(void **state)
     assert_int_equal(ranks[0].events[0].error, BATON_ESTALE);
     plan_destroy(l.plan);
     plan_destroy(other.plan);
+    world_fini();
+}
+
+/* How many landings are free: chores take them, which a held driver does not end. */
+static int free_landings(struct rank *r, const struct leg *l, uint64_t tag)
+{
+    int n = 0;
+    r->held = true;
+    while (staged_zero(r->staged, &l->transfer, tag) == 0)
+        n++;
+    return n;
+}
+
+/* A silent peer's landings are free again once its pulls are given up, and what it answers late comes nowhere. */
+static void test_a_silent_source_of_pulls(void **state)
+{
+    (void)state;
+    struct leg l;
+    world_init(10, true, 0);
+    leg_init(&l, 1, false);
+    ranks[0].mute = true;
+    for (int i = 0; i < 1000; i++) {
+        ranks[0].path.move(ranks[0].staged, &l.leg, 1000);
+        turn((uint32_t)draw(2));
+    }
+    assert_int_equal(ranks[0].num_answers, 8); /* as many as one peer may hold */
+    assert_int_equal(ranks[0].path.park(ranks[0].staged, 1, 7), PATH_PARK_QUIET);
+    assert_int_equal(free_landings(&ranks[0], &l, 70), 16);
+    ranks[0].mute = false; /* by now, the landings are those of zeros */
+    ranks[0].held = false;
+    settle_down();
+    for (uint64_t k = 0; k < l.g.bytes; k++)
+        assert_int_equal(ranks[0].cache[k], 0);
+    assert_int_equal(ranks[0].num_events, 16); /* of the zeros alone */
+    for (int i = 0; i < ranks[0].num_events; i++)
+        assert_int_equal(ranks[0].events[i].kind, PORT_WORKED);
+    plan_destroy(l.plan);
+    world_fini();
+}
+
+/* A source that put and is silent holds half of the landings at most, and not for ever. */
+static void test_a_silent_source_of_pushes(void **state)
+{
+    (void)state;
+    struct leg l;
+    world_init(11, true, 20);
+    leg_init(&l, 1, false);
+    ranks[1].mute = true;
+    for (uint64_t i = 0; i < 16; i++) {
+        const struct note put = {.type = NOTE_PUT, .id = i, .word = AREA_OFFSET, .num_runs = 1, .run = {{0, 64, 0}}};
+        uint8_t bytes[WIRE_MESSAGE_MAX];
+        const struct port_event e = {.kind = PORT_MESSAGE, .peer = 0, .data = bytes, .bytes = note_encode(&put, bytes)};
+        assert_true(staged_takes(ranks[1].staged, &e));
+    }
+    turn(1);
+    assert_int_equal(ranks[1].num_answers, 8);
+    assert_int_equal(free_landings(&ranks[1], &l, 70), 8);
+    ranks[1].held = false;
+    for (int i = 0; i < 200 && num_letters < 16; i++) {
+        turn(1);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_int_equal(num_letters, 16);
+    for (int i = 0; i < num_letters; i++) {
+        struct note reply;
+        assert_int_equal(note_decode(letters[i].data, letters[i].bytes, &reply), 0);
+        assert_int_equal(reply.type, NOTE_LANDED);
+        assert_int_equal(reply.error, BATON_EPEER);
+    }
+    assert_int_equal(free_landings(&ranks[1], &l, 71), 16);
+    plan_destroy(l.plan);
     world_fini();
 }
 
@@ -626,6 +701,8 @@ int main(void)
         cmocka_unit_test(test_giving_up),
         cmocka_unit_test(test_a_dead_rank),
         cmocka_unit_test(test_a_slot_taken_back),
+        cmocka_unit_test(test_a_silent_source_of_pulls),
+        cmocka_unit_test(test_a_silent_source_of_pushes),
         cmocka_unit_test(test_a_silent_destination),
         cmocka_unit_test(test_errors_are_told),
         cmocka_unit_test(test_hostile_notes),
