@@ -325,6 +325,17 @@ static void take_place(struct exchange *x, const struct note *n)
     x->state = X_READ;
 }
 
+/* Tells the peer that I am at my limit. Where that finds no room either, its own deadline ends what it waits for. */
+static void refuse(struct staged *s, uint32_t peer, const struct note *n)
+{
+    uint8_t message[WIRE_MESSAGE_MAX];
+    enum note_type type = n->type == NOTE_PUT ? NOTE_LANDED : NOTE_HERE;
+    const struct note no = {.type = type, .id = n->id, .error = BATON_EBUSY};
+    int rc = s->wish.ground.send(s->wish.ground.arg, peer, message, note_encode(&no, message));
+    log_each(s->wish.log, LOG_WARN, "rank %u stages more than it may, or there is no memory: it gets %s", peer,
+             rc == 0 ? "a refusal" : "no answer");
+}
+
 static void on_request(struct staged *s, uint32_t peer, const struct note *n)
 {
     bool puts = n->type == NOTE_PUT;
@@ -332,8 +343,7 @@ static void on_request(struct staged *s, uint32_t peer, const struct note *n)
     if (s->served[peer] < STAGED_BY_PEER)
         x = exchange_add(s, puts ? EXCHANGE_TAKE : EXCHANGE_SERVE, peer);
     if (x == NULL) {
-        log_each(s->wish.log, LOG_WARN, "rank %u stages more than it may, or there is no memory: it gets no answer",
-                 peer);
+        refuse(s, peer, n);
         return;
     }
     x->peer_id = n->id;

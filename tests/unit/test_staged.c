@@ -601,7 +601,33 @@ static void test_errors_are_told(void **state)
         }
 }
 
-/* What a peer asks for is checked: bad runs are refused, and more than it may begin gets no answer. */
+/* More than a peer may begin is refused at once. */
+static void test_more_than_a_peer_may_begin(void **state)
+{
+    (void)state;
+    for (int type = NOTE_ASK; type <= NOTE_PUT; type += NOTE_PUT - NOTE_ASK) {
+        world_init(12, true, 1000);
+        ranks[1].held = ranks[1].mute = true; /* none of them ends */
+        for (uint64_t i = 0; i < 20; i++) {
+            const struct note n = {.type = (enum note_type)type, .id = i, .num_runs = 1, .run = {{0, 64, 0}}};
+            uint8_t bytes[WIRE_MESSAGE_MAX];
+            const struct port_event e = {.kind = PORT_MESSAGE, .data = bytes, .bytes = note_encode(&n, bytes)};
+            assert_true(staged_takes(ranks[1].staged, &e));
+        }
+        assert_int_equal(num_letters, 4);
+        for (uint64_t i = 0; i < 4; i++) {
+            struct note reply;
+            assert_int_equal(note_decode(letters[i].data, letters[i].bytes, &reply), 0);
+            assert_int_equal(reply.type, type == NOTE_ASK ? NOTE_HERE : NOTE_LANDED);
+            assert_int_equal(reply.error, BATON_EBUSY);
+            assert_true(reply.id == 16 + i && letters[i].to == 0);
+        }
+        num_letters = 0;
+        world_fini();
+    }
+}
+
+/* What a peer asks for is checked: bad runs are refused, and what finds no room for its answer is bounded. */
 static void test_hostile_notes(void **state)
 {
     (void)state;
@@ -705,6 +731,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_source_of_pushes),
         cmocka_unit_test(test_a_silent_destination),
         cmocka_unit_test(test_errors_are_told),
+        cmocka_unit_test(test_more_than_a_peer_may_begin),
         cmocka_unit_test(test_hostile_notes),
         cmocka_unit_test(test_hashes_and_zeros),
         cmocka_unit_test(test_hashes_and_zeros_that_fail),
