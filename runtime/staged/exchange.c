@@ -112,10 +112,24 @@ static void tell_moved(struct staged *s, struct exchange *x)
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
+/* A full slot is the peer's from now on, also if the note about it finds no room yet. */
+static void leave_slot(struct exchange *x)
+{
+    if (x->slot == NULL)
+        return;
+    if (x->error == 0 && !x->is_given_up) {
+        slot_lend(x->slot, x->peer);
+    } else {
+        slot_give_back(x->slot);
+        x->slot = NULL;
+    }
+}
+
 /* What follows once bytes were copied, or were not. */
 static void after_copy(struct staged *s, struct exchange *x)
 {
     leave_landing(s, x);
+    leave_slot(x);
     x->state = X_TELL;
     if (x->kind == EXCHANGE_PULL)
         tell_moved(s, x);
@@ -165,7 +179,7 @@ static void note_of(const struct staged *s, const struct exchange *x, struct not
     if (x->slot != NULL) {
         n->slot = slot_offset(s, x->slot);
         n->word = slot_word_offset(s, x->slot);
-        n->generation = x->slot->generation;
+        n->generation = x->held; /* not what it is by now: then its bytes are another's */
     }
     if (n->type == NOTE_FREE)
         n->generation = x->generation;
@@ -185,14 +199,14 @@ static bool step_tell(struct staged *s, struct exchange *x)
     int rc = s->wish.ground.send(s->wish.ground.arg, x->peer, message, note_encode(&n, message));
     if (rc == BATON_EAGAIN)
         return false;
+    if (rc != 0)
+        slot_return(s, x->peer, x->held);
     bool is_answered = n.type == NOTE_ASK || n.type == NOTE_PUT;
     x->state = is_answered && rc == 0 ? X_AWAIT : X_ENDED;
     if (is_answered && rc != 0) {
         x->error = rc;
         tell_moved(s, x);
     }
-    if (rc == 0 && x->slot != NULL && x->error == 0)
-        slot_lend(x->slot, x->peer);
     return true;
 }
 
@@ -292,6 +306,7 @@ bool exchange_give_up(struct staged *s, struct exchange *x)
     x->is_given_up = true;
     x->owes_quiet = waits;
     if (is_untold(x)) {
+        slot_return(s, x->peer, x->held);
         exchange_remove(s, x);
     } else if (is_reading(x) || x->state == X_COPY) { /* nothing of it may come into my blocks any more */
         leave_landing(s, x);

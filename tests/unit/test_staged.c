@@ -583,6 +583,38 @@ static void test_a_silent_destination(void **state)
     world_fini();
 }
 
+/* Slots filled for a peer that takes no messages serve others too, and what it reads then is refused. */
+static void test_a_peer_that_takes_no_messages(void **state)
+{
+    (void)state;
+    struct leg l;
+    world_init(13, false, 0);
+    leg_init(&l, 0, true);
+    refusals = INT32_MAX;
+    for (uint64_t i = 0; i < SLOTS; i++) {
+        const struct note ask = {.type = NOTE_ASK, .id = i, .num_runs = 1, .run = {{0, 64, 0}}};
+        uint8_t bytes[WIRE_MESSAGE_MAX];
+        const struct port_event e = {.kind = PORT_MESSAGE, .data = bytes, .bytes = note_encode(&ask, bytes)};
+        assert_true(staged_takes(ranks[1].staged, &e));
+        turn(1);
+    }
+    for (int i = 0; i < SLOTS; i++)
+        assert_true(ranks[1].path.move(ranks[1].staged, &l.leg, 4096) > 0);
+    refusals = 0;
+    turn(1);
+    assert_int_equal(num_letters, 2 * SLOTS);
+    struct note here[SLOTS];
+    for (int i = 0; i < SLOTS; i++) {
+        uint64_t word;
+        assert_int_equal(note_decode(letters[i].data, letters[i].bytes, &here[i]), 0);
+        assert_int_equal(here[i].type, NOTE_HERE);
+        memcpy(&word, ranks[1].segment + here[i].word, sizeof word);
+        assert_true(word > here[i].generation);
+    }
+    plan_destroy(l.plan);
+    world_fini();
+}
+
 static void test_errors_are_told(void **state)
 {
     (void)state;
@@ -730,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_source_of_pulls),
         cmocka_unit_test(test_a_silent_source_of_pushes),
         cmocka_unit_test(test_a_silent_destination),
+        cmocka_unit_test(test_a_peer_that_takes_no_messages),
         cmocka_unit_test(test_errors_are_told),
         cmocka_unit_test(test_more_than_a_peer_may_begin),
         cmocka_unit_test(test_hostile_notes),
