@@ -115,8 +115,11 @@ struct path {
     /** Whether this path leads to that rank. Asked once, at start. NULL: to every rank. */
     bool (*reaches)(const void *self, uint32_t peer);
 
-    /** Ends the path's threads and frees it. NULL: whoever made it does that. */
-    void (*close)(void *self);
+    /**
+     * Ends the path's threads and frees it. 0; or BATON_EPEER (baton_errmsg says why): nothing was freed, since memory
+     * is still in use that somebody else writes to or reads. NULL: whoever made it does that.
+     */
+    int (*close)(void *self);
 
     baton_path_t kind; /* what the engine is told */
     const char *name;

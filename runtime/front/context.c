@@ -231,13 +231,13 @@ int baton_close(baton_t *b)
         closing_is_alone(&b->closing); /* all ranks agree on this, so that no rank waits for the others in vain */
     if (closing_has_begun(&b->closing))
         fabric_hurry(b->fabric, closing_left_ms(&b->closing, clock_now_ns()));
-    paths_destroy(b->paths);
+    int local = paths_destroy(b->paths);
     core_destroy(b->core);
     faults_destroy(b->faults);
     if (alone)
         rc = fabric_leave_open(b->fabric, why[0] != '\0' ? why : "the control channel failed");
     else
-        rc = fabric_close(b->fabric); /* all ranks agree first: none frees what another may still read */
+        rc = fabric_close(b->fabric, local); /* all ranks agree first: none frees what another may still read */
     if (rc != 0)
         cache_leave(b->cache);
     context_free(b);

@@ -373,13 +373,14 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     return 0;
 }
 
-void paths_destroy(struct paths *p)
+int paths_destroy(struct paths *p)
 {
+    int rc = 0;
     if (p == NULL)
-        return;
+        return 0;
     for (unsigned i = p->num_paths; i > 0; i--) /* staging first, which stands on the others */
-        if (p->path[i - 1].close != NULL)
-            p->path[i - 1].close(p->path[i - 1].self);
+        if (p->path[i - 1].close != NULL && p->path[i - 1].close(p->path[i - 1].self) != 0)
+            rc = BATON_EPEER;
     free(p->stages);
     for (uint32_t i = 0; p->near != NULL && i < fabric_size(p->fabric); i++)
         memory_near_fini(&p->near[i]);
@@ -387,6 +388,7 @@ void paths_destroy(struct paths *p)
     free(p->to);
     free(p->kinds);
     free(p);
+    return rc;
 }
 
 const struct port *paths_port(const struct paths *p)

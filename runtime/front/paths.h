@@ -28,8 +28,8 @@ struct paths_wish {
 
 /** Finds out how the memory of each rank is reached. 0, BATON_ENOMEM or BATON_ESYSTEM, with an error sentence. */
 int paths_create(const struct paths_wish *wish, struct paths **out);
-/** Joins the copy workers. */
-void paths_destroy(struct paths *p);
+/** Joins the copy workers. 0; or BATON_EPEER, with an error sentence: a driver still uses memory of the segment. */
+int paths_destroy(struct paths *p);
 
 const struct port *paths_port(const struct paths *p);
 /** By rank: the path to it. */

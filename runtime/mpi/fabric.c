@@ -337,10 +337,11 @@ static int drain_rma(struct fabric *f)
  * The ranks agree before anything is freed: where one rank cannot go on, no rank waits for it in a collective. The
  * steps of each part are collective, so every rank takes them, whatever its own result is.
  */
-static int quiesce(struct fabric *f)
+static int quiesce(struct fabric *f, int local)
 {
     f->world.settings.fail_step = 0; /* BATON_FAIL_STEP is for steps of start */
-    int error = steps_agree(&f->world.steps, "close: one-sided operations", f->is_started ? drain_rma(f) : 0);
+    int drained = f->is_started ? drain_rma(f) : 0;
+    int error = steps_agree(&f->world.steps, "close: memory at rest", drained != 0 ? drained : local);
     if (error)
         return error;
     return steps_agree(&f->world.steps, "close: messages", f->is_started ? control_drain(&f->control) : 0);
@@ -384,9 +385,9 @@ void fabric_hurry(struct fabric *f, uint64_t left_ms)
         f->world.settings.start_ms = limit_ms;
 }
 
-int fabric_close(struct fabric *f)
+int fabric_close(struct fabric *f, int local)
 {
-    if (quiesce(f) != 0)
+    if (quiesce(f, local) != 0)
         return fabric_leave_open(f, baton_errmsg());
     if (f->is_started && f->quirks.keeps_window)
         return fabric_leave_open(f, "MPI_Win_free may hang with this MPI");

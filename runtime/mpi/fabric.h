@@ -194,9 +194,9 @@ void fabric_hurry(struct fabric *f, uint64_t left_ms);
 
 /**
  * Frees the windows and communicators, and finalises MPI where fabric_open initialised it. Collective. Where a rank
- * cannot go on, all do as fabric_leave_open.
+ * cannot go on, or came with an error (`local`, see fabric_agree), all do as fabric_leave_open.
  */
-int fabric_close(struct fabric *f);
+int fabric_close(struct fabric *f, int local);
 /** Frees nothing, since MPI may still use it: `why` says the reason (a rank is lost, say). BATON_EPEER. */
 int fabric_leave_open(struct fabric *f, const char *why);
 

@@ -280,7 +280,7 @@ static bool attach_busy(const void *self)
     return false;
 }
 
-static void shm_close(void *self)
+static int shm_close(void *self)
 {
     struct shm *s = self;
     if (s->workers != NULL)
@@ -296,6 +296,7 @@ static void shm_close(void *self)
         process_forget(&s->neighbours[i].segment.process);
     free(s->neighbours);
     free(s);
+    return 0;
 }
 
 void shm_path(struct shm *s, struct path *out)

@@ -259,14 +259,14 @@ static bool driver_rests(struct staged *s)
     return s->copying == 0;
 }
 
-static void staged_close(void *self)
+static int staged_close(void *self)
 {
     struct staged *s = self;
     struct exchange *x, *next;
     if (!driver_rests(s)) {
-        log_line(s->wish.log, LOG_ERROR, "the driver \"%s\" did not end %u copies: their memory is left to it",
-                 s->wish.driver->name, s->copying);
-        return;
+        error_set(BATON_EPEER, "the driver \"%s\" has not ended %u copies", s->wish.driver->name, s->copying);
+        log_line(s->wish.log, LOG_ERROR, "%s", baton_errmsg());
+        return BATON_EPEER;
     }
     DL_FOREACH_SAFE(s->exchanges, x, next)
     {
@@ -282,6 +282,7 @@ static void staged_close(void *self)
     free(s->has_ended);
     free(s->slots);
     free(s);
+    return 0;
 }
 
 void staged_path(struct staged *s, struct path *out)

@@ -55,7 +55,7 @@ struct staged_wish {
 /** 0 or BATON_ENOMEM. */
 int staged_create(const struct staged_wish *wish, struct staged **out);
 
-/** The table of core/path.h. Its `close` waits for the driver and frees *s. */
+/** The table of core/path.h. Its `close` waits for the driver. */
 void staged_path(struct staged *s, struct path *out);
 
 /** Whether an event is this path's: a note, or the answer of an operation of its own. It then has been dealt with. */

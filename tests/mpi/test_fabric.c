@@ -23,7 +23,7 @@ static void opens_and_closes(void)
     for (uint32_t r = 1; r < fabric_size(f); r++)
         CHECK(fabric_node(f, r) == fabric_node(f, r - 1) || fabric_node(f, r) == fabric_node(f, r - 1) + 1);
     CHECK_EQ(fabric_mode(f), BATON_PROGRESS_THREAD);
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
 }
 
 static void agrees_on_what_was_wrong_before(void)
@@ -52,7 +52,7 @@ static void agrees(void)
     CHECK_EQ(fabric_agree(f, "all fail", error_set(BATON_ESHM, "mine")), BATON_ESHM);
     CHECK(strcmp(baton_errmsg(), "rank 0: mine") == 0);
     CHECK_EQ(fabric_agree(f, "well again", 0), 0);
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
 }
 
 /* Makes every agreed step of open and start fail in turn, on the last rank: all return it, and all can close. */
@@ -77,7 +77,7 @@ static void fails_together_at_every_step(void)
             CHECK_HAS(baton_errmsg(), rank);
         }
         if (f)
-            CHECK_EQ(fabric_close(f), 0);
+            CHECK_EQ(fabric_close(f, 0), 0);
     }
     CHECK_EQ(error, 0);
     CHECK(settings.fail_step > 10);
@@ -89,16 +89,16 @@ static void refuses_more_memory_than_there_is(void)
     struct fabric *f = opened();
     CHECK_EQ(fabric_start(f, META_BYTES, UINT64_C(64) << 20, UINT64_C(16) << 20, NULL, NULL), BATON_ESHM);
     CHECK_HAS(baton_errmsg(), "16 MiB");
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
     f = opened();
     CHECK_EQ(fabric_start(f, META_BYTES, UINT64_C(1) << 62, 0, NULL, NULL), BATON_EINVAL);
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
     if (harness.size == (int)settings.fake_nodes || harness.size == 1)
         return; /* nodes of one rank use no shared memory */
     f = opened();
     CHECK_EQ(fabric_start(f, META_BYTES, UINT64_C(1) << 45, 0, NULL, NULL), BATON_ESHM);
     CHECK_HAS(baton_errmsg(), "/dev/shm");
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
 }
 
 static void opens_two_at_once(void)
@@ -338,7 +338,7 @@ static void leaves_nothing_behind(void)
     for (uint32_t r = 0; r < fabric_size(f); r++)
         for (uint32_t i = 0; i < 32; i++) /* from several ranks, more than have a receive posted */
             send_letter(f, r, i);
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
     f = started();
     closed(f); /* checks that no event came */
 }

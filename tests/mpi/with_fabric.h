@@ -105,7 +105,7 @@ static inline struct port_event next_event(struct fabric *f)
 static inline void closed(struct fabric *f)
 {
     CHECK_EQ(meet(f), 0);
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
 }
 
 /** Begins the program: harness, settings, logger. */

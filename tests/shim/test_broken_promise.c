@@ -127,7 +127,7 @@ static void separate_memory_is_refused(void)
     CHECK_EQ(fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL), BATON_EWINDOW);
     CHECK_HAS(baton_errmsg(), "MPI_WIN_MODEL");
     shim_separate_model(false);
-    CHECK_EQ(fabric_close(f), 0);
+    CHECK_EQ(fabric_close(f, 0), 0);
 }
 
 int main(int argc, char **argv)

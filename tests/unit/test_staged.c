@@ -248,7 +248,7 @@ static void world_fini(void)
 {
     for (int i = 0; i < 2; i++) {
         ranks[i].held = false;
-        ranks[i].path.close(ranks[i].staged);
+        assert_int_equal(ranks[i].path.close(ranks[i].staged), 0);
         for (int k = 0; k < ranks[i].num_answers; k++)
             free(ranks[i].answers[k].data);
         free(ranks[i].segment);
@@ -751,6 +751,24 @@ static void test_hashes_and_zeros_that_fail(void **state)
     }
 }
 
+/* Where the driver does not end its copies, their memory stays; once it does, all is freed. */
+static void test_closing_with_a_driver_that_does_not_rest(void **state)
+{
+    (void)state;
+    struct leg l;
+    world_init(14, true, 1000);
+    leg_init(&l, 1, false);
+    ranks[0].held = true;
+    assert_int_equal(staged_zero(ranks[0].staged, &l.transfer, 70), 0);
+    while (ranks[0].num_copies == 0)
+        turn(0);
+    assert_int_equal(ranks[0].path.close(ranks[0].staged), BATON_EPEER);
+    assert_non_null(strstr(baton_errmsg(), "driver"));
+    assert_int_equal(ranks[0].num_copies, 1);
+    plan_destroy(l.plan);
+    world_fini(); /* closes again */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -768,6 +786,7 @@ int main(void)
         cmocka_unit_test(test_hostile_notes),
         cmocka_unit_test(test_hashes_and_zeros),
         cmocka_unit_test(test_hashes_and_zeros_that_fail),
+        cmocka_unit_test(test_closing_with_a_driver_that_does_not_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
