@@ -10,9 +10,11 @@
 #include "plan/plan.h"
 
 #define WIRE_ROW_BYTES 128u
+
+/* Features. */
+#define WIRE_ROW_HOSTS 1u   /* its build exchanges the names of hosts after the rows */
 #define WIRE_ROW_WRAPPED 2u /* its engine owns its cache's memory */
 #define WIRE_ROW_DEVICE 4u  /* which only a driver may touch */
-#define WIRE_ROW_HOSTS 1u   /* a feature: its build exchanges the names of hosts after the rows */
 
 struct wire_row {
     uint8_t version; /* of its build; encoding: 0 means WIRE_VERSION */
