@@ -199,12 +199,22 @@ static int first_half(struct baton *b, const struct layout *l)
     return rc;
 }
 
+/* All ranks know of all whether memory that engines own is to be reached from other nodes. */
+static bool must_expose(const struct baton *b)
+{
+    const struct directory *d = b->directory;
+    uint32_t r = 0;
+    while (r < d->num_ranks && (d->rows[r].features & (WIRE_ROW_WRAPPED | WIRE_ROW_DEVICE)) != WIRE_ROW_WRAPPED)
+        r++;
+    return r < d->num_ranks && fabric_nodes(b->fabric) > 1;
+}
+
 /* Who the ranks are, what they hold and how it is reached. Blocks for milliseconds, and for a rank that is slower. */
 static int second_half(struct baton *b, const struct layout *l)
 {
     const struct path_regions none = {0};
     int rc = directory_build(b, l);
-    if (rc == 0)
+    if (rc == 0 && must_expose(b))
         rc = fabric_expose(b->fabric, b->cache != NULL && b->cache->own != NULL ? &b->cache->own->exposed : &none);
     fabric_spare(b->fabric, l->stage, l->end - l->stage);
     if (rc == 0)

@@ -146,13 +146,9 @@ static int open_either(struct exposure *e, struct world *w, const struct path_re
 int exposure_open(struct exposure *e, struct world *w, const struct path_regions *mine)
 {
     const struct exposure_span own = span_of(mine);
-    bool nobody = false;
-    int error = steps_unanimous(&w->steps, "engines' memory", own.end == 0, &nobody);
-    if (error || nobody || w->nodes < 2)
-        return error;
     e->spans = calloc((size_t)w->size, sizeof *e->spans);
     int local = e->spans != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for %d spans", w->size);
-    error = steps_agree(&w->steps, "table of spans", local);
+    int error = steps_agree(&w->steps, "table of spans", local);
     if (error == 0)
         error = steps_allgather(&w->steps, "spans of engines' memory", &own, sizeof own, e->spans);
     return error == 0 ? open_either(e, w, mine) : error;

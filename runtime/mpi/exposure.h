@@ -35,7 +35,7 @@ struct exposure {
 
 /**
  * Exposes `mine`, which has no regions where Baton allocated my cache, to all ranks. *e zeroed before. Agreed: 0, also
- * where no rank has anything to expose or no window can be made; or what the steps end with.
+ * where no window can be made; or what the steps end with.
  */
 int exposure_open(struct exposure *e, struct world *w, const struct path_regions *mine);
 void exposure_close(struct exposure *e, struct world *w);

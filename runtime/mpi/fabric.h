@@ -93,7 +93,8 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
 
 /**
  * Exposes memory that my engine owns to ranks of other nodes: `mine` has no regions where Baton allocated my cache.
- * What `mine` points to must outlive the fabric. Collective, agreed.
+ * What `mine` points to must outlive the fabric. Where no engine owns memory, or there is one node, nobody need call
+ * it. Collective, agreed.
  */
 int fabric_expose(struct fabric *f, const struct path_regions *mine);
 /** Whether memory that engines own can be reached from other nodes. */
