@@ -24,21 +24,15 @@ static struct exposure_span span_of(const struct path_regions *mine)
     return s;
 }
 
-static int create(struct exposure *e, struct world *w, uint64_t at, uint64_t bytes, const char *which)
+static int no_window(int rc)
 {
-    struct watchdog dog;
-    MPI_Win *win = &e->windows[e->num];
-    steps_watch(&w->steps, &dog, which);
-    int rc = MPI_Win_create((void *)(uintptr_t)at, (MPI_Aint)bytes, 1, MPI_INFO_NULL, w->comm, win);
-    watchdog_stop(&dog);
-    int local;
-    if (rc != MPI_SUCCESS) {
-        *win = MPI_WIN_NULL;
-        local = mpi_error_set(BATON_EWINDOW, "MPI_Win_create over an engine's memory", rc);
-    } else {
-        local = windows_make_ready(*win, which);
-    }
-    int error = windows_agree(w, which, local, win);
+    return mpi_error_set(BATON_EWINDOW, "MPI_Win_create over an engine's memory", rc);
+}
+
+static int create(struct exposure *e, struct world *w, uint64_t at, uint64_t bytes)
+{
+    int error = windows_create(w, (void *)(uintptr_t)at, bytes, "a window over engines' memory", no_window,
+                               &e->windows[e->num]);
     e->num += error == 0;
     return error;
 }
@@ -79,7 +73,7 @@ static int open_span(struct exposure *e, struct world *w)
 {
     struct watchdog dog;
     const struct exposure_span *mine = &e->spans[w->rank];
-    int error = create(e, w, mine->begin, mine->end - mine->begin, "create the window over engines' memory");
+    int error = create(e, w, mine->begin, mine->end - mine->begin);
     if (error)
         return error;
     steps_watch(&w->steps, &dog, "read through the window over engines' memory");
@@ -107,8 +101,7 @@ static int open_each(struct exposure *e, struct world *w, const struct path_regi
                          EXPOSURE_WINDOWS);
     for (int i = 0; i < -least[0] && error == 0; i++) {
         bool has = i < (int)mine->num;
-        error = create(e, w, has ? mine->region[i].at : 0, has ? mine->region[i].bytes : 0,
-                       "create a window over engines' memory");
+        error = create(e, w, has ? mine->region[i].at : 0, has ? mine->region[i].bytes : 0);
     }
     if (error == 0)
         e->way = EXPOSURE_EACH;

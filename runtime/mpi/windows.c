@@ -110,7 +110,7 @@ static int check_room(const struct windows *v, struct world *w, uint64_t limit)
     return steps_agree(&w->steps, "room for the segments", local);
 }
 
-/* ---- the shared window ------------------------------------------------------------------------------------------- */
+/* ---- a window ---------------------------------------------------------------------------------------------------- */
 
 /* Two windows over the same bytes, and loads and stores beside MPI, are sound in the unified memory model only. */
 static int check_model(MPI_Win win, const char *which)
@@ -132,7 +132,7 @@ static int check_model(MPI_Win win, const char *which)
  * Open MPI raises the errors of RMA requests on their window (its request carries the window: osc/ucx, osc/rdma), so
  * only the window's handler is set. Other implementations may raise them on MPI_COMM_SELF, which belongs to the caller.
  */
-int windows_make_ready(MPI_Win win, const char *which)
+static int make_ready(MPI_Win win, const char *which)
 {
     char call[64];
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
@@ -142,7 +142,7 @@ int windows_make_ready(MPI_Win win, const char *which)
 }
 
 /* Freeing is collective: a window that some ranks do not have can never be freed by the others. */
-int windows_agree(struct world *w, const char *step, int local, MPI_Win *win)
+static int agree(struct world *w, const char *step, int local, MPI_Win *win)
 {
     bool everywhere = false;
     int error = steps_agree(&w->steps, step, local);
@@ -157,6 +157,26 @@ int windows_agree(struct world *w, const char *step, int local, MPI_Win *win)
     *win = MPI_WIN_NULL;
     return error;
 }
+
+int windows_create(struct world *w, void *base, uint64_t bytes, const char *which, int (*none)(int rc), MPI_Win *win)
+{
+    struct watchdog dog;
+    char step[64];
+    int local;
+    snprintf(step, sizeof step, "create %s", which);
+    steps_watch(&w->steps, &dog, step);
+    int rc = MPI_Win_create(base, (MPI_Aint)bytes, 1, MPI_INFO_NULL, w->comm, win);
+    watchdog_stop(&dog);
+    if (rc != MPI_SUCCESS) {
+        *win = MPI_WIN_NULL;
+        local = none(rc);
+    } else {
+        local = make_ready(*win, which);
+    }
+    return agree(w, step, local, win);
+}
+
+/* ---- the shared window ------------------------------------------------------------------------------------------- */
 
 static int create_shared(struct windows *v, struct world *w)
 {
@@ -174,12 +194,12 @@ static int create_shared(struct windows *v, struct world *w)
         local =
             mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (Open MPI: is the component osc/sm excluded?)", rc);
     } else {
-        local = windows_make_ready(v->shared, "the shared window");
+        local = make_ready(v->shared, "the shared window");
         v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
         v->pool = (struct path_region){(uint64_t)(uintptr_t)v->segment + v->pool_offset, v->pool_bytes};
         v->mine = (struct path_regions){.num = 1, .region = &v->pool};
     }
-    return windows_agree(w, "create the shared window", local, &v->shared);
+    return agree(w, "create the shared window", local, &v->shared);
 }
 
 static void touch(uint8_t *base, uint64_t bytes, uint64_t page)
@@ -330,20 +350,9 @@ static int no_overlay(int rc)
 
 static int create_overlay(struct windows *v, struct world *w)
 {
-    struct watchdog dog;
     if (w->nodes < 2)
         return 0;
-    steps_watch(&w->steps, &dog, "create the window over all nodes");
-    int rc = MPI_Win_create(v->segment, (MPI_Aint)v->segment_bytes, 1, MPI_INFO_NULL, w->comm, &v->overlay);
-    watchdog_stop(&dog);
-    int local = 0;
-    if (rc != MPI_SUCCESS) {
-        v->overlay = MPI_WIN_NULL;
-        local = no_overlay(rc);
-    } else {
-        local = windows_make_ready(v->overlay, "the window over all nodes");
-    }
-    return windows_agree(w, "create the window over all nodes", local, &v->overlay);
+    return windows_create(w, v->segment, v->segment_bytes, "the window over all nodes", no_overlay, &v->overlay);
 }
 
 static void name_window(MPI_Win win, char *name)

@@ -85,13 +85,11 @@ struct bell *windows_bell(const struct windows *v, uint32_t rank);
 /** The process id of a rank that is mapped here and shares this process's id namespace, else 0. */
 int windows_process(const struct windows *v, uint32_t rank);
 
-/** For windows of any kind: no error ends the process; locked for all ranks. 0 or BATON_EWINDOW. */
-int windows_make_ready(MPI_Win win, const char *which);
 /**
- * Agrees on a window that was just made: freeing is collective, so one that some ranks do not have can never be freed
- * by the others, and stays.
+ * Makes a window over memory of mine: no error on it ends the process, and it is locked for all ranks. `none` makes an
+ * error, with its sentence, of what MPI_Win_create returned. Collective, agreed.
  */
-int windows_agree(struct world *w, const char *step, int local, MPI_Win *win);
+int windows_create(struct world *w, void *base, uint64_t bytes, const char *which, int (*none)(int rc), MPI_Win *win);
 /** Unlocks and frees. MPI_WIN_NULL is no window. Collective. */
 void windows_release(MPI_Win *win, const char *which, const struct logger *log);
 
