@@ -67,8 +67,8 @@ void binding_check(struct baton *b)
     if (b->cache == NULL || b->place.numa == TOPO_UNKNOWN)
         return;
     bool is_ours = b->cache->own == NULL;
-    uint64_t bytes = is_ours ? b->cache->geometry.bytes : b->cache->own->regions[0].bytes;
-    p->pages = pages_count(cache_bases(b->cache)[0], bytes, b->place.numa_os, pages_ask);
+    const struct path_region *first = cache_regions(b->cache)->region;
+    p->pages = pages_count((void *)(uintptr_t)first->at, first->bytes, b->place.numa_os, pages_ask);
     if (is_ours && p->pages.other > 0)
         log_line(&b->log, LOG_WARN,
                  "%u of %u pages of the cache are not on NUMA node %u, where this rank runs: it has too little free "

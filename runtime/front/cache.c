@@ -197,23 +197,27 @@ uint64_t cache_pool_bytes(const struct baton_cache *cache)
     return cache != NULL && cache->own == NULL ? cache->geometry.bytes : 0;
 }
 
-char *const *cache_bases(const struct baton_cache *cache)
-{
-    if (cache == NULL)
-        return NULL;
-    return cache->own != NULL ? cache->own->bases : cache->bases;
-}
-
 char *const *cache_touchable(const struct baton_cache *cache)
 {
-    bool is_device = cache != NULL && cache->own != NULL && cache->own->kind == BATON_MEMORY_DEVICE;
-    return !is_device ? cache_bases(cache) : cache->pretend.base != NULL ? cache->bases : NULL;
+    bool is_device = (cache_features(cache) & WIRE_ROW_DEVICE) != 0;
+    if (cache == NULL || (is_device && cache->pretend.base == NULL))
+        return NULL;
+    return cache->own == NULL || is_device ? &cache->base : cache->own->bases;
 }
 
-const struct path_regions *cache_regions(const struct baton_cache *cache, struct path_regions *room)
+void cache_place(struct baton_cache *cache, void *base)
 {
-    *room = (struct path_regions){.num = cache != NULL, .region = cache != NULL ? &cache->pool : NULL};
-    return cache != NULL && cache->own != NULL ? &cache->own->all : room;
+    cache->base = base;
+    cache->pool = (struct path_region){(uint64_t)(uintptr_t)base, cache->geometry.bytes};
+    cache->whole = (struct path_regions){.num = 1, .region = &cache->pool};
+}
+
+const struct path_regions *cache_regions(const struct baton_cache *cache)
+{
+    static const struct path_regions none;
+    if (cache == NULL)
+        return &none;
+    return cache->own != NULL ? &cache->own->all : &cache->whole;
 }
 
 uint32_t cache_features(const struct baton_cache *cache)
@@ -221,6 +225,11 @@ uint32_t cache_features(const struct baton_cache *cache)
     if (cache == NULL || cache->own == NULL)
         return 0;
     return WIRE_ROW_WRAPPED | (cache->own->kind == BATON_MEMORY_DEVICE ? WIRE_ROW_DEVICE : 0u);
+}
+
+bool cache_is_exposed(uint32_t features)
+{
+    return (features & (WIRE_ROW_WRAPPED | WIRE_ROW_DEVICE)) == WIRE_ROW_WRAPPED;
 }
 
 void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct page *page)

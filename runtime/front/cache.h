@@ -16,9 +16,9 @@ struct page;
 struct baton_cache {
     baton_geometry_t geometry; /* it points to a copy of the tensors; they name the regions of `own` */
     struct memory_own *own;    /* NULL: Baton allocates the memory, region 0 alone */
-    void *base;                /* of region 0; after start, where Baton allocates it */
-    char *bases[1];            /* the same, for the paths */
+    char *base;                /* of region 0, where Baton allocates it, or BATON_MEMORY does; after start */
     struct path_region pool;   /* the same, as a region */
+    struct path_regions whole; /* the same, as all regions */
     struct pretend pretend;    /* BATON_MEMORY: the memory that `own` wraps */
 };
 
@@ -34,16 +34,19 @@ void cache_describe(const struct baton_cache *cache, const baton_driver_t *drive
 /** Bytes that Baton must allocate for it. */
 uint64_t cache_pool_bytes(const struct baton_cache *cache);
 
-/** The first bytes of its regions; NULL: there is no cache. After start. */
-char *const *cache_bases(const struct baton_cache *cache);
-
-/** The same, where threads may touch it; else NULL. */
+/** The first bytes of its regions, where threads may touch them; else, or without a cache, NULL. After start. */
 char *const *cache_touchable(const struct baton_cache *cache);
 
-/** Its regions, as addresses here; *room is the caller's, for region 0 where Baton allocates it. No cache has none. */
-const struct path_regions *cache_regions(const struct baton_cache *cache, struct path_regions *room);
+/** Where its region 0 lies. After start. */
+void cache_place(struct baton_cache *cache, void *base);
+
+/** Its regions, as addresses here; no cache has none. After start. */
+const struct path_regions *cache_regions(const struct baton_cache *cache);
 
 /** What a directory row says of it: WIRE_ROW_... */
 uint32_t cache_features(const struct baton_cache *cache);
+
+/** Whether ranks of other nodes reach the memory of such a cache through windows over it. */
+bool cache_is_exposed(uint32_t features);
 
 #endif

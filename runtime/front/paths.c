@@ -26,8 +26,7 @@ struct paths {
     struct fabric *fabric;
     struct shm *shm;
     struct staged *staged;
-    struct path_regions pool; /* see cache_regions */
-    bool *stages;             /* by rank: whether bytes are staged */
+    bool *stages; /* by rank: whether bytes are staged */
     struct port port;
     struct path path[PATHS_MOST];
     unsigned num_paths;
@@ -188,7 +187,7 @@ static int make_staged(struct paths *p, struct path *out)
                                      .area = fabric_segment(p->fabric) + p->wish.stage_offset,
                                      .area_offset = p->wish.stage_offset,
                                      .area_bytes = p->wish.stage_bytes,
-                                     .mine = cache_regions(cache, &p->pool),
+                                     .mine = cache_regions(cache),
                                      .is_writable = cache == NULL || cache->own == NULL || cache->own->is_writable,
                                      .driver = is_device(cache) ? p->wish.driver : NULL,
                                      .lent_ms = p->wish.settings->peer_ms,

@@ -179,23 +179,14 @@ static int core_build(struct baton *b, const struct layout *l)
 
 /* ---- the two halves ---------------------------------------------------------------------------------------------- */
 
-static void set_base(struct baton_cache *cache)
-{
-    cache->bases[0] = cache->base;
-    cache->pool = (struct path_region){(uint64_t)(uintptr_t)cache->base, cache->geometry.bytes};
-}
-
 /* The segments: what does not depend on caches that come late. */
 static int first_half(struct baton *b, const struct layout *l)
 {
     int rc = fabric_start(b->fabric, l->end - FABRIC_META_OFFSET, cache_pool_bytes(b->cache), b->place.memory_bytes,
                           bind_near, b);
-    if (rc == 0 && b->cache != NULL && b->cache->own == NULL)
-        b->cache->base = fabric_segment(b->fabric) + fabric_pool_offset(b->fabric);
-    else if (rc == 0 && b->cache != NULL)
-        b->cache->base = b->cache->pretend.base;
     if (rc == 0 && b->cache != NULL)
-        set_base(b->cache);
+        cache_place(b->cache, b->cache->own == NULL ? fabric_segment(b->fabric) + fabric_pool_offset(b->fabric)
+                                                    : b->cache->pretend.base);
     return rc;
 }
 
@@ -204,7 +195,7 @@ static bool must_expose(const struct baton *b)
 {
     const struct directory *d = b->directory;
     uint32_t r = 0;
-    while (r < d->num_ranks && (d->rows[r].features & (WIRE_ROW_WRAPPED | WIRE_ROW_DEVICE)) != WIRE_ROW_WRAPPED)
+    while (r < d->num_ranks && !cache_is_exposed(d->rows[r].features))
         r++;
     return r < d->num_ranks && fabric_nodes(b->fabric) > 1;
 }
@@ -215,7 +206,7 @@ static int second_half(struct baton *b, const struct layout *l)
     const struct path_regions none = {0};
     int rc = directory_build(b, l);
     if (rc == 0 && must_expose(b))
-        rc = fabric_expose(b->fabric, b->cache != NULL && b->cache->own != NULL ? &b->cache->own->exposed : &none);
+        rc = fabric_expose(b->fabric, cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
     fabric_spare(b->fabric, l->stage, l->end - l->stage);
     if (rc == 0)
         rc = fabric_selftest(b->fabric);

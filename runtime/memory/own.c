@@ -139,6 +139,7 @@ static bool touch(const struct wire_region *a, const struct wire_region *b)
 static int join(struct finding *f, baton_tensor_t *tensors, uint32_t num_tensors)
 {
     struct memory_own *m = f->own;
+    struct path_region *places = (struct path_region *)m->all.region;
     uint32_t n = f->wish->num_regions;
     uint32_t *joined = calloc(n, sizeof *joined); /* by number: which joined region */
     if (joined == NULL)
@@ -153,11 +154,9 @@ static int join(struct finding *f, baton_tensor_t *tensors, uint32_t num_tensors
     }
     for (uint32_t i = 0; i < m->num; i++) {
         m->bases[i] = (char *)(uintptr_t)m->regions[i].address;
-        m->places[i] = (struct path_region){m->regions[i].address, m->regions[i].bytes};
+        places[i] = (struct path_region){m->regions[i].address, m->regions[i].bytes};
     }
-    m->all = (struct path_regions){true, m->num, m->places};
-    if (m->kind != BATON_MEMORY_DEVICE)
-        m->exposed = m->all;
+    m->all.num = m->num;
     for (uint32_t i = 0; i < num_tensors; i++) {
         const void *base = f->wish->bases[tensors[i].region];
         tensors[i].region = joined[tensors[i].region];
@@ -179,8 +178,8 @@ static struct memory_own *own_new(baton_memory_t kind, uint32_t num)
     m->regions = calloc(num, sizeof *m->regions);
     m->bases = calloc(num, sizeof *m->bases);
     m->files = calloc(num, sizeof *m->files);
-    m->places = calloc(num, sizeof *m->places);
-    if (m->places != NULL && m->regions != NULL && m->bases != NULL && m->files != NULL)
+    m->all = (struct path_regions){.is_wrapped = true, .region = calloc(num, sizeof *m->all.region)};
+    if (m->all.region != NULL && m->regions != NULL && m->bases != NULL && m->files != NULL)
         return m;
     memory_own_destroy(m);
     return NULL;
@@ -220,7 +219,7 @@ void memory_own_destroy(struct memory_own *m)
         return;
     memory_own_settle(m);
     free(m->files);
-    free(m->places);
+    free((void *)m->all.region);
     free(m->bases);
     free(m->regions);
     free(m);

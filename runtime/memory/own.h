@@ -32,9 +32,7 @@ struct memory_own {
     uint32_t num;                /* regions, after neighbours were joined */
     struct wire_region *regions; /* in the order of their addresses */
     char **bases;                /* the same regions' first bytes */
-    struct path_region *places;
-    struct path_regions all;     /* the same */
-    struct path_regions exposed; /* the same, for windows; none of a device's */
+    struct path_regions all;     /* the same regions, as addresses here */
     uint32_t num_files;
     struct memory_file *files;
 };
