@@ -604,6 +604,29 @@ static void ranks_that_come_one_after_the_other(void)
     unsetenv("BATON_WRAP_MS");
 }
 
+/* Rank 0 decides for all, and does not ask. The others give up by themselves, later. */
+static void rank_0_that_is_silent(void)
+{
+    struct fixture f;
+    if (harness.size == 1)
+        return SKIP("one rank waits for nobody");
+    setenv("BATON_WRAP_MS", "200", 1);
+    setenv("BATON_START_MS", "3000", 1);
+    up_late(&f, BATON_PROGRESS_CALLER, true);
+    start(&f);
+    CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    if (harness.rank != 0) {
+        double begun = now_ms();
+        CHECK_EQ(await_ready(&f, 20000), BATON_ETIMEDOUT);
+        CHECK_HAS(baton_errmsg(), "rank 0 did not answer within 3200 ms");
+        CHECK(now_ms() - begun >= 3000);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_EQ(baton_close(f.b), 0);
+    unsetenv("BATON_WRAP_MS");
+    unsetenv("BATON_START_MS");
+}
+
 static void one_that_closes_instead(void)
 {
     struct fixture f;
@@ -747,6 +770,7 @@ int main(int argc, char **argv)
     RUN(caches_may_come_late);
     RUN(a_cache_that_does_not_come);
     RUN(ranks_that_come_one_after_the_other);
+    RUN(rank_0_that_is_silent);
     RUN(one_that_closes_instead);
     RUN(several_threads_ask);
     RUN(one_that_comes_at_the_last_moment);
