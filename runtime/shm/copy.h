@@ -33,6 +33,7 @@ struct copy_job {
     uint64_t tag; /* the caller's */
     const struct process *attached;
     bool write;
+    bool more; /* further jobs of its leg follow: its completion may be told with theirs */
     uint64_t *sums;
     uint32_t first, count;
     bool zero;
@@ -45,8 +46,8 @@ struct copy_pool;
 
 /**
  * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
- * `bell(arg)` is called by a worker after each completion, to wake the reactor; it must not block. Returns 0,
- * BATON_ENOMEM or BATON_ESYSTEM.
+ * `bell(arg)` is called by a worker to wake the reactor; it must not block. It is called after each completion but
+ * those of jobs with `more` while more than `workers` jobs wait. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
  */
 int copy_pool_create(unsigned workers, const char *cpus, size_t depth, void (*bell)(void *arg), void *arg,
                      struct copy_pool **out);

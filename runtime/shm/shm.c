@@ -194,6 +194,7 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
                            .dst_bases = leg->write ? theirs->bases : mine,
                            .attached = theirs->is_attached ? &peer->segment.process : NULL,
                            .write = leg->write,
+                           .more = !plan_at_end(leg->transfer, &behind),
                            .tag = leg->tag};
     if (!copy_submit(s->workers, &job)) {
         if (c->jobs == 0)

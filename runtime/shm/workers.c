@@ -7,7 +7,9 @@
  * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
  *
  * A worker with nothing to do spins for a moment, since the chunks of a transfer follow each other closely. Then it
- * sleeps.
+ * sleeps. It wakes the reactor only where the reactor has something to do: after the last job of a leg, after an error,
+ * and when few jobs wait, so that more come before they have run out. Where cores are few, a reactor that wakes takes
+ * the core of a thread that copies.
  */
 #include "shm/copy.h"
 
@@ -37,6 +39,8 @@ struct copy_pool {
     struct ring *idle;                 /* free slots; only the reactor uses it */
     struct ring *todo[LENGTHS], *done; /* reactor to workers, workers to reactor */
     struct bell work;                  /* rung when todo gets a job, or at the end */
+    _Atomic uint32_t waiting;          /* jobs in todo */
+    uint32_t few;                      /* at most so many waiting jobs are few: one a worker */
     _Atomic bool stop;
     void (*bell)(void *arg);
     void *arg;
@@ -75,8 +79,10 @@ static struct slot *take_job(struct copy_pool *p, unsigned *shorts)
     struct slot *slot = ring_pop(p->todo[first]);
     if (slot == NULL)
         slot = ring_pop(p->todo[first == SHORT ? LONG : SHORT]);
-    if (slot != NULL)
-        *shorts = length_of(&slot->job) == SHORT ? *shorts + 1 : 0;
+    if (slot == NULL)
+        return NULL;
+    atomic_fetch_sub_explicit(&p->waiting, 1, memory_order_relaxed);
+    *shorts = length_of(&slot->job) == SHORT ? *shorts + 1 : 0;
     return slot;
 }
 
@@ -95,17 +101,24 @@ static struct slot *next_job(struct copy_pool *p, unsigned *shorts)
     }
 }
 
+static bool must_wake(struct copy_pool *p, bool more, int error)
+{
+    return !more || error != 0 || atomic_load_explicit(&p->waiting, memory_order_relaxed) <= p->few;
+}
+
 static void *worker_main(void *arg)
 {
     struct copy_pool *p = arg;
     struct slot *slot;
     unsigned shorts = 0;
     while ((slot = next_job(p, &shorts)) != NULL) {
-        slot->error = run_job(&slot->job);
+        bool more = slot->job.more;
+        int error = slot->error = run_job(&slot->job);
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, slot);
-        p->bell(p->arg);
+        if (must_wake(p, more, error)) /* of copies: the slot may hold another job by now */
+            p->bell(p->arg);
     }
     return NULL;
 }
@@ -136,7 +149,9 @@ int copy_pool_create(unsigned workers, const char *cpus, size_t depth, void (*be
     p->todo[LONG] = ring_create(depth);
     p->done = ring_create(depth);
     bell_init(&p->work);
+    atomic_init(&p->waiting, 0);
     atomic_init(&p->stop, false);
+    p->few = workers;
     if (p->slots == NULL || p->threads == NULL || p->idle == NULL || p->todo[SHORT] == NULL || p->todo[LONG] == NULL ||
         p->done == NULL) {
         pool_free(p);
@@ -174,7 +189,9 @@ bool copy_submit(struct copy_pool *p, const struct copy_job *job)
     if (slot == NULL)
         return false;
     *slot = (struct slot){.job = *job};
+    atomic_fetch_add_explicit(&p->waiting, 1, memory_order_relaxed); /* before a worker can take it */
     if (!ring_push(p->todo[length_of(job)], slot)) { /* a worker interrupted in its pop still holds the cell */
+        atomic_fetch_sub_explicit(&p->waiting, 1, memory_order_relaxed);
         ring_push(p->idle, slot);
         return false;
     }

@@ -362,6 +362,45 @@ static void test_depth_is_a_limit(void **state)
     world_fini(&w);
 }
 
+static atomic_uint woken;
+
+static void hold_and_count(void *arg)
+{
+    hold(arg);
+    atomic_fetch_add(&woken, 1);
+}
+
+/* While further jobs of a leg wait, the reactor is woken only as they become few, and after the last one. */
+static void test_wakes_where_needed(void **state)
+{
+    (void)state;
+    enum { JOBS = 8 };
+    struct world w;
+    struct copy_pool *pool;
+    struct plan_transfer t;
+    struct copy_end end;
+    unsigned ended = 0;
+    world_init(&w);
+    transfer_init(&t, &w, 8);
+    atomic_store(&woken, 0);
+    atomic_store(&held, true); /* the worker stays in its first bell until all jobs are there */
+    assert_int_equal(copy_pool_create(1, NULL, 2 * JOBS, hold_and_count, NULL, &pool), 0);
+    struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src_bases = &w.base, .dst_bases = &w.dst};
+    assert_true(copy_submit(pool, &job));
+    while (!copy_collect(pool, &end))
+        wait_a_little();
+    for (unsigned i = 1; i <= JOBS; i++) {
+        job.more = i < JOBS;
+        assert_true(copy_submit(pool, &job));
+    }
+    atomic_store(&held, false);
+    for (; ended < JOBS; ended += copy_collect(pool, &end))
+        wait_a_little();
+    copy_pool_destroy(pool);                      /* joins the worker: it rings no more */
+    assert_int_equal(atomic_load(&woken), 1 + 2); /* the first job; behind the last job but one, and behind the last */
+    world_fini(&w);
+}
+
 /* Short jobs overtake long ones, but do not stop them. */
 static void test_short_jobs_first(void **state)
 {
@@ -415,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_slices_of_short_runs),
         cmocka_unit_test(test_pool_moves_everything),
         cmocka_unit_test(test_depth_is_a_limit),
+        cmocka_unit_test(test_wakes_where_needed),
         cmocka_unit_test(test_short_jobs_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
