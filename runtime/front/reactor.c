@@ -165,11 +165,17 @@ static bool must_poll(const struct baton *b)
     return core_is_serving(b->core) || b->port->path.busy(b->port->path.self);
 }
 
+/* Whether all that can happen rings the doorbell of a thread that sleeps on it. */
+static bool is_rung(const struct baton *b)
+{
+    return fabric_nodes(b->fabric) == 1 && b->loop.is_threaded;
+}
+
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 {
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
     uint64_t cap = (fabric_nodes(b->fabric) > 1 ? b->settings.idle_us : b->settings.sleep_us) * CLOCK_NS_PER_US;
-    uint64_t most = (now - idle_since) / 4;
+    uint64_t most = is_rung(b) ? cap : (now - idle_since) / 4;
     if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || must_poll(b) || due <= now)
         return 0;
     if (most < SLEEP_LEAST_NS)

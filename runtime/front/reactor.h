@@ -5,10 +5,10 @@
  * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns
  * it idles by degrees: it spins BATON_SPIN_US; then, where MPI must be polled for something under way (rma requests,
  * messages, or a lease that a peer reads through this process' progress), it yields; else it sleeps on the doorbell,
- * which submissions, copy workers and peers of this node ring. A sleep lasts until the next timer at most, and a
- * quarter of the time that nothing has happened, up to BATON_IDLE_US (BATON_SLEEP_US where every peer shares the
- * node): what rings no doorbell is noticed late by at most a quarter of the time that it took, and a process that has
- * long been idle costs next to nothing.
+ * which submissions, copy workers and peers of this node ring. A sleep lasts until the next timer at most, and
+ * BATON_SLEEP_US where every peer shares the node. With peers on other nodes, and where a caller's loop sleeps, it
+ * lasts a quarter of the time that nothing has happened, up to BATON_IDLE_US: what rings no doorbell is noticed late by
+ * at most a quarter of the time that it took, and a process that has long been idle costs next to nothing.
  */
 #ifndef BATON_FRONT_REACTOR_H
 #define BATON_FRONT_REACTOR_H
