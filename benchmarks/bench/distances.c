@@ -13,6 +13,7 @@
 #include "bench/bench.h"
 #include "bench/conditions.h"
 #include "bench/fail.h"
+#include "bench/pool.h"
 #include "bench/samples.h"
 #include "bench/stage.h"
 #include "place/costs.h"
@@ -147,15 +148,6 @@ static void find_pairs(struct run *run)
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t blocks_of_pool(const struct options *o)
-{
-    uint64_t pool = o->pool ? o->pool : POOL_LEAST, caches = 4 * conditions_l3_bytes();
-    uint64_t blocks = (!o->pool && caches > pool ? caches : pool) / o->block.value[0], least = 2 * o->batch.value[0];
-    if (blocks > UINT32_MAX)
-        fail("a pool of %" PRIu64 " blocks is too large", blocks);
-    return (uint32_t)(blocks > least ? blocks : least);
-}
-
 /* By the consumer: the median time of a transfer. */
 static double measure(struct stage *s, uint64_t *transfers)
 {
@@ -192,7 +184,8 @@ static void run_pair(struct bench *b, const struct pair *pair, struct class *c)
     b->decode = pair->decode;
     b->producer = b->roster.engines[pair->prefill].first;
     b->consumer = b->roster.engines[pair->decode].first;
-    stage_open(b, &stage, o->block.value[0], blocks_of_pool(o), (uint32_t)o->batch.value[0]);
+    stage_open(b, &stage, o->block.value[0], pool_blocks(o, POOL_LEAST, o->block.value[0]),
+               (uint32_t)o->batch.value[0]);
     if (bench_is_consumer(b))
         found.ns = measure(&stage, &found.transfers);
     stage_serve(&stage);

@@ -13,6 +13,7 @@
 #include "bench/conditions.h"
 #include "bench/fail.h"
 #include "bench/limit.h"
+#include "bench/pool.h"
 #include "bench/stage.h"
 
 static const char *const columns[] = {"op",        "path",         "block_bytes",  "batch",      "GBps",
@@ -26,28 +27,6 @@ static const char *const columns[] = {"op",        "path",         "block_bytes"
 #define ITERS_FLOOR 5u /* however long they take: the median of fewer says little */
 #define WARM_UPS 3u
 #define WARM_UP_LONG_NS (UINT64_C(500) * CLOCK_NS_PER_MS)
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t largest_batch(const struct options *o)
-{
-    uint64_t most = 0;
-    for (unsigned i = 0; i < o->batch.count; i++)
-        most = larger(most, o->batch.value[i]);
-    return (uint32_t)most;
-}
-
-static uint32_t blocks_of_pool(const struct options *o, uint64_t block_bytes)
-{
-    uint64_t pool = o->pool ? o->pool : larger(POOL_LEAST, 4 * conditions_l3_bytes());
-    uint64_t blocks = larger(pool / block_bytes, 2 * (uint64_t)largest_batch(o));
-    if (blocks > UINT32_MAX)
-        fail("a pool of %" PRIu64 " blocks is too large", blocks);
-    return (uint32_t)blocks;
-}
 
 static bool enough(const struct options *o, uint64_t batch_bytes, uint64_t done, uint64_t begin_ns)
 {
@@ -157,7 +136,7 @@ void pull_run(struct bench *b)
     for (unsigned i = 0; i < o->block.count; i++) {
         struct stage stage;
         struct limit limit;
-        stage_open(b, &stage, o->block.value[i], blocks_of_pool(o, o->block.value[i]), largest_batch(o));
+        stage_open(b, &stage, o->block.value[i], pool_blocks(o, POOL_LEAST, o->block.value[i]), pool_largest_batch(o));
         limit_open(&limit, &stage);
         note_stage(&stage, &limit, i == 0);
         for (unsigned j = 0; j < o->batch.count && bench_is_consumer(b); j++)

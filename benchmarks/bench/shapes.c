@@ -11,6 +11,7 @@
 #include "bench/channel.h"
 #include "bench/conditions.h"
 #include "bench/fail.h"
+#include "bench/pool.h"
 #include "bench/raw.h"
 #include "bench/samples.h"
 #include "bench/scene.h"
@@ -29,7 +30,7 @@ static const struct cut cuts[] = {
     {"nhd-hnd", 1, 1, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, SCENE_HEADS, BATON_MODE_PULL},
 };
 
-#define POOL_BYTES (UINT64_C(128) << 20)
+#define POOL_LEAST (UINT64_C(128) << 20)
 #define SHM_BYTES (UINT64_C(16) << 20) /* of a transfer */
 #define RMA_BYTES (UINT64_C(8) << 20)
 #define WARM_UPS 3u
@@ -46,12 +47,6 @@ struct row {
     struct samples samples[2];
 };
 
-static uint64_t pool_bytes(const struct options *o)
-{
-    uint64_t caches = 4 * conditions_l3_bytes();
-    return o->pool ? o->pool : caches > POOL_BYTES ? caches : POOL_BYTES;
-}
-
 static baton_path_t path_between(const struct bench *b, const struct scene *s)
 {
     int producer = b->consumer == 0, shm = 0;
@@ -63,7 +58,7 @@ static baton_path_t path_between(const struct bench *b, const struct scene *s)
 
 static void open_row(struct bench *b, struct row *row, const struct cut *cut, baton_path_t path)
 {
-    uint64_t pool = pool_bytes(&b->options), bytes = path == BATON_PATH_SHM ? SHM_BYTES : RMA_BYTES;
+    uint64_t pool = pool_bytes(&b->options, POOL_LEAST), bytes = path == BATON_PATH_SHM ? SHM_BYTES : RMA_BYTES;
     struct cut plain = {"hnd-1-1",      1, 1, BATON_LAYOUT_HND, BATON_LAYOUT_HND, cut->heads / cut->consumers,
                         BATON_MODE_PULL};
     *row = (struct row){.path = path};
@@ -197,7 +192,7 @@ void shapes_run(struct bench *b)
         &b->report,
         "8 KV heads of 128 channels, 16 tokens a block, K and V, bf16; scattered blocks; consumer's cache %" PRIu64
         " MiB; from baton_want to its event; beside: %s",
-        pool_bytes(&b->options) >> 20,
+        pool_bytes(&b->options, POOL_LEAST) >> 20,
         path == BATON_PATH_SHM ? "the same bytes between one rank each, HND on both sides"
                                : "one MPI_Rget a run of the same plan, 64 outstanding, the target in MPI_Recv");
     for (unsigned i = 0; i < sizeof cuts / sizeof *cuts; i++) {

@@ -11,6 +11,7 @@
 #include "bench/bench.h"
 #include "bench/conditions.h"
 #include "bench/fail.h"
+#include "bench/pool.h"
 #include "bench/samples.h"
 #include "bench/stage.h"
 
@@ -31,31 +32,9 @@ struct run {
     struct samples wrapped, beside;
 };
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t largest_batch(const struct options *o)
-{
-    uint64_t most = 0;
-    for (unsigned i = 0; i < o->batch.count; i++)
-        most = larger(most, o->batch.value[i]);
-    return (uint32_t)most;
-}
-
-static uint32_t blocks_of_pool(const struct options *o, uint64_t block_bytes)
-{
-    uint64_t pool = o->pool ? o->pool : larger(POOL_LEAST, 4 * conditions_l3_bytes());
-    uint64_t blocks = larger(pool / block_bytes, 2 * (uint64_t)largest_batch(o));
-    if (blocks > UINT32_MAX)
-        fail("a pool of %" PRIu64 " blocks is too large", blocks);
-    return (uint32_t)blocks;
-}
-
 static void open_run(struct run *r, struct bench *b, enum own_kind kind, uint64_t block_bytes)
 {
-    uint32_t blocks = blocks_of_pool(&b->options, block_bytes), batch = largest_batch(&b->options);
+    uint32_t blocks = pool_blocks(&b->options, POOL_LEAST, block_bytes), batch = pool_largest_batch(&b->options);
     *r = (struct run){.bench = b, .kind = kind};
     stage_open_in(b, &r->stage[WRAPPED], kind, block_bytes, blocks, batch);
     if (kind == OWN_PRIVATE) {
