@@ -406,7 +406,7 @@ static void preempt(struct scheduler *s, struct request *r)
 static struct request *youngest(struct scheduler *s, struct request *r)
 {
     for (struct request *y = s->requests + s->count - 1; y > r; y--)
-        if (y->phase == PHASE_RUNNING && !y->out.open)
+        if (y->phase == PHASE_RUNNING)
             return y;
     return r;
 }

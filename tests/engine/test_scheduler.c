@@ -3,7 +3,7 @@
  * scheduler: a prefill and a decode engine in one process, with a carrier that is late, fails and gives up at random,
  * and a model that only chains hashes. What a token computes depends on all tokens before it, which the model reads
  * from the request's blocks: so a block that is reused, shared or read too early shows. Blocks whose transfer was
- * given up are scribbled over until the carrier says that they are quiet.
+ * given up are scribbled over, or must stay as they are, until the carrier says that they are quiet.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,6 +36,9 @@ struct meeting {
     uint32_t filled;                  /* tokens of the giver, as it said */
     uint32_t scribbling;              /* steps for which a transfer that was given up still writes */
     uint32_t blocks[512], num_blocks; /* of the taker */
+    uint32_t reading;                 /* steps for which one that was given up is still read */
+    uint32_t given[512], num_given;   /* of the giver then */
+    uint64_t was;                     /* what they hold */
 };
 
 struct world {
@@ -44,7 +47,7 @@ struct world {
     struct meeting meetings[2][REQUESTS]; /* of prompts, of turns */
     uint64_t random;
     uint32_t failures; /* of 100 transfers that meet */
-    unsigned given_up;
+    unsigned takes_given_up, gives_given_up, without_attached;
 };
 
 static uint32_t tokens_of(const struct engine *e)
@@ -129,14 +132,43 @@ static void scribble(struct world *w, const struct engine *taker, struct meeting
         m->taker->in.mine = OUTCOME_FAILED;
 }
 
+static uint64_t hash_of(const struct engine *e, const uint32_t *blocks, uint32_t count)
+{
+    uint64_t hash = 0;
+    for (uint32_t t = 0; t < count * tokens_of(e); t++)
+        hash = random_mix(hash + *place(e, blocks, t));
+    return hash;
+}
+
+static void give_up(struct world *w, const struct engine *from, struct meeting *m)
+{
+    const struct request *r = m->giver;
+    m->num_given = r->num_blocks;
+    memcpy(m->given, r->blocks, r->num_blocks * sizeof *r->blocks);
+    m->was = hash_of(from, m->given, m->num_given);
+    m->reading = 1 + random_below(&w->random, 200);
+    end(m->giver, false, OUTCOME_GIVEN_UP);
+    w->gives_given_up++;
+}
+
+static void look_again(const struct engine *from, struct meeting *m)
+{
+    assert_true(hash_of(from, m->given, m->num_given) == m->was);
+    if (--m->reading == 0)
+        m->giver->out.mine = OUTCOME_FAILED;
+}
+
 static void move(struct world *w, const struct engine *from, const struct engine *to, struct meeting *m)
 {
     struct transfer *in = &m->taker->in;
-    (void)w;
     for (uint32_t t = in->from; t < in->until; t++)
         *place(to, m->blocks, t) = *place(from, m->giver->blocks, t);
     memcpy(in->attach, m->giver->out.attach, m->giver->out.num_attach);
     in->num_attach = m->giver->out.num_attach;
+    if (w->failures > 0 && in->num_attach > 0 && random_below(&w->random, 20) == 0) {
+        in->num_attach = 0; /* as where the other engine runs an older build */
+        w->without_attached++;
+    }
     end(m->taker, true, OUTCOME_DONE);
     end(m->giver, false, OUTCOME_DONE);
 }
@@ -144,13 +176,15 @@ static void move(struct world *w, const struct engine *from, const struct engine
 static void carry(struct world *w, struct meeting *m, bool turn)
 {
     const struct engine *from = &w->engines[turn], *to = &w->engines[!turn];
+    if (m->reading > 0)
+        look_again(from, m);
     if (m->scribbling > 0) {
         scribble(w, to, m);
         return;
     }
     const bool given = m->giver != NULL, taken = m->taker != NULL;
     const bool over = m->refused || (given && m->giver->out.withdrawn) || (taken && m->taker->in.withdrawn) ||
-                      (given && m->giver->out.mine == OUTCOME_FAILED);
+                      (given && (m->giver->out.mine == OUTCOME_FAILED || m->giver->out.mine == OUTCOME_GIVEN_UP));
     if (over) {
         if (given)
             end(m->giver, false, OUTCOME_FAILED);
@@ -169,9 +203,12 @@ static void carry(struct world *w, struct meeting *m, bool turn)
         end(m->giver, false, OUTCOME_FAILED);
     } else {
         end(m->taker, true, OUTCOME_GIVEN_UP);
-        end(m->giver, false, OUTCOME_FAILED);
         m->scribbling = 1 + random_below(&w->random, 200);
-        w->given_up++;
+        w->takes_given_up++;
+        if (random_below(&w->random, 2) == 0)
+            give_up(w, from, m);
+        else
+            end(m->giver, false, OUTCOME_FAILED);
     }
 }
 
@@ -268,7 +305,7 @@ static void run(struct world *w)
             bool quiet = true;
             for (unsigned turn = 0; turn < 2; turn++)
                 for (uint32_t i = 0; i < REQUESTS; i++)
-                    quiet = quiet && w->meetings[turn][i].scribbling == 0;
+                    quiet = quiet && w->meetings[turn][i].scribbling == 0 && w->meetings[turn][i].reading == 0;
             if (quiet)
                 return;
         }
@@ -277,6 +314,7 @@ static void run(struct world *w)
 }
 
 static struct scheduler_counts total; /* of all runs of a test */
+static unsigned takes_given_up, gives_given_up, without_attached;
 
 static void check(struct world *w)
 {
@@ -299,6 +337,9 @@ static void check(struct world *w)
     total.aborted += c->aborted;
     total.prefix_tokens += c->prefix_tokens;
     total.loaded_tokens += w->engines[0].scheduler.counts.loaded_tokens; /* those that flowed back */
+    takes_given_up += w->takes_given_up;
+    gives_given_up += w->gives_given_up;
+    without_attached += w->without_attached;
 }
 
 static void play(uint64_t seed, enum stream stream, uint32_t failures, bool few_blocks)
@@ -356,6 +397,7 @@ static void transfers_fail(void **state)
     for (uint64_t seed = 1; seed <= 60; seed++)
         play(seed, (enum stream)(seed % 4), 30, seed % 2 == 0);
     assert_true(total.recomputed > 0 && total.aborted > 0);
+    assert_true(takes_given_up > 20 && gives_given_up > 20 && without_attached > 5);
 }
 
 int main(void)
