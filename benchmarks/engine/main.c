@@ -87,8 +87,8 @@ static int judge(struct serve *s, struct result *r, MPI_Comm decode, uint64_t pa
     int rank, status = STATUS_GOOD;
     MPI_Comm_rank(decode, &rank);
     if (result_take(r, s) != 0) {
-        fprintf(stderr, "baton-serve: rank %d of %s: another rank of this engine is lost\n", s->mates.rank,
-                s->glue.me.engine);
+        serve_lost(s, why);
+        fprintf(stderr, "baton-serve: %s\n", why->text);
         return STATUS_FAILED;
     }
     if (result_check(r, s, why) != 0) {
@@ -114,12 +114,9 @@ static int judge(struct serve *s, struct result *r, MPI_Comm decode, uint64_t pa
 static int serve(struct serve *s, struct result *r, MPI_Comm decode, struct why *why)
 {
     const bool measures = s->options->measure > 0;
-    int status = (measures ? measure_run(s, why) : serve_run(s)) == 0 ? STATUS_GOOD : STATUS_FAILED;
-    if (status != STATUS_GOOD && measures)
+    int status = (measures ? measure_run(s, why) : serve_run(s, why)) == 0 ? STATUS_GOOD : STATUS_FAILED;
+    if (status != STATUS_GOOD)
         fprintf(stderr, "baton-serve: %s\n", why->text);
-    else if (status != STATUS_GOOD)
-        fprintf(stderr, "baton-serve: rank %d of %s: another rank of this engine is lost\n", s->mates.rank,
-                s->glue.me.engine);
     const int closed = glue_close(&s->glue, why);
     if (closed < 0)
         fprintf(stderr, "baton-serve: rank %d of %s: %s\n", s->mates.rank, s->glue.me.engine, why->text);
@@ -146,10 +143,12 @@ static int run_world(const struct options *o, const struct load *load, struct wh
     int rc = result_init(&r, load->count);
     if (rc == 0)
         rc = serve_init(&s, load, why);
-    if (agree(rc, why) == 0)
+    if (agree(rc, why) == 0) {
         status = serve(&s, &r, decode, why);
-    else
-        glue_close(&s.glue, why);
+    } else if (glue_close(&s.glue, why) < 0) {
+        fprintf(stderr, "baton-serve: %s\n", why->text);
+        baton_exit(STATUS_FAILED);
+    }
     if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS || mates_wait(&request, MEETING_NS) != 0)
         baton_exit(STATUS_FAILED);
     serve_fini(&s);

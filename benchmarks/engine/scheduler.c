@@ -361,9 +361,12 @@ static bool may_begin(const struct scheduler *s, const struct request *r, uint64
 
 static void admit_all(struct scheduler *s, uint64_t now_ms)
 {
-    uint32_t running = 0;
-    for (uint32_t i = 0; i < s->count; i++)
+    uint32_t running = 0, giving = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
         running += s->requests[i].phase == PHASE_LOADING || s->requests[i].phase == PHASE_RUNNING;
+        giving += s->requests[i].phase == PHASE_GIVING;
+    }
+    s->starves = false;
     for (uint32_t i = 0; i < s->count && running < s->rules.most_running; i++) {
         struct request *r = &s->requests[i];
         if (r->phase != PHASE_WAITING)
@@ -372,6 +375,7 @@ static void admit_all(struct scheduler *s, uint64_t now_ms)
             return;
         if (!admit(s, r)) {
             withdraw_kept(s);
+            s->starves = running + giving == 0;
             return;
         }
         running++;

@@ -51,6 +51,7 @@ struct scheduler {
     uint32_t count;
     struct scheduler_part *parts; /* of the batch that was planned */
     uint32_t num_parts;
+    bool starves;     /* it has nothing to do: too few blocks are left beside those of transfers that were given up */
     uint16_t *spoken; /* room for all that was answered in a conversation */
     struct scheduler_counts counts;
 };

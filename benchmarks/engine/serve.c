@@ -89,7 +89,7 @@ int serve_init(struct serve *s, const struct load *load, struct why *why)
         return why_set(why, "no memory for the model");
     for (uint32_t b = 0; b < s->glue.pages.num_blocks; b++)
         pages_poison(&s->glue.pages, b);
-    s->begun_ns = clock_ns();
+    s->begun_ns = s->fed_ns = clock_ns();
     return 0;
 }
 
@@ -184,20 +184,41 @@ static void show_progress(const struct serve *s)
     shown = answered;
 }
 
-int serve_run(struct serve *s)
+/* Blocks of a transfer that was given up may never come back: who needs them does not wait for ever. */
+static int starve(struct serve *s, struct why *why)
+{
+    const uint64_t now_ns = clock_ns();
+    if (!s->scheduler.starves)
+        s->fed_ns = now_ns;
+    if (now_ns - s->fed_ns <= s->mates.patience_ns)
+        return 0;
+    return why_set(why,
+                   "rank %d of %s: %u blocks are left, too few for a request; transfers that were given up hold %u",
+                   s->mates.rank, s->glue.me.engine, s->scheduler.blocks.num_free,
+                   s->scheduler.blocks.count - s->scheduler.blocks.num_free);
+}
+
+int serve_lost(const struct serve *s, struct why *why)
+{
+    return why_set(why, "rank %d of %s: another rank of this engine is lost", s->mates.rank, s->glue.me.engine);
+}
+
+int serve_run(struct serve *s, struct why *why)
 {
     for (;;) {
         if (agree(s) != 0)
-            return -1;
+            return serve_lost(s, why);
         if (scheduler_finished(&s->scheduler))
             return 0;
         if (s->options->sabotage == SABOTAGE_FLIP && !s->scheduler.rules.prefill && serve_is_leader(s))
             flip_once(s);
         scheduler_plan(&s->scheduler, (uint64_t)s->facts[0], &s->batch);
+        if (starve(s, why) != 0)
+            return -1;
         if (s->batch.count == 0)
             glue_wait(&s->glue, IDLE_MS);
         else if (compute(s) != 0)
-            return -1;
+            return serve_lost(s, why);
         show_progress(s);
     }
 }

@@ -23,9 +23,9 @@ struct serve {
     struct llama llama;
     struct batch batch;
     struct scheduler scheduler;
-    struct serve_news *news; /* of a step */
-    int64_t *facts;          /* that the ranks agree on */
-    uint64_t begun_ns;
+    struct serve_news *news;   /* of a step */
+    int64_t *facts;            /* that the ranks agree on */
+    uint64_t begun_ns, fed_ns; /* fed: when the scheduler last had blocks or nothing to do */
     bool sabotaged;
 };
 
@@ -42,8 +42,11 @@ int serve_meet(struct serve *s, struct why *why);
 int serve_init(struct serve *s, const struct load *load, struct why *why);
 void serve_fini(struct serve *s);
 
-/** Serves until every request of this engine has ended. 0, or -1: a rank of the engine is lost. */
-int serve_run(struct serve *s);
+/** Serves until every request of this engine has ended. 0, or -1 with *why: a rank is lost, or blocks stay away. */
+int serve_run(struct serve *s, struct why *why);
+
+/** Says so in *why. Returns -1. */
+int serve_lost(const struct serve *s, struct why *why);
 
 /** When a request arrived, on this rank's clock. */
 uint64_t serve_arrival_ns(const struct serve *s, uint32_t index);

@@ -47,7 +47,7 @@ struct world {
     struct meeting meetings[2][REQUESTS]; /* of prompts, of turns */
     uint64_t random;
     uint32_t failures; /* of 100 transfers that meet */
-    unsigned takes_given_up, gives_given_up, without_attached;
+    unsigned takes_given_up, gives_given_up, without_attached, starved;
 };
 
 static uint32_t tokens_of(const struct engine *e)
@@ -286,6 +286,8 @@ static void engine_step(struct engine *e, uint64_t now)
     scheduler_outcomes(&e->scheduler, outcomes);
     scheduler_hear(&e->scheduler, outcomes);
     scheduler_plan(&e->scheduler, now, &e->batch);
+    e->world->starved += e->scheduler.starves;
+    assert_false(e->scheduler.starves && e->batch.count > 0);
     if (e->batch.count == 0)
         return;
     compute(e);
@@ -314,7 +316,7 @@ static void run(struct world *w)
 }
 
 static struct scheduler_counts total; /* of all runs of a test */
-static unsigned takes_given_up, gives_given_up, without_attached;
+static unsigned takes_given_up, gives_given_up, without_attached, starved;
 
 static void check(struct world *w)
 {
@@ -340,6 +342,7 @@ static void check(struct world *w)
     takes_given_up += w->takes_given_up;
     gives_given_up += w->gives_given_up;
     without_attached += w->without_attached;
+    starved += w->starved;
 }
 
 static void play(uint64_t seed, enum stream stream, uint32_t failures, bool few_blocks)
@@ -388,6 +391,7 @@ static void blocks_are_few(void **state)
     for (uint64_t seed = 1; seed <= 60; seed++)
         play(seed, (enum stream)(seed % 4), 0, true);
     assert_true(total.preempted > 0);
+    assert_int_equal(starved, 0);
 }
 
 static void transfers_fail(void **state)
@@ -397,7 +401,7 @@ static void transfers_fail(void **state)
     for (uint64_t seed = 1; seed <= 60; seed++)
         play(seed, (enum stream)(seed % 4), 30, seed % 2 == 0);
     assert_true(total.recomputed > 0 && total.aborted > 0);
-    assert_true(takes_given_up > 20 && gives_given_up > 20 && without_attached > 5);
+    assert_true(takes_given_up > 20 && gives_given_up > 20 && without_attached > 5 && starved > 0);
 }
 
 int main(void)
