@@ -502,6 +502,36 @@ static void texts_are_never_cut()
     CHECK_EQ(c.offer.num_attach, BATON_ATTACH_MAX + 1u);
 }
 
+/* Sizes of 2^32 and more are more than any limit, and no small number. */
+static void numbers_are_never_cut()
+{
+    if (sizeof(std::size_t) < 8)
+        return;
+    baton::context b = some_context();
+    fake::state.keeps = false;
+    const std::size_t many = (std::size_t{1} << 32) + 1; // what is there of them is not looked at
+    std::byte byte{};
+    std::uint32_t id = 0;
+    baton::ticket ticket;
+    baton::event events[2];
+    baton::offer_params o;
+    o.attach = {&byte, many};
+    o.tables = baton::span<const std::uint32_t>(&id, many);
+    b.offer(o);
+    CHECK_EQ(fake::state.last.offer.num_attach, UINT32_MAX);
+    CHECK_EQ(fake::state.last.offer.tables[0].num_blocks, UINT32_MAX);
+    baton::want_params w;
+    w.tickets = {&ticket, many};
+    b.want(w);
+    CHECK_EQ(fake::state.last.want.num_tickets, UINT32_MAX);
+    fake::state.events = {fake::event(), fake::event()};
+    CHECK_EQ(b.poll(baton::span<baton::event>(events, many)).size(), 2u);
+    fake::state.events = {fake::event()};
+    fake::state.events[0].num_attach = BATON_ATTACH_MAX + 1; // as a newer library might
+    CHECK(b.poll(events[0]));
+    CHECK_EQ(events[0].attach().size(), static_cast<std::size_t>(BATON_ATTACH_MAX));
+}
+
 static void times_are_never_the_default_by_chance()
 {
     baton::context b = some_context();
@@ -703,6 +733,7 @@ int main()
     RUN(a_want_hands_over_everything);
     RUN(words_hand_over_everything);
     RUN(texts_are_never_cut);
+    RUN(numbers_are_never_cut);
     RUN(times_are_never_the_default_by_chance);
     RUN(hot_paths_do_not_allocate);
     RUN(events_come_into_a_buffer);
