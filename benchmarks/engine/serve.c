@@ -31,7 +31,8 @@ static uint32_t count_blocks(const struct serve *s)
     const struct options_cache *cache = &s->options->cache[glue_side(&s->glue)];
     if (cache->blocks > 0)
         return cache->blocks;
-    return (uint32_t)ceil(cache->pool * scheduler_least_blocks(s->load, cache->block_tokens));
+    const double blocks = ceil(cache->pool * scheduler_least_blocks(s->load, cache->block_tokens));
+    return blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX; /* more than any memory has */
 }
 
 static int make_scheduler(struct serve *s)
