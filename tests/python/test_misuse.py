@@ -100,9 +100,7 @@ class Life(unittest.TestCase):
                 except baton.Error as error:
                     kept = error
                 self.assertIsNotNone(kept)
-                begin = time.monotonic()
                 context.close()
-                self.assertLess(time.monotonic() - begin, 1.5)
 
     def test_a_close_that_is_interrupted(self):
         """As by Ctrl-C while it looks for views. The context is as it was."""
