@@ -62,7 +62,7 @@ def _open() -> Any:
         if soname(version) != soname(declarations.VERSION):
             raise ImportError(f"{candidate} is version {version}, and this package is made for "
                               f"{declarations.VERSION}: install both from one version")
-        lacks = [name for name in dir(found) if not hasattr(found, name)]
+        lacks = [name for name in dir(found) if name.startswith("baton_") and not hasattr(found, name)]
         if lacks:
             raise ImportError(f"{candidate} lacks {', '.join(lacks)}: install it and this package from one version")
         return found
