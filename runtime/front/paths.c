@@ -76,7 +76,7 @@ static int find_near(struct paths *p, struct shm_segment *segments, struct shm_m
         segments[i].process = process_of(fabric_process(p->fabric, i));
         int rc = 0;
         if (i == self)
-            memory[i].read.bases = cache_touchable(p->wish.cache);
+            memory[i].read.bases = memory[i].write.bases = cache_touchable(p->wish.cache);
         else if (segments[i].mapped != NULL)
             rc = find_memory(p, i, &segments[i], &memory[i]);
         if (rc == 0)
