@@ -135,6 +135,10 @@ class Views(unittest.TestCase):
                     cache.array(wrong)
             with self.assertRaisesRegex(baton.EINVAL, "has 4 bytes, and an element has 1"):
                 cache.array(0, numpy.float32)
+        with solo(geometry(dtype="f64", elem_bytes=8)) as context:
+            for kind in (object, [("a", object)]):  # numpy would take the bytes for its references
+                with self.assertRaisesRegex(baton.EINVAL, "none of them a reference"):
+                    context.cache.array(0, kind)
 
 
 class Torch(unittest.TestCase):

@@ -92,8 +92,9 @@ class Cache:
             dtype = _NUMPY.get(g.dtype, f"u{size}")
             if numpy.dtype(dtype).itemsize != size:
                 dtype = f"u{size}"
-        if numpy.dtype(dtype).itemsize != size:
-            raise EINVAL(f"{numpy.dtype(dtype)} has {numpy.dtype(dtype).itemsize} bytes, and an element has {size}")
+        kind = numpy.dtype(dtype)
+        if kind.itemsize != size or kind.hasobject:
+            raise EINVAL(f"{kind} has {kind.itemsize} bytes, and an element has {size}, none of them a reference")
         if self._arrays is not None:
             return self._arrays[t.name].view(dtype)
         group, split = g.groups[t.group], g.splits[t.split]
