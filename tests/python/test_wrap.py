@@ -180,6 +180,15 @@ class Wrap(unittest.TestCase):
                     ended = events_of(context, [offer, release])
                     self.assertEqual({event.status for event in ended.values()}, {baton.Status.DONE})
 
+    def test_one_array_of_two_is_read_only(self):
+        arrays = [zeros(), zeros()]
+        arrays[0].flags.writeable = False
+        with opened() as context:
+            context.wrap(geometry(2), [Owned(f"layer.{i}", i, arrays[i]) for i in range(2)])
+            context.start()
+            with self.assertRaisesRegex(baton.EINVAL, "read-only"):
+                context.want("k", "solo", [5], BLOCK_TOKENS)
+
     def test_later_than_start(self):
         for progress in (baton.Progress.THREAD, baton.Progress.CALLER):
             with self.subTest(progress), opened(flags=LATER, progress=progress) as context:
