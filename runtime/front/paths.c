@@ -63,7 +63,7 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
         return rc;
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
-        *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write)};
+        *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write), &near->regions};
     wire_card_free(&card);
     return rc;
 }
@@ -71,12 +71,13 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
 static int find_near(struct paths *p, struct shm_segment *segments, struct shm_memory *memory)
 {
     uint32_t self = fabric_rank(p->fabric);
+    const struct shm_way way = {cache_touchable(p->wish.cache), false}; /* to my own */
     for (uint32_t i = 0; i < fabric_size(p->fabric); i++) {
         segments[i].mapped = fabric_mapped(p->fabric, i, &segments[i].bytes);
         segments[i].process = process_of(fabric_process(p->fabric, i));
         int rc = 0;
         if (i == self)
-            memory[i].read.bases = memory[i].write.bases = cache_touchable(p->wish.cache);
+            memory[i] = (struct shm_memory){way, way, cache_regions(p->wish.cache)};
         else if (segments[i].mapped != NULL)
             rc = find_memory(p, i, &segments[i], &memory[i]);
         if (rc == 0)

@@ -249,12 +249,17 @@ int memory_near_find(struct memory_near *n, const struct wire_card *card, const 
         return 0;
     n->mapped = calloc(num, sizeof *n->mapped);
     n->addresses = calloc(num, sizeof *n->addresses);
+    n->places = calloc(num, sizeof *n->places);
     n->mappings = calloc(num, sizeof *n->mappings);
     n->lengths = calloc(num, sizeof *n->lengths);
-    if (n->mapped == NULL || n->addresses == NULL || n->mappings == NULL || n->lengths == NULL) {
+    if (n->mapped == NULL || n->addresses == NULL || n->places == NULL || n->mappings == NULL || n->lengths == NULL) {
         memory_near_fini(n);
         return BATON_ENOMEM;
     }
+    n->regions = (struct path_regions){card->num_regions > 0, num, n->places};
+    n->places[0] = (struct path_region){card->pool_offset, card->pool_bytes};
+    for (uint32_t i = 0; i < card->num_regions; i++)
+        n->places[i] = (struct path_region){card->regions[i].address, card->regions[i].bytes};
     if (card->num_regions > 0) {
         find_engine(n, card, segment);
         return 0;
@@ -271,6 +276,7 @@ void memory_near_fini(struct memory_near *n)
     unmap_all(n);
     free(n->mapped);
     free(n->addresses);
+    free(n->places);
     free(n->mappings);
     free(n->lengths);
     *n = (struct memory_near){0};

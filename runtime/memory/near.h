@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/process.h"
+#include "core/path.h"
 #include "wire/card.h"
 
 enum memory_reach {
@@ -40,6 +41,8 @@ struct memory_segment {
 
 struct memory_near {
     struct memory_way read, write;
+    struct path_regions regions; /* as the card says */
+    struct path_region *places;
     char **mapped, **addresses; /* by region: here, and in its process */
     bool is_writable;           /* what is mapped */
     void **mappings;

@@ -43,7 +43,7 @@ static int move_pieces(const struct process *process, bool write, const struct s
 }
 
 int attach_slice(const struct process *process, bool write, const struct plan_transfer *transfer,
-                 struct plan_cursor from, uint64_t bytes, char *const *mine, char *const *theirs)
+                 struct plan_cursor from, uint64_t bytes, const struct copy_side *mine, const struct copy_side *theirs)
 {
     struct plan_run runs[PIECES_MOST];
     struct side side[2]; /* mine, theirs */
@@ -51,11 +51,13 @@ int attach_slice(const struct process *process, bool write, const struct plan_tr
     while (bytes > 0 &&
            (n = plan_next(transfer, &from, runs, PIECES_MOST, bytes < BYTES_MOST ? bytes : BYTES_MOST)) > 0) {
         uint64_t sum = 0;
+        if (!copy_holds(write ? mine : theirs, write ? theirs : mine, runs, n))
+            return BATON_EMESSAGE;
         side[0].num = side[1].num = 0;
         for (uint32_t i = 0; i < n; i++) {
             const struct plan_run *r = &runs[i];
-            add(&side[write ? 0 : 1], (write ? mine : theirs)[r->src_region] + r->src, r->bytes);
-            add(&side[write ? 1 : 0], (write ? theirs : mine)[r->dst_region] + r->dst, r->bytes);
+            add(&side[write ? 0 : 1], (write ? mine : theirs)->bases[r->src_region] + r->src, r->bytes);
+            add(&side[write ? 1 : 0], (write ? theirs : mine)->bases[r->dst_region] + r->dst, r->bytes);
             sum += r->bytes;
         }
         int rc = move_pieces(process, write, &side[0], &side[1], sum);

@@ -14,22 +14,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/path.h"
 #include "plan/plan.h"
 
 struct process;
 
+/** One side's cache. */
+struct copy_side {
+    char *const *bases;                 /* by region; may be NULL entries where unused */
+    const struct path_regions *regions; /* how long they are; their places are not used */
+};
+
+/** Whether all of these runs lie within both. */
+static inline bool copy_holds(const struct copy_side *src, const struct copy_side *dst, const struct plan_run *runs,
+                              uint32_t n)
+{
+    bool holds = true;
+    for (uint32_t i = 0; i < n; i++)
+        holds &= path_holds(src->regions, runs[i].src_region, runs[i].src, runs[i].bytes) &&
+                 path_holds(dst->regions, runs[i].dst_region, runs[i].dst, runs[i].bytes);
+    return holds;
+}
+
 /**
  * A slice of a transfer to copy. Where `attached` is set, the bases of the side that is not mine are addresses of that
  * process; its slice is read (or with `write` written) by cross-memory attach. With `sums` instead: parts [first, first
- * + count) to hash, as they lie at src_bases or, where that is NULL, at dst_bases. With `zero` instead: zeros for all
- * of the destination. The transfer and its tables must live until the job was collected.
+ * + count) to hash, as they lie at src or, where that has no bases, at dst. With `zero` instead: zeros for all of the
+ * destination. The transfer and its tables must live until the job was collected.
  */
 struct copy_job {
     const struct plan_transfer *transfer;
     struct plan_cursor from;
-    uint64_t bytes;         /* as plan_skip returned */
-    char *const *src_bases; /* by region; may be NULL entries where unused */
-    char *const *dst_bases;
+    uint64_t bytes; /* as plan_skip returned */
+    struct copy_side src, dst;
     uint64_t tag; /* the caller's */
     const struct process *attached;
     bool write;
@@ -64,7 +81,7 @@ bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 /** What became of a job. */
 struct copy_end {
     uint64_t tag, bytes;
-    int error; /* of cross-memory attach; else 0 */
+    int error;
 };
 
 /**
@@ -76,10 +93,11 @@ bool copy_collect(struct copy_pool *pool, struct copy_end *end);
 
 /**
  * Reads (or with `write` writes) the next `bytes` of a transfer from a cursor on; `theirs` are addresses of the
- * process. 0; BATON_EPEER: the process has ended; BATON_ESYSTEM: the kernel refused.
+ * process. 0; BATON_EPEER: the process has ended; BATON_ESYSTEM: the kernel refused; BATON_EMESSAGE: the transfer
+ * leaves the regions.
  */
 int attach_slice(const struct process *process, bool write, const struct plan_transfer *transfer,
-                 struct plan_cursor from, uint64_t bytes, char *const *mine, char *const *theirs);
+                 struct plan_cursor from, uint64_t bytes, const struct copy_side *mine, const struct copy_side *theirs);
 
 /* ---- sums.c: what else is done with the bytes of a plan ---------------------------------------------------------- */
 
@@ -105,9 +123,12 @@ enum copy_kernel {
 void copy_runs(enum copy_kernel kernel, const struct plan_run *runs, uint32_t n, const char *const *src_bases,
                char *const *dst_bases);
 
-/** The same for the next `bytes` of a transfer from a cursor on, by COPY_AUTO. */
-void copy_slice(const struct plan_transfer *transfer, struct plan_cursor from, uint64_t bytes,
-                const char *const *src_bases, char *const *dst_bases);
+/**
+ * The same for the next `bytes` of a transfer from a cursor on, by COPY_AUTO. 0, or BATON_EMESSAGE: the transfer leaves
+ * the regions, and what was copied of it lies within them.
+ */
+int copy_slice(const struct plan_transfer *transfer, struct plan_cursor from, uint64_t bytes,
+               const struct copy_side *src, const struct copy_side *dst);
 
 /** The name of the streaming kernel on this CPU: "avx512", "avx2", "sse2" or "none". */
 const char *copy_stream_name(void);

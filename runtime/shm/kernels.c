@@ -200,19 +200,21 @@ void copy_runs(enum copy_kernel kernel, const struct plan_run *runs, uint32_t n,
     fence();
 }
 
-void copy_slice(const struct plan_transfer *transfer, struct plan_cursor from, uint64_t bytes,
-                const char *const *src_bases, char *const *dst_bases)
+int copy_slice(const struct plan_transfer *transfer, struct plan_cursor from, uint64_t bytes,
+               const struct copy_side *src, const struct copy_side *dst)
 {
     struct plan_run runs[RUNS_AT_HAND];
-    struct walk w = {.src_bases = src_bases, .dst_bases = dst_bases};
+    struct walk w = {.src_bases = (const char *const *)src->bases, .dst_bases = dst->bases};
     uint32_t at_hand = 0;
+    int rc = 0;
     w.body = body_of(COPY_AUTO, &w.least);
     for (;;) {
         uint32_t got = plan_next(transfer, &from, runs + at_hand, RUNS_AT_HAND - at_hand, bytes);
+        rc = copy_holds(src, dst, runs + at_hand, got) ? 0 : BATON_EMESSAGE;
         for (uint32_t i = 0; i < got; i++)
             bytes -= runs[at_hand + i].bytes;
         at_hand += got;
-        if (at_hand == 0)
+        if (at_hand == 0 || rc != 0)
             break;
         uint32_t n = at_hand < RUNS_AT_HAND ? at_hand : RUNS_AT_HAND / 2;
         walk_runs(&w, runs, n, at_hand);
@@ -221,4 +223,5 @@ void copy_slice(const struct plan_transfer *transfer, struct plan_cursor from, u
         memmove(runs, runs + n, at_hand * sizeof *runs);
     }
     fence();
+    return rc;
 }

@@ -175,8 +175,9 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
     struct shm *s = self;
     struct neighbour *peer = &s->neighbours[leg->peer];
     const struct shm_way *theirs = leg->write ? &peer->memory.write : &peer->memory.read;
-    char *const *mine = s->neighbours[s->self].memory.read.bases;
-    if (mine == NULL || theirs->bases == NULL)
+    const struct shm_memory *own = &s->neighbours[s->self].memory;
+    const struct copy_side mine = {own->read.bases, own->regions}, other = {theirs->bases, peer->memory.regions};
+    if (mine.bases == NULL || other.bases == NULL)
         return BATON_ENOSYS;
     if (s->queued >= s->queued_most)
         return BATON_EAGAIN;
@@ -190,8 +191,8 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
     struct copy_job job = {.transfer = leg->transfer,
                            .from = *leg->cursor,
                            .bytes = plan_skip(leg->transfer, &behind, budget),
-                           .src_bases = leg->write ? mine : theirs->bases,
-                           .dst_bases = leg->write ? theirs->bases : mine,
+                           .src = leg->write ? mine : other,
+                           .dst = leg->write ? other : mine,
                            .attached = theirs->is_attached ? &peer->segment.process : NULL,
                            .write = leg->write,
                            .more = !plan_at_end(leg->transfer, &behind),
@@ -335,8 +336,8 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
 {
     char *const *bases = s->neighbours[s->self].memory.read.bases;
     struct copy_job job = {.transfer = transfer,
-                           .src_bases = source ? bases : NULL,
-                           .dst_bases = source ? NULL : bases,
+                           .src.bases = source ? bases : NULL,
+                           .dst.bases = source ? NULL : bases,
                            .tag = tag,
                            .sums = out,
                            .first = first,
@@ -347,7 +348,7 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct copy_job job = {
-        .transfer = transfer, .dst_bases = s->neighbours[s->self].memory.read.bases, .tag = tag, .zero = true};
+        .transfer = transfer, .dst.bases = s->neighbours[s->self].memory.read.bases, .tag = tag, .zero = true};
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 

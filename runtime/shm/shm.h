@@ -35,6 +35,7 @@ struct shm_way {
 
 struct shm_memory {
     struct shm_way read, write;
+    const struct path_regions *regions; /* how long they are; a leg that leaves them fails. Must outlive the path */
 };
 
 struct shm_wish {

@@ -50,20 +50,20 @@ struct copy_pool {
 
 static int run_job(const struct copy_job *job)
 {
+    const struct copy_side *src = &job->src, *dst = &job->dst;
     if (job->sums != NULL) {
-        bool source = job->src_bases != NULL;
-        copy_sums(job->transfer, source, source ? job->src_bases : job->dst_bases, job->first, job->count, job->sums);
+        bool source = src->bases != NULL;
+        copy_sums(job->transfer, source, source ? src->bases : dst->bases, job->first, job->count, job->sums);
         return 0;
     }
     if (job->zero) {
-        copy_zeros(job->transfer, job->dst_bases);
+        copy_zeros(job->transfer, dst->bases);
         return 0;
     }
     if (job->attached != NULL)
-        return attach_slice(job->attached, job->write, job->transfer, job->from, job->bytes,
-                            job->write ? job->src_bases : job->dst_bases, job->write ? job->dst_bases : job->src_bases);
-    copy_slice(job->transfer, job->from, job->bytes, (const char *const *)job->src_bases, job->dst_bases);
-    return 0;
+        return attach_slice(job->attached, job->write, job->transfer, job->from, job->bytes, job->write ? src : dst,
+                            job->write ? dst : src);
+    return copy_slice(job->transfer, job->from, job->bytes, src, dst);
 }
 
 static enum length length_of(const struct copy_job *job)

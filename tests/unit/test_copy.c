@@ -132,13 +132,16 @@ static void shape_expect(const struct shape *src, const struct shape *dst, struc
 }
 
 /* Copies everything in slices of `bytes` bytes, which begin and end anywhere within runs. */
-static void slice_all(const struct plan_transfer *t, uint64_t bytes, const char *src, char *dst)
+static void slice_all(const struct plan_transfer *t, uint64_t bytes, const struct shape *from, const struct shape *to)
 {
+    const struct path_region lengths[] = {{.bytes = from->g.bytes}, {.bytes = to->g.bytes}};
+    const struct path_regions regions[] = {{.num = 1, .region = &lengths[0]}, {.num = 1, .region = &lengths[1]}};
+    const struct copy_side src = {&from->pool, &regions[0]}, dst = {&to->pool, &regions[1]};
     struct plan_cursor at = {0};
     while (!plan_at_end(t, &at)) {
         struct plan_run run;
         uint64_t left = bytes;
-        copy_slice(t, at, bytes, &src, &dst);
+        assert_int_equal(copy_slice(t, at, bytes, &src, &dst), 0);
         while (left > 0 && plan_next(t, &at, &run, 1, left) > 0)
             left -= run.bytes;
     }
@@ -168,7 +171,7 @@ static void short_runs(uint32_t head_size, unsigned from, unsigned to, uint32_t 
     assert_int_equal(plan_transfer_init(&t, plan, 0, SHORT_TOKENS, &source, &target, &why), 0);
     for (unsigned i = 0; i < sizeof slices / sizeof *slices; i++) {
         memset(dst.pool, 0xa5, dst.g.bytes);
-        slice_all(&t, slices[i], src.pool, dst.pool);
+        slice_all(&t, slices[i], &src, &dst);
         assert_memory_equal(dst.pool, right.pool, dst.g.bytes);
     }
     plan_destroy(plan);
@@ -203,7 +206,9 @@ struct world {
     baton_tensor_t tensors[2];
     struct plan *plan;
     char *src, *dst;
-    char *base; /* of the source, as a job takes it */
+    struct path_region length;
+    struct path_regions regions;
+    struct copy_side from_side, to_side;
     uint32_t *from, *to;
 };
 
@@ -227,8 +232,11 @@ static void world_init(struct world *w)
     assert_int_equal(baton_geometry_layout(&w->g, w->tensors, BATON_LAYOUT_HND), 0);
     assert_int_equal(plan_compile(&w->g, &w->g, &all, 1, &w->plan, &why), 0);
     w->src = malloc(w->g.bytes);
-    w->base = w->src;
     w->dst = calloc(1, w->g.bytes);
+    w->length.bytes = w->g.bytes;
+    w->regions = (struct path_regions){.num = 1, .region = &w->length};
+    w->from_side = (struct copy_side){&w->src, &w->regions};
+    w->to_side = (struct copy_side){&w->dst, &w->regions};
     for (uint64_t i = 0; i < w->g.bytes; i++)
         w->src[i] = (char)(i ^ i >> 8 ^ 1);
     w->from = malloc(BLOCKS * sizeof *w->from);
@@ -279,8 +287,8 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
         struct copy_job job = {.transfer = &t,
                                .from = at,
                                .bytes = plan_skip(&t, &behind, 3000),
-                               .src_bases = &w->base,
-                               .dst_bases = &w->dst,
+                               .src = w->from_side,
+                               .dst = w->to_side,
                                .tag = 1000 + jobs};
         if (job.bytes > 0 && copy_submit(pool, &job)) {
             at = behind;
@@ -346,7 +354,7 @@ static void test_depth_is_a_limit(void **state)
     transfer_init(&t, &w, 8);
     atomic_store(&held, true); /* the worker stays in its first bell */
     assert_int_equal(copy_pool_create(1, NULL, 4, hold, NULL, &pool), 0);
-    struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src_bases = &w.base, .dst_bases = &w.dst, .tag = 1};
+    struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side, .tag = 1};
     while (accepted < 100 && copy_submit(pool, &job))
         accepted++;
     assert_int_equal(accepted, 4);
@@ -385,7 +393,7 @@ static void test_wakes_where_needed(void **state)
     atomic_store(&woken, 0);
     atomic_store(&held, true); /* the worker stays in its first bell until all jobs are there */
     assert_int_equal(copy_pool_create(1, NULL, 2 * JOBS, hold_and_count, NULL, &pool), 0);
-    struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src_bases = &w.base, .dst_bases = &w.dst};
+    struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side};
     assert_true(copy_submit(pool, &job));
     while (!copy_collect(pool, &end))
         wait_a_little();
@@ -417,7 +425,7 @@ static void test_short_jobs_first(void **state)
     assert_true(few.bytes <= COPY_SHORT_BYTES && all.bytes > COPY_SHORT_BYTES);
     atomic_store(&held, true); /* the worker stays in its first bell until all jobs are there */
     assert_int_equal(copy_pool_create(1, NULL, 64, hold, NULL, &pool), 0);
-    struct copy_job job = {.src_bases = &w.base, .dst_bases = &w.dst};
+    struct copy_job job = {.src = w.from_side, .dst = w.to_side};
     for (unsigned i = 0; i < LONGS + SHORTS; i++) {
         job.transfer = i < LONGS ? &all : &few;
         job.bytes = job.transfer->bytes;

@@ -28,6 +28,8 @@ struct side {
     baton_tensor_t tensors[LAYERS];
     char *regions[LAYERS];
     uint64_t region_bytes;
+    struct path_region lengths[LAYERS];
+    struct path_regions all;
     uint32_t ids[BLOCKS];
 };
 
@@ -60,7 +62,9 @@ static void side_init(struct side *s, uint32_t head_size, uint32_t block_tokens,
         s->tensors[i].offset = 0;
         s->regions[i] = mmap(NULL, s->region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         assert_true(s->regions[i] != MAP_FAILED);
+        s->lengths[i].bytes = s->region_bytes;
     }
+    s->all = (struct path_regions){.num = LAYERS, .region = s->lengths};
     for (uint32_t i = 0; i < BLOCKS; i++)
         s->ids[i] = i;
     for (uint32_t i = BLOCKS; i > 1; i--) {
@@ -109,14 +113,14 @@ static void pair_fini(struct pair *p)
 }
 
 /* All of a transfer in slices of `budget` bytes. */
-static int attach_all(const struct pair *p, const struct process *other, bool write, uint64_t budget, char *const *mine,
-                      char *const *theirs)
+static int attach_all(const struct pair *p, const struct process *other, bool write, uint64_t budget)
 {
+    const struct copy_side src = {p->src.regions, &p->src.all}, dst = {p->dst.regions, &p->dst.all};
     struct plan_cursor at = {0}, behind = at;
     uint64_t bytes;
     int rc = 0;
     while (rc == 0 && (bytes = plan_skip(&p->transfer, &behind, budget)) > 0) {
-        rc = attach_slice(other, write, &p->transfer, at, bytes, mine, theirs);
+        rc = attach_slice(other, write, &p->transfer, at, bytes, write ? &src : &dst, write ? &dst : &src);
         at = behind;
     }
     return rc;
@@ -136,11 +140,12 @@ static uint32_t count_runs(const struct pair *p)
 static void copy_here(const struct pair *p, char **right)
 {
     struct plan_cursor at = {0};
+    const struct copy_side src = {p->src.regions, &p->src.all}, dst = {right, &p->dst.all};
     for (uint32_t i = 0; i < LAYERS; i++) {
         right[i] = malloc(p->dst.region_bytes);
         memset(right[i], 0xa5, p->dst.region_bytes);
     }
-    copy_slice(&p->transfer, at, p->transfer.bytes, (const char *const *)p->src.regions, right);
+    assert_int_equal(copy_slice(&p->transfer, at, p->transfer.bytes, &src, &dst), 0);
 }
 
 /* The owner's source is that of this process with every bit turned. */
@@ -172,7 +177,7 @@ static void test_reads_and_writes(void **state)
         assert_int_equal(process_alive(&other), PROCESS_ALIVE);
         copy_here(&p, right);
         /* my source to the owner's destination, and nothing beside it */
-        assert_int_equal(attach_all(&p, &other, true, budget, p.src.regions, p.dst.regions), 0);
+        assert_int_equal(attach_all(&p, &other, true, budget), 0);
         uint8_t *there = malloc(p.dst.region_bytes);
         for (uint32_t i = 0; i < LAYERS; i++) {
             const struct iovec mine = {there, p.dst.region_bytes}, theirs = {p.dst.regions[i], p.dst.region_bytes};
@@ -185,7 +190,7 @@ static void test_reads_and_writes(void **state)
         copy_here(&p, right);
         turn_bits(NULL, &p);
         /* the owner's source to my destination */
-        assert_int_equal(attach_all(&p, &other, false, budget, p.dst.regions, p.src.regions), 0);
+        assert_int_equal(attach_all(&p, &other, false, budget), 0);
         for (uint32_t i = 0; i < LAYERS; i++) {
             assert_memory_equal(p.dst.regions[i], right[i], p.dst.region_bytes);
             free(right[i]);
@@ -253,7 +258,10 @@ static void test_a_slice_of_many_calls(void **state)
                           .layers_total = 1,
                           .layer_count = 1};
     uint32_t ids[] = {0, 1, 2};
-    char *src = (char *)(uintptr_t)SRC, *dst = (char *)(uintptr_t)DST;
+    char *bases[] = {(char *)(uintptr_t)SRC, (char *)(uintptr_t)DST};
+    const struct path_region length = {.bytes = UINT64_C(6) << 30};
+    const struct path_regions region = {.num = 1, .region = &length};
+    const struct copy_side src = {&bases[0], &region}, dst = {&bases[1], &region};
     struct process self = process_of(getpid());
     if (!owner_can_attach())
         skip();
@@ -274,6 +282,34 @@ static void test_a_slice_of_many_calls(void **state)
 }
 
 /* ---- what fails -------------------------------------------------------------------------------------------------- */
+
+/* Each region in turn is said to have no bytes, and then not to be there. */
+static void test_a_plan_that_leaves_the_regions(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct owner owner;
+    if (!owner_can_attach())
+        skip();
+    pair_init(&p, 104729);
+    owner_start(&owner, turn_bits, &p);
+    struct process other = process_of(owner.id);
+    process_alive(&other);
+    for (int write = 0; write < 2; write++)
+        for (uint32_t i = 0; i < 2 * LAYERS; i++) {
+            struct side *short_one = i < LAYERS ? &p.src : &p.dst;
+            short_one->lengths[i % LAYERS].bytes = 0;
+            assert_int_equal(attach_all(&p, &other, write != 0, UINT64_MAX), BATON_EMESSAGE);
+            short_one->lengths[i % LAYERS].bytes = short_one->region_bytes;
+        }
+    p.src.all.num = LAYERS - 1;
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_EMESSAGE);
+    p.src.all.num = LAYERS;
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), 0);
+    process_forget(&other);
+    owner_end(&owner);
+    pair_fini(&p);
+}
 
 static void hide_a_page(struct owner *self, void *arg)
 {
@@ -304,7 +340,7 @@ static void test_a_page_that_cannot_be_read(void **state)
     owner_start(&owner, hide_a_page, &p);
     struct process other = process_of(owner.id);
     process_alive(&other);
-    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_ESYSTEM);
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_ESYSTEM);
     process_forget(&other);
     owner_end(&owner);
     pair_fini(&p);
@@ -322,14 +358,14 @@ static void test_a_process_that_ended(void **state)
     owner_start(&owner, turn_bits, &p);
     struct process other = process_of(owner.id), unasked = process_of(owner.id);
     process_alive(&other);
-    assert_int_equal(attach_all(&p, &unasked, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_EPEER);
+    assert_int_equal(attach_all(&p, &unasked, false, UINT64_MAX), BATON_EPEER);
     kill(owner.id, SIGKILL);
     while (process_is(&other) == PROCESS_ALIVE)
         usleep(100);
-    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_EPEER);
-    assert_int_equal(attach_all(&p, &other, true, UINT64_MAX, p.src.regions, p.dst.regions), BATON_EPEER);
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_EPEER);
+    assert_int_equal(attach_all(&p, &other, true, UINT64_MAX), BATON_EPEER);
     owner_end(&owner);
-    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX, p.dst.regions, p.src.regions), BATON_EPEER);
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_EPEER);
     process_forget(&other);
     pair_fini(&p);
 }
@@ -339,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_and_writes),
         cmocka_unit_test(test_a_slice_of_many_calls),
+        cmocka_unit_test(test_a_plan_that_leaves_the_regions),
         cmocka_unit_test(test_a_page_that_cannot_be_read),
         cmocka_unit_test(test_a_process_that_ended),
     };

@@ -190,6 +190,7 @@ static void assert_bytes(struct world *w)
     for (uint32_t i = 0; i < w->card.num_regions; i++) {
         const struct wire_region *r = &w->told->regions[i];
         assert_true(r->bytes <= sizeof bytes);
+        assert_true(w->near.regions.num == w->card.num_regions && w->near.regions.region[i].bytes == r->bytes);
         if (w->near.read.reach == MEMORY_MAPPED)
             memcpy(bytes, w->near.read.bases[i], r->bytes);
         else
@@ -516,6 +517,7 @@ static void test_what_lies_in_the_segment(void **state)
     assert_int_equal(n.read.reach, MEMORY_MAPPED);
     assert_true(n.write.reach == MEMORY_MAPPED && n.why[0] == '\0');
     assert_ptr_equal(n.read.bases[0], bytes + 4096);
+    assert_true(n.regions.num == 1 && n.regions.region[0].bytes == 4096);
     memory_near_fini(&n);
     card.pool_bytes = 4097;
     assert_int_equal(memory_near_find(&n, &card, &segment), BATON_EMESSAGE);

@@ -40,6 +40,8 @@ static struct {
     uint8_t *segment; /* that of the producer, which all processes have */
     char *pool;       /* private: the same address in each process */
     char *mine;
+    struct path_region length;
+    struct path_regions regions; /* of both pools */
     struct bell bell;
     struct process process;
     struct shm *shm;
@@ -134,7 +136,9 @@ static void world_init(void)
     bell_init(&world.bell);
     const struct shm_segment segments[RANKS] = {{.process = process_of(0)}, {world.segment, 4096, world.process}};
     const struct shm_way mine = {&world.mine, false}, theirs = {&world.pool, true};
-    const struct shm_memory memory[RANKS] = {{mine, mine}, {theirs, theirs}};
+    world.length.bytes = world.g.bytes;
+    world.regions = (struct path_regions){.num = 1, .region = &world.length};
+    const struct shm_memory memory[RANKS] = {{mine, mine, &world.regions}, {theirs, theirs, &world.regions}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,

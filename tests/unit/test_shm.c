@@ -26,6 +26,8 @@ struct pair {
     uint32_t ids[BLOCKS];
     uint8_t *segment[2];
     char *pool[2];
+    struct path_region lengths[2];
+    struct path_regions regions[2]; /* of the pools */
     uint64_t bytes;
     struct bell bell;
     struct shm *shm;
@@ -66,8 +68,13 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
                                                 {.process = process_of(0)}}; /* the stranger's: none */
     for (int i = 0; i < 2; i++)
         p->pool[i] = (char *)p->segment[i] + POOL_OFFSET;
+    for (int i = 0; i < 2; i++) {
+        p->lengths[i].bytes = p->g.bytes;
+        p->regions[i] = (struct path_regions){.num = 1, .region = &p->lengths[i]};
+    }
     const struct shm_way mine = {&p->pool[ME], false}, theirs = {&p->pool[PEER], false};
-    const struct shm_memory memory[RANKS] = {{mine, mine}, {theirs, write != NULL ? *write : theirs}};
+    const struct shm_memory memory[RANKS] = {{mine, mine, &p->regions[ME]},
+                                             {theirs, write != NULL ? *write : theirs, &p->regions[PEER]}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,
@@ -265,6 +272,33 @@ static void test_another_way_to_write(void **state)
     pair_fini(&p);
 }
 
+/* A region of either side may be shorter than the plan has it, or not be there. */
+static void test_a_plan_that_leaves_the_regions(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        struct pair p;
+        struct plan_cursor at = {0};
+        int rank = i % 2 == 0 ? ME : PEER;
+        bool write = i / 2 % 2 == 0;
+        pair_init(&p, 1 << 20);
+        uint8_t *into = p.segment[write ? PEER : ME], *before = malloc(p.bytes);
+        memcpy(before, into, p.bytes);
+        if (i < 4)
+            p.lengths[rank].bytes = 0;
+        else
+            p.regions[rank].num = 0;
+        struct path_leg leg = leg_of(&p, write, &at);
+        assert_true(p.path.move(p.path.self, &leg, 1 << 20) > 0);
+        struct port_event e = next(&p);
+        assert_int_equal(e.kind, PORT_MOVED);
+        assert_int_equal(e.error, BATON_EMESSAGE);
+        assert_memory_equal(into, before, p.bytes);
+        free(before);
+        pair_fini(&p);
+    }
+}
+
 static void test_a_parked_leg_is_quiet_once(void **state)
 {
     (void)state;
@@ -359,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
         cmocka_unit_test(test_legs_move),
         cmocka_unit_test(test_another_way_to_write),
+        cmocka_unit_test(test_a_plan_that_leaves_the_regions),
         cmocka_unit_test(test_a_parked_leg_is_quiet_once),
         cmocka_unit_test(test_hashes_and_zeros),
         cmocka_unit_test(test_who_lives),
