@@ -68,7 +68,10 @@ struct path {
 
     /* ---- what the core calls ---- */
 
-    /** Reads [offset, offset + bytes) of a peer's segment: a card, block tables. Then PORT_READ. */
+    /**
+     * Reads [offset, offset + bytes) of a peer's segment: a card, block tables. Not while bytes of that tag are under
+     * way. Then PORT_READ.
+     */
     int (*read)(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 
     /**

@@ -161,7 +161,8 @@ static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
             waits |= exchange_give_up(s, x);
     }
     const struct path *p = segment_of(s, peer);
-    enum path_park below = p->park(p->self, peer, tag); /* cards and generations, which the core reads over it */
+    /* Tables and generations, which the core reads over it, but never while bytes of that tag are under way. */
+    enum path_park below = p->park(p->self, peer, tag);
     return waits ? PATH_PARK_LATER : below;
 }
 

@@ -226,14 +226,27 @@ static struct storm_due *operation(struct storm_rank *r, enum due_kind kind, uin
     return d;
 }
 
+/* Bytes of a tag that will be told are waited for before anything else is asked by that tag. */
+static void check_asks(struct storm_rank *r, uint64_t tag)
+{
+    struct storm *s = r->storm;
+    for (uint32_t i = 0; i < s->num_due; i++) {
+        const struct storm_due *d = s->heap[i];
+        if (d->kind == DUE_MOVE && d->tag == tag && d->to == r->rank && !d->parked)
+            storm_fail(s, "rank %u asks for something by a tag whose bytes are under way", r->rank);
+    }
+}
+
 static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
+    check_asks(self, tag);
     operation(self, DUE_READ, peer, tag, offset, bytes, STORM_MS / 2);
     return 0;
 }
 
 static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
+    check_asks(self, tag);
     operation(self, DUE_BOARD, peer, tag, offset, 0, STORM_MS / 5);
     return 0;
 }
@@ -342,6 +355,7 @@ static int port_settle(void *self, uint32_t peer, uint64_t tag)
     struct storm_rank *r = self;
     struct storm *s = r->storm;
     uint64_t last = s->now;
+    check_asks(r, tag);
     for (uint32_t i = 0; i < s->num_due; i++) /* puts that have not landed yet */
         if (s->heap[i]->kind == DUE_LANDING && s->heap[i]->tag == tag && s->heap[i]->to == r->rank)
             last = s->heap[i]->at > last ? s->heap[i]->at : last;
