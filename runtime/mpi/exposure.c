@@ -13,15 +13,10 @@
 
 static struct exposure_span span_of(const struct path_regions *mine)
 {
-    struct exposure_span s = {0};
-    for (uint32_t i = 0; i < mine->num; i++) {
-        const struct path_region *r = &mine->region[i];
-        if (s.end == 0 || r->at < s.begin)
-            s.begin = r->at;
-        if (r->at + r->bytes > s.end)
-            s.end = r->at + r->bytes;
-    }
-    return s;
+    if (mine->num == 0)
+        return (struct exposure_span){0};
+    const struct path_region *last = &mine->region[mine->num - 1];
+    return (struct exposure_span){mine->region[0].at, last->at + last->bytes};
 }
 
 static int no_window(int rc)

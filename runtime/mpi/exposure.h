@@ -34,8 +34,8 @@ struct exposure {
 };
 
 /**
- * Exposes `mine`, which has no regions where Baton allocated my cache, to all ranks. *e zeroed before. Agreed: 0, also
- * where no window can be made; or what the steps end with.
+ * Exposes `mine`, in the order of their addresses, to all ranks; there are none where Baton allocated my cache. *e
+ * zeroed before. Agreed: 0, also where no window can be made; or what the steps end with.
  */
 int exposure_open(struct exposure *e, struct world *w, const struct path_regions *mine);
 void exposure_close(struct exposure *e, struct world *w);

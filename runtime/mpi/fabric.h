@@ -92,9 +92,9 @@ struct bell *fabric_bell(const struct fabric *f);
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows);
 
 /**
- * Exposes memory that my engine owns to ranks of other nodes: `mine` has no regions where Baton allocated my cache.
- * What `mine` points to must outlive the fabric. Where no engine owns memory, or there is one node, nobody need call
- * it. Collective, agreed.
+ * Exposes memory that my engine owns to ranks of other nodes: `mine`, in the order of their addresses, has no regions
+ * where Baton allocated my cache. What `mine` points to must outlive the fabric. Where no engine owns memory, or there
+ * is one node, nobody need call it. Collective, agreed.
  */
 int fabric_expose(struct fabric *f, const struct path_regions *mine);
 /** Whether memory that engines own can be reached from other nodes. */
