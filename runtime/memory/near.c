@@ -214,8 +214,12 @@ static bool attaches(struct memory_near *n, const struct wire_card *card, const 
 {
     for (uint32_t i = 0; i < card->num_regions; i++)
         n->addresses[i] = (char *)(uintptr_t)card->regions[i].address;
-    return reads_sample(n, card, segment) && reads_regions(n, card, segment->process) &&
-           process_is(segment->process) == PROCESS_ALIVE; /* so it was the one that was read */
+    if (!reads_sample(n, card, segment) || !reads_regions(n, card, segment->process))
+        return false;
+    bool was_read = process_is(segment->process) == PROCESS_ALIVE; /* and no other with its id */
+    if (!was_read)
+        snprintf(n->why, sizeof n->why, "its process ended while its memory was read");
+    return was_read;
 }
 
 static void find_engine(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)

@@ -16,6 +16,7 @@
 
 #include "baton.h"
 #include "harness.h"
+#include "mpi/exposure.h"
 
 #ifndef F_SEAL_FUTURE_WRITE /* headers of before Linux 5.1 */
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -373,6 +374,51 @@ static void many_regions(void)
                   has_window_each ? "128, one a region: BATON_WINDOWS" : "one, from the first region to the last");
     }
     CHECK_EQ(baton_close(f.b), 0);
+}
+
+/* Their bytes are staged. */
+static void more_regions_than_windows(void)
+{
+    struct fixture f;
+    char page[8192];
+    if (one_node() || setting("BATON_WINDOWS") != 2)
+        return SKIP("no window for each region");
+    who(&f);
+    open_as(&f);
+    memory_make(&f.memory, PRIVATE, WINDOWS_MAX + 1, tensor_bytes(&f));
+    CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    start(&f);
+    CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
+    CHECK_HAS(page, "a rank has 129 regions, more than 128");
+    move(&f, "pull", BATON_MODE_PULL, 5);
+    move(&f, "push", BATON_MODE_PUSH, 6);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+/* A region that a window does not cover is not to be reached through it, whatever its rank says. */
+static void regions_outside_of_windows(void)
+{
+    const struct path_region r[] = {{2000, 1000}, {1000, 2000}, {999, 10}, {2500, 501}, {4000, 0}, {2900, UINT64_MAX}};
+    const struct path_regions theirs = {true, 6, r};
+    struct exposure_span span = {1000, 3000};
+    struct exposure e = {.way = EXPOSURE_SPAN, .num = 1, .spans = &span};
+    uint64_t at = 0;
+    CHECK_EQ(MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, MPI_COMM_SELF, &e.windows[0]), MPI_SUCCESS);
+    e.windows[1] = e.windows[0];
+    CHECK(exposure_place(&e, 0, &theirs, 0, 5, &at) == e.windows[0]);
+    CHECK_EQ(at, 1005);
+    CHECK(exposure_place(&e, 0, &theirs, 1, 1999, &at) == e.windows[0]);
+    CHECK_EQ(at, 1999);
+    for (uint32_t i = 2; i < theirs.num; i++)
+        CHECK(exposure_place(&e, 0, &theirs, i, 0, &at) == MPI_WIN_NULL);
+    e.way = EXPOSURE_EACH;
+    e.num = 2;
+    CHECK(exposure_place(&e, 0, &theirs, 1, 7, &at) == e.windows[1]);
+    CHECK_EQ(at, 7);
+    CHECK(exposure_place(&e, 0, &theirs, 2, 7, &at) == MPI_WIN_NULL);
+    e.way = EXPOSURE_NONE;
+    CHECK(exposure_place(&e, 0, &theirs, 0, 7, &at) == MPI_WIN_NULL);
+    CHECK_EQ(MPI_Win_free(&e.windows[0]), MPI_SUCCESS);
 }
 
 static void memory_that_cannot_be_written(void)
@@ -764,6 +810,8 @@ int main(int argc, char **argv)
     harness_begin(&argc, &argv);
     RUN(every_kind_moves_every_byte);
     RUN(many_regions);
+    RUN(more_regions_than_windows);
+    RUN(regions_outside_of_windows);
     RUN(memory_that_cannot_be_written);
     RUN(wrapped_beside_allocated);
     RUN(bad_regions_are_refused);

@@ -213,6 +213,7 @@ static struct {
     bool is_pretended;
     uint32_t calls;
     uint64_t moved;
+    struct owner *dying; /* ends just before it is asked */
 } kernel;
 
 static uint64_t length(const struct iovec *piece, unsigned long num)
@@ -226,6 +227,9 @@ static uint64_t length(const struct iovec *piece, unsigned long num)
 ssize_t process_vm_readv(pid_t id, const struct iovec *mine, unsigned long num_mine, const struct iovec *theirs,
                          unsigned long num_theirs, unsigned long flags)
 {
+    if (kernel.dying != NULL)
+        owner_end(kernel.dying);
+    kernel.dying = NULL;
     if (!kernel.is_pretended)
         return syscall(SYS_process_vm_readv, id, mine, num_mine, theirs, num_theirs, flags);
     uint64_t bytes = length(mine, num_mine);
@@ -351,14 +355,20 @@ static void test_a_process_that_ended(void **state)
 {
     (void)state;
     struct pair p;
-    struct owner owner;
+    struct owner owner, first;
     if (!owner_can_attach())
         skip();
     make_large(&p);
     owner_start(&owner, turn_bits, &p);
-    struct process other = process_of(owner.id), unasked = process_of(owner.id);
+    owner_start(&first, turn_bits, &p);
+    struct process other = process_of(owner.id), unasked = process_of(owner.id), one = process_of(first.id);
     process_alive(&other);
+    process_alive(&one);
     assert_int_equal(attach_all(&p, &unasked, false, UINT64_MAX), BATON_EPEER);
+    kernel.dying = &first;
+    assert_int_equal(attach_all(&p, &one, false, UINT64_MAX), BATON_EPEER);
+    assert_null(kernel.dying);
+    process_forget(&one);
     kill(owner.id, SIGKILL);
     while (process_is(&other) == PROCESS_ALIVE)
         usleep(100);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "memory/maps.h"
+#include "with_owner.h"
 
 static uint64_t page;
 
@@ -212,6 +213,39 @@ static void test_a_file_by_its_name(void **state)
     munmap(base, page);
 }
 
+/* Another user than the super-user has no other way to a file whose descriptor is closed. Status 0: it is found. */
+static int find_by_name(void *arg)
+{
+    char name[64];
+    struct maps_files files = {0};
+    struct maps_range *r = NULL;
+    struct stat s;
+    (void)arg;
+    snprintf(name, sizeof name, "/dev/shm/baton test maps.%d", (int)getpid());
+    int file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 || ftruncate(file, (off_t)page) != 0)
+        return 77;
+    void *base = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (base == MAP_FAILED || maps_read(at(base), at(base) + 1, &r) != 1)
+        return 78;
+    int found = maps_open(&files, r);
+    unlink(name);
+    if (found < 0)
+        return 1;
+    return fstat(found, &s) == 0 && s.st_ino == r->inode && s.st_dev == r->device ? 0 : 2;
+}
+
+static void test_a_file_by_its_name_alone(void **state)
+{
+    (void)state;
+    enum { NOBODY = 65534 };
+    int status = owner_elsewhere(find_by_name, NULL, geteuid() == 0 ? NOBODY : 0);
+    if (status == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 static void test_no_file(void **state)
 {
     (void)state;
@@ -239,6 +273,7 @@ int main(void)
         cmocka_unit_test(test_a_file_by_its_descriptor),
         cmocka_unit_test(test_the_best_descriptor),
         cmocka_unit_test(test_a_file_by_its_name),
+        cmocka_unit_test(test_a_file_by_its_name_alone),
         cmocka_unit_test(test_no_file),
     };
     page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@
 #include "with_owner.h"
 
 enum { REGIONS = 4, SAMPLE = 256, SAMPLE_BYTES = 1024, SEGMENT = 8192, NOBODY = 65534 };
-enum how { PRIVATE, MEMFD, TWO_FILES, MIXED, HUGE_PAGES };
+enum how { PRIVATE, MEMFD, TWO_FILES, MIXED, HUGE_PAGES, ONLY_READ };
 
 /* What the owner does once its card is written. */
 enum then { NOTHING, CLOSES, REPLACES, TRUNCATES, SEALS, HIDES };
@@ -66,6 +67,14 @@ static int file_new(uint64_t bytes, unsigned flags)
     return descriptor;
 }
 
+/* The same file, of which the owner keeps a descriptor that is for reading alone. */
+static void keep_for_reading(int descriptor)
+{
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", descriptor);
+    owner_need(open(name, O_RDONLY | O_CLOEXEC) >= 0 && close(descriptor) == 0);
+}
+
 static char *map(uint64_t bytes, int descriptor)
 {
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
@@ -85,12 +94,16 @@ static void make(struct told *t, void *bases[REGIONS], uint64_t bytes[REGIONS])
         t->has_no_huge_page = one == MAP_FAILED;
         owner_need(!t->has_no_huge_page);
     } else if (t->how != PRIVATE) {
-        one = map(REGIONS * room, file_new(REGIONS * room, 0));
+        int file = file_new(REGIONS * room, 0);
+        one = map(REGIONS * room, file);
+        if (t->how == ONLY_READ)
+            keep_for_reading(file);
         other = t->how == TWO_FILES ? map(REGIONS * room, file_new(REGIONS * room, 0)) : NULL;
     }
     other = other == NULL && (t->how == PRIVATE || t->how == MIXED) ? map(REGIONS * room, -1) : other;
     for (uint32_t i = 0; i < REGIONS; i++) {
-        bool first = t->how == MEMFD || t->how == HUGE_PAGES || (t->how != PRIVATE && i % 2 == 0);
+        bool first =
+            t->how == MEMFD || t->how == HUGE_PAGES || t->how == ONLY_READ || (t->how != PRIVATE && i % 2 == 0);
         bases[i] = (first ? one : other) + (REGIONS - 1 - i) * room + 3 * page + 8 * i + 8;
         bytes[i] = 2 * page + 100 * i;
         for (uint64_t k = 0; k < bytes[i]; k++)
@@ -253,6 +266,7 @@ static void test_what_is_mapped(void **state)
         skip();
     expect(MEMFD, NOTHING, MEMORY_MAPPED, 1, NULL);
     expect(TWO_FILES, NOTHING, MEMORY_MAPPED, 2, NULL);
+    expect(ONLY_READ, NOTHING, MEMORY_MAPPED, 1, NULL); /* opened anew */
 }
 
 static void test_what_is_attached(void **state)
@@ -429,6 +443,40 @@ static void test_another_process(void **state)
     world_fini(&w);
 }
 
+/* ---- a process that ends under way ------------------------------------------------------------------------------- */
+
+static struct world *dying; /* whose owner ends as soon as its memory was read */
+
+ssize_t process_vm_readv(pid_t id, const struct iovec *mine, unsigned long num_mine, const struct iovec *theirs,
+                         unsigned long num_theirs, unsigned long flags)
+{
+    ssize_t got = syscall(SYS_process_vm_readv, id, mine, num_mine, theirs, num_theirs, flags);
+    if (dying != NULL && num_theirs > 1) { /* the ends of its regions, which are read last */
+        owner_end(&dying->owner);
+        dying->owner.id = 0;
+        dying = NULL;
+    }
+    return got;
+}
+
+/* Another one may have had its id when it was read. */
+static void test_a_process_that_ends_under_way(void **state)
+{
+    (void)state;
+    struct world w;
+    if (!owner_can_attach())
+        skip();
+    world_init(&w, PRIVATE, NOTHING);
+    world_start(&w);
+    dying = &w;
+    assert_int_equal(find(&w), 0);
+    assert_null(dying);
+    assert_int_equal(w.near.read.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(w.near.write.reach, MEMORY_OUT_OF_REACH);
+    assert_why(&w, "ended while");
+    world_fini(&w);
+}
+
 /* ---- what the kernel refuses ------------------------------------------------------------------------------------- */
 
 struct asked {
@@ -542,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_a_sealed_file_that_cannot_be_attached),
         cmocka_unit_test(test_cards_that_lie),
         cmocka_unit_test(test_another_process),
+        cmocka_unit_test(test_a_process_that_ends_under_way),
         cmocka_unit_test(test_other_users),
         cmocka_unit_test(test_processes_that_are_not_known),
         cmocka_unit_test(test_what_lies_in_the_segment),

@@ -344,6 +344,8 @@ static void test_refusals(void **state)
     assert_refused((void *const[]){base, NULL}, (const uint64_t[]){8, 8}, 2, "region 1 has no memory");
     assert_refused((void *const[]){base, base}, (const uint64_t[]){8, 8}, 2, "overlap");
     assert_refused((void *const[]){base + 2 * page}, (const uint64_t[]){8}, 1, "not readable");
+    assert_int_equal(munmap(base + 2 * page, page), 0);
+    assert_refused((void *const[]){base + page}, (const uint64_t[]){2 * page + 8}, 1, "not mapped"); /* with a hole */
     munmap(base, 4 * page);
     assert_refused((void *const[]){base + 8}, (const uint64_t[]){8}, 1, "not mapped");
 }

@@ -215,6 +215,10 @@ static void test_the_producer_itself(void **state)
 {
     (void)state;
     world_init();
+    struct path path;
+    shm_path(world.shm, &path);
+    assert_false(path.reaches(path.self, PRODUCER));
+    assert_true(world.path.reaches(world.path.self, PRODUCER));
     assert_int_equal(move(false).error, 0);
     assert_all(TRUE);
     struct port_event e = read_generation();

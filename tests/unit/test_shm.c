@@ -139,6 +139,11 @@ static void test_it_leads_to_what_is_mapped(void **state)
     assert_false(p.path.reaches(p.path.self, STRANGER));
     assert_int_equal(p.path.kind, BATON_PATH_SHM);
     assert_true(p.path.ended(p.path.self, PEER));
+    struct path attach;
+    shm_attach_path(p.shm, &attach);
+    assert_false(attach.reaches(attach.self, PEER));
+    assert_false(attach.reaches(attach.self, STRANGER));
+    assert_int_equal(attach.kind, BATON_PATH_CMA);
     pair_fini(&p);
 }
 
