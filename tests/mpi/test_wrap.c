@@ -508,6 +508,7 @@ static void bad_regions_are_refused(void)
     const struct memory good = f.memory;
     refuses(&f, BATON_EINVAL, BATON_MEMORY_SHARED, "is not memory that other processes can map");
     refuses(&f, BATON_EINVAL, (baton_memory_t)17, "no kind of memory");
+    refuses(&f, BATON_ENOSYS, BATON_MEMORY_DEVICE, "needs a driver");
     f.memory.bases[1] = NULL;
     refuses(&f, BATON_EINVAL, BATON_MEMORY_HOST, "region 1 has no memory");
     f.memory = good;
