@@ -368,7 +368,7 @@ typedef struct baton_tensor {
     char name[BATON_NAME_MAX]; /**< matched exactly with the other engine's; unique within the cache */
     uint32_t layer;            /**< the model's layer, in [layer_first, layer_first + layer_count) */
     uint32_t region;           /**< index of the region that holds it: 0 with baton_cache_create */
-    uint64_t offset;           /**< bytes from the region's base to its first element */
+    uint64_t offset;           /**< bytes from the region's base; no other tensor of its group begins there */
     baton_strides_t stride;
     uint32_t group, split; /**< indices into the geometry's groups and splits */
     uint32_t planes, head_size,

@@ -205,13 +205,46 @@ static int check_names(const baton_geometry_t *g, struct plan_why *why)
     return 0;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const baton_tensor_t *const *x = a, *const *y = b;
+    if ((*x)->group != (*y)->group)
+        return (*x)->group < (*y)->group ? -1 : 1;
+    if ((*x)->region != (*y)->region)
+        return (*x)->region < (*y)->region ? -1 : 1;
+    if ((*x)->offset != (*y)->offset)
+        return (*x)->offset < (*y)->offset ? -1 : 1;
+    return (*x > *y) - (*x < *y);
+}
+
+/*
+ * No two tensors of a group begin at the same byte, as they do where an engine forgot to set their regions. Those of
+ * different groups may: some engines give the same memory to several groups, a block to one of them at a time.
+ */
+static int check_places(const baton_geometry_t *g, struct plan_why *why)
+{
+    const baton_tensor_t *sorted[BATON_TENSORS_MAX];
+    for (uint32_t i = 0; i < g->num_tensors; i++)
+        sorted[i] = &g->tensors[i];
+    qsort(sorted, g->num_tensors, sizeof *sorted, by_place);
+    for (uint32_t i = 1; i < g->num_tensors; i++) {
+        const baton_tensor_t *a = sorted[i - 1], *b = sorted[i];
+        if (a->group == b->group && a->region == b->region && a->offset == b->offset)
+            return why_item("tensor", (uint32_t)(b - g->tensors), "another tensor of its group begins at the same byte",
+                            why);
+    }
+    return 0;
+}
+
 int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint32_t num_regions, struct plan_why *why)
 {
     uint64_t elements = 0;
     int rc = check_sizes(g, why);
     for (uint32_t i = 0; rc == 0 && i < g->num_tensors; i++)
         rc = check_tensor(g, i, region_bytes, num_regions, &elements, why);
-    return rc != 0 ? rc : check_names(g, why);
+    if (rc == 0)
+        rc = check_names(g, why);
+    return rc != 0 ? rc : check_places(g, why);
 }
 
 /* ---- two caches -------------------------------------------------------------------------------------------------- */
