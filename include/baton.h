@@ -688,8 +688,8 @@ typedef struct baton_want_params {
     baton_table_t tables[BATON_GROUPS_MAX]; /**< where tokens go, one a group; what lies before held_tokens, or before a
                                                  window, need have no block */
     uint32_t num_tokens;  /**< the first num_tokens of the request. A cache with a recurrent state takes all tokens that
-                               are offered, since the state is that of the last one. 0: nothing is needed, the producer
-                               is released */
+                               are offered, since the state is that of the last one. 0, without blocks: nothing is
+                               needed, the producer is released */
     uint32_t held_tokens; /**< leading tokens that are here already (a prefix that was reused): they are not moved. At
                                most num_tokens; if all are held, nothing moves and the producer is released */
     uint32_t timeout_ms;  /**< the want's deadline, from the call; 0: BATON_WANT_MS */

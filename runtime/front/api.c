@@ -121,6 +121,14 @@ static int check_once(const struct baton *b, const struct plan_tables *tables, u
     return 0;
 }
 
+static bool has_blocks(const struct plan_tables *tables)
+{
+    uint32_t i = 0;
+    while (i < tables->num && tables->table[i].num_blocks == 0)
+        i++;
+    return i < tables->num;
+}
+
 /* How many blocks each table needs room for: as many as it has, and at least as many as `tokens` tokens take. */
 static int room_of(const struct baton *b, const struct plan_tables *tables, uint32_t tokens,
                    uint32_t room[BATON_GROUPS_MAX])
@@ -432,6 +440,8 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
+    if (rc == 0 && p->num_tokens == 0 && has_blocks(tables)) /* else a forgotten num_tokens would be done */
+        rc = error_set(BATON_ETOKENS, "blocks are given, and num_tokens is 0");
     if (rc == 0)
         rc = check_once(b, tables, p->held_tokens, p->num_tokens);
     if (rc == 0 && p->held_tokens < p->num_tokens && b->cache->own != NULL && !b->cache->own->is_writable)

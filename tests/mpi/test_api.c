@@ -668,6 +668,10 @@ static void refuses_bad_calls(void)
     bad.held_tokens = 33;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ETOKENS);
     CHECK_HAS(baton_errmsg(), "33 tokens are held, and 32 are wanted");
+    bad = w;
+    bad.num_tokens = 0;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_ETOKENS);
+    CHECK_HAS(baton_errmsg(), "blocks are given, and num_tokens is 0");
     baton_ticket_t tickets[2] = {{.rank = 0, .serial = 1}, {.rank = 0, .serial = 2}};
     bad = w;
     bad.tickets = tickets;
