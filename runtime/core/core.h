@@ -28,6 +28,7 @@ struct core_config {
     uint32_t self;                     /* my rank in it */
     const baton_geometry_t *geometry;  /* mine; NULL: no cache */
     const baton_path_t *path;          /* by rank: the path to it */
+    const baton_path_t *path_out;      /* by rank: what is told of bytes that are written there */
     uint8_t *arena;                    /* my table arena, 8-aligned */
     uint64_t arena_bytes;
     const struct port *port;

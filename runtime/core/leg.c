@@ -219,10 +219,10 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
         outside(core, leg);
 }
 
-static void add_bytes(struct core *core, struct leg *leg, uint64_t bytes)
+static void add_bytes(struct leg *leg, baton_path_t path, uint64_t bytes)
 {
     leg->ask->call->end.event.bytes += bytes;
-    leg->ask->call->end.event.path_bytes[core->c.path[leg_rank(leg)]] += bytes;
+    leg->ask->call->end.event.path_bytes[path] += bytes;
 }
 
 static void fenced(struct core *core, struct leg *leg)
@@ -285,7 +285,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_wri
         core->stats.messages_bad++;
         fail(core, leg, BATON_EMESSAGE, "it wrote other bytes than were wanted of it");
     } else {
-        add_bytes(core, leg, m->bytes);
+        add_bytes(leg, m->path != BATON_PATH_NONE ? (baton_path_t)m->path : core->c.path[leg_rank(leg)], m->bytes);
         take_attached(leg, &m->attach);
         if (m->generation != 0)
             leg->generation = m->generation;
@@ -468,7 +468,7 @@ static void on_moved(struct core *core, struct leg *leg, int error, const char *
         fail(core, leg, error, detail);
         return;
     }
-    add_bytes(core, leg, mover_landed(leg->mover));
+    add_bytes(leg, core->c.path[leg_rank(leg)], mover_landed(leg->mover));
     landed(core, leg);
 }
 

@@ -57,6 +57,7 @@ static void tell(struct core *core, const struct push *push, int32_t error)
                                          .error = error,
                                          .bytes = mover_landed(push->mover),
                                          .generation = push->order.generation,
+                                         .path = (uint8_t)core->c.path_out[push->word.peer],
                                          .attach = {offer->num_attach, offer->attach}}};
     memcpy(m.written.detail, push->detail, sizeof m.written.detail);
     post_send(core->post, push->word.peer, &m);

@@ -32,6 +32,7 @@ struct paths {
     unsigned num_paths;
     unsigned *to;                /* by rank: which path */
     baton_path_t *kinds;         /* by rank: its kind */
+    baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
     struct memory_near *near;    /* by rank: of this node */
     _Atomic uint64_t *board;     /* mine */
@@ -355,8 +356,11 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     p->board = (void *)(fabric_segment(p->fabric) + wish->board_offset);
     p->to = calloc(size, sizeof *p->to);
     p->kinds = calloc(size, sizeof *p->kinds);
+    p->kinds_out = calloc(size, sizeof *p->kinds_out);
     p->near = calloc(size, sizeof *p->near);
-    int rc = p->to == NULL || p->kinds == NULL ? error_set(BATON_ENOMEM, "no memory for %u ranks", size) : 0;
+    int rc = p->to == NULL || p->kinds == NULL || p->kinds_out == NULL
+                 ? error_set(BATON_ENOMEM, "no memory for %u ranks", size)
+                 : 0;
     for (; rc == 0 && p->num_paths < MAKERS; p->num_paths += rc == 0)
         rc = makers[p->num_paths](p, &p->path[p->num_paths]);
     if (rc != 0) {
@@ -365,7 +369,9 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     }
     for (uint32_t i = 0; i < size; i++) {
         p->to[i] = choose(p, i);
-        p->kinds[i] = p->path[p->to[i]].kind;
+        p->kinds[i] = p->kinds_out[i] = p->path[p->to[i]].kind;
+        if (p->kinds[i] == BATON_PATH_SHM && p->near[i].write.reach == MEMORY_ATTACHED)
+            p->kinds_out[i] = BATON_PATH_CMA;
         p->peers[p->kinds[i]]++;
     }
     port_fill(p);
@@ -387,6 +393,7 @@ int paths_destroy(struct paths *p)
     free(p->near);
     free(p->to);
     free(p->kinds);
+    free(p->kinds_out);
     free(p);
     return rc;
 }
@@ -399,6 +406,11 @@ const struct port *paths_port(const struct paths *p)
 const baton_path_t *paths_table(const struct paths *p)
 {
     return p->kinds;
+}
+
+const baton_path_t *paths_table_out(const struct paths *p)
+{
+    return p->kinds_out;
 }
 
 const uint32_t *paths_peers(const struct paths *p)

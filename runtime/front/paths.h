@@ -34,6 +34,8 @@ int paths_destroy(struct paths *p);
 const struct port *paths_port(const struct paths *p);
 /** By rank: the path to it. */
 const baton_path_t *paths_table(const struct paths *p);
+/** The same for what is written there: files of its may be mapped for reading alone. */
+const baton_path_t *paths_table_out(const struct paths *p);
 
 /** Ranks of the world by path. */
 const uint32_t *paths_peers(const struct paths *p);

@@ -166,6 +166,7 @@ static int core_build(struct baton *b, const struct layout *l)
                                  .self = fabric_rank(b->fabric),
                                  .geometry = b->cache != NULL ? &b->cache->geometry : NULL,
                                  .path = paths_table(b->paths),
+                                 .path_out = paths_table_out(b->paths),
                                  .arena = fabric_segment(b->fabric) + l->arena,
                                  .arena_bytes = b->settings.table_bytes,
                                  .port = b->port,

@@ -148,6 +148,7 @@
     FIELD(U64, bytes, ALWAYS, 0, UINT64_MAX)                                                                           \
     FIELD(TEXT, detail, ALWAYS, 0, WIRE_DETAIL_MAX - 1)                                                                \
     FIELD(U64, generation, LATER, 0, UINT64_MAX)        /* of the producer's lease; 0: not sent */                     \
+    FIELD(U8, path, SINCE(2), 0, BATON_PATHS - 1)       /* baton_path_t: by which they were written; 0: not sent */    \
     FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* as in a GRANT, which may have been lost */
 
 #define WIRE_BEAT_FIELDS(FIELD)                                                                                        \

@@ -337,8 +337,9 @@ static void every_kind_moves_every_byte(void)
         for (int mode = BATON_MODE_PULL; mode <= BATON_MODE_PUSH; mode++) {
             baton_event_t e =
                 move(&f, mode == BATON_MODE_PULL ? "pull" : "push", (baton_mode_t)mode, (uint16_t)(kind * 77));
-            baton_path_t path = is_shared(kind) ? BATON_PATH_SHM : BATON_PATH_CMA;
-            if (f.consumer && !f.producer && one_node() && mode == BATON_MODE_PULL) {
+            bool can_map = is_shared(kind) && (mode == BATON_MODE_PULL || kind != SEALED);
+            baton_path_t path = can_map ? BATON_PATH_SHM : BATON_PATH_CMA;
+            if (f.consumer && !f.producer && one_node()) {
                 CHECK(e.bytes > 0);
                 CHECK_EQ(e.path_bytes[path], e.bytes);
             }

@@ -101,6 +101,7 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
                                  .directory = l->directory,
                                  .geometry = &l->geometry,
                                  .path = l->path,
+                                 .path_out = l->path,
                                  .arena = l->arena,
                                  .arena_bytes = 1 << 20,
                                  .port = &l->port,

@@ -38,6 +38,24 @@ static void test_offer_then_want(void **state)
     world_fini(&w);
 }
 
+/* Of a pull the path by which the consumer reads, of a push the one by which the producer writes. */
+static void test_an_event_names_the_path(void **state)
+{
+    (void)state;
+    for (baton_mode_t mode = BATON_MODE_PULL; mode <= BATON_MODE_PUSH; mode++) {
+        WORLD(w, one_to_one);
+        w.mode = mode;
+        world_fill(&w, 0, 7, 3, 2, 18);
+        world_offer(&w, 0, "key", 3, 2, 18, 1000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 1, 3, 18, 1000);
+        DONE_AFTER(&w, 1, d, 50 * MS);
+        const baton_event_t *e = world_event(&w, 1, d);
+        assert_int_equal(e->path_bytes[mode == BATON_MODE_PULL ? w.path[0] : w.path_out[1]], e->bytes);
+        assert_int_not_equal(w.path[0], w.path_out[1]);
+        world_fini(&w);
+    }
+}
+
 static void test_want_then_offer(void **state)
 {
     (void)state;
@@ -915,6 +933,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offer_then_want),
+        cmocka_unit_test(test_an_event_names_the_path),
         cmocka_unit_test(test_want_then_offer),
         cmocka_unit_test(test_fewer_tokens_than_offered),
         cmocka_unit_test(test_more_tokens_than_offered),

@@ -539,6 +539,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
         w->num_ranks += size_of(&engines[e]);
     w->ranks = calloc(w->num_ranks, sizeof *w->ranks);
     w->path = calloc(w->num_ranks, sizeof *w->path);
+    w->path_out = calloc(w->num_ranks, sizeof *w->path_out);
     w->counts = calloc((size_t)w->num_ranks * w->num_ranks, sizeof *w->counts);
     uint8_t *rows = malloc((size_t)w->num_ranks * WIRE_ROW_BYTES);
     uint32_t rank = 0;
@@ -546,6 +547,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
         for (uint32_t i = 0; i < size_of(&engines[e]); i++, rank++) {
             rank_init(w, rank, &engines[e], i, rows + (size_t)rank * WIRE_ROW_BYTES);
             w->path[rank] = BATON_PATH_RMA;
+            w->path_out[rank] = BATON_PATH_CMA; /* to tell which of both an event names */
         }
     assert_int_equal(directory_create(rows, w->num_ranks, &w->directory, &why), 0);
     free(rows);
@@ -558,6 +560,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
                                      .self = i,
                                      .geometry = r->bare ? NULL : &r->geometry,
                                      .path = w->path,
+                                     .path_out = w->path_out,
                                      .arena = r->arena,
                                      .arena_bytes = ARENA_BYTES,
                                      .port = &r->port,
@@ -604,6 +607,7 @@ void world_fini(struct world *w)
     }
     directory_destroy(w->directory);
     free(w->path);
+    free(w->path_out);
     free(w->counts);
     free(w->ranks);
 }

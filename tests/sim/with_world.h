@@ -62,7 +62,7 @@ struct world {
     uint64_t now;
     uint32_t num_ranks;
     struct directory *directory;
-    baton_path_t *path;
+    baton_path_t *path, *path_out;
     struct world_rank *ranks;
     struct due *queue; /* what will happen, by time */
     struct due *held;  /* what waits for a stopped rank */

@@ -199,6 +199,7 @@ void storm_build(struct storm *s)
                                      .self = i,
                                      .geometry = r->geometry.num_tensors > 0 ? &r->geometry : NULL,
                                      .path = &s->path[i * s->num_ranks],
+                                     .path_out = &s->path[i * s->num_ranks],
                                      .arena = r->arena,
                                      .arena_bytes = ARENA_BYTES,
                                      .port = &r->port,
