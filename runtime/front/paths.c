@@ -432,6 +432,10 @@ static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 static void describe_reasons(const struct paths *p, struct page *page)
 {
     uint32_t size = fabric_size(p->fabric);
+    if (is_device(p->wish.cache)) { /* whatever theirs is */
+        page_print(page, "by %s: all ranks: the cache of this one is a device's memory\n", p->path[PATH_STAGED].name);
+        return;
+    }
     for (uint32_t i = 0; i < size; i++) {
         uint32_t first = 0, alike = 0;
         if (p->near[i].why[0] == '\0')

@@ -81,6 +81,10 @@ static void closing_with_a_stuck_driver(void)
     }
     if (!CHECK_EQ(baton_start(b), 0))
         MPI_Abort(MPI_COMM_WORLD, 1);
+    char page[4096];
+    CHECK(baton_describe(b, page, sizeof page) < (int)sizeof page);
+    if (getenv("BATON_FAKE_NODES") == NULL)
+        CHECK_HAS(page, offers ? ": the cache of this one is a device's memory" : "rank 0 first: a device's memory");
     const baton_offer_params_t o = {
         .size = sizeof o, .key = "k", .num_tokens = 2 * BLOCK_TOKENS, .num_tables = 1, .tables = {table}};
     const baton_want_params_t w = {.size = sizeof w,
