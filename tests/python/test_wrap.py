@@ -68,6 +68,18 @@ class Wrap(unittest.TestCase):
                 self.assertTrue(numpy.shares_memory(view, array))
                 self.move(context, view)
 
+    def test_fused_as_two_tensors(self):
+        """K and V in one axis are two tensors of one plane, in one region."""
+        fused = zeros((BLOCKS, BLOCK_TOKENS, HEADS, 2 * CHANNELS))
+        axes = "block token head channel"
+        with opened() as context:
+            cache = context.wrap(geometry(planes=1), [Owned("k", 0, fused[..., :CHANNELS], axes),
+                                                      Owned("v", 0, fused[..., CHANNELS:], axes)])
+            context.start()
+            self.assertIn("wrapped, 1 region,", context.describe())
+            self.assertEqual([t.offset for t in cache.geometry.tensors], [0, 4 * CHANNELS])
+            self.move(context, fused)
+
     def test_sizes_of_its_own(self):
         """K and V as tensors of one plane, elements of another size, a state of one token."""
         groups = [Group(BLOCK_TOKENS, BLOCKS), Group(1, 8, baton.Kind.STATE)]
