@@ -229,7 +229,7 @@ typedef struct baton_open_params {
 
 /**
  * Reads BATON_ENGINE, BATON_ROLE (prefill, decode, both), BATON_TP, BATON_PP, BATON_TP_RANK and BATON_PP_RANK, as
- * batonrun sets them, into *params, whose size is set. progress and verdicts are left as they are; tp and pp default to
+ * batonrun sets them, into *params, whose size is set. The other fields are left as they are; tp and pp default to
  * 1. tp_rank must be said where tp is above 1, else it defaults to 0; likewise pp_rank. Where neither BATON_ENGINE nor
  * BATON_ROLE is set, BATON_LAYOUT="2x4x1 4x2x1" says it for all ranks: engines x TP x PP, prefill first; the rank's
  * number is the launcher's. Any thread, before or after MPI_Init.
@@ -464,7 +464,9 @@ BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, b
  * from bases[r] on. Each tensor names its region and its offset there; geometry->bytes is ignored. Regions may lie
  * anywhere, aligned or not, in pages of any size, and touch each other, but must not overlap. The memory must stay as
  * it is until baton_close: mapped, and in the same place; after a baton_close that returned BATON_EPEER, until the
- * process ends. Blocks in memory that cannot be written can be offered, not wanted. One cache a context.
+ * process ends. Blocks in memory that cannot be written can be offered, not wanted. One cache a context. A file that
+ * the memory is mapped from keeps its size meanwhile: a peer that touches what was cut off is ended by SIGBUS. The seal
+ * F_SEAL_SHRINK of a memfd makes sure of it.
  *
  * The bytes move from and to where they lie. How, is found out at start for each pair of ranks, and baton_describe says
  * it:
@@ -498,7 +500,11 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
  */
 BATON_API int baton_cache_ready(baton_t *b);
 
-/** One copy of a driver: `bytes` from device to host or the other way. */
+/**
+ * One copy of a driver: `bytes` from device to host or the other way. `host` is of any alignment, and lies in memory
+ * that Baton allocated: shared with the node's ranks, or this process's own. It stays until `poll` has handed out the
+ * tag. A driver must not register or lock it, since nobody tells the driver when Baton frees it.
+ */
 typedef struct baton_piece {
     void *device, *host;
     uint64_t bytes;
@@ -506,7 +512,8 @@ typedef struct baton_piece {
 
 /**
  * What copies between a device's memory and the buffers that Baton stages it in. The functions are called by the thread
- * that moves blocks (see THREADS), return at once, and call nothing of Baton.
+ * that moves blocks (see THREADS), and `poll` by baton_close too, never by two threads at once. They return at once,
+ * and call nothing of Baton. baton_driver_set(3) is a guide to writing one.
  */
 typedef struct baton_driver {
     size_t size;      /**< sizeof this: see STRUCTS THAT GROW */
@@ -515,7 +522,8 @@ typedef struct baton_driver {
     /**
      * Begins to copy `num` pieces, at most 1,024, to the device or from it. The pieces are the caller's again at
      * return. Copies may run in any order, also those of several calls; all have ended when `poll` hands out the tag.
-     * Returns 0, BATON_EAGAIN (no room: call again later) or another error; nothing was begun then.
+     * Returns 0, BATON_EAGAIN (no room: Baton calls again later) or another error; nothing was begun then. A call that
+     * failed, or whose tag comes with an error, fails the transfer.
      */
     int (*copy)(void *self, const baton_piece_t *pieces, uint32_t num, int to_device, uint64_t tag);
     /**
@@ -827,6 +835,11 @@ BATON_API const char *baton_event_name(baton_event_type_t type);
 /** "done", "failed", "expired", "cancelled"; "unknown" for any other number. Any thread. Never NULL, never freed. */
 BATON_API const char *baton_status_name(baton_status_t status);
 
+/**
+ * How a rank reaches another one's memory. The two directions may differ: where the producer's memory is private and
+ * the consumer's in a memfd, the consumer pulls by CMA, and the producer pushes by SHM. A rank knows its own direction
+ * alone, in baton_describe, baton_peer_stats and events.
+ */
 typedef enum baton_path {
     BATON_PATH_NONE = 0,
     BATON_PATH_SHM = 1,   /**< the peer's memory is mapped here; copy workers copy */
@@ -851,7 +864,7 @@ typedef struct baton_event {
     uint32_t num_blocks; /**< blocks of the call, in all its tables, counted as its geometry describes them (where an id
                                stands for several, each counts) */
     uint64_t bytes;      /**< want: bytes moved */
-    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path */
+    uint64_t path_bytes[BATON_PATHS]; /**< the same, by this rank's path to the producer, also where that one pushed */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns;     /**< from the call to this event */
     uint32_t verdict;      /**< of a GIVEN_UP or terminal event: BATON_VERDICT_FOLLOWS, BATON_VERDICT_CAME or
