@@ -358,7 +358,12 @@ void late_close(struct baton *b)
 {
     if (!b->start.is_late || b->start.has_agreed)
         return;
-    fabric_hurry(b->fabric, b->settings.close_ms);
+    uint64_t until = clock_now_ns() + b->settings.close_ms * CLOCK_NS_PER_MS;
+    error_set(BATON_ECLOSED, "rank %u (engine %s, host %s) closes before all ranks have declared their caches",
+              fabric_rank(b->fabric), b->who.engine, b->place.host);
+    fabric_meet_close(b->fabric, until);
+    uint64_t now = clock_now_ns();
+    fabric_hurry(b->fabric, until > now ? (until - now) / CLOCK_NS_PER_MS : 0);
     late_agree(b, error_set(BATON_ECLOSED, "the context closes before all ranks have declared their caches"));
 }
 

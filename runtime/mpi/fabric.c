@@ -113,9 +113,16 @@ int fabric_meet_init(struct fabric *f)
     return meeting_init(&f->meeting, &f->world.steps);
 }
 
+static const char meeting_name[] = "caches that come late";
+
 int fabric_meet(struct fabric *f, bool is_here)
 {
-    return meeting_wait(&f->meeting, &f->world.steps, "caches that come late", is_here);
+    return meeting_wait(&f->meeting, &f->world.steps, meeting_name, is_here);
+}
+
+int fabric_meet_close(struct fabric *f, uint64_t until_ns)
+{
+    return meeting_close(&f->meeting, &f->world.steps, meeting_name, until_ns);
 }
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */

@@ -61,9 +61,12 @@ int fabric_least(struct fabric *f, const char *step, const int mine[2], int leas
 
 /**
  * A barrier of all ranks that does not block, for caches that come late: 0 once every rank is here, BATON_EAGAIN
- * before. BATON_ETIMEDOUT, on all ranks: not all came within BATON_WRAP_MS after the first (meeting.h).
+ * before. On all ranks: BATON_ETIMEDOUT, not all came within BATON_WRAP_MS after the first; BATON_ECLOSED, one of them
+ * closes (meeting.h).
  */
 int fabric_meet(struct fabric *f, bool is_here);
+/** This rank closes, as its error sentence says: ends the meeting for all, and returns how it ended (meeting.h). */
+int fabric_meet_close(struct fabric *f, uint64_t until_ns);
 /** Before the first fabric_meet. Local: 0 or BATON_ENOMEM. */
 int fabric_meet_init(struct fabric *f);
 

@@ -13,36 +13,52 @@
 enum { TAG_MEET = 4 };    /* steps.c and selftest.c have others on the same communicator */
 enum { NAMED_RANKS = 8 }; /* missing ranks that a sentence names */
 
-/* What rank 0 tells all. */
+/* What rank 0 tells all; and what a rank that closes tells rank 0. */
 struct meeting_word {
     int error;
     char why[STEPS_SENTENCE_BYTES];
 };
 
+enum { HERE, CLOSES }; /* what others than rank 0 send */
+
 static int num_sends(const struct steps *s)
 {
-    return s->rank == 0 ? s->size : 1;
+    return s->rank == 0 ? s->size : CLOSES + 1;
 }
 
 int meeting_init(struct meeting *m, const struct steps *s)
 {
     const size_t num = (size_t)num_sends(s);
     m->word = calloc(1, sizeof *m->word);
+    m->farewell = calloc(1, sizeof *m->farewell);
     m->came = calloc(num, sizeof *m->came);
     m->sends = malloc(num * sizeof(MPI_Request));
     for (size_t i = 0; m->sends != NULL && i < num; i++)
         m->sends[i] = MPI_REQUEST_NULL;
-    if (m->word != NULL && m->came != NULL && m->sends != NULL)
+    if (m->word != NULL && m->farewell != NULL && m->came != NULL && m->sends != NULL)
         return 0;
     return error_set(BATON_ENOMEM, "no memory for meeting %d ranks", s->size);
 }
 
-static bool is_past(const struct meeting *m, uint64_t ms)
+static bool is_past(uint64_t since_ns, uint64_t ms)
 {
-    return m->since_ns != 0 && clock_now_ns() > m->since_ns + ms * CLOCK_NS_PER_MS;
+    return since_ns != 0 && clock_now_ns() > since_ns + ms * CLOCK_NS_PER_MS;
 }
 
-/* Rank 0 has as long as a step may take to tell all what it decided. */
+static void put(struct meeting_word *word, int error)
+{
+    word->error = error;
+    if (error != 0)
+        snprintf(word->why, sizeof word->why, "%s", baton_errmsg());
+}
+
+static void decide(struct meeting *m, int error)
+{
+    m->decided_ns = clock_now_ns();
+    put(m->word, error);
+}
+
+/* How long the others wait for rank 0, which has as long as a step may take to tell all what it decided. */
 static uint64_t most_ms(const struct steps *s)
 {
     return s->settings->wrap_ms + s->settings->start_ms;
@@ -58,20 +74,24 @@ static void arrive(struct meeting *m, int rank)
         m->since_ns = clock_now_ns();
 }
 
-/* Who came since. */
+/* Who came since, and who closes instead, which is an error. */
 static int collect(struct meeting *m, const struct steps *s)
 {
-    int rc = MPI_SUCCESS, is_there = 1;
-    while (m->num_came < s->size && rc == MPI_SUCCESS && is_there) {
+    int rc = MPI_SUCCESS, is_there = 1, error = 0;
+    while (rc == MPI_SUCCESS && is_there) {
         MPI_Status status;
+        struct meeting_word word = {0}; /* stays so where the message is empty: that rank is here */
         rc = MPI_Iprobe(MPI_ANY_SOURCE, TAG_MEET, s->comm, &is_there, &status);
         if (rc != MPI_SUCCESS || !is_there)
             break;
-        rc = MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_MEET, s->comm, MPI_STATUS_IGNORE);
-        if (rc == MPI_SUCCESS)
+        rc = MPI_Recv(&word, sizeof word, MPI_BYTE, status.MPI_SOURCE, TAG_MEET, s->comm, MPI_STATUS_IGNORE);
+        word.why[sizeof word.why - 1] = '\0';
+        if (rc == MPI_SUCCESS && word.error == 0)
             arrive(m, status.MPI_SOURCE);
+        else if (rc == MPI_SUCCESS && error == 0)
+            error = error_set(BATON_ECLOSED, "%s", word.why);
     }
-    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "meeting the ranks", rc);
+    return rc == MPI_SUCCESS ? error : mpi_error_set(BATON_EMPI, "meeting the ranks", rc);
 }
 
 static int give_up(const struct meeting *m, const struct steps *s, const char *what)
@@ -93,10 +113,7 @@ static int give_up(const struct meeting *m, const struct steps *s, const char *w
 /* Says the word. A rank that is lost is told in vain, and the others all the same. */
 static void tell(struct meeting *m, const struct steps *s, int error)
 {
-    m->is_decided = true;
-    m->word->error = error;
-    if (error != 0)
-        snprintf(m->word->why, sizeof m->word->why, "%s", baton_errmsg());
+    decide(m, error);
     for (int r = 1; r < s->size; r++) {
         int rc = MPI_Isend(m->word, sizeof *m->word, MPI_BYTE, r, TAG_MEET, s->comm, &m->sends[r]);
         if (rc != MPI_SUCCESS)
@@ -106,12 +123,12 @@ static void tell(struct meeting *m, const struct steps *s, int error)
 
 static int host(struct meeting *m, const struct steps *s, const char *what, bool is_here)
 {
-    if (!m->is_decided) {
+    if (m->decided_ns == 0) {
         if (is_here)
             arrive(m, 0);
         int error = collect(m, s);
         if (error == 0 && m->num_came < s->size)
-            error = is_past(m, s->settings->wrap_ms) ? give_up(m, s, what) : BATON_EAGAIN;
+            error = is_past(m->since_ns, s->settings->wrap_ms) ? give_up(m, s, what) : BATON_EAGAIN;
         if (error == BATON_EAGAIN)
             return error;
         tell(m, s, error);
@@ -120,39 +137,50 @@ static int host(struct meeting *m, const struct steps *s, const char *what, bool
     int rc = MPI_Testall(s->size, m->sends, &is_told, MPI_STATUSES_IGNORE);
     if (rc != MPI_SUCCESS)
         log_line(s->log, LOG_WARN, "a rank could not be told that the ranks have met: MPI error %d", rc);
-    return is_told || rc != MPI_SUCCESS || is_past(m, most_ms(s)) ? 0 : BATON_EAGAIN;
+    return is_told || rc != MPI_SUCCESS || is_past(m->decided_ns, s->settings->peer_ms) ? 0 : BATON_EAGAIN;
 }
 
 /* ---- the others -------------------------------------------------------------------------------------------------- */
 
-static int hear(struct meeting *m, const struct steps *s, int *is_there)
+static int hear(struct meeting *m, const struct steps *s)
 {
-    int is_sent = 0;
-    int rc = MPI_Test(&m->sends[0], &is_sent, MPI_STATUS_IGNORE);
+    int is_sent = 0, is_there = 0;
+    int rc = MPI_Testall(num_sends(s), m->sends, &is_sent, MPI_STATUSES_IGNORE);
     if (rc == MPI_SUCCESS)
-        rc = MPI_Iprobe(0, TAG_MEET, s->comm, is_there, MPI_STATUS_IGNORE);
-    if (rc == MPI_SUCCESS && *is_there)
+        rc = MPI_Iprobe(0, TAG_MEET, s->comm, &is_there, MPI_STATUS_IGNORE);
+    if (rc == MPI_SUCCESS && is_there)
         rc = MPI_Recv(m->word, sizeof *m->word, MPI_BYTE, 0, TAG_MEET, s->comm, MPI_STATUS_IGNORE);
-    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "hearing whether the ranks have met", rc);
+    if (rc != MPI_SUCCESS)
+        return mpi_error_set(BATON_EMPI, "hearing whether the ranks have met", rc);
+    if (is_there)
+        m->decided_ns = clock_now_ns();
+    return 0;
+}
+
+static int send(struct meeting *m, const struct steps *s, int what, int bytes)
+{
+    int rc = MPI_Isend(m->farewell, bytes, MPI_BYTE, 0, TAG_MEET, s->comm, &m->sends[what]);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "telling rank 0 that this rank is here, or closes", rc);
 }
 
 static int visit(struct meeting *m, const struct steps *s, const char *what, bool is_here)
 {
-    int is_there = 0;
+    int error = 0;
+    if (m->decided_ns != 0)
+        return 0;
     if (is_here && m->since_ns == 0) {
         m->since_ns = clock_now_ns();
-        int rc = MPI_Isend(NULL, 0, MPI_BYTE, 0, TAG_MEET, s->comm, &m->sends[0]);
-        if (rc != MPI_SUCCESS)
-            return mpi_error_set(BATON_EMPI, "telling rank 0 that this rank is here", rc);
+        error = send(m, s, HERE, 0);
     }
-    int error = hear(m, s, &is_there);
-    if (error || is_there)
-        return error;
-    if (!is_past(m, most_ms(s)))
-        return BATON_EAGAIN;
-    return error_set(BATON_ETIMEDOUT,
-                     "%s: rank 0 did not answer within %" PRIu64 " ms (BATON_WRAP_MS and BATON_START_MS)", what,
-                     most_ms(s));
+    if (error == 0)
+        error = hear(m, s);
+    if (error == 0 && m->decided_ns == 0 && is_past(m->since_ns, most_ms(s)))
+        error = error_set(BATON_ETIMEDOUT,
+                          "%s: rank 0 did not answer within %" PRIu64 " ms (BATON_WRAP_MS and BATON_START_MS)", what,
+                          most_ms(s));
+    if (error != 0)
+        decide(m, error);
+    return m->decided_ns != 0 ? 0 : BATON_EAGAIN;
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
@@ -165,16 +193,37 @@ int meeting_wait(struct meeting *m, const struct steps *s, const char *what, boo
     return m->word->error == 0 ? 0 : error_set(m->word->error, "%s", m->word->why);
 }
 
+/* Rank 0 decides so, and the others ask it to. What was decided before stays. */
+int meeting_close(struct meeting *m, const struct steps *s, const char *what, uint64_t until_ns)
+{
+    int rc;
+    if (m->decided_ns == 0 && s->rank == 0) {
+        tell(m, s, BATON_ECLOSED);
+    } else if (m->decided_ns == 0) {
+        put(m->farewell, BATON_ECLOSED);
+        if (send(m, s, CLOSES, sizeof *m->farewell) != 0)
+            decide(m, BATON_EMPI);
+    }
+    for (unsigned polls = 0; (rc = meeting_wait(m, s, what, false)) == BATON_EAGAIN; polls++) {
+        if (clock_now_ns() > until_ns)
+            return error_set(BATON_ETIMEDOUT, "%s: rank 0 did not answer this rank, which closes", what);
+        steps_pause(polls);
+    }
+    return rc;
+}
+
 /* What came after this rank had stopped waiting is taken out of MPI too. */
 void meeting_fini(struct meeting *m, const struct steps *s)
 {
-    int is_done = 0, is_there = 0;
+    int is_done = 0;
     if (m->sends == NULL)
         return;
-    if ((s->rank == 0 ? collect(m, s) : hear(m, s, &is_there)) != 0)
+    int rc = s->rank == 0 ? collect(m, s) : hear(m, s);
+    if (rc != 0 && rc != BATON_ECLOSED)
         log_line(s->log, LOG_WARN, "%s", baton_errmsg());
     if (MPI_Testall(num_sends(s), m->sends, &is_done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && is_done) {
         free(m->word);
+        free(m->farewell);
         free(m->came);
         free(m->sends);
     }

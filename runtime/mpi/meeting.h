@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * meeting: a barrier of all ranks that does not block, and that some ranks may come to much later, or never. Each rank
- * tells rank 0 that it is there. Rank 0 alone decides: that all have come, or BATON_WRAP_MS after the first one that
- * they have not. It tells all ranks, also those that have not come, so that the outcome is one. A meeting is no step
- * (steps.h): ranks that wait for others may still take steps with them.
+ * tells rank 0 that it is there, or that it closes instead. Rank 0 alone decides: that all have come; at once, that one
+ * closes; or BATON_WRAP_MS after the first one that some have not come. It tells all ranks, also those that have not
+ * come, so that the outcome is one. A meeting is no step (steps.h): ranks that wait for others may still take steps
+ * with them.
  *
  * One thread at a time.
  */
@@ -15,12 +16,13 @@
 struct meeting_word;
 
 struct meeting {
-    uint64_t since_ns;         /* when this rank came; at rank 0, when the first one did. 0: not yet */
-    bool is_decided;           /* rank 0 */
-    struct meeting_word *word; /* MPI's while `sends` are open */
-    bool *came;                /* rank 0: by rank */
+    uint64_t since_ns;             /* when this rank came; at rank 0, when the first one did. 0: not yet */
+    uint64_t decided_ns;           /* when this rank knew the outcome. 0: not yet */
+    struct meeting_word *word;     /* the outcome; at rank 0, MPI's while `sends` are open */
+    struct meeting_word *farewell; /* others: that this rank closes. MPI's while `sends` are open */
+    bool *came;                    /* rank 0: by rank */
     int num_came;
-    MPI_Request *sends; /* rank 0: by rank; others: one */
+    MPI_Request *sends; /* rank 0: by rank; others: that this rank is here, and that it closes */
 };
 
 /** *m zeroed before. Local: 0 or BATON_ENOMEM. */
@@ -28,10 +30,17 @@ int meeting_init(struct meeting *m, const struct steps *s);
 
 /**
  * 0: every rank is here. BATON_EAGAIN: not yet; call it until then, also while this rank is not here. BATON_ETIMEDOUT,
- * on all ranks: some did not come in time, and the sentence names them. If rank 0 itself is silent, the others give up
- * with BATON_ETIMEDOUT, each for itself, BATON_START_MS later.
+ * on all ranks: some did not come in time, and the sentence names them. BATON_ECLOSED, on all ranks: one of them
+ * closes, and the sentence is its own (meeting_close). If rank 0 itself is silent, the others give up with
+ * BATON_ETIMEDOUT, each for itself, BATON_START_MS later.
  */
 int meeting_wait(struct meeting *m, const struct steps *s, const char *what, bool is_here);
+/**
+ * This rank closes, and will not come or stay: the calling thread's error sentence names it. All ranks hear so at once,
+ * unless they have decided before. The outcome is returned as meeting_wait does, or BATON_ETIMEDOUT: rank 0 did not
+ * answer until `until_ns`. After it, meeting_wait is not called.
+ */
+int meeting_close(struct meeting *m, const struct steps *s, const char *what, uint64_t until_ns);
 /** Where the ranks close: frees what is MPI's no more. */
 void meeting_fini(struct meeting *m, const struct steps *s);
 

@@ -691,6 +691,30 @@ static void one_that_closes_instead(void)
     CHECK_EQ(baton_close(f.b), 0);
 }
 
+/* One rank, the last or rank 0, never declares its cache and closes: the others hear at once who it is. */
+static void one_that_leaves_the_others_waiting(void)
+{
+    char who_is[64];
+    if (harness.size == 1)
+        return SKIP("one rank waits for nobody");
+    for (int leaver = harness.size - 1; leaver >= 0; leaver -= harness.size - 1) {
+        struct fixture f;
+        double begun = now_ms();
+        up_late(&f, BATON_PROGRESS_THREAD, true);
+        start(&f);
+        if (harness.rank != leaver)
+            CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (harness.rank != leaver) {
+            CHECK_EQ(await_ready(&f, 20000), BATON_ECLOSED);
+            snprintf(who_is, sizeof who_is, "rank %d (engine %s, host ", leaver, leaver == 0 ? "p" : "d");
+            CHECK_HAS(baton_errmsg(), who_is);
+        }
+        CHECK_EQ(baton_close(f.b), 0);
+        CHECK(now_ms() - begun < 15000);
+    }
+}
+
 /* Any thread may ask, and several at once: one of them goes on. */
 static void *ask(void *arg)
 {
@@ -822,6 +846,7 @@ int main(int argc, char **argv)
     RUN(ranks_that_come_one_after_the_other);
     RUN(rank_0_that_is_silent);
     RUN(one_that_closes_instead);
+    RUN(one_that_leaves_the_others_waiting);
     RUN(several_threads_ask);
     RUN(one_that_comes_at_the_last_moment);
     RUN(a_step_that_fails_on_one_rank_fails_on_all);
