@@ -494,10 +494,11 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
  * baton_start for which no cache came late. Never waits for a rank that has not declared its cache. With
  * BATON_PROGRESS_CALLER the call that finds all ranks there goes on with what baton_start left to do, in milliseconds.
  * Any thread, after baton_start.
- * 0: they are. Errors: EAGAIN: not yet, ask again. ETIMEDOUT, on all ranks: some did not declare their caches within
- * BATON_WRAP_MS after the first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes
- * its context before all caches are declared, as where its baton_cache_wrap failed, and baton_errmsg names it. Or what
- * baton_start can end with. After these only baton_close is left. ESTATE, EINVAL.
+ * 0: they are. Errors: EAGAIN: not yet, ask again; on rank 0 baton_errmsg names those that are missing, and after 5 s
+ * its log does so once. ETIMEDOUT, on all ranks: some did not declare their caches within BATON_WRAP_MS after the
+ * first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes its context before all
+ * caches are declared, as where its baton_cache_wrap failed, and baton_errmsg names it. Or what baton_start can end
+ * with. After these only baton_close is left. ESTATE, EINVAL.
  */
 BATON_API int baton_cache_ready(baton_t *b);
 

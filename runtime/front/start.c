@@ -403,8 +403,11 @@ int baton_cache_ready(baton_t *b)
     if (state == CONTEXT_WAITING && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         late_lend(b);
     int rc = atomic_load_explicit(&l->ready, memory_order_acquire);
-    if (rc == BATON_EAGAIN)
-        return error_set(rc, "not every rank has declared its cache");
+    if (rc == BATON_EAGAIN) {
+        char missing[128];
+        fabric_meet_missing(b->fabric, missing, sizeof missing);
+        return error_set(rc, "not every rank has declared its cache%s%s", missing[0] != '\0' ? "; " : "", missing);
+    }
     if (rc != 0)
         return error_set(rc, "%s", l->why);
     return state == CONTEXT_WAITING ? 0 : context_check_started(b);

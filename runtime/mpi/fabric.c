@@ -120,6 +120,11 @@ int fabric_meet(struct fabric *f, bool is_here)
     return meeting_wait(&f->meeting, &f->world.steps, meeting_name, is_here);
 }
 
+void fabric_meet_missing(const struct fabric *f, char *text, size_t size)
+{
+    meeting_missing(&f->meeting, &f->world.steps, text, size);
+}
+
 int fabric_meet_close(struct fabric *f, uint64_t until_ns)
 {
     return meeting_close(&f->meeting, &f->world.steps, meeting_name, until_ns);

@@ -65,6 +65,8 @@ int fabric_least(struct fabric *f, const char *step, const int mine[2], int leas
  * closes (meeting.h).
  */
 int fabric_meet(struct fabric *f, bool is_here);
+/** At rank 0: "missing: ", and the ranks that have not come. Elsewhere empty. Any thread, after fabric_meet_init. */
+void fabric_meet_missing(const struct fabric *f, char *text, size_t size);
 /** This rank closes, as its error sentence says: ends the meeting for all, and returns how it ended (meeting.h). */
 int fabric_meet_close(struct fabric *f, uint64_t until_ns);
 /** Before the first fabric_meet. Local: 0 or BATON_ENOMEM. */

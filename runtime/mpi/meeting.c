@@ -12,6 +12,7 @@
 
 enum { TAG_MEET = 4 };    /* steps.c and selftest.c have others on the same communicator */
 enum { NAMED_RANKS = 8 }; /* missing ranks that a sentence names */
+enum { WARN_MS = 5000 };  /* after the first rank came, the log says who is missing */
 
 /* What rank 0 tells all; and what a rank that closes tells rank 0. */
 struct meeting_word {
@@ -97,17 +98,22 @@ static int collect(struct meeting *m, const struct steps *s)
 static int give_up(const struct meeting *m, const struct steps *s, const char *what)
 {
     char missing[128];
-    size_t at = 0;
-    int num = 0;
-    for (int r = 0; r < s->size; r++)
-        if (!m->came[r] && num++ < NAMED_RANKS)
-            at += (size_t)snprintf(missing + at, sizeof missing - at, "%s%d", num > 1 ? ", " : "", r);
-    if (num > NAMED_RANKS)
-        snprintf(missing + at, sizeof missing - at, " and %d more", num - NAMED_RANKS);
-    error_set(BATON_ETIMEDOUT, "%s: not all ranks came within %" PRIu64 " ms (BATON_WRAP_MS); missing: %s", what,
+    meeting_missing(m, s, missing, sizeof missing);
+    error_set(BATON_ETIMEDOUT, "%s: not all ranks came within %" PRIu64 " ms (BATON_WRAP_MS); %s", what,
               s->settings->wrap_ms, missing);
     log_line(s->log, LOG_ERROR, "%s", baton_errmsg());
     return BATON_ETIMEDOUT;
+}
+
+static void warn_once(struct meeting *m, const struct steps *s, const char *what)
+{
+    char missing[128];
+    if (m->is_late || !is_past(m->since_ns, WARN_MS))
+        return;
+    m->is_late = true;
+    meeting_missing(m, s, missing, sizeof missing);
+    log_line(s->log, LOG_WARN, "%s: the others wait, for %" PRIu64 " ms at most (BATON_WRAP_MS); %s", what,
+             s->settings->wrap_ms, missing);
 }
 
 /* Says the word. A rank that is lost is told in vain, and the others all the same. */
@@ -129,8 +135,10 @@ static int host(struct meeting *m, const struct steps *s, const char *what, bool
         int error = collect(m, s);
         if (error == 0 && m->num_came < s->size)
             error = is_past(m->since_ns, s->settings->wrap_ms) ? give_up(m, s, what) : BATON_EAGAIN;
-        if (error == BATON_EAGAIN)
+        if (error == BATON_EAGAIN) {
+            warn_once(m, s, what);
             return error;
+        }
         tell(m, s, error);
     }
     int is_told = 0;
@@ -212,6 +220,18 @@ int meeting_close(struct meeting *m, const struct steps *s, const char *what, ui
     return rc;
 }
 
+void meeting_missing(const struct meeting *m, const struct steps *s, char *text, size_t size)
+{
+    size_t at = 0;
+    int num = 0;
+    text[0] = '\0';
+    for (int r = 0; s->rank == 0 && r < s->size; r++)
+        if (!atomic_load_explicit(&m->came[r], memory_order_relaxed) && num++ < NAMED_RANKS && at < size)
+            at += (size_t)snprintf(text + at, size - at, "%s%d", num > 1 ? ", " : "missing: ", r);
+    if (num > NAMED_RANKS && at < size)
+        snprintf(text + at, size - at, " and %d more", num - NAMED_RANKS);
+}
+
 /* What came after this rank had stopped waiting is taken out of MPI too. */
 void meeting_fini(struct meeting *m, const struct steps *s)
 {
@@ -224,7 +244,7 @@ void meeting_fini(struct meeting *m, const struct steps *s)
     if (MPI_Testall(num_sends(s), m->sends, &is_done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && is_done) {
         free(m->word);
         free(m->farewell);
-        free(m->came);
+        free((void *)m->came);
         free(m->sends);
     }
 }

@@ -6,10 +6,12 @@
  * come, so that the outcome is one. A meeting is no step (steps.h): ranks that wait for others may still take steps
  * with them.
  *
- * One thread at a time.
+ * One thread at a time, but meeting_missing any.
  */
 #ifndef BATON_MPI_MEETING_H
 #define BATON_MPI_MEETING_H
+
+#include <stdatomic.h>
 
 #include "mpi/steps.h"
 
@@ -20,8 +22,9 @@ struct meeting {
     uint64_t decided_ns;           /* when this rank knew the outcome. 0: not yet */
     struct meeting_word *word;     /* the outcome; at rank 0, MPI's while `sends` are open */
     struct meeting_word *farewell; /* others: that this rank closes. MPI's while `sends` are open */
-    bool *came;                    /* rank 0: by rank */
+    atomic_bool *came;             /* rank 0: by rank */
     int num_came;
+    bool is_late;       /* rank 0 has said who is missing */
     MPI_Request *sends; /* rank 0: by rank; others: that this rank is here, and that it closes */
 };
 
@@ -41,6 +44,8 @@ int meeting_wait(struct meeting *m, const struct steps *s, const char *what, boo
  * answer until `until_ns`. After it, meeting_wait is not called.
  */
 int meeting_close(struct meeting *m, const struct steps *s, const char *what, uint64_t until_ns);
+/** At rank 0: "missing: ", and the ranks that have not come. Elsewhere empty. */
+void meeting_missing(const struct meeting *m, const struct steps *s, char *text, size_t size);
 /** Where the ranks close: frees what is MPI's no more. */
 void meeting_fini(struct meeting *m, const struct steps *s);
 

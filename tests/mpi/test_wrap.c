@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -691,6 +692,40 @@ static void one_that_closes_instead(void)
     CHECK_EQ(baton_close(f.b), 0);
 }
 
+static atomic_int told_of_missing;
+
+static void count_missing(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level, (void)rank;
+    if (strstr(line, "missing: 1") != NULL)
+        atomic_fetch_add(&told_of_missing, 1);
+}
+
+/* Rank 0 says so when it is asked, and after 5 s, once, in its log. */
+static void rank_0_says_who_is_missing(void)
+{
+    struct fixture f;
+    if (harness.size != 2)
+        return SKIP("two ranks show it");
+    baton_log_set(count_missing, NULL);
+    up_late(&f, BATON_PROGRESS_THREAD, true);
+    baton_log_set(NULL, NULL);
+    start(&f);
+    if (harness.rank == 0) {
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+        CHECK_EQ(await_ready(&f, 1000), BATON_EAGAIN);
+        CHECK_HAS(baton_errmsg(), "missing: 1");
+        CHECK_EQ(atomic_load(&told_of_missing), 0);
+        CHECK_EQ(await_ready(&f, 5500), BATON_EAGAIN);
+        CHECK_EQ(atomic_load(&told_of_missing), 1);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (harness.rank == 1)
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    CHECK_EQ(await_ready(&f, 20000), 0);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
 /* One rank, the last or rank 0, never declares its cache and closes: the others hear at once who it is. */
 static void one_that_leaves_the_others_waiting(void)
 {
@@ -846,6 +881,7 @@ int main(int argc, char **argv)
     RUN(ranks_that_come_one_after_the_other);
     RUN(rank_0_that_is_silent);
     RUN(one_that_closes_instead);
+    RUN(rank_0_says_who_is_missing);
     RUN(one_that_leaves_the_others_waiting);
     RUN(several_threads_ask);
     RUN(one_that_comes_at_the_last_moment);
