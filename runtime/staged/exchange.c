@@ -432,11 +432,12 @@ void exchange_answer(struct staged *s, const struct port_event *e)
         after_copy(s, x);
 }
 
-void exchange_copied(struct staged *s, uint64_t id, int error)
+bool exchange_copied(struct staged *s, uint64_t id, int error)
 {
     struct exchange *x = find(s, id);
     if (x == NULL || x->state != X_COPYING)
-        return;
+        return false;
     x->error = error;
     after_copy(s, x);
+    return true;
 }

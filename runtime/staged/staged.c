@@ -2,6 +2,7 @@
 /* staged: see staged.h. Exchanges do the work (exchange.c); this hands out what became of them. */
 #include "staged/staged_inside.h"
 
+#include <inttypes.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -31,8 +32,10 @@ static void copy_by_hand(const struct staged *s, const struct note_run *runs, ui
 }
 
 /* What a driver says went wrong, as an error that means nothing else here or at a peer. */
-static int error_of(int rc)
+static int error_of(const struct staged *s, int rc)
 {
+    if (rc != 0)
+        log_line(s->wish.log, LOG_ERROR, "the driver \"%s\" could not copy: its error %d", s->wish.driver->name, rc);
     return rc > 0 || rc == BATON_EAGAIN || rc == BATON_EBUSY ? BATON_ESYSTEM : rc;
 }
 
@@ -52,7 +55,7 @@ int staged_copy(struct staged *s, const struct note_run *runs, uint32_t num, uin
     int rc = d->copy(d->self, pieces, num, to_cache, id);
     if (rc == 0)
         s->copying++;
-    return rc == 0 ? BATON_EBUSY : rc == BATON_EAGAIN ? rc : error_of(rc);
+    return rc == 0 ? BATON_EBUSY : rc == BATON_EAGAIN ? rc : error_of(s, rc);
 }
 
 static bool poll_driver(struct staged *s)
@@ -62,9 +65,12 @@ static bool poll_driver(struct staged *s)
     int errors[TAGS_A_POLL];
     int n = d != NULL && s->copying > 0 ? d->poll(d->self, tags, errors, TAGS_A_POLL) : 0;
     for (int i = 0; i < n; i++) {
-        s->copying -= s->copying > 0;
-        if (!chore_copied(s, tags[i], error_of(errors[i])))
-            exchange_copied(s, tags[i], error_of(errors[i]));
+        int error = error_of(s, errors[i]);
+        if (chore_copied(s, tags[i], error) || exchange_copied(s, tags[i], error))
+            s->copying -= s->copying > 0;
+        else
+            log_line(s->wish.log, LOG_ERROR, "the driver \"%s\" ended a copy that it does not have: tag %" PRIu64,
+                     d->name, tags[i]);
     }
     return n > 0;
 }

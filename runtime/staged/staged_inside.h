@@ -121,8 +121,8 @@ void exchanges_step(struct staged *s);
 /** A note of a peer, or an answer of the path to its segment. */
 void exchange_note(struct staged *s, uint32_t peer, const struct note *n);
 void exchange_answer(struct staged *s, const struct port_event *e);
-/** The driver ended a copy of that id. */
-void exchange_copied(struct staged *s, uint64_t id, int error);
+/** The driver ended a copy of that id. False: it is none of an exchange. */
+bool exchange_copied(struct staged *s, uint64_t id, int error);
 
 /* ---- staged.c ---- */
 

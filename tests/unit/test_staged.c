@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -55,6 +56,7 @@ struct rank {
     int num_copies;
     bool held; /* copies do not end */
     bool mute; /* reads of segments are not answered */
+    bool lies; /* each copy ends twice */
     int error; /* what they end with */
     struct port_event events[EVENTS];
     int num_events;
@@ -64,7 +66,15 @@ static struct rank ranks[2];
 static struct letter letters[NOTES];
 static int num_letters, refusals;
 static uint64_t random_state;
-static struct logger quiet = {.level = LOG_NONE};
+static char said[256]; /* the last line of the log */
+
+static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level, (void)rank;
+    snprintf(said, sizeof said, "%s", line);
+}
+
+static const struct logger logger = {.level = LOG_ERROR, .sink = hear};
 
 static uint64_t draw(uint64_t below)
 {
@@ -159,6 +169,10 @@ static int driver_poll(void *self, uint64_t *tags, int *errors, int max)
         tags[n] = c->tag;
         errors[n++] = r->error;
         *c = r->copies[--r->num_copies];
+        if (r->lies && n < max) {
+            tags[n] = tags[n - 1]; /* which has ended just now */
+            errors[n++] = 0;
+        }
     }
     return n;
 }
@@ -238,7 +252,7 @@ static void world_init(uint64_t seed, bool devices, uint64_t lent_ms)
                                          .is_writable = true,
                                          .driver = devices ? &r->driver : NULL,
                                          .lent_ms = lent_ms,
-                                         .log = &quiet};
+                                         .log = &logger};
         assert_int_equal(staged_create(&wish, &r->staged), 0);
         staged_path(r->staged, &r->path);
     }
@@ -625,12 +639,33 @@ static void test_errors_are_told(void **state)
             uint64_t moved;
             world_init(6, true, 1000);
             leg_init(&l, 1, write % 2 == 1);
+            char line[64];
             ranks[failing].error = errors[write / 2];
             assert_int_equal(move_all(&ranks[0], &l, &moved), BATON_ESYSTEM);
+            snprintf(line, sizeof line, "could not copy: its error %d", errors[write / 2]);
+            assert_non_null(strstr(said, line));
             settle_down();
             plan_destroy(l.plan);
             world_fini();
         }
+}
+
+/* A driver that names a copy twice is told of, and nothing else changes. */
+static void test_a_copy_that_ends_twice(void **state)
+{
+    (void)state;
+    for (int write = 0; write < 2; write++) {
+        struct leg l;
+        uint64_t moved;
+        world_init(7, true, 1000);
+        leg_init(&l, 1, write == 1);
+        ranks[0].lies = ranks[1].lies = true;
+        assert_int_equal(move_all(&ranks[0], &l, &moved), 0);
+        assert_non_null(strstr(said, "ended a copy that it does not have"));
+        settle_down();
+        plan_destroy(l.plan);
+        world_fini();
+    }
 }
 
 /* More than a peer may begin is refused at once. */
@@ -782,6 +817,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_destination),
         cmocka_unit_test(test_a_peer_that_takes_no_messages),
         cmocka_unit_test(test_errors_are_told),
+        cmocka_unit_test(test_a_copy_that_ends_twice),
         cmocka_unit_test(test_more_than_a_peer_may_begin),
         cmocka_unit_test(test_hostile_notes),
         cmocka_unit_test(test_hashes_and_zeros),
