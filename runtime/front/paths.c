@@ -104,7 +104,8 @@ static int make_shm(struct paths *p, struct path *out)
                                   .workers = p->wish.settings->copy_workers,
                                   .worker_bytes = p->wish.settings->copy_bytes,
                                   .cpus = p->wish.cpus,
-                                  .bell = fabric_bell(p->fabric)};
+                                  .bell = fabric_bell(p->fabric),
+                                  .log = p->wish.log};
     bool has_memory = segments != NULL && memory != NULL && p->near != NULL;
     int rc = has_memory ? find_near(p, segments, memory) : error_set(BATON_ENOMEM, "no memory for %u segments", size);
     if (rc == 0) {

@@ -39,7 +39,9 @@ static int move_pieces(const struct process *process, bool write, const struct s
                           : process_vm_readv(process->id, mine->piece, mine->num, theirs->piece, theirs->num, 0);
     if (moved == (ssize_t)bytes)
         return 0;
-    return moved < 0 && errno == ESRCH ? BATON_EPEER : BATON_ESYSTEM;
+    if (moved >= 0)
+        errno = EFAULT; /* it stopped at memory that is not there */
+    return errno == ESRCH ? BATON_EPEER : BATON_ESYSTEM;
 }
 
 int attach_slice(const struct process *process, bool write, const struct plan_transfer *transfer,

@@ -82,6 +82,7 @@ bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 struct copy_end {
     uint64_t tag, bytes;
     int error;
+    int cause; /* with BATON_ESYSTEM: the kernel's errno */
 };
 
 /**

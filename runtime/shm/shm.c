@@ -10,6 +10,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "observe/log.h"
 #include "shm/copy.h"
 
 #define JOBS_MOST 256 /* handed to the workers and not yet collected */
@@ -25,8 +26,8 @@ struct answer {
 struct copying {
     uint64_t tag;
     UT_hash_handle hh;
-    uint32_t jobs;
-    bool parked;
+    uint32_t jobs, peer;
+    bool parked, write;
 };
 
 struct neighbour {
@@ -36,6 +37,7 @@ struct neighbour {
 
 struct shm {
     uint32_t self, num_ranks;
+    const struct logger *log;
     struct neighbour *neighbours; /* by rank */
     struct copy_pool *workers;
     struct copying *copying;
@@ -86,12 +88,14 @@ static struct copying *copying_of(struct shm *s, uint64_t tag)
     return c;
 }
 
-static struct copying *copying_add(struct shm *s, uint64_t tag)
+static struct copying *copying_add(struct shm *s, const struct path_leg *leg)
 {
     struct copying *c = calloc(1, sizeof *c);
     if (c == NULL)
         return NULL;
-    c->tag = tag;
+    c->tag = leg->tag;
+    c->peer = leg->peer;
+    c->write = leg->write;
     HASH_ADD(hh, s->copying, tag, sizeof c->tag, c);
     if (c->hh.tbl == NULL) {
         free(c);
@@ -116,6 +120,9 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
     }
     bool parked = c->parked, last = --c->jobs == 0;
     s->queued -= end->bytes;
+    if (end->error == BATON_ESYSTEM)
+        log_line(s->log, LOG_ERROR, "cross-memory attach %s rank %u failed: %s: is the memory of one side gone?",
+                 c->write ? "to" : "from", c->peer, strerror(end->cause));
     if (last)
         copying_remove(s, c);
     *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED,
@@ -184,7 +191,7 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
 
     struct copying *c = copying_of(s, leg->tag);
     if (c == NULL)
-        c = copying_add(s, leg->tag);
+        c = copying_add(s, leg);
     if (c == NULL)
         return BATON_EAGAIN;
     struct plan_cursor behind = *leg->cursor;
@@ -394,6 +401,7 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
     }
     s->self = wish->self;
     s->num_ranks = wish->num_ranks;
+    s->log = wish->log;
     s->queued_most = wish->workers * wish->worker_bytes;
     s->neighbours = neighbours;
     for (uint32_t i = 0; i < wish->num_ranks; i++)

@@ -45,6 +45,7 @@ struct shm_wish {
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
     const char *cpus;                   /* the hardware threads of these (base/thread.h) */
     struct bell *bell;                  /* the reactor's */
+    const struct logger *log;
 };
 
 /** Starts the copy workers. 0, BATON_ENOMEM or BATON_ESYSTEM. */

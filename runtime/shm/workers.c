@@ -13,6 +13,7 @@
  */
 #include "shm/copy.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ enum length { SHORT, LONG, LENGTHS };
 /* A job and what became of it. */
 struct slot {
     struct copy_job job;
-    int error;
+    int error, cause;
 };
 
 struct copy_pool {
@@ -114,6 +115,7 @@ static void *worker_main(void *arg)
     while ((slot = next_job(p, &shorts)) != NULL) {
         bool more = slot->job.more;
         int error = slot->error = run_job(&slot->job);
+        slot->cause = errno;
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, slot);
@@ -204,7 +206,7 @@ bool copy_collect(struct copy_pool *p, struct copy_end *end)
     struct slot *slot = ring_pop(p->done);
     if (slot == NULL)
         return false;
-    *end = (struct copy_end){slot->job.tag, slot->job.bytes, slot->error};
+    *end = (struct copy_end){slot->job.tag, slot->job.bytes, slot->error, slot->cause};
     ring_push(p->idle, slot);
     return true;
 }

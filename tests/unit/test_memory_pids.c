@@ -25,6 +25,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "observe/log.h"
 #include "shm/shm.h"
 #include "with_owner.h"
 
@@ -103,6 +104,8 @@ static void be_true(struct owner *self, void *arg)
     memset(world.pool, TRUE, world.g.bytes);
 }
 
+static const struct logger quiet = {.level = LOG_NONE};
+
 static void world_init(void)
 {
     struct plan_why why;
@@ -145,7 +148,8 @@ static void world_init(void)
                                   .memory = memory,
                                   .workers = 1,
                                   .worker_bytes = 1 << 20,
-                                  .bell = &world.bell};
+                                  .bell = &world.bell,
+                                  .log = &quiet};
     assert_int_equal(shm_create(&wish, &world.shm), 0);
     shm_attach_path(world.shm, &world.path);
 }

@@ -3,14 +3,17 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "observe/log.h"
 #include "shm/shm.h"
 #include "with_owner.h"
 
@@ -33,6 +36,16 @@ struct pair {
     struct shm *shm;
     struct path path;
 };
+
+static char said[256]; /* the last line of the log */
+
+static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level, (void)rank;
+    snprintf(said, sizeof said, "%s", line);
+}
+
+static const struct logger logger = {.level = LOG_ERROR, .sink = hear};
 
 /* `write`: how the peer's pool is written, unless as it is read. */
 static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const struct shm_way *write)
@@ -81,7 +94,8 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
                                   .memory = memory,
                                   .workers = 2,
                                   .worker_bytes = worker_bytes,
-                                  .bell = &p->bell};
+                                  .bell = &p->bell,
+                                  .log = &logger};
     assert_int_equal(shm_create(&wish, &p->shm), 0);
     shm_path(p->shm, &p->path);
 }
@@ -277,6 +291,26 @@ static void test_another_way_to_write(void **state)
     pair_fini(&p);
 }
 
+/* The log says what the kernel said. */
+static void test_memory_that_is_gone(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct plan_cursor at = {0};
+    char *gone = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const struct shm_way write = {&gone, true};
+    if (!owner_can_attach())
+        skip();
+    pair_init_to_write(&p, 1 << 20, &write);
+    struct path_leg leg = leg_of(&p, true, &at);
+    assert_int_not_equal(shm_alive(p.shm, PEER), PORT_UNKNOWN);
+    assert_true(p.path.move(p.path.self, &leg, 1 << 20) > 0);
+    assert_int_equal(next(&p).error, BATON_ESYSTEM);
+    assert_non_null(strstr(said, "cross-memory attach to rank 1 failed: Bad address"));
+    pair_fini(&p);
+    munmap(gone, 1 << 20);
+}
+
 /* A region of either side may be shorter than the plan has it, or not be there. */
 static void test_a_plan_that_leaves_the_regions(void **state)
 {
@@ -398,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
         cmocka_unit_test(test_legs_move),
         cmocka_unit_test(test_another_way_to_write),
+        cmocka_unit_test(test_memory_that_is_gone),
         cmocka_unit_test(test_a_plan_that_leaves_the_regions),
         cmocka_unit_test(test_a_parked_leg_is_quiet_once),
         cmocka_unit_test(test_hashes_and_zeros),
