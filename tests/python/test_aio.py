@@ -147,6 +147,19 @@ class Asyncio:
 
         self.play(scene)
 
+    def test_nobody_takes_the_readers_events(self):
+        async def scene(context):
+            async with aio.Events(context) as events:
+                offer = events.offer("k", IDS, 32)
+                for take in (context.poll, lambda: context.wait(1)):
+                    with self.assertRaisesRegex(baton.InUse, "reader of events is attached"):
+                        take()
+                await events.want("k", "solo", INTO, 32)
+                await offer
+            self.assertEqual(context.poll(), [])
+
+        self.play(scene)
+
     def test_a_wait_that_is_cut_short_ends_nothing(self):
         """`ended` is done when the blocks are the caller's, and at no other time."""
         async def scene(context):

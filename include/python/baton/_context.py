@@ -505,8 +505,13 @@ class Context:
 
     # ---- events ----------------------------------------------------------------------------------------------------
 
-    def poll(self, most: int = EVENTS_MAX) -> list[Event]:
-        """Takes up to `most` events, and at most EVENTS_MAX. Never waits: baton_poll(3)."""
+    def poll(self, most: int = EVENTS_MAX, *, _of_reader: bool = False) -> list[Event]:
+        """Takes up to `most` events, and at most EVENTS_MAX. Never waits: baton_poll(3).
+
+        InUse: a reader of events is attached, and takes them all.
+        """
+        if self._readers and not _of_reader and self._is_watched():
+            raise InUse("poll: a reader of events is attached, and takes them all: await them, or leave its `async with`")
         try:
             buffer = self._buffers.pop()
         except IndexError:

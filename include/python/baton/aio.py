@@ -5,7 +5,7 @@
         event = await events.want("r1", "prefill0", blocks, num_tokens)
 
 Inside the block, the loop watches the context's descriptor and takes all events of the context in its own thread; with
-Progress.CALLER this is what moves blocks. Do not call Context.poll beside it.
+Progress.CALLER this is what moves blocks. Context.poll and Context.wait raise InUse meanwhile.
 """
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Events:
     def _take(self) -> None:
         assert self._queue is not None
         try:
-            events = self._context.poll()
+            events = self._context.poll(_of_reader=True)
         except Error as error:
             self._stop(error)
             return
