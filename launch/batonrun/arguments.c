@@ -93,11 +93,11 @@ uint32_t arguments_ranks(const struct arguments *a)
     return layout_ranks(&a->layout.prefill) + layout_ranks(&a->layout.decode);
 }
 
-const char *arguments_stray_side(const struct arguments *a, const char **program)
+const char *arguments_stray_word(const struct arguments *a, const char **program)
 {
     for (unsigned side = 0; side < 2; side++)
         for (char **word = a->program[side]; word != NULL && word[0] != NULL && word[1] != NULL; word++)
-            if (strcmp(word[1], "--prefill") == 0 || strcmp(word[1], "--decode") == 0) {
+            if (strcmp(word[1], "--prefill") == 0 || strcmp(word[1], "--decode") == 0 || strcmp(word[1], ":") == 0) {
                 *program = a->program[side][0];
                 return word[1];
             }

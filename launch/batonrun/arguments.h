@@ -39,8 +39,8 @@ struct arguments {
  */
 int arguments_parse(int argc, char **argv, struct arguments *out);
 
-/** The first word behind a program that is "--prefill" or "--decode", and which program's. NULL: there is none. */
-const char *arguments_stray_side(const struct arguments *a, const char **program);
+/** The first word behind a program that is "--prefill", "--decode" or ":", and which program's. NULL: there is none. */
+const char *arguments_stray_word(const struct arguments *a, const char **program);
 
 /** Of both sides. */
 uint32_t arguments_ranks(const struct arguments *a);

@@ -428,11 +428,11 @@ static int print_script(const struct arguments *a, int argc, char **argv)
 
 static void warn_of_words(const struct arguments *a)
 {
-    const char *program, *word = arguments_stray_side(a, &program);
+    const char *program, *word = arguments_stray_word(a, &program);
     if (word != NULL)
         complain(0,
-                 "%s behind %s is a word of that program: options of batonrun stand before the program, and those of a "
-                 "second program behind \":\"",
+                 "%s behind %s is a word of that program: options of batonrun stand before the program, and a second "
+                 "program begins by \": --prefill ExT\" or \": --decode ExT\"",
                  word, program);
 }
 

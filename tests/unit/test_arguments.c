@@ -99,7 +99,7 @@ static void test_one_word_forms(void **state)
 }
 
 /* Words behind a program are its own, even those that batonrun has options of. */
-static void test_stray_side(void **state)
+static void test_stray_word(void **state)
 {
     struct arguments a;
     const char *program = NULL;
@@ -107,24 +107,30 @@ static void test_stray_side(void **state)
     {
         PARSE(&a, "--prefill", "1x1", "p", "--model", "--decode", "1x1");
         assert_int_equal(rc_, 0);
-        assert_string_equal(arguments_stray_side(&a, &program), "--decode");
+        assert_string_equal(arguments_stray_word(&a, &program), "--decode");
         assert_string_equal(program, "p");
     }
     {
         PARSE(&a, "--prefill", "1x1", "p", ":", "--decode", "1x1", "q", "--prefill", "1x1");
         assert_int_equal(rc_, 0);
-        assert_string_equal(arguments_stray_side(&a, &program), "--prefill");
+        assert_string_equal(arguments_stray_word(&a, &program), "--prefill");
         assert_string_equal(program, "q");
+    }
+    {
+        PARSE(&a, "--prefill", "1x1", "--decode", "1x1", "p", ":", "q");
+        assert_int_equal(rc_, 0);
+        assert_string_equal(arguments_stray_word(&a, &program), ":");
+        assert_string_equal(program, "p");
     }
     {
         PARSE(&a, "--prefill", "1x1", "p", "--decoder", "prefill", ":", "--decode", "1x1", "q");
         assert_int_equal(rc_, 0);
-        assert_null(arguments_stray_side(&a, &program));
+        assert_null(arguments_stray_word(&a, &program));
     }
     {
         PARSE(&a, "--prefill", "1x1", "--explain");
         assert_int_equal(rc_, 0);
-        assert_null(arguments_stray_side(&a, &program));
+        assert_null(arguments_stray_word(&a, &program));
     }
 }
 
@@ -336,7 +342,7 @@ int main(void)
         cmocka_unit_test(test_check_of_a_whole_line),
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_one_word_forms),
-        cmocka_unit_test(test_stray_side),
+        cmocka_unit_test(test_stray_word),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_own_colons),
         cmocka_unit_test(test_two_programs),
