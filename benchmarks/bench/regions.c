@@ -267,11 +267,13 @@ void regions_run(struct bench *b)
     const uint32_t most = (uint32_t)options_most_regions(o);
     report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
     conditions_note(b);
-    report_note(&b->report,
-                "each rank has the same cache of %" PRIu32 " tensors of %u blocks of %" PRIu64
-                " bytes, in as many regions as a row says; from baton_cache_wrap until baton_start returns on the "
-                "slowest rank; ratio: total beside the first row's; peer_bytes: the plan and the regions of a peer",
-                most, BLOCKS, o->block.value[0]);
+    report_note(
+        &b->report,
+        "each rank has the same cache of %" PRIu32 " tensors of %u blocks of %" PRIu64
+        " bytes, in as many regions as a row says; from baton_cache_wrap until baton_start returns on the "
+        "slowest rank; each column is a median of its own; ratio: total beside the first row's; peer_bytes: the "
+        "plan and the regions of a peer",
+        most, BLOCKS, o->block.value[0]);
     for (enum own_kind kind = OWN_PRIVATE; kind < OWN_KINDS; kind++)
         run_kind(b, kind, most);
 }
