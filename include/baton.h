@@ -497,8 +497,10 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
  * 0: they are. Errors: EAGAIN: not yet, ask again; on rank 0 baton_errmsg names those that are missing, and after 5 s
  * its log does so once. ETIMEDOUT, on all ranks: some did not declare their caches within BATON_WRAP_MS after the
  * first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes its context before all
- * caches are declared, as where its baton_cache_wrap failed, and baton_errmsg names it. Or what baton_start can end
- * with. After these only baton_close is left. ESTATE, EINVAL.
+ * caches are declared, as where its baton_cache_wrap failed, and baton_errmsg names it. EPEER, on
+ * all ranks: the process of a rank on rank 0's node has ended, which is noticed at once; where it is rank 0 itself, on
+ * the ranks of its node. A rank of another node that has ended counts as one that does not come: only BATON_WRAP_MS
+ * bounds that. Or what baton_start can end with. After these only baton_close is left. ESTATE, EINVAL.
  */
 BATON_API int baton_cache_ready(baton_t *b);
 

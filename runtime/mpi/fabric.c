@@ -110,7 +110,10 @@ bool fabric_exposes(const struct fabric *f)
 
 int fabric_meet_init(struct fabric *f)
 {
-    return meeting_init(&f->meeting, &f->world.steps);
+    int error = meeting_init(&f->meeting, &f->world.steps);
+    for (uint32_t r = 0; error == 0 && r < fabric_size(f); r++)
+        meeting_watch(&f->meeting, &f->world.steps, (int)r, fabric_process(f, r));
+    return error;
 }
 
 static const char meeting_name[] = "caches that come late";

@@ -62,7 +62,7 @@ int fabric_least(struct fabric *f, const char *step, const int mine[2], int leas
 /**
  * A barrier of all ranks that does not block, for caches that come late: 0 once every rank is here, BATON_EAGAIN
  * before. On all ranks: BATON_ETIMEDOUT, not all came within BATON_WRAP_MS after the first; BATON_ECLOSED, one of them
- * closes (meeting.h).
+ * closes; BATON_EPEER, the process of one on rank 0's node has ended (meeting.h).
  */
 int fabric_meet(struct fabric *f, bool is_here);
 /** At rank 0: "missing: ", and the ranks that have not come. Elsewhere empty. Any thread, after fabric_meet_init. */

@@ -12,6 +12,7 @@
 
 enum { TAG_MEET = 4 };    /* steps.c and selftest.c have others on the same communicator */
 enum { NAMED_RANKS = 8 }; /* missing ranks that a sentence names */
+enum { LOOK_MS = 50 };    /* between two looks whether processes live */
 enum { WARN_MS = 5000 };  /* after the first rank came, the log says who is missing */
 
 /* What rank 0 tells all; and what a rank that closes tells rank 0. */
@@ -21,6 +22,11 @@ struct meeting_word {
 };
 
 enum { HERE, CLOSES }; /* what others than rank 0 send */
+
+static int num_watched(const struct steps *s)
+{
+    return s->rank == 0 ? s->size : 1;
+}
 
 static int num_sends(const struct steps *s)
 {
@@ -33,12 +39,24 @@ int meeting_init(struct meeting *m, const struct steps *s)
     m->word = calloc(1, sizeof *m->word);
     m->farewell = calloc(1, sizeof *m->farewell);
     m->came = calloc(num, sizeof *m->came);
+    m->processes = calloc(num, sizeof *m->processes);
     m->sends = malloc(num * sizeof(MPI_Request));
     for (size_t i = 0; m->sends != NULL && i < num; i++)
         m->sends[i] = MPI_REQUEST_NULL;
-    if (m->word != NULL && m->farewell != NULL && m->came != NULL && m->sends != NULL)
+    for (size_t i = 0; m->processes != NULL && i < num; i++)
+        m->processes[i] = process_of(0);
+    if (m->word != NULL && m->farewell != NULL && m->came != NULL && m->processes != NULL && m->sends != NULL)
         return 0;
     return error_set(BATON_ENOMEM, "no memory for meeting %d ranks", s->size);
+}
+
+/* The look opens a descriptor, which stays the same process's. */
+void meeting_watch(struct meeting *m, const struct steps *s, int rank, int process)
+{
+    if (rank == s->rank || rank >= num_watched(s))
+        return;
+    m->processes[rank] = process_of(process);
+    process_alive(&m->processes[rank]);
 }
 
 static bool is_past(uint64_t since_ns, uint64_t ms)
@@ -53,10 +71,30 @@ static void put(struct meeting_word *word, int error)
         snprintf(word->why, sizeof word->why, "%s", baton_errmsg());
 }
 
-static void decide(struct meeting *m, int error)
+/* Nobody looks at processes any more. */
+static void know(struct meeting *m, const struct steps *s)
 {
     m->decided_ns = clock_now_ns();
+    for (int r = 0; r < num_watched(s); r++)
+        process_forget(&m->processes[r]);
+}
+
+static void decide(struct meeting *m, const struct steps *s, int error)
+{
     put(m->word, error);
+    know(m, s);
+}
+
+static int look_at_processes(struct meeting *m, const struct steps *s, const char *what)
+{
+    if (m->looked_ns != 0 && !is_past(m->looked_ns, LOOK_MS))
+        return 0;
+    for (int r = 0; r < num_watched(s); r++)
+        if (process_is(&m->processes[r]) == PROCESS_DEAD)
+            return error_set(BATON_EPEER, "%s: rank %d has ended (process %d, on the node of rank 0)", what, r,
+                             m->processes[r].id);
+    m->looked_ns = clock_now_ns();
+    return 0;
 }
 
 /* How long the others wait for rank 0, which has as long as a step may take to tell all what it decided. */
@@ -119,7 +157,7 @@ static void warn_once(struct meeting *m, const struct steps *s, const char *what
 /* Says the word. A rank that is lost is told in vain, and the others all the same. */
 static void tell(struct meeting *m, const struct steps *s, int error)
 {
-    decide(m, error);
+    decide(m, s, error);
     for (int r = 1; r < s->size; r++) {
         int rc = MPI_Isend(m->word, sizeof *m->word, MPI_BYTE, r, TAG_MEET, s->comm, &m->sends[r]);
         if (rc != MPI_SUCCESS)
@@ -133,6 +171,8 @@ static int host(struct meeting *m, const struct steps *s, const char *what, bool
         if (is_here)
             arrive(m, 0);
         int error = collect(m, s);
+        if (error == 0)
+            error = look_at_processes(m, s, what);
         if (error == 0 && m->num_came < s->size)
             error = is_past(m->since_ns, s->settings->wrap_ms) ? give_up(m, s, what) : BATON_EAGAIN;
         if (error == BATON_EAGAIN) {
@@ -161,7 +201,7 @@ static int hear(struct meeting *m, const struct steps *s)
     if (rc != MPI_SUCCESS)
         return mpi_error_set(BATON_EMPI, "hearing whether the ranks have met", rc);
     if (is_there)
-        m->decided_ns = clock_now_ns();
+        know(m, s);
     return 0;
 }
 
@@ -182,12 +222,14 @@ static int visit(struct meeting *m, const struct steps *s, const char *what, boo
     }
     if (error == 0)
         error = hear(m, s);
+    if (error == 0 && m->decided_ns == 0)
+        error = look_at_processes(m, s, what);
     if (error == 0 && m->decided_ns == 0 && is_past(m->since_ns, most_ms(s)))
         error = error_set(BATON_ETIMEDOUT,
                           "%s: rank 0 did not answer within %" PRIu64 " ms (BATON_WRAP_MS and BATON_START_MS)", what,
                           most_ms(s));
     if (error != 0)
-        decide(m, error);
+        decide(m, s, error);
     return m->decided_ns != 0 ? 0 : BATON_EAGAIN;
 }
 
@@ -206,11 +248,12 @@ int meeting_close(struct meeting *m, const struct steps *s, const char *what, ui
 {
     int rc;
     if (m->decided_ns == 0 && s->rank == 0) {
-        tell(m, s, BATON_ECLOSED);
+        m->looked_ns = 0;
+        tell(m, s, look_at_processes(m, s, what) != 0 ? BATON_EPEER : BATON_ECLOSED);
     } else if (m->decided_ns == 0) {
         put(m->farewell, BATON_ECLOSED);
         if (send(m, s, CLOSES, sizeof *m->farewell) != 0)
-            decide(m, BATON_EMPI);
+            decide(m, s, BATON_EMPI);
     }
     for (unsigned polls = 0; (rc = meeting_wait(m, s, what, false)) == BATON_EAGAIN; polls++) {
         if (clock_now_ns() > until_ns)
@@ -238,6 +281,7 @@ void meeting_fini(struct meeting *m, const struct steps *s)
     int is_done = 0;
     if (m->sends == NULL)
         return;
+    know(m, s);
     int rc = s->rank == 0 ? collect(m, s) : hear(m, s);
     if (rc != 0 && rc != BATON_ECLOSED)
         log_line(s->log, LOG_WARN, "%s", baton_errmsg());
@@ -245,6 +289,7 @@ void meeting_fini(struct meeting *m, const struct steps *s)
         free(m->word);
         free(m->farewell);
         free((void *)m->came);
+        free(m->processes);
         free(m->sends);
     }
 }

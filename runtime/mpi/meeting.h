@@ -2,7 +2,8 @@
 /*
  * meeting: a barrier of all ranks that does not block, and that some ranks may come to much later, or never. Each rank
  * tells rank 0 that it is there, or that it closes instead. Rank 0 alone decides: that all have come; at once, that one
- * closes; or BATON_WRAP_MS after the first one that some have not come. It tells all ranks, also those that have not
+ * closes, or that the process of one on its node has ended; or BATON_WRAP_MS after the first one that some have not
+ * come, which is all that it notices of the end of a rank on another node. It tells all ranks, also those that have not
  * come, so that the outcome is one. A meeting is no step (steps.h): ranks that wait for others may still take steps
  * with them.
  *
@@ -13,6 +14,7 @@
 
 #include <stdatomic.h>
 
+#include "base/process.h"
 #include "mpi/steps.h"
 
 struct meeting_word;
@@ -24,18 +26,23 @@ struct meeting {
     struct meeting_word *farewell; /* others: that this rank closes. MPI's while `sends` are open */
     atomic_bool *came;             /* rank 0: by rank */
     int num_came;
-    bool is_late;       /* rank 0 has said who is missing */
-    MPI_Request *sends; /* rank 0: by rank; others: that this rank is here, and that it closes */
+    bool is_late;              /* rank 0 has said who is missing */
+    struct process *processes; /* rank 0: by rank, those of its node; others: rank 0's */
+    uint64_t looked_ns;        /* when it was last seen that these live */
+    MPI_Request *sends;        /* rank 0: by rank; others: that this rank is here, and that it closes */
 };
 
 /** *m zeroed before. Local: 0 or BATON_ENOMEM. */
 int meeting_init(struct meeting *m, const struct steps *s);
+/** The process that `rank` is, on this node; 0: not known. After meeting_init. */
+void meeting_watch(struct meeting *m, const struct steps *s, int rank, int process);
 
 /**
  * 0: every rank is here. BATON_EAGAIN: not yet; call it until then, also while this rank is not here. BATON_ETIMEDOUT,
  * on all ranks: some did not come in time, and the sentence names them. BATON_ECLOSED, on all ranks: one of them
- * closes, and the sentence is its own (meeting_close). If rank 0 itself is silent, the others give up with
- * BATON_ETIMEDOUT, each for itself, BATON_START_MS later.
+ * closes, and the sentence is its own (meeting_close). BATON_EPEER, on all ranks: the process of a rank on rank 0's
+ * node has ended; where it is rank 0's own, on the ranks of its node. If rank 0 itself is silent, the others give up
+ * with BATON_ETIMEDOUT, each for itself, BATON_START_MS later.
  */
 int meeting_wait(struct meeting *m, const struct steps *s, const char *what, bool is_here);
 /**
