@@ -317,6 +317,12 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  *   all ranks came                   0
  *   a rank is lost                   EPEER, within BATON_PEER_MS and 5 s of its loss or of this call, the later of both
  *   a rank lives but does not come   EPEER, BATON_CLOSE_MS and a few seconds after this call
+ *   before all caches are there, a rank is lost:
+ *     on the node of rank 0          EPEER, at once on the ranks of that node, and on the others unless it is rank 0
+ *     elsewhere                      EPEER, BATON_CLOSE_MS and a few seconds after this call
+ *   before all caches are there, a rank is lost:
+ *     on the node of rank 0          EPEER, at once on the ranks of that node, and on the others unless it is rank 0
+ *     elsewhere                      EPEER, BATON_CLOSE_MS and a few seconds after this call
  *   a driver does not end a copy     EPEER on every rank, after 5 s, although all ranks came
  *   a free of MPI is known to hang   EPEER, although all ranks came: Open MPI 5 with its component osc/ucx
  *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor and logged that

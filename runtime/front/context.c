@@ -226,8 +226,11 @@ int baton_close(baton_t *b)
     if (rc !=
         0) /* the thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
         return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
-    late_close(b);
+    bool is_lost = late_close(b) != 0;
+    if (is_lost)
+        snprintf(why, sizeof why, "%s", baton_errmsg());
     bool alone =
+        is_lost ||
         closing_is_alone(&b->closing); /* all ranks agree on this, so that no rank waits for the others in vain */
     if (closing_has_begun(&b->closing))
         fabric_hurry(b->fabric, closing_left_ms(&b->closing, clock_now_ns()));

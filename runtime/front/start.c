@@ -354,17 +354,25 @@ static int late_step(struct baton *b)
     return late_end(b, rc == 0 ? second_half(b, &layout) : rc);
 }
 
-void late_close(struct baton *b)
+int late_close(struct baton *b)
 {
+    char met[256];
     if (!b->start.is_late || b->start.has_agreed)
-        return;
+        return 0;
     uint64_t until = clock_now_ns() + b->settings.close_ms * CLOCK_NS_PER_MS;
     error_set(BATON_ECLOSED, "rank %u (engine %s, host %s) closes before all ranks have declared their caches",
               fabric_rank(b->fabric), b->who.engine, b->place.host);
-    fabric_meet_close(b->fabric, until);
+    int rc = fabric_meet_close(b->fabric, until);
+    if (rc == BATON_EPEER)
+        return rc;
+    snprintf(met, sizeof met, "%s", baton_errmsg());
     uint64_t now = clock_now_ns();
     fabric_hurry(b->fabric, until > now ? (until - now) / CLOCK_NS_PER_MS : 0);
-    late_agree(b, error_set(BATON_ECLOSED, "the context closes before all ranks have declared their caches"));
+    int agreed =
+        late_agree(b, error_set(BATON_ECLOSED, "the context closes before all ranks have declared their caches"));
+    if (!fabric_is_lost(b->fabric))
+        return 0;
+    return rc == 0 ? agreed : error_set(agreed, "not all ranks came to close (BATON_CLOSE_MS); before, %s", met);
 }
 
 int late_run(struct baton *b)

@@ -37,8 +37,9 @@ int late_run(struct baton *b);
 
 /**
  * Closing, or MPI_Finalize: takes the part in agreements that is left, so that no rank waits for this one. Collective;
- * waits for the others BATON_CLOSE_MS at most. No thread makes turns any more.
+ * waits for the others BATON_CLOSE_MS at most. No thread makes turns any more. Other than 0: a rank is lost, no
+ * collective may follow, and the error sentence says what is known of it.
  */
-void late_close(struct baton *b);
+int late_close(struct baton *b);
 
 #endif

@@ -98,6 +98,11 @@ int fabric_agree(struct fabric *f, const char *step, int local)
     return steps_agree(&f->world.steps, step, local);
 }
 
+bool fabric_is_lost(const struct fabric *f)
+{
+    return f->world.steps.is_lost;
+}
+
 int fabric_least(struct fabric *f, const char *step, const int mine[2], int least[2])
 {
     return steps_least(&f->world.steps, step, mine, least);

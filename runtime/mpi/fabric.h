@@ -56,6 +56,9 @@ baton_progress_mode_t fabric_mode(const struct fabric *f);
  */
 int fabric_agree(struct fabric *f, const char *step, int local);
 
+/** Whether an agreement or another collective step has failed, so that no collective may follow. */
+bool fabric_is_lost(const struct fabric *f);
+
 /** The least of all ranks' `mine`, number by number. Collective, agreed. */
 int fabric_least(struct fabric *f, const char *step, const int mine[2], int least[2]);
 

@@ -6,10 +6,11 @@
  *
  *   late VICTIM waiting|going
  *
- * Each survivor prints one line.
+ * Each survivor prints one line. It says at last whether the sentence of baton_close names the victim.
  */
 #include <mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +67,12 @@ int main(int argc, char **argv)
         usleep(1000);
     double told = now_ms();
     int closed = baton_close(b);
-    char line[256];
-    snprintf(line, sizeof line, "rank %d: %s after %.0f ms, close %s after %.0f ms\n", rank, baton_errname(rc),
-             told - begun, baton_errname(closed), now_ms() - told);
+    char line[256], is[16], misses[16];
+    snprintf(is, sizeof is, "rank %d", victim);
+    snprintf(misses, sizeof misses, "missing: %d", victim);
+    bool names = strstr(baton_errmsg(), is) != NULL || strstr(baton_errmsg(), misses) != NULL;
+    snprintf(line, sizeof line, "rank %d: %s after %.0f ms, close %s after %.0f ms, %s\n", rank, baton_errname(rc),
+             told - begun, baton_errname(closed), now_ms() - told, names ? "named" : "unnamed");
     fputs(line, stdout);
     fflush(stdout);
     baton_exit(0);
