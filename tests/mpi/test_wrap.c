@@ -405,7 +405,7 @@ static void regions_outside_of_windows(void)
     struct exposure_span span = {1000, 3000};
     struct exposure e = {.way = EXPOSURE_SPAN, .num = 1, .spans = &span};
     uint64_t at = 0;
-    CHECK_EQ(MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, MPI_COMM_SELF, &e.windows[0]), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &e.windows[0]), MPI_SUCCESS);
     e.windows[1] = e.windows[0];
     CHECK(exposure_place(&e, 0, &theirs, 0, 5, &at) == e.windows[0]);
     CHECK_EQ(at, 1005);
