@@ -124,6 +124,8 @@ int glue_open(struct glue *g, const struct options *options, const struct load *
 
 int glue_close(struct glue *g, struct why *why)
 {
+    if (g->baton != NULL)
+        baton_stats(g->baton, &g->stats);
     const int rc = g->baton != NULL ? baton_close(g->baton) : 0;
     g->baton = NULL;
     free(g->engines[SIDE_PREFILL]);

@@ -30,6 +30,7 @@ struct glue {
     uint32_t num_engines[SIDES], number; /* number: this engine's, on its side */
     bool one_machine;                    /* all ranks have one clock */
     unsigned failures;                   /* calls that Baton refused */
+    baton_stats_t stats;                 /* as of the close */
 };
 
 static inline enum side glue_side(const struct glue *g)

@@ -76,6 +76,8 @@ int result_take(struct result *r, struct serve *s)
             .aborted = sched->counts.aborted,
         };
     r->sums.failures = s->glue.failures;
+    for (uint32_t i = 0; i < BATON_PATHS; i++)
+        r->sums.bytes[i] = (int64_t)s->glue.stats.bytes[i];
     return rc;
 }
 
@@ -147,6 +149,17 @@ static void print_times(const struct result *r, const char *what, size_t offset)
     samples_fini(&samples);
 }
 
+static void print_bytes(const int64_t bytes[BATON_PATHS])
+{
+    static const char *const names[BATON_PATHS] = {
+        [BATON_PATH_SHM] = "shm", [BATON_PATH_RMA] = "rma", [BATON_PATH_CMA] = "cma", [BATON_PATH_STAGED] = "staged"};
+    printf("%-22s", "bytes received");
+    for (uint32_t i = 0, shown = 0; i < BATON_PATHS; i++)
+        if (bytes[i] > 0)
+            printf("%s %.3f MB by %s", shown++ > 0 ? "," : "", (double)bytes[i] / 1e6, names[i] ? names[i] : "?");
+    printf("\n");
+}
+
 bool result_print(const struct result *r)
 {
     const struct result_sums *sums = &r->sums;
@@ -158,6 +171,7 @@ bool result_print(const struct result *r)
            (long long)sums->loaded_tokens, (long long)sums->returned_tokens, (long long)sums->prefix_tokens);
     printf("%-22s %lld preempted, %lld aborted, %lld computed again where blocks did not come\n", "requests",
            (long long)sums->preempted, (long long)sums->aborted, (long long)sums->recomputed);
+    print_bytes(sums->bytes);
     if (sums->failures > 0)
         printf("%-22s %lld calls were refused\n", "Baton", (long long)sums->failures);
     for (uint32_t i = 0; i < r->count; i++) {
@@ -168,7 +182,10 @@ bool result_print(const struct result *r)
         else if (!row->equal)
             printf("request %u differs from the undivided model's answers\n", i);
     }
-    printf("%u/%u requests: tokens and logits %sas undivided\n", equal, r->count, equal == r->count ? "" : "not ");
+    printf("%u/%u requests: tokens and logits as undivided", equal, r->count);
+    if (equal < r->count)
+        printf(", and %u not", r->count - equal);
+    printf("\n");
     return equal == r->count;
 }
 
