@@ -104,7 +104,7 @@ BATON_API const char *baton_version(void);
 /* X(name, number, message). Numbers never change their meaning. */
 #define BATON_ERRNO_MAP(X)                                                                                             \
     X(EINVAL, -1, "invalid argument")                                                                                  \
-    X(EAGAIN, -2, "a limit is reached; call again after events were read")                                             \
+    X(EAGAIN, -2, "not now: call again, after events were read or caches came")                                        \
     X(ENOMEM, -3, "out of memory")                                                                                     \
     X(ENOSYS, -4, "not supported by this version")                                                                     \
     X(ESTATE, -5, "called in the wrong state")                                                                         \

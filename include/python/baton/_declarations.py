@@ -430,7 +430,7 @@ class EINVAL(Error):
 
 
 class EAGAIN(Error):
-    """A limit is reached; call again after events were read."""
+    """Not now: call again, after events were read or caches came."""
 
     errno = -2
 
