@@ -57,18 +57,13 @@ static void find_pages(struct glue *g)
         g->pages.layer[l] = base_of(g, g->tensors[l].region) + g->tensors[l].offset;
 }
 
-/* An engine that measures its memory first declares it after baton_start. Baton needs that of all ranks. */
+/* An engine that measures its memory first declares it after baton_start. */
 static int declare(struct glue *g)
 {
-    if (memory_make(&g->own, g->options->memory, &g->geometry, g->tensors) != 0)
+    if (memory_make(&g->own, &g->geometry, g->tensors) != 0)
         return BATON_ENOMEM;
-    int rc = baton_cache_wrap(g->baton, &g->geometry, memory_word(g->options->memory), g->own.bases, g->own.bytes,
-                              g->own.count, &g->cache);
-    if (rc != 0)
-        return rc;
-    while ((rc = baton_cache_ready(g->baton)) == BATON_EAGAIN)
-        clock_sleep_ns(NS_PER_MS);
-    return rc;
+    return baton_cache_wrap(g->baton, &g->geometry, memory_word(&g->own), g->own.bases, g->own.bytes, g->own.count,
+                            &g->cache);
 }
 
 /* ---- the life of a context --------------------------------------------------------------------------------------- */
@@ -101,17 +96,21 @@ int glue_open(struct glue *g, const struct options *options, const struct load *
 {
     g->options = options;
     g->load = load;
-    const bool own = memory_is_own(options->memory);
+    g->own.kind = (enum memory_kind)options->cache[glue_side(g)].memory;
+    const bool own = memory_is_own(&g->own);
     g->me.flags = own ? BATON_OPEN_CACHE_LATER : 0;
     int rc = describe(g, slice, num_blocks);
     if (rc == 0)
         rc = baton_open(MPI_COMM_WORLD, &g->me, &g->baton);
     if (rc == 0 && !own)
-        rc = baton_cache_create(g->baton, &g->geometry, memory_word(options->memory), &g->cache);
+        rc = baton_cache_create(g->baton, &g->geometry, memory_word(&g->own), &g->cache);
     if (rc == 0)
         rc = baton_start(g->baton);
     if (rc == 0 && own)
         rc = declare(g);
+    if (rc == 0)
+        while ((rc = baton_cache_ready(g->baton)) == BATON_EAGAIN) /* each rank waits for the caches of all */
+            clock_sleep_ns(NS_PER_MS);
     if (rc == 0)
         rc = meet_engines(g);
     if (rc < 0) {
@@ -134,7 +133,7 @@ int glue_close(struct glue *g, struct why *why)
     if (rc < 0)
         why_set(why, "baton_close: %s: %s", baton_strerror(rc), baton_errmsg());
     else if (g->own.count > 0) /* after a failure, a peer may still be reading it */
-        memory_drop(&g->own, g->options->memory);
+        memory_drop(&g->own);
     return rc;
 }
 

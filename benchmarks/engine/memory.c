@@ -48,14 +48,14 @@ static const struct {
 const struct option_choice memory_choices[] = {
     {"slab", MEMORY_SLAB}, {"private", MEMORY_PRIVATE}, {"mapped", MEMORY_MAPPED}, {NULL, 0}};
 
-bool memory_is_own(enum memory_kind kind)
+bool memory_is_own(const struct memory *m)
 {
-    return kinds[kind].make != NULL;
+    return kinds[m->kind].make != NULL;
 }
 
-baton_memory_t memory_word(enum memory_kind kind)
+baton_memory_t memory_word(const struct memory *m)
 {
-    return kinds[kind].word;
+    return kinds[m->kind].word;
 }
 
 /* Tensors of such a layout have equal sizes. They lie one behind another, unless each block has all layers. */
@@ -64,15 +64,15 @@ static bool are_apart(const baton_geometry_t *g, const baton_tensor_t *tensors)
     return g->num_tensors == 1 || tensors[1].offset == g->bytes / g->num_tensors;
 }
 
-int memory_make(struct memory *m, enum memory_kind kind, const baton_geometry_t *geometry, baton_tensor_t *tensors)
+int memory_make(struct memory *m, const baton_geometry_t *geometry, baton_tensor_t *tensors)
 {
     const bool apart = are_apart(geometry, tensors);
     const uint32_t count = apart ? geometry->num_tensors : 1;
     for (m->count = 0; m->count < count; m->count++) {
         m->bytes[m->count] = geometry->bytes / count;
-        m->bases[m->count] = kinds[kind].make(geometry->bytes / count);
+        m->bases[m->count] = kinds[m->kind].make(geometry->bytes / count);
         if (m->bases[m->count] == NULL) {
-            memory_drop(m, kind);
+            memory_drop(m);
             return -1;
         }
     }
@@ -83,10 +83,10 @@ int memory_make(struct memory *m, enum memory_kind kind, const baton_geometry_t 
     return 0;
 }
 
-void memory_drop(struct memory *m, enum memory_kind kind)
+void memory_drop(struct memory *m)
 {
     while (m->count > 0) {
         m->count--;
-        kinds[kind].drop(m->bases[m->count], m->bytes[m->count]);
+        kinds[m->kind].drop(m->bases[m->count], m->bytes[m->count]);
     }
 }

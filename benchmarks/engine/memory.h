@@ -14,8 +14,9 @@
 
 enum memory_kind { MEMORY_SLAB, MEMORY_PRIVATE, MEMORY_MAPPED };
 
-/** What the engine has made itself; none where Baton makes the memory. */
+/** A rank's: of what kind, and what the engine has made of it itself, which is nothing where Baton makes it. */
 struct memory {
+    enum memory_kind kind;
     uint32_t count;
     void *bases[SHAPE_LAYERS_MAX];
     uint64_t bytes[SHAPE_LAYERS_MAX];
@@ -23,15 +24,15 @@ struct memory {
 
 extern const struct option_choice memory_choices[];
 
-/** Whether the engine makes memory of that kind, and what Baton is told of it. */
-bool memory_is_own(enum memory_kind kind);
-baton_memory_t memory_word(enum memory_kind kind);
+/** Whether the engine makes it, and what Baton is told of it. */
+bool memory_is_own(const struct memory *m);
+baton_memory_t memory_word(const struct memory *m);
 
 /**
  * Makes memory for a geometry of a usual layout, a region for each tensor, and sets the tensors' places. Where layers
  * lie block by block, one region holds all tensors. 0, or -1 for want of memory.
  */
-int memory_make(struct memory *m, enum memory_kind kind, const baton_geometry_t *geometry, baton_tensor_t *tensors);
-void memory_drop(struct memory *m, enum memory_kind kind);
+int memory_make(struct memory *m, const baton_geometry_t *geometry, baton_tensor_t *tensors);
+void memory_drop(struct memory *m);
 
 #endif

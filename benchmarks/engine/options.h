@@ -18,6 +18,7 @@ struct options_cache {
     double pool;     /* has blocks for so many of the longest requests */
     uint32_t blocks; /* so many in any case; 0: as the pool says */
     unsigned layout; /* baton_layout_t */
+    unsigned memory; /* a row of memory.h */
 };
 
 enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_LOSE };
@@ -32,8 +33,7 @@ struct options {
     unsigned prefix; /* 0 or 1 */
     enum stream stream;
     double abort;
-    unsigned mode;   /* baton_mode_t */
-    unsigned memory; /* a row of memory.h */
+    unsigned mode; /* baton_mode_t */
     uint32_t timeout_ms, patience_ms;
     enum sabotage sabotage;
     bool undivided;

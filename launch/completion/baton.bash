@@ -59,7 +59,7 @@ _baton_value() {
     *:--progress) choices='thread caller' ;;
     baton-serve:--stream) choices='none layers chunks both' ;;
     *:--stream) choices='layers chunks both' ;;
-    *:--memory) choices='slab private mapped' ;;
+    *:--memory) choices='slab private mapped' sides=yes ;;
     *:--prefix) choices='on off' ;;
     baton-serve:--sabotage) choices='flip lose' ;;
     *:--require-path) choices='shm rma' ;;
