@@ -221,6 +221,15 @@ static int check_id(const struct baton *b, baton_id_t id)
     return 0;
 }
 
+static int check_flags(uint32_t flags, uint32_t known, uint32_t reserved)
+{
+    if ((flags & ~known) != 0)
+        return error_set(BATON_EINVAL, "flags has bits that are not known: 0x%x", flags & ~known);
+    if (reserved != 0)
+        return error_set(BATON_EINVAL, "reserved is %u, and must be 0: is the struct cleared?", reserved);
+    return 0;
+}
+
 /* Hands over a word about an earlier call. It has no event of its own. */
 static int hand_word(struct baton *b, struct call *word)
 {
@@ -265,9 +274,11 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
         return rc;
     if (p->num_attach > BATON_ATTACH_MAX || (p->attach == NULL && p->num_attach > 0))
         return error_set(BATON_EINVAL, "attach must not be NULL, num_attach at most %d", BATON_ATTACH_MAX);
-    if ((p->flags & ~(uint32_t)(BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS)) != 0 ||
-        p->num_consumers > BATON_CONSUMERS_MAX || p->reserved != 0)
-        return error_set(BATON_EINVAL, "flags must be known, consumers at most %d, reserved 0", BATON_CONSUMERS_MAX);
+    if (p->num_consumers > BATON_CONSUMERS_MAX)
+        return error_set(BATON_EINVAL, "num_consumers is %u, and at most %d", p->num_consumers, BATON_CONSUMERS_MAX);
+    rc = check_flags(p->flags, BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS, p->reserved);
+    if (rc != 0)
+        return rc;
     rc = check_keys(p->key, p->base_key);
     if (rc == 0)
         rc = check_name(b, DIRECTORY_NONE, p->key, p->base_key, p->attempt);
@@ -422,10 +433,13 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         return rc;
     if (p->engine == NULL)
         return error_set(BATON_EINVAL, "engine must not be NULL");
-    if ((p->flags & ~(uint32_t)BATON_WANT_ZERO_TAIL) != 0 || p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH ||
-        (p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX || p->reserved != 0)
-        return error_set(BATON_EINVAL, "flags and mode must be known, tickets at most one a producer rank, reserved 0");
-    rc = check_keys(p->key, p->base_key);
+    if (p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH)
+        return error_set(BATON_EINVAL, "mode %d is not known", (int)p->mode);
+    if ((p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
+        return error_set(BATON_EINVAL, "tickets must not be NULL, num_tickets at most %d", BATON_ENGINE_RANKS_MAX);
+    rc = check_flags(p->flags, BATON_WANT_ZERO_TAIL, p->reserved);
+    if (rc == 0)
+        rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
     if (p->held_tokens > p->num_tokens)

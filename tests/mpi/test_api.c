@@ -638,15 +638,27 @@ static void refuses_bad_calls(void)
     bad = w;
     bad.mode = (baton_mode_t)3;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "mode 3 is not known");
     bad = w;
     bad.flags = 2 * BATON_WANT_ZERO_TAIL;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "flags has bits that are not known: 0x2");
     bad = w;
     bad.reserved = 1;
     CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "reserved is 1");
+    bad = w;
+    bad.num_tickets = 1;
+    CHECK_EQ(baton_want(f.b, &bad, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "tickets must not be NULL");
     o.reserved = 1;
     CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "reserved is 1");
     o.reserved = 0;
+    o.num_consumers = BATON_CONSUMERS_MAX + 1;
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "num_consumers is");
+    o.num_consumers = 0;
     for (int all_held = 0; all_held < 2; all_held++) { /* arguments are checked also where nothing has to move */
         bad = w;
         bad.held_tokens = all_held ? bad.num_tokens : 0;
