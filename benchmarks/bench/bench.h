@@ -45,5 +45,6 @@ void fairness_run(struct bench *b);
 void distances_run(struct bench *b);
 void wrapped_run(struct bench *b);
 void regions_run(struct bench *b);
+void latency_run(struct bench *b);
 
 #endif

@@ -55,6 +55,8 @@ bool context_await(const struct context *c, baton_event_t *event, uint64_t timeo
         uint64_t now = clock_now_ns();
         if (now >= end)
             return false;
+        if (c->polls)
+            continue;
         uint64_t left_ms = (end - now) / CLOCK_NS_PER_MS + 1;
         if (poll(&fd, 1, left_ms > 1000000 ? 1000000 : (int)left_ms) < 0 && errno != EINTR)
             fail("poll on the event descriptor failed");

@@ -12,6 +12,7 @@ struct context {
     baton_t *baton;
     baton_cache_t *cache; /* NULL: this rank moves no blocks */
     char *pool;
+    bool polls; /* it waits by calling baton_poll again and again */
 };
 
 /**
@@ -29,8 +30,8 @@ void context_open_over(struct bench *b, struct context *c, const baton_open_para
 void context_close(struct bench *b, struct context *c);
 
 /**
- * Sleeps in poll(2) on the context's descriptor until there is an event, for at most timeout_ms. False: none came. The
- * thread stays outside MPI meanwhile, as an engine's does.
+ * Sleeps in poll(2) on the context's descriptor until there is an event, unless the context polls, for at most
+ * timeout_ms. False: none came. The thread stays outside MPI meanwhile, as an engine's does.
  */
 bool context_await(const struct context *c, baton_event_t *event, uint64_t timeout_ms);
 

@@ -34,14 +34,16 @@ void limit_close(struct limit *l)
 {
     if (l->path == BATON_PATH_RMA)
         raw_close(&l->raw);
-    samples_fini(&l->samples);
+    limit_reset(l);
     copies_fini(&l->copies);
     *l = (struct limit){0};
 }
 
 void limit_reset(struct limit *l)
 {
-    samples_fini(&l->samples);
+    for (unsigned way = 0; way < RAW_WAYS; way++)
+        samples_fini(&l->samples[way]);
+    l->turns = 0;
     copies_reset(&l->copies);
 }
 
@@ -58,10 +60,11 @@ static int copy(struct limit *l, uint32_t batch)
 
 static int move(struct limit *l, uint32_t batch)
 {
+    const unsigned way = (unsigned)(l->turns++ % raw_ways(is_push(l)));
     stage_enter_mpi(l->stage);
-    const uint64_t ns = is_push(l) ? stage_raw_write(l->stage, batch) : stage_raw_read(l->stage, batch);
+    const uint64_t ns = is_push(l) ? stage_raw_write(l->stage, way, batch) : stage_raw_read(l->stage, way, batch);
     stage_leave_mpi(l->stage);
-    return ns > 0 ? samples_add(&l->samples, ns) : 0;
+    return ns > 0 ? samples_add(&l->samples[way], ns) : 0;
 }
 
 void limit_measure(struct limit *l, uint32_t batch)
@@ -73,14 +76,33 @@ void limit_measure(struct limit *l, uint32_t batch)
 
 size_t limit_count(const struct limit *l)
 {
-    return l->samples.count + l->copies.way[0].count + l->copies.way[1].count;
+    size_t count = l->copies.way[0].count + l->copies.way[1].count;
+    for (unsigned way = 0; way < RAW_WAYS; way++)
+        count += l->samples[way].count;
+    return count;
+}
+
+static uint64_t best_raw_ns(struct limit *l, const char **name)
+{
+    uint64_t best = 0;
+    *name = "none";
+    for (unsigned way = 0; way < raw_ways(is_push(l)); way++) {
+        const uint64_t median = samples_quantile(&l->samples[way], 0.5);
+        if (median == 0 || (best > 0 && median >= best))
+            continue;
+        best = median;
+        *name = raw_way_name((enum raw_way)way, is_push(l));
+    }
+    return best;
+}
+
+uint64_t limit_best_ns(struct limit *l, const char **way)
+{
+    return l->path == BATON_PATH_RMA ? best_raw_ns(l, way) : copies_best_ns(&l->copies, way);
 }
 
 double limit_best(struct limit *l, uint32_t batch, const char **way)
 {
-    const double bytes = (double)batch * (double)l->stage->block_bytes;
-    uint64_t best = l->path == BATON_PATH_RMA ? samples_quantile(&l->samples, 0.5) : copies_best_ns(&l->copies, way);
-    if (l->path == BATON_PATH_RMA)
-        *way = best == 0 ? "none" : is_push(l) ? "MPI_Rput" : "MPI_Rget";
-    return best > 0 ? bytes / (double)best : 0;
+    const uint64_t best = limit_best_ns(l, way);
+    return best > 0 ? (double)batch * (double)l->stage->block_bytes / (double)best : 0;
 }

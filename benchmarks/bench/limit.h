@@ -3,8 +3,8 @@
  * limit: how fast the path itself is for the same kind of blocks, measured in turn with Baton in the same run.
  *
  * Path shm: one thread of the consumer copies scattered blocks from the producer's mapped pool into its own
- * (copies.h). Path rma: raw MPI. Each measurement draws blocks of its own, so that neither side finds the other's
- * blocks in the processor's cache.
+ * (copies.h). Path rma: raw MPI, by each of its ways in turn (raw.h). Each measurement draws blocks of its own, so that
+ * neither side finds the other's blocks in the processor's cache.
  */
 #ifndef BENCH_LIMIT_H
 #define BENCH_LIMIT_H
@@ -17,9 +17,10 @@
 struct limit {
     struct stage *stage;
     baton_path_t path;
-    struct copies copies;   /* path shm, on the consumer: from the producer's pool as mapped here */
-    struct raw raw;         /* path rma */
-    struct samples samples; /* path rma */
+    struct copies copies;             /* path shm, on the consumer: from the producer's pool as mapped here */
+    struct raw raw;                   /* path rma */
+    struct samples samples[RAW_WAYS]; /* path rma */
+    uint64_t turns;                   /* path rma */
 };
 
 /** Collective: all ranks learn the path between the two from the consumer. */
@@ -32,7 +33,9 @@ void limit_reset(struct limit *l);
 void limit_measure(struct limit *l, uint32_t batch);
 /** For the consumer: how many measurements there are. */
 size_t limit_count(const struct limit *l);
-/** For the consumer: bytes a nanosecond by the best way's median, and 0 without samples. *way names that way. */
+/** For the consumer: the best way's median, and 0 without samples. *way names that way. */
+uint64_t limit_best_ns(struct limit *l, const char **way);
+/** The same as bytes a nanosecond. */
 double limit_best(struct limit *l, uint32_t batch, const char **way);
 
 #endif

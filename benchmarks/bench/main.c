@@ -94,6 +94,9 @@ static void run(struct bench *b)
     case OP_REGIONS:
         regions_run(b);
         break;
+    case OP_LATENCY:
+        latency_run(b);
+        break;
     }
     if (report_close(&b->report) != 0)
         b->status = 1;

@@ -11,20 +11,13 @@
 #define TIMES_MOST 1000000000
 #define STOP_MORE_S 3 /* that a stopped engine stays so behind the wants' deadline */
 
-static const struct option_choice ops[] = {{"pull", OP_PULL},
-                                           {"push", OP_PUSH},
-                                           {"submit", OP_SUBMIT},
-                                           {"memory", OP_MEMORY},
-                                           {"handshake", OP_HANDSHAKE},
-                                           {"shapes", OP_SHAPES},
-                                           {"fairness", OP_FAIRNESS},
-                                           {"distances", OP_DISTANCES},
-                                           {"wrapped", OP_WRAPPED},
-                                           {"regions", OP_REGIONS},
-                                           {NULL, 0}};
-static const char *const busy_names[] = {"pull+busy",      "push+busy",   "submit+busy",   "memory+busy",
-                                         "handshake+busy", "shapes+busy", "fairness+busy", "distances+busy",
-                                         "wrapped+busy",   "regions+busy"};
+static const struct option_choice ops[] = {
+    {"pull", OP_PULL},           {"push", OP_PUSH},       {"submit", OP_SUBMIT},     {"memory", OP_MEMORY},
+    {"handshake", OP_HANDSHAKE}, {"shapes", OP_SHAPES},   {"fairness", OP_FAIRNESS}, {"distances", OP_DISTANCES},
+    {"wrapped", OP_WRAPPED},     {"regions", OP_REGIONS}, {"latency", OP_LATENCY},   {NULL, 0}};
+static const char *const busy_names[] = {"pull+busy",      "push+busy",    "submit+busy",   "memory+busy",
+                                         "handshake+busy", "shapes+busy",  "fairness+busy", "distances+busy",
+                                         "wrapped+busy",   "regions+busy", "latency+busy"};
 
 /* The last of --csv and --table counts. */
 static int read_table(const struct option_row *row, const char *text, void *field, struct why *why)
@@ -37,19 +30,22 @@ static int read_table(const struct option_row *row, const char *text, void *fiel
 static const struct option_row rows[] = {
     {.help = "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)"},
     {"block", "LIST",
-     "bytes of a block, multiples of 32 (pull, push: 4K,64K,1M; wrapped: 4K,64K; submit, fairness, regions: 4K; "
+     "bytes of a block, multiples of 32 (pull, push, latency: 4K,64K,1M; wrapped: 4K,64K; submit, fairness, regions: "
+     "4K; "
      "distances: 64K; memory: 512)",
      OPTION_LIST(struct options, block, 32, UINT64_C(1) << 30)},
     {"batch", "LIST",
-     "blocks of a transfer (pull, push: 1,64,1024; fairness: 1,64; distances: 64; submit, wrapped: 1024; memory: 256)",
+     "blocks of a transfer (pull, push: 1,64,1024; latency: 1,8,64; fairness: 1,64; distances: 64; submit, wrapped: "
+     "1024; memory: 256)",
      OPTION_LIST(struct options, batch, 1, UINT64_C(1) << 24)},
     {"blocks", "LIST", "memory: blocks of a cache (1000,100000)",
      OPTION_LIST(struct options, blocks, 2, UINT64_C(1) << 28)},
     {"regions", "LIST", "regions: regions of each rank's cache; each number divides the largest (1,256)",
      OPTION_LIST(struct options, regions, 1, BATON_REGIONS_MAX)},
     {"pool", "BYTES",
-     "cache of a side (pull, push: the largest of 256M, 4 times the L3 cache, twice the largest batch; wrapped: the "
-     "same, of 128M; shapes: the consumer's, the larger of 128M and 4 times the L3 cache; fairness: a producer's, 64M)",
+     "cache of a side (pull, push: the largest of 256M, 4 times the L3 cache, twice the largest batch; wrapped, "
+     "latency: the same, of 128M; shapes: the consumer's, the larger of 128M and 4 times the L3 cache; fairness: a "
+     "producer's, 64M)",
      OPTION_WHOLE(struct options, pool, 4096, BYTES_MOST)},
     {"iters", "N", "measured transfers a row; fairness: rounds; regions: starts (by size and --seconds)",
      OPTION_WHOLE(struct options, iters, 1, TIMES_MOST)},
@@ -91,6 +87,9 @@ void options_help(void)
         "operations\n"
         "  pull                 bandwidth and latency of a transfer, beside the limit of its path\n"
         "  push                 the same where the producer writes\n"
+        "  latency              percentiles of a transfer's time, with reactors that sleep or spin, and with callers "
+        "that\n"
+        "                       sleep or poll, beside the limit of its path; CPU time and wake-ups of Baton's threads\n"
         "  submit               what baton_want costs its caller\n"
         "  memory               private memory of each rank, for caches of several sizes\n"
         "  handshake            time to the first block from each prefill engine, all wanted at once, and to the next\n"
@@ -128,7 +127,7 @@ static void preset(struct options *o)
     static const uint64_t pull_block[] = {4096, 65536, 1048576}, pull_batch[] = {1, 64, 1024};
     static const uint64_t submit_block[] = {4096}, submit_batch[] = {1024};
     static const uint64_t memory_block[] = {512}, memory_batch[] = {256}, memory_blocks[] = {1000, 100000};
-    static const uint64_t regions[] = {1, 256};
+    static const uint64_t regions[] = {1, 256}, latency_batch[] = {1, 8, 64};
     preset_list(&o->blocks, 2, memory_blocks);
     preset_list(&o->regions, 2, regions);
     switch (o->op) {
@@ -136,6 +135,10 @@ static void preset(struct options *o)
     case OP_PUSH:
         preset_list(&o->block, 3, pull_block);
         preset_list(&o->batch, 3, pull_batch);
+        break;
+    case OP_LATENCY:
+        preset_list(&o->block, 3, pull_block);
+        preset_list(&o->batch, 3, latency_batch);
         break;
     case OP_WRAPPED:
         preset_list(&o->block, 2, pull_block);

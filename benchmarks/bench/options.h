@@ -19,7 +19,8 @@ enum bench_op {
     OP_FAIRNESS,
     OP_DISTANCES,
     OP_WRAPPED,
-    OP_REGIONS
+    OP_REGIONS,
+    OP_LATENCY
 };
 
 struct options {

@@ -135,8 +135,9 @@ static void note_stage(const struct stage *s, const struct limit *l, bool first)
         report_note(&b->report, "limit: %s",
                     l->path == BATON_PATH_SHM
                         ? "one thread of the decode rank copies like blocks from the mapped pool, best of two kernels"
-                        : "one MPI_Rget (push: MPI_Rput) a block, 64 outstanding, MPI_Testsome; the target waits in "
-                          "MPI_Recv, Baton's threads hold still");
+                        : "raw MPI, best of three ways: an MPI_Rget (push: MPI_Rput) a block, all MPI_Get (MPI_Put) "
+                          "and a flush, 63 MPI_Get and an MPI_Rget; the target waits in MPI_Recv, Baton's threads "
+                          "hold still");
     }
     report_note(&b->report, "blocks of %" PRIu64 " bytes: pool %" PRIu64 " MiB a side%s%s%s", s->block_bytes,
                 pool >> 20, pool < 4 * l3 ? " (LESS than 4 times the L3 cache: caches help)" : "",

@@ -26,9 +26,26 @@ void raw_close(struct raw *r)
     MPI_Comm_free(&r->comm);
 }
 
+unsigned raw_ways(bool put)
+{
+    return put ? RAW_GROUPS : RAW_WAYS;
+}
+
+const char *raw_way_name(enum raw_way way, bool put)
+{
+    static const char *const names[][2] = {{"MPI_Rget", "MPI_Rput"},
+                                           {"MPI_Get and a flush", "MPI_Put and a flush"},
+                                           {"63 MPI_Get and an MPI_Rget", "none"}};
+    return names[way][put];
+}
+
 static void issue(struct raw *r, bool put, const struct raw_piece *p, int slot)
 {
-    if (put)
+    if (slot < 0 && put)
+        MPI_Put(p->mine, p->bytes, MPI_BYTE, p->peer, p->theirs, p->bytes, MPI_BYTE, r->win);
+    else if (slot < 0)
+        MPI_Get(p->mine, p->bytes, MPI_BYTE, p->peer, p->theirs, p->bytes, MPI_BYTE, r->win);
+    else if (put)
         MPI_Rput(p->mine, p->bytes, MPI_BYTE, p->peer, p->theirs, p->bytes, MPI_BYTE, r->win, &r->request[slot]);
     else
         MPI_Rget(p->mine, p->bytes, MPI_BYTE, p->peer, p->theirs, p->bytes, MPI_BYTE, r->win, &r->request[slot]);
@@ -45,16 +62,26 @@ static uint64_t give_up(struct raw *r)
     return 0;
 }
 
-uint64_t raw_move(struct raw *r, bool put, bool (*next)(void *arg, struct raw_piece *out), void *arg)
+/*
+ * Keeps RAW_OUTSTANDING requests under way. A piece has a request of its own, or shares that of the last piece of its
+ * group. 0: it stalled.
+ */
+static uint64_t move_by_requests(struct raw *r, unsigned group, bool put, raw_next_fn next, void *arg)
 {
     int unused[RAW_OUTSTANDING], done[RAW_OUTSTANDING], num_unused = RAW_OUTSTANDING, num_done;
-    struct raw_piece piece;
+    struct raw_piece piece, after;
     for (int i = 0; i < RAW_OUTSTANDING; i++)
         unused[i] = i;
     uint64_t begin = clock_now_ns(), moved = begin;
-    for (bool more = true; more || num_unused < RAW_OUTSTANDING;) {
-        while (num_unused > 0 && more && (more = next(arg, &piece)))
-            issue(r, put, &piece, unused[--num_unused]);
+    bool more = next(arg, &piece);
+    for (unsigned in_group = 1; more || num_unused < RAW_OUTSTANDING;) {
+        while (num_unused > 0 && more) {
+            more = next(arg, &after);
+            bool is_last = !more || in_group == group;
+            issue(r, put, &piece, is_last ? unused[--num_unused] : -1);
+            in_group = is_last ? 1 : in_group + 1;
+            piece = after;
+        }
         MPI_Testsome(RAW_OUTSTANDING, r->request, &num_done, done, MPI_STATUSES_IGNORE);
         if (num_done > 0) {
             moved = clock_now_ns();
@@ -65,9 +92,27 @@ uint64_t raw_move(struct raw *r, bool put, bool (*next)(void *arg, struct raw_pi
         }
     }
     MPI_Win_sync(r->win);
-    uint64_t end = clock_now_ns();
+    return clock_now_ns() - begin;
+}
+
+static uint64_t move_by_flush(struct raw *r, bool put, raw_next_fn next, void *arg)
+{
+    struct raw_piece piece;
+    uint64_t begin = clock_now_ns();
+    while (next(arg, &piece))
+        issue(r, put, &piece, -1);
+    MPI_Win_flush_all(r->win);
+    MPI_Win_sync(r->win);
+    return clock_now_ns() - begin;
+}
+
+uint64_t raw_move(struct raw *r, enum raw_way way, bool put, raw_next_fn next, void *arg)
+{
+    if (way == RAW_FLUSH)
+        return move_by_flush(r, put, next, arg);
+    uint64_t ns = move_by_requests(r, way == RAW_GROUPS ? RAW_OUTSTANDING : 1, put, next, arg);
     MPI_Win_flush_all(r->win); /* keeps MPI's count of unflushed operations low; not timed */
-    return end - begin;
+    return ns;
 }
 
 double raw_get_ns(struct raw *r, int peer, char *to, uint64_t span, int bytes, uint64_t *random)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * raw: moves the same bytes by MPI alone. The benchmark has a window of its own over the bytes of the caches, on a
- * communicator of its own, locked until the end by lock_all(NOCHECK). One MPI_Rget or MPI_Rput moves each contiguous
- * piece. Up to 64 are outstanding and tested by MPI_Testsome, while the target waits inside MPI.
+ * communicator of its own, locked until the end by lock_all(NOCHECK). The target waits inside MPI. Which way is the
+ * fastest depends on the window's component, so there are three.
  *
  * Baton exposes the same bytes by windows of its own. That is sound, since only one of the two moves bytes at a time.
  */
@@ -22,6 +22,13 @@ struct raw {
     uint64_t stalls; /* reads whose completion MPI lost, and a flush replaced */
 };
 
+enum raw_way {
+    RAW_EACH,   /* an MPI_Rget or MPI_Rput a piece, up to 64 of them outstanding, tested by MPI_Testsome */
+    RAW_FLUSH,  /* MPI_Get or MPI_Put of all pieces, then one MPI_Win_flush */
+    RAW_GROUPS, /* 63 MPI_Get and an MPI_Rget in turn; its completion says that of those before, on osc/ucx: no puts */
+    RAW_WAYS
+};
+
 /** Contiguous bytes of one pool and of another rank's. */
 struct raw_piece {
     int peer;
@@ -34,11 +41,19 @@ struct raw_piece {
 void raw_open(struct raw *r, MPI_Comm comm, char *pool, uint64_t bytes);
 void raw_close(struct raw *r);
 
+/** Tells the next piece. False: there is none. */
+typedef bool (*raw_next_fn)(void *arg, struct raw_piece *out);
+
+/** How many of the ways, from the first on, there are for puts or for gets. */
+unsigned raw_ways(bool put);
+/** Its name, by the calls. */
+const char *raw_way_name(enum raw_way way, bool put);
+
 /**
- * Reads (or with `put`, writes) what next(arg, &piece) names until it returns false. The nanoseconds until all requests
- * are complete, or 0 where it stalled.
+ * Reads (or with `put`, writes) what next(arg, &piece) names until it returns false. The nanoseconds until all is
+ * complete, or 0 where it stalled.
  */
-uint64_t raw_move(struct raw *r, bool put, bool (*next)(void *arg, struct raw_piece *out), void *arg);
+uint64_t raw_move(struct raw *r, enum raw_way way, bool put, raw_next_fn next, void *arg);
 
 /**
  * 64 gets of `bytes` each, at random in the first `span` bytes of the peer's pool, into `to`, and one flush: the

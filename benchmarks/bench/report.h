@@ -12,7 +12,7 @@
 
 #include "bench/options.h"
 
-#define REPORT_COLUMNS_MAX 12
+#define REPORT_COLUMNS_MAX 16
 #define REPORT_CELL_MAX 48
 
 struct report {

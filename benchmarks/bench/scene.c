@@ -432,7 +432,7 @@ uint64_t scene_raw(struct scenes *all, unsigned index, struct raw *raw)
     struct raw_walk w = {.scene = s};
     draw(s);
     enter_mpi(s);
-    uint64_t ns = raw_move(raw, false, next_run, &w);
+    uint64_t ns = raw_move(raw, RAW_EACH, false, next_run, &w);
     leave_mpi(s);
     plan_destroy(w.plan);
     return ns;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "bench/channel.h"
@@ -33,16 +34,19 @@ enum command_kind {
     COMMAND_ENTER_MPI,
     COMMAND_LEAVE_MPI,
     COMMAND_FOOTPRINT,
+    COMMAND_EFFORT,
     COMMAND_END
 };
 
 struct command {
-    uint32_t kind, batch, stage, reserved;
+    uint32_t kind, batch, stage;
+    uint32_t way; /* RAW_WRITE: enum raw_way */
     uint64_t place, serial;
 };
 
 struct answer {
     struct stage_footprint footprint; /* to COMMAND_FOOTPRINT, else 0 */
+    struct effort effort;             /* to COMMAND_EFFORT */
     uint64_t ns;                      /* to COMMAND_RAW_WRITE */
 };
 
@@ -194,10 +198,10 @@ static bool next_block(void *arg, struct raw_piece *out)
     return true;
 }
 
-static uint64_t raw_move_blocks(struct stage *s, uint32_t batch)
+static uint64_t raw_move_blocks(struct stage *s, enum raw_way way, uint32_t batch)
 {
     struct raw_walk w = {.stage = s, .batch = batch};
-    return raw_move(s->raw, bench_is_producer(s->bench), next_block, &w);
+    return raw_move(s->raw, way, bench_is_producer(s->bench), next_block, &w);
 }
 
 static void obey(struct stage *all)
@@ -215,10 +219,12 @@ static void obey(struct stage *all)
         }
         if (c.kind == COMMAND_FOOTPRINT)
             measure(s, &a.footprint);
+        if (c.kind == COMMAND_EFFORT)
+            effort_read(&a.effort);
         if (c.kind == COMMAND_RAW_WRITE) {
             walk_draw(&s->source, c.place, c.batch, s->source_ids);
             walk_draw(&s->target, c.place, c.batch, s->target_ids);
-            a.ns = raw_move_blocks(s, c.batch);
+            a.ns = raw_move_blocks(s, (enum raw_way)c.way, c.batch);
         }
         if (c.kind == COMMAND_ENTER_MPI)
             hush_begin();
@@ -275,6 +281,7 @@ static void want(struct stage *s, uint32_t batch, const char *key, bool scribble
                              .num_tokens = batch * BLOCK_TOKENS,
                              .timeout_ms = PATIENCE_MS,
                              .mode = b->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL};
+    nanosleep(&(struct timespec){.tv_nsec = s->rest_ns}, NULL);
     uint64_t begin = clock_now_ns();
     int rc = baton_want(s->context.baton, &p, NULL);
     uint64_t returned = clock_now_ns();
@@ -353,19 +360,27 @@ void stage_leave_mpi(struct stage *s)
     command(s, (struct command){.kind = COMMAND_LEAVE_MPI}, NULL);
 }
 
-uint64_t stage_raw_read(struct stage *s, uint32_t batch)
+uint64_t stage_raw_read(struct stage *s, enum raw_way way, uint32_t batch)
 {
-    return raw_move_blocks(s, batch);
+    return raw_move_blocks(s, way, batch);
 }
 
-uint64_t stage_raw_write(struct stage *s, uint32_t batch)
+uint64_t stage_raw_write(struct stage *s, enum raw_way way, uint32_t batch)
 {
-    struct command c = {.kind = COMMAND_RAW_WRITE, .batch = batch, .stage = s->number, .place = s->drawn};
+    struct command c = {.kind = COMMAND_RAW_WRITE, .batch = batch, .stage = s->number, .way = way, .place = s->drawn};
     struct answer a;
     MPI_Comm comm = s->bench->roster.comm;
     channel_send(comm, s->bench->producer, &c, sizeof c);
     channel_receive(comm, s->bench->producer, &a, sizeof a, CHANNEL_IN_MPI);
     return a.ns;
+}
+
+void stage_effort(struct stage *s, struct effort *own, struct effort *producer)
+{
+    struct answer a;
+    command(s, (struct command){.kind = COMMAND_EFFORT}, &a);
+    *producer = a.effort;
+    effort_read(own);
 }
 
 void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer)

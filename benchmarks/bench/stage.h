@@ -11,9 +11,9 @@
 #define BENCH_STAGE_H
 
 #include "bench/context.h"
+#include "bench/effort.h"
+#include "bench/raw.h"
 #include "bench/walk.h"
-
-struct raw;
 
 struct stage {
     struct bench *bench;
@@ -25,6 +25,7 @@ struct stage {
     baton_tensor_t tensor;
     uint64_t block_bytes;
     uint32_t num_blocks, max_batch;
+    long rest_ns;               /* less than a second: how long the consumer sleeps before each want */
     struct walk source, target; /* of the producer's ids, of the consumer's */
     uint64_t place, drawn;      /* in both walks: where the next draw and the last one begin (the consumer's) */
     uint64_t serial;            /* of the next request key (the consumer's) */
@@ -78,15 +79,18 @@ void stage_verify(struct stage *s, uint32_t batch, bool scribble);
 void stage_glance(struct stage *s, uint32_t batch);
 
 /**
- * The consumer reads, or the producer writes, the blocks drawn last by raw MPI. Returns the nanoseconds by the clock of
- * the rank that does it; 0: MPI lost a completion.
+ * The consumer reads, or the producer writes, the blocks drawn last by raw MPI, in that way. Returns the
+ * nanoseconds by the clock of the rank that does it; 0: MPI lost a completion.
  */
-uint64_t stage_raw_read(struct stage *s, uint32_t batch);
-uint64_t stage_raw_write(struct stage *s, uint32_t batch);
+uint64_t stage_raw_read(struct stage *s, enum raw_way way, uint32_t batch);
+uint64_t stage_raw_write(struct stage *s, enum raw_way way, uint32_t batch);
 
 /** Before raw MPI is measured: both reactors hold still, and the producer waits inside MPI. After it: both go on. */
 void stage_enter_mpi(struct stage *s);
 void stage_leave_mpi(struct stage *s);
+
+/** What Baton's threads of this rank and of the producer have done so far. */
+void stage_effort(struct stage *s, struct effort *own, struct effort *producer);
 
 /** Memory of this rank and of the producer. */
 void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer);

@@ -155,7 +155,7 @@ _baton_arguments() { # TOOL AT
         [[ -n $current ]] || _baton_add '' '' -W "$options baton-replay baton-serve baton-bench"
         [[ -z $current ]] || _baton_program "$last"
     elif [[ $tool = baton-bench && $operand -eq 0 ]]; then
-        _baton_add '' "$current" -W 'pull push submit memory handshake shapes fairness distances wrapped regions'
+        _baton_add '' "$current" -W 'pull push submit memory handshake shapes fairness distances wrapped regions latency'
     elif [[ -z $current ]]; then
         _baton_add '' '' -W "$options"
     fi

@@ -46,6 +46,9 @@ static void defaults(void **state)
     assert_int_equal(good("memory").blocks.value[1], 100000);
     assert_int_equal(good("wrapped").block.count, 2);
     assert_int_equal(good("wrapped").batch.value[0], 1024);
+    assert_int_equal(good("latency").block.count, 3);
+    assert_int_equal(good("latency").batch.value[1], 8);
+    assert_string_equal(options_op_name(&(struct options){.op = OP_LATENCY, .busy = true}), "latency+busy");
     assert_int_equal(good("regions").block.value[0], 4096);
     assert_int_equal(good("regions").regions.value[1], 256);
 }
@@ -86,7 +89,7 @@ static void what_is_wrong_is_said(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"", "no operation is given: pull, push, submit, memory, handshake, shapes, fairness, distances, "
-             "wrapped, regions"},
+             "wrapped, regions, latency"},
         {"fetch", "the operation must be one of pull, push"},
         {"pull push", "\"push\" is not an option"},
         {"pull --bogus", "\"--bogus\" is no option"},
