@@ -226,7 +226,7 @@ int baton_close(baton_t *b)
     if (rc !=
         0) /* the thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
         return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
-    bool is_lost = late_close(b) != 0;
+    bool is_lost = start_forgo(b) != 0 || late_close(b) != 0;
     if (is_lost)
         snprintf(why, sizeof why, "%s", baton_errmsg());
     bool alone =

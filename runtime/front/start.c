@@ -201,11 +201,31 @@ static bool must_expose(const struct baton *b)
     return r < d->num_ranks && fabric_nodes(b->fabric) > 1;
 }
 
+/*
+ * What no rank of an engine holds is not moved, and no want misses it: the heads of a rank that were counted wrongly,
+ * say. The first rank with a cache warns.
+ */
+static void warn_of_gaps(const struct baton *b)
+{
+    const struct directory_engine *e = &b->directory->engines[b->directory->engine_of[fabric_rank(b->fabric)]];
+    struct plan_why why;
+    uint32_t first = 0;
+    while (first < e->num_ranks && e->members[first].num_boxes == 0)
+        first++;
+    if (first == e->num_ranks || e->ranks[first] != fabric_rank(b->fabric))
+        return;
+    if (plan_check_whole(&b->cache->geometry, e->members, e->num_ranks, &why) == BATON_ESOURCE)
+        log_line(&b->log, LOG_WARN, "engine %s has a part of the model only, and nothing else is moved to it: %s",
+                 b->who.engine, why.text);
+}
+
 /* Who the ranks are, what they hold and how it is reached. Blocks for milliseconds, and for a rank that is slower. */
 static int second_half(struct baton *b, const struct layout *l)
 {
     const struct path_regions none = {0};
     int rc = directory_build(b, l);
+    if (rc == 0)
+        warn_of_gaps(b);
     if (rc == 0 && must_expose(b))
         rc = fabric_expose(b->fabric, cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
     fabric_spare(b->fabric, l->stage, l->end - l->stage);
@@ -352,6 +372,17 @@ static int late_step(struct baton *b)
     if (rc == 0)
         rc = late_agree(b, 0);
     return late_end(b, rc == 0 ? second_half(b, &layout) : rc);
+}
+
+int start_forgo(struct baton *b)
+{
+    if (b->state != CONTEXT_OPEN)
+        return 0;
+    int rc =
+        fabric_agree(b->fabric, "start",
+                     error_set(BATON_ECLOSED, "engine %s on host %s closes before baton_start: was its cache refused?",
+                               b->who.engine, b->place.host));
+    return fabric_is_lost(b->fabric) ? rc : 0;
 }
 
 int late_close(struct baton *b)

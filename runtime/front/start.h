@@ -26,6 +26,12 @@ struct start {
     char why[256];       /* why start failed, early or late; written before `ready` and the state */
 };
 
+/**
+ * Closing before baton_start: ranks that are there already fail at once, and close too. Collective. Other than 0: a
+ * rank is lost, and no collective may follow.
+ */
+int start_forgo(struct baton *b);
+
 /** The second half waits from now on. */
 void late_begin(struct baton *b, bool is_declared);
 /** Whether a cache may be declared now: 0 or BATON_ESTATE. */

@@ -7,9 +7,14 @@
 
 #define TEXT_MAX 160
 
+/* Of a longer text, its two ends: keys often differ in the last bytes alone. */
 static const char *quotable(const char *text, char out[TEXT_MAX])
 {
-    snprintf(out, TEXT_MAX, "%s", text != NULL ? text : "");
+    const size_t length = text != NULL ? strlen(text) : 0;
+    if (length < TEXT_MAX)
+        snprintf(out, TEXT_MAX, "%s", length > 0 ? text : "");
+    else
+        snprintf(out, TEXT_MAX, "%.*s...%s", TEXT_MAX / 2, text, text + length - (TEXT_MAX / 2 - 4));
     for (char *at = out; (at = strpbrk(at, "\"\\")) != NULL;)
         *at = '\'';
     return out;

@@ -20,7 +20,7 @@ struct failure {
  * Writes
  *   failure what=want reason=BATON_EPEER key="…" peer=3 leg=moving state=active age_ms=12.3 detail="…"
  * as a warning. At most one line a second is written of each reason, and the next says how many more there were. Quotes
- * and backslashes in texts become '.
+ * and backslashes in texts become '. Of a text of 160 bytes and more, dots stand for the middle.
  */
 void failure_log(const struct logger *l, const struct failure *what);
 

@@ -30,7 +30,7 @@ struct cause {
     uint64_t written_ns; /* when its last line was written */
     uint32_t more;       /* lines left out since */
     enum log_level level;
-    char last[256]; /* the last of these, as far as it fits */
+    char last[LINE_MAX_BYTES]; /* the last of these */
 };
 
 struct log_limits {

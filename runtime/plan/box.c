@@ -315,3 +315,16 @@ int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engin
         qsort(out, sources.num, sizeof *out, by_member);
     return rc == 0 ? (int)sources.num : rc;
 }
+
+int plan_check_whole(const baton_geometry_t *g, const struct plan_member *members, uint32_t n, struct plan_why *why)
+{
+    struct plan_member model = {.num_boxes = g->num_splits};
+    for (uint32_t i = 0; i < g->num_splits; i++)
+        model.box[i] = (struct plan_box){0, g->layers_total, 0, g->splits[i].heads_total, i};
+    struct plan_source *sources = malloc(PLAN_CELLS_MAX * sizeof *sources);
+    if (sources == NULL)
+        return BATON_ENOMEM;
+    int rc = plan_sources(&model, 0, 0, members, n, sources, PLAN_CELLS_MAX, why);
+    free(sources);
+    return rc < 0 ? rc : 0;
+}

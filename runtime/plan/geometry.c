@@ -41,6 +41,7 @@ struct plan_extent geometry_extent(const baton_geometry_t *g, const baton_tensor
 struct direction {
     uint64_t count;
     int64_t stride;
+    const char *name; /* of a tensor's */
 };
 
 /* Smallest stride first. There are only five: insertion sort. */
@@ -58,13 +59,13 @@ static void sort_directions(struct direction *d, unsigned n)
  * The bytes from a tensor's first element to behind its last; or 0 if a stride is negative, a sum overflows, or entries
  * could overlap. Each direction must step over all that lies within it.
  */
-static uint64_t span_of(const struct plan_extent *x, const baton_strides_t *s)
+static uint64_t span_of(const struct plan_extent *x, const baton_strides_t *s, char *why, size_t size)
 {
-    struct direction d[] = {{x->group.num_blocks, s->block},
-                            {x->planes, s->plane},
-                            {x->split.head_count, s->head},
-                            {x->group.block_tokens, s->token},
-                            {x->head_size, s->channel}};
+    struct direction d[] = {{x->group.num_blocks, s->block, "blocks"},
+                            {x->planes, s->plane, "planes"},
+                            {x->split.head_count, s->head, "heads"},
+                            {x->group.block_tokens, s->token, "tokens"},
+                            {x->head_size, s->channel, "channels"}};
     const unsigned n = sizeof d / sizeof d[0];
     uint64_t span = x->elem_bytes;
     sort_directions(d, n);
@@ -72,10 +73,15 @@ static uint64_t span_of(const struct plan_extent *x, const baton_strides_t *s)
         uint64_t reach;
         if (d[i].count == 1)
             continue;
-        if (d[i].stride < 0 || (uint64_t)d[i].stride < span ||
-            __builtin_mul_overflow(d[i].count - 1, (uint64_t)d[i].stride, &reach) ||
-            __builtin_add_overflow(span, reach, &span) || span > BYTES_MOST)
-            return 0;
+        bool overlaps = d[i].stride < 0 || (uint64_t)d[i].stride < span;
+        if (!overlaps && !__builtin_mul_overflow(d[i].count - 1, (uint64_t)d[i].stride, &reach) &&
+            !__builtin_add_overflow(span, reach, &span) && span <= BYTES_MOST)
+            continue;
+        snprintf(why, size,
+                 overlaps ? "the stride of its %s is %" PRId64 " bytes: entries overlap if it is less than %" PRIu64
+                          : "the stride of its %s is %" PRId64 " bytes: too large for a span of %" PRIu64,
+                 d[i].name, d[i].stride, span);
+        return 0;
     }
     return span;
 }
@@ -177,12 +183,12 @@ static int check_tensor(const baton_geometry_t *g, uint32_t i, const uint64_t *r
     if (!count_elements(&x, &own) || own > UINT32_MAX || (*elements += own) > UINT32_MAX)
         return why_set(BATON_EINVAL, "block_tokens", x.group.block_tokens,
                        "one block of all tensors must have less than 2^32 elements", why);
-    uint64_t span = span_of(&x, &t->stride);
-    if (span == 0)
-        return why_item("tensor", i, "its strides are negative, too large, or let entries overlap", why);
-    if (t->offset > region_bytes[t->region] || span > region_bytes[t->region] - t->offset)
-        return why_item("tensor", i, "its elements reach past its region", why);
-    return 0;
+    char detail[128] = "";
+    uint64_t span = span_of(&x, &t->stride, detail, sizeof detail), room = region_bytes[t->region];
+    if (span > 0 && (t->offset > room || span > room - t->offset))
+        snprintf(detail, sizeof detail, "its %" PRIu64 " bytes from %" PRIu64 " on reach past its region of %" PRIu64,
+                 span, t->offset, room);
+    return detail[0] != '\0' ? why_item("tensor", i, detail, why) : 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -426,26 +432,47 @@ static void nest(uint32_t count, uint64_t *bytes, int64_t *stride, int *overflow
     *overflow |= __builtin_mul_overflow(*bytes, (uint64_t)count, bytes) || *bytes > BYTES_MOST;
 }
 
-int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout)
+/* Whether the usual layout can be made of it. */
+static int check_layout(const baton_geometry_t *g, unsigned layout)
 {
-    baton_geometry_t own, *g = &own;
-    const unsigned known = BATON_LAYOUT_NHD | BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED | BATON_LAYOUT_BLOCK_MAJOR;
-    if (geometry == NULL || tensors == NULL)
-        return error_set(BATON_EINVAL, "geometry and tensors must not be NULL");
-    int rc = sized_take(geometry, "baton_geometry_t", g, sizeof *g);
-    if (rc != 0)
-        return rc;
-    unsigned kv = layout & (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED);
-    if ((layout & ~known) != 0 || kv == (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED))
+    const unsigned both = BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED;
+    const unsigned known = BATON_LAYOUT_NHD | both | BATON_LAYOUT_BLOCK_MAJOR;
+    if ((layout & ~known) != 0 || (layout & both) == both)
         return error_set(BATON_EINVAL, "layout %u has bits that are unknown or exclude each other", layout);
     if (g->num_groups == 0 || g->num_groups > BATON_GROUPS_MAX || g->num_splits == 0 ||
         g->num_splits > BATON_SPLITS_MAX)
         return error_set(BATON_EINVAL, "num_groups must be 1 to %d, num_splits 1 to %d: they are %u and %u",
                          BATON_GROUPS_MAX, BATON_SPLITS_MAX, g->num_groups, g->num_splits);
-    if (g->elem_bytes == 0 || g->planes == 0 || g->groups[0].block_tokens == 0 || g->head_size == 0 ||
-        g->groups[0].num_blocks == 0 || g->splits[0].head_count == 0 || g->layer_count == 0 ||
-        g->layer_count > BATON_TENSORS_MAX)
-        return error_set(BATON_EINVAL, "a size is 0, or there are more than %d layers", BATON_TENSORS_MAX);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } sizes[] = {{"elem_bytes", g->elem_bytes},
+                 {"planes", g->planes},
+                 {"head_size", g->head_size},
+                 {"groups[0].block_tokens", g->groups[0].block_tokens},
+                 {"groups[0].num_blocks", g->groups[0].num_blocks},
+                 {"splits[0].head_count", g->splits[0].head_count},
+                 {"layer_count", g->layer_count}};
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (sizes[i].value == 0)
+            return error_set(BATON_EINVAL, "%s is 0", sizes[i].name);
+    if (g->layer_count > BATON_TENSORS_MAX)
+        return error_set(BATON_EINVAL, "layer_count is %u, and at most %d", g->layer_count, BATON_TENSORS_MAX);
+    return 0;
+}
+
+int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout)
+{
+    baton_geometry_t own, *g = &own;
+    if (geometry == NULL || tensors == NULL)
+        return error_set(BATON_EINVAL, "geometry and tensors must not be NULL");
+    int rc = sized_take(geometry, "baton_geometry_t", g, sizeof *g);
+    if (rc != 0)
+        return rc;
+    rc = check_layout(g, layout);
+    if (rc != 0)
+        return rc;
+    unsigned kv = layout & (BATON_LAYOUT_KV_BLOCK | BATON_LAYOUT_KV_FUSED);
     if ((layout & BATON_LAYOUT_BLOCK_MAJOR) && kv == BATON_LAYOUT_KV_SEPARATE)
         kv = BATON_LAYOUT_KV_BLOCK;
 

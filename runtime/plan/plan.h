@@ -141,6 +141,12 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
 int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engine, const struct plan_member *members,
                  uint32_t n, struct plan_source *out, uint32_t max, struct plan_why *why);
 
+/**
+ * Whether an engine holds all layers and heads of the model that a rank's geometry tells of: 0, BATON_ESOURCE with *why
+ * (no member holds a cell), or as plan_sources.
+ */
+int plan_check_whole(const baton_geometry_t *g, const struct plan_member *members, uint32_t n, struct plan_why *why);
+
 /* ---- program.c: how bytes lie ------------------------------------------------------------------------------------ */
 
 #define PLAN_LOOPS_MAX 4

@@ -109,6 +109,24 @@ static void memory_make(struct memory *m, enum kind kind, uint32_t num, uint64_t
         close(one); /* what is mapped needs it no longer */
 }
 
+/* ---- the log ----------------------------------------------------------------------------------------------------- */
+
+static atomic_int told;
+
+static void count_line(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)level, (void)rank;
+    if (strstr(line, user) != NULL)
+        atomic_fetch_add(&told, 1);
+}
+
+/* Of contexts that are opened from now on. */
+static void count_lines_with(char *words)
+{
+    atomic_store(&told, 0);
+    baton_log_set(count_line, words);
+}
+
 /* ---- a world ----------------------------------------------------------------------------------------------------- */
 
 static void who(struct fixture *f)
@@ -543,6 +561,54 @@ static void bad_regions_are_refused(void)
     CHECK_EQ(baton_close(f.b), 0);
 }
 
+/* Heads that were counted wrongly are on no rank: the first rank of the engine says so. */
+static void an_engine_that_lacks_heads(void)
+{
+    struct fixture f;
+    who(&f);
+    const bool is_last = f.me.tp_rank == f.me.tp - 1;
+    char words[96];
+    snprintf(words, sizeof words, "engine %s has a part of the model only", f.me.engine);
+    count_lines_with(words);
+    open_as(&f);
+    baton_log_set(NULL, NULL);
+    if (is_last)
+        f.geometry.splits[0].head_count--;
+    CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, f.producer ? BATON_LAYOUT_HND : BATON_LAYOUT_NHD), 0);
+    CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+    start(&f);
+    CHECK_EQ(atomic_load(&told), f.me.tp_rank == 0);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+/* A rank whose cache was refused closes; the others are in baton_start by then, or come there later. */
+static void one_that_closes_before_start(void)
+{
+    struct fixture f;
+    if (harness.size == 1)
+        return SKIP("one rank waits for nobody");
+    for (int closes = 0; closes < harness.size; closes += harness.size - 1) {
+        for (int late = 0; late < 2; late++) {
+            const double begin = now_ms();
+            who(&f);
+            open_as(&f);
+            if ((harness.rank == closes) == late)
+                pause_ms(100);
+            if (harness.rank != closes) {
+                CHECK_EQ(baton_start(f.b), BATON_ECLOSED);
+                CHECK_HAS(baton_errmsg(), "closes before baton_start");
+                CHECK_EQ(baton_offer(f.b, &(baton_offer_params_t){.size = sizeof(baton_offer_params_t)}, NULL, NULL),
+                         BATON_ESTATE);
+            }
+            CHECK_EQ(baton_close(f.b), 0);
+            CHECK(now_ms() - begin < 20000);
+        }
+    }
+    who(&f);
+    open_as(&f);
+    CHECK_EQ(baton_close(f.b), 0); /* all of them */
+}
+
 /* ---- caches that come late --------------------------------------------------------------------------------------- */
 
 static void up_late(struct fixture *f, baton_progress_mode_t progress, bool later)
@@ -692,22 +758,13 @@ static void one_that_closes_instead(void)
     CHECK_EQ(baton_close(f.b), 0);
 }
 
-static atomic_int told_of_missing;
-
-static void count_missing(void *user, baton_log_level_t level, int rank, const char *line)
-{
-    (void)user, (void)level, (void)rank;
-    if (strstr(line, "missing: 1") != NULL)
-        atomic_fetch_add(&told_of_missing, 1);
-}
-
 /* Rank 0 says so when it is asked, and after 5 s, once, in its log. */
 static void rank_0_says_who_is_missing(void)
 {
     struct fixture f;
     if (harness.size != 2)
         return SKIP("two ranks show it");
-    baton_log_set(count_missing, NULL);
+    count_lines_with("missing: 1");
     up_late(&f, BATON_PROGRESS_THREAD, true);
     baton_log_set(NULL, NULL);
     start(&f);
@@ -715,9 +772,9 @@ static void rank_0_says_who_is_missing(void)
         CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
         CHECK_EQ(await_ready(&f, 1000), BATON_EAGAIN);
         CHECK_HAS(baton_errmsg(), "missing: 1");
-        CHECK_EQ(atomic_load(&told_of_missing), 0);
+        CHECK_EQ(atomic_load(&told), 0);
         CHECK_EQ(await_ready(&f, 5500), BATON_EAGAIN);
-        CHECK_EQ(atomic_load(&told_of_missing), 1);
+        CHECK_EQ(atomic_load(&told), 1);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (harness.rank == 1)
@@ -876,6 +933,8 @@ int main(int argc, char **argv)
     RUN(memory_that_cannot_be_written);
     RUN(wrapped_beside_allocated);
     RUN(bad_regions_are_refused);
+    RUN(an_engine_that_lacks_heads);
+    RUN(one_that_closes_before_start);
     RUN(caches_may_come_late);
     RUN(a_cache_that_does_not_come);
     RUN(ranks_that_come_one_after_the_other);

@@ -15,7 +15,7 @@
 
 static char text[65536];
 
-/* Logs `count` failures and catches what is written to standard error. */
+/* Logs `count` failures (0: what was left out before) and catches what is written to standard error. */
 static const char *caught(struct log_limits *limits, enum log_level level, const struct failure *what, unsigned count)
 {
     struct logger l = {.level = level, .rank = 3, .limits = limits};
@@ -25,6 +25,8 @@ static const char *caught(struct log_limits *limits, enum log_level level, const
     dup2(fileno(file), STDERR_FILENO);
     for (unsigned i = 0; i < count; i++)
         failure_log(&l, what);
+    if (count == 0)
+        log_settle(&l, true);
     dup2(kept, STDERR_FILENO);
     close(kept);
     rewind(file);
@@ -75,6 +77,35 @@ static void test_texts_cannot_forge_fields(void **state)
     assert_int_equal(lines(line), 1);
 }
 
+/* Keys that differ at their ends are told apart, and what comes behind them is there. */
+static void test_long_texts_keep_both_ends(void **state)
+{
+    (void)state;
+    struct log_limits *limits = log_limits_create();
+    char key[256], detail[256];
+    struct failure longest = a_want;
+    memset(key, 'k', sizeof key);
+    memcpy(key, "begin", 5);
+    memcpy(key + sizeof key - 4, "end", 4);
+    memset(detail, 'd', sizeof detail);
+    memcpy(detail + sizeof detail - 4, "why", 4);
+    longest.key = key;
+    longest.detail = detail;
+    const char *line = caught(limits, LOG_WARN, &longest, 2);
+    assert_non_null(strstr(line, "key=\"begink"));
+    assert_non_null(strstr(line, "kkk...kkk"));
+    assert_non_null(strstr(line, "kend\" peer=5"));
+    assert_non_null(strstr(line, "dwhy\"\n"));
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 50000000}, NULL);
+    line = caught(limits, LOG_WARN, NULL, 0);
+    assert_non_null(strstr(line, "kend\" peer=5"));
+    assert_non_null(strstr(line, "dwhy\"\n"));
+    key[159] = '\0'; /* the longest that is whole */
+    line = caught(NULL, LOG_WARN, &longest, 1);
+    assert_non_null(strstr(line, key));
+    log_limits_destroy(limits);
+}
+
 static void test_a_flood_is_counted_by_reason(void **state)
 {
     (void)state;
@@ -95,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_line),
         cmocka_unit_test(test_texts_cannot_forge_fields),
+        cmocka_unit_test(test_long_texts_keep_both_ends),
         cmocka_unit_test(test_a_flood_is_counted_by_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,6 +113,14 @@ static void test_layout_refuses(void **state)
     c.g.num_splits = BATON_SPLITS_MAX + 1;
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);
     c.g.num_splits = 1;
+    c.g.splits[0].head_count = 0;
+    assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);
+    assert_string_equal(baton_errmsg(), "splits[0].head_count is 0");
+    c.g.splits[0].head_count = 1;
+    c.g.layer_count = BATON_TENSORS_MAX + 1;
+    assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);
+    assert_non_null(strstr(baton_errmsg(), "layer_count is 1025"));
+    c.g.layer_count = 2;
     c.g.groups[0].num_blocks = UINT32_MAX;
     c.g.groups[0].block_tokens = UINT32_MAX;
     assert_int_equal(baton_geometry_layout(&c.g, c.tensors, 0), BATON_EINVAL);
@@ -159,13 +167,14 @@ static void test_hostile_geometries(void **state)
     BROKEN("its name is empty", c.tensors[1].name[0] = '\0');
     BROKEN("its layer is not one", c.tensors[1].layer = 2);
     BROKEN("its region", c.tensors[1].region = 1);
-    BROKEN("reach past", c.tensors[1].offset++);
+    BROKEN("bytes from 327681 on reach past its region of 655360", c.tensors[1].offset++);
     BROKEN("reach past", c.g.bytes--);
     BROKEN("reach past", c.tensors[0].offset = UINT64_MAX - 3);
-    BROKEN("strides", c.tensors[0].stride.head = -4096);
-    BROKEN("strides", c.tensors[0].stride.head = 4095); /* heads would overlap */
-    BROKEN("strides", c.tensors[0].stride.block = INT64_MAX);
-    BROKEN("strides", c.tensors[0].stride.channel = 1);
+    BROKEN("the stride of its heads is -4096 bytes: entries overlap", c.tensors[0].stride.head = -4096);
+    BROKEN("of its heads is 4095 bytes: entries overlap if it is less than 4096", c.tensors[0].stride.head = 4095);
+    BROKEN("the stride of its blocks is 9223372036854775807 bytes: too large", c.tensors[0].stride.block = INT64_MAX);
+    BROKEN("the stride of its channels is 1 bytes: entries overlap if it is less than 2",
+           c.tensors[0].stride.channel = 1);
     BROKEN("its group or split", c.tensors[1].group = 1);
     BROKEN("its group or split", c.tensors[1].split = 1);
     BROKEN("elem_bytes are not", c.tensors[1].elem_bytes = 3);
@@ -463,6 +472,27 @@ static void test_sources_by_split(void **state)
     assert_int_equal(plan_sources(&me, 1, 0, p, 4, s, 8, &why), 3);
     assert_int_equal(s[2].member, 3);
     assert_int_equal(s[2].box.split, 1);
+}
+
+/* Whether the ranks of an engine have all of the model between them. */
+static void test_engines_that_lack_something(void **state)
+{
+    (void)state;
+    struct cache c;
+    struct plan_why why;
+    cache_init(&c, 1, 0, 0);
+    c.g.layers_total = 4;
+    c.g.splits[0].heads_total = 8;
+    struct plan_member p[3] = {member(0, 4, 0, 2, 0), member(0, 4, 2, 2, 0), member(0, 4, 4, 4, 0)};
+    assert_int_equal(plan_check_whole(&c.g, p, 3, &why), 0);
+    p[2].box[0].head_count = 2; /* 8 / 3 heads a rank */
+    assert_int_equal(plan_check_whole(&c.g, p, 3, &why), BATON_ESOURCE);
+    assert_string_equal(why.text, "no rank holds layer 0, head 6 of split 0");
+    p[2] = member(0, 3, 4, 4, 0);
+    assert_int_equal(plan_check_whole(&c.g, p, 3, &why), BATON_ESOURCE);
+    assert_string_equal(why.text, "no rank holds layer 3, head 4 of split 0");
+    p[2] = member(0, 4, 3, 5, 0); /* some have the same */
+    assert_int_equal(plan_check_whole(&c.g, p, 3, &why), 0);
 }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
@@ -1024,6 +1054,7 @@ int main(void)
         cmocka_unit_test(test_sources_among_replicas),
         cmocka_unit_test(test_too_many_cells),
         cmocka_unit_test(test_sources_by_split),
+        cmocka_unit_test(test_engines_that_lack_something),
         cmocka_unit_test(test_equal_layouts_are_one_run_a_block_and_plane),
         cmocka_unit_test(test_all_layers_in_one_block_are_one_run),
         cmocka_unit_test(test_head_slices),
