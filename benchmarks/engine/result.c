@@ -74,6 +74,7 @@ int result_take(struct result *r, struct serve *s)
             .preempted = sched->counts.preempted,
             .recomputed = sched->counts.recomputed,
             .aborted = sched->counts.aborted,
+            .taken_back = sched->counts.taken_back,
         };
     r->sums.failures = s->glue.failures;
     for (uint32_t i = 0; i < BATON_PATHS; i++)
@@ -171,6 +172,7 @@ bool result_print(const struct result *r)
            (long long)sums->loaded_tokens, (long long)sums->returned_tokens, (long long)sums->prefix_tokens);
     printf("%-22s %lld preempted, %lld aborted, %lld computed again where blocks did not come\n", "requests",
            (long long)sums->preempted, (long long)sums->aborted, (long long)sums->recomputed);
+    printf("%-22s %lld for further turns taken back for want of blocks\n", "offers", (long long)sums->taken_back);
     print_bytes(sums->bytes);
     if (sums->failures > 0)
         printf("%-22s %lld calls were refused\n", "Baton", (long long)sums->failures);

@@ -20,7 +20,7 @@ struct result_row {
 };
 
 struct result_sums {
-    int64_t loaded_tokens, returned_tokens, prefix_tokens, preempted, recomputed, aborted, failures;
+    int64_t loaded_tokens, returned_tokens, prefix_tokens, preempted, recomputed, aborted, taken_back, failures;
     int64_t bytes[BATON_PATHS]; /* received, by path */
 };
 

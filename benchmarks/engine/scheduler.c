@@ -299,12 +299,25 @@ void scheduler_hear(struct scheduler *s, const int64_t *outcomes)
 
 /* ---- admission --------------------------------------------------------------------------------------------------- */
 
-/* Blocks that are kept for the next turn of a conversation: they go first where blocks are short. */
-static void withdraw_kept(struct scheduler *s)
+/* Blocks that are kept for the next turn of a conversation go first where blocks are short: no more of them than make
+   `needed` free, and those whose turn is the last before others. They are free when their offers have ended. */
+static void withdraw_kept(struct scheduler *s, uint32_t needed)
 {
-    for (uint32_t i = 0; i < s->count && !s->rules.prefill; i++)
-        if (s->requests[i].phase == PHASE_GIVING)
-            withdraw(s, &s->requests[i].out);
+    uint32_t coming = s->blocks.num_free;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->requests[i].phase == PHASE_GIVING && s->requests[i].out.withdrawn)
+            coming += s->requests[i].num_blocks;
+    while (!s->rules.prefill && coming < needed) {
+        struct request *last = NULL;
+        for (struct request *r = s->requests; r < s->requests + s->count; r++)
+            if (r->phase == PHASE_GIVING && !r->out.withdrawn && (!last || wish(s, r)->child > wish(s, last)->child))
+                last = r;
+        if (last == NULL)
+            return;
+        withdraw(s, &last->out);
+        coming += last->num_blocks;
+        s->counts.taken_back++;
+    }
 }
 
 /* What this engine answered in a turn and in all before it. */
@@ -374,7 +387,7 @@ static void admit_all(struct scheduler *s, uint64_t now_ms)
         if (!may_begin(s, r, now_ms))
             return;
         if (!admit(s, r)) {
-            withdraw_kept(s);
+            withdraw_kept(s, blocks_for(s, r->known));
             s->starves = running + giving == 0;
             return;
         }
@@ -420,7 +433,7 @@ static bool make_room(struct scheduler *s, struct request *r, uint32_t tokens)
 {
     while (!grow(s, r, tokens)) {
         struct request *victim = youngest(s, r);
-        withdraw_kept(s);
+        withdraw_kept(s, blocks_for(s, tokens) - r->num_blocks);
         preempt(s, victim);
         if (victim == r)
             return false;

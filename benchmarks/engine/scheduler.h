@@ -38,7 +38,7 @@ struct scheduler_part {
 };
 
 struct scheduler_counts {
-    uint32_t preempted, recomputed, aborted;
+    uint32_t preempted, recomputed, aborted, taken_back;    /* taken_back: offers to prefill, for want of blocks */
     uint64_t prefix_tokens, loaded_tokens, returned_tokens; /* returned: to prefill, for the next turn */
 };
 

@@ -404,9 +404,55 @@ static void transfers_fail(void **state)
     assert_true(takes_given_up > 20 && gives_given_up > 20 && without_attached > 5 && starved > 0);
 }
 
+/* The decode engine's transfers end so, and what it computes is answered somehow. */
+static void step_by_hand(struct engine *e, uint64_t now_ms, enum outcome in)
+{
+    struct scheduler *s = &e->scheduler;
+    int64_t outcomes[2 * REQUESTS];
+    for (uint32_t i = 0; i < s->count; i++)
+        end(&s->requests[i], true, in);
+    scheduler_outcomes(s, outcomes);
+    scheduler_hear(s, outcomes);
+    scheduler_plan(s, now_ms, &e->batch);
+    for (uint32_t i = 0; i < e->batch.num_answers; i++)
+        e->batch.answers[i] = (struct batch_answer){.token = 1, .logits = 1};
+    scheduler_commit(s, &e->batch, now_ms);
+}
+
+static void kept_blocks_go_as_needed(void **state)
+{
+    (void)state;
+    /* Three conversations, another request between their turns, and the turns in the reverse order. */
+    struct load_request requests[7] = {[3] = {500, 12, 2, LOAD_NONE, LOAD_NONE, 3, 0}};
+    for (uint32_t i = 0; i < 3; i++) {
+        requests[i] = (struct load_request){0, 4, 1, LOAD_NONE, 6 - i, i, 0};
+        requests[6 - i] = (struct load_request){1000, 8, 1, i, LOAD_NONE, i, 1};
+    }
+    struct world w = {.load = {.count = 7, .requests = requests, .scale = 1, .vocab = VOCAB}};
+    const struct scheduler_rules rules = {.block_tokens = 4, .step_tokens = 32, .most_running = 8};
+    engine_make(&w, 1, rules, 5);
+    struct scheduler *s = &w.engines[1].scheduler;
+    step_by_hand(&w.engines[1], 0, OUTCOME_OPEN);
+    step_by_hand(&w.engines[1], 1, OUTCOME_DONE);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(s->requests[i].phase, PHASE_GIVING);
+    for (uint64_t now = 500; now < 503; now++) /* 3 blocks are needed, and 2 are free: one offer is enough */
+        step_by_hand(&w.engines[1], now, OUTCOME_OPEN);
+    assert_true(s->requests[0].out.withdrawn); /* its turn is the last */
+    assert_false(s->requests[1].out.withdrawn || s->requests[2].out.withdrawn);
+    assert_int_equal(s->counts.taken_back, 1);
+    end(&s->requests[0], false, OUTCOME_FAILED);
+    step_by_hand(&w.engines[1], 503, OUTCOME_OPEN);
+    assert_int_equal(s->requests[3].phase, PHASE_LOADING);
+    assert_int_equal(s->counts.taken_back, 1);
+    scheduler_fini(s);
+    batch_fini(&w.engines[1].batch);
+    free(w.engines[1].memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_is_well), cmocka_unit_test(blocks_are_few),
-                                       cmocka_unit_test(transfers_fail)};
+                                       cmocka_unit_test(transfers_fail), cmocka_unit_test(kept_blocks_go_as_needed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
