@@ -2,6 +2,7 @@
 """Caches that lie in arrays of the engine's own: where these lie, how long they stay, and what is refused."""
 import gc
 import mmap
+import os
 import tempfile
 import unittest
 import weakref
@@ -86,7 +87,7 @@ class Wrap(unittest.TestCase):
         k, v = zeros((BLOCKS, HEADS, BLOCK_TOKENS, CHANNELS)), zeros((BLOCKS, HEADS, BLOCK_TOKENS, CHANNELS))
         state = zeros((8, HEADS, 5), numpy.float64)
         with opened() as context:
-            cache = context.wrap(geometry(groups=groups), [
+            cache = context.wrap(geometry(groups=groups, elem_bytes=0), [
                 Owned("k", 0, k, "block head token channel"), Owned("v", 0, v, "block head token channel"),
                 Owned("state", 0, state, "block head channel", group=1)])
             context.start()
@@ -220,6 +221,49 @@ class Wrap(unittest.TestCase):
             self.assertTrue(context.cache_ready())
             with self.assertRaises(baton.ESTATE):
                 context.wrap(geometry(), owned(zeros()))
+
+    def test_a_memfd(self):
+        """The page's lines. The array keeps the mapping, and the mapping has a descriptor of its own."""
+        fd = os.memfd_create("kv")
+        os.ftruncate(fd, 4 * zeros().size)
+        mapping = mmap.mmap(fd, 0)
+        os.close(fd)
+        array = numpy.frombuffer(mapping, numpy.float32).reshape(SHAPE)
+        with opened() as context:
+            context.wrap(geometry(), owned(array), baton.Memory.SHARED)
+            del array
+            context.start()
+            with self.assertRaises(BufferError):
+                mapping.close()
+            self.move(context, context.cache.array(0))
+
+    def test_what_contradicts_the_geometry(self):
+        bf16 = dict(dtype="bf16", elem_bytes=2, planes=1)
+        one = (BLOCKS, HEADS, BLOCK_TOKENS, CHANNELS)
+        axes = "block head token channel"
+        size, planes = "elements of {} bytes, and the geometry says elem_bytes=2", "2 places .* geometry says planes=1"
+        cases = {
+            "float32": (size.format(4), owned(zeros(one), axes)),
+            "uint8": (size.format(1), owned(zeros(one, numpy.uint8), axes)),
+            "two planes": (planes, owned(zeros(dtype=numpy.uint16))),
+            "the second": (size.format(8), [*owned(zeros(one, numpy.int16), axes),
+                                            Owned("other", 0, zeros(one, numpy.float64), axes)]),
+        }
+        with opened() as context:
+            for name, (said, arrays) in cases.items():
+                with self.subTest(name), self.assertRaisesRegex(baton.EINVAL, said):
+                    context.wrap(geometry(**bf16), arrays)
+            context.wrap(geometry(**bf16), owned(zeros(one, numpy.int16), axes))
+
+    def test_what_fits_the_geometry(self):
+        for dtype in (numpy.uint16, numpy.int16, numpy.float16):
+            for left_open in ({}, dict(elem_bytes=0), dict(planes=0), dict(elem_bytes=0, planes=0)):
+                given = {**dict(dtype="bf16", elem_bytes=2, planes=2), **left_open}
+                with self.subTest(dtype=dtype, **left_open), opened() as context:
+                    cache = context.wrap(geometry(**given), owned(zeros(dtype=dtype)))
+                    self.assertEqual((cache.geometry.elem_bytes, cache.geometry.planes), (2, 2))
+                    context.start()
+                    self.move(context, cache.array(0))
 
     def test_refused(self):
         cases = {

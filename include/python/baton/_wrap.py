@@ -41,10 +41,13 @@ class Wrapped:
 
     def __init__(self, geometry: Geometry, owned: Sequence[Owned]) -> None:
         self.arrays = {o.name: _in_order(o) for o in owned}
+        for o in owned:
+            _check_sizes(geometry, o, self.arrays[o.name])
         if len(self.arrays) < len(owned):
             raise EINVAL("two arrays have the same name")
         spans = [_span(array) for array in self.arrays.values()]
         self.regions = _merge(spans)
+        geometry = _closed(geometry, list(self.arrays.values()))
         tensors = [_tensor(geometry, o, self.arrays[o.name], self.regions) for o in owned]
         self.geometry = replace(geometry, tensors=tensors, bytes=0)
         self.is_writable = all(array.flags.writeable for array in self.arrays.values())
@@ -78,6 +81,25 @@ def _in_order(o: Owned) -> numpy.ndarray[Any, Any]:
         raise EINVAL(f"{o.name} has elements of {array.dtype}: they must be plain, and of this machine's byte order")
     present = array.transpose([names.index(axis) for axis in AXES if axis in names])
     return present[tuple(slice(None) if axis in names else None for axis in AXES)]
+
+
+def _check_sizes(g: Geometry, o: Owned, array: numpy.ndarray[Any, Any]) -> None:
+    """What the geometry says of elements and planes holds for all arrays. One without the axis plane has one of them."""
+    if g.elem_bytes not in (0, array.itemsize):
+        raise EINVAL(f"{o.name} has elements of {array.itemsize} bytes, and the geometry says elem_bytes={g.elem_bytes}: "
+                     "0 there leaves it to the arrays")
+    planes = array.shape[AXES.index("plane")]
+    if g.planes not in (0, planes) and "plane" in o.axes.split():
+        raise EINVAL(f"{o.name} has {planes} places on its axis plane, and the geometry says planes={g.planes}: 0 there "
+                     "leaves it to the arrays")
+
+
+def _closed(g: Geometry, arrays: Sequence[numpy.ndarray[Any, Any]]) -> Geometry:
+    """The geometry with what it leaves open, as the first array has it: a geometry has 1 plane, or 2."""
+    if not arrays:
+        return g
+    planes = arrays[0].shape[AXES.index("plane")]
+    return replace(g, elem_bytes=g.elem_bytes or arrays[0].itemsize, planes=g.planes or (planes if planes == 2 else 1))
 
 
 def _address(array: numpy.ndarray[Any, Any]) -> int:
