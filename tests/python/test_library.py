@@ -57,6 +57,12 @@ class Library(unittest.TestCase):
                       "  /nowhere/libbaton.so: ", said)
         self.assertNotIn(str(self.package / SONAME), said)
 
+    def test_a_reason_is_said_once(self):
+        said = self.version(BATON_LIBRARY="/nowhere/libbaton.so")
+        self.assertEqual(said.count("/nowhere/libbaton.so"), 1, said)
+        self.assertEqual(said.count("cannot open shared object file"), 1, said)
+        self.assertNotIn("ctypes", said)
+
     def test_beside_the_package(self):
         shutil.copy(LIBRARY, self.package / SONAME)
         self.assertEqual(self.version(), baton.version())

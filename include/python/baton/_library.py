@@ -46,6 +46,12 @@ def candidates() -> list[str]:
     return [*found, name]
 
 
+def _reason(said: str, candidate: str) -> str:
+    """What the system's loader said. cffi puts the name before it, and what ctypes thinks behind it."""
+    return said.partition("  Additionally, ")[0].replace(f"cannot load library '{candidate}': ", "").replace(
+        f"{candidate}: ", "")
+
+
 def _open() -> Any:
     tried = []
     for candidate in candidates():
@@ -53,7 +59,7 @@ def _open() -> Any:
             # Never unloaded: MPI's libraries leave hooks of malloc behind, and the interpreter frees memory to its end.
             found = ffi.dlopen(candidate, ffi.RTLD_NOW | ffi.RTLD_NODELETE)
         except OSError as error:
-            tried.append(f"  {candidate}: {error}")
+            tried.append(f"  {candidate}: {_reason(str(error), candidate)}")
             continue
         try:
             version = ffi.string(found.baton_version()).decode()
