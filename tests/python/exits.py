@@ -26,6 +26,9 @@ def closed():
 
 if how == "closed":
     closed()
+elif how == "again":
+    closed()
+    closed()
 elif how == "forgotten":
     kept = opened()
 elif how == "collected":

@@ -244,6 +244,49 @@ class Arguments(unittest.TestCase):
             "poll of text": (TypeError, lambda: c.poll("1")),
         })
 
+    def test_the_argument_is_named(self):
+        offer = lambda c, **more: c.offer("k", IDS, **{"num_tokens": 32, **more})
+        want = lambda c, **more: c.want("k", "solo", IDS, **{"num_tokens": 32, **more})
+        cases = {
+            "attach must be bytes, not str": lambda c: offer(c, attach="text"),
+            "ttl_ms must be 0 to 2\\^32 - 1, not -1": lambda c: offer(c, ttl_ms=-1),
+            "num_tokens must be a whole number, not '32'": lambda c: offer(c, num_tokens="32"),
+            "flags must be a whole number, not 'LAYERS'": lambda c: offer(c, flags="LAYERS"),
+            "attempt must be 0 to 2\\^32 - 1, not 4294967296": lambda c: offer(c, attempt=1 << 32),
+            "consumers must be 0 to 2\\^32 - 1, not -1": lambda c: offer(c, consumers=-1),
+            "timeout_ms must be 0 to 2\\^32 - 1, not -1": lambda c: want(c, timeout_ms=-1),
+            "timeout_ms must be a whole number, not 1.5": lambda c: want(c, timeout_ms=1.5),
+            "held_tokens must be a whole number, not None": lambda c: want(c, held_tokens=None, timeout_ms=1),
+            "mode must be a whole number, not 'PULL'": lambda c: want(c, mode="PULL"),
+            "num_tokens must be a whole number, not 32.0": lambda c: c.append(1, 32.0, IDS),
+            "offer must be 0 to 2\\^64 - 1, not -1": lambda c: c.ready(-1, 0),
+            "layer_count must be 0 to 2\\^32 - 1, not -2": lambda c: c.ready(1, 0, -2),
+            "call must be a whole number, not 'k'": lambda c: c.cancel("k"),
+            "first_token must be 0 to": lambda c: c.offer("k", num_tokens=32, tables=[baton.Table(IDS, -1)]),
+            "of one dimension: 2 dimensions are given": lambda c: c.offer("k", IDS.reshape(1, 2), 32),
+            "integers from 0 to 2\\^32 - 1: elements of float64 are given": lambda c: c.offer("k", [1.0, 2.0], 32),
+        }
+        with solo() as context:
+            for said, call in cases.items():
+                with self.subTest(said), self.assertRaisesRegex((TypeError, OverflowError), said):
+                    call(context)
+        for said, make in {
+            "tp_rank must be 0 to": lambda: opened(baton.OpenParams("a", baton.Role.BOTH, tp_rank=-1)),
+            "tp must be a whole number": lambda: opened(baton.OpenParams("a", baton.Role.BOTH, tp="1")),
+        }.items():
+            with self.subTest(said), self.assertRaisesRegex((TypeError, OverflowError), said), make():
+                pass
+        with opened() as context, self.assertRaisesRegex(TypeError, "head_size must be a whole number, not '1'"):
+            context.create_cache(baton.Geometry("m", "f32", 4, 2, "1", 1, [baton.Group(16, 64)], [baton.Split(4, 0, 4)]))
+
+    def test_a_call_by_what_stands_for_it(self):
+        with solo() as context:
+            chunks = context.offer("k", num_tokens=32, flags=baton.OfferFlags.CHUNKS | baton.OfferFlags.LAYERS)
+            context.append(chunks, 16, IDS)
+            context.ready(chunks, 0, 1, 16)
+            context.cancel(chunks)
+            self.assertEqual(events_of(context, [chunks.id])[chunks.id].status, baton.Status.CANCELLED)
+
     def test_others(self):
         self.each(lambda c: {
             "engine": (baton.EENGINE, lambda: c.want("k", "nobody", IDS, 32)),

@@ -30,13 +30,21 @@ def refuses(test, make):
         array[:] = 1
         made = make(array)
         del array
-        with test.assertRaisesRegex(baton.InUse, "view the cache are alive"):
+        with test.assertRaisesRegex(baton.InUse, r"view the cache are alive \(1, each"):
             context.close()
         context.cache.array(0)[0, 0, 0, 0, 0] = 2  # nothing has happened
         del made
 
 
 class Views(unittest.TestCase):
+    def test_how_many_there_are(self):
+        with solo() as context:
+            views = [context.cache.array(0), context.cache.array(1), context.cache.memory()]
+            views.append(views[0][1:3])  # is counted with what it was made of
+            with self.assertRaisesRegex(baton.InUse, r"alive \(3, each"):
+                context.close()
+            views.clear()
+
     def test_what_is_made_of_an_array(self):
         makers = {
             "itself": lambda a: a,

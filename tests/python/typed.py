@@ -16,7 +16,8 @@ def right(context: baton.Context, geometry: baton.Geometry) -> list[int]:
     offer: baton.Offer = context.offer(b"k", ids, 32, attach=b"x", flags=baton.OfferFlags.LAYERS, consumers=["decode0"])
     call: int = context.want("k", "prefill0", [1, 2], 32, tickets=[offer.ticket], mode=baton.Mode.PUSH)
     context.append(offer.id, 16, tables=[baton.Table(ids, 0)])
-    context.ready(offer.id, 0, 1, 16)
+    context.ready(offer, 0, 1, 16)
+    context.cancel(offer)
     for event in context.poll():
         reason: baton.Error | None = event.exception()
         if isinstance(reason, baton.EGONE) and event.type == baton.EventType.WANT:
@@ -31,6 +32,7 @@ def right(context: baton.Context, geometry: baton.Geometry) -> list[int]:
 async def asynchronous(context: baton.Context) -> bytes:
     async with aio.Events(context) as events:
         offer: aio.Transfer = events.offer("k", [1], 16, ttl_ms=100)
+        context.cancel(offer)
         event: baton.Event = await events.want("k", "prefill0", [2], 16, tickets=[offer.ticket])
         async for other in events:
             print(other.id)
@@ -48,6 +50,7 @@ def wrong(context: baton.Context) -> None:
     context.cache = None  # type: ignore[misc]
     context.poll()[0].status = baton.Status.DONE  # type: ignore[misc]
     baton.Group(16)  # type: ignore[call-arg]
+    context.cancel("k")  # type: ignore[arg-type]
     baton.exit("now")  # type: ignore[arg-type]
 
 

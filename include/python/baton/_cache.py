@@ -10,7 +10,7 @@ import numpy
 
 from ._declarations import EINVAL, ESTATE
 from ._geometry import Geometry, Tensor
-from ._memory import Root, is_alone
+from ._memory import Root, others
 
 if TYPE_CHECKING:
     import torch
@@ -41,21 +41,22 @@ class Cache:
         self._root = Root(address, self.geometry.bytes)
         self._check = weakref.WeakMethod(check)
 
-    def _withdraw(self) -> bool:
-        """No view can be made any more. False: one is alive, and nothing has changed."""
+    def _withdraw(self) -> int:
+        """No view can be made any more. Not 0: so many that array, tensor and memory gave are alive, or what was made
+        of them, and nothing has changed."""
         if self._root is None:
-            return True
+            return 0
         box = [self._root]
         self._root = None
-        is_free = False
+        views = -1
         try:
-            if not is_alone(box):
+            if others(box) > 0:
                 gc.collect()  # a view may be part of a cycle that nothing refers to
-            is_free = is_alone(box)
+            views = others(box)
         finally:
-            if not is_free:
+            if views != 0:
                 self._root = box.pop()
-        return is_free
+        return views
 
     def memory(self) -> numpy.ndarray[Any, numpy.dtype[numpy.uint8]]:
         """All bytes of a cache that Baton allocated, after start."""

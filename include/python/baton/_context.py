@@ -29,10 +29,10 @@ from ._declarations import (COMM_NULL_F, CONSUMERS_MAX, EAGAIN, EBLOCK, EINVAL, 
                             Distance, EventType, Layout, Memory, Mode, OfferFlags, OpenFlags, PeerStats, Pending,
                             Progress, Role, Stats, VerdictPlace, Verdicts, WantFlags)
 from ._events import Engine, Event, engine_of, event_of, record_of
-from ._geometry import Geometry, put_text, text_of, to_c
+from ._geometry import Geometry, put_numbers, put_text, text_of, to_c
 from ._library import ffi, last_error, library, open_contexts
 from ._memory import is_alone
-from ._number import Error
+from ._number import Error, misfit
 from ._wrap import Owned, Wrapped
 
 if TYPE_CHECKING:
@@ -113,6 +113,13 @@ class Offer:
     ticket: bytes
 
 
+class Call(Protocol):
+    """What stands for an offer or a want: an Offer, a Transfer, an Event."""
+
+    @property
+    def id(self) -> int: ...
+
+
 class _User:
     """An object of the caller's that comes back with each event of its call."""
 
@@ -145,11 +152,17 @@ def _ids(blocks: BlockIds) -> numpy.ndarray[Any, numpy.dtype[numpy.uint32]]:
     if type(blocks) is numpy.ndarray and blocks.dtype == _U32 and blocks.ndim == 1 and blocks.flags.c_contiguous:
         return blocks
     ids = numpy.asarray(blocks)
-    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size > 0):
-        raise TypeError(f"block ids must be a row of integers, not {ids.ndim} dimensions of {ids.dtype}")
+    if ids.ndim != 1:
+        raise TypeError(f"block ids must be a list or an array of one dimension: {ids.ndim} dimensions are given")
+    if ids.dtype.kind not in "iu" and ids.size > 0:
+        raise TypeError(f"block ids must be integers from 0 to 2^32 - 1: elements of {ids.dtype} are given")
     if ids.size > 0 and (int(ids.min()) < 0 or int(ids.max()) > 0xFFFFFFFF):
         raise EBLOCK(f"block ids must be 0 to 2^32 - 1: {ids.min()} to {ids.max()} are given")
     return numpy.ascontiguousarray(ids, dtype=_U32)
+
+
+def _id_of(call: Any) -> Any:
+    return getattr(call, "id", call)
 
 
 def _put_tables(out: Any, blocks: BlockIds | None, tables: Sequence[Table] | None) -> list[Any]:
@@ -173,13 +186,16 @@ def _put_tables(out: Any, blocks: BlockIds | None, tables: Sequence[Table] | Non
         held = ffi.from_buffer(_IDS, _ids(given.blocks))
         kept.append(held)
         out.tables[i].blocks, out.tables[i].num_blocks = held, len(held)
-        out.tables[i].first_token = given.first_token
+        put_numbers(out.tables[i], given, "first_token")
     return kept
 
 
 def _put_consumers(out: Any, consumers: int | Sequence[str]) -> list[Any]:
     if isinstance(consumers, int):
-        out.num_consumers = consumers
+        try:
+            out.num_consumers = consumers
+        except OverflowError as error:
+            raise misfit(error, consumers=consumers) from None
         return []
     if isinstance(consumers, str) or len(consumers) > CONSUMERS_MAX:
         raise EINVAL(f"consumers is their number, or at most {CONSUMERS_MAX} names of engines: {consumers!r}")
@@ -200,6 +216,14 @@ def _put_tickets(out: Any, tickets: Sequence[bytes]) -> Any:
     return array
 
 
+def _not_opened(error: Error) -> Error:
+    """Where an earlier context was MPI's owner, it says what else to do."""
+    if "MPI is already finalised" not in str(error):
+        return error
+    return type(error)(f"{error}: a program that opens several contexts in turn initialises MPI itself "
+                       "(from mpi4py import MPI), else the first close finalises it")
+
+
 class Context:
     """One rank's part of one Baton world. Making one, start and close are collective over the communicator.
 
@@ -213,17 +237,15 @@ class Context:
             number = COMM_NULL_F
         else:
             number = comm if isinstance(comm, int) else comm.py2f()
-        given = ffi.new("baton_open_params_t *", {
-            "size": ffi.sizeof("baton_open_params_t"), "role": int(params.role), "tp": params.tp, "pp": params.pp,
-            "tp_rank": params.tp_rank, "pp_rank": params.pp_rank, "progress": int(params.progress),
-            "verdicts": int(params.verdicts), "flags": int(params.flags)})
+        given = ffi.new("baton_open_params_t *", {"size": ffi.sizeof("baton_open_params_t")})
+        put_numbers(given, params, "role", "tp", "pp", "tp_rank", "pp_rank", "progress", "verdicts", "flags")
         put_text(given.engine, "engine", params.engine)
         lib = library()
         out = ffi.new("baton_t **")
         with _opening:
             rc = lib.baton_open_f(number, given, out)
         if rc < 0:
-            raise last_error(rc)
+            raise _not_opened(last_error(rc))
         self.params = params
         self._cache: Cache | None = None
         self._created = _NULL
@@ -313,7 +335,8 @@ class Context:
         """Declares a cache that lies in arrays and tensors of the engine's own: baton_cache_wrap(3).
 
         Bytes move from and to where they lie. They are kept alive until close. The geometry needs no tensors: these
-        follow from the arrays. Memory that is read-only can be offered, not wanted.
+        follow from the arrays, which must have its elem_bytes and planes, unless it says 0 there. Memory that is
+        read-only can be offered, not wanted.
         """
         wrapped = Wrapped(geometry, owned)
         given, _tensors = to_c(wrapped.geometry)
@@ -380,8 +403,10 @@ class Context:
             raise InUse("close: a reader of events is attached: leave its `async with` first")
 
         def end(box: list[Any]) -> int:
-            if self._cache is not None and not self._cache._withdraw():
-                raise InUse("close: arrays or tensors that view the cache are alive: delete them first")
+            views = self._cache._withdraw() if self._cache is not None else 0
+            if views > 0:
+                raise InUse(f"close: arrays or tensors that view the cache are alive ({views}, each with what was made "
+                            "of it): delete them first")
             self._is_closed, self._why_not = True, "the context is closed"
             return int(self._lib.baton_close(box[0]))
 
@@ -450,10 +475,16 @@ class Context:
         raw = ffi.from_buffer(_TEXT, _key(key))
         p.key = raw
         kept = _put_tables(p, blocks, tables)
-        p.num_tokens, p.ttl_ms, p.flags, p.attempt = num_tokens, ttl_ms, flags, attempt
+        try:
+            p.num_tokens, p.ttl_ms, p.flags, p.attempt = num_tokens, ttl_ms, flags, attempt
+        except (TypeError, OverflowError) as error:
+            raise misfit(error, num_tokens=num_tokens, ttl_ms=ttl_ms, flags=flags, attempt=attempt) from None
         kept.append(_put_consumers(p, consumers))
         if attach:
-            bytes_of = ffi.from_buffer(attach)
+            try:
+                bytes_of = ffi.from_buffer(attach)
+            except TypeError:
+                raise TypeError(f"attach must be bytes, not {type(attach).__name__}") from None
             p.attach, p.num_attach = bytes_of, len(bytes_of)
         ticket = ffi.new(_TICKET)
         number = self._call(self._offer, p, base_key, user, ticket)
@@ -464,42 +495,59 @@ class Context:
              mode: Mode | int = Mode.AUTO, tickets: Sequence[bytes] = (), flags: WantFlags | int = 0,
              user: object = None, base_key: Key | None = None, attempt: int = 0) -> int:
         """Demands a request's blocks: baton_want(3). Returns the id that its events carry."""
-        if not self._is_writable and num_tokens > held_tokens:
-            raise EINVAL("an array of the cache is read-only: its blocks can be offered, not wanted")
         p = ffi.new(_WANT)
         p.size = _WANT_SIZE
         raw, name = ffi.from_buffer(_TEXT, _key(key)), ffi.from_buffer(_TEXT, _name(engine))
         p.key = raw
         p.engine = name
         kept = _put_tables(p, blocks, tables)
-        p.num_tokens = num_tokens
-        if held_tokens or timeout_ms or mode or flags or attempt:
-            p.held_tokens, p.timeout_ms, p.mode, p.flags, p.attempt = held_tokens, timeout_ms, int(mode), flags, attempt
+        try:
+            p.num_tokens = num_tokens
+            if held_tokens or timeout_ms or mode or flags or attempt:
+                p.held_tokens, p.timeout_ms, p.mode, p.flags, p.attempt = held_tokens, timeout_ms, mode, flags, attempt
+        except (TypeError, OverflowError) as error:
+            raise misfit(error, num_tokens=num_tokens, held_tokens=held_tokens, timeout_ms=timeout_ms, mode=mode,
+                         flags=flags, attempt=attempt) from None
+        if not self._is_writable and num_tokens > held_tokens:
+            raise EINVAL("an array of the cache is read-only: its blocks can be offered, not wanted")
         if tickets:
             kept.append(_put_tickets(p, tickets))
         return self._call(self._want, p, base_key, user)
 
-    def append(self, offer: int, num_tokens: int, blocks: BlockIds | None = None, *,
+    def append(self, offer: int | Call, num_tokens: int, blocks: BlockIds | None = None, *,
                tables: Sequence[Table] | None = None) -> None:
         """The next chunk of an offer with OfferFlags.CHUNKS: baton_append(3)."""
         p = ffi.new("baton_append_params_t *")
         p.size = ffi.sizeof("baton_append_params_t")
-        p.num_tokens = num_tokens
         kept = _put_tables(p, blocks, tables)
-        rc = self._lib.baton_append(self._handle, offer, p)
+        offer = _id_of(offer)
+        try:
+            p.num_tokens = num_tokens
+            rc = self._lib.baton_append(self._handle, offer, p)
+        except (TypeError, OverflowError) as error:
+            raise misfit(misfit(error, num_tokens=num_tokens), 64, offer=offer) from None
         kept.clear()
         if rc < 0:
             raise self._error(rc)
 
-    def ready(self, offer: int, layer_first: int, layer_count: int = 1, num_tokens: int = 0) -> None:
+    def ready(self, offer: int | Call, layer_first: int, layer_count: int = 1, num_tokens: int = 0) -> None:
         """Layers of an offer with OfferFlags.LAYERS are in place: baton_ready(3)."""
-        rc = self._lib.baton_ready(self._handle, offer, layer_first, layer_count, num_tokens)
+        offer = _id_of(offer)
+        try:
+            rc = self._lib.baton_ready(self._handle, offer, layer_first, layer_count, num_tokens)
+        except (TypeError, OverflowError) as error:
+            named = misfit(error, layer_first=layer_first, layer_count=layer_count, num_tokens=num_tokens)
+            raise misfit(named, 64, offer=offer) from None
         if rc < 0:
             raise self._error(rc)
 
-    def cancel(self, call: int) -> None:
+    def cancel(self, call: int | Call) -> None:
         """Asks that an offer or want ends. Its terminal event still comes: baton_cancel(3)."""
-        rc = self._lib.baton_cancel(self._handle, call)
+        call = _id_of(call)
+        try:
+            rc = self._lib.baton_cancel(self._handle, call)
+        except (TypeError, OverflowError) as error:
+            raise misfit(error, 64, call=call) from None
         if rc < 0:
             raise self._error(rc)
 
@@ -633,7 +681,7 @@ class Context:
 def _on_finalize() -> None:
     """MPI_Finalize frees the memory of a cache whose context is open. No view may see that."""
     for cache in [kept for each in open_contexts.values() for kept in each if isinstance(kept, Cache)]:
-        if not cache._withdraw():
+        if cache._withdraw() > 0:
             print("baton: MPI_Finalize was called while arrays or tensors view the cache of an open context: close the "
                   "context first", file=sys.stderr)
             _library.exit(1)

@@ -7,6 +7,7 @@ from typing import Any, Sequence
 
 from ._declarations import GROUPS_MAX, SPLITS_MAX, TENSORS_MAX, EINVAL, Kind, Layout
 from ._library import ffi, last_error, library
+from ._number import misfit
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Split:
 class Geometry:
     """What one rank's cache holds. layer_count 0 means all layers from layer_first on.
 
-    `tensors` say where each layer lies. laid_out fills them in for a usual layout; Context.wrap takes them from arrays.
+    `tensors` say where each layer lies. laid_out fills them in for a usual layout; Context.wrap takes them from arrays,
+    and elem_bytes and planes too where these are 0.
     """
 
     model: str
@@ -111,6 +113,18 @@ def put_text(array: Any, name: str, text: str) -> None:
     ffi.buffer(array)[:] = raw.ljust(len(array), b"\0")
 
 
+def put_numbers(out: Any, given: object, *names: str) -> None:
+    """Fills the members of a struct that are called so. One that does not fit is named."""
+    for name in names:
+        value = getattr(given, name)
+        try:
+            setattr(out, name, value)
+        except (TypeError, OverflowError) as error:
+            kind = ffi.typeof(out)
+            member = dict((kind.item if kind.kind == "pointer" else kind).fields)[name].type
+            raise misfit(error, 8 * ffi.sizeof(member), **{name: value}) from None
+
+
 def _tensor_of(t: Any) -> Tensor:
     s = t.stride
     return Tensor(text_of(t.name), t.layer, t.offset, Strides(s.block, s.plane, s.head, s.token, s.channel), t.region,
@@ -119,10 +133,8 @@ def _tensor_of(t: Any) -> Tensor:
 
 def _put_tensor(out: Any, t: Tensor) -> None:
     put_text(out.name, "a tensor's name", t.name)
-    for name in ("layer", "region", "offset", "group", "split", "planes", "head_size", "elem_bytes"):
-        setattr(out, name, getattr(t, name))
-    for name in ("block", "plane", "head", "token", "channel"):
-        setattr(out.stride, name, getattr(t.stride, name))
+    put_numbers(out, t, "layer", "region", "offset", "group", "split", "planes", "head_size", "elem_bytes")
+    put_numbers(out.stride, t.stride, "block", "plane", "head", "token", "channel")
 
 
 def to_c(g: Geometry) -> tuple[Any, Any]:
@@ -134,14 +146,11 @@ def to_c(g: Geometry) -> tuple[Any, Any]:
     out.size = ffi.sizeof("baton_geometry_t")
     put_text(out.model, "model", g.model)
     put_text(out.dtype, "dtype", g.dtype)
-    for name in ("elem_bytes", "planes", "head_size", "layers_total", "layer_first", "layer_count", "bytes"):
-        setattr(out, name, getattr(g, name))
+    put_numbers(out, g, "elem_bytes", "planes", "head_size", "layers_total", "layer_first", "layer_count", "bytes")
     out.num_groups, out.num_splits, out.num_tensors = len(g.groups), len(g.splits), len(g.tensors)
     for i, group in enumerate(g.groups):
-        for name in ("kind", "block_tokens", "num_blocks", "window_tokens", "blocks_per_id"):
-            setattr(out.groups[i], name, int(getattr(group, name)))
+        put_numbers(out.groups[i], group, "kind", "block_tokens", "num_blocks", "window_tokens", "blocks_per_id")
     for i, split in enumerate(g.splits):
-        for name in ("heads_total", "head_first", "head_count"):
-            setattr(out.splits[i], name, getattr(split, name))
+        put_numbers(out.splits[i], split, "heads_total", "head_first", "head_count")
     out.tensors = tensors
     return out, tensors

@@ -18,9 +18,14 @@ def _references(box: Sequence[object]) -> int:
 _ALONE = _references([object()])
 
 
+def others(box: Sequence[object]) -> int:
+    """How many references there are to the one element of the list, beside the list's."""
+    return _references(box) - _ALONE
+
+
 def is_alone(box: Sequence[object]) -> bool:
     """Whether nothing but the list refers to its one element."""
-    return _references(box) == _ALONE
+    return others(box) == 0
 
 
 class Root:
