@@ -4,6 +4,7 @@
     test_declarations.py SOURCE_FOLDER C_COMPILER
 """
 import dataclasses
+import inspect
 import pathlib
 import re
 import subprocess
@@ -12,6 +13,7 @@ import tempfile
 import unittest
 
 import baton
+import baton.aio
 from baton import _declarations, ffi, library
 
 SOURCE, COMPILER = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1)
@@ -137,6 +139,47 @@ class Declarations(unittest.TestCase):
             self.assertEqual(kind.__doc__, text[0].upper() + text[1:] + ".")
             self.assertIs(getattr(baton, kind.__name__), kind)
         self.assertEqual(len(_declarations.ERRORS), len(ffi.typeof("enum baton_errno").elements) - 1)
+
+
+class Page(unittest.TestCase):
+    """The reference of the page names what there is."""
+
+    PAGE = (SOURCE / "include" / "python" / "README.md").read_text(encoding="utf-8")
+    TABLES = PAGE.partition("\n## Reference\n")[2].partition("\n## ")[0]
+
+    def test_calls(self):
+        rows = re.findall(r"^\| (`.*?) \|", self.TABLES.partition("| keyword |")[0], re.MULTILINE)
+        given = dict(re.findall(r"`(\w+)\(([^)]*)\)`", "".join(rows)))
+        methods = {name: method for name, method in vars(baton.Context).items()
+                   if inspect.isfunction(method) and not name.startswith("_")}
+        methods.pop("fileno")  # event_fd by another name
+        self.assertEqual(set(given), set(methods))
+        for name, method in methods.items():
+            parameters = list(inspect.signature(method).parameters.values())[1:]
+            names = [p.name for p in parameters if not p.name.startswith("_")]
+            self.assertEqual([n for n in given[name].split(", ") if n not in ("", "*")], names, name)
+            if inspect.Parameter.KEYWORD_ONLY in [p.kind for p in parameters if not p.name.startswith("_")]:
+                before = given[name].partition("*, ")[0].rstrip(", ").split(", ")
+                self.assertEqual(before, [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD], name)
+
+    def test_keywords(self):
+        rows = re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", self.TABLES.partition("| keyword |")[2], re.MULTILINE)
+        said = {(name, verb) for name, verbs in rows for verb in verbs.split(", ")}
+        there = {(p.name, verb) for verb in ("offer", "want")
+                 for p in inspect.signature(getattr(baton.Context, verb)).parameters.values() if p.kind == p.KEYWORD_ONLY}
+        self.assertEqual(said, there)
+
+    def test_objects(self):
+        given = {name: re.findall(r"`(\w+)(?:\(\))?`", what)
+                 for name, what in re.findall(r"^\| an? `([\w.]+)` \| (.*) \|$", self.TABLES, re.MULTILINE)}
+        for kind in (baton.Offer, baton.Event, baton.Engine):
+            public = [f.name for f in dataclasses.fields(kind)]
+            public += [name for name in vars(kind) if not name.startswith("_") and name not in public]
+            self.assertEqual(sorted(given.pop(kind.__name__)), sorted(public))
+        transfer = baton.aio.Transfer
+        public = {name for name in vars(transfer) if not name.startswith("_")}
+        self.assertEqual(set(given.pop("Transfer")), public | {"id", "ticket"})
+        self.assertEqual(given, {})
 
 
 if __name__ == "__main__":
