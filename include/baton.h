@@ -312,14 +312,12 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
 /**
  * Closes the context. Collective. Every open transfer ends with BATON_ECLOSED; its event may be lost. Then this waits
  * until every rank of the world is here and quiet, stops the reactor and frees everything. *b is gone, whatever is
- * returned.
+ * returned. So before any engine closes, all have agreed that nobody will want any more, and each has the answer to
+ * each of its own calls.
  *
  *   all ranks came                   0
  *   a rank is lost                   EPEER, within BATON_PEER_MS and 5 s of its loss or of this call, the later of both
  *   a rank lives but does not come   EPEER, BATON_CLOSE_MS and a few seconds after this call
- *   before all caches are there, a rank is lost:
- *     on the node of rank 0          EPEER, at once on the ranks of that node, and on the others unless it is rank 0
- *     elsewhere                      EPEER, BATON_CLOSE_MS and a few seconds after this call
  *   before all caches are there, a rank is lost:
  *     on the node of rank 0          EPEER, at once on the ranks of that node, and on the others unless it is rank 0
  *     elsewhere                      EPEER, BATON_CLOSE_MS and a few seconds after this call
@@ -489,8 +487,10 @@ BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, b
  * BATON_OPEN_CACHE_LATER, as for an engine that measures its memory first. Where such a rank has not declared its cache
  * by baton_start, the verbs of every rank of the world return BATON_EAGAIN until all of them have: see
  * baton_cache_ready. *out lives until baton_close.
- * Errors: EINVAL (the field is named), ESTATE (after baton_start), ENOSYS (a second cache; a device without a driver),
- * ENOMEM, ESYSTEM. After an error the cache is not declared, and the call may be tried again.
+ * Errors: EINVAL (the field is named), ESTATE, ENOSYS (a second cache; a device without a driver), ENOMEM, ESYSTEM.
+ * After an error the cache is not declared, and the call may be tried again. ESTATE: baton_start was called, and this
+ * rank did not open with BATON_OPEN_CACHE_LATER; or start has failed, also while caches were awaited: a rank closed, or
+ * BATON_WRAP_MS passed. baton_errmsg then says "start has failed: ..." and why, and only baton_close is left.
  */
 BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
                                const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out);
@@ -546,7 +546,7 @@ typedef struct baton_driver {
 /**
  * Gives the driver of BATON_MEMORY_DEVICE, which must live until baton_close. Before the baton_cache_wrap that needs
  * it.
- * Errors: EINVAL, ESTATE (there is one already).
+ * Errors: EINVAL, ESTATE (there is one already, or as baton_cache_wrap).
  */
 BATON_API int baton_driver_set(baton_t *b, const baton_driver_t *driver);
 
@@ -648,6 +648,9 @@ typedef struct baton_offer_params {
  * seat has acknowledged; EXPIRED; CANCELLED by either side; FAILED (EEXIST: the key's former offer lives, or was given
  * up and is not quiet yet; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL; or what made the consumer
  * fail).
+ * An offer watches the ranks that it has granted a want, and no others. So it ends as EXPIRED, at its time to live,
+ * where a consumer rank is lost before it wants, or where its want fails before a producer hears of it (ESOURCE; EAGAIN
+ * of a push).
  * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
@@ -688,7 +691,7 @@ BATON_API int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, ui
                           uint32_t num_tokens);
 
 typedef enum baton_mode {
-    BATON_MODE_AUTO = 0, /**< what suits the path; the event says which it was. Pull on both, in this version */
+    BATON_MODE_AUTO = 0, /**< what suits the path; the event says which it was. Pull on all, in this version */
     BATON_MODE_PULL = 1, /**< the consumer reads */
     BATON_MODE_PUSH = 2  /**< the producer writes, as soon as offer and want have met */
 } baton_mode_t;
@@ -733,7 +736,7 @@ typedef struct baton_want_params {
  *   it is lost                           FAILED, EPEER            FAILED, EPEER                  (none)
  *   a consumer rank cancels its want     CANCELLED, ECANCELED     CANCELLED, ECANCELED
  *   its deadline passes                  EXPIRED, ETIMEDOUT       FAILED, ETIMEDOUT
- *   it is lost                           (none)                  FAILED, EPEER
+ *   it is lost                           (none)                  FAILED, EPEER (those that had granted its want)
  *
  * ESTALE and ECHECKSUM are told only where the bytes may have been wrong: the lease's generation or a hash differs, and
  * the producer knows no other cause.
@@ -750,7 +753,8 @@ typedef struct baton_want_params {
  *
  *   EGONE, ECLOSED, EPEER             the offer or its producer ended: see REASONS
  *   ESTALE, ECHECKSUM                 the bytes that came may be wrong: see REASONS
- *   ETOKENS, EGEOMETRY, ESOURCE       the want does not fit the offer or the producer's caches; detail says where
+ *   ETOKENS, EGEOMETRY, ESOURCE       the want does not fit the offer or the producer's caches; detail says where.
+ *                                     ESOURCE: no rank of the producer's engine holds what is wanted, and none is told
  *   ESEAT                             other engines have all seats of the offer
  *   EEXIST                            the rank's former want of this key from this engine has had neither its terminal
  *                                     event nor a GIVEN_UP

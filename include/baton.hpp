@@ -1339,8 +1339,10 @@ class context
      * process ends: leave by exit(), which runs no destructors. This is called before start(), or after it if
      * open_params::cache_later was set: then cache_ready() says when the verbs may be called.
      *
-     *   std::vector<baton::span<std::byte>> regions = {keys, values};
+     *   std::vector<baton::span<std::byte>> regions = {keys, values}; // containers of std::byte
      *   b.cache_wrap(geometry, regions);
+     *
+     * Of other elements: {reinterpret_cast<std::byte *>(keys.data()), keys.size() * sizeof keys[0]}.
      */
     cache cache_wrap(const geometry &g, span<const span<std::byte>> regions, memory m = memory::host)
     {
