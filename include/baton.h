@@ -264,10 +264,11 @@ BATON_API int baton_open_f(int comm, const baton_open_params_t *params, baton_t 
  * Makes everything that was declared: shared memory, windows, the directory of all ranks, the reactor. Collective;
  * each step is agreed upon by all ranks before and after, within BATON_START_MS. After it, baton_cache_base is valid
  * and the verbs may be called. After an error only the context is left: close it.
- * Errors, the same on every rank: ESTATE, EINVAL (a cache is too large to be described), ESETTING (BATON_FAULT), ESHM,
- * EWINDOW (also where MPI's window must not be used by the reactor's thread), EGEOMETRY (ranks of one engine
- * contradict each other: in model, dtype, a size, a total, block_tokens, tp, pp, their places or verdicts), ENOMEM,
- * EMPI, EMESSAGE, ESYSTEM, ETIMEDOUT. baton_errmsg names the rank where it arose.
+ * Errors, the same on every rank: ESTATE, ECLOSED (a rank called baton_close instead), EINVAL (a cache is too large to
+ * be described), ESETTING (BATON_FAULT), ESHM, EWINDOW (also where MPI's window must not be used by the reactor's
+ * thread), EGEOMETRY (ranks of one engine contradict each other: in model, dtype, a size, a total, block_tokens, tp,
+ * pp, their places or verdicts), ENOMEM, EMPI, EMESSAGE, ESYSTEM, ETIMEDOUT. baton_errmsg names the rank where it
+ * arose.
  */
 BATON_API int baton_start(baton_t *b);
 
@@ -313,7 +314,8 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  * Closes the context. Collective. Every open transfer ends with BATON_ECLOSED; its event may be lost. Then this waits
  * until every rank of the world is here and quiet, stops the reactor and frees everything. *b is gone, whatever is
  * returned. So before any engine closes, all have agreed that nobody will want any more, and each has the answer to
- * each of its own calls.
+ * each of its own calls. A rank that cannot go on before baton_start, since its cache was refused, closes too:
+ * baton_start then fails on the others with BATON_ECLOSED, and names it.
  *
  *   all ranks came                   0
  *   a rank is lost                   EPEER, within BATON_PEER_MS and 5 s of its loss or of this call, the later of both
