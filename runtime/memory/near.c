@@ -171,8 +171,8 @@ static bool reads_sample(struct memory_near *n, const struct wire_card *card, co
                        theirs = {(void *)(uintptr_t)(card->segment + segment->sample), segment->sample_bytes};
     ssize_t got = bytes != NULL ? process_vm_readv(segment->process->id, &mine, 1, &theirs, 1, 0) : -1;
     int error = errno;
-    bool is_right = got == (ssize_t)segment->sample_bytes &&
-                    memcmp(bytes, segment->mapped + segment->sample, segment->sample_bytes) == 0;
+    bool is_right = got > 0 && (uint64_t)got == segment->sample_bytes &&
+                    memcmp(bytes, segment->mapped + segment->sample, (size_t)got) == 0;
     free(bytes);
     if (is_right)
         return true;
