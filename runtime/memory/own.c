@@ -105,7 +105,8 @@ static int find_region(struct finding *f, struct given *g, int *at)
                    ? 0
                    : error_set(BATON_EINVAL,
                                "region %" PRIu32 " is not memory that other processes can map: use memfd_create or a "
-                               "file in /dev/shm, mapped MAP_SHARED; or declare BATON_MEMORY_HOST",
+                               "file in /dev/shm, mapped MAP_SHARED, and keep its descriptor open until the cache is "
+                               "declared; or declare BATON_MEMORY_HOST",
                                g->number);
     r->descriptor = (uint32_t)file->descriptor;
     r->device = file->device;
