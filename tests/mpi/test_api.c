@@ -979,8 +979,8 @@ static void a_stalled_reactor_is_told(void)
 {
     struct fixture f;
     uint32_t from[2] = {1, 2}, to[2] = {9, 5};
-    setenv("BATON_STALL_MS", "200", 1);
-    setenv("BATON_FAULT", "stall@send.GRANT#1+1200/0", 1);
+    setenv("BATON_STALL_MS", "500", 1);
+    setenv("BATON_FAULT", "stall@send.GRANT#1+2500/0", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
     unsetenv("BATON_STALL_MS");
     unsetenv("BATON_FAULT");
@@ -997,7 +997,7 @@ static void a_stalled_reactor_is_told(void)
         baton_event_t e = next_event(&f);
         if (e.type == BATON_EVENT_GIVEN_UP) {
             CHECK_HAS(e.detail, "inside MPI");
-            CHECK(now_ms() - began < 1000);
+            CHECK(now_ms() - began < 2500); /* before the reactor goes on */
             told++;
         } else {
             CHECK(stalls || e.status == BATON_STATUS_DONE ||
@@ -1009,7 +1009,7 @@ static void a_stalled_reactor_is_told(void)
         CHECK(!stalls || e.error == BATON_ESTALL);
     }
     CHECK_EQ(told, stalls ? expected : 0);
-    CHECK(ended_ms < 3000); /* when the reactor goes on, not at the deadline of 10 s */
+    CHECK(ended_ms < 8000); /* when the reactor goes on, not at the deadline of 10 s */
     if (stalls) {           /* and the key is free */
         baton_id_t again = f.producer ? offer(&f, "k", from, 20, 30) : want(&f, "k", to, 20, 30);
         baton_event_t e = next_event(&f);
@@ -1032,13 +1032,13 @@ static void a_stalled_reactor_takes_nothing(void)
                               .tables = {{.blocks = from, .num_blocks = 2}},
                               .num_tokens = 20,
                               .ttl_ms = 10};
-    setenv("BATON_STALL_MS", "100", 1);
-    setenv("BATON_FAULT", "stall@send.WANT#1+1500", 1);
+    setenv("BATON_STALL_MS", "500", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
     unsetenv("BATON_STALL_MS");
     unsetenv("BATON_FAULT");
     if (f.consumer) {
-        baton_id_t w = want(&f, "k", from, 20, 400), id;
+        baton_id_t w = want(&f, "k", from, 20, 10000), id;
         baton_event_t e = next_event(&f);
         CHECK_EQ(e.type, BATON_EVENT_GIVEN_UP);
         CHECK_EQ(e.id, w);
@@ -1046,7 +1046,7 @@ static void a_stalled_reactor_takes_nothing(void)
         CHECK_HAS(baton_errmsg(), "BATON_STALL_MS");
         ends(&f, w, BATON_STATUS_FAILED, BATON_ESTALL);
         int rc;
-        for (double until = now_ms() + 1000; (rc = baton_offer(f.b, &o, NULL, &id)) != 0 && now_ms() < until;)
+        for (double until = now_ms() + 5000; (rc = baton_offer(f.b, &o, NULL, &id)) != 0 && now_ms() < until;)
             usleep(1000); /* the watchdog looks four times in BATON_STALL_MS */
         if (CHECK_EQ(rc, 0))
             ends(&f, id, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
@@ -1059,8 +1059,8 @@ static void a_call_made_just_before_the_look(void)
 {
     struct fixture f;
     uint32_t block = 1, other = 2;
-    setenv("BATON_STALL_MS", "300", 1);
-    setenv("BATON_FAULT", "stall@send.WANT#1+1200", 1);
+    setenv("BATON_STALL_MS", "500", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
     unsetenv("BATON_STALL_MS");
     unsetenv("BATON_FAULT");
@@ -1074,7 +1074,7 @@ static void a_call_made_just_before_the_look(void)
             CHECK_EQ(e.type, i < 2 ? BATON_EVENT_GIVEN_UP : BATON_EVENT_WANT);
             CHECK_EQ(e.error, BATON_ESTALL);
         }
-        CHECK(now_ms() - began < 3000); /* not at their deadlines */
+        CHECK(now_ms() - began < 8000); /* not at their deadlines */
         baton_id_t again = want(&f, "second", &other, 1, 100);
         baton_event_t e = next_event(&f);
         CHECK_EQ(e.id, again);
@@ -1090,7 +1090,7 @@ static void a_deadline_while_the_reactor_stands_still(void)
     struct fixture f;
     uint32_t block = 1;
     setenv("BATON_QUIET_MS", "300", 1);
-    setenv("BATON_FAULT", "stall@send.WANT#1+2500", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+4000", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
     unsetenv("BATON_QUIET_MS");
     unsetenv("BATON_FAULT");
@@ -1103,9 +1103,9 @@ static void a_deadline_while_the_reactor_stands_still(void)
         CHECK_EQ(e.status, BATON_STATUS_EXPIRED);
         CHECK_EQ(e.error, BATON_ETIMEDOUT);
         CHECK(now_ms() - began >= 700);
-        CHECK(now_ms() - began < 700 + 500);
+        CHECK(now_ms() - began < 3000);
         ends(&f, early, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT); /* once the reactor goes on */
-        CHECK(now_ms() - began > 2000);
+        CHECK(now_ms() - began > 3500);
         CHECK_EQ(baton_cancel(f.b, late), 0);
         ends(&f, late, BATON_STATUS_CANCELLED, BATON_ECANCELED);
     }
@@ -1120,8 +1120,8 @@ static void calls_given_up_keep_their_places(void)
     struct fixture f;
     uint32_t block = 0;
     int more = 0;
-    setenv("BATON_STALL_MS", "100", 1);
-    setenv("BATON_FAULT", "stall@send.WANT#1+600", 1);
+    setenv("BATON_STALL_MS", "500", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
     setenv("BATON_REQUESTS", "8", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
     unsetenv("BATON_STALL_MS");
@@ -1130,11 +1130,11 @@ static void calls_given_up_keep_their_places(void)
     for (int i = 0; f.consumer && i < REQUESTS; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
-        want(&f, key, &block, 1, 2000);
+        want(&f, key, &block, 1, 10000);
     }
     for (int i = 0; f.consumer && i < REQUESTS; i++)
         CHECK_EQ(next_event(&f).error, BATON_ESTALL);
-    for (double until = now_ms() + 1200; f.consumer && more < REQUESTS / 2 && now_ms() < until; usleep(1000)) {
+    for (double until = now_ms() + 5000; f.consumer && more < REQUESTS / 2 && now_ms() < until; usleep(1000)) {
         char key[16];
         snprintf(key, sizeof key, "+%d", more);
         baton_want_params_t w = {.size = sizeof w,
