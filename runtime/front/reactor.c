@@ -134,7 +134,7 @@ static void end_given_up(struct baton *b, uint64_t now)
     while ((n = calls_given_up(b->calls, ends, SUBMITS_A_TURN)) > 0)
         for (uint32_t i = 0; i < n; i++)
             core_give_up(b->core, now, ends[i].id, ends[i].status, ends[i].error, "the reactor was inside MPI");
-    if (stall_end(&b->stall))
+    if (stall_end(b))
         log_line(&b->log, LOG_WARN, "the reactor goes on");
 }
 

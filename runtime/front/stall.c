@@ -66,7 +66,7 @@ static void look(struct baton *b, uint64_t pause)
     uint64_t began = reactor_turn_ns(b), now = clock_now_ns();
     uint64_t inside = began != 0 && now > began ? now - began : 0;
     bool is = inside > b->settings.stall_ms * CLOCK_NS_PER_MS;
-    bool was = atomic_exchange_explicit(&b->stall.is_on, is, memory_order_relaxed);
+    bool was = atomic_load_explicit(&b->stall.turn_ns, memory_order_relaxed) == began;
     char detail[96];
     if (inside <= pause) /* the reactor itself gives calls up in time */
         return;
@@ -75,8 +75,9 @@ static void look(struct baton *b, uint64_t pause)
     give_up(b, now,
             &(struct calls_reason){clock_before(now, b->settings.quiet_ms * CLOCK_NS_PER_MS), BATON_STATUS_EXPIRED,
                                    BATON_ETIMEDOUT, detail});
-    if (!is)
+    if (!is || reactor_turn_ns(b) != began)
         return;
+    atomic_store_explicit(&b->stall.turn_ns, began, memory_order_relaxed);
     uint32_t n = give_up(b, now, &(struct calls_reason){UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, detail});
     if (n == 0 && !was)
         log_line(&b->log, LOG_ERROR, "%s", detail);
@@ -116,9 +117,12 @@ void stall_watch_stop(struct baton *b)
     s->is_watching = false;
 }
 
-bool stall_is_on(const struct stall *s)
+/* By the turn, not by a flag: the watchdog may look late, when that turn is over. */
+bool stall_is_on(const struct baton *b)
 {
-    return atomic_load_explicit(&s->is_on, memory_order_relaxed);
+    uint64_t turn = atomic_load_explicit(&b->stall.turn_ns, memory_order_relaxed);
+    return turn != 0 && turn == reactor_turn_ns(b) &&
+           turn != atomic_load_explicit(&b->stall.over_ns, memory_order_relaxed);
 }
 
 /* Acquire, after the release in give_up: the reactor sees which calls were given up. */
@@ -127,7 +131,9 @@ bool stall_take_given_up(struct stall *s)
     return atomic_exchange_explicit(&s->has_given_up, false, memory_order_acquire);
 }
 
-bool stall_end(struct stall *s)
+bool stall_end(struct baton *b)
 {
-    return atomic_exchange_explicit(&s->is_on, false, memory_order_relaxed);
+    uint64_t turn = reactor_turn_ns(b);
+    atomic_store_explicit(&b->stall.over_ns, turn, memory_order_relaxed);
+    return atomic_load_explicit(&b->stall.turn_ns, memory_order_relaxed) == turn;
 }

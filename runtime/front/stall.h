@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/latch.h"
 
@@ -21,8 +22,9 @@ struct stall {
     pthread_t thread;
     bool is_watching; /* `thread` runs */
     /* any thread */
-    struct latch rest; /* opened to end it */
-    _Atomic bool is_on;
+    struct latch rest;         /* opened to end it */
+    _Atomic uint64_t turn_ns;  /* when the last turn began that lasted too long; 0: none has */
+    _Atomic uint64_t over_ns;  /* when the last turn began of which the reactor knows that, and goes on */
     _Atomic bool has_given_up; /* calls, and the reactor has not taken notice yet */
 };
 
@@ -33,11 +35,11 @@ int stall_watch_start(struct baton *b);
 void stall_watch_stop(struct baton *b);
 
 /** The turn under way has lasted longer than BATON_STALL_MS. Any thread. */
-bool stall_is_on(const struct stall *s);
+bool stall_is_on(const struct baton *b);
 
 /** Whether calls were given up since the last time that this was asked. The reactor ends them then. */
 bool stall_take_given_up(struct stall *s);
-/** The reactor makes turns again. True: it was stalled. */
-bool stall_end(struct stall *s);
+/** The reactor goes on in its turn. True: it was stalled. */
+bool stall_end(struct baton *b);
 
 #endif

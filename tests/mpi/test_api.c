@@ -771,7 +771,7 @@ static void every_call_has_its_end(void)
         since = now_ms();
         w = want(&f, "never offered", blocks, 20, 200);
         ends(&f, w, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
-        CHECK(now_ms() - since >= 200 && now_ms() - since < 1200);
+        CHECK(now_ms() - since >= 200 && now_ms() - since < 5000);
         w = want(&f, "also never", blocks, 20, 60000);
         CHECK_EQ(baton_cancel(f.b, w), 0);
         ends(&f, w, BATON_STATUS_CANCELLED, BATON_ECANCELED);
