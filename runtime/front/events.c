@@ -57,11 +57,35 @@ static void count(struct events *e, int error, int32_t peer)
         e->reasons_of[peer][reason]++;
 }
 
+/*
+ * The mark comes after the write: a poller that comes between the two finds no mark, and leaves the descriptor readable
+ * once too often. In the other order it would read nothing, take the mark, and the descriptor would stay readable.
+ */
 static void make_readable(struct events *e)
 {
     uint64_t one = 1;
     ssize_t written = write(e->fd, &one, sizeof one); /* it only fails if the descriptor is readable already */
     (void)written;
+    atomic_store_explicit(&e->is_readable, true, memory_order_release);
+}
+
+/*
+ * Fences: who watches sets the mark, then looks into the ring; who puts fills the ring, then looks at the mark. In the
+ * single order of these, one of the two sees the other.
+ */
+static bool is_watched(struct events *e)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&e->is_watched, memory_order_relaxed);
+}
+
+void events_watch(struct events *e)
+{
+    if (atomic_exchange_explicit(&e->is_watched, true, memory_order_relaxed))
+        return;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!ring_is_empty(e->ring))
+        make_readable(e);
 }
 
 /* What the caller did before (fences, the raised generation) happens before the poller takes the event: the ring orders
@@ -77,9 +101,9 @@ bool events_put(struct events *e, struct outcome *outcome)
     if (put && failure)
         count(e, error, peer);
     pthread_mutex_unlock(&e->lock);
-    if (put)
+    if (put && is_watched(e))
         make_readable(e);
-    else
+    if (!put)
         atomic_fetch_sub_explicit(&e->waiting, 1, memory_order_relaxed);
     return put;
 }
@@ -87,6 +111,8 @@ bool events_put(struct events *e, struct outcome *outcome)
 void events_poll_begin(struct events *e)
 {
     uint64_t count;
+    if (!atomic_exchange_explicit(&e->is_readable, false, memory_order_acquire))
+        return;
     /* Cleared before the ring is read, so that what is pushed later makes the descriptor readable again. */
     ssize_t cleared = read(e->fd, &count, sizeof count);
     (void)cleared;
@@ -101,7 +127,7 @@ void events_poll_end(struct events *e, uint32_t taken)
 {
     if (taken > 0)
         atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
-    if (!ring_is_empty(e->ring))
+    if (is_watched(e) && !ring_is_empty(e->ring))
         make_readable(e);
 }
 

@@ -18,7 +18,9 @@
 
 struct events {
     struct ring *ring;        /* of outcomes */
-    int fd;                   /* readable while there are any */
+    int fd;                   /* readable while there are any, if somebody watches it */
+    _Atomic bool is_watched;  /* somebody may sleep on it */
+    _Atomic bool is_readable; /* it may be. Read after it was not written, it costs a system call for nothing */
     _Atomic uint32_t waiting; /* in the ring */
     pthread_mutex_t lock;     /* over each put, and the fields below */
     uint64_t reasons[BATON_REASONS];
@@ -41,8 +43,9 @@ void events_poll_begin(struct events *e);
 struct outcome *events_take(struct events *e);
 void events_poll_end(struct events *e, uint32_t taken);
 
-/** Readable while there are any. */
 int events_fd(const struct events *e);
+/** From now on it is readable while there are any: somebody may sleep on it. Until then no event costs a write of it. */
+void events_watch(struct events *e);
 uint32_t events_waiting(const struct events *e);
 /** Counts of failures, by -error: all, and those whose event names that rank. */
 void events_reasons(struct events *e, uint64_t out[BATON_REASONS]);

@@ -103,6 +103,7 @@ static int make_shm(struct paths *p, struct path *out)
                                   .memory = memory,
                                   .workers = p->wish.settings->copy_workers,
                                   .worker_bytes = p->wish.settings->copy_bytes,
+                                  .inline_bytes = p->wish.settings->inline_bytes,
                                   .cpus = p->wish.cpus,
                                   .bell = fabric_bell(p->fabric),
                                   .log = p->wish.log};

@@ -15,6 +15,7 @@ int baton_event_fd(const baton_t *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "b must not be NULL");
+    events_watch((struct events *)&b->events); /* the context is no constant: baton_open made it */
     int lent = lend_fd(&b->lent);
     return lent >= 0 ? lent : events_fd(&b->events);
 }

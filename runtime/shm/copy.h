@@ -59,6 +59,13 @@ struct copy_job {
 /** Copies of at most this many bytes are short: they overtake longer jobs that wait. */
 #define COPY_SHORT_BYTES (UINT64_C(256) << 10)
 
+/** What became of a job. */
+struct copy_end {
+    uint64_t tag, bytes;
+    int error;
+    int cause; /* with BATON_ESYSTEM: the kernel's errno */
+};
+
 struct copy_pool;
 
 /**
@@ -75,15 +82,11 @@ void copy_pool_cpus(const struct copy_pool *pool, char *list, size_t size);
 /** Waits until all jobs are done, and joins the threads. */
 void copy_pool_destroy(struct copy_pool *pool);
 
+/** Does a job at once, in the calling thread: what became of it. */
+struct copy_end copy_now(const struct copy_job *job);
+
 /** Hands over a job, which is copied. False: `depth` jobs are there; collect first. Jobs end in any order. */
 bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
-
-/** What became of a job. */
-struct copy_end {
-    uint64_t tag, bytes;
-    int error;
-    int cause; /* with BATON_ESYSTEM: the kernel's errno */
-};
 
 /**
  * Takes one completion. False: none. The same thread as copy_submit. Without error every byte of the job is in place.

@@ -13,7 +13,8 @@
 #include "observe/log.h"
 #include "shm/copy.h"
 
-#define JOBS_MOST 256 /* handed to the workers and not yet collected */
+#define JOBS_MOST 256                       /* handed to the workers and not yet collected */
+#define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes that the reactor copies itself before it does something else */
 
 /* An answer that is known at once and told at the next progress. */
 struct answer {
@@ -41,8 +42,9 @@ struct shm {
     struct neighbour *neighbours; /* by rank */
     struct copy_pool *workers;
     struct copying *copying;
-    uint64_t queued, queued_most;  /* bytes that copy workers have or that wait for them, also of what was given up */
-    struct answer *answers, *told; /* told: handed out, freed at the next progress */
+    uint64_t inline_bytes, inlined; /* inlined: since the last progress */
+    uint64_t queued, queued_most;   /* bytes that copy workers have or that wait for them, also of what was given up */
+    struct answer *answers, *told;  /* told: handed out, freed at the next progress */
 };
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -177,6 +179,48 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return 0;
 }
 
+/*
+ * A worker sleeps, and takes 20 to 30 us to wake; a short copy takes less. One that would overtake others of its turn
+ * waits for a worker too, so that small transfers do not keep the reactor from its messages. Cross-memory attach may
+ * have to wait for the other process's memory: workers do that.
+ */
+static bool is_for_reactor(const struct shm *s, const struct copy_job *job)
+{
+    return job->bytes <= s->inline_bytes && job->attached == NULL && s->queued == 0 &&
+           s->inlined + job->bytes <= INLINE_A_TURN;
+}
+
+/* False: no memory, and nothing was copied. */
+static bool copy_here(struct shm *s, const struct copy_job *job)
+{
+    struct answer *a = answer_add(s, PORT_MOVED, job->tag, 0);
+    if (a == NULL)
+        return false;
+    const struct copy_end end = copy_now(job);
+    a->event.moved = end.bytes;
+    a->event.error = end.error;
+    s->inlined += end.bytes;
+    return true;
+}
+
+/* Hands it to a worker. False: there is no room for it. */
+static bool copy_there(struct shm *s, const struct path_leg *leg, const struct copy_job *job)
+{
+    struct copying *c = copying_of(s, leg->tag);
+    if (c == NULL)
+        c = copying_add(s, leg);
+    if (c == NULL)
+        return false;
+    if (!copy_submit(s->workers, job)) {
+        if (c->jobs == 0)
+            copying_remove(s, c);
+        return false;
+    }
+    c->jobs++;
+    s->queued += job->bytes;
+    return true;
+}
+
 static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct shm *s = self;
@@ -188,12 +232,6 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
         return BATON_ENOSYS;
     if (s->queued >= s->queued_most)
         return BATON_EAGAIN;
-
-    struct copying *c = copying_of(s, leg->tag);
-    if (c == NULL)
-        c = copying_add(s, leg);
-    if (c == NULL)
-        return BATON_EAGAIN;
     struct plan_cursor behind = *leg->cursor;
     struct copy_job job = {.transfer = leg->transfer,
                            .from = *leg->cursor,
@@ -204,13 +242,8 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
                            .write = leg->write,
                            .more = !plan_at_end(leg->transfer, &behind),
                            .tag = leg->tag};
-    if (!copy_submit(s->workers, &job)) {
-        if (c->jobs == 0)
-            copying_remove(s, c);
+    if (!(is_for_reactor(s, &job) ? copy_here(s, &job) : copy_there(s, leg, &job)))
         return BATON_EAGAIN;
-    }
-    c->jobs++;
-    s->queued += job.bytes;
     *leg->cursor = behind;
     return (int64_t)job.bytes;
 }
@@ -246,6 +279,7 @@ static int shm_progress(void *self, struct port_event *events, int max)
 {
     struct shm *s = self;
     int n = 0;
+    s->inlined = 0;
     answers_free(&s->told);
     while (n < max && collect(s, &events[n]))
         n++;
@@ -403,6 +437,7 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
     s->num_ranks = wish->num_ranks;
     s->log = wish->log;
     s->queued_most = wish->workers * wish->worker_bytes;
+    s->inline_bytes = wish->inline_bytes;
     s->neighbours = neighbours;
     for (uint32_t i = 0; i < wish->num_ranks; i++)
         s->neighbours[i] = (struct neighbour){.segment = wish->segments[i], .memory = wish->memory[i]};

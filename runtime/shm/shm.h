@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shm: the paths to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once.
- * Blocks are copied by the copy workers (shm/copy.h), which ring the bell for each completion: by loads and stores
+ * Blocks are copied by the copy workers (shm/copy.h), which ring the bell for each completion, or at once, where that
+ * takes less time than a worker takes to wake: by loads and stores
  * where the rank's cache is mapped here too, else by cross-memory attach. One that is mapped for reading alone may be
  * written by that. What lies in this rank's own cache is hashed and zeroed by the same workers.
  *
@@ -43,6 +44,7 @@ struct shm_wish {
     const struct shm_segment *segments; /* by rank; copied */
     const struct shm_memory *memory;    /* by rank, mine too; copied */
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
+    uint64_t inline_bytes;              /* a move of at most so many is copied at once, by the reactor */
     const char *cpus;                   /* the hardware threads of these (base/thread.h) */
     struct bell *bell;                  /* the reactor's */
     const struct logger *log;

@@ -67,6 +67,12 @@ static int run_job(const struct copy_job *job)
     return copy_slice(job->transfer, job->from, job->bytes, src, dst);
 }
 
+struct copy_end copy_now(const struct copy_job *job)
+{
+    int error = run_job(job);
+    return (struct copy_end){job->tag, job->bytes, error, errno};
+}
+
 static enum length length_of(const struct copy_job *job)
 {
     bool copies = job->sums == NULL && !job->zero;
@@ -114,12 +120,13 @@ static void *worker_main(void *arg)
     unsigned shorts = 0;
     while ((slot = next_job(p, &shorts)) != NULL) {
         bool more = slot->job.more;
-        int error = slot->error = run_job(&slot->job);
-        slot->cause = errno;
+        const struct copy_end end = copy_now(&slot->job);
+        slot->error = end.error;
+        slot->cause = end.cause;
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, slot);
-        if (must_wake(p, more, error)) /* of copies: the slot may hold another job by now */
+        if (must_wake(p, more, end.error)) /* of copies: the slot may hold another job by now */
             p->bell(p->arg);
     }
     return NULL;

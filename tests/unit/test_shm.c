@@ -37,6 +37,8 @@ struct pair {
     struct path path;
 };
 
+static uint64_t inline_bytes; /* of the pairs that are made next */
+
 static char said[256]; /* the last line of the log */
 
 static void hear(void *user, baton_log_level_t level, int rank, const char *line)
@@ -94,6 +96,7 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
                                   .memory = memory,
                                   .workers = 2,
                                   .worker_bytes = worker_bytes,
+                                  .inline_bytes = inline_bytes,
                                   .bell = &p->bell,
                                   .log = &logger};
     assert_int_equal(shm_create(&wish, &p->shm), 0);
@@ -257,6 +260,81 @@ static void test_legs_move(void **state)
     (void)state;
     move_all(false);
     move_all(true);
+}
+
+/* What is short is in place when the call returns, and the workers hear nothing of it. */
+static void test_short_moves_are_copied_at_once(void **state)
+{
+    (void)state;
+    for (int write = 0; write < 2; write++) {
+        struct pair p;
+        struct plan_cursor at = {0};
+        inline_bytes = 1 << 16;
+        pair_init(&p, 2048);
+        inline_bytes = 0;
+        struct path_leg leg = leg_of(&p, write, &at);
+        assert_true(p.transfer.bytes <= 1 << 16);
+        assert_true(p.path.move(p.path.self, &leg, UINT64_MAX) == (int64_t)p.transfer.bytes);
+        assert_memory_equal(p.pool[ME], p.pool[PEER], p.g.bytes);
+        assert_true(plan_at_end(&p.transfer, &at));
+        assert_true(p.path.busy(p.path.self));
+        const struct port_event e = next(&p);
+        assert_int_equal(e.kind, PORT_MOVED);
+        assert_int_equal(e.tag, 5);
+        assert_int_equal(e.error, 0);
+        assert_true(e.moved == p.transfer.bytes);
+        assert_int_equal(bell_look(&p.bell), 0);
+        assert_nothing(&p);
+        pair_fini(&p);
+    }
+}
+
+static void test_a_short_move_is_quiet_at_once(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct plan_cursor at = {0};
+    inline_bytes = 1 << 16;
+    pair_init(&p, 2048);
+    inline_bytes = 0;
+    struct path_leg leg = leg_of(&p, false, &at);
+    assert_true(p.path.move(p.path.self, &leg, 1000) > 0);
+    assert_int_equal(p.path.park(p.path.self, PEER, 5), PATH_PARK_QUIET);
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
+/* The reactor copies so many bytes a turn; then, and behind what a worker has, it leaves them to workers. */
+static void test_many_short_moves_are_for_workers(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint64_t taken = 0, moved = 0;
+    inline_bytes = 1 << 16;
+    pair_init(&p, 1 << 20);
+    inline_bytes = 0;
+    while (taken < (256 << 10) + 2 * p.transfer.bytes) {
+        struct plan_cursor at = {0};
+        struct path_leg leg = leg_of(&p, false, &at);
+        const int64_t n = p.path.move(p.path.self, &leg, UINT64_MAX);
+        assert_true(n > 0);
+        taken += (uint64_t)n;
+    }
+    while (moved < taken) {
+        struct port_event events[EVENTS];
+        const int n = progress(&p, events);
+        for (int i = 0; i < n; i++)
+            moved += events[i].moved;
+    }
+    assert_true(moved == taken);
+    assert_true(bell_look(&p.bell) > 0);
+    struct plan_cursor at = {0};
+    struct path_leg leg = leg_of(&p, false, &at);
+    const uint32_t rings = bell_look(&p.bell);
+    assert_true(p.path.move(p.path.self, &leg, UINT64_MAX) > 0); /* the next turn has begun */
+    assert_int_equal(next(&p).kind, PORT_MOVED);
+    assert_int_equal(bell_look(&p.bell), rings);
+    pair_fini(&p);
 }
 
 /* A peer's pool may be read where it is mapped, and written by cross-memory attach, or not at all. */
@@ -431,6 +509,9 @@ int main(void)
         cmocka_unit_test(test_generations),
         cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
         cmocka_unit_test(test_legs_move),
+        cmocka_unit_test(test_short_moves_are_copied_at_once),
+        cmocka_unit_test(test_a_short_move_is_quiet_at_once),
+        cmocka_unit_test(test_many_short_moves_are_for_workers),
         cmocka_unit_test(test_another_way_to_write),
         cmocka_unit_test(test_memory_that_is_gone),
         cmocka_unit_test(test_a_plan_that_leaves_the_regions),

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* events: the descriptor is readable while there are events, once somebody watches it; nobody sleeps beside an event. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "front/events.h"
+
+enum { PLACES = 64 };
+
+static void up(struct events *e)
+{
+    assert_true(events_init(e, PLACES));
+    assert_true(events_know_ranks(e, 2));
+}
+
+static struct outcome *make(int error)
+{
+    struct outcome *outcome = calloc(1, sizeof *outcome);
+    assert_non_null(outcome);
+    outcome->event = (baton_event_t){.type = BATON_EVENT_WANT, .error = error, .peer = error != 0 ? 1 : -1};
+    return outcome;
+}
+
+static bool is_readable(struct events *e, int ms)
+{
+    struct pollfd fd = {.fd = events_fd(e), .events = POLLIN};
+    return poll(&fd, 1, ms) == 1;
+}
+
+/* Takes `most` events at most. Their number. */
+static unsigned take(struct events *e, unsigned most)
+{
+    struct outcome *outcome;
+    unsigned n = 0;
+    events_poll_begin(e);
+    while (n < most && (outcome = events_take(e)) != NULL) {
+        outcome_free(outcome);
+        n++;
+    }
+    events_poll_end(e, n);
+    return n;
+}
+
+static void test_a_descriptor_that_is_not_watched(void **state)
+{
+    (void)state;
+    struct events e;
+    up(&e);
+    assert_true(events_put(&e, make(0)));
+    assert_false(is_readable(&e, 0));
+    assert_int_equal(events_waiting(&e), 1);
+    assert_int_equal(take(&e, 9), 1);
+    assert_int_equal(events_waiting(&e), 0);
+    events_fini(&e);
+}
+
+static void test_a_descriptor_that_is_watched(void **state)
+{
+    (void)state;
+    struct events e;
+    up(&e);
+    events_watch(&e);
+    assert_false(is_readable(&e, 0));
+    for (int i = 0; i < 3; i++)
+        assert_true(events_put(&e, make(0)));
+    assert_true(is_readable(&e, 0));
+    assert_int_equal(take(&e, 2), 2);
+    assert_true(is_readable(&e, 0)); /* one is left */
+    assert_int_equal(take(&e, 2), 1);
+    assert_false(is_readable(&e, 0));
+    assert_int_equal(take(&e, 2), 0);
+    assert_true(events_put(&e, make(0)));
+    assert_true(is_readable(&e, 0));
+    events_watch(&e);
+    assert_int_equal(take(&e, 2), 1);
+    events_fini(&e);
+}
+
+static void test_what_came_before_it_is_watched(void **state)
+{
+    (void)state;
+    struct events e;
+    up(&e);
+    assert_true(events_put(&e, make(0)));
+    events_watch(&e);
+    assert_true(is_readable(&e, 0));
+    assert_int_equal(take(&e, 2), 1);
+    assert_false(is_readable(&e, 0));
+    events_fini(&e);
+}
+
+static void test_failures_are_counted(void **state)
+{
+    (void)state;
+    struct events e;
+    uint64_t all[BATON_REASONS], of[BATON_REASONS];
+    up(&e);
+    assert_true(events_put(&e, make(BATON_EPEER)));
+    assert_true(events_put(&e, make(0)));
+    events_reasons(&e, all);
+    events_reasons_of(&e, 1, of);
+    assert_int_equal(all[-BATON_EPEER], 1);
+    assert_int_equal(of[-BATON_EPEER], 1);
+    events_reasons_of(&e, 0, of);
+    assert_int_equal(of[-BATON_EPEER], 0);
+    events_fini(&e);
+}
+
+/* ---- two threads ------------------------------------------------------------------------------------------------- */
+
+enum { EVENTS = 50000, ROUNDS = 2000, LONG_MS = 20000 };
+
+static void *put_many(void *arg)
+{
+    struct events *e = arg;
+    for (unsigned i = 0; i < EVENTS; i++) {
+        struct outcome *outcome = make(0);
+        while (!events_put(e, outcome))
+            continue;
+    }
+    return NULL;
+}
+
+/* Who sleeps on the descriptor is woken for each event that it has not taken. */
+static void test_nobody_sleeps_beside_an_event(void **state)
+{
+    (void)state;
+    struct events e;
+    pthread_t thread;
+    up(&e);
+    events_watch(&e);
+    assert_int_equal(pthread_create(&thread, NULL, put_many, &e), 0);
+    for (unsigned taken = 0; taken < EVENTS;) {
+        assert_true(is_readable(&e, LONG_MS));
+        taken += take(&e, 1 + taken % 3);
+    }
+    pthread_join(thread, NULL);
+    take(&e, 1);
+    assert_false(is_readable(&e, 0));
+    events_fini(&e);
+}
+
+static void *put_one(void *arg)
+{
+    assert_true(events_put(arg, make(0)));
+    return NULL;
+}
+
+/* An event that comes while somebody begins to watch. */
+static void test_watching_begins_beside_an_event(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct events e;
+        pthread_t thread;
+        up(&e);
+        assert_int_equal(pthread_create(&thread, NULL, put_one, &e), 0);
+        for (unsigned spin = 0; spin < i % 64 * 100; spin++)
+            __asm__ volatile("");
+        events_watch(&e);
+        assert_true(is_readable(&e, LONG_MS));
+        assert_int_equal(take(&e, 9), 1);
+        pthread_join(thread, NULL);
+        events_fini(&e);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_descriptor_that_is_not_watched), cmocka_unit_test(test_a_descriptor_that_is_watched),
+        cmocka_unit_test(test_what_came_before_it_is_watched),   cmocka_unit_test(test_failures_are_counted),
+        cmocka_unit_test(test_nobody_sleeps_beside_an_event),    cmocka_unit_test(test_watching_begins_beside_an_event),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
