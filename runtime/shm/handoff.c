@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handoff: see handoff.h. An area has, one behind the other:
+ *
+ *   told      a bit a slot: a reader has said something of its lease
+ *   index     a word a place: 32 bits of a hash of key and attempt, and the slot + 1; 0: free
+ *   records   a slot: the generation, its reason, its seats, and what is known of the offer, in words
+ *   readers   a word a slot and rank of the node
+ *
+ * A word about a lease has 40 bits of its generation, so that what a slow thread says is not taken for a word about a
+ * later lease of the slot. They do not come round: that is 10^12 leases.
+ */
+#include "shm/handoff.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define PLACES_TRIED 16u
+#define PLACES_A_SLOT 2u
+#define PAYLOAD_WORDS ((uint32_t)(sizeof(struct handoff_offer) + 7) / 8)
+
+struct record {
+    _Atomic uint64_t generation;
+    _Atomic uint64_t reason;
+    _Atomic uint64_t seats[BATON_CONSUMERS_MAX];
+    _Atomic uint64_t payload[PAYLOAD_WORDS]; /* a struct handoff_offer */
+};
+
+/* ---- where things lie -------------------------------------------------------------------------------------------- */
+
+static uint32_t told_words(uint32_t slots)
+{
+    return (slots + 63) / 64;
+}
+
+static uint32_t places(uint32_t slots)
+{
+    return slots * PLACES_A_SLOT + PLACES_TRIED;
+}
+
+uint64_t handoff_bytes(uint32_t slots, uint32_t ranks)
+{
+    return 8 * ((uint64_t)told_words(slots) + places(slots) + (uint64_t)slots * ranks) +
+           (uint64_t)slots * sizeof(struct record);
+}
+
+static _Atomic uint64_t *told_of(const struct handoff *h)
+{
+    return (void *)h->area;
+}
+
+static _Atomic uint64_t *index_of(const struct handoff *h)
+{
+    return told_of(h) + told_words(h->slots);
+}
+
+static struct record *record_of(const struct handoff *h, uint32_t slot)
+{
+    return (struct record *)(void *)(index_of(h) + places(h->slots)) + slot;
+}
+
+static _Atomic uint64_t *reader_of(const struct handoff *h, uint32_t slot, uint32_t rank)
+{
+    return (_Atomic uint64_t *)(void *)record_of(h, h->slots) + (uint64_t)slot * h->ranks + rank;
+}
+
+static uint32_t hash_of(const struct handoff_name *name)
+{
+    return (uint32_t)XXH3_64bits_withSeed(name->key, strnlen(name->key, sizeof name->key), name->attempt);
+}
+
+static _Atomic uint64_t *first_place(const struct handoff *h, uint32_t hash)
+{
+    return index_of(h) + hash % (h->slots * PLACES_A_SLOT);
+}
+
+static uint64_t place_word(uint32_t hash, uint32_t slot)
+{
+    return (uint64_t)hash << 32 | (slot + 1);
+}
+
+/* ---- words about a lease ----------------------------------------------------------------------------------------- */
+
+#define SAYS_BITS 24
+#define SAYS_MASK ((UINT64_C(1) << SAYS_BITS) - 1)
+
+static uint64_t lease_word(uint64_t generation, uint32_t says)
+{
+    return generation << SAYS_BITS | (says & SAYS_MASK);
+}
+
+static bool is_about(uint64_t word, uint64_t generation)
+{
+    return word >> SAYS_BITS == (generation << SAYS_BITS) >> SAYS_BITS;
+}
+
+static uint32_t says(uint64_t word)
+{
+    return (uint32_t)(word & SAYS_MASK);
+}
+
+/* A seat says 0, nobody has it, or its engine's number + 1. A reason says -error. A reader: its state and a number. */
+
+#define STATE_SHIFT 22
+#define NUMBER_MASK ((1u << STATE_SHIFT) - 1)
+
+static uint64_t reader_word(uint64_t generation, enum handoff_state state, uint32_t number)
+{
+    return lease_word(generation, (uint32_t)state << STATE_SHIFT | (number & NUMBER_MASK));
+}
+
+/* ---- the producer ------------------------------------------------------------------------------------------------ */
+
+static void store_payload(struct record *r, const struct handoff_offer *offer)
+{
+    uint64_t words[PAYLOAD_WORDS] = {0};
+    memcpy(words, offer, sizeof *offer);
+    for (uint32_t i = 0; i < PAYLOAD_WORDS; i++)
+        atomic_store_explicit(&r->payload[i], words[i], memory_order_relaxed);
+}
+
+void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
+                   const uint32_t *seats, uint32_t num_seats)
+{
+    struct record *r = record_of(h, slot);
+    store_payload(r, offer);
+    for (uint32_t i = 0; i < BATON_CONSUMERS_MAX; i++) {
+        /* A seat that there is not is one of another lease: it can be neither had nor taken. */
+        const uint32_t engine = i < num_seats && seats[i] != HANDOFF_NOBODY ? seats[i] + 1 : 0;
+        atomic_store_explicit(&r->seats[i], i < num_seats ? lease_word(generation, engine) : 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&r->generation, generation, memory_order_relaxed);
+    /* All of it before the board, which whoever raises it stores by release. */
+}
+
+bool handoff_enter(const struct handoff *h, uint32_t slot)
+{
+    struct handoff_offer offer;
+    memcpy(&offer, (const void *)record_of(h, slot)->payload, sizeof offer); /* only this thread writes it */
+    const uint32_t hash = hash_of(&offer.name);
+    _Atomic uint64_t *place = first_place(h, hash);
+    for (uint32_t i = 0; i < PLACES_TRIED; i++) {
+        if (atomic_load_explicit(&place[i], memory_order_relaxed) != 0)
+            continue;
+        atomic_store_explicit(&place[i], place_word(hash, slot), memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+void handoff_say_why(const struct handoff *h, uint32_t slot, uint64_t generation, int error)
+{
+    atomic_store_explicit(&record_of(h, slot)->reason, lease_word(generation, (uint32_t)-error), memory_order_release);
+}
+
+void handoff_leave(const struct handoff *h, uint32_t slot)
+{
+    struct handoff_offer offer;
+    memcpy(&offer, (const void *)record_of(h, slot)->payload, sizeof offer);
+    const uint32_t hash = hash_of(&offer.name);
+    _Atomic uint64_t *place = first_place(h, hash);
+    /* The raise before it, and the readers' words after it: whoever stores a word later sees the raise. */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (uint32_t i = 0; i < PLACES_TRIED; i++)
+        if (atomic_load_explicit(&place[i], memory_order_relaxed) == place_word(hash, slot))
+            atomic_store_explicit(&place[i], 0, memory_order_relaxed);
+}
+
+/* Its seat; -1: none is free. Whoever loses the exchange of a seat looks at that seat again. */
+static int take_seat(struct record *r, uint64_t generation, uint32_t engine)
+{
+    for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
+        const uint64_t seat = atomic_load_explicit(&r->seats[i], memory_order_acquire);
+        if (is_about(seat, generation) && says(seat) == engine + 1)
+            return i;
+    }
+    for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
+        uint64_t seat = lease_word(generation, 0);
+        if (atomic_compare_exchange_strong_explicit(&r->seats[i], &seat, lease_word(generation, engine + 1),
+                                                    memory_order_acq_rel, memory_order_acquire) ||
+            (is_about(seat, generation) && says(seat) == engine + 1))
+            return i;
+    }
+    return -1;
+}
+
+int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t engine)
+{
+    return engine < HANDOFF_ENGINES_MAX ? take_seat(record_of(h, slot), generation, engine) : -1;
+}
+
+struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank)
+{
+    const uint64_t word = atomic_load_explicit(reader_of(h, slot, rank), memory_order_acquire);
+    const uint32_t number = says(word) & NUMBER_MASK;
+    if (!is_about(word, generation))
+        return (struct handoff_word){HANDOFF_NONE, 0, 0};
+    switch (says(word) >> STATE_SHIFT) {
+    case HANDOFF_READING:
+        return (struct handoff_word){HANDOFF_READING, 0, number};
+    case HANDOFF_DONE:
+        return (struct handoff_word){HANDOFF_DONE, 0, 0};
+    case HANDOFF_FAILED:
+        return (struct handoff_word){HANDOFF_FAILED, -(int)number, 0};
+    default:
+        return (struct handoff_word){HANDOFF_NONE, 0, 0};
+    }
+}
+
+bool handoff_told(const struct handoff *h, uint32_t *slot)
+{
+    for (uint32_t i = 0; i < told_words(h->slots); i++) {
+        const uint64_t bits = atomic_load_explicit(&told_of(h)[i], memory_order_relaxed);
+        if (bits == 0)
+            continue;
+        const uint32_t bit = (uint32_t)__builtin_ctzll(bits);
+        /* acquire: what a reader stored before it set the bit is seen after this. */
+        atomic_fetch_and_explicit(&told_of(h)[i], ~(UINT64_C(1) << bit), memory_order_acquire);
+        *slot = 64 * i + bit;
+        if (*slot < h->slots)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the consumer ------------------------------------------------------------------------------------------------ */
+
+static uint64_t board_of(const struct handoff *h, uint32_t slot)
+{
+    return atomic_load_explicit(&h->board[slot], memory_order_acquire);
+}
+
+static void tell(const struct handoff *h, uint32_t slot)
+{
+    atomic_fetch_or_explicit(&told_of(h)[slot / 64], UINT64_C(1) << slot % 64, memory_order_release);
+}
+
+static bool is_same(const struct handoff_name *want, const struct handoff_name *have)
+{
+    return want->attempt == have->attempt && (want->serial == 0 || want->serial == have->serial) &&
+           strncmp(want->key, have->key, sizeof want->key) == 0;
+}
+
+static bool is_sound(const struct handoff_offer *offer)
+{
+    return offer->num_attach <= BATON_ATTACH_MAX && offer->name.key[BATON_KEY_MAX - 1] == '\0';
+}
+
+/* What the record of a slot says, as of `generation`. It may be torn until the board was read again. */
+static bool read_record(const struct record *r, uint64_t generation, struct handoff_offer *offer)
+{
+    uint64_t words[PAYLOAD_WORDS];
+    if (atomic_load_explicit(&r->generation, memory_order_acquire) != generation)
+        return false;
+    for (uint32_t i = 0; i < PAYLOAD_WORDS; i++)
+        words[i] = atomic_load_explicit(&r->payload[i], memory_order_relaxed);
+    memcpy(offer, words, sizeof *offer);
+    return is_sound(offer);
+}
+
+static bool take_slot(const struct handoff *h, uint32_t slot, const struct handoff_want *want,
+                      struct handoff_grant *grant)
+{
+    struct record *r = record_of(h, slot);
+    _Atomic uint64_t *mine = reader_of(h, slot, want->rank);
+    const uint64_t before = atomic_load_explicit(mine, memory_order_relaxed), generation = board_of(h, slot);
+    if (generation == 0 || is_about(before, generation) || !read_record(r, generation, &grant->offer) ||
+        !is_same(&want->name, &grant->offer.name) || grant->offer.num_tokens < want->num_tokens ||
+        (want->is_whole && grant->offer.num_tokens != want->num_tokens) || take_seat(r, generation, want->engine) < 0)
+        return false;
+    const uint32_t left = want->left_ms < HANDOFF_LEFT_MS_MAX ? want->left_ms : HANDOFF_LEFT_MS_MAX;
+    atomic_store_explicit(mine, reader_word(generation, HANDOFF_READING, left), memory_order_relaxed);
+    /* My word before the board, against the raise before the readers' words: one of the two sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (board_of(h, slot) != generation)
+        return false;
+    tell(h, slot);
+    grant->slot = slot;
+    grant->generation = generation;
+    return true;
+}
+
+bool handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant)
+{
+    const uint32_t hash = hash_of(&want->name);
+    const _Atomic uint64_t *place = first_place(h, hash);
+    if (want->engine >= HANDOFF_ENGINES_MAX || want->rank >= h->ranks)
+        return false;
+    for (uint32_t i = 0; i < PLACES_TRIED; i++) {
+        const uint64_t word = atomic_load_explicit(&place[i], memory_order_acquire);
+        const uint32_t slot = (uint32_t)word - 1;
+        if (word != 0 && word >> 32 == hash && slot < h->slots && take_slot(h, slot, want, grant))
+            return true;
+    }
+    return false;
+}
+
+void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error)
+{
+    const uint64_t word = error == 0 ? reader_word(generation, HANDOFF_DONE, 0)
+                                     : reader_word(generation, HANDOFF_FAILED, (uint32_t)-error);
+    _Atomic uint64_t *mine = reader_of(h, slot, rank);
+    if (!is_about(atomic_load_explicit(mine, memory_order_relaxed), generation))
+        return; /* the lease has ended, and a newer one of this rank stands there: nothing is left to say */
+    /* release: what was read of the blocks was read before */
+    atomic_store_explicit(mine, word, memory_order_release);
+    tell(h, slot);
+}
+
+bool handoff_why(const struct handoff *h, uint32_t slot, uint64_t generation, int *error)
+{
+    const uint64_t word = atomic_load_explicit(&record_of(h, slot)->reason, memory_order_acquire);
+    if (!is_about(word, generation))
+        return false;
+    *error = -(int)says(word);
+    return true;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handoff: the words in a rank's segment by which ranks of its node find its offers, take leases of them and give them
+ * back, by loads and stores alone. HANDOFF.md says why each store and fence stands where it does.
+ *
+ * A lease is named by its slot and its generation, which the board holds (core/port.h, raise). Whatever is read here is
+ * checked like a message: the area may be written by any process of the node.
+ *
+ * THREAD. The producer's functions: one thread of the producer at a time. The consumer's: one thread of each consumer
+ * at a time. None blocks, and a party that is stopped or killed between two stores blocks no other one.
+ */
+#ifndef BATON_SHM_HANDOFF_H
+#define BATON_SHM_HANDOFF_H
+
+#include <stdatomic.h>
+
+#include "core/handoff.h"
+
+/** An area, as it is mapped here. */
+struct handoff {
+    uint8_t *area;
+    const _Atomic uint64_t *board; /* of the same rank: a generation a slot */
+    uint32_t slots;                /* of its board */
+    uint32_t ranks;                /* of its node */
+};
+
+/** Bytes of an area for so many slots and ranks of the node. All of them 0, it has no offers. */
+uint64_t handoff_bytes(uint32_t slots, uint32_t ranks);
+
+/* ---- the producer's: as in struct port_handoff ------------------------------------------------------------------- */
+
+void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
+                   const uint32_t *seats, uint32_t num_seats);
+/** False: its places are taken; it is found by messages alone. */
+bool handoff_enter(const struct handoff *h, uint32_t slot);
+void handoff_say_why(const struct handoff *h, uint32_t slot, uint64_t generation, int error);
+void handoff_leave(const struct handoff *h, uint32_t slot);
+int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t engine);
+/** `rank`: among those of the node. */
+struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank);
+bool handoff_told(const struct handoff *h, uint32_t *slot);
+
+/* ---- the consumer's ---------------------------------------------------------------------------------------------- */
+
+/**
+ * False also with another ticket, too few tokens, no seat, a lease that this rank has had before. After true, what is
+ * read under the lease counts if the board still has its generation after the last byte.
+ */
+bool handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant);
+/** The producer's bell must be rung after it. */
+void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error);
+bool handoff_why(const struct handoff *h, uint32_t slot, uint64_t generation, int *error);
+
+#endif
