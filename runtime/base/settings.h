@@ -43,6 +43,8 @@
       "bytes queued for each copy worker; one peer alone gets half")                                                   \
     X(inline_bytes, "BATON_INLINE_BYTES", 65536, 0, 262144,                                                            \
       "copies of at most so many bytes are made by the reactor, not by a copy worker (0: none)")                       \
+    X(handoff, "BATON_HANDOFF", 1, 0, 2,                                                                               \
+      "ranks of a node take offers 0: by messages, 1: by words in memory, unless faults are injected, 2: also then")   \
     X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
     X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
     X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 262144, 4096, 1073741824, "longest run that one MPI_Rget moves")           \

@@ -287,6 +287,8 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
     core->works.looks = 0;
     peers_watch(core, now);
     post_flush(core->post);
+    offers_hear(core);
+    hand_on(core);
     for (int i = 0; i < num_events; i++) {
         on_event(core, &events[i]);
         hand_on(core);

@@ -2,6 +2,7 @@
 /* leg: see leg.h. */
 #include "core/leg.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/check.h"
@@ -10,7 +11,6 @@
 #include "core/peer.h"
 #include "core/post.h"
 #include "core/state.h"
-#include "wire/table.h"
 
 const char *leg_state_name(enum leg_state state)
 {
@@ -50,45 +50,7 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
     leg->state = state;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------ */
-
-static void send_want(struct core *core, struct leg *leg)
-{
-    const struct call *call = leg->ask->call;
-    const struct lease *lease = &leg->ask->lease;
-    const baton_ticket_t *ticket = ask_ticket(leg->ask, leg_rank(leg));
-    struct wire_message m = {.type = WIRE_WANT,
-                             .want_id = leg->ask->want,
-                             .want = {.name.attempt = call->attempt,
-                                      .mode = (uint8_t)call->want.mode,
-                                      .asks = ++leg->asks,
-                                      .time_left_ms = ask_left_ms(core, leg->ask),
-                                      .tokens = call->want.num_tokens,
-                                      .held = call->want.held_tokens,
-                                      .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
-                                      .ticket_serial = ticket != NULL ? ticket->serial : 0,
-                                      .readers.num = core->c.directory->engines[core_engine(core)].num_ranks,
-                                      .slot = lease->slot,
-                                      .generation = lease->generation,
-                                      .table_offset = lease->table_offset,
-                                      .table_entries = wire_table_entries(&call->tables),
-                                      .partial = true}};
-    memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
-    memcpy(m.want.readers.bit, contact_readers(leg->contact), sizeof m.want.readers.bit);
-    post_send(core->post, leg_rank(leg), &m);
-    leg->known = true;
-}
-
-static void send_cancel(struct core *core, struct leg *leg)
-{
-    struct wire_message m = {
-        .type = WIRE_CANCEL,
-        .want_id = leg->ask->want,
-        .end = {.name.attempt = leg->ask->call->attempt, .error = leg->ask->error, .generation = leg->generation}};
-    memcpy(m.end.name.key, leg->ask->call->key, sizeof m.end.name.key);
-    post_send(core->post, leg_rank(leg), &m);
-    leg->let_go = leg->owes_end = true; /* until CLOSED comes */
-}
+/* ---- words ------------------------------------------------------------------------------------------------------ */
 
 static void on_resend(struct core *core, struct timer *t)
 {
@@ -102,30 +64,17 @@ static void on_resend(struct core *core, struct timer *t)
     if (post_waits(core->post, leg_rank(leg))) /* the former one has not left yet */
         return;
     if (leg->state == LEG_STOPPING)
-        send_cancel(core, leg);
+        leg_send_cancel(core, leg);
     else if (leg->state == LEG_CHECKING)
         check_ask(core, leg->check);
     else
-        send_want(core, leg);
+        leg_send_want(core, leg);
 }
 
 static void resend_from_now(struct core *core, struct leg *leg)
 {
     leg->pause_ns = post_pause_ns(core->post, 0);
     timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
-}
-
-static int ask(struct core *core, struct leg *leg)
-{
-    int rc = peer_begin(core, leg_rank(leg));
-    if (rc != 0)
-        return rc;
-    leg->busy = true;
-    ends_take_back(core, leg_rank(leg), leg->ask->want); /* it was released before it was turned to */
-    leg->state = LEG_ASKED;
-    send_want(core, leg);
-    resend_from_now(core, leg);
-    return 0;
 }
 
 /* ---- the answers ------------------------------------------------------------------------------------------------- */
@@ -181,9 +130,23 @@ static void take_attached(const struct leg *leg, const struct wire_bytes *attach
         memcpy(event->attach, attach->data, attach->num);
 }
 
-static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
+/* A lease was granted, or taken. */
+static void read_lease(struct core *core, struct leg *leg, const struct peer_table *table, const struct reach *reach)
 {
     const struct call *call = leg->ask->call;
+    struct mover_job job = {.table = *table,
+                            .held = call->want.held_tokens,
+                            .num_tokens = call->want.num_tokens,
+                            .mine = &call->tables,
+                            .reach = *reach};
+    leg->ask->call->end.event.wait_ns = core->now - call->submitted_ns;
+    leg->state = LEG_MOVING;
+    if (mover_start(core, leg->mover, &job) != 0)
+        outside(core, leg);
+}
+
+static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
+{
     struct peer_table table = {m->slot, m->table_entries, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED) {
         leg->generation = m->generation; /* of the offer that writes by now */
@@ -201,22 +164,16 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
             on_more(core, leg, &table, &REACH_WHOLE);
         return;
     }
-    leg->ask->call->end.event.wait_ns = core->now - call->submitted_ns;
     leg->generation = m->generation;
     take_attached(leg, &m->attach);
     if (is_push(leg)) {
+        leg->ask->call->end.event.wait_ns = core->now - leg->ask->call->submitted_ns;
         await(core, leg, LEG_AWAITED);
         return;
     }
-    struct mover_job job = {
-        .table = table, .held = call->want.held_tokens, .num_tokens = call->want.num_tokens, .mine = &call->tables};
-    leg->state = LEG_MOVING;
-    if (!m->partial) { /* else its READYs come with the answers to what is repeated */
+    if (!m->partial) /* else its READYs come with the answers to what is repeated */
         timer_stop(&core->timers, &leg->resend);
-        job.reach = REACH_WHOLE;
-    }
-    if (mover_start(core, leg->mover, &job) != 0)
-        outside(core, leg);
+    read_lease(core, leg, &table, m->partial ? &(struct reach){0} : &REACH_WHOLE);
 }
 
 static void add_bytes(struct leg *leg, baton_path_t path, uint64_t bytes)
@@ -261,12 +218,12 @@ void leg_on_checked(struct core *core, struct leg *leg, int how, const char *det
 /* Whether it is as many bytes as I want of it. */
 static bool is_all(const struct leg *leg, uint64_t bytes)
 {
-    const struct call *call = leg->ask->call;
+    const struct call *c = leg->ask->call;
     struct plan_transfer t;
     struct plan_why why;
-    return plan_transfer_init(&t, contact_plan(leg->contact), call->want.held_tokens, call->want.num_tokens, NULL,
-                              &call->tables, &why) == 0 &&
-           t.bytes == bytes;
+    int rc = plan_transfer_init(&t, contact_plan(leg->contact), c->want.held_tokens, c->want.num_tokens, NULL,
+                                &c->tables, &why);
+    return rc == 0 && t.bytes == bytes;
 }
 
 /* The producer wrote all, or wrote what it wrote and writes no more. */
@@ -340,6 +297,35 @@ void leg_on_message(struct core *core, struct leg *leg, const struct wire_messag
     }
 }
 
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+/* A lease that was taken is a grant that came at once. */
+static void on_taken(struct core *core, struct leg *leg, const struct handoff_grant *grant)
+{
+    const struct handoff_offer *o = &grant->offer;
+    take_attached(leg, &(struct wire_bytes){o->num_attach, o->attach});
+    read_lease(core, leg, &(struct peer_table){grant->slot, o->table_entries, grant->generation, o->table_offset},
+               &REACH_WHOLE);
+}
+
+static int ask(struct core *core, struct leg *leg)
+{
+    struct handoff_grant grant;
+    int rc = peer_begin(core, leg_rank(leg));
+    if (rc != 0)
+        return rc;
+    leg->busy = true;
+    ends_take_back(core, leg_rank(leg), leg->ask->want); /* it was released before it was turned to */
+    leg->state = LEG_ASKED;
+    if (leg_take(core, leg, &grant)) {
+        on_taken(core, leg, &grant);
+    } else {
+        leg_send_want(core, leg);
+        resend_from_now(core, leg);
+    }
+    return 0;
+}
+
 /* ---- another rank in the place of one that failed ---------------------------------------------------------------- */
 
 /* The next rank to turn to: of this node first. NULL: none. */
@@ -364,6 +350,8 @@ static void turn(struct core *core, struct leg *leg)
 {
     struct contact *next;
     int rc = leg->error;
+    if (leg->has_taken)
+        leg_give_back(core, leg, leg->error);
     if (leg->busy)
         peer_end(core, leg_rank(leg));
     leg->busy = leg->let_go = leg->owes_end = false;
@@ -451,8 +439,20 @@ static void doubt(struct core *core, struct leg *leg)
 {
     leg->state = LEG_DOUBTED;
     leg->doubts = 0;
-    send_want(core, leg);
+    leg_send_want(core, leg);
     resend_from_now(core, leg);
+}
+
+/* Where the offer says so itself, no doubt is left. */
+static bool has_ended(struct core *core, struct leg *leg)
+{
+    char detail[96];
+    int why;
+    if (!leg_has_why(core, leg, &why))
+        return false;
+    snprintf(detail, sizeof detail, "the offer ended: %s", why != 0 ? baton_strerror(why) : "done");
+    fail(core, leg, why == BATON_ECLOSED ? why : BATON_EGONE, detail);
+    return true;
 }
 
 static void on_moved(struct core *core, struct leg *leg, int error, const char *detail)
@@ -460,7 +460,7 @@ static void on_moved(struct core *core, struct leg *leg, int error, const char *
     if (leg->state != LEG_MOVING)
         return;
     if (error == BATON_ESTALE) {
-        if (!retry(core, leg, error))
+        if (!retry(core, leg, error) && !has_ended(core, leg))
             doubt(core, leg);
         return;
     }
@@ -513,7 +513,7 @@ void leg_stop(struct core *core, struct leg *leg)
         close_leg(core, leg);
     } else if (writes) {
         await(core, leg, LEG_STOPPING);
-        send_cancel(core, leg);
+        leg_send_cancel(core, leg);
         resend_from_now(core, leg);
     } else if (mover_stop(core, leg->mover)) {
         close_leg(core, leg);
@@ -544,9 +544,11 @@ void leg_lose(struct core *core, struct leg *leg)
         on_quiet(core, leg);
 }
 
-void leg_tell_end(struct core *core, const struct leg *leg, int error)
+void leg_tell_end(struct core *core, struct leg *leg, int error)
 {
-    if (!leg->known)
+    if (leg->has_taken)
+        leg_give_back(core, leg, error);
+    else if (!leg->known)
         ask_tell_end(core, leg->ask, leg_rank(leg), WIRE_RELEASE, 0, error);
     else if (!leg->let_go || leg->owes_end)
         ask_tell_end(core, leg->ask, leg_rank(leg), error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, leg->generation,

@@ -56,7 +56,7 @@ void leg_stop(struct core *core, struct leg *leg);
 /** Its peer is lost. */
 void leg_lose(struct core *core, struct leg *leg);
 /** Its producer hears how the want ended, if it still has to. */
-void leg_tell_end(struct core *core, const struct leg *leg, int error);
+void leg_tell_end(struct core *core, struct leg *leg, int error);
 
 /** GRANT, NACK, WRITTEN, CLOSED, SUMS, READY. */
 void leg_on_message(struct core *core, struct leg *leg, const struct wire_message *m);

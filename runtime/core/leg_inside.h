@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* leg_inside: a leg's fields. For leg.c, and for tests that look inside. */
+/*
+ * leg_inside: a leg's fields, and what it says to its producer rank (leg_say.c). For leg.c, and for tests that look
+ * inside.
+ */
 #ifndef BATON_CORE_LEG_INSIDE_H
 #define BATON_CORE_LEG_INSIDE_H
 
+#include "core/handoff.h"
 #include "core/leg.h"
 #include "core/timer.h"
 
@@ -17,6 +21,8 @@ struct leg {
     bool known;          /* the producer knows of the want */
     bool let_go;         /* and has nothing under way for it: it said no, or was sent CANCEL */
     bool owes_end;       /* yet its offer must hear of the end */
+    bool has_taken;      /* it took the lease by words (core/handoff.h), and gives it back in the same way */
+    uint32_t slot;       /* then: of the lease */
     uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */
     uint32_t doubts;     /* DOUBTED: WANTs that were not answered */
     uint32_t asks;       /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
@@ -26,5 +32,15 @@ struct leg {
     struct timer resend;
     uint64_t pause_ns;
 };
+
+void leg_send_want(struct core *core, struct leg *leg);
+void leg_send_cancel(struct core *core, struct leg *leg);
+
+/** Asks for nothing: takes a lease of the rank's offer, if that is there and whole, and all else is as usual. */
+bool leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant);
+/** Gives back what was taken; by that its producer hears of the end. */
+void leg_give_back(struct core *core, struct leg *leg, int error);
+/** Why a lease that was taken has ended, which is known for a while. False: it was not taken, or is not known. */
+bool leg_has_why(const struct core *core, const struct leg *leg, int *why);
 
 #endif

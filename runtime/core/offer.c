@@ -4,10 +4,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/offer_inside.h"
 #include "core/outcome.h"
+#include "core/peer.h"
 #include "core/state.h"
+#include "core/survey.h"
+#include "wire/table.h"
+
+#define HEARD_A_STEP 64 /* slots that readers spoke of; what is left is heard in the next step */
 
 /* ---- the open ones ----------------------------------------------------------------------------------------------- */
 
@@ -43,6 +49,98 @@ static void open_remove(struct core *core, struct offer *o)
     all->num_open--;
 }
 
+/* ---- ranks of this node, which take it without a message --------------------------------------------------------- */
+
+static void write_words(const struct core *core, const struct offer *o)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    const struct call_offer *call = &o->call->offer;
+    struct handoff_offer words = {.name = {.attempt = o->call->attempt, .serial = call->serial},
+                                  .num_tokens = call->num_tokens,
+                                  .table_entries = wire_table_entries(&o->call->tables),
+                                  .table_offset = o->lease.table_offset,
+                                  .num_attach = call->num_attach};
+    memcpy(words.name.key, o->call->key, sizeof words.name.key);
+    if (call->num_attach > 0)
+        memcpy(words.attach, call->attach, call->num_attach);
+    hand->write(hand->self, o->lease.slot, o->lease.generation, &words, call->seats, call->num_seats);
+}
+
+/* The lease begins: whoever finds it may read. Offers in parts are found by message. */
+static void enter(struct core *core, struct offer *o)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    o->is_entered = hand != NULL && !o->call->offer.in_layers && !o->call->offer.in_chunks;
+    if (o->is_entered) {
+        seats_share(o->seats, hand, o->lease.slot, o->lease.generation);
+        write_words(core, o);
+    }
+    core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
+    if (o->is_entered) {
+        core->offers->by_slot[o->lease.slot] = o;
+        hand->enter(hand->self, o->lease.slot);
+    }
+}
+
+/* It ends: who reads by then finds another generation, and why. */
+static void leave(struct core *core, const struct offer *o, int error)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    uint64_t next = lease_end(core->leases, &o->lease);
+    if (o->is_entered)
+        hand->say_why(hand->self, o->lease.slot, o->lease.generation, error);
+    core->c.port->raise(core->c.port->self, o->lease.slot, next);
+    if (o->is_entered) {
+        hand->leave(hand->self, o->lease.slot);
+        core->offers->by_slot[o->lease.slot] = NULL;
+    }
+}
+
+/* A rank that reads. False: it is heard later. */
+static bool hear_reading(struct core *core, struct offer *o, struct reader *r, uint32_t left_ms)
+{
+    if (reader_grant(core, r) != 0) {
+        if (!peer_is_dead(core, reader_rank(core, r)))
+            return false;
+        reader_end(core, o->seats, r, BATON_EPEER);
+        return true;
+    }
+    reader_note(r, &(struct word){.until_ns = core->now + left_ms * NS_PER_MS});
+    return true;
+}
+
+/* What a rank's word says, as if its messages had come. False: who reads of its engine is not known yet. */
+static bool hear_word(struct core *core, struct offer *o, uint32_t rank, const struct handoff_word *w)
+{
+    int error;
+    struct reader *r = reader_take(core, o->seats, rank, &error);
+    if (r == NULL) {
+        readers_begin(core, core->c.directory->engine_of[rank]);
+        return error != BATON_EBUSY;
+    }
+    if (o->call->end.event.wait_ns == 0)
+        o->call->end.event.wait_ns = core->now - o->call->submitted_ns;
+    if (w->state == HANDOFF_READING)
+        return reader_state(r) != READER_NONE || hear_reading(core, o, r, w->left_ms);
+    reader_end(core, o->seats, r, w->error);
+    return true;
+}
+
+/* Hears all words of this node about it. */
+static void hear(struct core *core, struct offer *o)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    bool is_heard = true;
+    for (uint32_t i = 0; o->is_entered && i < core->offers->num_near; i++) {
+        const uint32_t rank = core->offers->near[i];
+        const struct handoff_word w = hand->word(hand->self, o->lease.slot, o->lease.generation, rank);
+        if (w.state != HANDOFF_NONE)
+            is_heard &= hear_word(core, o, rank, &w);
+    }
+    core->offers->num_unheard += !is_heard - o->is_unheard;
+    o->is_unheard = !is_heard;
+}
+
 struct offer *offer_create(struct core *core, struct attempt *a, struct call *call, const struct lease *lease)
 {
     struct offer *o = reap_new(sizeof *o);
@@ -62,7 +160,7 @@ struct offer *offer_create(struct core *core, struct attempt *a, struct call *ca
         return NULL;
     }
     attempt_begin(core, a, o, call->offer.serial);
-    core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
+    enter(core, o);
     offer_until(core, o, call_due_ns(call));
     return o;
 }
@@ -71,6 +169,7 @@ struct offer *offer_create(struct core *core, struct attempt *a, struct call *ca
 static void release(struct core *core, struct offer *o)
 {
     o->state = OFFER_ENDED;
+    core->offers->num_unheard -= o->is_unheard;
     open_remove(core, o);
     seats_destroy(core, o->seats);
     timer_stop(&core->timers, &o->timer);
@@ -115,7 +214,7 @@ void offer_nack_ended(struct core *core, const struct offer *o, const struct wor
 static void tell_readers(struct core *core, const struct offer *o)
 {
     for (const struct reader *r = seats_next(o->seats, NULL); r != NULL; r = seats_next(o->seats, r))
-        if (reader_state(r) == READER_GRANTED && reader_push(r) == NULL)
+        if (reader_state(r) == READER_GRANTED && reader_push(r) == NULL && reader_want(r) != 0)
             offer_nack_ended(
                 core, o, &(struct word){.peer = reader_rank(core, r), .want = reader_want(r), .asks = reader_asks(r)});
 }
@@ -154,8 +253,14 @@ static void on_patience(struct core *core, struct timer *t)
 /* The one way out of LIVE. */
 static void offer_end(struct core *core, struct offer *o, baton_status_t status, int error)
 {
-    uint64_t generation = lease_end(core->leases, &o->lease);
-    core->c.port->raise(core->c.port->self, o->lease.slot, generation);
+    int32_t rank;
+    leave(core, o, error);
+    hear(core, o);
+    if (status == BATON_STATUS_EXPIRED && seats_are_complete(o->seats) && seats_error(o->seats, &rank) == 0) {
+        status = BATON_STATUS_DONE; /* the last word came beside the raise */
+        error = 0;
+        o->call->end.event.detail[0] = '\0';
+    }
     timer_stop(&core->timers, &o->timer);
     o->call->end.state = o->pushes > 0 ? "pushing" : o->call->end.event.wait_ns > 0 ? "granted" : "live";
     o->status = status;
@@ -195,6 +300,19 @@ void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int 
         offer_end(core, o, status, error);
     if (o != NULL && o->state == OFFER_DRAINING)
         given_up(core, o);
+}
+
+/* Ends the offer if every seat is complete. */
+static bool is_complete(struct core *core, struct offer *o)
+{
+    int32_t rank, error = seats_error(o->seats, &rank);
+    if (!seats_are_complete(o->seats))
+        return false;
+    if (error != 0)
+        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "rank %d ended with: %s", rank,
+                 baton_strerror(error));
+    offer_end(core, o, status_of(error), error);
+    return true;
 }
 
 /* ---- its time ---------------------------------------------------------------------------------------------------- */
@@ -243,16 +361,9 @@ void offer_until(struct core *core, struct offer *o, uint64_t due_ns)
 
 /* ---- its readers ------------------------------------------------------------------------------------------------- */
 
-/* Ends the offer if every seat is complete. */
 static void check(struct core *core, struct offer *o)
 {
-    int32_t rank, error = seats_error(o->seats, &rank);
-    if (!seats_are_complete(o->seats))
-        return;
-    if (error != 0)
-        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "rank %d ended with: %s", rank,
-                 baton_strerror(error));
-    offer_end(core, o, status_of(error), error);
+    is_complete(core, o);
 }
 
 void offer_drop_push(struct core *core, struct offer *o, struct reader *r)
@@ -338,9 +449,37 @@ void offers_lose(struct core *core, uint32_t rank)
     struct offer *o, *next;
     DL_FOREACH_SAFE(core->offers->open, o, next)
     {
+        if (o->state == OFFER_LIVE)
+            hear(core, o);
         struct reader *r = reader_of(core, o->seats, rank);
         if (r != NULL)
             lose(core, o, r);
+        if (o->state == OFFER_LIVE)
+            check(core, o);
+    }
+}
+
+static void hear_and_check(struct core *core, struct offer *o)
+{
+    if (o == NULL || o->state != OFFER_LIVE)
+        return;
+    hear(core, o);
+    check(core, o);
+}
+
+void offers_hear(struct core *core)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    struct offer *o, *next;
+    uint32_t slot;
+    for (unsigned i = 0; hand != NULL && i < HEARD_A_STEP && hand->told(hand->self, &slot); i++)
+        hear_and_check(core, slot < core->c.settings->leases ? core->offers->by_slot[slot] : NULL);
+    if (core->offers->num_unheard == 0)
+        return;
+    DL_FOREACH_SAFE(core->offers->open, o, next)
+    {
+        if (o->is_unheard)
+            hear_and_check(core, o);
     }
 }
 
@@ -359,8 +498,17 @@ void offers_shut(struct core *core)
 
 int offers_create(struct core *core)
 {
-    core->offers = calloc(1, sizeof *core->offers);
-    return core->offers != NULL ? 0 : BATON_ENOMEM;
+    struct offers *all = core->offers = calloc(1, sizeof *core->offers);
+    if (all == NULL)
+        return BATON_ENOMEM;
+    if (core_handoff(core) == NULL)
+        return 0;
+    all->by_slot = calloc(core->c.settings->leases, sizeof *all->by_slot);
+    all->near = calloc(core->c.directory->num_ranks, sizeof *all->near);
+    for (uint32_t r = 0; all->near != NULL && r < core->c.directory->num_ranks; r++)
+        if (!path_is_far(core->c.path[r]))
+            all->near[all->num_near++] = r;
+    return all->by_slot != NULL && all->near != NULL ? 0 : BATON_ENOMEM;
 }
 
 void offers_destroy(struct core *core)
@@ -378,6 +526,8 @@ void offers_destroy(struct core *core)
     struct attempt *a;
     while ((a = attempts_next(core, NULL)) != NULL)
         attempt_drop(core, a);
+    free(core->offers->by_slot);
+    free(core->offers->near);
     free(core->offers);
 }
 

@@ -41,6 +41,8 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
 /** News of a push's mover, or of the contact that pushes wait for. */
 void offers_on_mover(struct core *core, struct push *push, const struct mover_word *word);
 void offers_on_contact(struct core *core, struct contact *c);
+/** Words of ranks of this node are heard (core/handoff.h). */
+void offers_hear(struct core *core);
 /** A rank was lost: what it takes from here ends. */
 void offers_lose(struct core *core, uint32_t rank);
 void offers_shut(struct core *core);

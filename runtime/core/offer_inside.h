@@ -22,6 +22,8 @@ struct offer {
     baton_id_t id; /* the call's */
     UT_hash_handle by_id;
     struct lease lease;
+    bool is_entered; /* ranks of this node may take it without a message */
+    bool is_unheard; /* a word about it could not be heard yet */
     struct seats *seats;
     struct reach reach;        /* what is in place */
     uint8_t *ready;            /* of one in layers: bit i: so is my layer layer_first + i of tokens [done, next) */
@@ -33,7 +35,10 @@ struct offer {
 };
 
 struct offers {
-    struct offer *open;  /* LIVE or DRAINING, in the order in which they came */
+    struct offer *open;     /* LIVE or DRAINING, in the order in which they came */
+    struct offer **by_slot; /* by the slot of its lease: LIVE ones that are entered */
+    uint32_t *near;         /* ranks of this node */
+    uint32_t num_near, num_unheard;
     struct offer *by_id; /* the same, by their calls' ids */
     uint32_t num_open;
 };

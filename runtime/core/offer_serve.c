@@ -59,14 +59,6 @@ static void refuse(struct core *core, const struct offer *o, const struct word *
     word_nack(core, w, o->lease.generation, error, detail);
 }
 
-static bool has_state(const baton_geometry_t *g)
-{
-    for (uint32_t i = 0; i < g->num_groups; i++)
-        if (g->groups[i].kind == BATON_KIND_STATE)
-            return true;
-    return false;
-}
-
 /* Whether this offer has what is wanted; else the want is refused. */
 static bool suits(struct core *core, const struct offer *o, const struct word *w)
 {
@@ -76,7 +68,7 @@ static bool suits(struct core *core, const struct offer *o, const struct word *w
         word_nack(core, w, 0, BATON_EGONE, "its ticket names another offer of this key");
         return false;
     }
-    if (w->tokens > offered || (w->tokens != offered && has_state(core->c.geometry))) {
+    if (w->tokens > offered || (w->tokens != offered && geometry_has_state(core->c.geometry))) {
         snprintf(detail, sizeof detail, "%u tokens wanted, %u offered%s", w->tokens, offered,
                  w->tokens < offered ? ": a recurrent state can only be taken whole" : "");
         refuse(core, o, w, BATON_ETOKENS, detail);

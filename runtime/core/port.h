@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/handoff.h"
 #include "core/path.h"
 
 enum port_alive { PORT_ALIVE, PORT_DEAD, PORT_UNKNOWN };
@@ -30,6 +31,9 @@ struct port {
     void (*raise)(void *self, uint32_t slot, uint64_t generation);
 
     enum port_alive (*alive)(void *self, uint32_t peer);
+
+    /** NULL: offers and wants meet by messages alone. */
+    const struct port_handoff *handoff;
 
     /**
      * Hashes parts [first, first + count) of a transfer as they lie in my cache, which is its source or its

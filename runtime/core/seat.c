@@ -19,12 +19,16 @@ struct seat {
     uint32_t engine; /* DIRECTORY_NONE: free for any */
     uint32_t open;   /* expected readers that have not ended */
     bool was_free;   /* for any, until it was taken */
+    bool is_shared;  /* see seats_share */
     bool taken, complete;
     uint32_t num_readers;
     struct reader *readers; /* by index in the engine; NULL until it is taken */
 };
 
 struct seats {
+    const struct port_handoff *handoff; /* NULL: seats are not shared */
+    uint32_t slot;
+    uint64_t generation;
     int32_t error, error_rank;
     uint32_t num;
     struct seat of[BATON_CONSUMERS_MAX];
@@ -42,6 +46,15 @@ struct seats *seats_create(const uint32_t *engines, uint32_t num)
     for (uint32_t i = 0; i < num; i++)
         s->of[i].engine = engines[i];
     return s;
+}
+
+void seats_share(struct seats *s, const struct port_handoff *handoff, uint32_t slot, uint64_t generation)
+{
+    s->handoff = handoff;
+    s->slot = slot;
+    s->generation = generation;
+    for (uint32_t i = 0; i < s->num; i++)
+        s->of[i].is_shared = true;
 }
 
 void seats_destroy(struct core *core, struct seats *s)
@@ -77,10 +90,22 @@ static int seat_take(struct core *core, struct seat *seat, uint32_t engine)
     return 0;
 }
 
+/* The same where ranks of this node take seats too. */
+static int take_shared(struct core *core, struct seats *s, uint32_t engine, struct seat **out)
+{
+    int i = s->handoff->bind(s->handoff->self, s->slot, s->generation, engine);
+    if (i < 0 || (uint32_t)i >= s->num)
+        return BATON_ESEAT;
+    *out = &s->of[i];
+    return s->of[i].taken ? 0 : seat_take(core, &s->of[i], engine);
+}
+
 /* The seat of that engine, taken by it now if one is named for it or free for any. */
 static int take(struct core *core, struct seats *s, uint32_t engine, struct seat **out)
 {
     struct seat *any = NULL;
+    if (s->handoff != NULL)
+        return take_shared(core, s, engine, out);
     for (uint32_t i = 0; i < s->num; i++) {
         struct seat *seat = &s->of[i];
         if (seat->engine == engine) {
@@ -260,6 +285,8 @@ void reader_undo(struct core *core, struct reader *r)
     for (uint32_t i = 0; i < seat->num_readers; i++)
         if (seat->readers[i].state != READER_NONE)
             return;
+    if (seat->is_shared)
+        return;
     reap_add(&core->reap, seat->readers);
     *seat = (struct seat){.engine = seat->was_free ? DIRECTORY_NONE : seat->engine};
 }

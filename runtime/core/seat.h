@@ -21,6 +21,11 @@ enum reader_state { READER_NONE, READER_GRANTED, READER_ENDED };
 
 /** Seats of those engines, or of any (DIRECTORY_NONE), free so far. NULL: no memory. */
 struct seats *seats_create(const uint32_t *engines, uint32_t num);
+/**
+ * Ranks of this node take seats by themselves from now on, of the lease of that slot and generation: which engine has a
+ * seat is said there, and a seat that is taken stays so.
+ */
+void seats_share(struct seats *s, const struct port_handoff *handoff, uint32_t slot, uint64_t generation);
 /** No reader may be written to any more. */
 void seats_destroy(struct core *core, struct seats *s);
 

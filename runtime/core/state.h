@@ -62,6 +62,12 @@ static inline uint32_t core_engine(const struct core *core)
     return core->c.directory->engine_of[core->c.self];
 }
 
+/** How ranks of this node take offers without a message; NULL: they do not. */
+static inline const struct port_handoff *core_handoff(const struct core *core)
+{
+    return core->c.port->handoff;
+}
+
 static inline uint32_t core_index(const struct core *core)
 {
     return core->c.directory->index_of[core->c.self];

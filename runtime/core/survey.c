@@ -204,6 +204,12 @@ const struct readers *readers_of(const struct core *core, uint32_t engine)
     return r != NULL && r->known == core->c.directory->engines[engine].num_ranks ? r : NULL;
 }
 
+void readers_begin(struct core *core, uint32_t engine)
+{
+    if (core->survey->readers[engine] == NULL)
+        readers_create(core, engine);
+}
+
 bool readers_have(const struct readers *r, uint32_t index)
 {
     return r->reads[index];

@@ -27,6 +27,8 @@ int survey_sources(struct core *core, const struct directory_engine *consumer, u
 int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
                   const struct directory_engine *producer);
 
+/** Finds out about that engine, if that was not begun yet. */
+void readers_begin(struct core *core, uint32_t engine);
 /** The readers of that engine; NULL: not all are known yet. */
 const struct readers *readers_of(const struct core *core, uint32_t engine);
 /** Whether its rank of that index reads from me. */

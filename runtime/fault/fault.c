@@ -31,6 +31,7 @@ struct held {
 
 struct faults {
     struct port port, under;
+    struct port_handoff handoff;
     struct rules rules;
     uint64_t random;    /* the state of the generator */
     struct held *held;  /* in the order in which they are to go */
@@ -256,6 +257,75 @@ static int fault_zero(void *self, const struct plan_transfer *transfer, uint64_t
     return f->under.zero(f->under.self, transfer, tag);
 }
 
+/* ---- offers of this node ----------------------------------------------------------------------------------------- */
+
+static void fault_write(void *self, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
+                        const uint32_t *seats, uint32_t num_seats)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    under->write(under->self, slot, generation, offer, seats, num_seats);
+}
+
+static void fault_enter(void *self, uint32_t slot)
+{
+    struct faults *f = self;
+    strike(f, ENTER, RULES_ANY_TYPE, NULL);
+    f->under.handoff->enter(f->under.handoff->self, slot);
+}
+
+static void fault_say_why(void *self, uint32_t slot, uint64_t generation, int error)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    under->say_why(under->self, slot, generation, error);
+}
+
+static void fault_leave(void *self, uint32_t slot)
+{
+    struct faults *f = self;
+    strike(f, LEAVE, RULES_ANY_TYPE, NULL);
+    f->under.handoff->leave(f->under.handoff->self, slot);
+}
+
+static int fault_bind(void *self, uint32_t slot, uint64_t generation, uint32_t engine)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    return under->bind(under->self, slot, generation, engine);
+}
+
+static struct handoff_word fault_word(void *self, uint32_t slot, uint64_t generation, uint32_t peer)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    return under->word(under->self, slot, generation, peer);
+}
+
+static bool fault_told(void *self, uint32_t *slot)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    return under->told(under->self, slot);
+}
+
+static bool fault_take(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant)
+{
+    struct faults *f = self;
+    bool is_taken = f->under.handoff->take(f->under.handoff->self, peer, want, grant);
+    if (is_taken)
+        strike(f, LEASE, RULES_ANY_TYPE, NULL);
+    return is_taken;
+}
+
+static void fault_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
+{
+    struct faults *f = self;
+    strike(f, GIVE_BACK, RULES_ANY_TYPE, NULL);
+    f->under.handoff->give_back(f->under.handoff->self, peer, slot, generation, error);
+}
+
+static bool fault_why(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int *error)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    return under->why(under->self, peer, slot, generation, error);
+}
+
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
 static void send_held(struct faults *f, uint64_t now)
@@ -343,10 +413,21 @@ static void port_fill(struct faults *f)
                             .alive = fault_alive,
                             .sum = fault_sum,
                             .zero = fault_zero};
+    f->handoff = (struct port_handoff){.self = f,
+                                       .write = fault_write,
+                                       .enter = fault_enter,
+                                       .say_why = fault_say_why,
+                                       .leave = fault_leave,
+                                       .bind = fault_bind,
+                                       .word = fault_word,
+                                       .told = fault_told,
+                                       .take = fault_take,
+                                       .give_back = fault_give_back,
+                                       .why = fault_why};
 }
 
 int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, char *const *bases,
-                  struct faults **out)
+                  bool words, struct faults **out)
 {
     *out = NULL;
     if (text == NULL || text[0] == '\0')
@@ -361,6 +442,8 @@ int faults_create(const char *text, uint32_t rank, const struct port *port, uint
     f->bases = bases;
     f->rules.seed = 1;
     port_fill(f);
+    if (words && port->handoff != NULL)
+        f->port.handoff = &f->handoff;
     int rc = rules_read(&f->rules, text, rank);
     if (rc != 0) {
         faults_destroy(f);

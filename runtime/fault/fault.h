@@ -6,7 +6,8 @@
  *   BATON_FAULT=rule[,rule...][:seed]
  *   rule        action@event[#n][~p][+ms][/rank]
  *   action      drop, double, delay, corrupt, stall, stop, kill
- *   event       send.TYPE, take.TYPE, card, table, board, move, settle. TYPE is a message's name (wire_type_name) or *
+ *   event       send.TYPE, take.TYPE, card, table, board, move, settle, enter, leave, lease, giveback. TYPE is a
+ *               message's name (wire_type_name) or *
  *   #n          the n-th such event only, from 1          ~p   by chance, p of 1,000
  *   +ms         how long (delay, stall), or how much later (stop, kill)     /rank   on that world rank only
  *
@@ -32,10 +33,11 @@ struct faults;
 
 /**
  * `bases`: my cache, by region; NULL: no thread may touch it, and no byte is changed. Without a text *out becomes NULL.
- * 0, BATON_ESETTING or BATON_ENOMEM.
+ * 0, BATON_ESETTING or BATON_ENOMEM. With `words` offers of this node are taken by words (core/handoff.h), as the port
+ * offers it; else by messages.
  */
 int faults_create(const char *text, uint32_t rank, const struct port *port, uint32_t num_ranks, char *const *bases,
-                  struct faults **out);
+                  bool words, struct faults **out);
 void faults_destroy(struct faults *f);
 
 /** The port for the core: it wraps the one above, which must outlive it. Its `progress` and `busy` do the two below. */

@@ -9,7 +9,8 @@
 #include "wire/message.h"
 
 static const char *const action_names[] = {"drop", "double", "delay", "corrupt", "stall", "stop", "kill"};
-static const char *const event_names[] = {"send", "take", "card", "table", "board", "move", "settle"};
+static const char *const event_names[] = {"send",   "take",  "card",  "table", "board",   "move",
+                                          "settle", "enter", "leave", "lease", "giveback"};
 
 static int find(const char *const *names, int n, const char *text, size_t length)
 {
@@ -92,7 +93,7 @@ static bool is_possible(enum action action, enum event event)
     case DELAY:
         return event == SEND;
     case CORRUPT:
-        return event != BOARD && event != SETTLE;
+        return event <= TABLE || event == MOVE;
     default:
         return true;
     }

@@ -10,7 +10,7 @@
 #define RULES_ANY_TYPE 0u
 
 enum action { DROP, DOUBLE, DELAY, CORRUPT, STALL, STOP, KILL, ACTIONS };
-enum event { SEND, TAKE, CARD, TABLE, BOARD, MOVE, SETTLE, EVENTS };
+enum event { SEND, TAKE, CARD, TABLE, BOARD, MOVE, SETTLE, ENTER, LEAVE, LEASE, GIVE_BACK, EVENTS };
 
 struct rule {
     enum action action;

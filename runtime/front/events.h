@@ -44,7 +44,7 @@ struct outcome *events_take(struct events *e);
 void events_poll_end(struct events *e, uint32_t taken);
 
 int events_fd(const struct events *e);
-/** From now on it is readable while there are any: somebody may sleep on it. Until then no event costs a write of it. */
+/** From now on it is readable while there are any: somebody may sleep on it. Until then no event writes to it. */
 void events_watch(struct events *e);
 uint32_t events_waiting(const struct events *e);
 /** Counts of failures, by -error: all, and those whose event names that rank. */

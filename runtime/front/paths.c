@@ -12,6 +12,7 @@
 #include "base/page.h"
 #include "memory/near.h"
 #include "front/cache.h"
+#include "shm/handoffs.h"
 #include "shm/shm.h"
 #include "staged/staged.h"
 #include "wire/card.h"
@@ -35,7 +36,9 @@ struct paths {
     baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
     struct memory_near *near;    /* by rank: of this node */
-    _Atomic uint64_t *board;     /* mine */
+    struct handoffs_rank *hand;  /* likewise */
+    struct handoffs *handoffs;
+    _Atomic uint64_t *board; /* mine */
 };
 
 /* ---- memory of this node ----------------------------------------------------------------------------------------- */
@@ -47,6 +50,50 @@ struct paths {
 static struct shm_way way_of(const struct memory_way *way)
 {
     return (struct shm_way){way->bases, way->reach == MEMORY_ATTACHED};
+}
+
+/* ---- offers of this node ----------------------------------------------------------------------------------------- */
+
+static uint32_t node_rank(const struct paths *p, uint32_t rank)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < rank; i++)
+        n += fabric_node(p->fabric, i) == fabric_node(p->fabric, rank);
+    return n;
+}
+
+static void find_own_words(struct paths *p)
+{
+    const uint32_t self = fabric_rank(p->fabric);
+    uint32_t ranks = 0;
+    for (uint32_t i = 0; i < fabric_size(p->fabric); i++)
+        ranks += fabric_node(p->fabric, i) == fabric_node(p->fabric, self);
+    p->hand[self] = (struct handoffs_rank){
+        .at = {.area = p->wish.words_offset > 0 ? fabric_segment(p->fabric) + p->wish.words_offset : NULL,
+               .board = p->board,
+               .slots = (uint32_t)p->wish.settings->leases,
+               .ranks = ranks},
+        .node_rank = node_rank(p, self),
+        .bell = fabric_bell(p->fabric)};
+}
+
+/* Where its card says so, and both know each other's processes: who dies with a lease is seen. */
+static void find_words(struct paths *p, uint32_t rank, const struct shm_segment *segment, const struct wire_card *card)
+{
+    const uint64_t bytes = handoff_bytes(card->index_slots, card->words_slots);
+    const bool fits = card->index_offset != 0 && card->index_offset == card->words_offset &&
+                      card->index_offset % 64 == 0 && card->index_slots <= card->board_slots &&
+                      card->index_offset <= segment->bytes && bytes <= segment->bytes - card->index_offset &&
+                      card->board_offset % 8 == 0 && card->board_offset <= segment->bytes &&
+                      8 * (uint64_t)card->board_slots <= segment->bytes - card->board_offset;
+    if (!fits || fabric_process(p->fabric, rank) == 0)
+        return;
+    p->hand[rank] = (struct handoffs_rank){.at = {.area = segment->mapped + card->index_offset,
+                                                  .board = (const void *)(segment->mapped + card->board_offset),
+                                                  .slots = card->index_slots,
+                                                  .ranks = card->words_slots},
+                                           .node_rank = node_rank(p, rank),
+                                           .bell = (struct bell *)(void *)segment->mapped};
 }
 
 /* What a rank of this node says of its cache lies in its segment, which is mapped here. */
@@ -65,6 +112,7 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
         *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write), &near->regions};
+    find_words(p, rank, segment, &card);
     wire_card_free(&card);
     return rc;
 }
@@ -335,7 +383,8 @@ static void port_fill(struct paths *p)
                             .raise = port_raise,
                             .alive = port_alive,
                             .sum = port_sum,
-                            .zero = port_zero};
+                            .zero = port_zero,
+                            .handoff = handoffs_port(p->handoffs)};
 }
 
 static unsigned choose(const struct paths *p, uint32_t peer)
@@ -360,11 +409,16 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     p->kinds = calloc(size, sizeof *p->kinds);
     p->kinds_out = calloc(size, sizeof *p->kinds_out);
     p->near = calloc(size, sizeof *p->near);
-    int rc = p->to == NULL || p->kinds == NULL || p->kinds_out == NULL
+    p->hand = calloc(size, sizeof *p->hand);
+    int rc = p->to == NULL || p->kinds == NULL || p->kinds_out == NULL || p->hand == NULL
                  ? error_set(BATON_ENOMEM, "no memory for %u ranks", size)
                  : 0;
+    if (rc == 0)
+        find_own_words(p);
     for (; rc == 0 && p->num_paths < MAKERS; p->num_paths += rc == 0)
         rc = makers[p->num_paths](p, &p->path[p->num_paths]);
+    if (rc == 0 && handoffs_create(fabric_rank(p->fabric), p->hand, size, &p->handoffs) != 0)
+        rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
     if (rc != 0) {
         paths_destroy(p);
         return rc;
@@ -393,6 +447,8 @@ int paths_destroy(struct paths *p)
     for (uint32_t i = 0; p->near != NULL && i < fabric_size(p->fabric); i++)
         memory_near_fini(&p->near[i]);
     free(p->near);
+    free(p->hand);
+    handoffs_destroy(p->handoffs);
     free(p->to);
     free(p->kinds);
     free(p->kinds_out);
@@ -462,6 +518,6 @@ void paths_describe(const struct paths *p, struct page *page)
             ranks += p->to[peer] == i;
         page_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
-    page_print(page, "\n");
+    page_print(page, "%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "");
     describe_reasons(p, page);
 }

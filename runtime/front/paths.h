@@ -21,6 +21,7 @@ struct paths_wish {
     const struct directory *directory;
     const char *cpus;                   /* the hardware threads of the copy workers (base/thread.h) */
     uint64_t board_offset;              /* of my lease board in my segment */
+    uint64_t words_offset;              /* of the words by which ranks of the node take my offers; 0: they do not */
     uint64_t stage_offset, stage_bytes; /* buffers for staging in my segment; 0 bytes: nothing is staged */
     const struct baton_cache *cache;    /* mine; NULL: I have none. Must outlive the paths */
     const baton_driver_t *driver;       /* of a device's memory; or NULL. As long */

@@ -16,18 +16,28 @@
 #include "base/error.h"
 #include "front/cache.h"
 #include "front/context.h"
+#include "shm/handoff.h"
 #include "verdict/verdict.h"
 #include "wire/card.h"
 #include "wire/row.h"
 
-/* My metadata behind the segment's first page: board, arena, card, and buffers for staging. */
+/* My metadata behind the segment's first page: board, arena, card, words of offers, and buffers for staging. */
 struct layout {
-    uint64_t board, arena, card, stage, end;
+    uint64_t board, arena, card, words, stage, end;
 };
 
 static uint64_t aligned(uint64_t n)
 {
     return (n + 63) & ~UINT64_C(63);
+}
+
+/* Ranks of my node. */
+static uint32_t neighbours(const struct baton *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
+        n += fabric_node(b->fabric, i) == fabric_node(b->fabric, fabric_rank(b->fabric));
+    return n;
 }
 
 static struct layout layout_of(const struct baton *b)
@@ -36,7 +46,9 @@ static struct layout layout_of(const struct baton *b)
     struct layout l = {.board = FABRIC_META_OFFSET};
     l.arena = aligned(l.board + s->leases * 8);
     l.card = aligned(l.arena + s->table_bytes);
-    l.stage = (l.card + WIRE_CARD_MAX + 4095) & ~UINT64_C(4095);
+    uint64_t words = aligned(l.card + WIRE_CARD_MAX), words_bytes = handoff_bytes((uint32_t)s->leases, neighbours(b));
+    l.words = s->handoff > 0 ? words : 0;
+    l.stage = (words + (s->handoff > 0 ? words_bytes : 0) + 4095) & ~UINT64_C(4095);
     l.end = l.stage + (b->start.stages ? s->stage_bytes : 0);
     return l;
 }
@@ -56,6 +68,10 @@ static int card_write(struct baton *b, const struct layout *l)
                              .board_slots = (uint32_t)b->settings.leases,
                              .arena_offset = l->arena,
                              .arena_bytes = b->settings.table_bytes,
+                             .index_offset = l->words,
+                             .words_offset = l->words,
+                             .index_slots = l->words > 0 ? (uint32_t)b->settings.leases : 0,
+                             .words_slots = l->words > 0 ? neighbours(b) : 0,
                              .pool_offset = fabric_pool_offset(b->fabric),
                              .segment = (uint64_t)(uintptr_t)fabric_segment(b->fabric)};
     memcpy(card.host, b->place.host, sizeof card.host);
@@ -147,6 +163,7 @@ static int core_build(struct baton *b, const struct layout *l)
                                     .directory = b->directory,
                                     .cpus = binding_cpus(&b->binding),
                                     .board_offset = l->board,
+                                    .words_offset = l->words,
                                     .stage_offset = l->stage,
                                     .stage_bytes = l->end - l->stage,
                                     .cache = b->cache,
@@ -157,7 +174,7 @@ static int core_build(struct baton *b, const struct layout *l)
     if (rc != 0)
         return rc;
     rc = faults_create(getenv("BATON_FAULT"), fabric_rank(b->fabric), paths_port(b->paths), fabric_size(b->fabric),
-                       cache_touchable(b->cache), &b->faults);
+                       cache_touchable(b->cache), b->settings.handoff == 2, &b->faults);
     if (rc != 0)
         return rc;
     b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);

@@ -423,6 +423,14 @@ int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint
     return BATON_EINVAL;
 }
 
+bool geometry_has_state(const baton_geometry_t *g)
+{
+    for (uint32_t i = 0; i < g->num_groups; i++)
+        if (g->groups[i].kind == BATON_KIND_STATE)
+            return true;
+    return false;
+}
+
 /* ---- the usual layouts ------------------------------------------------------------------------------------------- */
 
 /* Sets the stride of a direction to the *bytes of all that lies within it, then multiplies these by its count. */

@@ -35,6 +35,8 @@ int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint
  * Returns 0, or BATON_EGEOMETRY with the field and both values in *why.
  */
 int geometry_match(const baton_geometry_t *a, const baton_geometry_t *b, struct plan_why *why);
+/** Whether a group of it keeps a recurrent state, which can only be taken whole. */
+bool geometry_has_state(const baton_geometry_t *g);
 
 /** A hash of the fields that geometry_match compares: equal for caches that may exchange entries. Never 0. */
 uint32_t geometry_model(const baton_geometry_t *g);

@@ -182,6 +182,7 @@ static int no_grants(struct world *w, const struct world_message *m)
 static void test_a_granted_want_learns_of_the_end(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, two_engines);
     w.rule = no_grants;
     baton_id_t o = offer(&w, 0, 0, 20000), d = want(&w, 1, 0, 0, 20000);
@@ -218,6 +219,7 @@ static void test_tickets(void **state)
 static void test_what_is_remembered_is_bounded(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, to_two_ranks);
     w.settings.tombstones = 3;
     w.settings.tombstone_ms = 30000;
@@ -283,5 +285,5 @@ int main(void)
         cmocka_unit_test(test_one_tombstone_a_key),
         cmocka_unit_test(test_versions_beside_each_other),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

@@ -423,5 +423,5 @@ int main(void)
         cmocka_unit_test(test_what_does_not_fit),
         cmocka_unit_test(test_several_ranks),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

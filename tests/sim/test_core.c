@@ -572,6 +572,7 @@ static int done_of_one_twice(struct world *w, const struct world_message *m)
 static void test_identity_not_counting(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, two_to_four);
     w.rule = done_of_one_twice; /* rank 2's DONE comes twice, rank 3's never */
     baton_id_t offer = world_offer(&w, 0, "key", 0, 1, 8, 100);
@@ -596,6 +597,7 @@ static int drop_first_wants(struct world *w, const struct world_message *m)
 static void test_lost_want_is_sent_again(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     w.rule = drop_first_wants;
     world_offer(&w, 0, "key", 0, 1, 8, 60000);
@@ -609,6 +611,7 @@ static void test_lost_want_is_sent_again(void **state)
 static void test_no_credits_for_a_while(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     baton_id_t d[10];
     w.ranks[0].deaf = true;
@@ -799,6 +802,7 @@ static const struct world_engine three_to_one[] = {{.name = "P0", .tp = 1, .head
 static void test_blocked_peers_block_nobody_else(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     static const char *const names[] = {"P0", "P1", "P2"};
     WORLD(w, three_to_one);
     baton_id_t d[3];
@@ -842,6 +846,7 @@ static void test_closing_waits_for_no_credits(void **state)
 static void test_messages_are_counted(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, two_to_four);
     uint64_t sent = 0, counted = 0, received = 0;
     for (uint32_t i = 0; i < 2; i++)
@@ -974,5 +979,5 @@ int main(void)
         cmocka_unit_test(test_idle_replica_is_released),
         cmocka_unit_test(test_ticket_before_its_offer_is_seen),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

@@ -77,6 +77,7 @@ static void test_lost_ends_are_said_again(void **state)
 static void test_nothing_waits_for_an_answer(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     struct losses l = {ANSWER, UINT32_MAX};
     w.rule = loses;
@@ -121,6 +122,7 @@ static int no_wants(struct world *w, const struct world_message *m)
 static void test_the_end_of_a_want_that_never_came(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     for (int offer_first = 0; offer_first < 2; offer_first++) {
         WORLD(w, one_to_one);
         w.rule = no_wants;
@@ -161,6 +163,7 @@ static void test_an_idle_replica_is_released(void **state)
 static void test_a_repeated_end_meets_the_next_offer(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     for (uint32_t held = 0; held < 2; held++) {
         WORLD(w, one_to_one);
         struct losses l = {ANSWER, 3};
@@ -217,6 +220,7 @@ static void test_a_stopped_producer(void **state)
 static void test_what_is_owed_is_bounded(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     struct losses l = {ANSWER, UINT32_MAX};
     baton_stats_t stats;
@@ -238,6 +242,7 @@ static void test_what_is_owed_is_bounded(void **state)
 static void test_answers_are_gathered(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     for (uint32_t i = 0; i < 50; i++) {
         char key[8] = {'k', (char)('a' + i), 0};
@@ -257,6 +262,7 @@ static void test_answers_are_gathered(void **state)
 static void test_version_1_is_told_once(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     for (unsigned old = 0; old < 2; old++) {
         struct world_engine engines[] = {one_to_one[0], one_to_one[1]};
         engines[old].version = 1;
@@ -309,5 +315,5 @@ int main(void)
         cmocka_unit_test(test_version_1_is_told_once),
         cmocka_unit_test(test_an_end_without_room_is_not_answered),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

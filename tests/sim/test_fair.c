@@ -69,6 +69,7 @@ static void test_a_small_want_passes_a_big_one_of_its_peer(void **state)
 static void test_a_stopped_engine_holds_up_nobody(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, three);
     slow_moves(&w);
     warm(&w);
@@ -116,6 +117,7 @@ static void test_an_engine_that_runs_in_bursts_holds_up_nobody(void **state)
 static void test_a_slow_engine_is_not_silent(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, three);
     slow_moves(&w);
     warm(&w);
@@ -154,5 +156,5 @@ int main(void)
         cmocka_unit_test(test_an_engine_that_runs_in_bursts_holds_up_nobody),
         cmocka_unit_test(test_a_slow_engine_is_not_silent),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

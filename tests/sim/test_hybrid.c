@@ -277,5 +277,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_histories),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

@@ -71,6 +71,7 @@ static void assert_ended_so(struct world *w, uint32_t rank, baton_id_t id)
 static void test_a_silent_producer(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     slow(&w);
     struct calls c = moving(&w, 60000);
@@ -95,6 +96,7 @@ static void test_a_silent_producer(void **state)
 static void test_a_deadline_while_bytes_move(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     slow(&w);
     struct calls c = moving(&w, 500);
@@ -227,6 +229,7 @@ static bool ended(void *self, uint32_t peer)
 static void test_death_is_not_the_end_of_its_bytes(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     slow(&w);
     alive_answer = PORT_ALIVE;
@@ -271,6 +274,7 @@ static enum port_alive first_alive(void *self, uint32_t peer)
 static void test_after_its_connection_ended_another_is_read(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     if (world_mode == BATON_MODE_PUSH)
         return;
     WORLD(w, replicas);
@@ -330,6 +334,7 @@ static void test_a_dead_consumer_frees_what_is_sent(void **state)
 static void test_a_verdict_counts_it_as_failed(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     static const struct world_engine engines[] = {
         {.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
         {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32, .verdicts = BATON_VERDICTS_ALL}};
@@ -451,5 +456,5 @@ int main(void)
         cmocka_unit_test(test_a_producer_closes_while_it_writes),
         cmocka_unit_test(test_closing_waits_for_no_deadline),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

@@ -198,5 +198,5 @@ int main(void)
         cmocka_unit_test(test_a_mistake_at_any_moment),
         cmocka_unit_test(test_what_is_stale),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

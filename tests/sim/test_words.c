@@ -30,6 +30,7 @@ static const struct world_engine replicas[] = {
 static void test_an_old_end_meets_the_next_offer(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     unsigned by_first = 0, by_second = 0;
     for (uint64_t at = 0; at < 8 * MS; at += MS / 10) {
         WORLD(w, one_to_one);
@@ -73,6 +74,7 @@ static void test_an_old_end_meets_the_next_offer(void **state)
 static void test_an_old_end_meets_a_bound_seat(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     static const struct world_engine engines[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
                                                   {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32}};
     WORLD(w, engines);
@@ -118,6 +120,7 @@ static void test_an_old_end_meets_a_bound_seat(void **state)
 static void test_a_repeated_want_meets_the_next_offer(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, one_to_one);
     w.settings.resend_ms = 5;
     world_fill(&w, 0, 3, 0, 1, 8);
@@ -411,5 +414,5 @@ int main(void)
         cmocka_unit_test(test_a_want_past_its_deadline_is_over),
         cmocka_unit_test(test_closing_answers_those_that_wait),
     };
-    return WORLD_BOTH_MODES(tests);
+    return WORLD_ALL_WAYS(tests);
 }

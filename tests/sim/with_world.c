@@ -20,7 +20,7 @@
 #define SEGMENT_CARD 262144
 #define SEGMENT_POOL 524288
 
-enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM, DUE_ZERO };
+enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM, DUE_ZERO, DUE_BELL };
 
 struct due {
     uint64_t at, order;
@@ -134,7 +134,7 @@ static enum path_park fake_park(void *self, uint32_t peer, uint64_t tag)
         DL_FOREACH(lists[i], d)
         {
             if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_SUM ||
-                d->kind == DUE_ZERO)
+                d->kind == DUE_ZERO || d->kind == DUE_BELL)
                 continue;
             d->parked = true;
             if (d->kind == DUE_MOVE)
@@ -290,6 +290,8 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
         e->kind = d->parked ? PORT_QUIET : PORT_MOVED;
         e->moved = d->offset;
         return d->parked && others_parked(w, d) ? 0 : 1;
+    case DUE_BELL:
+        return 0;
     }
     return 0;
 }
@@ -305,12 +307,25 @@ static void collect(struct world *w, struct world_rank *r)
     }
 }
 
+/* Ranks whose bell was rung take a step, once their wake-up has taken its time. */
+static void hear_bells(struct world *w, const struct world_rank *by)
+{
+    for (uint32_t i = 0; world_words && i < w->num_ranks; i++) {
+        struct world_rank *r = &w->ranks[i];
+        if (bell_look(&r->bell) == r->rings)
+            continue;
+        r->rings = bell_look(&r->bell);
+        later(w, DUE_BELL, w->message_ns, by->rank, i, 0, 0);
+    }
+}
+
 static void step(struct world *w, struct world_rank *r, const struct port_event *e, int n)
 {
     if (r->stopped)
         return;
     core_step(r->core, w->now, e, n);
     collect(w, r);
+    hear_bells(w, r);
 }
 
 static uint64_t next_ns(const struct world *w, const struct world_rank **who)
@@ -328,11 +343,13 @@ static uint64_t next_ns(const struct world *w, const struct world_rank **who)
 }
 
 /*
- * What comes to a stopped rank waits for it. A one-sided operation also waits for the rank it is done on, as over TCP.
+ * What comes to a stopped rank waits for it. A one-sided operation also waits for the rank it is done on, as over TCP,
+ * but not where that is near.
  */
 static bool waits(const struct world *w, const struct due *d)
 {
-    return w->ranks[d->to].stopped || (d->kind != DUE_MESSAGE && w->ranks[d->from].stopped);
+    return w->ranks[d->to].stopped ||
+           (d->kind != DUE_MESSAGE && w->ranks[d->from].stopped && path_is_far(w->path[d->from]));
 }
 
 static void release_held(struct world *w)
@@ -371,7 +388,7 @@ static void deliver(struct world *w)
         batch[n++] = d;
         num_events += event_from(w, d, &events[num_events]);
     }
-    if (num_events > 0)
+    if (num_events > 0 || batch[0]->kind == DUE_BELL)
         step(w, &w->ranks[to], events, num_events);
     while (n > 0)
         free(batch[--n]);
@@ -508,12 +525,43 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
 }
 
 baton_mode_t world_mode = BATON_MODE_PULL;
+bool world_words;
+
+/* Every rank whose build knows how has words, which every such rank maps. */
+static void words_init(struct world *w)
+{
+    struct handoffs_rank all[64];
+    assert_true(w->num_ranks <= 64);
+    for (uint32_t i = 0; i < w->num_ranks; i++) {
+        struct world_rank *r = &w->ranks[i];
+        r->words = calloc(1, handoff_bytes((uint32_t)w->settings.leases, w->num_ranks));
+        bell_init(&r->bell);
+        const bool knows = w->directory->rows[i].version == WIRE_VERSION;
+        all[i] = (struct handoffs_rank){.at = {.area = knows ? r->words : NULL,
+                                               .board = (const _Atomic uint64_t *)r->board,
+                                               .slots = (uint32_t)w->settings.leases,
+                                               .ranks = w->num_ranks},
+                                        .node_rank = i,
+                                        .bell = &r->bell};
+        w->path[i] = BATON_PATH_SHM;
+    }
+    for (uint32_t i = 0; i < w->num_ranks; i++) {
+        assert_int_equal(handoffs_create(i, all, w->num_ranks, &w->ranks[i].handoffs), 0);
+        w->ranks[i].port.handoff = handoffs_port(w->ranks[i].handoffs);
+    }
+}
 
 int world_pulls(void **state)
 {
     (void)state;
     world_mode = BATON_MODE_PULL;
     return 0;
+}
+
+int world_takes(void **state)
+{
+    world_words = true;
+    return world_pulls(state);
 }
 
 int world_pushes(void **state)
@@ -551,6 +599,8 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
         }
     assert_int_equal(directory_create(rows, w->num_ranks, &w->directory, &why), 0);
     free(rows);
+    if (world_words)
+        words_init(w);
     for (uint32_t i = 0; i < w->num_ranks * w->num_ranks; i++)
         w->counts[i].hashed = directory_version(w->directory, i / w->num_ranks, i % w->num_ranks) >= WIRE_HASHES;
     for (uint32_t i = 0; i < w->num_ranks; i++) {
@@ -598,6 +648,8 @@ void world_fini(struct world *w)
         free(w->ranks[i].pool);
         free(w->ranks[i].arena);
         free(w->ranks[i].board);
+        free(w->ranks[i].words);
+        handoffs_destroy(w->ranks[i].handoffs);
     }
     struct due *d, *next;
     DL_CONCAT(w->queue, w->held);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "core/core.h"
+#include "shm/handoffs.h"
 #include "wire/card.h"
 #include "wire/envelope.h"
 #include "wire/message.h"
@@ -29,9 +30,12 @@ struct world_rank {
     uint32_t rank;
     struct core *core;
     struct port port;
+    struct bell bell;
+    uint64_t rings;            /* of the bell, that it heard */
+    struct handoffs *handoffs; /* NULL: world_words is off */
     baton_geometry_t geometry;
     baton_tensor_t tensors[WORLD_TENSORS];
-    uint8_t *pool, *arena, card[WIRE_CARD_MAX];
+    uint8_t *pool, *arena, *words, card[WIRE_CARD_MAX];
     uint64_t *board;
     int card_bytes;
     char host[16];
@@ -159,6 +163,8 @@ void world_poison(struct world *w, uint32_t rank);
 
 /** The mode of all wants in worlds made from now on: PULL, unless a test program sets it. */
 extern baton_mode_t world_mode;
+/** Whether the ranks of worlds made from now on take each other's offers by words (core/handoff.h): all are near. */
+extern bool world_words;
 
 #define WORLD(w, engines)                                                                                              \
     struct world w;                                                                                                    \
@@ -183,11 +189,20 @@ extern baton_mode_t world_mode;
         DONE(w, rank, after_);                                                                                         \
     } while (0)
 
-/** Runs a group of tests with pulls, then with pushes. Its value is what main returns. */
-#define WORLD_BOTH_MODES(tests)                                                                                        \
+/** Runs a group of tests with pulls, with pushes, and with leases taken by words. Its value is what main returns. */
+#define WORLD_ALL_WAYS(tests)                                                                                          \
     (cmocka_run_group_tests_name("pull", tests, world_pulls, NULL) +                                                   \
-     cmocka_run_group_tests_name("push", tests, world_pushes, NULL))
+     cmocka_run_group_tests_name("push", tests, world_pushes, NULL) +                                                  \
+     cmocka_run_group_tests_name("words", tests, world_takes, NULL))
 int world_pulls(void **state);
 int world_pushes(void **state);
+int world_takes(void **state);
+
+/** The test is about messages that are not sent, or a path that is not used, where leases are taken by words. */
+#define NOT_BY_WORDS()                                                                                                 \
+    do {                                                                                                               \
+        if (world_words)                                                                                               \
+            skip();                                                                                                    \
+    } while (0)
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* events: the descriptor is readable while there are events, once somebody watches it; nobody sleeps beside an event. */
+/* events: the descriptor is readable while there are events, once somebody watches it, and nobody sleeps beside one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

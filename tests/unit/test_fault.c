@@ -48,7 +48,7 @@ static struct faults *make_on(const char *text, uint32_t rank)
 {
     struct faults *f;
     memset(&port, 0, sizeof port);
-    if (faults_create(text, rank, &under, RANKS, NULL, &f) != 0)
+    if (faults_create(text, rank, &under, RANKS, NULL, false, &f) != 0)
         fail_msg("\"%s\": %s", text, baton_errmsg());
     return f;
 }

@@ -22,7 +22,7 @@ static const char *const types[] = {"WANT",   "GRANT",   "NACK",    "DONE", "CAN
 static void expect(const char *text, const char *named)
 {
     struct faults *f = NULL;
-    int rc = faults_create(text, 0, &under, 4, NULL, &f);
+    int rc = faults_create(text, 0, &under, 4, NULL, false, &f);
     if (named == NULL) {
         if (rc != 0)
             fail_msg("\"%s\": %s", text, baton_errmsg());
@@ -41,9 +41,9 @@ static void test_no_rules_no_faults(void **state)
     (void)state;
     static int any;
     struct faults *f = (struct faults *)&any;
-    assert_int_equal(faults_create(NULL, 0, &under, 4, NULL, &f), 0);
+    assert_int_equal(faults_create(NULL, 0, &under, 4, NULL, false, &f), 0);
     assert_null(f);
-    assert_int_equal(faults_create("", 0, &under, 4, NULL, &f), 0);
+    assert_int_equal(faults_create("", 0, &under, 4, NULL, false, &f), 0);
     assert_null(f);
     faults_destroy(NULL);
 }
@@ -51,7 +51,8 @@ static void test_no_rules_no_faults(void **state)
 static void test_which_actions_fit_which_events(void **state)
 {
     (void)state;
-    static const char *const others[] = {"card", "table", "board", "move", "settle"};
+    static const char *const others[] = {"card",  "table", "board", "move",    "settle",
+                                         "enter", "leave", "lease", "giveback"};
     for (unsigned a = 0; a < ACTIONS; a++) {
         char text[64];
         for (unsigned t = 0; t < 10; t++) {
@@ -60,7 +61,7 @@ static void test_which_actions_fit_which_events(void **state)
             snprintf(text, sizeof text, "%s@take.%s", actions[a], types[t]);
             expect(text, a == DOUBLE || a == DELAY ? text : NULL); /* what has arrived cannot be doubled or delayed */
         }
-        for (unsigned e = 0; e < 5; e++) {
+        for (unsigned e = 0; e < 9; e++) {
             snprintf(text, sizeof text, "%s@%s", actions[a], others[e]);
             expect(text, a >= STALL || (a == CORRUPT && (e < 2 || e == 3)) ? NULL : text);
         }

@@ -76,6 +76,29 @@ static bool port_ended(void *self, uint32_t peer)
     return peer == 1;
 }
 
+static void hand_slot(void *self, uint32_t slot)
+{
+    (void)self;
+    raised = slot;
+}
+
+static bool hand_take(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant)
+{
+    (void)self;
+    (void)want;
+    grant->slot = 15;
+    return peer == 1;
+}
+
+static void hand_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
+{
+    (void)self;
+    raised = peer * 1000 + slot * 100 + generation * 10 + (uint64_t)-error;
+}
+
+static const struct port_handoff hand = {
+    .enter = hand_slot, .leave = hand_slot, .take = hand_take, .give_back = hand_give_back};
+
 static const struct port under = {.path = {.read = port_read,
                                            .board = port_board,
                                            .move = port_move,
@@ -84,19 +107,34 @@ static const struct port under = {.path = {.read = port_read,
                                            .ended = port_ended},
                                   .send = port_send,
                                   .raise = port_raise,
-                                  .alive = port_alive};
+                                  .alive = port_alive,
+                                  .handoff = &hand};
 
 static struct faults *make(const char *text)
 {
     struct faults *f;
-    assert_int_equal(faults_create(text, 0, &under, 2, NULL, &f), 0);
+    assert_int_equal(faults_create(text, 0, &under, 2, NULL, true, &f), 0);
     return f;
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-enum { DO_SEND, DO_TAKE, DO_CARD, DO_TABLE, DO_BOARD, DO_MOVE, DO_SETTLE, DO_ALL };
-static const char *const does[] = {"send.*", "take.*", "card", "table", "board", "move", "settle"};
+enum {
+    DO_SEND,
+    DO_TAKE,
+    DO_CARD,
+    DO_TABLE,
+    DO_BOARD,
+    DO_MOVE,
+    DO_SETTLE,
+    DO_ENTER,
+    DO_LEAVE,
+    DO_LEASE,
+    DO_GIVE_BACK,
+    DO_ALL
+};
+static const char *const does[] = {"send.*", "take.*", "card",  "table", "board",   "move",
+                                   "settle", "enter",  "leave", "lease", "giveback"};
 
 /* Makes one of these events happen. Returns what the port or the filter said. */
 static int64_t do_one(struct faults *f, int what)
@@ -106,6 +144,7 @@ static int64_t do_one(struct faults *f, int what)
     struct port_event e = {.kind = PORT_READ, .data = read, .bytes = sizeof read};
     struct plan_cursor cursor = {0};
     struct path_leg leg = {.peer = 1, .cursor = &cursor};
+    struct handoff_grant grant;
     switch (what) {
     case DO_SEND:
         return p->send(p->self, 1, "what", 4);
@@ -118,6 +157,17 @@ static int64_t do_one(struct faults *f, int what)
         return p->path.move(p->path.self, &leg, 2);
     case DO_SETTLE:
         return p->path.settle(p->path.self, 1, 2);
+    case DO_ENTER:
+        p->handoff->enter(p->handoff->self, 16);
+        return (int64_t)raised;
+    case DO_LEAVE:
+        p->handoff->leave(p->handoff->self, 17);
+        return (int64_t)raised;
+    case DO_LEASE:
+        return p->handoff->take(p->handoff->self, 1, &(struct handoff_want){.rank = 1}, &grant) ? grant.slot : 0;
+    case DO_GIVE_BACK:
+        p->handoff->give_back(p->handoff->self, 1, 2, 3, -4);
+        return (int64_t)raised;
     }
     return faults_filter(f, 0, &e, 1);
 }
@@ -136,6 +186,11 @@ static void test_what_the_port_says_is_handed_on(void **state)
     assert_int_equal(do_one(f, DO_BOARD), 12);
     assert_int_equal(do_one(f, DO_MOVE), 13);
     assert_int_equal(do_one(f, DO_SETTLE), 14);
+    assert_int_equal(do_one(f, DO_ENTER), 16);
+    assert_int_equal(do_one(f, DO_LEAVE), 17);
+    assert_int_equal(do_one(f, DO_LEASE), 15);
+    assert_int_equal(do_one(f, DO_GIVE_BACK), 1234);
+    assert_false(p->handoff->take(p->handoff->self, 0, &(struct handoff_want){.rank = 0}, &(struct handoff_grant){0}));
     assert_int_equal(p->path.park(p->path.self, 1, 2), PATH_PARK_NEVER);
     assert_int_equal(p->alive(p->self, 1), PORT_DEAD);
     assert_true(p->path.ended(p->path.self, 1));

@@ -25,7 +25,8 @@ enum due_kind {
     DUE_SETTLE,
     DUE_SUM,
     DUE_ZERO,
-    DUE_PLAN
+    DUE_PLAN,
+    DUE_BELL
 };
 
 struct storm_due {
@@ -384,7 +385,8 @@ static enum path_park port_park(void *self, uint32_t peer, uint64_t tag)
     for (uint32_t i = 0; i < s->num_due; i++) {
         struct storm_due *d = s->heap[i];
         if (d->tag != tag || d->to != r->rank || d->kind == DUE_MESSAGE || d->kind == DUE_LANDING ||
-            d->kind == DUE_STRAY || d->kind == DUE_SUM || d->kind == DUE_ZERO || d->kind == DUE_PLAN)
+            d->kind == DUE_STRAY || d->kind == DUE_SUM || d->kind == DUE_ZERO || d->kind == DUE_PLAN ||
+            d->kind == DUE_BELL)
             continue;
         d->parked = true;
         if (d->kind == DUE_MOVE)
@@ -449,6 +451,53 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
     d->at = r->storm->now + draw(r->storm, r->rank, r->rank, STORM_MS);
     push(r->storm, d);
     return 0;
+}
+
+/* Whether ranks of a node take each other's offers by words: in every other run, if their builds know how. */
+static bool has_words(const struct storm *s, uint32_t rank)
+{
+    return s->seed % 2 == 1 && s->directory->rows[rank].version == WIRE_VERSION;
+}
+
+void storm_words(struct storm *s)
+{
+    struct handoffs_rank all[STORM_RANKS_MAX];
+    const uint64_t bytes = handoff_bytes((uint32_t)s->settings.leases, s->num_ranks);
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        s->ranks[i].words = calloc(1, bytes);
+        bell_init(&s->ranks[i].bell);
+    }
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        for (uint32_t k = 0; k < s->num_ranks; k++) {
+            struct storm_rank *r = &s->ranks[k];
+            const bool is_reached = has_words(s, i) && has_words(s, k) && shares_node(s, i, k);
+            all[k] = (struct handoffs_rank){.at = {.area = is_reached ? r->words : NULL,
+                                                   .board = (const _Atomic uint64_t *)r->board,
+                                                   .slots = (uint32_t)s->settings.leases,
+                                                   .ranks = s->num_ranks},
+                                            .node_rank = k,
+                                            .bell = &r->bell};
+        }
+        if (handoffs_create(i, all, s->num_ranks, &s->ranks[i].handoffs) != 0)
+            storm_fail(s, "handoffs_create failed");
+        s->ranks[i].port.handoff = handoffs_port(s->ranks[i].handoffs);
+    }
+}
+
+/* Ranks that were rung wake after a while, and of themselves every 2 ms (BATON_SLEEP_US). Words begin with 64 slots. */
+static void hear_bells(struct storm *s, uint32_t from)
+{
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        struct storm_rank *r = &s->ranks[i];
+        const bool is_rung = bell_look(&r->bell) != r->rings;
+        if (r->wakes || (!is_rung && *(const uint64_t *)(const void *)r->words == 0))
+            continue;
+        r->rings = bell_look(&r->bell);
+        r->wakes = true;
+        struct storm_due *d = due(s, DUE_BELL, from, i, 0, 0);
+        d->at = s->now + draw(s, from, i, is_rung ? STORM_MS : 2 * STORM_MS);
+        push(s, d);
+    }
 }
 
 void storm_port(struct storm_rank *r)
@@ -598,6 +647,7 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
     case DUE_LANDING:
     case DUE_STRAY:
     case DUE_PLAN:
+    case DUE_BELL:
         break;
     }
     return false;
@@ -610,6 +660,7 @@ void storm_collect(struct storm *s, struct storm_rank *r)
         storm_on_event(s, r, &out->event);
         outcome_free(out);
     }
+    hear_bells(s, r->rank);
     storm_check_limits(s, r);
     storm_check_losses(s, r);
 }
@@ -680,6 +731,10 @@ static void deliver(struct storm *s)
     struct port_event e;
     if (d->kind == DUE_PLAN) {
         storm_act(s, &d->plan);
+    } else if (d->kind == DUE_BELL) {
+        s->ranks[d->to].wakes = false;
+        if (s->ranks[d->to].fate != STORM_CRASHED)
+            step(s, &s->ranks[d->to], NULL, 0);
     } else if (d->kind == DUE_LANDING) {
         storm_check_write(s, &s->ranks[d->from], d->offset);
         memcpy(s->ranks[d->from].pool + d->offset, d->data, d->bytes);

@@ -192,6 +192,7 @@ void storm_build(struct storm *s)
     }
     for (uint32_t i = 0; i < s->num_ranks * s->num_ranks; i++)
         s->pairs[i].counts.hashed = directory_version(s->directory, i / s->num_ranks, i % s->num_ranks) >= WIRE_HASHES;
+    storm_words(s);
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         struct storm_rank *r = &s->ranks[i];
         struct core_config config = {.settings = &s->settings,
@@ -219,6 +220,8 @@ void storm_free(struct storm *s)
         core_destroy(s->ranks[i].core);
         free(s->ranks[i].pool);
         free(s->ranks[i].arena);
+        handoffs_destroy(s->ranks[i].handoffs);
+        free(s->ranks[i].words);
         free(s->ranks[i].board);
         free(s->ranks[i].owner);
         free(s->ranks[i].block_of);

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shm/handoffs.h"
 #include "wire/card.h"
 #include "../core_inside.h"
 #include "wire/envelope.h"
@@ -94,6 +95,11 @@ struct storm_rank {
     uint8_t *pool, *arena, card[WIRE_CARD_MAX];
     uint32_t card_bytes;
     uint64_t *board;
+    uint8_t *words; /* by which ranks of its node take its offers */
+    struct handoffs *handoffs;
+    struct bell bell;
+    uint32_t rings;     /* of the bell, that were heard */
+    bool wakes;         /* it will be stepped, since it was rung or told of a lease */
     uint32_t *block_of; /* by element of the pool */
     uint32_t *owner;    /* by block: the number of the call that it belongs to; 0: none */
 };
@@ -166,6 +172,8 @@ bool storm_chance(struct storm *s, uint32_t of_1000);
 
 /* port.c */
 void storm_port(struct storm_rank *r);
+/** The words of all ranks, behind their ports. */
+void storm_words(struct storm *s);
 enum storm_action {
     STORM_OFFER,
     STORM_WANT,

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* leg_say: what a leg says to its producer rank, by message or by words, see leg_inside.h. */
+#include <string.h>
+
+#include "core/leg_inside.h"
+#include "core/peer.h"
+#include "core/post.h"
+#include "core/state.h"
+#include "wire/table.h"
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+void leg_send_want(struct core *core, struct leg *leg)
+{
+    const struct call *call = leg->ask->call;
+    const struct lease *lease = &leg->ask->lease;
+    const baton_ticket_t *ticket = ask_ticket(leg->ask, contact_peer(leg->contact));
+    struct wire_message m = {.type = WIRE_WANT,
+                             .want_id = leg->ask->want,
+                             .want = {.name.attempt = call->attempt,
+                                      .mode = (uint8_t)call->want.mode,
+                                      .asks = ++leg->asks,
+                                      .time_left_ms = ask_left_ms(core, leg->ask),
+                                      .tokens = call->want.num_tokens,
+                                      .held = call->want.held_tokens,
+                                      .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
+                                      .ticket_serial = ticket != NULL ? ticket->serial : 0,
+                                      .readers.num = core->c.directory->engines[core_engine(core)].num_ranks,
+                                      .slot = lease->slot,
+                                      .generation = lease->generation,
+                                      .table_offset = lease->table_offset,
+                                      .table_entries = wire_table_entries(&call->tables),
+                                      .partial = true}};
+    memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
+    memcpy(m.want.readers.bit, contact_readers(leg->contact), sizeof m.want.readers.bit);
+    post_send(core->post, contact_peer(leg->contact), &m);
+    leg->known = true;
+}
+
+void leg_send_cancel(struct core *core, struct leg *leg)
+{
+    struct wire_message m = {
+        .type = WIRE_CANCEL,
+        .want_id = leg->ask->want,
+        .end = {.name.attempt = leg->ask->call->attempt, .error = leg->ask->error, .generation = leg->generation}};
+    memcpy(m.end.name.key, leg->ask->call->key, sizeof m.end.name.key);
+    post_send(core->post, contact_peer(leg->contact), &m);
+    leg->let_go = leg->owes_end = true; /* until CLOSED comes */
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+/* What must be as usual for a lease to be taken. */
+static bool can_take(const struct core *core, const struct leg *leg)
+{
+    const uint32_t rank = contact_peer(leg->contact);
+    const baton_ticket_t *ticket = ask_ticket(leg->ask, rank);
+    return core_handoff(core) != NULL && leg->ask->call->want.mode != BATON_MODE_PUSH && !core->c.settings->checksum &&
+           !path_is_far(core->c.path[rank]) &&
+           (ticket == NULL || ticket->incarnation == core->c.directory->rows[rank].incarnation);
+}
+
+bool leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    const struct call *call = leg->ask->call;
+    if (!can_take(core, leg))
+        return false;
+    const baton_ticket_t *ticket = ask_ticket(leg->ask, contact_peer(leg->contact));
+    struct handoff_want want = {.name = {.attempt = call->attempt, .serial = ticket != NULL ? ticket->serial : 0},
+                                .engine = core_engine(core),
+                                .num_tokens = call->want.num_tokens,
+                                .is_whole = geometry_has_state(core->c.geometry),
+                                .left_ms = ask_left_ms(core, leg->ask)};
+    memcpy(want.name.key, call->key, sizeof want.name.key);
+    leg->has_taken = hand->take(hand->self, contact_peer(leg->contact), &want, grant);
+    if (leg->has_taken) {
+        leg->slot = grant->slot;
+        leg->generation = grant->generation;
+    }
+    return leg->has_taken;
+}
+
+void leg_give_back(struct core *core, struct leg *leg, int error)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    hand->give_back(hand->self, contact_peer(leg->contact), leg->slot, leg->generation, error);
+    leg->has_taken = false;
+}
+
+bool leg_has_why(const struct core *core, const struct leg *leg, int *why)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    return leg->has_taken && hand->why(hand->self, contact_peer(leg->contact), leg->slot, leg->generation, why);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* handoffs: see handoffs.h. */
+#include "shm/handoffs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct handoffs {
+    uint32_t self, num_ranks, num_others;
+    struct port_handoff port;
+    struct handoffs_rank rank[];
+};
+
+static const struct handoff *mine(const struct handoffs *h)
+{
+    return &h->rank[h->self].at;
+}
+
+/* ---- the producer's ---------------------------------------------------------------------------------------------- */
+
+static void port_write(void *self, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
+                       const uint32_t *seats, uint32_t num_seats)
+{
+    handoff_write(mine(self), slot, generation, offer, seats, num_seats);
+}
+
+static void port_enter(void *self, uint32_t slot)
+{
+    handoff_enter(mine(self), slot); /* or it is found by messages alone */
+}
+
+static void port_say_why(void *self, uint32_t slot, uint64_t generation, int error)
+{
+    handoff_say_why(mine(self), slot, generation, error);
+}
+
+static void port_leave(void *self, uint32_t slot)
+{
+    handoff_leave(mine(self), slot);
+}
+
+static int port_bind(void *self, uint32_t slot, uint64_t generation, uint32_t engine)
+{
+    return handoff_bind(mine(self), slot, generation, engine);
+}
+
+static struct handoff_word port_word(void *self, uint32_t slot, uint64_t generation, uint32_t peer)
+{
+    const struct handoffs *h = self;
+    if (h->rank[peer].at.area == NULL)
+        return (struct handoff_word){HANDOFF_NONE, 0, 0};
+    return handoff_word(mine(h), slot, generation, h->rank[peer].node_rank);
+}
+
+static bool port_told(void *self, uint32_t *slot)
+{
+    return handoff_told(mine(self), slot);
+}
+
+/* ---- the consumer's ---------------------------------------------------------------------------------------------- */
+
+static bool port_take(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant)
+{
+    const struct handoffs *h = self;
+    struct handoff_want own = *want;
+    own.rank = h->rank[h->self].node_rank;
+    return h->rank[peer].at.area != NULL && handoff_take(&h->rank[peer].at, &own, grant);
+}
+
+static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
+{
+    const struct handoffs *h = self;
+    handoff_give_back(&h->rank[peer].at, slot, generation, h->rank[h->self].node_rank, error);
+    bell_ring(h->rank[peer].bell);
+}
+
+static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int *error)
+{
+    const struct handoffs *h = self;
+    return handoff_why(&h->rank[peer].at, slot, generation, error);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t num_ranks, struct handoffs **out)
+{
+    struct handoffs *h = calloc(1, sizeof *h + num_ranks * sizeof h->rank[0]);
+    if (h == NULL)
+        return BATON_ENOMEM;
+    h->self = self;
+    h->num_ranks = num_ranks;
+    memcpy(h->rank, ranks, num_ranks * sizeof h->rank[0]);
+    for (uint32_t i = 0; i < num_ranks; i++)
+        h->num_others += i != self && ranks[i].at.area != NULL;
+    h->port = (struct port_handoff){.self = h,
+                                    .write = port_write,
+                                    .enter = port_enter,
+                                    .say_why = port_say_why,
+                                    .leave = port_leave,
+                                    .bind = port_bind,
+                                    .word = port_word,
+                                    .told = port_told,
+                                    .take = port_take,
+                                    .give_back = port_give_back,
+                                    .why = port_why};
+    *out = h;
+    return 0;
+}
+
+void handoffs_destroy(struct handoffs *h)
+{
+    free(h);
+}
+
+const struct port_handoff *handoffs_port(const struct handoffs *h)
+{
+    return h != NULL && h->num_others > 0 && mine(h)->area != NULL ? &h->port : NULL;
+}
