@@ -69,22 +69,16 @@ static void make_readable(struct events *e)
     atomic_store_explicit(&e->is_readable, true, memory_order_release);
 }
 
-/*
- * Fences: who watches sets the mark, then looks into the ring; who puts fills the ring, then looks at the mark. In the
- * single order of these, one of the two sees the other.
- */
-static bool is_watched(struct events *e)
-{
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(&e->is_watched, memory_order_relaxed);
-}
-
+/* Under the lock, as each put is: either this finds what was put, or the put finds that somebody watches. */
 void events_watch(struct events *e)
 {
-    if (atomic_exchange_explicit(&e->is_watched, true, memory_order_relaxed))
+    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed))
         return;
-    atomic_thread_fence(memory_order_seq_cst);
-    if (!ring_is_empty(e->ring))
+    pthread_mutex_lock(&e->lock);
+    bool was = atomic_exchange_explicit(&e->is_watched, true, memory_order_relaxed);
+    bool is_late = !was && !ring_is_empty(e->ring);
+    pthread_mutex_unlock(&e->lock);
+    if (is_late)
         make_readable(e);
 }
 
@@ -97,11 +91,11 @@ bool events_put(struct events *e, struct outcome *outcome)
     int32_t peer = outcome->event.peer;
     atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
     pthread_mutex_lock(&e->lock);
-    bool put = ring_push(e->ring, outcome);
+    bool put = ring_push(e->ring, outcome), is_watched = atomic_load_explicit(&e->is_watched, memory_order_relaxed);
     if (put && failure)
         count(e, error, peer);
     pthread_mutex_unlock(&e->lock);
-    if (put && is_watched(e))
+    if (put && is_watched)
         make_readable(e);
     if (!put)
         atomic_fetch_sub_explicit(&e->waiting, 1, memory_order_relaxed);
@@ -127,7 +121,8 @@ void events_poll_end(struct events *e, uint32_t taken)
 {
     if (taken > 0)
         atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
-    if (is_watched(e) && !ring_is_empty(e->ring))
+    /* Who cleared the descriptor has seen that it is watched, by the mark of whoever had made it readable. */
+    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !ring_is_empty(e->ring))
         make_readable(e);
 }
 

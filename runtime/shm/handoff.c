@@ -271,10 +271,9 @@ static bool take_slot(const struct handoff *h, uint32_t slot, const struct hando
         (want->is_whole && grant->offer.num_tokens != want->num_tokens) || take_seat(r, generation, want->engine) < 0)
         return false;
     const uint32_t left = want->left_ms < HANDOFF_LEFT_MS_MAX ? want->left_ms : HANDOFF_LEFT_MS_MAX;
-    atomic_store_explicit(mine, reader_word(generation, HANDOFF_READING, left), memory_order_relaxed);
     /* My word before the board, against the raise before the readers' words: one of the two sees the other. */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (board_of(h, slot) != generation)
+    atomic_exchange(mine, reader_word(generation, HANDOFF_READING, left));
+    if (atomic_load(&h->board[slot]) != generation)
         return false;
     tell(h, slot);
     grant->slot = slot;

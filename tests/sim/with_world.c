@@ -373,6 +373,7 @@ static void deliver(struct world *w)
     uint64_t last = w->queue->at + w->batch_ns;
     uint32_t to = w->queue->to;
     int n = 0, num_events = 0;
+    bool is_rung = false;
     DL_FOREACH_SAFE(w->queue, d, next)
     {
         if (d->to != to || d->at > last || n == (w->batch_ns > 0 ? BATCH : 1))
@@ -386,9 +387,10 @@ static void deliver(struct world *w)
             continue;
         }
         batch[n++] = d;
+        is_rung |= d->kind == DUE_BELL;
         num_events += event_from(w, d, &events[num_events]);
     }
-    if (num_events > 0 || batch[0]->kind == DUE_BELL)
+    if (num_events > 0 || is_rung)
         step(w, &w->ranks[to], events, num_events);
     while (n > 0)
         free(batch[--n]);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/call.h"
 #include "front/events.h"
 
 enum { PLACES = 64 };
@@ -22,10 +23,11 @@ static void up(struct events *e)
 
 static struct outcome *make(int error)
 {
-    struct outcome *outcome = calloc(1, sizeof *outcome);
-    assert_non_null(outcome);
-    outcome->event = (baton_event_t){.type = BATON_EVENT_WANT, .error = error, .peer = error != 0 ? 1 : -1};
-    return outcome;
+    struct call *call = calloc(1, sizeof *call);
+    assert_non_null(call);
+    call->end.call = call;
+    call->end.event = (baton_event_t){.type = BATON_EVENT_WANT, .error = error, .peer = error != 0 ? 1 : -1};
+    return &call->end;
 }
 
 static bool is_readable(struct events *e, int ms)
