@@ -298,6 +298,8 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
         t->fire(core, t);
         hand_on(core);
     }
+    offers_hear_late(core); /* who reads may have been found out meanwhile */
+    hand_on(core);
     while (!movers_run(core))
         hand_on(core);
     checks_run(core);

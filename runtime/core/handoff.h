@@ -20,19 +20,19 @@
 
 /** What a want must match: key and attempt; with a ticket, the offer that gave it. */
 struct handoff_name {
-    char key[BATON_KEY_MAX];
-    uint32_t attempt;
     uint64_t serial; /* of the ticket; 0: any */
+    uint32_t attempt;
+    char key[BATON_KEY_MAX];
 };
 
 /** What is known of an offer. */
 struct handoff_offer {
-    struct handoff_name name;
-    uint32_t num_tokens;
-    uint32_t table_entries;
     uint64_t table_offset; /* in the table arena of its rank */
+    uint32_t table_entries;
+    uint32_t num_tokens;
     uint32_t num_attach;
     uint8_t attach[BATON_ATTACH_MAX];
+    struct handoff_name name;
 };
 
 enum handoff_state { HANDOFF_NONE, HANDOFF_READING, HANDOFF_DONE, HANDOFF_FAILED };

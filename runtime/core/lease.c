@@ -16,8 +16,9 @@ struct extent {
 
 struct leases {
     uint32_t slots, num_free;
-    uint32_t *free_slots; /* a stack */
-    uint64_t last;        /* generation */
+    uint32_t *free_slots; /* a ring: the oldest first, so that what is said of an ended lease stays readable for long */
+    uint32_t first_free;
+    uint64_t last; /* generation */
     uint8_t *arena;
     struct extent *extents; /* free, sorted by offset */
 };
@@ -36,7 +37,7 @@ struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uin
     l->slots = l->num_free = slots;
     l->last = first;
     for (uint32_t i = 0; i < slots; i++)
-        l->free_slots[i] = slots - 1 - i;
+        l->free_slots[i] = i;
     l->arena = arena;
     l->extents->bytes = arena_bytes & ~UINT64_C(7);
     return l;
@@ -103,6 +104,14 @@ static void arena_give(struct leases *l, uint64_t offset, uint64_t bytes)
     *at = e;
 }
 
+/* Words about a lease have 40 bits of it (shm/handoff.c), of which not all are 0. */
+static uint64_t next_generation(struct leases *l)
+{
+    l->last++;
+    l->last += (l->last & ((UINT64_C(1) << 40) - 1)) == 0;
+    return l->last;
+}
+
 int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t entries, struct lease *lease)
 {
     uint64_t bytes = (wire_table_bytes(entries) + 7) & ~UINT64_C(7), offset;
@@ -111,8 +120,11 @@ int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t entr
     int rc = arena_take(l, bytes, &offset);
     if (rc != 0)
         return rc;
-    uint32_t slot = l->free_slots[--l->num_free];
-    *lease = (struct lease){.slot = slot, .generation = ++l->last, .table_offset = offset, .table_bytes = bytes};
+    uint32_t slot = l->free_slots[l->first_free];
+    l->first_free = (l->first_free + 1) % l->slots;
+    l->num_free--;
+    *lease =
+        (struct lease){.slot = slot, .generation = next_generation(l), .table_offset = offset, .table_bytes = bytes};
     wire_table_encode(slot, lease->generation, tables, l->arena + offset);
     return 0;
 }
@@ -125,8 +137,8 @@ void lease_rewrite(struct leases *l, const struct plan_tables *tables, const str
 uint64_t lease_end(struct leases *l, const struct lease *lease)
 {
     arena_give(l, lease->table_offset, lease->table_bytes);
-    l->free_slots[l->num_free++] = lease->slot;
-    return ++l->last;
+    l->free_slots[(l->first_free + l->num_free++) % l->slots] = lease->slot;
+    return next_generation(l);
 }
 
 uint32_t leases_live(const struct leases *l)

@@ -2,7 +2,6 @@
 /* leg: see leg.h. */
 #include "core/leg.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/check.h"
@@ -350,6 +349,7 @@ static void turn(struct core *core, struct leg *leg)
 {
     struct contact *next;
     int rc = leg->error;
+    leg->known |= leg->has_taken; /* of its end it hears as of one that was granted: no later offer is meant */
     if (leg->has_taken)
         leg_give_back(core, leg, leg->error);
     if (leg->busy)
@@ -443,25 +443,20 @@ static void doubt(struct core *core, struct leg *leg)
     resend_from_now(core, leg);
 }
 
-/* Where the offer says so itself, no doubt is left. */
-static bool has_ended(struct core *core, struct leg *leg)
-{
-    char detail[96];
-    int why;
-    if (!leg_has_why(core, leg, &why))
-        return false;
-    snprintf(detail, sizeof detail, "the offer ended: %s", why != 0 ? baton_strerror(why) : "done");
-    fail(core, leg, why == BATON_ECLOSED ? why : BATON_EGONE, detail);
-    return true;
-}
-
 static void on_moved(struct core *core, struct leg *leg, int error, const char *detail)
 {
     if (leg->state != LEG_MOVING)
         return;
     if (error == BATON_ESTALE) {
-        if (!retry(core, leg, error) && !has_ended(core, leg))
+        if (retry(core, leg, error))
+            return;
+        if (!leg->has_taken) {
             doubt(core, leg);
+            return;
+        }
+        char why[96]; /* its generation was read in memory: it has ended for sure */
+        error = leg_why(core, leg, why, sizeof why);
+        fail(core, leg, error, why);
         return;
     }
     if (error != 0) {

@@ -40,7 +40,7 @@ void leg_send_cancel(struct core *core, struct leg *leg);
 bool leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant);
 /** Gives back what was taken; by that its producer hears of the end. */
 void leg_give_back(struct core *core, struct leg *leg, int error);
-/** Why a lease that was taken has ended, which is known for a while. False: it was not taken, or is not known. */
-bool leg_has_why(const struct core *core, const struct leg *leg, int *why);
+/** Why a lease that was taken has ended, as far as that is still known: what its want fails with, and a sentence. */
+int leg_why(const struct core *core, const struct leg *leg, char *detail, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* leg_say: what a leg says to its producer rank, by message or by words, see leg_inside.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/leg_inside.h"
@@ -56,7 +57,7 @@ static bool can_take(const struct core *core, const struct leg *leg)
     const uint32_t rank = contact_peer(leg->contact);
     const baton_ticket_t *ticket = ask_ticket(leg->ask, rank);
     return core_handoff(core) != NULL && leg->ask->call->want.mode != BATON_MODE_PUSH && !core->c.settings->checksum &&
-           !path_is_far(core->c.path[rank]) &&
+           !path_is_far(core->c.path[rank]) && core->c.directory->rows[rank].rules == PLAN_RULES &&
            (ticket == NULL || ticket->incarnation == core->c.directory->rows[rank].incarnation);
 }
 
@@ -88,8 +89,14 @@ void leg_give_back(struct core *core, struct leg *leg, int error)
     leg->has_taken = false;
 }
 
-bool leg_has_why(const struct core *core, const struct leg *leg, int *why)
+int leg_why(const struct core *core, const struct leg *leg, char *detail, size_t size)
 {
     const struct port_handoff *hand = core_handoff(core);
-    return leg->has_taken && hand->why(hand->self, contact_peer(leg->contact), leg->slot, leg->generation, why);
+    int why;
+    if (!hand->why(hand->self, contact_peer(leg->contact), leg->slot, leg->generation, &why)) {
+        snprintf(detail, size, "the offer ended, and why is not known any more");
+        return BATON_EGONE;
+    }
+    snprintf(detail, size, "the offer ended: %s", why != 0 ? baton_strerror(why) : "done");
+    return why == BATON_ECLOSED ? why : BATON_EGONE;
 }

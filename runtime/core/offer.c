@@ -13,7 +13,7 @@
 #include "core/survey.h"
 #include "wire/table.h"
 
-#define HEARD_A_STEP 64 /* slots that readers spoke of; what is left is heard in the next step */
+#define HEARD_A_STEP 64 /* slots that readers spoke of */
 
 /* ---- the open ones ----------------------------------------------------------------------------------------------- */
 
@@ -112,8 +112,10 @@ static bool hear_reading(struct core *core, struct offer *o, struct reader *r, u
 /* What a rank's word says, as if its messages had come. False: who reads of its engine is not known yet. */
 static bool hear_word(struct core *core, struct offer *o, uint32_t rank, const struct handoff_word *w)
 {
-    int error;
-    struct reader *r = reader_take(core, o->seats, rank, &error);
+    int error = 0;
+    struct reader *r = reader_of(core, o->seats, rank);
+    if (r == NULL)
+        r = reader_take(core, o->seats, rank, &error);
     if (r == NULL) {
         readers_begin(core, core->c.directory->engine_of[rank]);
         return error != BATON_EBUSY;
@@ -467,13 +469,27 @@ static void hear_and_check(struct core *core, struct offer *o)
     check(core, o);
 }
 
+static void on_more_told(struct core *core, struct timer *t)
+{
+    (void)t;
+    offers_hear(core);
+}
+
 void offers_hear(struct core *core)
 {
     const struct port_handoff *hand = core_handoff(core);
-    struct offer *o, *next;
     uint32_t slot;
-    for (unsigned i = 0; hand != NULL && i < HEARD_A_STEP && hand->told(hand->self, &slot); i++)
+    unsigned n = 0;
+    for (; hand != NULL && n < HEARD_A_STEP && hand->told(hand->self, &slot); n++)
         hear_and_check(core, slot < core->c.settings->leases ? core->offers->by_slot[slot] : NULL);
+    if (n == HEARD_A_STEP) /* what is left is heard in a step that follows at once */
+        timer_arm(&core->timers, &core->offers->more_told, core->now + 1, on_more_told);
+    offers_hear_late(core);
+}
+
+void offers_hear_late(struct core *core)
+{
+    struct offer *o, *next;
     if (core->offers->num_unheard == 0)
         return;
     DL_FOREACH_SAFE(core->offers->open, o, next)
@@ -516,6 +532,7 @@ void offers_destroy(struct core *core)
     struct offer *o, *next;
     if (core->offers == NULL || core->attempts == NULL)
         return;
+    timer_stop(&core->timers, &core->offers->more_told);
     DL_FOREACH_SAFE(core->offers->open, o, next)
     {
         for (struct reader *r = seats_next(o->seats, NULL); r != NULL; r = seats_next(o->seats, r))

@@ -39,7 +39,8 @@ struct offers {
     struct offer **by_slot; /* by the slot of its lease: LIVE ones that are entered */
     uint32_t *near;         /* ranks of this node */
     uint32_t num_near, num_unheard;
-    struct offer *by_id; /* the same, by their calls' ids */
+    struct timer more_told; /* not all that ranks spoke of was heard */
+    struct offer *by_id;    /* the same, by their calls' ids */
     uint32_t num_open;
 };
 

@@ -170,7 +170,7 @@ static void release(struct core *core, struct offer *o, uint32_t peer, const str
 {
     int error;
     struct reader *r = reader_of(core, o->seats, peer);
-    if (r == NULL && !f->asked)
+    if (r == NULL && !f->asked && !f->of_former)
         r = reader_take(core, o->seats, peer, &error);
     if (r == NULL)
         return; /* nobody waits for that rank */

@@ -96,8 +96,11 @@ static int take_shared(struct core *core, struct seats *s, uint32_t engine, stru
     int i = s->handoff->bind(s->handoff->self, s->slot, s->generation, engine);
     if (i < 0 || (uint32_t)i >= s->num)
         return BATON_ESEAT;
-    *out = &s->of[i];
-    return s->of[i].taken ? 0 : seat_take(core, &s->of[i], engine);
+    struct seat *seat = &s->of[i];
+    if (seat->engine != engine && seat->engine != DIRECTORY_NONE)
+        return BATON_ESEAT; /* the word is not that which was written here, or taken */
+    *out = seat;
+    return seat->taken ? 0 : seat_take(core, seat, engine);
 }
 
 /* The seat of that engine, taken by it now if one is named for it or free for any. */

@@ -67,7 +67,10 @@ void reader_note(struct reader *r, const struct word *w);
 void reader_note_end(struct reader *r, uint64_t want);
 /** Nothing of it is granted any more, but it may come again. */
 void reader_rest(struct core *core, struct reader *r);
-/** It was granted by a word about a former offer: it may come again, and so may another engine in its place. */
+/**
+ * It was granted by a word about a former offer: it may come again, and so may another engine in its place, where seats
+ * are not shared.
+ */
 void reader_undo(struct core *core, struct reader *r);
 /** It has ended. */
 void reader_end(struct core *core, struct seats *s, struct reader *r, int32_t error);

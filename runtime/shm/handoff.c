@@ -2,7 +2,7 @@
 /*
  * handoff: see handoff.h. An area has, one behind the other:
  *
- *   told      a bit a slot: a reader has said something of its lease
+ *   told      a bit a slot: a reader has said something of its lease; before them a bit for each word of those
  *   index     a word a place: 32 bits of a hash of key and attempt, and the slot + 1; 0: free
  *   records   a slot: the generation, its reason, its seats, and what is known of the offer, in words
  *   readers   a word a slot and rank of the node
@@ -12,6 +12,7 @@
  */
 #include "shm/handoff.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -20,10 +21,15 @@
 #define PLACES_TRIED 16u
 #define PLACES_A_SLOT 2u
 #define PAYLOAD_WORDS ((uint32_t)(sizeof(struct handoff_offer) + 7) / 8)
+#define ATTACH_AT offsetof(struct handoff_offer, attach)
+#define NAME_AT offsetof(struct handoff_offer, name)
+#define KEY_AT (NAME_AT + offsetof(struct handoff_name, key))
+_Static_assert(sizeof(struct handoff_offer) % 8 == 0, "it is moved in words");
 
 struct record {
     _Atomic uint64_t generation;
     _Atomic uint64_t reason;
+    _Atomic uint64_t hash; /* of its name; the producer's alone */
     _Atomic uint64_t seats[BATON_CONSUMERS_MAX];
     _Atomic uint64_t payload[PAYLOAD_WORDS]; /* a struct handoff_offer */
 };
@@ -35,6 +41,12 @@ static uint32_t told_words(uint32_t slots)
     return (slots + 63) / 64;
 }
 
+/* Of bits about those. */
+static uint32_t told_heads(uint32_t slots)
+{
+    return (told_words(slots) + 63) / 64;
+}
+
 static uint32_t places(uint32_t slots)
 {
     return slots * PLACES_A_SLOT + PLACES_TRIED;
@@ -42,13 +54,18 @@ static uint32_t places(uint32_t slots)
 
 uint64_t handoff_bytes(uint32_t slots, uint32_t ranks)
 {
-    return 8 * ((uint64_t)told_words(slots) + places(slots) + (uint64_t)slots * ranks) +
+    return 8 * ((uint64_t)told_heads(slots) + told_words(slots) + places(slots) + (uint64_t)slots * ranks) +
            (uint64_t)slots * sizeof(struct record);
+}
+
+static _Atomic uint64_t *heads_of(const struct handoff *h)
+{
+    return (void *)h->area;
 }
 
 static _Atomic uint64_t *told_of(const struct handoff *h)
 {
-    return (void *)h->area;
+    return heads_of(h) + told_heads(h->slots);
 }
 
 static _Atomic uint64_t *index_of(const struct handoff *h)
@@ -113,19 +130,31 @@ static uint64_t reader_word(uint64_t generation, enum handoff_state state, uint3
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 
-static void store_payload(struct record *r, const struct handoff_offer *offer)
+/* The words of [first, end) of an offer. Keys and what is attached are mostly short. */
+static void store_words(struct record *r, const struct handoff_offer *offer, size_t first, size_t end)
 {
-    uint64_t words[PAYLOAD_WORDS] = {0};
-    memcpy(words, offer, sizeof *offer);
-    for (uint32_t i = 0; i < PAYLOAD_WORDS; i++)
-        atomic_store_explicit(&r->payload[i], words[i], memory_order_relaxed);
+    for (size_t i = first / 8; i < (end + 7) / 8; i++) {
+        uint64_t word;
+        memcpy(&word, (const uint8_t *)offer + 8 * i, sizeof word);
+        atomic_store_explicit(&r->payload[i], word, memory_order_relaxed);
+    }
+}
+
+static void load_words(const struct record *r, struct handoff_offer *offer, size_t first, size_t end)
+{
+    for (size_t i = first / 8; i < (end + 7) / 8; i++) {
+        const uint64_t word = atomic_load_explicit(&r->payload[i], memory_order_relaxed);
+        memcpy((uint8_t *)offer + 8 * i, &word, sizeof word);
+    }
 }
 
 void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
                    const uint32_t *seats, uint32_t num_seats)
 {
     struct record *r = record_of(h, slot);
-    store_payload(r, offer);
+    store_words(r, offer, 0, ATTACH_AT + offer->num_attach);
+    store_words(r, offer, NAME_AT, KEY_AT + strlen(offer->name.key) + 1);
+    atomic_store_explicit(&r->hash, hash_of(&offer->name), memory_order_relaxed);
     for (uint32_t i = 0; i < BATON_CONSUMERS_MAX; i++) {
         /* A seat that there is not is one of another lease: it can be neither had nor taken. */
         const uint32_t engine = i < num_seats && seats[i] != HANDOFF_NOBODY ? seats[i] + 1 : 0;
@@ -137,9 +166,7 @@ void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, 
 
 bool handoff_enter(const struct handoff *h, uint32_t slot)
 {
-    struct handoff_offer offer;
-    memcpy(&offer, (const void *)record_of(h, slot)->payload, sizeof offer); /* only this thread writes it */
-    const uint32_t hash = hash_of(&offer.name);
+    const uint32_t hash = (uint32_t)atomic_load_explicit(&record_of(h, slot)->hash, memory_order_relaxed);
     _Atomic uint64_t *place = first_place(h, hash);
     for (uint32_t i = 0; i < PLACES_TRIED; i++) {
         if (atomic_load_explicit(&place[i], memory_order_relaxed) != 0)
@@ -157,9 +184,7 @@ void handoff_say_why(const struct handoff *h, uint32_t slot, uint64_t generation
 
 void handoff_leave(const struct handoff *h, uint32_t slot)
 {
-    struct handoff_offer offer;
-    memcpy(&offer, (const void *)record_of(h, slot)->payload, sizeof offer);
-    const uint32_t hash = hash_of(&offer.name);
+    const uint32_t hash = (uint32_t)atomic_load_explicit(&record_of(h, slot)->hash, memory_order_relaxed);
     _Atomic uint64_t *place = first_place(h, hash);
     /* The raise before it, and the readers' words after it: whoever stores a word later sees the raise. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -209,18 +234,32 @@ struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_
     }
 }
 
+/* Takes a bit. acquire: what a reader stored before it set the bit is seen after this. -1: none is set. */
+static int take_bit(_Atomic uint64_t *word)
+{
+    const uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
+    if (bits == 0)
+        return -1;
+    const int bit = __builtin_ctzll(bits);
+    atomic_fetch_and_explicit(word, ~(UINT64_C(1) << bit), memory_order_acq_rel);
+    return bit;
+}
+
+/* The bit about a word is taken first: a reader that sets one of its bits later sets that again. */
 bool handoff_told(const struct handoff *h, uint32_t *slot)
 {
-    for (uint32_t i = 0; i < told_words(h->slots); i++) {
-        const uint64_t bits = atomic_load_explicit(&told_of(h)[i], memory_order_relaxed);
-        if (bits == 0)
-            continue;
-        const uint32_t bit = (uint32_t)__builtin_ctzll(bits);
-        /* acquire: what a reader stored before it set the bit is seen after this. */
-        atomic_fetch_and_explicit(&told_of(h)[i], ~(UINT64_C(1) << bit), memory_order_acquire);
-        *slot = 64 * i + bit;
-        if (*slot < h->slots)
-            return true;
+    for (uint32_t i = 0; i < told_heads(h->slots); i++) {
+        int head;
+        while ((head = take_bit(&heads_of(h)[i])) >= 0) {
+            const uint32_t word = 64 * i + (uint32_t)head;
+            const int bit = word < told_words(h->slots) ? take_bit(&told_of(h)[word]) : -1;
+            if (bit < 0)
+                continue;
+            atomic_fetch_or_explicit(&heads_of(h)[i], UINT64_C(1) << head, memory_order_relaxed); /* for what is left */
+            *slot = 64 * word + (uint32_t)bit;
+            if (*slot < h->slots)
+                return true;
+        }
     }
     return false;
 }
@@ -234,7 +273,9 @@ static uint64_t board_of(const struct handoff *h, uint32_t slot)
 
 static void tell(const struct handoff *h, uint32_t slot)
 {
-    atomic_fetch_or_explicit(&told_of(h)[slot / 64], UINT64_C(1) << slot % 64, memory_order_release);
+    const uint32_t word = slot / 64;
+    atomic_fetch_or_explicit(&told_of(h)[word], UINT64_C(1) << slot % 64, memory_order_release);
+    atomic_fetch_or_explicit(&heads_of(h)[word / 64], UINT64_C(1) << word % 64, memory_order_release);
 }
 
 static bool is_same(const struct handoff_name *want, const struct handoff_name *have)
@@ -243,21 +284,32 @@ static bool is_same(const struct handoff_name *want, const struct handoff_name *
            strncmp(want->key, have->key, sizeof want->key) == 0;
 }
 
-static bool is_sound(const struct handoff_offer *offer)
+/* The words of its key, as far as that reaches. False: it has no end. */
+static bool load_key(const struct record *r, struct handoff_offer *offer)
 {
-    return offer->num_attach <= BATON_ATTACH_MAX && offer->name.key[BATON_KEY_MAX - 1] == '\0';
+    const size_t end = KEY_AT + BATON_KEY_MAX;
+    for (size_t at = KEY_AT, next; at < end; at = next) {
+        next = at + 8 - at % 8 < end ? at + 8 - at % 8 : end;
+        load_words(r, offer, at, next);
+        if (memchr((const uint8_t *)offer + at, '\0', next - at) != NULL)
+            return true;
+    }
+    return false;
 }
 
 /* What the record of a slot says, as of `generation`. It may be torn until the board was read again. */
 static bool read_record(const struct record *r, uint64_t generation, struct handoff_offer *offer)
 {
-    uint64_t words[PAYLOAD_WORDS];
     if (atomic_load_explicit(&r->generation, memory_order_acquire) != generation)
         return false;
-    for (uint32_t i = 0; i < PAYLOAD_WORDS; i++)
-        words[i] = atomic_load_explicit(&r->payload[i], memory_order_relaxed);
-    memcpy(offer, words, sizeof *offer);
-    return is_sound(offer);
+    load_words(r, offer, 0, ATTACH_AT);
+    const uint32_t num_attach = offer->num_attach;
+    if (num_attach > BATON_ATTACH_MAX)
+        return false;
+    load_words(r, offer, ATTACH_AT, ATTACH_AT + num_attach);
+    offer->num_attach = num_attach; /* its word was read again, and may be another one by now */
+    load_words(r, offer, NAME_AT, KEY_AT);
+    return load_key(r, offer);
 }
 
 static bool take_slot(const struct handoff *h, uint32_t slot, const struct handoff_want *want,

@@ -16,11 +16,13 @@
 
 #include "core/handoff.h"
 
+#define HANDOFF_SLOTS_MAX 65536u /* the most of BATON_LEASES */
+
 /** An area, as it is mapped here. */
 struct handoff {
     uint8_t *area;
     const _Atomic uint64_t *board; /* of the same rank: a generation a slot */
-    uint32_t slots;                /* of its board */
+    uint32_t slots;                /* of its board: 1 to HANDOFF_SLOTS_MAX */
     uint32_t ranks;                /* of its node */
 };
 

@@ -34,7 +34,7 @@ static uint32_t who_is_asked(const struct world *w)
 static void slowly(struct world *w)
 {
     w->settings.chunk_bytes = w->chunk = 64;
-    w->settings.rma_bytes = 128;
+    w->settings.rma_bytes = w->settings.copy_bytes = 128;
     w->move_ns = MS;
 }
 
@@ -84,6 +84,7 @@ static void test_a_stale_read_turns_to_a_replica(void **state)
 static void test_a_lost_rank_is_replaced(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, replicas);
     w.settings.peer_ms = 1500;
     baton_id_t o[3], warm[3];
@@ -112,6 +113,7 @@ static void test_a_lost_rank_is_replaced(void **state)
 static void test_no_retry_before_it_is_quiet(void **state)
 {
     (void)state;
+    NOT_BY_WORDS();
     WORLD(w, replicas);
     slowly(&w);
     w.settings.peer_ms = 1500;
@@ -217,5 +219,6 @@ int main(void)
         cmocka_unit_test(test_where_it_is_not_safe),
         cmocka_unit_test(test_cancel_while_turning),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pull", tests, world_pulls, NULL) +
+           cmocka_run_group_tests_name("words", tests, world_takes, NULL);
 }

@@ -3,8 +3,10 @@
  * Leases that ranks of a node take by words in the producer's segment (core/handoff.h): when they do and when they ask
  * by message instead, what a word that nobody was told of is worth, and what a death leaves behind.
  */
+#include "core_inside.h"
 #include "with_world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct world_engine one_to_one[] = {
@@ -207,6 +209,72 @@ static void a_reader_that_is_cut_off_hears_why(void **state)
     world_fini(&w);
 }
 
+/* Opens and ends so many other offers, whose reasons take the place of what was said of former leases. */
+static void others_come_and_go(struct world *w, uint32_t n)
+{
+    while (n-- > 0)
+        world_cancel(w, 0, world_offer(w, 0, "other", 3, 1, TOKENS, 60000));
+}
+
+/*
+ * The same where the reason is not readable any more, and the key may be on offer again: the want is over at once, and
+ * the next offer of the key belongs to whoever wants that.
+ */
+static void a_reader_that_is_cut_off_leaves_no_trace(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        WORLD(w, two_consumers);
+        warm(&w, 1);
+        warm(&w, 2);
+        w.move_ns = 20 * MS;
+        baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000), next = 0;
+        baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
+        world_run(&w, w.now + 5 * MS);
+        world_cancel(&w, 0, o);
+        others_come_and_go(&w, 2 * (uint32_t)w.settings.leases);
+        if (again)
+            next = world_offer(&w, 0, "key", 8, 1, TOKENS, 2000);
+        world_run(&w, w.now + 50 * MS);
+        ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGONE);
+        if (!again)
+            next = world_offer(&w, 0, "key", 8, 1, TOKENS, 2000);
+        DONE_AFTER(&w, 2, world_want(&w, 2, "P", "key", 1, 1, TOKENS, 5000), w.now + 500 * MS);
+        DONE(&w, 0, next);
+        world_fini(&w);
+    }
+}
+
+/* A want turns from a lease that it took to a replica: of the rank's next offer of that key it says nothing. */
+static void the_next_offer_is_not_released(void **state)
+{
+    (void)state;
+    static const struct world_engine replicas[] = {
+        {.name = "P", .tp = 2, .heads_total = 1, .num_blocks = 32, .node = 1},
+        {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 32, .node = 1},
+    };
+    WORLD(w, replicas);
+    for (uint32_t i = 0; i < 2; i++)
+        world_offer(&w, i, "warm", 0, 1, 4, 1000);
+    world_want(&w, 2, "P", "warm", 0, 1, 4, 1000);
+    world_run(&w, w.now + 200 * MS);
+    w.move_ns = 20 * MS;
+    baton_id_t o[2];
+    for (uint32_t i = 0; i < 2; i++)
+        o[i] = world_offer(&w, i, "key", 0, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 2, "P", "key", 4, 1, TOKENS, 60000);
+    world_run(&w, w.now + 5 * MS);
+    const uint32_t first = leg_rank(leg_at(w.ranks[2].core->wants->by_id->legs, 0));
+    world_cancel(&w, first, o[first]);
+    world_run(&w, w.now + 2000 * MS);
+    DONE(&w, 2, d);
+    baton_id_t again = world_offer(&w, first, "key", 0, 1, TOKENS, 60000);
+    world_run(&w, w.now + 1000 * MS);
+    assert_null(world_event(&w, first, again));
+    world_cancel(&w, first, again);
+    world_fini(&w);
+}
+
 /* A lease goes on for a rank that reads, as long as its want may. */
 static void a_rank_that_reads_is_waited_for(void **state)
 {
@@ -300,6 +368,70 @@ static void a_rank_that_dies_when_it_is_done_is_done(void **state)
     world_fini(&w);
 }
 
+/* More ranks than are heard in one step speak of their leases at once: all offers end soon. */
+static void all_that_was_said_is_heard(void **state)
+{
+    (void)state;
+    enum { OFFERS = 12 };
+    WORLD(w, one_to_one);
+    warm(&w, 1);
+    baton_id_t o[OFFERS];
+    char key[8];
+    for (uint32_t round = 0; round < 8; round++) {
+        w.ranks[0].stopped = false;
+        for (uint32_t i = 0; i < OFFERS; i++) {
+            snprintf(key, sizeof key, "%u", i);
+            o[i] = world_offer(&w, 0, key, 3, 1, 4, 60000);
+        }
+        w.ranks[0].stopped = true;
+        for (uint32_t i = 0; i < OFFERS; i++) {
+            snprintf(key, sizeof key, "%u", i);
+            world_want(&w, 1, "P", key, i, 1, 4, 60000);
+        }
+        world_run(&w, w.now + 5 * MS);
+        w.ranks[0].stopped = false;
+        world_run(&w, w.now + 5 * MS);
+        for (uint32_t i = 0; i < OFFERS; i++)
+            DONE(&w, 0, o[i]);
+        w.ranks[0].num_events = w.ranks[1].num_events = 0;
+    }
+    world_fini(&w);
+}
+
+/* The words are memory that others write: a seat that has become another engine's is none of this lease. */
+static void a_seat_that_was_overwritten_is_refused(void **state)
+{
+    (void)state;
+    static const struct world_engine engines[] = {
+        {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32, .node = 1},
+        {.name = "D1", .tp = 1, .heads_total = 4, .num_blocks = 32, .node = 1},
+        {.name = "D2", .tp = 4, .heads_total = 4, .num_blocks = 32, .node = 1},
+    };
+    WORLD(w, engines);
+    for (uint32_t r = 1; r < 6; r++)
+        warm(&w, r);
+    w.move_ns = 20 * MS;
+    baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
+    world_run(&w, w.now + 5 * MS);
+    uint64_t *words = (uint64_t *)(void *)w.ranks[0].words, generation = 0, changed = 0;
+    for (uint32_t s = 0; s < w.settings.leases; s++)
+        if (w.ranks[0].board[s] > generation)
+            generation = w.ranks[0].board[s];
+    for (uint64_t i = 0; i < handoff_bytes((uint32_t)w.settings.leases, w.num_ranks) / 8; i++)
+        if (words[i] == (generation << 24 | 2)) { /* engine 1 has it */
+            words[i] = generation << 24 | 3;
+            changed++;
+        }
+    assert_int_equal(changed, 1);
+    baton_id_t other = world_want(&w, 5, "P", "key", 1, 1, TOKENS, 1000);
+    world_run(&w, w.now + 2000 * MS);
+    assert_non_null(world_event(&w, 5, other));
+    DONE(&w, 1, d);
+    DONE(&w, 0, o);
+    world_fini(&w);
+}
+
 /* A rank that dies while it reads is lost, and its offer fails soon. */
 static void a_rank_that_dies_while_it_reads_is_lost(void **state)
 {
@@ -335,6 +467,10 @@ int main(void)
         cmocka_unit_test(seats_are_the_same_for_words_and_messages),
         cmocka_unit_test(what_failed_is_given_back_as_failed),
         cmocka_unit_test(a_reader_that_is_cut_off_hears_why),
+        cmocka_unit_test(a_reader_that_is_cut_off_leaves_no_trace),
+        cmocka_unit_test(the_next_offer_is_not_released),
+        cmocka_unit_test(all_that_was_said_is_heard),
+        cmocka_unit_test(a_seat_that_was_overwritten_is_refused),
         cmocka_unit_test(a_rank_that_reads_is_waited_for),
         cmocka_unit_test(a_word_counts_that_nobody_was_told_of),
         cmocka_unit_test(a_word_that_nobody_was_told_of_is_heard_at_its_loss),

@@ -215,9 +215,44 @@ static void test_a_full_index(void **state)
     assert_int_equal(entered, SLOTS); /* an index has more places than the board has slots */
     for (uint32_t i = 0; i < SLOTS; i++)
         end(g, i, 7 + 2 * i, 0);
-    for (uint32_t i = 0; i < handoff_bytes(SLOTS, RANKS) && i < 8; i++)
-        assert_int_equal(g->area[i], i == 0 ? 0xff : 0); /* each slot was told of */
+    for (uint32_t i = 0, slot; i < SLOTS; i++) { /* each slot was told of */
+        assert_true(handoff_told(&g->h, &slot));
+        assert_int_equal(slot, i);
+    }
+    assert_false(handoff_told(&g->h, &(uint32_t){0}));
     ground_free(g);
+}
+
+/* What is told of a large board: every slot once, and the same again. */
+static void test_many_slots(void **state)
+{
+    (void)state;
+    enum { MANY = 65536, STEP = 911 };
+    uint8_t *area = calloc(1, handoff_bytes(MANY, 1));
+    _Atomic uint64_t *board = calloc(MANY, sizeof *board);
+    const struct handoff h = {.area = area, .board = board, .slots = MANY, .ranks = 1};
+    uint32_t slot;
+    assert_true(area != NULL && board != NULL);
+    for (int round = 1; round <= 2; round++) {
+        unsigned told = 0;
+        for (uint32_t i = 0; i < MANY; i += STEP) {
+            struct handoff_offer offer = {.name = name_of("k", i), .num_tokens = 1};
+            struct handoff_grant grant;
+            handoff_write(&h, i, (unsigned)round, &offer, (uint32_t[]){HANDOFF_NOBODY}, 1);
+            board[i] = (unsigned)round;
+            assert_true(handoff_enter(&h, i));
+            assert_true(handoff_take(&h, &(struct handoff_want){.name = name_of("k", i), .num_tokens = 1}, &grant));
+            handoff_give_back(&h, i, (unsigned)round, 0, 0);
+            handoff_leave(&h, i);
+        }
+        while (handoff_told(&h, &slot)) {
+            assert_int_equal(slot % STEP, 0);
+            told++;
+        }
+        assert_int_equal(told, (MANY + STEP - 1) / STEP);
+    }
+    free(area);
+    free((void *)board);
 }
 
 /* An area that another process has filled with anything. */
@@ -355,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_seats),
         cmocka_unit_test(test_a_late_word),
         cmocka_unit_test(test_a_full_index),
+        cmocka_unit_test(test_many_slots),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_readers_are_killed_and_stopped),
     };
