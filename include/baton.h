@@ -21,13 +21,14 @@
  * What cannot be returned is an event. From collective calls every rank gets the same error.
  *
  * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) one thread of Baton's own, the
- * reactor, makes all of Baton's MPI calls after start; the functions whose comment says "Any thread" may then be called
- * by any threads at once. With BATON_PROGRESS_CALLER no thread is made for MPI: one thread lends itself and calls
- * baton_poll or baton_progress often, since blocks move only inside these calls. This is the thread that called
- * baton_start, until another thread calls baton_progress; MPI's thread level must allow that.
- * Other threads may call the same functions as above; their baton_poll takes events and moves nothing. "Any thread"
- * below means this rule. open, cache_create, start and close are called by one thread, while no other thread is inside
- * Baton.
+ * reactor, makes all of Baton's MPI calls after start; the functions whose comment says "Any thread" may then be
+ * called by any threads at once. With BATON_PROGRESS_CALLER no thread is made for MPI: one thread lends itself and
+ * calls baton_poll or baton_progress often, since blocks move only inside these calls. This is the thread that called
+ * baton_start, until another thread calls baton_progress; MPI's thread level must allow that. Other threads may call
+ * the same functions as above; their baton_poll takes events and moves nothing. "Any thread" below means this rule. A
+ * call makes a short transfer within the node itself, in the caller's thread, while the reactor sleeps: for about 50 us
+ * between two polls at most, and without a call of MPI (BATON_HANDOFF). open, cache_create, start and close are called
+ * by one thread, while no other thread is inside Baton.
  *
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
  * relative times are used: no clock is compared between ranks.

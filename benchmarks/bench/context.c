@@ -45,7 +45,7 @@ void context_close(struct bench *b, struct context *c)
 
 bool context_await(const struct context *c, baton_event_t *event, uint64_t timeout_ms)
 {
-    struct pollfd fd = {.fd = baton_event_fd(c->baton), .events = POLLIN};
+    struct pollfd fd = {.fd = c->polls ? -1 : baton_event_fd(c->baton), .events = POLLIN};
     uint64_t end = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
     for (;;) {
         int n = baton_poll(c->baton, event, 1);

@@ -268,6 +268,16 @@ static baton_path_t path_of(const baton_event_t *e)
     return only;
 }
 
+/* Baton's threads fall asleep, and the caller too unless it is to be awake, as an engine that computes. */
+static void rest(const struct stage *s)
+{
+    uint64_t until = clock_now_ns() + (uint64_t)s->rest_ns;
+    if (!s->is_awake)
+        nanosleep(&(struct timespec){.tv_nsec = s->rest_ns}, NULL);
+    while (clock_now_ns() < until)
+        continue;
+}
+
 /* The timed part, for blocks that were drawn and are on offer. */
 static void want(struct stage *s, uint32_t batch, const char *key, bool scribble, struct stage_transfer *out)
 {
@@ -281,7 +291,7 @@ static void want(struct stage *s, uint32_t batch, const char *key, bool scribble
                              .num_tokens = batch * BLOCK_TOKENS,
                              .timeout_ms = PATIENCE_MS,
                              .mode = b->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL};
-    nanosleep(&(struct timespec){.tv_nsec = s->rest_ns}, NULL);
+    rest(s);
     uint64_t begin = clock_now_ns();
     int rc = baton_want(s->context.baton, &p, NULL);
     uint64_t returned = clock_now_ns();

@@ -25,7 +25,8 @@ struct stage {
     baton_tensor_t tensor;
     uint64_t block_bytes;
     uint32_t num_blocks, max_batch;
-    long rest_ns;               /* less than a second: how long the consumer sleeps before each want */
+    bool is_awake;              /* it does not sleep then */
+    long rest_ns;               /* less than a second: how long the consumer waits before each want */
     struct walk source, target; /* of the producer's ids, of the consumer's */
     uint64_t place, drawn;      /* in both walks: where the next draw and the last one begin (the consumer's) */
     uint64_t serial;            /* of the next request key (the consumer's) */

@@ -39,6 +39,8 @@ struct paths {
     struct handoffs_rank *hand;  /* likewise */
     struct handoffs *handoffs;
     _Atomic uint64_t *board; /* mine */
+    bool is_spared;          /* see paths_spare_mpi */
+    bool is_owing;           /* since then a message was not sent */
 };
 
 /* ---- memory of this node ----------------------------------------------------------------------------------------- */
@@ -80,8 +82,10 @@ static void find_own_words(struct paths *p)
 /* Where its card says so, and both know each other's processes: who dies with a lease is seen. */
 static void find_words(struct paths *p, uint32_t rank, const struct shm_segment *segment, const struct wire_card *card)
 {
-    const uint64_t bytes = handoff_bytes(card->index_slots, card->words_slots);
-    const bool fits = card->index_offset != 0 && card->index_offset == card->words_offset &&
+    const bool is_sane = card->index_slots > 0 && card->index_slots <= HANDOFF_SLOTS_MAX && card->words_slots > 0 &&
+                         card->words_slots <= fabric_size(p->fabric);
+    const uint64_t bytes = is_sane ? handoff_bytes(card->index_slots, card->words_slots) : 0;
+    const bool fits = is_sane && card->index_offset != 0 && card->index_offset == card->words_offset &&
                       card->index_offset % 64 == 0 && card->index_slots <= card->board_slots &&
                       card->index_offset <= segment->bytes && bytes <= segment->bytes - card->index_offset &&
                       card->board_offset % 8 == 0 && card->board_offset <= segment->bytes &&
@@ -306,12 +310,16 @@ static int all_progress(void *self, struct port_event *events, int max)
     const struct paths *p = self;
     int n = 0;
     for (unsigned i = 0; i < PATH_STAGED; i++) {
+        if (i == PATH_MPI && p->is_spared)
+            continue;
         int end = n + p->path[i].progress(p->path[i].self, events + n, max - n);
         for (int k = n; k < end; k++)
             if (!staged_takes(p->staged, &events[k]))
                 events[n++] = events[k];
     }
     const struct path *staged = &p->path[PATH_STAGED];
+    if (p->is_spared) /* it tells by messages how far it is */
+        return n;
     return n + staged->progress(staged->self, events + n, max - n);
 }
 
@@ -329,7 +337,8 @@ static bool any_busy(const void *self)
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
     struct paths *p = self;
-    return fabric_send(p->fabric, peer, message, bytes);
+    p->is_owing |= p->is_spared;
+    return p->is_spared ? BATON_EAGAIN : fabric_send(p->fabric, peer, message, bytes);
 }
 
 static void port_raise(void *self, uint32_t slot, uint64_t generation)
@@ -338,7 +347,8 @@ static void port_raise(void *self, uint32_t slot, uint64_t generation)
     atomic_store_explicit(&p->board[slot], generation, memory_order_release);
     /* Before anything that follows (an event that frees the blocks), for readers on this node and by rma. */
     atomic_thread_fence(memory_order_seq_cst);
-    fabric_sync(p->fabric);
+    if (!p->is_spared)
+        fabric_sync(p->fabric);
 }
 
 static enum port_alive port_alive(void *self, uint32_t peer)
@@ -351,7 +361,8 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
                     uint64_t *out, uint64_t tag)
 {
     struct paths *p = self;
-    fabric_sync(p->fabric); /* what peers have put here is seen by this thread, and the ring hands it on */
+    if (!p->is_spared)
+        fabric_sync(p->fabric); /* what peers have put here is seen by this thread, and the ring hands it on */
     if (is_device(p->wish.cache))
         return staged_sum(p->staged, transfer, source, first, count, out, tag);
     return shm_sum(p->shm, transfer, source, first, count, out, tag);
@@ -454,6 +465,24 @@ int paths_destroy(struct paths *p)
     free(p->kinds_out);
     free(p);
     return rc;
+}
+
+struct handoffs *paths_handoffs(struct paths *p)
+{
+    return p->handoffs;
+}
+
+bool paths_can_spare_mpi(const struct paths *p)
+{
+    return p->peers[BATON_PATH_RMA] == 0 && p->peers[BATON_PATH_STAGED] == 0;
+}
+
+bool paths_spare_mpi(struct paths *p, bool on)
+{
+    bool was_owing = p->is_owing;
+    p->is_spared = on;
+    p->is_owing = false;
+    return was_owing;
 }
 
 const struct port *paths_port(const struct paths *p)

@@ -33,6 +33,17 @@ int paths_create(const struct paths_wish *wish, struct paths **out);
 int paths_destroy(struct paths *p);
 
 const struct port *paths_port(const struct paths *p);
+
+/** Whether turns can do without MPI, but for messages: all ranks reach each other's memory within the node. */
+bool paths_can_spare_mpi(const struct paths *p);
+/**
+ * From now on the port calls nothing of MPI: a send answers BATON_EAGAIN, and what comes by MPI waits. `on` false ends
+ * that. True: a message was not sent meanwhile.
+ */
+bool paths_spare_mpi(struct paths *p, bool on);
+/** The hand-off of this node's offers, to put off rings. */
+struct handoffs *paths_handoffs(struct paths *p);
+
 /** By rank: the path to it. */
 const baton_path_t *paths_table(const struct paths *p);
 /** The same for what is written there: files of its may be mapped for reading alone. */

@@ -14,8 +14,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "shm/handoffs.h"
 
 #define SUBMITS_A_TURN 64
+#define SUBMITS_A_LENT_TURN 4 /* a caller does not do the work of all others */
 #define EVENTS_A_TURN 64
 #define ABANDON_NS (5 * CLOCK_NS_PER_S) /* how long MPI_Finalize waits for the turn under way */
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
@@ -56,8 +58,8 @@ static void ask_for_slice(const struct settings *s)
 static bool drain(struct baton *b)
 {
     struct call *call;
-    int n = 0;
-    while (n < SUBMITS_A_TURN && (call = ring_pop(b->submits)) != NULL) {
+    int n = 0, most = b->loop.is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
+    while (n < most && (call = ring_pop(b->submits)) != NULL) {
         if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
             core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
         else
@@ -192,11 +194,79 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 
 static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 {
+    struct loop *l = &b->loop;
     uint64_t rest = reactor_rest_ns(b, idle_since);
-    if (rest > 0)
-        bell_sleep(fabric_bell(b->fabric), seen, rest);
-    else if (clock_now_ns() - idle_since >= b->settings.spin_us * CLOCK_NS_PER_US)
+    bool yields = rest == 0 && clock_now_ns() - idle_since >= b->settings.spin_us * CLOCK_NS_PER_US;
+    if (rest == 0 && !yields)
+        return;
+    l->woken_ns = rest > 0 ? clock_now_ns() + rest : 0;
+    pthread_mutex_unlock(&l->lock);
+    if (yields)
         sched_yield();
+    else
+        bell_sleep(fabric_bell(b->fabric), seen, rest);
+    pthread_mutex_lock(&l->lock);
+    l->woken_ns = 0;
+}
+
+/* ---- turns of callers -------------------------------------------------------------------------------------------- */
+
+#define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls */
+#define OWED_NS (2 * CLOCK_NS_PER_MS)  /* a ring is put off by so much at most */
+
+/*
+ * Rings that a caller put off. Not by the call that makes a transfer nor by the poll that takes its event, which are
+ * what an engine waits for: by a poll that finds nothing, or by the reactor's next turn.
+ */
+static void ring_owed(struct baton *b)
+{
+    if (atomic_exchange_explicit(&b->loop.owes, false, memory_order_relaxed))
+        handoffs_ring(paths_handoffs(b->paths));
+}
+
+/* Turns until nothing more happens by itself. False: the reactor is needed. */
+static bool turn_here(struct baton *b)
+{
+    struct loop *l = &b->loop;
+    uint64_t began = clock_now_ns(), spent = 0, before = atomic_load_explicit(&l->lent_ns, memory_order_relaxed);
+    bool active = true;
+    l->is_lent = true;
+    paths_spare_mpi(b->paths, true);
+    handoffs_put_off(paths_handoffs(b->paths), !events_are_watched(&b->events) && l->woken_ns < began + OWED_NS);
+    while (active && before + spent < LENT_NS) {
+        active = reactor_turn(b) && (b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits));
+        spent = clock_now_ns() - began;
+    }
+    l->is_lent = false;
+    handoffs_put_off(paths_handoffs(b->paths), false);
+    if (handoffs_owe(paths_handoffs(b->paths)))
+        atomic_store_explicit(&l->owes, true, memory_order_relaxed);
+    atomic_store_explicit(&l->lent_ns, before + spent, memory_order_relaxed);
+    return !paths_spare_mpi(b->paths, false) && !active && !must_poll(b) && core_next_ns(b->core) >= l->woken_ns;
+}
+
+void reactor_call(struct baton *b)
+{
+    struct loop *l = &b->loop;
+    bool done = false;
+    if (l->can_lend && atomic_load_explicit(&l->lent_ns, memory_order_relaxed) < LENT_NS &&
+        pthread_mutex_trylock(&l->lock) == 0) {
+        done = l->lends && turn_here(b);
+        pthread_mutex_unlock(&l->lock);
+    }
+    if (!done)
+        bell_ring(fabric_bell(b->fabric));
+}
+
+void reactor_polled(struct baton *b, bool any)
+{
+    struct loop *l = &b->loop;
+    if (atomic_load_explicit(&l->lent_ns, memory_order_relaxed) != 0)
+        atomic_store_explicit(&l->lent_ns, 0, memory_order_relaxed);
+    if (any || !atomic_load_explicit(&l->owes, memory_order_relaxed) || pthread_mutex_trylock(&l->lock) != 0)
+        return; /* whoever has the lock looks for itself, or the next poll does */
+    ring_owed(b);
+    pthread_mutex_unlock(&l->lock);
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
@@ -235,10 +305,14 @@ static void *reactor_main(void *arg)
     }
     if (b->state == CONTEXT_STARTED)
         core_greet(b->core, clock_now_ns());
+    pthread_mutex_lock(&l->lock);
+    l->lends = l->can_lend;
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
         uint32_t seen = bell_look(fabric_bell(b->fabric));
+        ring_owed(b);
         bool active = reactor_turn(b);
         if (!closing_has_begun(&b->closing) && atomic_load_explicit(&l->stop, memory_order_acquire)) {
+            l->lends = false;
             begin_closing(b);
             active = true;
         }
@@ -254,8 +328,11 @@ static void *reactor_main(void *arg)
         else
             idle(b, seen, idle_since);
     }
+    l->lends = false;
+    ring_owed(b);
     if (atomic_load_explicit(&l->abandon, memory_order_acquire) && b->state != CONTEXT_OPEN)
         come_to_rest(b);
+    pthread_mutex_unlock(&l->lock);
     latch_open(&l->ended);
     return NULL;
 }
@@ -266,6 +343,7 @@ void reactor_init(struct loop *l)
 {
     *l = (struct loop){.is_threaded = false};
     sem_init(&l->go, 0, 0);
+    pthread_mutex_init(&l->lock, NULL);
     latch_init(&l->ended);
 }
 
@@ -273,6 +351,7 @@ void reactor_fini(struct loop *l)
 {
     outcome_free(l->held);
     sem_destroy(&l->go);
+    pthread_mutex_destroy(&l->lock);
 }
 
 int reactor_start(struct baton *b)

@@ -9,6 +9,10 @@
  * BATON_SLEEP_US where every peer shares the node. With peers on other nodes, and where a caller's loop sleeps, it
  * lasts a quarter of the time that nothing has happened, up to BATON_IDLE_US: what rings no doorbell is noticed late by
  * at most a quarter of the time that it took, and a process that has long been idle costs next to nothing.
+ *
+ * While the thread sleeps, it lends its turns: a thread of the engine that makes a call takes the next ones itself,
+ * where nothing of MPI is needed (paths_can_spare_mpi). So a short transfer within a node wakes nobody. Whoever
+ * makes turns holds `lock`; a call that finds it taken leaves all to the reactor, so no caller waits for it.
  */
 #ifndef BATON_FRONT_REACTOR_H
 #define BATON_FRONT_REACTOR_H
@@ -33,9 +37,15 @@ struct loop {
     _Atomic bool stop, abandon; /* abandon: MPI is being finalised, nothing may be called any more */
     struct latch ended;         /* the thread is at its end */
     _Atomic uint64_t turn_ns;   /* when the turn under way began; 0: none */
-    /* the thread that makes turns */
-    struct outcome *held; /* taken from the core, and not handed out yet */
-    bool gave_up;         /* it stopped before all was quiet */
+    pthread_mutex_t lock;       /* who has it makes turns, and owns what follows */
+    bool lends;                 /* turns are lent: the thread has begun its loop, and nothing closes */
+    bool can_lend;              /* they can be, in this world; set before the thread begins */
+    bool is_lent;               /* the turn under way is a caller's */
+    uint64_t woken_ns;          /* when the thread wakes of itself; 0: it does not sleep */
+    _Atomic uint64_t lent_ns;   /* how long callers made turns since events were last polled */
+    _Atomic bool owes;          /* rings that a caller put off */
+    struct outcome *held;       /* taken from the core, and not handed out yet */
+    bool gave_up;               /* it stopped before all was quiet */
     uint64_t turns, sleeps, verdicts_lost;
     uint64_t snapshot_due_ns;
     bool snapshot_is_stale;
@@ -57,6 +67,11 @@ int reactor_stop(struct baton *b);
 
 /** MPI_Finalize was called while the context (`arg`) is open: stops the reactor at the end of its turn. */
 void reactor_abandon(void *arg);
+
+/** A call was queued: makes a turn in this thread if turns are lent, else wakes the reactor. Any thread. */
+void reactor_call(struct baton *b);
+/** Events were polled, and there were any or none: calls may make turns again. Any thread. */
+void reactor_polled(struct baton *b, bool any);
 
 /** Whether the thread is to end. Any thread. */
 bool reactor_must_end(const struct loop *l);

@@ -44,6 +44,7 @@ int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
         outcome_free(outcome);
     }
     events_poll_end(&b->events, (uint32_t)n);
+    reactor_polled(b, n > 0);
     return n;
 }
 

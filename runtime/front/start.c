@@ -178,6 +178,8 @@ static int core_build(struct baton *b, const struct layout *l)
     if (rc != 0)
         return rc;
     b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);
+    b->loop.can_lend = fabric_mode(b->fabric) != BATON_PROGRESS_CALLER && fabric_nodes(b->fabric) == 1 &&
+                       b->port->handoff != NULL && paths_can_spare_mpi(b->paths);
     struct core_config config = {.settings = &b->settings,
                                  .directory = b->directory,
                                  .self = fabric_rank(b->fabric),

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OWED_MOST 16 /* rings that are put off; more are not */
+
 struct handoffs {
     uint32_t self, num_ranks, num_others;
+    bool puts_off;
+    uint32_t num_owed, owed[OWED_MOST]; /* ranks that are to be rung */
     struct port_handoff port;
     struct handoffs_rank rank[];
 };
@@ -67,11 +71,24 @@ static bool port_take(void *self, uint32_t peer, const struct handoff_want *want
     return h->rank[peer].at.area != NULL && handoff_take(&h->rank[peer].at, &own, grant);
 }
 
+static bool is_owed(const struct handoffs *h, uint32_t peer)
+{
+    for (uint32_t i = 0; i < h->num_owed; i++)
+        if (h->owed[i] == peer)
+            return true;
+    return false;
+}
+
 static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
-    const struct handoffs *h = self;
+    struct handoffs *h = self;
     handoff_give_back(&h->rank[peer].at, slot, generation, h->rank[h->self].node_rank, error);
-    bell_ring(h->rank[peer].bell);
+    if (is_owed(h, peer))
+        return;
+    if (h->puts_off && h->num_owed < OWED_MOST)
+        h->owed[h->num_owed++] = peer;
+    else
+        bell_ring(h->rank[peer].bell);
 }
 
 static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int *error)
@@ -110,6 +127,22 @@ int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t n
 void handoffs_destroy(struct handoffs *h)
 {
     free(h);
+}
+
+void handoffs_put_off(struct handoffs *h, bool on)
+{
+    h->puts_off = on;
+}
+
+bool handoffs_owe(const struct handoffs *h)
+{
+    return h->num_owed > 0;
+}
+
+void handoffs_ring(struct handoffs *h)
+{
+    while (h->num_owed > 0)
+        bell_ring(h->rank[h->owed[--h->num_owed]].bell);
 }
 
 const struct port_handoff *handoffs_port(const struct handoffs *h)

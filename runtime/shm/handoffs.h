@@ -27,4 +27,10 @@ void handoffs_destroy(struct handoffs *h);
 /** The table; NULL: no other rank is reached so. */
 const struct port_handoff *handoffs_port(const struct handoffs *h);
 
+/** Whether ranks to which a lease is given back are rung later, by handoffs_ring: a ring may cost ten microseconds. */
+void handoffs_put_off(struct handoffs *h, bool on);
+/** Whether there are such ranks. */
+bool handoffs_owe(const struct handoffs *h);
+void handoffs_ring(struct handoffs *h);
+
 #endif

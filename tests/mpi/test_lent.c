@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_lent: short transfers within a node, which a call makes itself while the reactor sleeps. Ranks are pairs: each
+ * even one is a prefill engine of its own, and the next one a decode engine that wants from it alone.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "baton.h"
+#include "harness.h"
+
+#define BLOCKS 256
+#define BLOCK_TOKENS 16
+#define BLOCK_BYTES 4096 /* BLOCK_TOKENS tokens of 64 channels of 4 bytes, in one layer, plane and head */
+
+static struct {
+    baton_t *b;
+    baton_cache_t *cache;
+    char mine[BATON_ENGINE_NAME_MAX], theirs[BATON_ENGINE_NAME_MAX];
+    bool producer, consumer;
+    pid_t peer; /* the process of the other one of my pair */
+} f;
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void up(void)
+{
+    baton_tensor_t tensor;
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
+                          .dtype = "f32",
+                          .elem_bytes = 4,
+                          .planes = 1,
+                          .head_size = 64,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 1, .head_count = 1}},
+                          .layers_total = 1,
+                          .layer_count = 1};
+    baton_open_params_t me = {.size = sizeof me, .tp = 1, .pp = 1};
+    int peer = harness.rank ^ 1, pid = getpid(), other = 0;
+    memset(&f, 0, sizeof f);
+    f.producer = harness.rank % 2 == 0 && peer < harness.size;
+    f.consumer = harness.rank % 2 == 1;
+    if (peer < harness.size)
+        MPI_Sendrecv(&pid, 1, MPI_INT, peer, 0, &other, 1, MPI_INT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    f.peer = other;
+    snprintf(f.mine, sizeof f.mine, "e%d", harness.rank);
+    snprintf(f.theirs, sizeof f.theirs, "e%d", peer);
+    me.role = f.consumer ? BATON_ROLE_DECODE : BATON_ROLE_PREFILL;
+    strcpy(me.engine, f.mine);
+    CHECK_EQ(baton_geometry_layout(&g, &tensor, 0), 0);
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &me, &f.b), 0) ||
+        !CHECK_EQ(baton_cache_create(f.b, &g, BATON_MEMORY_HOST, &f.cache), 0) || !CHECK_EQ(baton_start(f.b), 0)) {
+        fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
+        MPI_Abort(MPI_COMM_WORLD, 1); /* no later case makes sense */
+    }
+}
+
+static void down(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+static uint8_t *block(uint32_t i)
+{
+    return (uint8_t *)baton_cache_base(f.cache) + (size_t)i * BLOCK_BYTES;
+}
+
+static uint8_t byte_of(uint32_t i, uint32_t k)
+{
+    return (uint8_t)(i * 37 + k * 11 + k / 256 + 1);
+}
+
+/* Offers block i, with bytes of its own. */
+static void offer(uint32_t i)
+{
+    char key[16];
+    snprintf(key, sizeof key, "k%u", i);
+    for (uint32_t k = 0; k < BLOCK_BYTES; k++)
+        block(i)[k] = byte_of(i, k);
+    baton_offer_params_t o = {.size = sizeof o,
+                              .key = key,
+                              .num_tables = 1,
+                              .tables = {{.blocks = &i, .num_blocks = 1}},
+                              .num_tokens = BLOCK_TOKENS,
+                              .ttl_ms = 60000};
+    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+}
+
+static void want(uint32_t i)
+{
+    char key[16];
+    uint32_t to = BLOCKS - 1 - i;
+    snprintf(key, sizeof key, "k%u", i);
+    memset(block(to), 0, BLOCK_BYTES);
+    baton_want_params_t w = {.size = sizeof w,
+                             .key = key,
+                             .engine = f.theirs,
+                             .num_tables = 1,
+                             .tables = {{.blocks = &to, .num_blocks = 1}},
+                             .num_tokens = BLOCK_TOKENS,
+                             .timeout_ms = 30000};
+    CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+}
+
+/* Takes n events, all of which must be good. When the last one was there, in ms; 0: not within `ms`. */
+static double take(int n, double ms)
+{
+    for (double until = now_ms() + ms; n > 0;) {
+        baton_event_t e;
+        if (baton_poll(f.b, &e, 1) == 1) {
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+            n--;
+        } else if (now_ms() > until) {
+            return 0;
+        } else {
+            usleep(200);
+        }
+    }
+    return now_ms();
+}
+
+static uint32_t wrong(uint32_t i)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < BLOCK_BYTES; k++)
+        n += block(BLOCKS - 1 - i)[k] != byte_of(i, k);
+    return n;
+}
+
+/* The first contact takes messages. */
+static void meet(void)
+{
+    if (f.producer)
+        offer(0);
+    if (f.consumer)
+        want(0);
+    if (f.producer || f.consumer)
+        CHECK(take(1, 20000) > 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static bool is_one_node(void)
+{
+    const char *fake = getenv("BATON_FAKE_NODES");
+    return fake == NULL || atoi(fake) <= 1;
+}
+
+/* The event is there when baton_want returns: often, since the reactor may be making a turn of its own. */
+static void a_short_transfer_is_made_by_its_caller(void)
+{
+    enum { TRIES = 60 };
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    up();
+    meet();
+    uint32_t at_once = 0;
+    for (uint32_t i = 1; f.producer && i <= TRIES; i++)
+        offer(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (uint32_t i = 1; f.consumer && i <= TRIES; i++) {
+        baton_event_t e;
+        usleep(1000); /* the reactor falls asleep */
+        want(i);
+        if (baton_poll(f.b, &e, 1) == 1) {
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+            at_once++;
+        } else {
+            CHECK(take(1, 20000) > 0);
+        }
+        CHECK_EQ(wrong(i), 0);
+    }
+    CHECK(!f.consumer || at_once >= TRIES / 6);
+    if (f.producer)
+        CHECK(take(TRIES, 20000) > 0);
+    down();
+}
+
+/* Callers make short transfers for a while only: what they queue beyond that is the reactor's, and is done too. */
+static void many_calls_without_a_poll(void)
+{
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    up();
+    meet();
+    for (uint32_t i = 1; f.producer && i < BLOCKS / 2; i++)
+        offer(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (uint32_t i = 1; f.consumer && i < BLOCKS / 2; i++)
+        want(i);
+    if (f.producer || f.consumer)
+        CHECK(take(BLOCKS / 2 - 1, 20000) > 0);
+    for (uint32_t i = 1; f.consumer && i < BLOCKS / 2; i++)
+        CHECK_EQ(wrong(i), 0);
+    down();
+}
+
+/* A consumer that polls no more keeps no offer open: it rings its producer, which sleeps for a second. */
+static void the_offer_ends_though_its_reader_polls_no_more(void)
+{
+    enum { ASLEEP_MS = 1500, SOON_MS = 500 };
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    if (harness.rank % 2 == 0)
+        setenv("BATON_SLEEP_US", "1000000", 1);
+    up();
+    unsetenv("BATON_SLEEP_US");
+    meet();
+    if (f.producer)
+        offer(1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    usleep(50000);
+    double began = now_ms();
+    if (f.consumer) {
+        want(1);
+        CHECK(take(1, 20000) > 0);
+        usleep(ASLEEP_MS * 1000);
+    }
+    if (f.producer) {
+        double ended = take(1, ASLEEP_MS);
+        CHECK(ended > 0 && ended - began < SOON_MS);
+    }
+    down();
+}
+
+/* Whole offers are served as if their producer ran. */
+static void a_stopped_producer_serves(void)
+{
+    enum { OFFERS = 20 };
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    up();
+    meet();
+    for (uint32_t i = 1; f.producer && i <= OFFERS; i++)
+        offer(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    usleep(100000); /* all are at rest: a process that stops inside MPI may hold up others there */
+    if (f.consumer) {
+        CHECK_EQ(kill(f.peer, SIGSTOP), 0);
+        for (uint32_t i = 1; i <= OFFERS; i++) {
+            want(i);
+            CHECK(take(1, 2000) > 0);
+            CHECK_EQ(wrong(i), 0);
+        }
+        CHECK_EQ(kill(f.peer, SIGCONT), 0);
+    }
+    if (f.producer)
+        CHECK(take(OFFERS, 20000) > 0);
+    down();
+}
+
+int main(int argc, char **argv)
+{
+    harness_begin(&argc, &argv);
+    RUN(a_short_transfer_is_made_by_its_caller);
+    RUN(many_calls_without_a_poll);
+    RUN(the_offer_ends_though_its_reader_polls_no_more);
+    RUN(a_stopped_producer_serves);
+    return harness_end();
+}
