@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/leg_inside.h"
+#include "core/outcome.h"
 #include "core/peer.h"
 #include "core/post.h"
 #include "core/state.h"
@@ -52,10 +53,9 @@ void leg_send_cancel(struct core *core, struct leg *leg)
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* What must be as usual for a lease to be taken. */
-static bool can_take(const struct core *core, const struct leg *leg)
+static bool can_take(const struct core *core, const struct leg *leg, const baton_ticket_t *ticket)
 {
     const uint32_t rank = contact_peer(leg->contact);
-    const baton_ticket_t *ticket = ask_ticket(leg->ask, rank);
     return core_handoff(core) != NULL && leg->ask->call->want.mode != BATON_MODE_PUSH && !core->c.settings->checksum &&
            !path_is_far(core->c.path[rank]) && core->c.directory->rows[rank].rules == PLAN_RULES &&
            (ticket == NULL || ticket->incarnation == core->c.directory->rows[rank].incarnation);
@@ -65,9 +65,9 @@ bool leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant)
 {
     const struct port_handoff *hand = core_handoff(core);
     const struct call *call = leg->ask->call;
-    if (!can_take(core, leg))
-        return false;
     const baton_ticket_t *ticket = ask_ticket(leg->ask, contact_peer(leg->contact));
+    if (!can_take(core, leg, ticket))
+        return false;
     struct handoff_want want = {.name = {.attempt = call->attempt, .serial = ticket != NULL ? ticket->serial : 0},
                                 .engine = core_engine(core),
                                 .num_tokens = call->want.num_tokens,
@@ -97,6 +97,5 @@ int leg_why(const struct core *core, const struct leg *leg, char *detail, size_t
         snprintf(detail, size, "the offer ended, and why is not known any more");
         return BATON_EGONE;
     }
-    snprintf(detail, size, "the offer ended: %s", why != 0 ? baton_strerror(why) : "done");
-    return why == BATON_ECLOSED ? why : BATON_EGONE;
+    return outcome_of_ended(why, detail, size);
 }

@@ -191,25 +191,11 @@ static void report(struct core *core, struct offer *o)
     outcome_end(core, o->call, o->status, o->error);
 }
 
-/*
- * What a consumer hears of an offer that ended before it had what it wants, whichever word brings it: that it is gone;
- * but closing is closing.
- */
-static int reason_of(int error)
-{
-    return error == BATON_ECLOSED ? error : BATON_EGONE;
-}
-
-static void say_ended(const struct offer *o, char *text, size_t size)
-{
-    snprintf(text, size, "the offer ended: %s", o->error != 0 ? baton_strerror(o->error) : "done");
-}
-
 void offer_nack_ended(struct core *core, const struct offer *o, const struct word *w)
 {
     char detail[96];
-    say_ended(o, detail, sizeof detail);
-    word_nack(core, w, 0, reason_of(o->error), detail);
+    int error = outcome_of_ended(o->error, detail, sizeof detail);
+    word_nack(core, w, 0, error, detail);
 }
 
 /* Readers that pull hear why; without this they would only find another generation. */
@@ -231,10 +217,10 @@ static void forget_push(struct offer *o, struct reader *r)
 static void stop_pushes(struct core *core, struct offer *o)
 {
     char detail[96];
-    say_ended(o, detail, sizeof detail);
+    int error = outcome_of_ended(o->error, detail, sizeof detail);
     for (struct reader *r = seats_next(o->seats, NULL); r != NULL && o->pushes > 0; r = seats_next(o->seats, r)) {
         struct push *push = reader_push(r);
-        if (push != NULL && push_stop(core, push, reason_of(o->error), detail).reader != NULL)
+        if (push != NULL && push_stop(core, push, error, detail).reader != NULL)
             forget_push(o, r);
     }
 }
@@ -304,19 +290,6 @@ void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int 
         given_up(core, o);
 }
 
-/* Ends the offer if every seat is complete. */
-static bool is_complete(struct core *core, struct offer *o)
-{
-    int32_t rank, error = seats_error(o->seats, &rank);
-    if (!seats_are_complete(o->seats))
-        return false;
-    if (error != 0)
-        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "rank %d ended with: %s", rank,
-                 baton_strerror(error));
-    offer_end(core, o, status_of(error), error);
-    return true;
-}
-
 /* ---- its time ---------------------------------------------------------------------------------------------------- */
 
 bool offer_is_whole(const struct offer *o)
@@ -363,9 +336,16 @@ void offer_until(struct core *core, struct offer *o, uint64_t due_ns)
 
 /* ---- its readers ------------------------------------------------------------------------------------------------- */
 
+/* Ends the offer if every seat is complete. */
 static void check(struct core *core, struct offer *o)
 {
-    is_complete(core, o);
+    int32_t rank, error = seats_error(o->seats, &rank);
+    if (!seats_are_complete(o->seats))
+        return;
+    if (error != 0)
+        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "rank %d ended with: %s", rank,
+                 baton_strerror(error));
+    offer_end(core, o, status_of(error), error);
 }
 
 void offer_drop_push(struct core *core, struct offer *o, struct reader *r)
@@ -389,7 +369,7 @@ void offer_on_push(struct core *core, struct offer *o, struct push_end end)
         return;
     forget_push(o, end.reader);
     if (o->state == OFFER_LIVE && end.of_former) {
-        reader_undo(core, end.reader);
+        reader_undo(core, o->seats, end.reader);
     } else if (o->state == OFFER_LIVE) {
         reader_end(core, o->seats, end.reader, end.error);
         check(core, o);

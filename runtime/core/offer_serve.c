@@ -192,7 +192,7 @@ static void release(struct core *core, struct offer *o, uint32_t peer, const str
     }
     if (f->of_former) {
         offer_drop_push(core, o, r);
-        reader_undo(core, r);
+        reader_undo(core, o->seats, r);
     } else {
         offer_close_reader(core, o, r, f->error);
     }

@@ -68,6 +68,12 @@ static void add_news(struct core *core, struct outcome *outcome)
     queue_join(&core->outcomes.news, &outcome->news);
 }
 
+int outcome_of_ended(int error, char *text, size_t size)
+{
+    snprintf(text, size, "the offer ended: %s", error != 0 ? baton_strerror(error) : "done");
+    return error == BATON_ECLOSED ? error : BATON_EGONE;
+}
+
 struct outcome *outcome_take_news(struct core *core)
 {
     struct queued *news = queue_take(&core->outcomes.news);

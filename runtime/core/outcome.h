@@ -80,6 +80,12 @@ void outcome_name(struct outcome *outcome, const struct call *call);
 void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t type, baton_status_t status,
                   int error);
 
+/**
+ * What a consumer hears of an offer that ended with `error` before it had what it wants, whichever word brings it: that
+ * it is gone; but closing is closing. Writes a sentence.
+ */
+int outcome_of_ended(int error, char *text, size_t size);
+
 /** Takes one end of which a verdict is to be made: a terminal event or a GIVEN_UP. NULL: none. */
 struct outcome *outcome_take_news(struct core *core);
 

@@ -19,7 +19,6 @@ struct seat {
     uint32_t engine; /* DIRECTORY_NONE: free for any */
     uint32_t open;   /* expected readers that have not ended */
     bool was_free;   /* for any, until it was taken */
-    bool is_shared;  /* see seats_share */
     bool taken, complete;
     uint32_t num_readers;
     struct reader *readers; /* by index in the engine; NULL until it is taken */
@@ -53,8 +52,6 @@ void seats_share(struct seats *s, const struct port_handoff *handoff, uint32_t s
     s->handoff = handoff;
     s->slot = slot;
     s->generation = generation;
-    for (uint32_t i = 0; i < s->num; i++)
-        s->of[i].is_shared = true;
 }
 
 void seats_destroy(struct core *core, struct seats *s)
@@ -276,7 +273,7 @@ static void settle(struct core *core, struct seats *s, struct reader *r, int32_t
         seat->complete = true;
 }
 
-void reader_undo(struct core *core, struct reader *r)
+void reader_undo(struct core *core, struct seats *s, struct reader *r)
 {
     struct seat *seat = r->seat;
     if (r->lost) { /* it is waited for again */
@@ -288,7 +285,7 @@ void reader_undo(struct core *core, struct reader *r)
     for (uint32_t i = 0; i < seat->num_readers; i++)
         if (seat->readers[i].state != READER_NONE)
             return;
-    if (seat->is_shared)
+    if (s->handoff != NULL)
         return;
     reap_add(&core->reap, seat->readers);
     *seat = (struct seat){.engine = seat->was_free ? DIRECTORY_NONE : seat->engine};

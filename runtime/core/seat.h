@@ -71,7 +71,7 @@ void reader_rest(struct core *core, struct reader *r);
  * It was granted by a word about a former offer: it may come again, and so may another engine in its place, where seats
  * are not shared.
  */
-void reader_undo(struct core *core, struct reader *r);
+void reader_undo(struct core *core, struct seats *s, struct reader *r);
 /** It has ended. */
 void reader_end(struct core *core, struct seats *s, struct reader *r, int32_t error);
 /** Its rank was lost: its end is not waited for, only the quiet of what is written to it. */
