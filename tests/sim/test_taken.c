@@ -34,6 +34,21 @@ static void warm(struct world *w, uint32_t rank)
     memset(w->sent, 0, sizeof w->sent);
 }
 
+struct reading {
+    baton_id_t offer, want;
+};
+
+/* Rank 1 reads an offer of rank 0, and goes on for a while. */
+static struct reading reads(struct world *w)
+{
+    w->move_ns = 20 * MS;
+    struct reading r;
+    r.offer = world_offer(w, 0, "key", 3, 1, TOKENS, 60000);
+    r.want = world_want(w, 1, "P", "key", 1, 1, TOKENS, 60000);
+    world_run(w, w->now + 5 * MS);
+    return r;
+}
+
 static uint32_t all_sent(const struct world *w)
 {
     uint32_t n = 0;
@@ -177,15 +192,12 @@ static void what_failed_is_given_back_as_failed(void **state)
     (void)state;
     WORLD(w, one_to_one);
     warm(&w, 1);
-    w.move_ns = 20 * MS;
-    baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000);
-    baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
-    world_run(&w, w.now + 5 * MS);
-    world_cancel(&w, 1, d);
+    const struct reading r = reads(&w);
+    world_cancel(&w, 1, r.want);
     world_run(&w, w.now + 500 * MS);
-    ENDED(&w, 1, d, BATON_STATUS_CANCELLED, BATON_ECANCELED);
-    ENDED(&w, 0, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
-    assert_int_equal(world_event(&w, 0, o)->peer, 1);
+    ENDED(&w, 1, r.want, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    ENDED(&w, 0, r.offer, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    assert_int_equal(world_event(&w, 0, r.offer)->peer, 1);
     assert_int_equal(all_sent(&w), 0);
     world_fini(&w);
 }
@@ -227,16 +239,14 @@ static void a_reader_that_is_cut_off_leaves_no_trace(void **state)
         WORLD(w, two_consumers);
         warm(&w, 1);
         warm(&w, 2);
-        w.move_ns = 20 * MS;
-        baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000), next = 0;
-        baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
-        world_run(&w, w.now + 5 * MS);
-        world_cancel(&w, 0, o);
+        const struct reading r = reads(&w);
+        baton_id_t next = 0;
+        world_cancel(&w, 0, r.offer);
         others_come_and_go(&w, 2 * (uint32_t)w.settings.leases);
         if (again)
             next = world_offer(&w, 0, "key", 8, 1, TOKENS, 2000);
         world_run(&w, w.now + 50 * MS);
-        ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGONE);
+        ENDED(&w, 1, r.want, BATON_STATUS_FAILED, BATON_EGONE);
         if (!again)
             next = world_offer(&w, 0, "key", 8, 1, TOKENS, 2000);
         DONE_AFTER(&w, 2, world_want(&w, 2, "P", "key", 1, 1, TOKENS, 5000), w.now + 500 * MS);
@@ -354,17 +364,14 @@ static void a_rank_that_dies_when_it_is_done_is_done(void **state)
     (void)state;
     WORLD(w, one_to_one);
     warm(&w, 1);
-    w.move_ns = 20 * MS;
     uint64_t since = w.now;
-    baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000);
-    world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
-    world_run(&w, since + 5 * MS);
+    const struct reading r = reads(&w);
     w.ranks[0].stopped = true; /* it knows that it is read, and not yet that this is over */
     world_run(&w, since + 50 * MS);
     w.ranks[1].is_dead = w.ranks[1].stopped = true;
     w.ranks[0].stopped = false;
     world_run(&w, since + 2000 * MS);
-    DONE(&w, 0, o);
+    DONE(&w, 0, r.offer);
     world_fini(&w);
 }
 
@@ -410,10 +417,7 @@ static void a_seat_that_was_overwritten_is_refused(void **state)
     WORLD(w, engines);
     for (uint32_t r = 1; r < 6; r++)
         warm(&w, r);
-    w.move_ns = 20 * MS;
-    baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000);
-    baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
-    world_run(&w, w.now + 5 * MS);
+    const struct reading r = reads(&w);
     uint64_t *words = (uint64_t *)(void *)w.ranks[0].words, generation = 0, changed = 0;
     for (uint32_t s = 0; s < w.settings.leases; s++)
         if (w.ranks[0].board[s] > generation)
@@ -427,8 +431,8 @@ static void a_seat_that_was_overwritten_is_refused(void **state)
     baton_id_t other = world_want(&w, 5, "P", "key", 1, 1, TOKENS, 1000);
     world_run(&w, w.now + 2000 * MS);
     assert_non_null(world_event(&w, 5, other));
-    DONE(&w, 1, d);
-    DONE(&w, 0, o);
+    DONE(&w, 1, r.want);
+    DONE(&w, 0, r.offer);
     world_fini(&w);
 }
 
