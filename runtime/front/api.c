@@ -220,10 +220,7 @@ static int hand_over(struct baton *b, struct call *call)
         atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
     if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
         return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
-    if (is_quick)
-        reactor_call(b);
-    else
-        bell_ring(fabric_bell(b->fabric));
+    reactor_call(b, is_quick);
     return 0;
 }
 

@@ -36,7 +36,7 @@ struct paths {
     baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
     struct memory_near *near;    /* by rank: of this node */
-    struct handoffs_rank *hand;  /* likewise */
+    struct handoffs_rank *hand;  /* likewise; while the paths are made */
     struct handoffs *handoffs;
     _Atomic uint64_t *board; /* mine */
     bool is_spared;          /* see paths_spare_mpi */
@@ -56,26 +56,15 @@ static struct shm_way way_of(const struct memory_way *way)
 
 /* ---- offers of this node ----------------------------------------------------------------------------------------- */
 
-static uint32_t node_rank(const struct paths *p, uint32_t rank)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < rank; i++)
-        n += fabric_node(p->fabric, i) == fabric_node(p->fabric, rank);
-    return n;
-}
-
 static void find_own_words(struct paths *p)
 {
     const uint32_t self = fabric_rank(p->fabric);
-    uint32_t ranks = 0;
-    for (uint32_t i = 0; i < fabric_size(p->fabric); i++)
-        ranks += fabric_node(p->fabric, i) == fabric_node(p->fabric, self);
     p->hand[self] = (struct handoffs_rank){
         .at = {.area = p->wish.words_offset > 0 ? fabric_segment(p->fabric) + p->wish.words_offset : NULL,
                .board = p->board,
                .slots = (uint32_t)p->wish.settings->leases,
-               .ranks = ranks},
-        .node_rank = node_rank(p, self),
+               .ranks = fabric_neighbours(p->fabric, self, fabric_size(p->fabric))},
+        .node_rank = fabric_neighbours(p->fabric, self, self),
         .bell = fabric_bell(p->fabric)};
 }
 
@@ -96,7 +85,7 @@ static void find_words(struct paths *p, uint32_t rank, const struct shm_segment 
                                                   .board = (const void *)(segment->mapped + card->board_offset),
                                                   .slots = card->index_slots,
                                                   .ranks = card->words_slots},
-                                           .node_rank = node_rank(p, rank),
+                                           .node_rank = fabric_neighbours(p->fabric, rank, rank),
                                            .bell = (struct bell *)(void *)segment->mapped};
 }
 
@@ -222,10 +211,12 @@ static int send_note(void *arg, uint32_t peer, const void *message, uint32_t byt
     return fabric_send(p->fabric, peer, message, bytes);
 }
 
-static void sync_segment(void *arg)
+/* What was stored for peers of other nodes, and by them, is seen. A turn without MPI has no such peers. */
+static void sync_windows(void *arg)
 {
     struct paths *p = arg;
-    fabric_sync(p->fabric);
+    if (!p->is_spared)
+        fabric_sync(p->fabric);
 }
 
 static int make_staged(struct paths *p, struct path *out)
@@ -239,7 +230,7 @@ static int make_staged(struct paths *p, struct path *out)
         p->stages[i] = must_stage(p, i);
     const struct staged_wish wish = {.num_ranks = size,
                                      .leads = p->stages,
-                                     .ground = {p, segment_path, send_note, sync_segment},
+                                     .ground = {p, segment_path, send_note, sync_windows},
                                      .area = fabric_segment(p->fabric) + p->wish.stage_offset,
                                      .area_offset = p->wish.stage_offset,
                                      .area_bytes = p->wish.stage_bytes,
@@ -347,8 +338,7 @@ static void port_raise(void *self, uint32_t slot, uint64_t generation)
     atomic_store_explicit(&p->board[slot], generation, memory_order_release);
     /* Before anything that follows (an event that frees the blocks), for readers on this node and by rma. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (!p->is_spared)
-        fabric_sync(p->fabric);
+    sync_windows(p);
 }
 
 static enum port_alive port_alive(void *self, uint32_t peer)
@@ -361,8 +351,7 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
                     uint64_t *out, uint64_t tag)
 {
     struct paths *p = self;
-    if (!p->is_spared)
-        fabric_sync(p->fabric); /* what peers have put here is seen by this thread, and the ring hands it on */
+    sync_windows(p); /* what peers have put here is seen by this thread, and the ring hands it on */
     if (is_device(p->wish.cache))
         return staged_sum(p->staged, transfer, source, first, count, out, tag);
     return shm_sum(p->shm, transfer, source, first, count, out, tag);
@@ -430,6 +419,8 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
         rc = makers[p->num_paths](p, &p->path[p->num_paths]);
     if (rc == 0 && handoffs_create(fabric_rank(p->fabric), p->hand, size, &p->handoffs) != 0)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
+    free(p->hand); /* it was copied */
+    p->hand = NULL;
     if (rc != 0) {
         paths_destroy(p);
         return rc;
@@ -458,7 +449,6 @@ int paths_destroy(struct paths *p)
     for (uint32_t i = 0; p->near != NULL && i < fabric_size(p->fabric); i++)
         memory_near_fini(&p->near[i]);
     free(p->near);
-    free(p->hand);
     handoffs_destroy(p->handoffs);
     free(p->to);
     free(p->kinds);

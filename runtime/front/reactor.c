@@ -245,11 +245,11 @@ static bool turn_here(struct baton *b)
     return !paths_spare_mpi(b->paths, false) && !active && !must_poll(b) && core_next_ns(b->core) >= l->woken_ns;
 }
 
-void reactor_call(struct baton *b)
+void reactor_call(struct baton *b, bool is_quick)
 {
     struct loop *l = &b->loop;
     bool done = false;
-    if (l->can_lend && atomic_load_explicit(&l->lent_ns, memory_order_relaxed) < LENT_NS &&
+    if (is_quick && l->can_lend && atomic_load_explicit(&l->lent_ns, memory_order_relaxed) < LENT_NS &&
         pthread_mutex_trylock(&l->lock) == 0) {
         done = l->lends && turn_here(b);
         pthread_mutex_unlock(&l->lock);

@@ -68,8 +68,8 @@ int reactor_stop(struct baton *b);
 /** MPI_Finalize was called while the context (`arg`) is open: stops the reactor at the end of its turn. */
 void reactor_abandon(void *arg);
 
-/** A call was queued: makes a turn in this thread if turns are lent, else wakes the reactor. Any thread. */
-void reactor_call(struct baton *b);
+/** A call was queued: makes turns in this thread if it is quick and they are lent, else wakes the reactor. */
+void reactor_call(struct baton *b, bool is_quick);
 /** Events were polled, and there were any or none: calls may make turns again. Any thread. */
 void reactor_polled(struct baton *b, bool any);
 

@@ -31,13 +31,9 @@ static uint64_t aligned(uint64_t n)
     return (n + 63) & ~UINT64_C(63);
 }
 
-/* Ranks of my node. */
 static uint32_t neighbours(const struct baton *b)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < fabric_size(b->fabric); i++)
-        n += fabric_node(b->fabric, i) == fabric_node(b->fabric, fabric_rank(b->fabric));
-    return n;
+    return fabric_neighbours(b->fabric, fabric_rank(b->fabric), fabric_size(b->fabric));
 }
 
 static struct layout layout_of(const struct baton *b)

@@ -83,6 +83,14 @@ uint32_t fabric_node(const struct fabric *f, uint32_t rank)
     return f->world.node_of[rank];
 }
 
+uint32_t fabric_neighbours(const struct fabric *f, uint32_t rank, uint32_t end)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < end; i++)
+        n += fabric_node(f, i) == fabric_node(f, rank);
+    return n;
+}
+
 uint32_t fabric_nodes(const struct fabric *f)
 {
     return f->world.nodes;

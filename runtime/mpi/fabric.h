@@ -44,6 +44,8 @@ uint32_t fabric_rank(const struct fabric *f);
 uint32_t fabric_size(const struct fabric *f);
 /** The number of a rank's node: 0 .. fabric_nodes - 1, in the order of the nodes' lowest ranks. */
 uint32_t fabric_node(const struct fabric *f, uint32_t rank);
+/** How many of the ranks [0, end) are of that rank's node. */
+uint32_t fabric_neighbours(const struct fabric *f, uint32_t rank, uint32_t end);
 uint32_t fabric_nodes(const struct fabric *f);
 /** BATON_PROGRESS_THREAD or _CALLER. */
 baton_progress_mode_t fabric_mode(const struct fabric *f);
