@@ -137,7 +137,7 @@ void variables_print(FILE *out)
         "Beside these there are BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK: the "
         "role of a rank; BATON_GPU, its GPU; and BATON_REACTOR_CPUS, the hardware threads of the reactor and the copy "
         "workers (\"0-3,8\"). "
-        "batonrun sets them.\n\nFor tests:\n",
+        "batonrun sets them. BATON_TRACE names the file of a timeline.\n\nFor tests:\n",
         out);
     print_table(out, true);
     fputs("BATON_FAULT injects faults: see baton(7).\n", out);

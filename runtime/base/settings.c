@@ -89,11 +89,12 @@ static int read_one(const struct setting_info *info, const char *text, uint64_t 
 /* ---- misspelt names ---------------------------------------------------------------------------------------------- */
 
 /* Variables that are not numbers or not settings: a rank's role, injected faults, what batonrun tells its ranks, the
- * file that the Python package loads. */
-static const char *const words[] = {"BATON_ENGINE",         "BATON_ROLE",     "BATON_TP",           "BATON_PP",
-                                    "BATON_TP_RANK",        "BATON_PP_RANK",  "BATON_FAULT",        "BATON_LAYOUT",
-                                    "BATON_LAUNCH_REPORTS", "BATON_TERMINAL", "BATON_REACTOR_CPUS", "BATON_GPU",
-                                    "BATON_LIBRARY"};
+ * file that the Python package loads, that of the timeline. */
+static const char *const words[] = {
+    "BATON_ENGINE",         "BATON_ROLE",     "BATON_TP",           "BATON_PP",
+    "BATON_TP_RANK",        "BATON_PP_RANK",  "BATON_FAULT",        "BATON_LAYOUT",
+    "BATON_LAUNCH_REPORTS", "BATON_TERMINAL", "BATON_REACTOR_CPUS", "BATON_GPU",
+    "BATON_LIBRARY",        "BATON_TRACE",    "BATON_METRICS",      "BATON_LAUNCH_METRICS"};
 static const unsigned words_count = sizeof words / sizeof words[0];
 
 const char *settings_nearest(const char *entry)

@@ -18,6 +18,8 @@
     X(requests, "BATON_REQUESTS", 4096, 1, 1048576, "offers and wants accepted and not yet polled, each rank")         \
     X(leases, "BATON_LEASES", 4096, 1, 65536, "lease slots: offers alive at one time, each rank")                      \
     X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "block tables of live offers, bytes, each rank")   \
+    X(grant_blocks, "BATON_GRANT_BLOCKS", 400, 0, 400,                                                                 \
+      "block tables of at most so many entries travel in the grant, and need not be read (0: none)")                   \
     X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers that came before their offer and are kept")          \
     X(tombstones, "BATON_TOMBSTONES", 4096, 1, 1048576, "ended keys remembered; the oldest go first")                  \
     X(tombstone_ms, "BATON_TOMBSTONE_MS", 60000, 1, 86400000, "how long an ended key is remembered, ms")               \
@@ -41,10 +43,10 @@
       "bytes in flight with peers of other nodes, each rank; one peer alone gets half")                                \
     X(copy_bytes, "BATON_COPY_BYTES", 8388608, 8192, 1099511627776,                                                    \
       "bytes queued for each copy worker; one peer alone gets half")                                                   \
-    X(inline_bytes, "BATON_INLINE_BYTES", 65536, 0, 262144,                                                            \
+    X(inline_bytes, "BATON_INLINE_BYTES", 262144, 0, 1048576,                                                          \
       "copies of at most so many bytes are made by the reactor, not by a copy worker (0: none)")                       \
     X(handoff, "BATON_HANDOFF", 1, 0, 2,                                                                               \
-      "ranks of a node take offers 0: by messages, 1: by words in memory, unless faults are injected, 2: also then")   \
+      "ranks of a node meet 0: by MPI, 1: in shared memory, unless faults are injected, 2: also then")                 \
     X(rma_requests, "BATON_RMA_REQUESTS", 64, 1, 128, "MPI requests of data outstanding, each rank")                   \
     X(rma_peer_requests, "BATON_RMA_PEER_REQUESTS", 16, 1, 128, "MPI requests of data outstanding to one peer")        \
     X(rma_run_bytes, "BATON_RMA_RUN_BYTES", 262144, 4096, 1073741824, "longest run that one MPI_Rget moves")           \
@@ -60,11 +62,12 @@
     X(stage_bytes, "BATON_STAGE_BYTES", 4194304, 1048576, 1073741824,                                                  \
       "buffers for bytes that are staged, each rank, where a rank owns its memory")                                    \
     X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
-    X(idle_us, "BATON_IDLE_US", 1000, 1, 1000000, "longest sleep of an idle reactor with peers on other nodes, us")    \
-    X(sleep_us, "BATON_SLEEP_US", 2000, 1, 1000000, "longest sleep where every peer shares its node, us")              \
+    X(idle_us, "BATON_IDLE_US", 1000, 1, 1000000, "longest sleep where peers have to be polled for, us")               \
+    X(sleep_us, "BATON_SLEEP_US", 20000, 1, 1000000, "longest sleep where every peer shares the node, us")             \
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
     X(stats_ms, "BATON_STATS_MS", 20, 1, 60000, "how often the gauges are brought up to date, ms")                     \
+    X(trace_bytes, "BATON_TRACE_BYTES", 268435456, 65536, 1099511627776, "longest file of BATON_TRACE, bytes")         \
     X(log_level, "BATON_LOG", 2, 0, 4, "what is logged: 0 nothing, 1 errors, 2 warnings, 3 information, 4 all")
 
 /* What tests set, and who tries things out on one machine. */

@@ -52,6 +52,27 @@ void histogram_add(struct histogram *h, uint64_t value)
     h->bucket[bucket_of(value)]++;
 }
 
+void histogram_add_times(struct histogram *h, uint64_t value, uint64_t times)
+{
+    if (times == 0)
+        return;
+    h->count += times;
+    if (value > h->max)
+        h->max = value;
+    h->bucket[bucket_of(value)] += times;
+}
+
+/* A histogram that has begun anew is later than any. */
+void histogram_subtract(struct histogram *later, const struct histogram *before)
+{
+    if (later->count < before->count)
+        return;
+    later->count -= before->count;
+    later->sum -= before->sum < later->sum ? before->sum : later->sum;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+        later->bucket[i] -= before->bucket[i] < later->bucket[i] ? before->bucket[i] : later->bucket[i];
+}
+
 void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     into->count += from->count;
@@ -88,4 +109,18 @@ uint64_t histogram_quantile(const struct histogram *h, double q)
             return bucket_top(i) < h->max ? bucket_top(i) : h->max;
     }
     return h->max;
+}
+
+uint64_t histogram_top(uint64_t value)
+{
+    return bucket_top(bucket_of(value));
+}
+
+uint64_t histogram_up_to(const struct histogram *h, uint64_t value)
+{
+    const unsigned last = bucket_of(value);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i <= last; i++)
+        sum += h->bucket[i];
+    return sum;
 }

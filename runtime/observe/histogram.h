@@ -16,6 +16,10 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *h, uint64_t value);
+/** So many values of which it is only known that they are at most this one. The sum stays as it is. */
+void histogram_add_times(struct histogram *h, uint64_t value, uint64_t times);
+/** Takes what was counted before out of a later state of the same histogram; max stays. */
+void histogram_subtract(struct histogram *later, const struct histogram *before);
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
 /**
@@ -23,5 +27,11 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
  * there is none.
  */
 uint64_t histogram_quantile(const struct histogram *h, double q);
+
+/** The greatest value that counts in the same bucket as `value`. */
+uint64_t histogram_top(uint64_t value);
+
+/** How many values there are in the buckets up to that of `value`: those of at most histogram_top(value). */
+uint64_t histogram_up_to(const struct histogram *h, uint64_t value);
 
 #endif

@@ -19,14 +19,16 @@ enum log_level {
 };
 
 struct log_limits;
+struct timeline;
 
-/** Each context has its own. Zero it, then set the fields that are needed. */
+/** Each context has its own, and all its parts see it. Zero it, then set the fields that are needed. */
 struct logger {
     enum log_level level;
     int rank;                  /* -1 until known */
     baton_log_fn sink;         /* NULL: standard error */
     void *sink_user;           /* handed to the sink */
     struct log_limits *limits; /* NULL: every line is written */
+    struct timeline *timeline; /* NULL: transfers leave no timeline (timeline.h) */
 };
 
 /** NULL: no memory. */

@@ -20,7 +20,7 @@ static struct wire_message recognisable(enum wire_type type, unsigned version)
 {
     static const uint64_t numbers[] = {UINT64_C(0x8182838485868788), UINT64_C(0x9192939495969798)};
     static const uint8_t bytes[] = {0xc1, 0xc2, 0xc3};
-    const struct wire_bytes attach = {.num = sizeof bytes, .data = bytes};
+    const struct wire_bytes attach = {.num = sizeof bytes, .data = bytes}, table = {.num = 2, .data = bytes + 1};
     const struct wire_name name = {.key = "req-7", .attempt = 0xd1d2d3d4};
     struct wire_message m = {.type = type,
                              .version = (uint8_t)version,
@@ -53,7 +53,8 @@ static struct wire_message recognisable(enum wire_type type, unsigned version)
                                       .generation = UINT64_C(0x6162636465666768),
                                       .table_offset = UINT64_C(0x7172737475767778),
                                       .partial = true,
-                                      .attach = attach};
+                                      .attach = attach,
+                                      .table = table};
         break;
     case WIRE_READY:
         m.ready = (struct wire_ready){.generation = UINT64_C(0x6162636465666768),
@@ -229,9 +230,9 @@ static void version_2_messages_stay_as_they_are(void **state)
                       "24232221 05726571 2d37d4d3 d2d102a4 a3a2a134 33323144 43424158 57565554 "
                       "53525168 67666564 6362610b 00000081 05747372 71848382 81989796 95949392 "
                       "91b8b7b6 b5b4b3b2 b1141312 1101",
-        [WIRE_GRANT] = "424d0202 4a000000 08070605 04030201 18171615 14131211 94939291 28272625 "
+        [WIRE_GRANT] = "424d0202 4e000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                        "24232221 a4a3a2a1 34333231 44434241 54535251 68676665 64636261 78777675 "
-                       "74737271 010300c1 c2c3",
+                       "74737271 010300c1 c2c30200 c2c3",
         [WIRE_NACK] = "424d0203 94000000 08070605 04030201 18171615 14131211 94939291 28272625 "
                       "24232221 a4a3a2a1 f3ffffff 676f6e65 00000000 00000000 00000000 00000000 "
                       "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
@@ -334,6 +335,7 @@ static const struct bound {
     {IN(GRANT), "table_offset", 0, UINT64_MAX},
     {IN(GRANT), "partial", 0, 1},
     {IN(GRANT), "attach", 0, 256},
+    {IN(GRANT), "table", 0, 1632},
     {IN(READY), "generation", 1, UINT64_MAX},
     {IN(READY), "tokens_done", 0, UINT32_MAX},
     {IN(READY), "tokens_next", 0, UINT32_MAX},

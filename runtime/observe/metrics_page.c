@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * metrics_page: see metrics_page.h. Readers use pread, not a mapping: a file that somebody cuts off is an error to
+ * them, and no signal.
+ */
+#include "observe/metrics_page.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/held.h"
+
+#define MAGIC UINT64_C(0x7363697274656d62) /* "bmetrics" */
+#define SAME_RANK 8                        /* pages of one job and rank */
+#define TRIES 200                          /* of a reader, while the page is written */
+#define STAYS_NS UINT64_C(60000000000)
+
+struct head {
+    uint64_t magic, layout, bytes;
+    uint64_t stays;
+    _Atomic uint64_t stalled_ns;
+    _Atomic uint64_t sequence; /* odd: the body is being written */
+};
+
+#define WORDS (sizeof(struct metrics_body) / sizeof(uint64_t))
+
+struct file {
+    struct head head;
+    _Atomic uint64_t body[WORDS];
+};
+
+struct metrics_page {
+    struct file *file; /* the mapping holds it */
+    char path[METRICS_PATH_BYTES];
+};
+
+bool metrics_name_is_good(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t n = strnlen(name, METRICS_NAME_BYTES);
+    return n > 0 && n < METRICS_NAME_BYTES && strspn(name, allowed) == n;
+}
+
+bool metrics_view_is_alive(int fd)
+{
+    return held_is(fd);
+}
+
+/* ---- the rank's side --------------------------------------------------------------------------------------------- */
+
+/* The memory of a new file, which it holds. NULL with errno: EEXIST: the name is taken. */
+static struct file *make_file(const char *path)
+{
+    int fd = held_make(path);
+    if (fd < 0)
+        return NULL;
+    int error = posix_fallocate(fd, 0, sizeof(struct file));
+    void *at = error == 0 ? mmap(NULL, sizeof(struct file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (error == 0 && (at == MAP_FAILED || madvise(at, sizeof(struct file), MADV_DONTFORK) != 0))
+        error = errno;
+    if (error != 0) {
+        if (at != MAP_FAILED)
+            munmap(at, sizeof(struct file));
+        unlink(path);
+    }
+    close(fd);
+    errno = error;
+    return error == 0 ? at : NULL;
+}
+
+int metrics_page_create(const char *folder, const char *job, uint32_t rank, bool stays, struct metrics_page **out)
+{
+    struct metrics_page *p = malloc(sizeof *p);
+    if (p == NULL)
+        return ENOMEM;
+    p->file = NULL;
+    errno = EEXIST;
+    for (unsigned i = 0; i < SAME_RANK && p->file == NULL && errno == EEXIST; i++) {
+        char more[8] = "";
+        if (i > 0)
+            snprintf(more, sizeof more, ".%u", i);
+        snprintf(p->path, sizeof p->path, "%s/" METRICS_PREFIX "%s.%u%s", folder, job, rank, more);
+        p->file = make_file(p->path);
+    }
+    if (p->file == NULL) {
+        int error = errno;
+        free(p);
+        return error;
+    }
+    struct head *head = &p->file->head;
+    head->layout = METRICS_LAYOUT;
+    head->bytes = sizeof(struct metrics_body);
+    head->stays = stays;
+    /* Release: who reads the magic finds the rest of the head. The sequence is 1, odd, until the first renewal. */
+    atomic_store_explicit(&head->sequence, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    head->magic = MAGIC;
+    *out = p;
+    return 0;
+}
+
+static void put(struct metrics_page *p, const struct metrics_body *body, size_t from, size_t bytes)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)((const char *)body + from);
+    _Atomic uint64_t *to = &p->file->body[from / sizeof *words];
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        atomic_store_explicit(&to[i], words[i], memory_order_relaxed);
+}
+
+void metrics_page_renew(struct metrics_page *p, const struct metrics_body *body, uint32_t changes)
+{
+    struct head *head = &p->file->head;
+    const uint64_t odd = atomic_load_explicit(&head->sequence, memory_order_relaxed) | 1;
+    atomic_store_explicit(&head->sequence, odd, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* no word of the body is seen before the odd sequence is */
+    put(p, body, 0, offsetof(struct metrics_body, path));
+    for (unsigned i = 0; i < METRICS_PATHS; i++)
+        if ((changes >> i & 1) != 0)
+            put(p, body, offsetof(struct metrics_body, path) + i * sizeof body->path[0], sizeof body->path[0]);
+    for (unsigned i = 0; i <= METRICS_PEERS; i++)
+        if ((changes >> (METRICS_PATHS + i) & 1) != 0)
+            put(p, body, offsetof(struct metrics_body, peer) + i * sizeof body->peer[0], sizeof body->peer[0]);
+    atomic_store_explicit(&head->sequence, odd + 1, memory_order_release); /* all words are seen before it is even */
+}
+
+void metrics_page_stall(struct metrics_page *p, uint64_t since_ns)
+{
+    atomic_store_explicit(&p->file->head.stalled_ns, since_ns, memory_order_relaxed);
+}
+
+void metrics_page_destroy(struct metrics_page *p)
+{
+    if (p == NULL)
+        return;
+    if (!p->file->head.stays)
+        unlink(p->path);
+    munmap(p->file, sizeof *p->file);
+    free(p);
+}
+
+/* ---- the readers' side ------------------------------------------------------------------------------------------- */
+
+static bool read_whole(int fd, void *to, size_t bytes, off_t from)
+{
+    return pread(fd, to, bytes, from) == (ssize_t)bytes;
+}
+
+/* Why it cannot be opened. */
+static int refuse(const char *path, int error, char why[METRICS_WHY_BYTES])
+{
+    struct stat status;
+    if (error == EACCES && lstat(path, &status) == 0 && status.st_uid != geteuid())
+        return METRICS_FOREIGN;
+    snprintf(why, METRICS_WHY_BYTES, "%.160s cannot be opened: %s", path, strerror(error));
+    return METRICS_NO_PAGE;
+}
+
+int metrics_view_open(const char *path, bool of_anybody, char why[METRICS_WHY_BYTES])
+{
+    struct stat status;
+    struct head head;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return refuse(path, errno, why);
+    bool is_there = fstat(fd, &status) == 0;
+    if (is_there && status.st_uid != geteuid() && !of_anybody) {
+        close(fd);
+        return METRICS_FOREIGN;
+    }
+    if (!is_there || !S_ISREG(status.st_mode) || !read_whole(fd, &head, sizeof head, 0) || head.magic != MAGIC)
+        snprintf(why, METRICS_WHY_BYTES, "%.160s is no page of Baton's metrics", path);
+    else if (head.layout != METRICS_LAYOUT || head.bytes != sizeof(struct metrics_body))
+        snprintf(why, METRICS_WHY_BYTES,
+                 "%.160s has layout %llu, and this program reads layout %d: use the programs of the job's own version",
+                 path, (unsigned long long)head.layout, METRICS_LAYOUT);
+    else
+        return fd;
+    close(fd);
+    return METRICS_NO_PAGE;
+}
+
+void metrics_text_clean(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
+static void end_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    metrics_text_clean(text);
+}
+
+#define END(field) end_text(field, sizeof(field))
+
+/* What another process wrote is not trusted to be a body. */
+static void make_sound(struct metrics_body *b)
+{
+    END(b->engine);
+    END(b->host);
+    END(b->version);
+    if (b->num_peers > METRICS_PEERS)
+        b->num_peers = METRICS_PEERS;
+    for (unsigned i = 0; i <= METRICS_PEERS; i++)
+        END(b->peer[i].engine);
+}
+
+/* The sequence after an acquire fence, so that what is read later is not older than it. -1: it cannot be read. */
+static int64_t sequence_of(int fd)
+{
+    uint64_t sequence;
+    if (!read_whole(fd, &sequence, sizeof sequence, offsetof(struct head, sequence)))
+        return -1;
+    atomic_thread_fence(memory_order_acquire);
+    return (int64_t)(sequence & INT64_MAX);
+}
+
+bool metrics_view_read(int fd, struct metrics_view *view)
+{
+    struct metrics_body *body = malloc(sizeof *body);
+    bool good = false;
+    view->is_alive = metrics_view_is_alive(fd);
+    for (unsigned i = 0; body != NULL && !good && i < TRIES; i++) {
+        int64_t before = sequence_of(fd);
+        if (before < 0)
+            break;
+        good = before % 2 == 0 && read_whole(fd, body, sizeof *body, offsetof(struct file, body));
+        atomic_thread_fence(memory_order_acquire);
+        good = good && sequence_of(fd) == before;
+        if (!good)
+            sched_yield();
+    }
+    if (good) {
+        view->body = *body;
+        make_sound(&view->body);
+        if (!read_whole(fd, &view->stalled_ns, sizeof view->stalled_ns, offsetof(struct head, stalled_ns)))
+            view->stalled_ns = 0;
+    }
+    free(body);
+    return good;
+}
+
+void metrics_pages_find(const char *folder, const char *job, void (*found)(void *arg, const char *path), void *arg)
+{
+    char path[METRICS_PATH_BYTES], start[sizeof METRICS_PREFIX + METRICS_NAME_BYTES + 1];
+    struct dirent *entry;
+    DIR *dir = opendir(folder);
+    snprintf(start, sizeof start, METRICS_PREFIX "%.64s%s", job != NULL ? job : "", job != NULL ? "." : "");
+    for (unsigned n = 0; dir != NULL && n < METRICS_MOST && (entry = readdir(dir)) != NULL;)
+        if (strncmp(entry->d_name, start, strlen(start)) == 0 &&
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path) {
+            found(arg, path);
+            n++;
+        }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+/* ---- pages of dead processes ------------------------------------------------------------------------------------- */
+
+static void sweep_one(void *arg, const char *path)
+{
+    struct head head;
+    struct stat status;
+    uint64_t renewed_ns = 0;
+    struct timespec now;
+    (void)arg;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t now_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    bool is_ours = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+    /* A file without a head may be a page that is just being made. */
+    bool is_page = is_ours && read_whole(fd, &head, sizeof head, 0) && head.magic == MAGIC;
+    bool stays = is_page && head.stays != 0 && head.layout == METRICS_LAYOUT &&
+                 read_whole(fd, &renewed_ns, sizeof renewed_ns,
+                            (off_t)(offsetof(struct file, body) + offsetof(struct metrics_body, renewed_ns))) &&
+                 now_ns < renewed_ns + STAYS_NS;
+    close(fd);
+    if (is_page && !stays)
+        held_remove(path);
+}
+
+void metrics_pages_sweep(const char *folder)
+{
+    metrics_pages_find(folder, NULL, sweep_one, NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* held: who holds a file, who may remove it, and that no holder loses its name while others sweep. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/held.h"
+
+static char folder[] = "/tmp/baton-held-XXXXXX";
+static char path[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) != NULL && snprintf(path, sizeof path, "%s/file", folder) > 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+static bool is_held(void)
+{
+    int fd = open(path, O_RDONLY);
+    bool held = fd >= 0 && held_is(fd);
+    if (fd >= 0)
+        close(fd);
+    return held;
+}
+
+static void test_a_holder(void **state)
+{
+    (void)state;
+    struct stat status;
+    int fd = held_make(path);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_true(is_held());
+    assert_int_equal(held_make(path), -1); /* in the same process too */
+    assert_int_equal(errno, EEXIST);
+    assert_false(held_remove(path));
+    assert_int_equal(access(path, F_OK), 0);
+    close(fd);
+    assert_false(is_held());
+    fd = held_make(path); /* in place of one that nobody holds */
+    assert_true(fd >= 0);
+    assert_true(is_held());
+    close(fd);
+    assert_true(held_remove(path));
+    assert_false(held_remove(path));
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+/* What is no file of ours is neither taken nor removed. */
+static void test_others(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(held_make(path), -1);
+    assert_false(held_remove(path));
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_int_equal(held_make(path), -1);
+    assert_false(held_remove(path));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(held_make(path), -1);
+    assert_false(held_remove(path));
+    assert_int_equal(unlink(path), 0);
+    if (geteuid() != 0)
+        return;
+    close(held_make(path));
+    assert_int_equal(chown(path, 65534, 65534), 0);
+    assert_int_equal(held_make(path), -1);
+    assert_false(held_remove(path));
+    assert_int_equal(unlink(path), 0);
+}
+
+/* A process that is killed holds nothing, although what it forked before lives on. */
+static void test_a_forked_process(void **state)
+{
+    (void)state;
+    int ends[2], raw;
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = held_make(path);
+        char *at = ftruncate(fd, 4096) == 0 ? mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+        if (at == MAP_FAILED || madvise(at, 4096, MADV_DONTFORK) != 0)
+            _exit(1);
+        close(fd);
+        if (!is_held())
+            _exit(2);
+        if (fork() == 0) {
+            (void)!read(ends[0], &byte, 1);
+            _exit(0);
+        }
+        raise(SIGKILL);
+    }
+    assert_int_equal(waitpid(pid, &raw, 0), pid);
+    assert_true(WIFSIGNALED(raw));
+    assert_false(is_held());
+    assert_int_equal(write(ends[1], "", 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    assert_true(held_remove(path));
+}
+
+/* A file that somebody is removing is not held. */
+static void test_a_remover(void **state)
+{
+    (void)state;
+    close(held_make(path));
+    int fd = open(path, O_RDWR);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+    assert_false(is_held());
+    assert_false(held_remove(path));
+    assert_int_equal(held_make(path), -1); /* it was stopped: who makes one does not wait for ever */
+    close(fd);
+    assert_true(held_remove(path));
+}
+
+/* Processes make one file each while all remove what they find. Each one that has made its own finds it there. */
+static void test_makers_among_removers(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 6, ROUNDS = 150 };
+    struct shared {
+        atomic_int here, gone;
+    } *s = mmap(NULL, sizeof *s * ROUNDS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int raw, bad = 0;
+    assert_true(s != MAP_FAILED);
+    fflush(stdout); /* not what the parent has yet to print */
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        if (fork() != 0)
+            continue;
+        for (unsigned round = 0; round < ROUNDS; round++) { /* to the end: others wait for this one in each */
+            char own[80], other[80];
+            atomic_fetch_add(&s[round].here, 1);
+            for (unsigned n = 0; n < 1000000 && atomic_load(&s[round].here) < PROCESSES; n++)
+                usleep(1);
+            for (unsigned k = 0; k < PROCESSES; k++) {
+                snprintf(other, sizeof other, "%s.%u", path, k);
+                held_remove(other);
+            }
+            snprintf(own, sizeof own, "%s.%u", path, i);
+            int fd = held_make(own);
+            atomic_fetch_add(&s[round].gone, 1);
+            for (unsigned n = 0; n < 1000000 && atomic_load(&s[round].gone) < PROCESSES; n++)
+                usleep(1);
+            bad += fd < 0 || access(own, F_OK) != 0;
+            if (fd >= 0)
+                close(fd);
+        }
+        _exit(bad != 0);
+    }
+    while (wait(&raw) > 0)
+        bad += raw != 0;
+    assert_int_equal(bad, 0);
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        char own[80];
+        snprintf(own, sizeof own, "%s.%u", path, i);
+        assert_true(held_remove(own));
+    }
+    munmap(s, sizeof *s * ROUNDS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_holder),
+        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_a_remover),
+        cmocka_unit_test(test_a_forked_process),
+        cmocka_unit_test(test_makers_among_removers),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
