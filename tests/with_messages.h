@@ -61,7 +61,7 @@ static inline bool field_is_good(const struct wire_field *f, const struct wire_m
 static inline void field_set(const struct wire_field *f, struct wire_message *m, uint64_t value)
 {
     static const uint64_t numbers[WIRE_LIST_MAX + 1] = {UINT64_C(0x8182838485868788), UINT64_C(0x9192939495969798), 3};
-    static const uint8_t bytes[BATON_ATTACH_MAX + 1] = {0xa1, [BATON_ATTACH_MAX - 1] = 0xa2};
+    static const uint8_t bytes[WIRE_TABLE_SENT_MAX + 1] = {0xa1, [BATON_ATTACH_MAX - 1] = 0xa2};
     void *at = field_at(f, m);
     struct wire_bits *bits = at;
     switch (f->kind) {

@@ -316,6 +316,9 @@ static void begin(struct core *core, uint64_t now, struct call *call)
         return;
     call->end.call = call;
     call->end.event = (baton_event_t){.peer = -1};
+    if (core_timeline(core) != NULL)
+        timeline_add_call(core_timeline(core), call->kind == CALL_WANT ? TIMELINE_WANT : TIMELINE_OFFER,
+                          call->submitted_ns, call->id, call_name(call));
     atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
 }
 

@@ -20,6 +20,7 @@
 #include "observe/log.h"
 
 struct core;
+struct metrics;
 struct wire_message;
 
 struct core_config {
@@ -33,7 +34,8 @@ struct core_config {
     uint64_t arena_bytes;
     const struct port *port;
     struct logger *log;
-    const char *host; /* this rank's; NULL: not known */
+    const char *host;        /* this rank's; NULL: not known */
+    struct metrics *metrics; /* what has moved counts there; NULL: nowhere */
 };
 
 int core_create(const struct core_config *config, struct core **out);

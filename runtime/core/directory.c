@@ -202,6 +202,24 @@ static int join_nodes(struct directory *d)
     return 0;
 }
 
+/* There was room for an engine a rank. Now it is known how many there are. */
+static int trim_engines(struct directory *d)
+{
+    struct directory_engine *fit = malloc((d->num_engines + 1) * sizeof *fit);
+    if (fit == NULL)
+        return BATON_ENOMEM;
+    memcpy(fit, d->engines, d->num_engines * sizeof *fit);
+    HASH_CLEAR(by_name, d->named);
+    free(d->engines);
+    d->engines = fit;
+    for (uint32_t e = 0; e < d->num_engines; e++) {
+        HASH_ADD_KEYPTR(by_name, d->named, fit[e].name, strlen(fit[e].name), &fit[e]);
+        if (fit[e].by_name.tbl == NULL)
+            return BATON_ENOMEM;
+    }
+    return 0;
+}
+
 int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory **out, struct plan_why *why)
 {
     struct directory *d = calloc(1, sizeof *d);
@@ -227,6 +245,8 @@ int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory *
         rc = check_full(d, why);
     if (rc == 0)
         rc = join_nodes(d);
+    if (rc == 0)
+        rc = trim_engines(d);
     if (rc != 0) {
         directory_destroy(d);
         return rc;

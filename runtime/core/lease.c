@@ -134,6 +134,11 @@ void lease_rewrite(struct leases *l, const struct plan_tables *tables, const str
     wire_table_encode(lease->slot, lease->generation, tables, l->arena + lease->table_offset);
 }
 
+const uint8_t *lease_encoded(const struct leases *l, const struct lease *lease)
+{
+    return l->arena + lease->table_offset;
+}
+
 uint64_t lease_end(struct leases *l, const struct lease *lease)
 {
     arena_give(l, lease->table_offset, lease->table_bytes);

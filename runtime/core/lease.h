@@ -34,6 +34,9 @@ int lease_open(struct leases *l, const struct plan_tables *tables, uint32_t entr
 /** Overwrites a lease's tables by longer ones, within the room that was taken. A reader meanwhile may find neither. */
 void lease_rewrite(struct leases *l, const struct plan_tables *tables, const struct lease *lease);
 
+/** An open lease's tables as they lie in the arena: wire_table_bytes() of them. */
+const uint8_t *lease_encoded(const struct leases *l, const struct lease *lease);
+
 /** Ends it and returns the slot's new generation, to which the caller raises the board before anything else. */
 uint64_t lease_end(struct leases *l, const struct lease *lease);
 

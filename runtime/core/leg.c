@@ -83,10 +83,10 @@ static bool awaits_more(const struct leg *leg)
     return leg->state == LEG_MOVING && mover_awaits_more(leg->mover);
 }
 
-static void outside(struct core *core, struct leg *leg)
+static void refuse_tables(struct core *core, struct leg *leg, int error)
 {
-    core->stats.messages_bad++;
-    fail(core, leg, BATON_EMESSAGE, "it names tables that lie outside its card");
+    core->stats.messages_bad += error == BATON_EMESSAGE;
+    fail(core, leg, error, error == BATON_EMESSAGE ? "its block tables are outside its card, or of another lease" : "");
 }
 
 static const char another_began[] = "the offer that was granted ended, and another of its key began";
@@ -100,8 +100,9 @@ static void on_more(struct core *core, struct leg *leg, const struct peer_table 
         fail(core, leg, BATON_EGONE, another_began);
         return;
     }
-    if (mover_ready(core, leg->mover, reach, table) != 0) {
-        outside(core, leg);
+    int rc = mover_ready(core, leg->mover, reach, table);
+    if (rc != 0) {
+        refuse_tables(core, leg, rc);
         return;
     }
     resend_from_now(core, leg);
@@ -129,19 +130,23 @@ static void take_attached(const struct leg *leg, const struct wire_bytes *attach
         memcpy(event->attach, attach->data, attach->num);
 }
 
-/* A lease was granted, or taken. */
-static void read_lease(struct core *core, struct leg *leg, const struct peer_table *table, const struct reach *reach)
+/* A lease was granted, perhaps with its tables, or taken. */
+static void read_lease(struct core *core, struct leg *leg, const struct peer_table *table,
+                       const struct wire_bytes *sent, const struct reach *reach)
 {
     const struct call *call = leg->ask->call;
     struct mover_job job = {.table = *table,
+                            .sent = *sent,
                             .held = call->want.held_tokens,
                             .num_tokens = call->want.num_tokens,
                             .mine = &call->tables,
+                            .want = call->id,
                             .reach = *reach};
     leg->ask->call->end.event.wait_ns = core->now - call->submitted_ns;
     leg->state = LEG_MOVING;
-    if (mover_start(core, leg->mover, &job) != 0)
-        outside(core, leg);
+    int rc = mover_start(core, leg->mover, &job);
+    if (rc != 0)
+        refuse_tables(core, leg, rc);
 }
 
 static void on_grant(struct core *core, struct leg *leg, const struct wire_grant *m)
@@ -172,7 +177,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
     }
     if (!m->partial) /* else its READYs come with the answers to what is repeated */
         timer_stop(&core->timers, &leg->resend);
-    read_lease(core, leg, &table, m->partial ? &(struct reach){0} : &REACH_WHOLE);
+    read_lease(core, leg, &table, &m->table, m->partial ? &(struct reach){0} : &REACH_WHOLE);
 }
 
 static void add_bytes(struct leg *leg, baton_path_t path, uint64_t bytes)
@@ -304,7 +309,7 @@ static void on_taken(struct core *core, struct leg *leg, const struct handoff_gr
     const struct handoff_offer *o = &grant->offer;
     take_attached(leg, &(struct wire_bytes){o->num_attach, o->attach});
     read_lease(core, leg, &(struct peer_table){grant->slot, o->table_entries, grant->generation, o->table_offset},
-               &REACH_WHOLE);
+               &(struct wire_bytes){0}, &REACH_WHOLE);
 }
 
 static int ask(struct core *core, struct leg *leg)

@@ -78,6 +78,8 @@ bool leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant)
     if (leg->has_taken) {
         leg->slot = grant->slot;
         leg->generation = grant->generation;
+        timeline_match(core_timeline(core), core->now, call->id, contact_peer(leg->contact), call->id,
+                       TIMELINE_BY_WORDS);
     }
     return leg->has_taken;
 }

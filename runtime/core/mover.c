@@ -6,7 +6,6 @@
 
 #include "core/mover_inside.h"
 #include "core/peer.h"
-#include "core/state.h"
 #include "wire/table.h"
 
 static void run_remove(struct core *core, struct mover *m)
@@ -69,16 +68,14 @@ static void watch(struct core *core)
 
 static void take(struct core *core, struct mover *m, uint64_t bytes)
 {
-    uint32_t peer = m->peer;
     m->taken += bytes;
-    budget_take(budget_of(core, peer), &m->lane->share, bytes, core->now);
+    budget_take(budget_of(core, m->peer), &m->lane->share, bytes, core->now);
     watch(core);
 }
 
 static void land(struct core *core, struct mover *m, uint64_t bytes)
 {
-    uint32_t peer = m->peer;
-    budget_land(budget_of(core, peer), &m->lane->share, bytes, core->now);
+    budget_land(budget_of(core, m->peer), &m->lane->share, bytes, core->now);
     watch(core);
 }
 
@@ -96,8 +93,7 @@ static void news_add(struct core *core, struct mover *m, enum mover_news what, i
 /* Tells the owner how it ended. After an error the owner stops it. */
 static void tell(struct core *core, struct mover *m, int error, const char *detail)
 {
-    if (error == 0)
-        m->state = MOVER_ENDED;
+    mover_end(core, m, error == 0);
     news_add(core, m, MOVER_MOVED, error, detail);
 }
 
@@ -160,6 +156,7 @@ static void go_on(struct core *core, struct mover *m)
     }
     if (m->chunk.at == m->num_tokens)
         m->state = MOVER_PROOF;
+    mover_note(core, m, TIMELINE_LAST, m->state == MOVER_PROOF);
     run_add(core, m);
 }
 
@@ -172,17 +169,32 @@ static int take_table(struct mover *m, const struct peer_table *table)
     return 0;
 }
 
+/* BATON_ESTALE: the bytes are not the tables of its lease. */
+static int decode_table(struct mover *m, const uint8_t *data, uint64_t bytes)
+{
+    uint32_t *former = m->their_entries;
+    int rc = wire_table_decode(data, bytes, m->table.slot, m->table.generation, &m->theirs, &m->their_entries);
+    if (rc == 0)
+        free(former);
+    return rc;
+}
+
 int mover_start(struct core *core, struct mover *m, const struct mover_job *job)
 {
+    m->chunk.began_ns = core->now;
     m->reach = job->reach;
     m->chunk.at = job->held;
     m->num_tokens = job->num_tokens;
     m->mine = job->mine;
-    m->unread = true;
     int rc = take_table(m, &job->table);
-    if (rc == 0)
-        go_on(core, m);
-    return rc;
+    if (rc == 0 && job->sent.num > 0)
+        rc = decode_table(m, job->sent.data, job->sent.num);
+    if (rc != 0) /* what was sent has not changed meanwhile, as tables that are read may: the message is wrong */
+        return rc == BATON_ESTALE ? BATON_EMESSAGE : rc;
+    m->unread = job->sent.num == 0;
+    timeline_lease(core_timeline(core), core->now, m->op.tag, m->peer, job->want, m->write);
+    go_on(core, m);
+    return 0;
 }
 
 int mover_ready(struct core *core, struct mover *m, const struct reach *reach, const struct peer_table *table)
@@ -210,14 +222,9 @@ static bool waits_for_table(const struct mover *m, int error)
 
 static void on_table(struct core *core, struct mover *m, const struct port_event *e)
 {
-    uint32_t *entries = NULL;
     bool newer = m->table.offset != m->asked.offset || m->table.entries != m->asked.entries;
-    int rc = e->error;
-    if (rc == 0)
-        rc = wire_table_decode(e->data, e->bytes, m->table.slot, m->table.generation, &m->theirs, &entries);
+    int rc = e->error != 0 ? e->error : decode_table(m, e->data, e->bytes);
     if (rc == 0) {
-        free(m->their_entries);
-        m->their_entries = entries;
         m->unread = newer;
     } else if (newer && rc == BATON_ESTALE) {
         run_add(core, m); /* at once, in its new place */
@@ -268,10 +275,9 @@ static bool is_put_away(struct core *core, struct mover *m)
  */
 static bool is_harmless(const struct core *core, const struct mover *m)
 {
-    uint32_t peer = m->peer;
-    if (!path_is_far(core->c.path[peer]))
+    if (!path_is_far(core->c.path[m->peer]))
         return false; /* the workers are soon done, and that is told */
-    return m->write ? peer_is_dead(core, peer) : peer_is_ended(core, peer);
+    return m->write ? peer_is_dead(core, m->peer) : peer_is_ended(core, m->peer);
 }
 
 /* Nothing of it is under way. */
@@ -340,10 +346,9 @@ void mover_on_event(struct core *core, struct op *op, const struct port_event *e
 static uint64_t may_move(struct core *core, const struct mover *m)
 {
     const struct settings *set = core->c.settings;
-    uint32_t peer = m->peer;
-    bool far = path_is_far(core->c.path[peer]);
+    bool far = path_is_far(core->c.path[m->peer]);
     uint64_t limit = far ? set->rma_bytes : set->copy_bytes * set->copy_workers;
-    uint64_t left = budget_left(budget_of(core, peer), limit, &m->lane->share);
+    uint64_t left = budget_left(budget_of(core, m->peer), limit, &m->lane->share);
     return left < set->chunk_bytes ? left : set->chunk_bytes;
 }
 
@@ -408,6 +413,7 @@ static bool turn_to_move(struct core *core, struct mover *m)
         tell(core, m, (int)rc, "its path refused the operation");
         return true;
     }
+    mover_note(core, m, TIMELINE_FIRST, m->taken == 0);
     take(core, m, (uint64_t)rc);
     if (ahead(m) == 0)
         run_remove(core, m);
@@ -488,6 +494,7 @@ bool mover_stop(struct core *core, struct mover *m)
     if (m->parked != PATH_PARK_QUIET || m->state == MOVER_DRAINING) /* it was stopped before */
         return mover_lose(core, m);
     run_remove(core, m);
+    mover_note(core, m, TIMELINE_STOPPED, m->state != MOVER_IDLE && m->state != MOVER_ENDED);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
         budget_drop(budget_of(core, m->peer), &m->lane->share, m->taken - m->landed);
     bool is_quiet = m->state == MOVER_IDLE || (m->write && m->state == MOVER_ENDED);

@@ -4,7 +4,8 @@
  * whose turn it is and how many bytes are in flight with whom.
  *
  *   WAITING  all that is in place has moved, and more is to come
- *   TABLE    the peer's block table is read from its arena, under the lease that its message named
+ *   TABLE    the peer's block table is read from its arena, under the lease that its message named. One that came in
+ *            the message itself is checked alike, and not read
  *   MOVING   runs move, a slice a turn; other movers have their turns between. Tokens move as they come into place,
  *            chunk by chunk, and of the newest chunk those layers that are. One proof in the end covers all chunks,
  *            because a generation never comes back
@@ -21,6 +22,7 @@
 #include "core/core.h"
 #include "core/link.h"
 #include "core/op.h"
+#include "wire/message.h"
 
 /**
  * What of an offer is in place: all of tokens [0, done), and of tokens [done, next) the layers below layer_end. Of the
@@ -35,9 +37,11 @@ struct reach {
 /** Tokens [held, num_tokens) of a request are to move, as far as `reach` goes. */
 struct mover_job {
     struct peer_table table; /* the peer's */
+    struct wire_bytes sent;  /* its bytes, if they came with its name; none: they are read */
     struct reach reach;
     uint32_t held, num_tokens;
     const struct plan_tables *mine;
+    uint64_t want; /* the consumer's id of it, for the timeline */
 };
 
 /** What the owner is to hear: that the bytes have moved, or why not; that it is quiet, after mover_stop said false. */
@@ -60,7 +64,10 @@ void mover_destroy(struct core *core, struct mover *m);
 enum op_kind mover_kind(const struct mover *m);
 void *mover_owner(const struct mover *m);
 
-/** Begins; there will be news once, unless it is stopped. 0, or BATON_EMESSAGE: the table lies outside the card. */
+/**
+ * Begins; there will be news once, unless it is stopped. 0, BATON_ENOMEM, or BATON_EMESSAGE: the table lies outside the
+ * card, or what was sent is not that table.
+ */
 int mover_start(struct core *core, struct mover *m, const struct mover_job *job);
 /**
  * More is in place; of a read, these are the peer's tables by now, in the same slot (NULL: as before). As mover_start.

@@ -6,6 +6,8 @@
 #include "core/budget.h"
 #include "core/mover.h"
 #include "core/queue.h"
+#include "core/state.h"
+#include "core/tally.h"
 #include "core/timer.h"
 #include "core/turns.h"
 
@@ -14,6 +16,7 @@ enum mover_state { MOVER_IDLE, MOVER_WAITING, MOVER_TABLE, MOVER_MOVING, MOVER_P
 /** Tokens [at, end) of the request, and how far they have moved. */
 struct chunk {
     uint32_t at, end;
+    uint64_t began_ns; /* the first of the request's chunks */
     struct plan_transfer transfer;
     struct plan_cursor cursor;
 };
@@ -43,6 +46,24 @@ struct mover {
     struct mover_word word;
     char detail[96];
 };
+
+/** If this `is` a moment of its leg, from FIRST to STOPPED, the timeline is told. */
+static inline void mover_note(const struct core *core, const struct mover *m, enum timeline_kind kind, bool is)
+{
+    unsigned open = kind == TIMELINE_STOPPED && m->taken > 0 && m->state < MOVER_PROOF ? TIMELINE_MOVES : 0;
+    if (is)
+        timeline_leg(core_timeline(core), kind, core->now, m->op.tag, m->landed, m->write | open);
+}
+
+/** It can do no more. `is_whole`: all has landed, and is known to be what was granted. */
+static inline void mover_end(const struct core *core, struct mover *m, bool is_whole)
+{
+    mover_note(core, m, TIMELINE_FENCED, is_whole);
+    if (!is_whole)
+        return;
+    m->state = MOVER_ENDED;
+    tally_add(core, m->peer, m->write, m->landed, m->chunk.began_ns);
+}
 
 /** Those of one peer. */
 struct lane {

@@ -24,6 +24,15 @@ static void tell_ready(struct core *core, const struct offer *o, uint32_t peer, 
     post_send(core->post, peer, &m);
 }
 
+/* Short tables travel in the grant of a pull, which saves its consumer the reading. */
+static struct wire_bytes tables_sent(const struct core *core, const struct offer *o, const struct word *w)
+{
+    uint32_t entries = wire_table_entries(&o->call->tables);
+    if (w->mode != BATON_MODE_PULL || entries > core->c.settings->grant_blocks)
+        return (struct wire_bytes){0};
+    return (struct wire_bytes){(uint32_t)wire_table_bytes(entries), lease_encoded(core->leases, &o->lease)};
+}
+
 static void tell_grant(struct core *core, const struct offer *o, const struct word *w)
 {
     struct wire_message m = {.type = WIRE_GRANT,
@@ -35,6 +44,7 @@ static void tell_grant(struct core *core, const struct offer *o, const struct wo
                                        .table_entries = wire_table_entries(&o->call->tables),
                                        .offered_tokens = o->call->offer.num_tokens,
                                        .attach = {o->call->offer.num_attach, o->call->offer.attach},
+                                       .table = tables_sent(core, o, w),
                                        .partial = !offer_is_whole(o)}};
     post_send(core->post, w->peer, &m);
     if (m.grant.partial && w->mode == BATON_MODE_PULL)
@@ -148,6 +158,7 @@ static void match(struct core *core, struct offer *o, const struct word *w)
         return;
     }
     reader_note(r, w);
+    timeline_match(core_timeline(core), core->now, o->call->id, w->peer, w->want, 0);
     if (o->call->end.event.wait_ns == 0)
         o->call->end.event.wait_ns = core->now - o->call->submitted_ns;
     tell_grant(core, o, w);

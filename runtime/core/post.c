@@ -6,6 +6,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "observe/timeline.h"
 #include "wire/number.h"
 
 #define RESEND_MOST 16   /* times BATON_RESEND_MS */
@@ -58,6 +59,13 @@ void post_destroy(struct post *p)
     free(p);
 }
 
+/* Words about wants alone: beats would fill a timeline. */
+static void note(const struct post *p, enum timeline_kind kind, uint32_t peer, const struct wire_message *m)
+{
+    if (p->c->log->timeline != NULL && m->want_id != 0)
+        timeline_add_message(p->c->log->timeline, kind, peer, m->number, m->want_id, wire_type_name(m->type));
+}
+
 /* ---- out --------------------------------------------------------------------------------------------------------- */
 
 static void keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t bytes)
@@ -102,6 +110,7 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
     m->number = post_number(p, peer);
     uint32_t bytes = wire_encode(m, data);
     int rc = BATON_EAGAIN;
+    note(p, TIMELINE_SENT, peer, m);
     if (!post_waits(p, peer))
         rc = p->c->port->send(p->c->port->self, peer, data, bytes);
     p->stats->messages_sent++;
@@ -181,6 +190,7 @@ bool post_open(struct post *p, const struct port_event *e, struct wire_message *
         p->stats->messages_bad += !came_before;
         return false;
     }
+    note(p, TIMELINE_HEARD, e->peer, m);
     return true;
 }
 

@@ -111,7 +111,8 @@ static struct push_end begin_to_write(struct core *core, struct push *push)
                             .reach = *push->order.reach,
                             .held = push->word.held,
                             .num_tokens = push->word.tokens,
-                            .mine = &push->order.mine->tables};
+                            .mine = &push->order.mine->tables,
+                            .want = push->word.want};
     push->state = PUSH_WRITING;
     int rc = mover_start(core, push->mover, &job);
     if (rc == BATON_EMESSAGE)

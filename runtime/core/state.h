@@ -14,6 +14,7 @@
 #include "core/reap.h"
 #include "core/timer.h"
 #include "core/work.h"
+#include "observe/timeline.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -60,6 +61,12 @@ static inline const struct wire_row *core_row(const struct core *core)
 static inline uint32_t core_engine(const struct core *core)
 {
     return core->c.directory->engine_of[core->c.self];
+}
+
+/** Where this rank's transfers leave when they did what (observe/timeline.h); NULL: nowhere. */
+static inline struct timeline *core_timeline(const struct core *core)
+{
+    return core->c.log->timeline;
 }
 
 /** How ranks of this node take offers without a message; NULL: they do not. */

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "mpi/rma_batch.h"
 #include "mpi/rma_read.h"
+#include "observe/timeline.h"
 
 /* ---- issuing ----------------------------------------------------------------------------------------------------- */
 
@@ -153,6 +154,18 @@ static void learn(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         rma_peer_flush(&r->peers, p);
 }
 
+static void note(const struct rma *r, const struct rma_op *op, uint64_t now)
+{
+    if (r->world->log->timeline != NULL && rma_op_is_data(op))
+        timeline_add(r->world->log->timeline, &(struct timeline_record){.kind = TIMELINE_BATCH,
+                                                                        .ns = op->issued_ns,
+                                                                        .until_ns = now,
+                                                                        .id = op->tag,
+                                                                        .peer = op->peer,
+                                                                        .bytes = op->bytes,
+                                                                        .runs = op->runs});
+}
+
 /* The operation's request is complete, and in no set any more. */
 static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
 {
@@ -169,6 +182,7 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
             sieve_empty(op->sieve);
         sieve_give_back(&r->sieves, op->sieve);
     }
+    note(r, op, now);
     op->ends_tag = op->is_forgotten && is_last(r, op);
     rma_op_finish(&r->ops, op);
 }

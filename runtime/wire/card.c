@@ -86,6 +86,11 @@ static void put_hybrid(struct writer *w, const baton_geometry_t *g)
     }
 }
 
+bool wire_card_tells(uint32_t features)
+{
+    return WIRE_VERSION > 1 || features == 0;
+}
+
 /* What came with version 2. */
 static void put_second(struct writer *w, const struct wire_card *c)
 {

@@ -23,6 +23,8 @@ struct wire_region {
 };
 #define WIRE_NO_FILE UINT32_MAX
 
+#define WIRE_CARD_LANES 1u /* the rank sends its messages within the node by lanes, and its own lie behind the words */
+
 /** Offsets count from the start of the rank's segment. */
 struct wire_card {
     uint64_t incarnation;
@@ -32,9 +34,9 @@ struct wire_card {
     uint32_t board_slots;
     uint64_t arena_offset, arena_bytes;
     uint64_t pool_offset, pool_bytes;
-    /* reserved, 0 in this version: what its build can do; where its offers' index and its readers' words lie */
-    uint32_t features;
-    uint64_t index_offset, words_offset;
+    uint32_t features; /* WIRE_CARD_..., or 0 */
+    uint64_t index_offset,
+        words_offset; /* of the words by which ranks of its node take its offers; 0: there are none */
     uint32_t index_slots, words_slots;
     /* behind the geometry: */
     uint32_t memory;             /* a baton_memory_t, where there are regions */
@@ -44,6 +46,9 @@ struct wire_card {
     uint32_t has_geometry;
     baton_geometry_t geometry; /* decoded: its tensors are malloc'ed */
 };
+
+/** Whether cards of this build tell of these features (WIRE_CARD_...). Those of version 1 told of none. */
+bool wire_card_tells(uint32_t features);
 
 /** Writes at most `size` bytes; returns the length, or BATON_EINVAL if it would be more than size or WIRE_CARD_MAX. */
 int wire_card_encode(const struct wire_card *card, uint8_t *out, uint32_t size);

@@ -11,6 +11,7 @@
 
 #include "baton.h"
 #include "wire/schema.h"
+#include "wire/table.h"
 #include "wire/version.h"
 
 #define WIRE_MESSAGE_HEADER 36u /* what each message begins with, up to the want's id */

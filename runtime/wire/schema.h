@@ -114,7 +114,8 @@
     FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)                                                                      \
     FIELD(U64, table_offset, ALWAYS, 0, UINT64_MAX)     /* in the arena */                                             \
     FIELD(FLAG, partial, LATER, 0, 1)                   /* not all is in place, READY says what is */                  \
-    FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* the engine's own, of the offer */
+    FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* the engine's own, of the offer */                           \
+    FIELD(BYTES, table, SINCE(2), 0, WIRE_TABLE_SENT_MAX) /* the tables, as in the arena; none: they are read there */
 
 /* In place: all of tokens [0, done), and of tokens [done, next) the layers below layer_end. UINT32_MAX: to the end. */
 #define WIRE_READY_FIELDS(FIELD)                                                                                       \

@@ -12,6 +12,8 @@
 
 #define WIRE_TABLE_HEADER 32u
 #define WIRE_TABLE_ENTRIES_MAX (1u << 24) /* of the tables of one call */
+#define WIRE_TABLE_ENTRIES_SENT 400u      /* of tables that a GRANT carries */
+#define WIRE_TABLE_SENT_MAX (WIRE_TABLE_HEADER + 4 * WIRE_TABLE_ENTRIES_SENT)
 
 /** Entries of 4 bytes behind the header: the blocks, and a few more unless one table begins at token 0. */
 uint32_t wire_table_entries(const struct plan_tables *tables);

@@ -87,6 +87,7 @@ static int fake_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes,
     struct world_rank *r = self;
     struct world *w = r->world;
     uint64_t delay = offset >= SEGMENT_CARD ? w->ranks[peer].card_delay_ns : w->board_ns;
+    w->tables += offset < SEGMENT_CARD;
     later(w, DUE_READ, delay, peer, r->rank, tag, bytes)->offset = offset;
     return 0;
 }

@@ -91,6 +91,7 @@ struct world {
     void (*on_move)(struct world *w, uint32_t from, uint32_t to);
     void *user;
     uint32_t sent[WIRE_TYPE_LAST + 1]; /* by type */
+    uint32_t tables;                   /* block tables that were read */
 };
 
 struct world_engine {

@@ -176,6 +176,31 @@ static int32_t error_of(const struct wire_message *m)
     return 0;
 }
 
+/*
+ * Tables that a grant carries are those of its lease. With luck they are rewritten: they name other blocks, and are
+ * those of another lease. Returns the message's length by now.
+ */
+static uint32_t forge(struct storm *s, struct wire_message *m, bool luck, uint8_t out[WIRE_MESSAGE_MAX])
+{
+    struct wire_grant *g = &m->grant;
+    uint8_t data[WIRE_TABLE_SENT_MAX];
+    struct plan_tables tables;
+    uint32_t *entries;
+    if (wire_table_decode(g->table.data, g->table.num, g->slot, g->generation, &tables, &entries) != 0) {
+        storm_fail(s, "a grant of slot %u carries other tables than its lease's", g->slot);
+        return wire_encode(m, out);
+    }
+    if (luck) {
+        for (uint32_t i = 0; i < tables.num; i++)
+            for (uint32_t k = 0; k < tables.table[i].num_blocks; k++)
+                entries[tables.table[i].blocks + k - entries] ^= 1;
+        wire_table_encode(g->slot, g->generation + 1, &tables, data);
+        g->table.data = data;
+    }
+    free(entries);
+    return wire_encode(m, out);
+}
+
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
     struct storm_rank *r = self;
@@ -192,6 +217,11 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     uint64_t luck = draw(s, r->rank, peer, 1000);
     uint32_t loss = s->now < s->horizon ? s->loss : 0; /* after all deadlines, what is repeated comes through */
     int times = luck < loss || is_lost_end(s, r->rank, peer, &m) ? 0 : luck < loss + s->twice ? 2 : 1;
+    uint8_t again[WIRE_MESSAGE_MAX];
+    if (m.type == WIRE_GRANT && m.grant.table.num > 0) {
+        bytes = forge(s, &m, draw(s, r->rank, peer, 1000) < s->forged, again);
+        message = again;
+    }
     while (times-- > 0) {
         struct storm_due *d = due(s, DUE_MESSAGE, r->rank, peer, 0, ENVELOPE_BYTES + bytes);
         uint64_t at = s->now + 10 * STORM_US + draw(s, r->rank, peer, s->slow_ns);
@@ -484,7 +514,7 @@ void storm_words(struct storm *s)
     }
 }
 
-/* Ranks that were rung wake after a while, and of themselves every 2 ms (BATON_SLEEP_US). Words begin with 64 slots. */
+/* Ranks that were rung wake after a while, and of themselves every 2 ms, since rings are put off. 64 slots of words. */
 static void hear_bells(struct storm *s, uint32_t from)
 {
     for (uint32_t i = 0; i < s->num_ranks; i++) {

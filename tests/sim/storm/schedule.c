@@ -45,6 +45,7 @@ static void draw_settings(struct storm *s)
     set->peer_ms = between(s, 20, 60);
     set->verdict_ms = between(s, 10, 80);
     set->requests = 16;
+    set->grant_blocks = storm_chance(s, 500) ? WIRE_TABLE_ENTRIES_SENT : between(s, 0, 8);
     set->chunk_bytes = between(s, 32, 512);
     set->rma_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
     set->copy_bytes = between(s, 64, storm_chance(s, 500) ? 512 : 4096);
@@ -69,6 +70,7 @@ static void draw_character(struct storm *s)
     s->twice = storm_chance(s, 500) ? 0 : storm_below(s, 200);
     s->damaged = s->calm || storm_chance(s, 600) ? 0 : storm_below(s, 80);
     s->bad_cards = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, s->tangled ? 800 : 300);
+    s->forged = s->calm || storm_chance(s, 700) ? 0 : 1 + storm_below(s, 60);
     s->spoilt = s->calm || storm_chance(s, 500) ? 0 : storm_below(s, 20);
     s->strays = s->calm || storm_chance(s, 700) ? 0 : 1 + storm_below(s, 60);
     s->pidfds = storm_chance(s, 300);

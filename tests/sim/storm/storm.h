@@ -134,6 +134,7 @@ struct storm {
     enum storm_death death;
     uint32_t loss, twice;       /* messages of 1,000 that are lost, doubled */
     uint32_t damaged;           /* of 1,000, in one to four bits, envelope included, between ranks that send hashes */
+    uint32_t forged;            /* grants of 1,000 with tables of another lease */
     uint32_t bad_cards;         /* of 1,000 */
     uint32_t spoilt;            /* runs of 1,000, where checksums are on */
     uint32_t strays;            /* moves of 1,000 that fail, and whose bytes land some time later all the same */
