@@ -197,30 +197,15 @@ static struct call *call_create(const struct baton *b, enum call_kind kind, cons
     return call;
 }
 
-/* Whether the caller has time for it: another call than a want, or a want of few bytes by the mean size of blocks. */
-static bool is_short(const struct baton *b, const struct call *call)
-{
-    const baton_geometry_t *g = b->cache != NULL ? &b->cache->geometry : NULL;
-    uint64_t blocks = 0, all = 0;
-    if (call->kind != CALL_WANT || g == NULL)
-        return true;
-    for (uint32_t i = 0; i < call->tables.num; i++) {
-        blocks += call->tables.table[i].num_blocks;
-        all += g->groups[i].num_blocks;
-    }
-    return all > 0 && g->bytes / all * blocks <= b->settings.inline_bytes;
-}
-
 /* Hands a call over, or refuses it. The ring's release makes what the caller stored before visible to the reactor. */
 static int hand_over(struct baton *b, struct call *call)
 {
-    bool is_quick = is_short(b, call); /* the call is the reactor's once it is handed over */
     call->submitted_ns = clock_now_ns();
     if (call_ends(call))
         atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
     if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
         return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
-    reactor_call(b, is_quick);
+    turns_call(b);
     return 0;
 }
 

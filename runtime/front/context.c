@@ -14,6 +14,7 @@
 #include "base/page.h"
 #include "base/sized.h"
 #include "front/inside.h"
+#include "observe/timeline.h"
 #include "topo/obstacle.h"
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
@@ -71,12 +72,15 @@ void baton_log_set(baton_log_fn callback, void *user)
 static void context_free(struct baton *b)
 {
     struct call *call;
+    timeline_destroy(b->log.timeline);
+    b->log.timeline = NULL;
     log_settle(&b->log, true);
     log_limits_destroy(b->log.limits);
     while (b->submits != NULL && (call = ring_pop(b->submits)) != NULL)
         call_free(call);
     ring_destroy(b->submits);
     events_fini(&b->events);
+    meter_fini(&b->loop.meter);
     reactor_fini(&b->loop);
     lend_fini(&b->lent);
     cache_free(b->cache);
@@ -136,6 +140,23 @@ static void warn_of_obstacles(const struct baton *b)
         log_each(&b->log, LOG_WARN, "%s: %s", found[i].what, found[i].remedy);
 }
 
+/* An engine runs on without its timeline. */
+static void make_timeline(struct baton *b)
+{
+    const char *path = getenv("BATON_TRACE");
+    const struct timeline_wish wish = {.path = path,
+                                       .rank = fabric_rank(b->fabric),
+                                       .workers = (uint32_t)b->settings.copy_workers,
+                                       .engine = b->who.engine,
+                                       .host = b->place.host,
+                                       .cpus = binding_cpus(&b->binding),
+                                       .bytes = b->settings.trace_bytes,
+                                       .records = TIMELINE_RECORDS,
+                                       .log = &b->log};
+    if (path != NULL && path[0] != '\0' && timeline_create(&wish, &b->log.timeline) != 0)
+        log_each(&b->log, LOG_ERROR, "BATON_TRACE has no effect: %s", baton_errmsg());
+}
+
 int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
 {
     baton_open_params_t own;
@@ -178,6 +199,7 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
         warn_of_misspelt(b);
         warn_of_obstacles(b);
     }
+    make_timeline(b);
     *out = b;
     return 0;
 }

@@ -39,8 +39,7 @@ void events_fini(struct events *e)
     pthread_mutex_destroy(&e->lock);
 }
 
-/* A failure counts once: not with a verdict, and not with the end of a call that was given up before. */
-static bool is_failure(const baton_event_t *event)
+bool events_is_failure(const baton_event_t *event)
 {
     return event->error != 0 && event->type != BATON_EVENT_VERDICT && !event->given_up;
 }
@@ -91,7 +90,7 @@ bool events_are_watched(const struct events *e)
  * that by release and acquire. */
 bool events_put(struct events *e, struct outcome *outcome)
 {
-    bool failure = is_failure(&outcome->event); /* once it is in the ring, the outcome is the poller's */
+    bool failure = events_is_failure(&outcome->event); /* once it is in the ring, the outcome is the poller's */
     int error = outcome->event.error;
     int32_t peer = outcome->event.peer;
     atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);

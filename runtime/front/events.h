@@ -40,6 +40,9 @@ bool events_are_watched(const struct events *e);
 /** Queues an outcome. Never waits. False: there is no place yet, since a poller was interrupted while it took one. */
 bool events_put(struct events *e, struct outcome *outcome);
 
+/** A failure counts once: not with a verdict, and not with the end of a call that was given up before. */
+bool events_is_failure(const baton_event_t *event);
+
 /** A poller begins, takes outcomes until it has enough or gets NULL, and says in the end how many it took. */
 void events_poll_begin(struct events *e);
 struct outcome *events_take(struct events *e);

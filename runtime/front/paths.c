@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/page.h"
-#include "memory/near.h"
+#include "front/areas.h"
 #include "front/cache.h"
-#include "shm/handoffs.h"
+#include "memory/near.h"
 #include "shm/shm.h"
 #include "staged/staged.h"
 #include "wire/card.h"
@@ -36,11 +36,11 @@ struct paths {
     baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
     struct memory_near *near;    /* by rank: of this node */
-    struct handoffs_rank *hand;  /* likewise; while the paths are made */
+    struct areas areas;          /* while the paths are made */
     struct handoffs *handoffs;
+    struct lanes *lanes;
     _Atomic uint64_t *board; /* mine */
-    bool is_spared;          /* see paths_spare_mpi */
-    bool is_owing;           /* since then a message was not sent */
+    bool needs_no_mpi;       /* MPI never has anything to do: messages and bytes of all ranks go by memory */
 };
 
 /* ---- memory of this node ----------------------------------------------------------------------------------------- */
@@ -52,41 +52,6 @@ struct paths {
 static struct shm_way way_of(const struct memory_way *way)
 {
     return (struct shm_way){way->bases, way->reach == MEMORY_ATTACHED};
-}
-
-/* ---- offers of this node ----------------------------------------------------------------------------------------- */
-
-static void find_own_words(struct paths *p)
-{
-    const uint32_t self = fabric_rank(p->fabric);
-    p->hand[self] = (struct handoffs_rank){
-        .at = {.area = p->wish.words_offset > 0 ? fabric_segment(p->fabric) + p->wish.words_offset : NULL,
-               .board = p->board,
-               .slots = (uint32_t)p->wish.settings->leases,
-               .ranks = fabric_neighbours(p->fabric, self, fabric_size(p->fabric))},
-        .node_rank = fabric_neighbours(p->fabric, self, self),
-        .bell = fabric_bell(p->fabric)};
-}
-
-/* Where its card says so, and both know each other's processes: who dies with a lease is seen. */
-static void find_words(struct paths *p, uint32_t rank, const struct shm_segment *segment, const struct wire_card *card)
-{
-    const bool is_sane = card->index_slots > 0 && card->index_slots <= HANDOFF_SLOTS_MAX && card->words_slots > 0 &&
-                         card->words_slots <= fabric_size(p->fabric);
-    const uint64_t bytes = is_sane ? handoff_bytes(card->index_slots, card->words_slots) : 0;
-    const bool fits = is_sane && card->index_offset != 0 && card->index_offset == card->words_offset &&
-                      card->index_offset % 64 == 0 && card->index_slots <= card->board_slots &&
-                      card->index_offset <= segment->bytes && bytes <= segment->bytes - card->index_offset &&
-                      card->board_offset % 8 == 0 && card->board_offset <= segment->bytes &&
-                      8 * (uint64_t)card->board_slots <= segment->bytes - card->board_offset;
-    if (!fits || fabric_process(p->fabric, rank) == 0)
-        return;
-    p->hand[rank] = (struct handoffs_rank){.at = {.area = segment->mapped + card->index_offset,
-                                                  .board = (const void *)(segment->mapped + card->board_offset),
-                                                  .slots = card->index_slots,
-                                                  .ranks = card->words_slots},
-                                           .node_rank = fabric_neighbours(p->fabric, rank, rank),
-                                           .bell = (struct bell *)(void *)segment->mapped};
 }
 
 /* What a rank of this node says of its cache lies in its segment, which is mapped here. */
@@ -105,7 +70,7 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
         *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write), &near->regions};
-    find_words(p, rank, segment, &card);
+    areas_add(&p->areas, p->fabric, rank, &card);
     wire_card_free(&card);
     return rc;
 }
@@ -146,7 +111,8 @@ static int make_shm(struct paths *p, struct path *out)
                                   .worker_bytes = p->wish.settings->copy_bytes,
                                   .inline_bytes = p->wish.settings->inline_bytes,
                                   .cpus = p->wish.cpus,
-                                  .bell = fabric_bell(p->fabric),
+                                  .ended = p->wish.copied,
+                                  .arg = p->wish.arg,
                                   .log = p->wish.log};
     bool has_memory = segments != NULL && memory != NULL && p->near != NULL;
     int rc = has_memory ? find_near(p, segments, memory) : error_set(BATON_ENOMEM, "no memory for %u segments", size);
@@ -203,19 +169,27 @@ static const struct path *segment_path(void *arg, uint32_t peer)
     return &p->path[fabric_mapped(p->fabric, peer, NULL) != NULL ? PATH_SHM : PATH_MPI];
 }
 
+_Static_assert(WIRE_MESSAGE_MAX <= LANES_MESSAGE_MAX, "each message fits a lane");
+
+static int send_message(struct paths *p, uint32_t peer, const void *message, uint32_t bytes)
+{
+    return lanes_lead_to(p->lanes, peer) ? lanes_send(p->lanes, peer, message, bytes)
+                                         : fabric_send(p->fabric, peer, message, bytes);
+}
+
 static int send_note(void *arg, uint32_t peer, const void *message, uint32_t bytes)
 {
     struct paths *p = arg;
     if (p->wish.directory->rows[peer].version < WIRE_STAGES)
         return BATON_ENOSYS;
-    return fabric_send(p->fabric, peer, message, bytes);
+    return send_message(p, peer, message, bytes);
 }
 
-/* What was stored for peers of other nodes, and by them, is seen. A turn without MPI has no such peers. */
+/* What was stored for peers that use MPI, and by them, is seen. */
 static void sync_windows(void *arg)
 {
     struct paths *p = arg;
-    if (!p->is_spared)
+    if (!p->needs_no_mpi)
         fabric_sync(p->fabric);
 }
 
@@ -295,22 +269,23 @@ static bool route_ended(void *self, uint32_t peer)
     return to->ended(to->self, peer);
 }
 
-/* Staging stands on the other paths: it takes what is its own of their events, and goes on after that. */
+/* Staging stands on the other paths: it takes what is its own of events [n, end), and goes on after that. */
+static int without_notes(const struct paths *p, struct port_event *events, int n, int end)
+{
+    for (int k = n; k < end; k++)
+        if (!staged_takes(p->staged, &events[k]))
+            events[n++] = events[k];
+    return n;
+}
+
 static int all_progress(void *self, struct port_event *events, int max)
 {
     const struct paths *p = self;
-    int n = 0;
-    for (unsigned i = 0; i < PATH_STAGED; i++) {
-        if (i == PATH_MPI && p->is_spared)
-            continue;
-        int end = n + p->path[i].progress(p->path[i].self, events + n, max - n);
-        for (int k = n; k < end; k++)
-            if (!staged_takes(p->staged, &events[k]))
-                events[n++] = events[k];
-    }
+    int n = without_notes(p, events, 0, lanes_take(p->lanes, events, max));
+    for (unsigned i = 0; i < PATH_STAGED; i++)
+        if (i != PATH_MPI || !p->needs_no_mpi)
+            n = without_notes(p, events, n, n + p->path[i].progress(p->path[i].self, events + n, max - n));
     const struct path *staged = &p->path[PATH_STAGED];
-    if (p->is_spared) /* it tells by messages how far it is */
-        return n;
     return n + staged->progress(staged->self, events + n, max - n);
 }
 
@@ -327,9 +302,7 @@ static bool any_busy(const void *self)
 
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
-    struct paths *p = self;
-    p->is_owing |= p->is_spared;
-    return p->is_spared ? BATON_EAGAIN : fabric_send(p->fabric, peer, message, bytes);
+    return send_message(self, peer, message, bytes);
 }
 
 static void port_raise(void *self, uint32_t slot, uint64_t generation)
@@ -409,18 +382,17 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     p->kinds = calloc(size, sizeof *p->kinds);
     p->kinds_out = calloc(size, sizeof *p->kinds_out);
     p->near = calloc(size, sizeof *p->near);
-    p->hand = calloc(size, sizeof *p->hand);
-    int rc = p->to == NULL || p->kinds == NULL || p->kinds_out == NULL || p->hand == NULL
-                 ? error_set(BATON_ENOMEM, "no memory for %u ranks", size)
-                 : 0;
+    int rc = areas_init(&p->areas, size);
+    if (rc != 0 || p->to == NULL || p->kinds == NULL || p->kinds_out == NULL)
+        rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
     if (rc == 0)
-        find_own_words(p);
+        areas_add_mine(&p->areas, p->fabric, wish->area_offset, wish->board_offset, (uint32_t)wish->settings->leases,
+                       wish->has_lanes);
     for (; rc == 0 && p->num_paths < MAKERS; p->num_paths += rc == 0)
         rc = makers[p->num_paths](p, &p->path[p->num_paths]);
-    if (rc == 0 && handoffs_create(fabric_rank(p->fabric), p->hand, size, &p->handoffs) != 0)
+    if (rc == 0 && areas_join(&p->areas, p->fabric, wish->log, &p->handoffs, &p->lanes) != 0)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
-    free(p->hand); /* it was copied */
-    p->hand = NULL;
+    areas_fini(&p->areas); /* they were copied */
     if (rc != 0) {
         paths_destroy(p);
         return rc;
@@ -432,6 +404,7 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
             p->kinds_out[i] = BATON_PATH_CMA;
         p->peers[p->kinds[i]]++;
     }
+    p->needs_no_mpi = lanes_lead_everywhere(p->lanes) && p->peers[BATON_PATH_RMA] == 0;
     port_fill(p);
     *out = p;
     return 0;
@@ -450,6 +423,7 @@ int paths_destroy(struct paths *p)
         memory_near_fini(&p->near[i]);
     free(p->near);
     handoffs_destroy(p->handoffs);
+    lanes_destroy(p->lanes);
     free(p->to);
     free(p->kinds);
     free(p->kinds_out);
@@ -462,17 +436,14 @@ struct handoffs *paths_handoffs(struct paths *p)
     return p->handoffs;
 }
 
-bool paths_can_spare_mpi(const struct paths *p)
+bool paths_can_lend(const struct paths *p)
 {
-    return p->peers[BATON_PATH_RMA] == 0 && p->peers[BATON_PATH_STAGED] == 0;
+    return p->needs_no_mpi && p->peers[BATON_PATH_STAGED] == 0;
 }
 
-bool paths_spare_mpi(struct paths *p, bool on)
+uint64_t paths_messages_bad(const struct paths *p)
 {
-    bool was_owing = p->is_owing;
-    p->is_spared = on;
-    p->is_owing = false;
-    return was_owing;
+    return lanes_bad(p->lanes);
 }
 
 const struct port *paths_port(const struct paths *p)
@@ -537,6 +508,7 @@ void paths_describe(const struct paths *p, struct page *page)
             ranks += p->to[peer] == i;
         page_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
-    page_print(page, "%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "");
+    page_print(page, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
+               lanes_lead_to(p->lanes, fabric_rank(p->fabric)) ? "; its messages by lanes" : "");
     describe_reasons(p, page);
 }

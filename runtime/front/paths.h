@@ -2,7 +2,7 @@
 /*
  * paths: the port of the protocol core, wired. Each rank is reached by one path (core/path.h), which is settled at
  * start: the first of the table in paths.c that leads there. The port hands on each call to the path of its rank.
- * Messages go by the fabric; the copy workers hash and zero. All of it is the reactor's.
+ * Messages go by lanes within the node, else by the fabric; the copy workers hash and zero. All of it is the reactor's.
  */
 #ifndef BATON_FRONT_PATHS_H
 #define BATON_FRONT_PATHS_H
@@ -10,6 +10,7 @@
 #include "core/directory.h"
 #include "core/port.h"
 #include "mpi/fabric.h"
+#include "shm/copy.h"
 
 struct page;
 struct paths;
@@ -20,8 +21,11 @@ struct paths_wish {
     struct logger *log;
     const struct directory *directory;
     const char *cpus;                   /* the hardware threads of the copy workers (base/thread.h) */
+    copy_ended_fn *copied;              /* called by a copy worker: a job was copied (shm/copy.h) */
+    void *arg;                          /* its first */
     uint64_t board_offset;              /* of my lease board in my segment */
-    uint64_t words_offset;              /* of the words by which ranks of the node take my offers; 0: they do not */
+    uint64_t area_offset;               /* of my area (front/areas.h) in my segment; 0: I have none */
+    bool has_lanes;                     /* messages within the node go by its lanes, where both ranks have some */
     uint64_t stage_offset, stage_bytes; /* buffers for staging in my segment; 0 bytes: nothing is staged */
     const struct baton_cache *cache;    /* mine; NULL: I have none. Must outlive the paths */
     const baton_driver_t *driver;       /* of a device's memory; or NULL. As long */
@@ -34,15 +38,13 @@ int paths_destroy(struct paths *p);
 
 const struct port *paths_port(const struct paths *p);
 
-/** Whether turns can do without MPI, but for messages: all ranks reach each other's memory within the node. */
-bool paths_can_spare_mpi(const struct paths *p);
-/**
- * From now on the port calls nothing of MPI: a send answers BATON_EAGAIN, and what comes by MPI waits. `on` false ends
- * that. True: a message was not sent meanwhile.
- */
-bool paths_spare_mpi(struct paths *p, bool on);
+/** Whether any thread may make turns: the port calls nothing of MPI and no driver of a device. */
+bool paths_can_lend(const struct paths *p);
 /** The hand-off of this node's offers, to put off rings. */
 struct handoffs *paths_handoffs(struct paths *p);
+
+/** Messages that came by lanes and made no sense. */
+uint64_t paths_messages_bad(const struct paths *p);
 
 /** By rank: the path to it. */
 const baton_path_t *paths_table(const struct paths *p);

@@ -14,12 +14,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "shm/handoffs.h"
+#include "observe/timeline.h"
 
 #define SUBMITS_A_TURN 64
 #define SUBMITS_A_LENT_TURN 4 /* a caller does not do the work of all others */
 #define EVENTS_A_TURN 64
-#define ABANDON_NS (5 * CLOCK_NS_PER_S) /* how long MPI_Finalize waits for the turn under way */
+#define ABANDON_NS (5 * CLOCK_NS_PER_S)  /* how long MPI_Finalize waits for the turn under way */
+#define RESTED_NS (20 * CLOCK_NS_PER_MS) /* after so long without a turn that did something, none is expected soon */
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
 #define REST_NS                                                                                                        \
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
@@ -58,7 +59,7 @@ static void ask_for_slice(const struct settings *s)
 static bool drain(struct baton *b)
 {
     struct call *call;
-    int n = 0, most = b->loop.is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
+    int n = 0, most = b->loop.turns.is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
     while (n < most && (call = ring_pop(b->submits)) != NULL) {
         if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
             core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
@@ -76,17 +77,22 @@ static void take_snapshot(struct baton *b, uint64_t now)
     baton_stats_t stats;
     struct fabric_counts fabric = fabric_counts(b->fabric);
     core_stats(b->core, &stats);
-    stats.messages_received += fabric.messages_bad;
-    stats.messages_bad += fabric.messages_bad;
+    const uint64_t bad = fabric.messages_bad + paths_messages_bad(b->paths);
+    stats.messages_received += bad;
+    stats.messages_bad += bad;
     stats.flushes = fabric.flushes;
     stats.settled = fabric.settled;
     stats.poisoned = fabric.poisoned;
     stats.reads_parked = fabric.parked;
     stats.verdicts_lost += l->verdicts_lost;
-    stats.turns = l->turns;
-    stats.sleeps = l->sleeps;
+    stats.turns = l->num_turns;
+    stats.turns_calls = l->turns.count[TURNS_CALL];
+    stats.turns_polls = l->turns.count[TURNS_POLL];
+    stats.turns_workers = l->turns.count[TURNS_WORKER];
+    stats.sleeps = l->num_sleeps;
     memcpy(stats.peers, paths_peers(b->paths), sizeof stats.peers);
     snapshot_put(&b->snapshot, &stats, b->core, now);
+    meter_take(b, &stats, now);
     l->snapshot_due_ns = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
     l->snapshot_is_stale = false;
 }
@@ -104,20 +110,36 @@ static bool goes_out(struct baton *b, struct outcome *outcome)
     return e->type == BATON_EVENT_VERDICT || calls_pass(b->calls, outcome);
 }
 
+/* Of verdicts the timeline tells nothing. */
+static void note(struct baton *b, uint64_t now, const baton_event_t *event)
+{
+    if (b->log.timeline != NULL && event->type != BATON_EVENT_VERDICT)
+        timeline_add(b->log.timeline, &(struct timeline_record){.kind = TIMELINE_REPORTED,
+                                                                .ns = now,
+                                                                .id = event->id,
+                                                                .what = (uint8_t)event->status,
+                                                                .error = (int16_t)event->error,
+                                                                .name = baton_event_name(event->type),
+                                                                .bytes = event->bytes});
+}
+
 static bool hand_out(struct baton *b)
 {
     struct loop *l = &b->loop;
     if (l->held == NULL && !core_has_outcome(b->core))
         return false;
-    take_snapshot(b, clock_now_ns()); /* first, so that whoever has seen an event finds it counted */
+    uint64_t now = clock_now_ns();
+    take_snapshot(b, now); /* first, so that whoever has seen an event finds it counted */
     while (l->held != NULL || core_has_outcome(b->core)) {
         if (l->held == NULL) {
             struct outcome *outcome = core_take(b->core);
+            meter_hear(b, &outcome->event);
             if (!goes_out(b, outcome)) {
                 outcome_free(outcome);
                 continue;
             }
             l->held = outcome;
+            note(b, now, &outcome->event);
         }
         if (!events_put(&b->events, l->held)) /* the next turn tries again */
             break;
@@ -152,9 +174,10 @@ bool reactor_turn(struct baton *b)
     end_given_up(b, now);
     active |= n > 0;
     active |= hand_out(b);
-    l->turns++;
+    l->num_turns++;
     l->snapshot_is_stale |= active;
-    if (l->snapshot_is_stale && now >= l->snapshot_due_ns)
+    if ((l->snapshot_is_stale && now >= l->snapshot_due_ns) ||
+        (!l->turns.is_lent && now >= meter_due_ns(&b->loop.meter)))
         take_snapshot(b, now);
     atomic_store_explicit(&l->turn_ns, 0, memory_order_release);
     return active;
@@ -162,7 +185,7 @@ bool reactor_turn(struct baton *b)
 
 /* ---- idling ------------------------------------------------------------------------------------------------------ */
 
-static bool must_poll(const struct baton *b)
+bool reactor_must_poll(const struct baton *b)
 {
     return core_is_serving(b->core) || b->port->path.busy(b->port->path.self);
 }
@@ -173,12 +196,26 @@ static bool is_rung(const struct baton *b)
     return fabric_nodes(b->fabric) == 1 && b->loop.is_threaded;
 }
 
+/* How long a thread sleeps that all rings. Where turns were made of late, rings may be put off again. */
+static uint64_t rung_rest_ns(const struct baton *b, uint64_t now, uint64_t idle_since)
+{
+    const uint64_t lent = b->loop.turns.last_ns, since = lent > idle_since ? lent : idle_since;
+    return now < since + RESTED_NS ? TURNS_OWED_NS : UINT64_MAX;
+}
+
+/* A sleep of so many nanoseconds, or a shorter one: the page of metrics shows what has happened soon after it did. */
+static uint64_t till_meter(const struct baton *b, uint64_t now, uint64_t rest)
+{
+    uint64_t due = meter_due_ns(&b->loop.meter);
+    return due < now + rest ? (due > now ? due - now : 1) : rest;
+}
+
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 {
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
-    uint64_t cap = (fabric_nodes(b->fabric) > 1 ? b->settings.idle_us : b->settings.sleep_us) * CLOCK_NS_PER_US;
-    uint64_t most = is_rung(b) ? cap : (now - idle_since) / 4;
-    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || must_poll(b) || due <= now)
+    uint64_t cap = (is_rung(b) ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
+    uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - idle_since) / 4;
+    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now)
         return 0;
     if (most < SLEEP_LEAST_NS)
         most = SLEEP_LEAST_NS;
@@ -188,85 +225,25 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
         most = due - now;
     if (b->loop.snapshot_is_stale)
         take_snapshot(b, now);
-    b->loop.sleeps++;
-    return most;
+    b->loop.num_sleeps++;
+    return till_meter(b, now, most);
 }
 
 static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 {
-    struct loop *l = &b->loop;
+    struct turns *t = &b->loop.turns;
     uint64_t rest = reactor_rest_ns(b, idle_since);
     bool yields = rest == 0 && clock_now_ns() - idle_since >= b->settings.spin_us * CLOCK_NS_PER_US;
     if (rest == 0 && !yields)
         return;
-    l->woken_ns = rest > 0 ? clock_now_ns() + rest : 0;
-    pthread_mutex_unlock(&l->lock);
+    t->woken_ns = rest > 0 ? clock_now_ns() + rest : 0;
+    pthread_mutex_unlock(&t->lock);
     if (yields)
         sched_yield();
     else
         bell_sleep(fabric_bell(b->fabric), seen, rest);
-    pthread_mutex_lock(&l->lock);
-    l->woken_ns = 0;
-}
-
-/* ---- turns of callers -------------------------------------------------------------------------------------------- */
-
-#define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls */
-#define OWED_NS (2 * CLOCK_NS_PER_MS)  /* a ring is put off by so much at most */
-
-/*
- * Rings that a caller put off. Not by the call that makes a transfer nor by the poll that takes its event, which are
- * what an engine waits for: by a poll that finds nothing, or by the reactor's next turn.
- */
-static void ring_owed(struct baton *b)
-{
-    if (atomic_exchange_explicit(&b->loop.owes, false, memory_order_relaxed))
-        handoffs_ring(paths_handoffs(b->paths));
-}
-
-/* Turns until nothing more happens by itself. False: the reactor is needed. */
-static bool turn_here(struct baton *b)
-{
-    struct loop *l = &b->loop;
-    uint64_t began = clock_now_ns(), spent = 0, before = atomic_load_explicit(&l->lent_ns, memory_order_relaxed);
-    bool active = true;
-    l->is_lent = true;
-    paths_spare_mpi(b->paths, true);
-    handoffs_put_off(paths_handoffs(b->paths), !events_are_watched(&b->events) && l->woken_ns < began + OWED_NS);
-    while (active && before + spent < LENT_NS) {
-        active = reactor_turn(b) && (b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits));
-        spent = clock_now_ns() - began;
-    }
-    l->is_lent = false;
-    handoffs_put_off(paths_handoffs(b->paths), false);
-    if (handoffs_owe(paths_handoffs(b->paths)))
-        atomic_store_explicit(&l->owes, true, memory_order_relaxed);
-    atomic_store_explicit(&l->lent_ns, before + spent, memory_order_relaxed);
-    return !paths_spare_mpi(b->paths, false) && !active && !must_poll(b) && core_next_ns(b->core) >= l->woken_ns;
-}
-
-void reactor_call(struct baton *b, bool is_quick)
-{
-    struct loop *l = &b->loop;
-    bool done = false;
-    if (is_quick && l->can_lend && atomic_load_explicit(&l->lent_ns, memory_order_relaxed) < LENT_NS &&
-        pthread_mutex_trylock(&l->lock) == 0) {
-        done = l->lends && turn_here(b);
-        pthread_mutex_unlock(&l->lock);
-    }
-    if (!done)
-        bell_ring(fabric_bell(b->fabric));
-}
-
-void reactor_polled(struct baton *b, bool any)
-{
-    struct loop *l = &b->loop;
-    if (atomic_load_explicit(&l->lent_ns, memory_order_relaxed) != 0)
-        atomic_store_explicit(&l->lent_ns, 0, memory_order_relaxed);
-    if (any || !atomic_load_explicit(&l->owes, memory_order_relaxed) || pthread_mutex_trylock(&l->lock) != 0)
-        return; /* whoever has the lock looks for itself, or the next poll does */
-    ring_owed(b);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_lock(&t->lock);
+    t->woken_ns = 0;
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
@@ -290,6 +267,13 @@ static void come_to_rest(struct baton *b)
             sched_yield();
 }
 
+/* The core is at rest: what it has come to is final. */
+static void take_last_snapshot(struct baton *b)
+{
+    b->loop.meter.is_closing = true;
+    take_snapshot(b, clock_now_ns());
+}
+
 static void *reactor_main(void *arg)
 {
     struct baton *b = arg;
@@ -305,14 +289,14 @@ static void *reactor_main(void *arg)
     }
     if (b->state == CONTEXT_STARTED)
         core_greet(b->core, clock_now_ns());
-    pthread_mutex_lock(&l->lock);
-    l->lends = l->can_lend;
+    pthread_mutex_lock(&l->turns.lock);
+    l->turns.lends = l->turns.can_lend;
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
-        uint32_t seen = bell_look(fabric_bell(b->fabric));
-        ring_owed(b);
+        uint32_t seen = turns_look(b);
+        turns_ring_owed(b);
         bool active = reactor_turn(b);
         if (!closing_has_begun(&b->closing) && atomic_load_explicit(&l->stop, memory_order_acquire)) {
-            l->lends = false;
+            l->turns.lends = false;
             begin_closing(b);
             active = true;
         }
@@ -328,11 +312,12 @@ static void *reactor_main(void *arg)
         else
             idle(b, seen, idle_since);
     }
-    l->lends = false;
-    ring_owed(b);
+    l->turns.lends = false;
+    turns_ring_owed(b);
     if (atomic_load_explicit(&l->abandon, memory_order_acquire) && b->state != CONTEXT_OPEN)
         come_to_rest(b);
-    pthread_mutex_unlock(&l->lock);
+    take_last_snapshot(b);
+    pthread_mutex_unlock(&l->turns.lock);
     latch_open(&l->ended);
     return NULL;
 }
@@ -343,7 +328,7 @@ void reactor_init(struct loop *l)
 {
     *l = (struct loop){.is_threaded = false};
     sem_init(&l->go, 0, 0);
-    pthread_mutex_init(&l->lock, NULL);
+    turns_init(&l->turns);
     latch_init(&l->ended);
 }
 
@@ -351,7 +336,7 @@ void reactor_fini(struct loop *l)
 {
     outcome_free(l->held);
     sem_destroy(&l->go);
-    pthread_mutex_destroy(&l->lock);
+    turns_fini(&l->turns);
 }
 
 int reactor_start(struct baton *b)
@@ -388,6 +373,7 @@ static int stop_in_caller(struct baton *b)
     while ((rc = closing_step(b, clock_now_ns())) == BATON_EAGAIN)
         if (!reactor_turn(b))
             sched_yield();
+    take_last_snapshot(b);
     return rc;
 }
 

@@ -26,17 +26,10 @@ static void *at(void *array, int i, size_t size)
     return (unsigned char *)array + (size_t)i * size;
 }
 
-int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
+static int take_events(struct baton *b, void *events, int max, size_t size)
 {
     struct outcome *outcome;
     int n = 0;
-    if (b == NULL || (events == NULL && max > 0) || max < 0)
-        return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
-    int rc = sized_check(size, "baton_event_t");
-    if (rc != 0)
-        return rc;
-    if (b->state == CONTEXT_STARTED && lend_is_mine(b))
-        lend_turn(b);
     events_poll_begin(&b->events);
     while (n < max && (outcome = events_take(&b->events)) != NULL) {
         sized_fill(&outcome->event, sizeof outcome->event, at(events, n++, size), size);
@@ -44,7 +37,21 @@ int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
         outcome_free(outcome);
     }
     events_poll_end(&b->events, (uint32_t)n);
-    reactor_polled(b, n > 0);
+    return n;
+}
+
+int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
+{
+    if (b == NULL || (events == NULL && max > 0) || max < 0)
+        return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
+    int rc = sized_check(size, "baton_event_t");
+    if (rc != 0)
+        return rc;
+    if (b->state == CONTEXT_STARTED && lend_is_mine(b))
+        lend_turn(b);
+    int n = take_events(b, events, max, size);
+    if (b->state == CONTEXT_STARTED && turns_polled(b, n > 0))
+        n = take_events(b, events, max, size);
     return n;
 }
 

@@ -78,6 +78,8 @@ static void look(struct baton *b, uint64_t pause)
     if (!is || reactor_turn_ns(b) != began)
         return;
     atomic_store_explicit(&b->stall.turn_ns, began, memory_order_relaxed);
+    if (!was)
+        meter_stall(&b->loop.meter, inside);
     uint32_t n = give_up(b, now, &(struct calls_reason){UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, detail});
     if (n == 0 && !was)
         log_line(&b->log, LOG_ERROR, "%s", detail);

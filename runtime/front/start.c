@@ -14,16 +14,16 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "front/areas.h"
 #include "front/cache.h"
 #include "front/context.h"
-#include "shm/handoff.h"
 #include "verdict/verdict.h"
 #include "wire/card.h"
 #include "wire/row.h"
 
-/* My metadata behind the segment's first page: board, arena, card, words of offers, and buffers for staging. */
+/* My metadata behind the segment's first page: board, arena, card, area (front/areas.h), and buffers for staging. */
 struct layout {
-    uint64_t board, arena, card, words, stage, end;
+    uint64_t board, arena, card, area, stage, end;
 };
 
 static uint64_t aligned(uint64_t n)
@@ -42,9 +42,9 @@ static struct layout layout_of(const struct baton *b)
     struct layout l = {.board = FABRIC_META_OFFSET};
     l.arena = aligned(l.board + s->leases * 8);
     l.card = aligned(l.arena + s->table_bytes);
-    uint64_t words = aligned(l.card + WIRE_CARD_MAX), words_bytes = handoff_bytes((uint32_t)s->leases, neighbours(b));
-    l.words = s->handoff > 0 ? words : 0;
-    l.stage = (words + (s->handoff > 0 ? words_bytes : 0) + 4095) & ~UINT64_C(4095);
+    uint64_t area = aligned(l.card + WIRE_CARD_MAX), area_bytes = areas_bytes((uint32_t)s->leases, neighbours(b));
+    l.area = s->handoff > 0 ? area : 0;
+    l.stage = (area + (s->handoff > 0 ? area_bytes : 0) + 4095) & ~UINT64_C(4095);
     l.end = l.stage + (b->start.stages ? s->stage_bytes : 0);
     return l;
 }
@@ -56,6 +56,13 @@ static void bind_near(void *base, uint64_t bytes, void *arg)
         log_line(&b->log, LOG_DEBUG, "memory is not bound to NUMA node %u: first touch decides", b->place.numa);
 }
 
+/* Injected faults are about messages by MPI, unless they are asked for here too. Peers must be told of lanes. */
+static bool has_lanes(const struct baton *b)
+{
+    return (b->settings.handoff == 2 || (b->settings.handoff == 1 && getenv("BATON_FAULT") == NULL)) &&
+           wire_card_tells(WIRE_CARD_LANES);
+}
+
 /* Writes the card into the segment; returns its length or an error. */
 static int card_write(struct baton *b, const struct layout *l)
 {
@@ -64,10 +71,11 @@ static int card_write(struct baton *b, const struct layout *l)
                              .board_slots = (uint32_t)b->settings.leases,
                              .arena_offset = l->arena,
                              .arena_bytes = b->settings.table_bytes,
-                             .index_offset = l->words,
-                             .words_offset = l->words,
-                             .index_slots = l->words > 0 ? (uint32_t)b->settings.leases : 0,
-                             .words_slots = l->words > 0 ? neighbours(b) : 0,
+                             .features = has_lanes(b) ? WIRE_CARD_LANES : 0,
+                             .index_offset = l->area,
+                             .words_offset = l->area,
+                             .index_slots = l->area > 0 ? (uint32_t)b->settings.leases : 0,
+                             .words_slots = l->area > 0 ? neighbours(b) : 0,
                              .pool_offset = fabric_pool_offset(b->fabric),
                              .segment = (uint64_t)(uintptr_t)fabric_segment(b->fabric)};
     memcpy(card.host, b->place.host, sizeof card.host);
@@ -158,8 +166,11 @@ static int core_build(struct baton *b, const struct layout *l)
                                     .log = &b->log,
                                     .directory = b->directory,
                                     .cpus = binding_cpus(&b->binding),
+                                    .copied = turns_copied,
+                                    .arg = b,
                                     .board_offset = l->board,
-                                    .words_offset = l->words,
+                                    .area_offset = l->area,
+                                    .has_lanes = has_lanes(b),
                                     .stage_offset = l->stage,
                                     .stage_bytes = l->end - l->stage,
                                     .cache = b->cache,
@@ -167,6 +178,8 @@ static int core_build(struct baton *b, const struct layout *l)
     int rc = paths_create(&wish, &b->paths);
     if (!events_know_ranks(&b->events, fabric_size(b->fabric)))
         return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
+    if (rc == 0)
+        rc = meter_start(b, getenv);
     if (rc != 0)
         return rc;
     rc = faults_create(getenv("BATON_FAULT"), fabric_rank(b->fabric), paths_port(b->paths), fabric_size(b->fabric),
@@ -174,8 +187,8 @@ static int core_build(struct baton *b, const struct layout *l)
     if (rc != 0)
         return rc;
     b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);
-    b->loop.can_lend = fabric_mode(b->fabric) != BATON_PROGRESS_CALLER && fabric_nodes(b->fabric) == 1 &&
-                       b->port->handoff != NULL && paths_can_spare_mpi(b->paths);
+    b->loop.turns.can_lend = fabric_mode(b->fabric) != BATON_PROGRESS_CALLER && fabric_nodes(b->fabric) == 1 &&
+                             b->port->handoff != NULL && paths_can_lend(b->paths);
     struct core_config config = {.settings = &b->settings,
                                  .directory = b->directory,
                                  .self = fabric_rank(b->fabric),
@@ -186,7 +199,8 @@ static int core_build(struct baton *b, const struct layout *l)
                                  .arena_bytes = b->settings.table_bytes,
                                  .port = b->port,
                                  .log = &b->log,
-                                 .host = b->place.host};
+                                 .host = b->place.host,
+                                 .metrics = b->loop.meter.metrics};
     rc = core_create(&config, &b->core);
     if (rc == 0)
         rc = verdicts_create(b->core);
@@ -200,6 +214,8 @@ static int first_half(struct baton *b, const struct layout *l)
 {
     int rc = fabric_start(b->fabric, l->end - FABRIC_META_OFFSET, cache_pool_bytes(b->cache), b->place.memory_bytes,
                           bind_near, b);
+    if (rc == 0 && l->area > 0) /* MPI may hand out memory of an earlier context again */
+        memset(fabric_segment(b->fabric) + l->area, 0, l->stage - l->area);
     if (rc == 0 && b->cache != NULL)
         cache_place(b->cache, b->cache->own == NULL ? fabric_segment(b->fabric) + fabric_pool_offset(b->fabric)
                                                     : b->cache->pretend.base);

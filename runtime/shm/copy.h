@@ -54,6 +54,7 @@ struct copy_job {
     uint64_t *sums;
     uint32_t first, count;
     bool zero;
+    bool is_timed; /* its end says when it began and ended */
 };
 
 /** Copies of at most this many bytes are short: they overtake longer jobs that wait. */
@@ -63,17 +64,23 @@ struct copy_job {
 struct copy_end {
     uint64_t tag, bytes;
     int error;
-    int cause; /* with BATON_ESYSTEM: the kernel's errno */
+    int cause;                   /* with BATON_ESYSTEM: the kernel's errno */
+    uint8_t worker;              /* that did it, from 1; 0: the caller */
+    uint64_t began_ns, ended_ns; /* of a job that is timed */
 };
 
 struct copy_pool;
 
+/** See copy_pool_create. */
+typedef void copy_ended_fn(void *arg, bool is_last);
+
 /**
  * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
- * `bell(arg)` is called by a worker to wake the reactor; it must not block. It is called after each completion but
- * those of jobs with `more` while more than `workers` jobs wait. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
+ * `ended(arg, is_last)` is called by a worker after a completion that is to be collected soon, which is each one but
+ * those of jobs with `more` while more than `workers` jobs wait. `is_last`: no job waits, so that the worker has time
+ * to see to it itself. It must not block. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
  */
-int copy_pool_create(unsigned workers, const char *cpus, size_t depth, void (*bell)(void *arg), void *arg,
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_ended_fn *ended, void *arg,
                      struct copy_pool **out);
 
 /** The hardware threads that the first worker runs on, as a list. */

@@ -11,7 +11,7 @@
 #include <utlist.h>
 
 #include "observe/log.h"
-#include "shm/copy.h"
+#include "observe/timeline.h"
 
 #define JOBS_MOST 256                       /* handed to the workers and not yet collected */
 #define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes that the reactor copies itself before it does something else */
@@ -112,10 +112,23 @@ static void copying_remove(struct shm *s, struct copying *c)
     free(c);
 }
 
+static void note(const struct shm *s, const struct copy_end *end, const char *what)
+{
+    if (s->log->timeline != NULL)
+        timeline_add(s->log->timeline, &(struct timeline_record){.kind = TIMELINE_COPY,
+                                                                 .ns = end->began_ns,
+                                                                 .until_ns = end->ended_ns,
+                                                                 .id = end->tag,
+                                                                 .what = end->worker,
+                                                                 .name = what,
+                                                                 .bytes = end->bytes});
+}
+
 /* True: the event is to be told. */
 static bool job_ended(struct shm *s, const struct copy_end *end, struct port_event *event)
 {
     struct copying *c = copying_of(s, end->tag);
+    note(s, end, c != NULL ? "copy" : "hash or zero");
     if (c == NULL) { /* hashes or zeros: no bytes are counted */
         *event = (struct port_event){.kind = PORT_WORKED, .tag = end->tag, .error = end->error};
         return true;
@@ -187,7 +200,7 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 static bool is_for_reactor(const struct shm *s, const struct copy_job *job)
 {
     return job->bytes <= s->inline_bytes && job->attached == NULL && s->queued == 0 &&
-           s->inlined + job->bytes <= INLINE_A_TURN;
+           (s->inlined == 0 || s->inlined + job->bytes <= INLINE_A_TURN);
 }
 
 /* False: no memory, and nothing was copied. */
@@ -199,6 +212,7 @@ static bool copy_here(struct shm *s, const struct copy_job *job)
     const struct copy_end end = copy_now(job);
     a->event.moved = end.bytes;
     a->event.error = end.error;
+    note(s, &end, "copy");
     s->inlined += end.bytes;
     return true;
 }
@@ -241,6 +255,7 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
                            .attached = theirs->is_attached ? &peer->segment.process : NULL,
                            .write = leg->write,
                            .more = !plan_at_end(leg->transfer, &behind),
+                           .is_timed = s->log->timeline != NULL,
                            .tag = leg->tag};
     if (!(is_for_reactor(s, &job) ? copy_here(s, &job) : copy_there(s, leg, &job)))
         return BATON_EAGAIN;
@@ -382,14 +397,18 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
                            .tag = tag,
                            .sums = out,
                            .first = first,
-                           .count = count};
+                           .count = count,
+                           .is_timed = s->log->timeline != NULL};
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
 {
-    struct copy_job job = {
-        .transfer = transfer, .dst.bases = s->neighbours[s->self].memory.read.bases, .tag = tag, .zero = true};
+    struct copy_job job = {.transfer = transfer,
+                           .dst.bases = s->neighbours[s->self].memory.read.bases,
+                           .tag = tag,
+                           .zero = true,
+                           .is_timed = s->log->timeline != NULL};
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 
@@ -417,11 +436,6 @@ static void forget(struct process process)
     process_forget(&process);
 }
 
-static void ring(void *bell)
-{
-    bell_ring(bell);
-}
-
 int shm_create(const struct shm_wish *wish, struct shm **out)
 {
     struct shm *s = calloc(1, sizeof *s);
@@ -441,7 +455,7 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
     s->neighbours = neighbours;
     for (uint32_t i = 0; i < wish->num_ranks; i++)
         s->neighbours[i] = (struct neighbour){.segment = wish->segments[i], .memory = wish->memory[i]};
-    int rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, ring, wish->bell, &s->workers);
+    int rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, wish->ended, wish->arg, &s->workers);
     if (rc != 0) {
         shm_close(s);
         return rc;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shm: the paths to ranks whose segments are mapped here. Cards, tables and generations are read by loads, at once.
- * Blocks are copied by the copy workers (shm/copy.h), which ring the bell for each completion, or at once, where that
- * takes less time than a worker takes to wake: by loads and stores
- * where the rank's cache is mapped here too, else by cross-memory attach. One that is mapped for reading alone may be
- * written by that. What lies in this rank's own cache is hashed and zeroed by the same workers.
+ * Blocks are copied by the copy workers (shm/copy.h), or at once, where that takes less time than a worker takes to
+ * wake: by loads and stores where the rank's cache is mapped here too, else by cross-memory attach. One that is mapped
+ * for reading alone may be written by that. What lies in this rank's own cache is hashed and zeroed by the same
+ * workers.
  *
  * THE FENCE OF CROSS-MEMORY ATTACH. The kernel knows the other process by its id, which another process may have after
  * its end, while the generation lives on in shared memory. So a generation is told only if the descriptor of the
@@ -15,9 +15,9 @@
 #ifndef BATON_SHM_SHM_H
 #define BATON_SHM_SHM_H
 
-#include "base/bell.h"
 #include "base/process.h"
 #include "core/port.h"
+#include "shm/copy.h"
 
 struct shm;
 
@@ -46,7 +46,8 @@ struct shm_wish {
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
     uint64_t inline_bytes;              /* a move of at most so many is copied at once, by the reactor */
     const char *cpus;                   /* the hardware threads of these (base/thread.h) */
-    struct bell *bell;                  /* the reactor's */
+    copy_ended_fn *ended;               /* called by a worker: a job was copied (shm/copy.h) */
+    void *arg;                          /* its first */
     const struct logger *log;
 };
 

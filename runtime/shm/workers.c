@@ -7,9 +7,9 @@
  * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
  *
  * A worker with nothing to do spins for a moment, since the chunks of a transfer follow each other closely. Then it
- * sleeps. It wakes the reactor only where the reactor has something to do: after the last job of a leg, after an error,
- * and when few jobs wait, so that more come before they have run out. Where cores are few, a reactor that wakes takes
- * the core of a thread that copies.
+ * sleeps. It tells of the end of a job only where there is something to do then: after the last job of a leg, after an
+ * error, and when few jobs wait, so that more come before they have run out. Where cores are few, a reactor that wakes
+ * takes the core of a thread that copies.
  */
 #include "shm/copy.h"
 
@@ -32,7 +32,7 @@ enum length { SHORT, LONG, LENGTHS };
 /* A job and what became of it. */
 struct slot {
     struct copy_job job;
-    int error, cause;
+    struct copy_end end;
 };
 
 struct copy_pool {
@@ -43,7 +43,8 @@ struct copy_pool {
     _Atomic uint32_t waiting;          /* jobs in todo */
     uint32_t few;                      /* at most so many waiting jobs are few: one a worker */
     _Atomic bool stop;
-    void (*bell)(void *arg);
+    _Atomic uint32_t numbers; /* of workers, given out so far */
+    copy_ended_fn *ended;
     void *arg;
     unsigned num_threads;
     pthread_t *threads;
@@ -69,8 +70,14 @@ static int run_job(const struct copy_job *job)
 
 struct copy_end copy_now(const struct copy_job *job)
 {
-    int error = run_job(job);
-    return (struct copy_end){job->tag, job->bytes, error, errno};
+    uint64_t began = job->is_timed ? clock_now_ns() : 0;
+    int error = run_job(job), cause = errno;
+    return (struct copy_end){.tag = job->tag,
+                             .bytes = job->bytes,
+                             .error = error,
+                             .cause = cause,
+                             .began_ns = began,
+                             .ended_ns = job->is_timed ? clock_now_ns() : 0};
 }
 
 static enum length length_of(const struct copy_job *job)
@@ -118,16 +125,17 @@ static void *worker_main(void *arg)
     struct copy_pool *p = arg;
     struct slot *slot;
     unsigned shorts = 0;
+    uint8_t number = (uint8_t)(atomic_fetch_add_explicit(&p->numbers, 1, memory_order_relaxed) + 1);
     while ((slot = next_job(p, &shorts)) != NULL) {
         bool more = slot->job.more;
-        const struct copy_end end = copy_now(&slot->job);
-        slot->error = end.error;
-        slot->cause = end.cause;
+        struct copy_end end = copy_now(&slot->job);
+        end.worker = number;
+        slot->end = end;
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, slot);
         if (must_wake(p, more, end.error)) /* of copies: the slot may hold another job by now */
-            p->bell(p->arg);
+            p->ended(p->arg, atomic_load_explicit(&p->waiting, memory_order_relaxed) == 0);
     }
     return NULL;
 }
@@ -143,13 +151,13 @@ static void pool_free(struct copy_pool *p)
     free(p);
 }
 
-int copy_pool_create(unsigned workers, const char *cpus, size_t depth, void (*bell)(void *arg), void *arg,
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_ended_fn *ended, void *arg,
                      struct copy_pool **out)
 {
     struct copy_pool *p = calloc(1, sizeof *p);
     if (p == NULL)
         return BATON_ENOMEM;
-    p->bell = bell;
+    p->ended = ended;
     p->arg = arg;
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc(workers, sizeof *p->threads);
@@ -160,6 +168,7 @@ int copy_pool_create(unsigned workers, const char *cpus, size_t depth, void (*be
     bell_init(&p->work);
     atomic_init(&p->waiting, 0);
     atomic_init(&p->stop, false);
+    atomic_init(&p->numbers, 0);
     p->few = workers;
     if (p->slots == NULL || p->threads == NULL || p->idle == NULL || p->todo[SHORT] == NULL || p->todo[LONG] == NULL ||
         p->done == NULL) {
@@ -213,7 +222,7 @@ bool copy_collect(struct copy_pool *p, struct copy_end *end)
     struct slot *slot = ring_pop(p->done);
     if (slot == NULL)
         return false;
-    *end = (struct copy_end){slot->job.tag, slot->job.bytes, slot->error, slot->cause};
+    *end = slot->end;
     ring_push(p->idle, slot);
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_lent: short transfers within a node, which a call makes itself while the reactor sleeps. Ranks are pairs: each
- * even one is a prefill engine of its own, and the next one a decode engine that wants from it alone.
+ * test_lent: turns that calls, polls and copy workers make within a node while the reactor sleeps. Ranks are pairs:
+ * each even one is a prefill engine of its own, and the next one a decode engine that wants from it alone.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -188,6 +188,105 @@ static void a_short_transfer_is_made_by_its_caller(void)
     down();
 }
 
+static void up_with(const char *setting, const char *value)
+{
+    setenv(setting, value, 1);
+    up();
+    unsetenv(setting);
+}
+
+static baton_stats_t stats(void)
+{
+    baton_stats_t s = {0};
+    CHECK_EQ(baton_stats(f.b, &s), 0);
+    return s;
+}
+
+/* The worker that copied the last bytes reports the transfer, unless the reactor is awake still. */
+static void a_long_transfer_is_reported_by_its_worker(void)
+{
+    enum { TRIES = 60 };
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    up_with("BATON_INLINE_BYTES", "0"); /* any is long */
+    meet();
+    const uint64_t before = stats().turns_workers;
+    for (uint32_t i = 1; f.producer && i <= TRIES; i++)
+        offer(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (uint32_t i = 1; f.consumer && i <= TRIES; i++) {
+        usleep(1000); /* the reactor falls asleep */
+        want(i);
+        CHECK(take(1, 20000) > 0);
+        CHECK_EQ(wrong(i), 0);
+    }
+    CHECK(!f.consumer || harness.size > 2 || stats().turns_workers > before);
+    if (f.producer)
+        CHECK(take(TRIES, 20000) > 0);
+    down();
+}
+
+/*
+ * What a message brings is at hand at the next poll: often, since it wakes the reactor too. Where threads wait for
+ * cores, reactors are first.
+ */
+static void a_poll_makes_turns(void)
+{
+    enum { TRIES = 60 };
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    up();
+    meet();
+    const uint64_t before = stats().turns_polls;
+    for (uint32_t i = 1; i <= TRIES; i++) {
+        if (f.consumer)
+            want(i);
+        MPI_Barrier(MPI_COMM_WORLD);
+        usleep(500);
+        if (f.producer)
+            offer(i);
+        for (double until = now_ms() + 20000; f.consumer && now_ms() < until;) {
+            baton_event_t e;
+            if (baton_poll(f.b, &e, 1) != 1)
+                continue;
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+            break;
+        }
+        CHECK(!f.consumer || wrong(i) == 0);
+    }
+    CHECK(!f.consumer || harness.size > 2 || stats().turns_polls > before);
+    if (f.producer)
+        CHECK(take(TRIES, 20000) > 0);
+    down();
+}
+
+/* A call that leaves a timer behind wakes the reactor, which would sleep for longer. */
+static void a_deadline_is_kept_by_a_reactor_that_sleeps(void)
+{
+    enum { SHORT_MS = 100, SOON_MS = 500 };
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    up_with("BATON_SLEEP_US", "1000000");
+    meet();
+    usleep(100000); /* it sleeps for a second now */
+    if (f.consumer) {
+        const uint32_t to = 0;
+        baton_event_t e;
+        baton_want_params_t w = {.size = sizeof w,
+                                 .key = "nobody offers this",
+                                 .engine = f.theirs,
+                                 .num_tables = 1,
+                                 .tables = {{.blocks = &to, .num_blocks = 1}},
+                                 .num_tokens = BLOCK_TOKENS,
+                                 .timeout_ms = SHORT_MS};
+        CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+        usleep(SOON_MS * 1000);
+        CHECK_EQ(baton_poll(f.b, &e, 1), 1);
+        CHECK_EQ(e.status, BATON_STATUS_EXPIRED);
+    }
+    down();
+}
+
 /* Callers make short transfers for a while only: what they queue beyond that is the reactor's, and is done too. */
 static void many_calls_without_a_poll(void)
 {
@@ -213,15 +312,12 @@ static void the_offer_ends_though_its_reader_polls_no_more(void)
     enum { ASLEEP_MS = 1500, SOON_MS = 500 };
     if (harness.size < 2)
         return SKIP("two ranks");
-    if (harness.rank % 2 == 0)
-        setenv("BATON_SLEEP_US", "1000000", 1);
-    up();
-    unsetenv("BATON_SLEEP_US");
+    up_with("BATON_SLEEP_US", harness.rank % 2 == 0 ? "1000000" : "20000");
     meet();
     if (f.producer)
         offer(1);
     MPI_Barrier(MPI_COMM_WORLD);
-    usleep(50000);
+    usleep(100000);
     double began = now_ms();
     if (f.consumer) {
         want(1);
@@ -261,12 +357,66 @@ static void a_stopped_producer_serves(void)
     down();
 }
 
+/* Wants wait at the producer, by messages, and each offer finds one. */
+static void wants_that_wait_for_their_offers(void)
+{
+    enum { OFFERS = 100 };
+    for (uint32_t i = 1; f.consumer && i <= OFFERS; i++)
+        want(i);
+    usleep(20000);
+    for (uint32_t i = 1; f.producer && i <= OFFERS; i++) {
+        offer(i);
+        if (i % 2 == 0)
+            usleep(300); /* by turns as fast as it goes, and with reactors asleep */
+    }
+    if (f.producer || f.consumer)
+        CHECK(take(OFFERS, 20000) > 0);
+    for (uint32_t i = 1; f.consumer && i <= OFFERS; i++)
+        CHECK_EQ(wrong(i), 0);
+}
+
+static bool describes(const char *words)
+{
+    static char page[65536];
+    CHECK(baton_describe(f.b, page, sizeof page) > 0);
+    return strstr(page, words) != NULL;
+}
+
+static void an_offer_that_comes_late(void)
+{
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    up();
+    CHECK(describes("its messages by lanes"));
+    meet();
+    wants_that_wait_for_their_offers();
+    down();
+}
+
+/* Where one of two ranks has no lanes, their messages go by MPI, in both directions. */
+static void ranks_with_and_without_lanes_meet(void)
+{
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    const bool has_none = harness.rank % 3 == 0;
+    up_with("BATON_HANDOFF", has_none ? "0" : "1");
+    CHECK_EQ(describes("its messages by lanes"), !has_none);
+    meet();
+    wants_that_wait_for_their_offers();
+    down();
+}
+
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
     RUN(a_short_transfer_is_made_by_its_caller);
+    RUN(a_long_transfer_is_reported_by_its_worker);
+    RUN(a_poll_makes_turns);
+    RUN(a_deadline_is_kept_by_a_reactor_that_sleeps);
     RUN(many_calls_without_a_poll);
     RUN(the_offer_ends_though_its_reader_polls_no_more);
     RUN(a_stopped_producer_serves);
+    RUN(an_offer_that_comes_late);
+    RUN(ranks_with_and_without_lanes_meet);
     return harness_end();
 }

@@ -194,11 +194,12 @@ static void test_slices_of_short_runs(void **state)
 
 /* ---- the pool ---------------------------------------------------------------------------------------------------- */
 
-static _Atomic unsigned rings;
+static _Atomic unsigned ends;
 
-static void count_ring(void *arg)
+static void count_end(void *arg, bool is_last)
 {
-    atomic_fetch_add(&rings, arg != NULL);
+    (void)is_last;
+    atomic_fetch_add(&ends, arg != NULL);
 }
 
 struct world {
@@ -278,10 +279,10 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
     uint64_t sent = 0, got = 0;
     struct copy_end end;
     unsigned jobs = 0;
-    atomic_store(&rings, 0);
+    atomic_store(&ends, 0);
     memset(w->dst, 0, w->g.bytes);
     transfer_init(&t, w, TOKENS);
-    assert_int_equal(copy_pool_create(workers, NULL, depth, count_ring, w, &pool), 0);
+    assert_int_equal(copy_pool_create(workers, NULL, depth, count_end, w, &pool), 0);
     while (got < t.bytes) {
         struct plan_cursor behind = at;
         struct copy_job job = {.transfer = &t,
@@ -307,7 +308,7 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
     assert_int_equal(got, t.bytes);
     assert_false(copy_collect(pool, &end));
     copy_pool_destroy(pool);
-    assert_int_equal(atomic_load(&rings), jobs); /* one ring a completion */
+    assert_int_equal(atomic_load(&ends), jobs); /* told of each, since none says that more follow */
     for (uint32_t l = 0; l < 2; l++)
         for (uint32_t p = 0; p < 2; p++)
             for (uint32_t h = 0; h < 2; h++)
@@ -335,9 +336,9 @@ static void test_pool_moves_everything(void **state)
 
 static _Atomic bool held;
 
-static void hold(void *arg)
+static void hold(void *arg, bool is_last)
 {
-    (void)arg;
+    (void)arg, (void)is_last;
     while (atomic_load(&held))
         wait_a_little();
 }
@@ -352,7 +353,7 @@ static void test_depth_is_a_limit(void **state)
     unsigned accepted = 0;
     world_init(&w);
     transfer_init(&t, &w, 8);
-    atomic_store(&held, true); /* the worker stays in its first bell */
+    atomic_store(&held, true); /* the worker stays in the end of its first job */
     assert_int_equal(copy_pool_create(1, NULL, 4, hold, NULL, &pool), 0);
     struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side, .tag = 1};
     while (accepted < 100 && copy_submit(pool, &job))
@@ -370,16 +371,16 @@ static void test_depth_is_a_limit(void **state)
     world_fini(&w);
 }
 
-static atomic_uint woken;
+static atomic_uint told, told_last;
 
-static void hold_and_count(void *arg)
+static void hold_and_count(void *arg, bool is_last)
 {
-    hold(arg);
-    atomic_fetch_add(&woken, 1);
+    hold(arg, is_last);
+    atomic_fetch_add(is_last ? &told_last : &told, 1);
 }
 
-/* While further jobs of a leg wait, the reactor is woken only as they become few, and after the last one. */
-static void test_wakes_where_needed(void **state)
+/* While further jobs of a leg wait, their ends are told only as they become few, and after the last one. */
+static void test_tells_where_needed(void **state)
 {
     (void)state;
     enum { JOBS = 8 };
@@ -390,8 +391,9 @@ static void test_wakes_where_needed(void **state)
     unsigned ended = 0;
     world_init(&w);
     transfer_init(&t, &w, 8);
-    atomic_store(&woken, 0);
-    atomic_store(&held, true); /* the worker stays in its first bell until all jobs are there */
+    atomic_store(&told, 0);
+    atomic_store(&told_last, 0);
+    atomic_store(&held, true); /* the worker stays in the end of its first job until all jobs are there */
     assert_int_equal(copy_pool_create(1, NULL, 2 * JOBS, hold_and_count, NULL, &pool), 0);
     struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side};
     assert_true(copy_submit(pool, &job));
@@ -404,8 +406,9 @@ static void test_wakes_where_needed(void **state)
     atomic_store(&held, false);
     for (; ended < JOBS; ended += copy_collect(pool, &end))
         wait_a_little();
-    copy_pool_destroy(pool);                      /* joins the worker: it rings no more */
-    assert_int_equal(atomic_load(&woken), 1 + 2); /* the first job; behind the last job but one, and behind the last */
+    copy_pool_destroy(pool);                      /* joins the worker: it tells no more */
+    assert_int_equal(atomic_load(&told), 1);      /* behind the last job but one */
+    assert_int_equal(atomic_load(&told_last), 2); /* behind the first one, which was alone, and behind the last */
     world_fini(&w);
 }
 
@@ -423,7 +426,7 @@ static void test_short_jobs_first(void **state)
     transfer_init(&few, &w, 8);
     transfer_init(&all, &w, TOKENS);
     assert_true(few.bytes <= COPY_SHORT_BYTES && all.bytes > COPY_SHORT_BYTES);
-    atomic_store(&held, true); /* the worker stays in its first bell until all jobs are there */
+    atomic_store(&held, true); /* the worker stays in the end of its first job until all jobs are there */
     assert_int_equal(copy_pool_create(1, NULL, 64, hold, NULL, &pool), 0);
     struct copy_job job = {.src = w.from_side, .dst = w.to_side};
     for (unsigned i = 0; i < LONGS + SHORTS; i++) {
@@ -462,7 +465,7 @@ int main(void)
         cmocka_unit_test(test_slices_of_short_runs),
         cmocka_unit_test(test_pool_moves_everything),
         cmocka_unit_test(test_depth_is_a_limit),
-        cmocka_unit_test(test_wakes_where_needed),
+        cmocka_unit_test(test_tells_where_needed),
         cmocka_unit_test(test_short_jobs_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

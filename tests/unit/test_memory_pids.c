@@ -26,6 +26,7 @@
 #include <cmocka.h>
 
 #include "observe/log.h"
+#include "base/bell.h"
 #include "shm/shm.h"
 #include "with_owner.h"
 
@@ -51,6 +52,12 @@ static struct {
     bool is_armed; /* the stranger comes at the next call of the kernel */
     int calls;
 } world;
+
+static void ring(void *bell, bool is_last)
+{
+    (void)is_last;
+    bell_ring(bell);
+}
 
 /* ---- the stranger ------------------------------------------------------------------------------------------------ */
 
@@ -148,7 +155,8 @@ static void world_init(void)
                                   .memory = memory,
                                   .workers = 1,
                                   .worker_bytes = 1 << 20,
-                                  .bell = &world.bell,
+                                  .ended = ring,
+                                  .arg = &world.bell,
                                   .log = &quiet};
     assert_int_equal(shm_create(&wish, &world.shm), 0);
     shm_attach_path(world.shm, &world.path);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "observe/log.h"
+#include "base/bell.h"
 #include "shm/shm.h"
 #include "with_owner.h"
 
@@ -36,6 +37,12 @@ struct pair {
     struct shm *shm;
     struct path path;
 };
+
+static void ring(void *bell, bool is_last)
+{
+    (void)is_last;
+    bell_ring(bell);
+}
 
 static uint64_t inline_bytes; /* of the pairs that are made next */
 
@@ -97,7 +104,8 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
                                   .workers = 2,
                                   .worker_bytes = worker_bytes,
                                   .inline_bytes = inline_bytes,
-                                  .bell = &p->bell,
+                                  .ended = ring,
+                                  .arg = &p->bell,
                                   .log = &logger};
     assert_int_equal(shm_create(&wish, &p->shm), 0);
     shm_path(p->shm, &p->path);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* areas: see areas.h. */
+#include "front/areas.h"
+
+#include <stdlib.h>
+
+/* The words, up to a whole line: the lanes follow. */
+static uint64_t words_bytes(uint32_t slots, uint32_t neighbours)
+{
+    return (handoff_bytes(slots, neighbours) + 63) & ~UINT64_C(63);
+}
+
+uint64_t areas_bytes(uint32_t slots, uint32_t neighbours)
+{
+    return words_bytes(slots, neighbours) + lanes_bytes(neighbours);
+}
+
+int areas_init(struct areas *a, uint32_t num_ranks)
+{
+    a->words = calloc(num_ranks, sizeof *a->words);
+    a->lanes = calloc(num_ranks, sizeof *a->lanes);
+    return a->words != NULL && a->lanes != NULL ? 0 : BATON_ENOMEM;
+}
+
+void areas_fini(struct areas *a)
+{
+    free(a->words);
+    free(a->lanes);
+    *a = (struct areas){0};
+}
+
+/* ---- where they are ---------------------------------------------------------------------------------------------- */
+
+static void add_lanes(struct areas *a, const struct fabric *f, uint32_t rank, uint8_t *area, uint32_t ranks,
+                      struct bell *bell)
+{
+    a->lanes[rank] =
+        (struct lanes_rank){.area = area, .ranks = ranks, .node_rank = fabric_neighbours(f, rank, rank), .bell = bell};
+}
+
+void areas_add_mine(struct areas *a, const struct fabric *f, uint64_t offset, uint64_t board_offset, uint32_t slots,
+                    bool has_lanes)
+{
+    const uint32_t self = fabric_rank(f), ranks = fabric_neighbours(f, self, fabric_size(f));
+    uint8_t *segment = fabric_segment(f), *area = offset > 0 ? segment + offset : NULL;
+    a->words[self] = (struct handoffs_rank){
+        .at = {.area = area, .board = (const void *)(segment + board_offset), .slots = slots, .ranks = ranks},
+        .node_rank = fabric_neighbours(f, self, self),
+        .bell = fabric_bell(f)};
+    if (area != NULL && has_lanes)
+        add_lanes(a, f, self, area + words_bytes(slots, ranks), ranks, fabric_bell(f));
+}
+
+static bool fits(uint64_t offset, uint64_t bytes, uint64_t segment_bytes)
+{
+    return offset <= segment_bytes && bytes <= segment_bytes - offset;
+}
+
+void areas_add(struct areas *a, const struct fabric *f, uint32_t rank, const struct wire_card *card)
+{
+    uint64_t segment_bytes;
+    uint8_t *segment = fabric_mapped(f, rank, &segment_bytes);
+    const uint32_t slots = card->index_slots, ranks = card->words_slots;
+    const bool is_sane = slots > 0 && slots <= HANDOFF_SLOTS_MAX && slots <= card->board_slots && ranks > 0 &&
+                         ranks <= fabric_size(f) && card->index_offset == card->words_offset &&
+                         card->index_offset != 0 && card->index_offset % 64 == 0 && card->board_offset % 8 == 0 &&
+                         fits(card->index_offset, words_bytes(slots, ranks), segment_bytes) &&
+                         fits(card->board_offset, 8 * (uint64_t)card->board_slots, segment_bytes);
+    if (!is_sane)
+        return;
+    struct bell *bell = (struct bell *)(void *)segment;
+    if (fabric_process(f, rank) != 0) /* who dies with a lease is seen */
+        a->words[rank] = (struct handoffs_rank){.at = {.area = segment + card->index_offset,
+                                                       .board = (const void *)(segment + card->board_offset),
+                                                       .slots = slots,
+                                                       .ranks = ranks},
+                                                .node_rank = fabric_neighbours(f, rank, rank),
+                                                .bell = bell};
+    const uint64_t lanes = card->index_offset + words_bytes(slots, ranks);
+    if ((card->features & WIRE_CARD_LANES) != 0 && fits(lanes, lanes_bytes(ranks), segment_bytes))
+        add_lanes(a, f, rank, segment + lanes, ranks, bell);
+}
+
+int areas_join(const struct areas *a, const struct fabric *f, const struct logger *log, struct handoffs **handoffs,
+               struct lanes **lanes)
+{
+    int rc = handoffs_create(fabric_rank(f), a->words, fabric_size(f), handoffs);
+    return rc != 0 ? rc : lanes_create(fabric_rank(f), a->lanes, fabric_size(f), log, lanes);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* turns: see turns.h. */
+#include "front/context.h"
+
+#include "base/bell.h"
+#include "base/clock.h"
+#include "shm/handoffs.h"
+
+#define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
+
+void turns_init(struct turns *t)
+{
+    *t = (struct turns){.can_lend = false};
+    pthread_mutex_init(&t->lock, NULL);
+}
+
+void turns_fini(struct turns *t)
+{
+    pthread_mutex_destroy(&t->lock);
+}
+
+/*
+ * Rings that were put off. Not by the call that makes a transfer nor by the poll that takes its event, which are what
+ * an engine waits for: by a poll that finds nothing, or by the reactor's next turn.
+ */
+void turns_ring_owed(struct baton *b)
+{
+    if (atomic_exchange_explicit(&b->loop.turns.owes, false, memory_order_relaxed))
+        handoffs_ring(paths_handoffs(b->paths));
+}
+
+uint32_t turns_look(struct baton *b)
+{
+    uint32_t rings = bell_look(fabric_bell(b->fabric));
+    atomic_store_explicit(&b->loop.turns.seen, rings, memory_order_relaxed);
+    return rings;
+}
+
+static bool has_rung(const struct baton *b)
+{
+    return bell_look(fabric_bell(b->fabric)) != atomic_load_explicit(&b->loop.turns.seen, memory_order_relaxed);
+}
+
+/* Turns until nothing more happens by itself, begun for so long. False: the reactor is needed. */
+static bool turn_here(struct baton *b, enum turns_by by, uint64_t most_ns)
+{
+    struct turns *t = &b->loop.turns;
+    const uint64_t began = clock_now_ns();
+    bool active = true;
+    t->is_lent = true;
+    t->last_ns = began;
+    handoffs_put_off(paths_handoffs(b->paths), t->woken_ns < began + TURNS_OWED_NS);
+    while (active && t->last_ns - began < most_ns) {
+        turns_look(b);
+        t->count[by]++;
+        active = reactor_turn(b) && (b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits));
+        t->last_ns = clock_now_ns();
+    }
+    t->is_lent = false;
+    handoffs_put_off(paths_handoffs(b->paths), false);
+    if (handoffs_owe(paths_handoffs(b->paths)))
+        atomic_store_explicit(&t->owes, true, memory_order_relaxed);
+    return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
+}
+
+void turns_call(struct baton *b)
+{
+    struct turns *t = &b->loop.turns;
+    uint64_t spent = atomic_load_explicit(&t->lent_ns, memory_order_relaxed);
+    bool done = false;
+    if (t->can_lend && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
+        uint64_t began = clock_now_ns();
+        done = t->lends && turn_here(b, TURNS_CALL, LENT_NS - spent);
+        atomic_store_explicit(&t->lent_ns, spent + clock_now_ns() - began, memory_order_relaxed);
+        pthread_mutex_unlock(&t->lock);
+    }
+    if (!done)
+        bell_ring(fabric_bell(b->fabric));
+}
+
+/* A poll that found nothing: if the bell has rung since the last turn, what came is at hand sooner than the reactor. */
+static bool turn_for_poll(struct baton *b)
+{
+    bool rang = b->loop.turns.lends && has_rung(b);
+    if (rang && !turn_here(b, TURNS_POLL, LENT_NS)) {
+        bell_ring(fabric_bell(b->fabric));
+        turns_look(b); /* that one woke the reactor, and is not for the next poll */
+    }
+    if (!rang)
+        turns_ring_owed(b);
+    return rang;
+}
+
+bool turns_polled(struct baton *b, bool any)
+{
+    struct turns *t = &b->loop.turns;
+    if (atomic_load_explicit(&t->lent_ns, memory_order_relaxed) != 0)
+        atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
+    if (any || !t->can_lend)
+        return false;
+    bool is_needed = atomic_load_explicit(&t->owes, memory_order_relaxed) || has_rung(b);
+    if (!is_needed || pthread_mutex_trylock(&t->lock) != 0)
+        return false; /* whoever has the lock looks for itself, or the next poll does */
+    bool turned = turn_for_poll(b);
+    pthread_mutex_unlock(&t->lock);
+    return turned;
+}
+
+void turns_copied(void *arg, bool is_last)
+{
+    struct baton *b = arg;
+    struct turns *t = &b->loop.turns;
+    bool done = false;
+    if (is_last && t->can_lend && pthread_mutex_trylock(&t->lock) == 0) {
+        done = t->lends && turn_here(b, TURNS_WORKER, LENT_NS);
+        pthread_mutex_unlock(&t->lock);
+    }
+    if (!done)
+        bell_ring(fabric_bell(b->fabric));
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * turns: who makes the reactor's turns while the reactor sleeps.
+ *
+ * A thread that sleeps takes 20 to 50 us to wake. So it lends its turns: a thread of the engine that makes a call, or
+ * polls after the bell has rung, takes the next ones itself, and so does the copy worker that has copied the last bytes
+ * of all. A short transfer within a node wakes nobody, a long one the worker that copies it. Such a turn calls nothing
+ * of MPI, so turns are lent only where nothing of MPI is needed (paths_can_lend). What a call does itself is
+ * bounded: the shm path copies at most BATON_INLINE_BYTES in a turn, and turns begin within 50 us between two polls.
+ *
+ * Whoever makes turns holds `lock`, and so do those who read what follows it. Nobody waits for it but the reactor: a
+ * call that finds it taken leaves all to whoever has it.
+ */
+#ifndef BATON_FRONT_TURNS_H
+#define BATON_FRONT_TURNS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct baton;
+
+/* Who makes turns beside the reactor. */
+enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_BY };
+
+struct turns {
+    bool can_lend;            /* turns can be lent, in this world; set before the context is started */
+    _Atomic uint64_t lent_ns; /* how long calls made turns since events were last polled */
+    _Atomic bool owes;        /* rings that were put off */
+    _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
+    pthread_mutex_t lock;
+    bool lends;        /* turns are lent: the reactor has begun its loop, and nothing closes */
+    bool is_lent;      /* the turn under way is not the reactor's */
+    uint64_t last_ns;  /* when the last one that was not the reactor's ended */
+    uint64_t woken_ns; /* when the reactor wakes of itself; 0: it does not sleep */
+    uint64_t count[TURNS_BY];
+};
+
+/** The longest time by which a ring is put off. The reactor's sleeps are no longer while calls are made. */
+#define TURNS_OWED_NS UINT64_C(2000000)
+
+void turns_init(struct turns *t);
+void turns_fini(struct turns *t);
+
+/** A call was queued: makes turns in this thread if they are lent, else wakes the reactor. Any thread. */
+void turns_call(struct baton *b);
+
+/**
+ * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
+ * happened that no turn has seen yet, makes one here, and returns true: poll again. Any thread.
+ */
+bool turns_polled(struct baton *b, bool any);
+
+/**
+ * A job of `arg` (a struct baton) was copied: makes turns in this thread if it was the last one and they are lent, else
+ * wakes the reactor. The copy workers'; a copy_ended_fn.
+ */
+void turns_copied(void *arg, bool is_last);
+
+/* ---- the reactor's, under the lock ------------------------------------------------------------------------------- */
+
+/** Before a turn: what rang until now is seen by it. Returns the rings so far, for a sleep after it. */
+uint32_t turns_look(struct baton *b);
+
+/** Rings those whom an earlier turn has put off. */
+void turns_ring_owed(struct baton *b);
+
+#endif

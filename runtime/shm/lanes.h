@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lanes: control messages between ranks of a node, by loads and stores. A lane is a ring of LANES_PLACES messages from
+ * one rank to another one, in the segment of the rank that receives. It has one writer and one reader, and each word of
+ * it is written by one of them alone. So a rank that is stopped or killed between two stores holds up the messages to
+ * itself and from itself, and nobody else's. Messages of a lane come in order, whole, and once.
+ *
+ * Who receives is woken by its bell. Who finds a lane full leaves a word in it, and is rung when there is a place.
+ *
+ * What is read here is checked like anything from outside: any process of the node may have written it.
+ *
+ * The thread that steps the core. The areas are made elsewhere and outlive this.
+ */
+#ifndef BATON_SHM_LANES_H
+#define BATON_SHM_LANES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bell.h"
+#include "core/port.h"
+#include "observe/log.h"
+
+#define LANES_PLACES 16u
+#define LANES_MESSAGE_MAX 2040u
+
+struct lanes;
+
+/** One rank of the world, as it is seen from here. */
+struct lanes_rank {
+    uint8_t *area;  /* its lanes, at a multiple of 64; NULL: no messages go there by this way, nor come from there */
+    uint32_t ranks; /* of its node */
+    uint32_t node_rank; /* among these */
+    struct bell *bell;
+};
+
+/** Bytes of the lanes to one rank from so many ranks of its node, itself included. All of them 0, they are empty. */
+uint64_t lanes_bytes(uint32_t ranks);
+
+/** `ranks` is copied. 0 or BATON_ENOMEM. */
+int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ranks, const struct logger *log,
+                 struct lanes **out);
+void lanes_destroy(struct lanes *l);
+
+/** Whether messages to that rank, and from it, go by lanes. */
+bool lanes_lead_to(const struct lanes *l, uint32_t rank);
+/** Whether those of all ranks do. */
+bool lanes_lead_everywhere(const struct lanes *l);
+
+/**
+ * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to: copied, and the rank rung. 0, or
+ * BATON_EAGAIN: there is no place, and this rank's bell rings once there is.
+ */
+int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes);
+
+/** Up to `max` messages that came, as PORT_MESSAGE events. Their number. Their data stays until the next call. */
+int lanes_take(struct lanes *l, struct port_event *events, int max);
+
+/** Messages that made no sense. Each was logged. */
+uint64_t lanes_bad(const struct lanes *l);
+
+#endif

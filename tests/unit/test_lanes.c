@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lanes: messages of a node come in order, whole and once; who is stopped, killed or writes garbage hinders nobody. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "shm/lanes.h"
+
+/* Ranks 0, 2, 3 and 5 of a world of six are of one node; 1 and 4 are elsewhere. */
+enum { WORLD = 6, RANKS = 4 };
+static const uint32_t of_node[RANKS] = {0, 2, 3, 5};
+
+struct ground {
+    struct bell bell[RANKS];
+    struct lanes_rank rank[WORLD];
+    _Atomic uint64_t sent[RANKS], taken[RANKS], wrong;
+    _Atomic bool over;
+    _Alignas(64) uint8_t area[];
+};
+
+static size_t ground_bytes(void)
+{
+    return sizeof(struct ground) + RANKS * lanes_bytes(RANKS);
+}
+
+static struct ground *ground_create(void)
+{
+    struct ground *g = mmap(NULL, ground_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(g != MAP_FAILED);
+    for (uint32_t i = 0; i < RANKS; i++)
+        g->rank[of_node[i]] = (struct lanes_rank){
+            .area = g->area + i * lanes_bytes(RANKS), .ranks = RANKS, .node_rank = i, .bell = &g->bell[i]};
+    return g;
+}
+
+static struct lanes *open_as(const struct ground *g, uint32_t rank)
+{
+    static const struct logger quiet = {.level = LOG_NONE};
+    struct lanes *l;
+    assert_int_equal(lanes_create(rank, g->rank, WORLD, &quiet, &l), 0);
+    return l;
+}
+
+static void send_text(struct lanes *l, uint32_t to, const char *text)
+{
+    assert_int_equal(lanes_send(l, to, text, (uint32_t)strlen(text) + 1), 0);
+}
+
+static void expect_text(struct lanes *l, uint32_t from, const char *text)
+{
+    struct port_event e;
+    assert_int_equal(lanes_take(l, &e, 1), 1);
+    assert_int_equal(e.kind, PORT_MESSAGE);
+    assert_int_equal(e.peer, from);
+    assert_int_equal(e.bytes, strlen(text) + 1);
+    assert_string_equal((const char *)e.data, text);
+}
+
+static void expect_nothing(struct lanes *l)
+{
+    struct port_event e;
+    assert_int_equal(lanes_take(l, &e, 1), 0);
+}
+
+/* ---- one thread -------------------------------------------------------------------------------------------------- */
+
+static void test_messages_come_in_order(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct lanes *a = open_as(g, 2), *b = open_as(g, 5);
+    assert_true(lanes_lead_to(a, 5) && lanes_lead_to(a, 2) && !lanes_lead_to(a, 1) && !lanes_lead_everywhere(a));
+    expect_nothing(b);
+    const uint32_t rings = bell_look(&g->bell[3]);
+    send_text(a, 5, "one");
+    send_text(a, 5, "two");
+    send_text(b, 5, "to myself");
+    assert_int_equal(bell_look(&g->bell[3]) - rings, 3);
+    expect_text(b, 2, "one");
+    expect_text(b, 5, "to myself"); /* the lanes have turns */
+    expect_text(b, 2, "two");
+    expect_nothing(b);
+    expect_nothing(a);
+    lanes_destroy(a);
+    lanes_destroy(b);
+    munmap(g, ground_bytes());
+}
+
+static void test_the_longest_message(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct lanes *a = open_as(g, 0), *b = open_as(g, 3);
+    uint8_t long_one[LANES_MESSAGE_MAX];
+    struct port_event e[2];
+    for (uint32_t i = 0; i < sizeof long_one; i++)
+        long_one[i] = (uint8_t)(i * 7 + 1);
+    for (unsigned n = 0; n < 3 * LANES_PLACES; n++) {
+        assert_int_equal(lanes_send(a, 3, long_one, sizeof long_one), 0);
+        assert_int_equal(lanes_send(a, 3, "x", 1), 0);
+        assert_int_equal(lanes_take(b, e, 2), 2);
+        assert_int_equal(e[0].bytes, sizeof long_one);
+        assert_memory_equal(e[0].data, long_one, sizeof long_one);
+        assert_int_equal(e[1].bytes, 1);
+    }
+    lanes_destroy(a);
+    lanes_destroy(b);
+    munmap(g, ground_bytes());
+}
+
+/* A full lane holds up its own messages alone, and its sender is rung once there is a place. */
+static void test_a_full_lane(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct lanes *a = open_as(g, 0), *b = open_as(g, 2), *c = open_as(g, 3);
+    struct port_event e;
+    for (uint32_t i = 0; i < LANES_PLACES; i++)
+        assert_int_equal(lanes_send(a, 2, &i, sizeof i), 0);
+    uint32_t rings = bell_look(&g->bell[0]);
+    assert_int_equal(lanes_send(a, 2, "x", 1), BATON_EAGAIN);
+    assert_int_equal(lanes_send(a, 2, "x", 1), BATON_EAGAIN);
+    send_text(a, 3, "to another one");
+    expect_text(c, 0, "to another one");
+    send_text(c, 2, "from another one");
+    assert_int_equal(bell_look(&g->bell[0]), rings);
+    assert_int_equal(lanes_take(b, &e, 1), 1);
+    assert_int_equal(e.peer, 0);
+    assert_int_equal(bell_look(&g->bell[0]), rings + 1);
+    expect_text(b, 3, "from another one"); /* before all that is left of the full lane */
+    assert_int_equal(bell_look(&g->bell[0]), rings + 1);
+    send_text(a, 2, "the last");
+    for (uint32_t i = 1; i < LANES_PLACES; i++) {
+        uint32_t value;
+        assert_int_equal(lanes_take(b, &e, 1), 1);
+        memcpy(&value, e.data, sizeof value);
+        assert_int_equal(value, i);
+    }
+    expect_text(b, 0, "the last");
+    lanes_destroy(a);
+    lanes_destroy(b);
+    lanes_destroy(c);
+    munmap(g, ground_bytes());
+}
+
+/* ---- garbage ----------------------------------------------------------------------------------------------------- */
+
+static void test_garbage(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct lanes *a = open_as(g, 0), *b = open_as(g, 5);
+    uint32_t *words = (void *)g->rank[5].area; /* the first: how many rank 0 has put there */
+    uint32_t *length = (void *)(g->rank[5].area + 3 * 64);
+    words[0] = 77;
+    expect_nothing(b);
+    assert_true(lanes_bad(b) == 1);
+    words[0] = 78;
+    length[77 % LANES_PLACES * 512] = LANES_MESSAGE_MAX + 1;
+    expect_nothing(b);
+    words[0] = 79;
+    length[78 % LANES_PLACES * 512] = 0;
+    expect_nothing(b);
+    assert_true(lanes_bad(b) == 3);
+    words[16] = 5; /* it took more than there were: rank 0 finds its lane full */
+    assert_int_equal(lanes_send(a, 5, "x", 1), BATON_EAGAIN);
+    srand(1);
+    for (unsigned n = 0; n < 2000; n++) {
+        struct port_event e[4];
+        for (uint64_t i = 0; i < lanes_bytes(RANKS); i += 1 + (uint64_t)rand() % 997)
+            g->rank[5].area[i] = (uint8_t)rand();
+        int got = lanes_take(b, e, 4);
+        for (int i = 0; i < got; i++)
+            assert_true(e[i].bytes > 0 && e[i].bytes <= LANES_MESSAGE_MAX && e[i].peer < WORLD);
+        lanes_send(a, 5, "x", 1);
+    }
+    assert_true(lanes_bad(b) > 100);
+    lanes_destroy(a);
+    lanes_destroy(b);
+    munmap(g, ground_bytes());
+}
+
+/* A rank whose area is for fewer ranks than the sender's number, or that has none, is reached otherwise. */
+static void test_ranks_without_lanes(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    g->rank[0].ranks = 3; /* the last one of the node has no lane to it */
+    struct lanes *d = open_as(g, 5);
+    assert_false(lanes_lead_to(d, 0));
+    assert_true(lanes_lead_to(d, 2));
+    lanes_destroy(d);
+    g->rank[5].area = NULL;
+    d = open_as(g, 5);
+    assert_false(lanes_lead_to(d, 2));
+    expect_nothing(d);
+    lanes_destroy(d);
+    munmap(g, ground_bytes());
+}
+
+/* ---- processes --------------------------------------------------------------------------------------------------- */
+
+struct letter {
+    uint64_t number, copies[9]; /* all alike */
+};
+
+static void write_letter(struct letter *m, uint64_t number)
+{
+    m->number = number;
+    for (unsigned i = 0; i < 9; i++)
+        m->copies[i] = number * 3;
+}
+
+/* Sends to rank 0 for ever, sleeping while the lane is full. */
+static void send_for_ever(struct ground *g, uint32_t node_rank)
+{
+    struct lanes *l = open_as(g, of_node[node_rank]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+    while (!atomic_load(&g->over)) {
+        struct letter m;
+        const uint32_t seen = bell_look(&g->bell[node_rank]);
+        write_letter(&m, atomic_load(&g->sent[node_rank]));
+        if (lanes_send(l, 0, &m, sizeof m) == 0)
+            atomic_fetch_add(&g->sent[node_rank], 1);
+        else
+            bell_sleep(&g->bell[node_rank], seen, UINT64_C(10000000000));
+    }
+    _exit(0);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void take_letters(struct ground *g, struct lanes *l, uint64_t next[RANKS])
+{
+    struct port_event e[8];
+    int n = lanes_take(l, e, 8);
+    for (int i = 0; i < n; i++) {
+        struct letter m;
+        uint32_t from = 1;
+        while (of_node[from] != e[i].peer)
+            from++;
+        assert_int_equal(e[i].bytes, sizeof m);
+        memcpy(&m, e[i].data, sizeof m);
+        for (unsigned k = 0; k < 9; k++)
+            assert_true(m.copies[k] == m.number * 3);
+        assert_true(m.number == next[from]);
+        next[from]++;
+        atomic_fetch_add(&g->taken[from], 1);
+    }
+}
+
+#define PATIENCE_MS 5000 /* less than a sender sleeps, and more than any process waits for a processor */
+
+/* Whether messages came from each of those that nobody stops. */
+static bool all_sent(const struct ground *g, const uint64_t before[RANKS])
+{
+    bool all = true;
+    for (uint32_t i = 2; i < RANKS; i++)
+        all &= g->taken[i] > before[i];
+    return all;
+}
+
+/*
+ * Senders that sleep on their bells alone while their lanes are full, and a receiver that pauses: a ring that is lost
+ * would stop one for ten seconds. One sender is stopped and killed at any store; the other two never miss a beat.
+ */
+static void test_senders_are_stopped_and_killed(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct lanes *l = open_as(g, 0);
+    uint64_t next[RANKS] = {0}, before[RANKS] = {0};
+    pid_t pid[RANKS] = {0};
+    for (uint32_t i = 1; i < RANKS; i++)
+        if ((pid[i] = fork()) == 0)
+            send_for_ever(g, i);
+    for (unsigned round = 0; round < 60; round++) {
+        for (uint64_t until = now_ms() + 20; now_ms() < until || !all_sent(g, before);) {
+            take_letters(g, l, next);
+            assert_true(now_ms() < until + PATIENCE_MS);
+        }
+        if (round % 4 == 1)
+            kill(pid[1], SIGSTOP);
+        if (round % 4 == 2)
+            kill(pid[1], SIGCONT);
+        if (round == 40) { /* its lane is its end: nobody else may write it */
+            kill(pid[1], SIGKILL);
+            waitpid(pid[1], NULL, 0);
+        }
+        for (uint32_t i = 2; i < RANKS; i++)
+            before[i] = g->taken[i];
+        if (round % 8 == 7)
+            usleep(3000);
+    }
+    atomic_store(&g->over, true);
+    for (uint32_t i = 2; i < RANKS; i++) {
+        bell_ring(&g->bell[i]);
+        waitpid(pid[i], NULL, 0);
+    }
+    for (unsigned n = 0; n < 100; n++)
+        take_letters(g, l, next);
+    for (uint32_t i = 2; i < RANKS; i++)
+        assert_true(next[i] == g->sent[i]);
+    assert_true(next[1] >= g->sent[1] && next[1] <= g->sent[1] + 1 && next[1] > 0); /* killed before it counted it */
+    assert_true(lanes_bad(l) == 0);
+    lanes_destroy(l);
+    munmap(g, ground_bytes());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages_come_in_order),
+        cmocka_unit_test(test_the_longest_message),
+        cmocka_unit_test(test_a_full_lane),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_ranks_without_lanes),
+        cmocka_unit_test(test_senders_are_stopped_and_killed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
