@@ -59,6 +59,11 @@ static const struct option_row world_rows[] = {
     {"timeout", "SECONDS", "end all ranks after this time (status 124)", .read = read_timeout,
      .field = offsetof(struct arguments, timeout_s)},
     {"survive", NULL, "let the other ranks run on when a rank is lost", OPTION_SWITCH(struct arguments, survive)},
+    {"metrics", "FILE", "write the ranks' metrics to this file each second, or answer at this port, for Prometheus",
+     OPTION_FILE(struct arguments, metrics)},
+#ifdef LAUNCH_JSON
+    {"trace", "FILE", "what all transfers did when, for ui.perfetto.dev", OPTION_FILE(struct arguments, trace)},
+#endif
     {"check", NULL, "run baton-info on each host, tell what is wrong and what differs, and stop",
      OPTION_SWITCH(struct arguments, check)},
     {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct arguments, version)},

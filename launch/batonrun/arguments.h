@@ -18,11 +18,13 @@ struct arguments {
     bool check; /* no ranks: the hosts are looked at */
     struct layout layout;
     uint32_t timeout_s;                         /* 0: none */
+    const char *trace;                          /* the file of the job's timeline; NULL: none is wanted */
     const char *exports[ARGUMENTS_EXPORTS_MAX]; /* VAR or VAR=VALUE */
     unsigned num_exports;
     struct placement_options placement;
     enum launcher_kind launcher; /* LAUNCHER_FIND: not said */
     const char *mpirun;          /* its program; NULL: not said */
+    const char *metrics;         /* the file that they are written to; NULL: they are not */
     char **launcher_words;       /* for it, NULL-terminated, within argv; NULL: there are none */
     enum script_kind script;
     char **program[2]; /* of the prefill and of the decode ranks: NULL-terminated, within argv */

@@ -18,6 +18,7 @@
 #include "batonrun/bind.h"
 #include "batonrun/check.h"
 #include "batonrun/child.h"
+#include "batonrun/collector.h"
 #include "batonrun/command.h"
 #include "batonrun/hosts.h"
 #include "batonrun/launcher.h"
@@ -29,6 +30,7 @@
 #include "batonrun/report.h"
 #include "batonrun/settings_page.h"
 #include "batonrun/survive.h"
+#include "batonrun/timelines.h"
 #include "option/output.h"
 
 #define STATUS_NO_PROGRAM 126
@@ -150,6 +152,80 @@ static struct launch describe_launch(const struct session *s, const struct place
     return l;
 }
 
+/* ---- --trace ----------------------------------------------------------------------------------------------------- */
+
+#ifdef LAUNCH_JSON
+
+/* 0, or the status to exit with. */
+static int set_timelines(const struct arguments *a, struct command *c)
+{
+    char pattern[TIMELINES_PATH_BYTES];
+    if (a->trace == NULL)
+        return 0;
+    int error = timelines_pattern(a->trace, pattern);
+    if (error == 0 && !a->dry_run)
+        error = timelines_begin(a->trace, arguments_ranks(a));
+    if (error != 0)
+        return complain(1, "the timeline %s cannot be made: %s", a->trace, strerror(error));
+    command_set(c, TIMELINES_VARIABLE, pattern);
+    return 0;
+}
+
+static const char *ranks_name(uint32_t num)
+{
+    return num == 1 ? "rank" : "ranks";
+}
+
+/* Makes one file of the ranks', and tells what it lacks. Returns the status to exit with, which was `status` before. */
+static int end_timelines(const struct arguments *a, int status)
+{
+    if (a->trace == NULL)
+        return status;
+    const struct timelines_result r = timelines_end(a->trace, arguments_ranks(a));
+    if (r.error != 0)
+        return complain(status != 0 ? status : 1,
+                        "the timeline %s cannot be written: %s; %s.0 and so on are still there, where ranks wrote them",
+                        a->trace, strerror(r.error), a->trace);
+    if (r.missing > 0)
+        complain(0,
+                 "%u %s have no timeline in the folder of %s, rank %u first: they never opened a context, or do not "
+                 "share that folder with this host",
+                 r.missing, ranks_name(r.missing), a->trace, r.first_missing);
+    if (r.unfinished > 0)
+        complain(0, "the timeline of %u %s ends early, rank %u first: the context was not closed", r.unfinished,
+                 ranks_name(r.unfinished), r.first_unfinished);
+    if (r.bad_lines > 0)
+        complain(0,
+                 "%" PRIu64 " lines are not in %s, since they are no trace events: the ranks' files that have them "
+                 "are still there",
+                 r.bad_lines, a->trace);
+    if (r.unsure > 0)
+        complain(0,
+                 "in %s, the times of %u of %u hosts stand beside the others' as their calendar clocks do, since no "
+                 "messages compare them",
+                 a->trace, r.unsure, r.machines);
+    if (r.machines > r.unsure + 1)
+        complain(0, "in %s, the times of different hosts stand beside each other within %.1f us", a->trace,
+                 (double)r.within_ns / 1000);
+    return status;
+}
+
+#else
+
+static int set_timelines(const struct arguments *a, struct command *c)
+{
+    (void)a, (void)c;
+    return 0;
+}
+
+static int end_timelines(const struct arguments *a, int status)
+{
+    (void)a;
+    return status;
+}
+
+#endif
+
 /* ---- where ranks go ---------------------------------------------------------------------------------------------- */
 
 /* The user has told mpirun itself where its hosts are: then it chooses them, and ranks are not bound. */
@@ -188,7 +264,7 @@ static int run_launch(struct session *s, const struct launch *what, const char *
     int status = launcher_run(s->arguments, s->command.argv, s->tag, what->ranks, &launcher);
     if (host_text != NULL)
         unlink(path);
-    return status;
+    return end_timelines(s->arguments, status);
 }
 
 static int explain(const struct arguments *a, const struct placement *p)
@@ -241,11 +317,22 @@ static void warn(const struct session *s, const struct placement *p)
         complain(0, "%s", danger);
 }
 
+/* The whole path, since launchers start ranks in folders of their own. */
+static void set_file(const char *variable, const char *file)
+{
+    char here[PATH_MAX], path[2 * PATH_MAX];
+    if (file[0] == '/' || getcwd(here, sizeof here) == NULL)
+        setenv(variable, file, 1);
+    else if (snprintf(path, sizeof path, "%s/%s", here, file) < (int)sizeof path)
+        setenv(variable, path, 1);
+}
+
 static int launch_placed(struct session *s, const struct placement *p)
 {
     const struct arguments *a = s->arguments;
     struct why why;
     struct command shim = {0};
+    char name[REPORT_TAG_BYTES];
     bool ok;
     if (p != NULL && a->placement.explain)
         return explain(a, p);
@@ -260,6 +347,9 @@ static int launch_placed(struct session *s, const struct placement *p)
     if (status != 0)
         return status;
     warn(s, p);
+    status = set_timelines(a, &s->command);
+    if (status != 0)
+        return status;
     struct launch_host *hosts = list_hosts(p, &ok);
     if (!ok || set_environment(a, p, &s->command) != 0)
         return complain(1, "out of memory");
@@ -267,6 +357,10 @@ static int launch_placed(struct session *s, const struct placement *p)
     if (!a->dry_run) {
         report_tag(s->tag);
         setenv(RANK_REPORTS, s->tag, 1);
+        report_name(s->tag, name);
+        setenv(RANK_METRICS, name, 0);
+        if (a->metrics != NULL && collector_port(a->metrics) == 0)
+            set_file(RANK_METRICS_FILE, a->metrics);
     }
     struct launch what = describe_launch(s, p, hosts, &shim);
     char *host_text = launcher_host_file(&s->launcher, &what);

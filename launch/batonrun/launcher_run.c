@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "batonrun/child.h"
+#include "batonrun/collector.h"
 #include "batonrun/rank.h"
 #include "batonrun/relay.h"
 #include "batonrun/report.h"
@@ -179,7 +180,8 @@ static void clear(struct child *launcher)
                     "(ps -eo pid,stat,wchan:32,args)");
 }
 
-int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks, struct child *launcher)
+static int run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks, struct child *launcher,
+               struct collector *collector)
 {
     struct relay relay;
     struct watch w = {.due_ns = UINT64_MAX, .grace_ns = GRACE_NS};
@@ -203,10 +205,26 @@ int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32
         free(reports);
         return complain(1, "cannot listen to the ranks: %s", strerror(error));
     }
+    collector_start(collector);
     watch(launcher, a, &relay, &w);
     clear(launcher);
     relay_finish(&relay, launcher, limit_ns);
     int status = judge(a, reports, ranks, launcher, w.timed_out);
     free(reports);
+    return status;
+}
+
+int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks, struct child *launcher)
+{
+    struct collector collector;
+    const char *job = getenv(RANK_METRICS);
+    if (a->metrics != NULL && !metrics_name_is_good(job))
+        return complain(1, "ranks show no metrics: " RANK_METRICS "=\"%.80s\" is no name for them", job);
+    int error = collector_open(&collector, a->metrics, job);
+    if (error != 0)
+        return complain(1, "metrics cannot be %s %s: %s",
+                        collector_port(a->metrics) > 0 ? "told at port" : "written to", a->metrics, strerror(error));
+    int status = run(a, argv, tag, ranks, launcher, &collector);
+    collector_close(&collector);
     return status;
 }

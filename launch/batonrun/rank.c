@@ -15,6 +15,7 @@
 #include "base/layout.h"
 #include "batonrun/bind.h"
 #include "batonrun/child.h"
+#include "batonrun/collector.h"
 #include "batonrun/mca.h"
 #include "batonrun/node.h"
 #include "batonrun/report.h"
@@ -176,6 +177,7 @@ struct rank {
     char tag[REPORT_TAG_BYTES]; /* of reports; empty: none are wanted */
     bool told;                  /* the program was asked to end */
     pid_t launcher;             /* the process that started this one */
+    struct collector collector;
     struct child program;
 };
 
@@ -207,6 +209,7 @@ static void follow(struct rank *r)
 {
     while (!child_ended(&r->program)) {
         int number = child_wait(&r->program, child_now_ns() + 1000000000u);
+        collector_step(&r->collector);
         if (getppid() != r->launcher) {
             r->told = true;
             kill(-r->program.pid, SIGKILL);
@@ -238,6 +241,7 @@ static int run(char **program, struct rank *r)
     follow(r);
     report(r, REPORT_ENDED, r->program.status);
     child_clear(&r->program, SIGTERM, HELPERS_GRACE_NS);
+    collector_leave(&r->collector);
     return r->program.status;
 }
 
@@ -274,7 +278,9 @@ static int begin(char **words)
                            "SLURM_PROCID): name the MPI library's launcher by --mpirun");
     r.number = (uint32_t)number;
     snprintf(r.tag, sizeof r.tag, "%s", getenv(RANK_REPORTS) != NULL ? getenv(RANK_REPORTS) : "");
+    collector_join(&r.collector, getenv(RANK_METRICS_FILE), getenv(RANK_METRICS));
     unsetenv(RANK_REPORTS); /* not for a batonrun inside the program */
+    unsetenv(RANK_METRICS_FILE);
     report(&r, REPORT_HERE, 0);
     int status = find_role(r.number, &role, &ranks);
     if (status == 0)

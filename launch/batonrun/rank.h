@@ -13,7 +13,9 @@
 #define RANK_SURVIVE "BATON_LAUNCH_SURVIVE" /* the variable that is set where the ranks outlive one that is lost */
 #define RANK_HELPERS "BATON_REACTOR_CPUS"   /* the setting of the library that names the reactor's hardware threads */
 #define RANK_GPUS "BATON_GPU"               /* the variable that names the rank's GPUs */
-#define RANK_REPORTS "BATON_LAUNCH_REPORTS" /* the variable with the tag of reports; unset: none are wanted */
+#define RANK_METRICS "BATON_METRICS"        /* the setting of the library that names the job's pages of metrics */
+#define RANK_METRICS_FILE "BATON_LAUNCH_METRICS" /* the variable with the file of --metrics; unset: none is wanted */
+#define RANK_REPORTS "BATON_LAUNCH_REPORTS"      /* the variable with the tag of reports; unset: none are wanted */
 
 /**
  * Runs the rank's program; returns the status to exit with. words[0]: how many of the words behind it are the prefill

@@ -33,6 +33,11 @@ void report_tag(char tag[REPORT_TAG_BYTES])
     snprintf(tag, REPORT_TAG_BYTES, "@batonrun:%016" PRIx64 " ", number);
 }
 
+void report_name(const char *tag, char name[REPORT_TAG_BYTES])
+{
+    snprintf(name, REPORT_TAG_BYTES, "%.16s", strchr(tag, ':') + 1);
+}
+
 /* ---- the shim's side --------------------------------------------------------------------------------------------- */
 
 static void own_host(char host[REPORT_HOST_BYTES])

@@ -35,6 +35,9 @@ struct report {
 /** A tag for this run. */
 void report_tag(char tag[REPORT_TAG_BYTES]);
 
+/** The part of the tag that is a name: of 16 digits. */
+void report_name(const char *tag, char name[REPORT_TAG_BYTES]);
+
 /** Writes a report of this moment and host to standard error. 0 or an errno. Blocks for 1.5 seconds at most. */
 int report_send(const char *tag, uint32_t rank, enum report_kind kind, int status, bool told);
 

@@ -9,19 +9,21 @@ _baton_options() {
     local cache='--model --layers --dtype --block-tokens --layout --kv --order'
     case $1 in
     batonrun)
-        options='--prefill --decode -x --timeout --survive --launcher --mpirun --script --host --hostfile'
+        options='--prefill --decode -x --timeout --survive --metrics --trace --launcher --mpirun --script --host'
+        options+=' --hostfile'
         options+=' --topology --network --costs --cores-per-rank --gpus-per-rank --spread --pack --together --apart --straddle'
         options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --svg --explain --check -n'
         options+=' --dry-run --version -h --help --'
         ;;
+    baton-top) options='--file --interval --once --version --help' ;;
     baton-info) options='--check --json --mpirun --version -h --help' ;;
     baton-plan)
         options="--prefill --decode --ranks-per-node $cache --prefill-cache --decode-cache --tokens --held --mode --rank"
         options+=' --json --svg --cost --version --help'
         ;;
     baton-replay)
-        options="--trace --requests --pairs --speed --inflight --busy --mode --held --progress --stream --prefill-tokens-per-s"
-        options+=" --chunk-tokens $cache --pool --require-path --sabotage --timeout-ms --seed --json --version --help"
+        options="--trace --requests --pairs --speed --deadline-ms --inflight --busy --mode --held --prefix-cache"
+        options+=" --progress --stream --prefill-tokens-per-s --chunk-tokens $cache --pool --require-path --sabotage --timeout-ms --seed --json --version --help"
         ;;
     baton-serve)
         options='--trace --requests --scale --speed --abort --layers --heads --kv-heads --head-size --ffn --vocab --seed'
@@ -30,7 +32,7 @@ _baton_options() {
         ;;
     baton-bench)
         options='--block --batch --blocks --regions --pool --iters --transfers --seconds --seed --want-ms --stop-engine'
-        options+=' --stop-seconds --load --stop-engines --network --busy --pin --csv --table --json --version --help'
+        options+=' --stop-seconds --load --stop-engines --network --with --state --from --verdicts --busy --pin --format --csv --table --json --version --help'
         ;;
     esac
 }
@@ -41,9 +43,9 @@ _baton_value() {
     kind=own choices='' sides=no
     case $1:$2 in
     *:--help | *:--version | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
-        baton-plan:--json | baton-info:--json | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
+        baton-plan:--json | baton-info:--json | baton-top:--once | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
         *:--explain | *:--undivided) kind=nothing ;;
-    *:--json | *:--svg | *:--trace | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \
+    *:--json | *:--svg | *:--trace | *:--metrics | *:--file | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \
         *:--network | *:--costs | *:--pairs | *:--mpirun | *:--output)
         kind='file'
         ;;
@@ -63,6 +65,9 @@ _baton_value() {
     *:--prefix) choices='on off' ;;
     baton-serve:--sabotage) choices='flip lose' ;;
     *:--require-path) choices='shm rma' ;;
+    *:--format) choices='table csv osu' ;;
+    *:--state) choices='asleep polled spinning busy all' ;;
+    *:--from) choices='want offer ready all' ;;
     *:--sabotage) choices='flip head stale short late' ;;
     esac
     [[ -z $choices ]] || kind=word
@@ -155,7 +160,8 @@ _baton_arguments() { # TOOL AT
         [[ -n $current ]] || _baton_add '' '' -W "$options baton-replay baton-serve baton-bench"
         [[ -z $current ]] || _baton_program "$last"
     elif [[ $tool = baton-bench && $operand -eq 0 ]]; then
-        _baton_add '' "$current" -W 'pull push submit memory handshake shapes fairness distances wrapped regions latency'
+        _baton_add '' "$current" -W 'pull push latency submit memory handshake shapes fairness distances wrapped regions
+            fanout incast allpairs interference scale'
     elif [[ -z $current ]]; then
         _baton_add '' '' -W "$options"
     fi
@@ -172,7 +178,7 @@ _baton_program() { # AT
         return
     fi
     case $program in
-    baton-info | baton-plan | baton-replay | baton-serve | baton-bench) _baton_arguments "$program" $(($1 + 1)) ;;
+    baton-info | baton-top | baton-plan | baton-replay | baton-serve | baton-bench) _baton_arguments "$program" $(($1 + 1)) ;;
     *) compopt -o default ;; # of another program: files
     esac
 }
@@ -189,4 +195,4 @@ _baton() { # COMMAND WORD
     _baton_arguments "${1##*/}" 1
 }
 
-complete -F _baton batonrun baton-info baton-plan baton-replay baton-serve baton-bench
+complete -F _baton batonrun baton-info baton-top baton-plan baton-replay baton-serve baton-bench

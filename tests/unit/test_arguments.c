@@ -162,6 +162,16 @@ static void refused(const char *part, char **words)
 }
 #define REFUSED(part, ...) refused(part, (char *[]){"batonrun", __VA_ARGS__, NULL})
 
+static void test_timeline(void **state)
+{
+    (void)state;
+    struct arguments a;
+    PARSE(&a, "--trace", "job.json", "--prefill", "1x1", "p");
+    assert_int_equal(rc_, 0);
+    assert_string_equal(a.trace, "job.json");
+    REFUSED("--trace", "--trace", "--survive", "--prefill", "1x1", "p");
+}
+
 static void test_bad(void **state)
 {
     (void)state;
@@ -340,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_check_of_a_whole_line),
+        cmocka_unit_test(test_timeline),
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_one_word_forms),
         cmocka_unit_test(test_stray_word),

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* collector: see collector.h. */
+#include "batonrun/collector.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "batonrun/rank.h"
+#include "metrics/openmetrics.h"
+
+/* Beside the file, so that renaming it is one step. */
+static int write_file(const struct collector *c)
+{
+    char path[PATH_MAX];
+    int error = 0;
+    if (snprintf(path, sizeof path, "%s.%d", c->file, (int)getpid()) >= (int)sizeof path)
+        return ENAMETOOLONG;
+    FILE *out = fopen(path, "we");
+    if (out == NULL)
+        return errno;
+    openmetrics_print(c->pages.ranks, c->pages.num, OPENMETRICS_FILE, out);
+    if (fflush(out) != 0 || ferror(out))
+        error = errno != 0 ? errno : EIO;
+    if (fclose(out) != 0 && error == 0)
+        error = errno;
+    if (error == 0 && rename(path, c->file) != 0)
+        error = errno;
+    if (error != 0)
+        unlink(path);
+    return error;
+}
+
+static int collect(struct collector *c)
+{
+    pages_look(&c->pages);
+    return c->file[0] != '\0' ? write_file(c) : 0;
+}
+
+static char *make_text(void *collector, size_t *size)
+{
+    struct collector *c = collector;
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    if (out == NULL)
+        return NULL;
+    pages_look(&c->pages);
+    openmetrics_print(c->pages.ranks, c->pages.num, OPENMETRICS_ANSWER, out);
+    bool good = ferror(out) == 0;
+    if (fclose(out) != 0 || !good) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* What fails is told once: a disk that is full stays so for a while. */
+static void complain_once(struct collector *c, int error)
+{
+    if (c->complained || (error == 0 && c->pages.why[0] == '\0'))
+        return;
+    c->complained = true;
+    if (error != 0)
+        complain(0, "metrics cannot be told: %s", strerror(error));
+    else
+        complain(0, "metrics: %s", c->pages.why);
+}
+
+static void *collector_main(void *arg)
+{
+    struct collector *c = arg;
+    uint64_t next = clock_now_ns();
+    do {
+        complain_once(c, collect(c));
+        next += CLOCK_NS_PER_S;
+        if (next < clock_now_ns()) /* this process was stopped, or the disk is slow */
+            next = clock_now_ns();
+    } while (!latch_wait(&c->end, next));
+    return NULL;
+}
+
+static struct collector collector_of(const char *job)
+{
+    return (struct collector){.job = job, .claim = -1, .pages = {.folder = METRICS_FOLDER, .job = job}};
+}
+
+/* ---- batonrun's -------------------------------------------------------------------------------------------------- */
+
+uint16_t collector_port(const char *file)
+{
+    const char *at = file;
+    uint32_t port = 0;
+    return number_take(&at, UINT16_MAX, &port) && *at == '\0' ? (uint16_t)port : 0;
+}
+
+int collector_open(struct collector *c, const char *file, const char *job)
+{
+    *c = collector_of(job);
+    if (file == NULL)
+        return 0;
+    c->port = collector_port(file);
+    if (c->port > 0) {
+        c->claim = pages_claim(METRICS_FOLDER, job);
+        return server_open(&c->server, c->port);
+    }
+    if (snprintf(c->file, sizeof c->file, "%s", file) >= (int)sizeof c->file)
+        return ENAMETOOLONG;
+    int error = write_file(c);
+    if (error != 0)
+        return error;
+    c->claim = pages_claim(METRICS_FOLDER, job);
+    latch_init(&c->end);
+    return 0;
+}
+
+void collector_start(struct collector *c)
+{
+    int error = 0;
+    if (c->port > 0)
+        error = server_start(&c->server, make_text, c);
+    else if (c->file[0] != '\0')
+        error = pthread_create(&c->thread, NULL, collector_main, c);
+    c->is_running = c->port == 0 && c->file[0] != '\0' && error == 0;
+    complain_once(c, error);
+}
+
+static void end(struct collector *c)
+{
+    complain_once(c, collect(c));
+    pages_remove(METRICS_FOLDER, c->job);
+    pages_unclaim(METRICS_FOLDER, c->job, c->claim);
+    pages_fini(&c->pages);
+    c->claim = -1;
+}
+
+void collector_close(struct collector *c)
+{
+    if (c->file[0] == '\0' && c->port == 0)
+        return;
+    if (c->port > 0)
+        server_close(&c->server);
+    if (c->is_running) {
+        latch_open(&c->end);
+        pthread_join(c->thread, NULL);
+    }
+    end(c);
+}
+
+/* ---- a shim's ---------------------------------------------------------------------------------------------------- */
+
+/* The host's name goes before the last dot of the file's own name. */
+static void name_file(struct collector *c, const char *file)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    const char *slash = strrchr(file, '/'), *dot = strrchr(file, '.');
+    if (gethostname(host, sizeof host - 1) != 0)
+        snprintf(host, sizeof host, "host");
+    if (dot == NULL || (slash != NULL && dot < slash))
+        dot = file + strlen(file);
+    if (snprintf(c->file, sizeof c->file, "%.*s.%s%s", (int)(dot - file), file, host, dot) >= (int)sizeof c->file)
+        c->file[0] = '\0';
+}
+
+void collector_join(struct collector *c, const char *file, const char *job)
+{
+    *c = collector_of(job);
+    if (file != NULL && job != NULL && metrics_name_is_good(job))
+        name_file(c, file);
+}
+
+void collector_step(struct collector *c)
+{
+    if (c->file[0] == '\0')
+        return;
+    if (c->claim < 0)
+        c->claim = pages_claim(METRICS_FOLDER, c->job);
+    if (c->claim >= 0)
+        complain_once(c, collect(c));
+}
+
+void collector_leave(struct collector *c)
+{
+    if (c->file[0] != '\0' && c->claim < 0)
+        c->claim = pages_claim(METRICS_FOLDER, c->job);
+    if (c->claim >= 0)
+        end(c);
+    else if (c->job != NULL && metrics_name_is_good(c->job) && !pages_are_claimed(METRICS_FOLDER, c->job))
+        pages_remove(METRICS_FOLDER, c->job);
+}

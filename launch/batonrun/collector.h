@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * collector: reads the metrics of a job's ranks on one host once a second and writes them to a file that Prometheus
+ * reads (--metrics). It never waits for a rank. The file is replaced in one step, so a reader finds a whole one, and it
+ * stays when the job has ended: its last counts are the job's.
+ *
+ * Or it answers at a port, on batonrun's host alone, by what the pages say at that moment.
+ *
+ * On batonrun's host a thread of batonrun does it. On another host a shim does, between its looks at its own rank: the
+ * first that claims the pages there. When its rank ends, another one takes its place.
+ */
+#ifndef BATON_LAUNCH_COLLECTOR_H
+#define BATON_LAUNCH_COLLECTOR_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/latch.h"
+#include "metrics/pages.h"
+#include "metrics/server.h"
+
+struct collector {
+    char file[PATH_MAX]; /* empty: nothing is written */
+    uint16_t port;       /* 0: no port; without one and without a file all of this does nothing */
+    const char *job;     /* outlives it */
+    struct pages pages;
+    int claim; /* -1: another process collects on this host */
+    bool is_running, complained;
+    pthread_t thread;
+    struct latch end;
+    struct server server;
+};
+
+/* ---- batonrun's -------------------------------------------------------------------------------------------------- */
+
+/** Whether what --metrics is given is a port: digits alone. 0: it is a file. */
+uint16_t collector_port(const char *file);
+/** Before the ranks are started. `file`: or a port; NULL: none. 0, or an errno: it cannot be used. */
+int collector_open(struct collector *c, const char *file, const char *job);
+/** Makes the thread; where that fails, the file is written in the end alone. */
+void collector_start(struct collector *c);
+/** Once all ranks have ended: reads and writes a last time, and removes the ranks' pages. */
+void collector_close(struct collector *c);
+
+/* ---- a shim's ---------------------------------------------------------------------------------------------------- */
+
+/**
+ * `file`: batonrun's; this host has its own name in it, "job.prom" is "job.n1.prom", since hosts may share a folder.
+ * NULL: none.
+ */
+void collector_join(struct collector *c, const char *file, const char *job);
+/** Once a second: writes the file, if no other process of this host does. */
+void collector_step(struct collector *c);
+/** The shim's rank has ended: a last time, for this shim. The pages of a job go with its last rank on this host. */
+void collector_leave(struct collector *c);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pages: the metrics of the ranks of this host, as their pages in shared memory show them. What was read last is kept
+ * when a page goes, so that a rank that has ended is shown as such.
+ */
+#ifndef BATON_LAUNCH_METRICS_PAGES_H
+#define BATON_LAUNCH_METRICS_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "observe/metrics_page.h"
+
+#define PAGES_MOST 8192
+
+/** One context of one rank. */
+struct pages_rank {
+    char job[METRICS_NAME_BYTES];
+    uint32_t context; /* of several that a rank has in a world of this name: 0, 1, ... */
+    uint32_t number;  /* the rank, by the page's name */
+    bool is_there;    /* its page was found by the last look */
+    struct metrics_view view;
+};
+
+struct pages {
+    const char *folder;
+    const char *job; /* NULL: of all jobs */
+    bool of_anybody; /* pages of other users too */
+    struct pages_rank **ranks;
+    uint32_t num, room;
+    char why[METRICS_WHY_BYTES]; /* the last page that could not be read; empty: there was none */
+};
+
+/** The entry of that rank, an old one or a new one. NULL: out of memory, or there are PAGES_MOST. */
+struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context);
+/** By job, rank and context. */
+void pages_sort(struct pages *p);
+/** Frees the entries that are not there. */
+void pages_drop_gone(struct pages *p);
+
+/** Reads all pages. By job, rank and context the ranks are in order afterwards. False: out of memory. */
+bool pages_look(struct pages *p);
+void pages_fini(struct pages *p);
+
+/** Removes the pages of a job, once all its ranks have ended: until then, they count for whoever reads these next. */
+void pages_remove(const char *folder, const char *job);
+
+/* ---- who removes them -------------------------------------------------------------------------------------------- */
+
+/**
+ * Says that this process reads the pages of that job on this host, and will remove them: the shims of the ranks do not.
+ * A descriptor to keep open until then, or -1 with errno.
+ */
+int pages_claim(const char *folder, const char *job);
+void pages_unclaim(const char *folder, const char *job, int fd);
+bool pages_are_claimed(const char *folder, const char *job);
+
+#endif

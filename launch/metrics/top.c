@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * baton-top: a live view of a job, by the pages of this host's ranks in shared memory or by the file of batonrun
+ * --metrics. It reads, and asks nothing of the ranks. One thread.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "baton.h"
+#include "metrics/frame.h"
+#include "metrics/openmetrics.h"
+#include "option/option.h"
+#include "option/output.h"
+
+#define STATUS_NO_JOB 1
+#define STATUS_USAGE 2
+
+struct top {
+    bool once, version, help;
+    const char *file, *job;
+    double interval_s;
+};
+
+static const struct option_row rows[] = {
+    {"file", "FILE", "read the file of batonrun --metrics, not this host's shared memory",
+     OPTION_FILE(struct top, file)},
+    {"interval", "SECONDS", "pause between two looks (1)", OPTION_REAL(struct top, interval_s, 0.1, 3600)},
+    {"once", NULL, "print what the ranks have done since they started, and stop", OPTION_SWITCH(struct top, once)},
+    {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct top, version)},
+    {"help", NULL, "print this", OPTION_SWITCH(struct top, help)},
+    {0},
+};
+
+static volatile sig_atomic_t asked; /* to end, by this signal */
+
+static void on_signal(int number)
+{
+    asked = number;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
+
+/* Ranks of one job, within those that were found. */
+struct job {
+    const char *name;
+    struct pages_rank **ranks;
+    uint32_t num;
+};
+
+static bool look(const struct top *t, struct pages *p)
+{
+    if (t->file == NULL)
+        return pages_look(p);
+    FILE *in = fopen(t->file, "re");
+    bool good = in != NULL && openmetrics_read(in, p);
+    if (in == NULL)
+        snprintf(p->why, sizeof p->why, "%s", strerror(errno));
+    if (in != NULL)
+        fclose(in);
+    return good;
+}
+
+/* The job from rank `first` on; those of one job stand together. */
+static struct job job_at(const struct pages *p, uint32_t first)
+{
+    struct job j = {p->ranks[first]->job, &p->ranks[first], 0};
+    while (first + j.num < p->num && strcmp(p->ranks[first + j.num]->job, j.name) == 0)
+        j.num++;
+    return j;
+}
+
+/*
+ * The job to show: the only one that was found, or the only one of which a rank is there. num is 0 where there is none,
+ * and *several where one must be named.
+ */
+static struct job choose(const struct pages *p, bool *several)
+{
+    struct job found = {.name = ""};
+    bool has_one = false;
+    *several = false;
+    for (uint32_t i = 0; i < p->num;) {
+        struct job j = job_at(p, i);
+        bool is_there = false;
+        for (uint32_t r = 0; r < j.num; r++)
+            is_there |= j.ranks[r]->view.is_alive;
+        i += j.num;
+        if (found.num > 0 && has_one && is_there)
+            *several = true;
+        if (found.num == 0 || (is_there && !has_one))
+            found = j;
+        has_one |= is_there;
+    }
+    return found;
+}
+
+static void list_jobs(const struct pages *p, FILE *out)
+{
+    for (uint32_t i = 0; i < p->num;) {
+        struct job j = job_at(p, i);
+        fprintf(out, "  %s: %" PRIu32 " rank%s, the first of %s\n", j.name, j.num, j.num == 1 ? "" : "s",
+                j.ranks[0]->view.body.engine);
+        i += j.num;
+    }
+}
+
+static uint64_t real_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- showing ----------------------------------------------------------------------------------------------------- */
+
+#define SCREEN_BEGIN "\033[?1049h\033[?25l" /* a screen of its own, without a cursor */
+#define SCREEN_END "\033[?25h\033[?1049l"
+#define SCREEN_TOP "\033[H"
+#define LINE_REST "\033[K"
+#define SCREEN_REST "\033[J"
+
+struct screen {
+    bool is_terminal;
+    unsigned rows, columns, used;
+};
+
+/* What others wrote, and names of files, may hold what a terminal obeys. */
+static void put(void *arg, const char *line)
+{
+    struct screen *s = arg;
+    char text[512];
+    snprintf(text, sizeof text, "%s", line);
+    metrics_text_clean(text);
+    if (!s->is_terminal)
+        puts(text);
+    else if (s->used++ + 1 < s->rows) /* the last one stays empty, so that nothing scrolls */
+        printf("%.*s" LINE_REST "\n", (int)s->columns, text);
+}
+
+static void begin_frame(struct screen *s)
+{
+    struct winsize size;
+    s->used = 0;
+    s->rows = 24;
+    s->columns = 80;
+    if (s->is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1 && size.ws_col > 0) {
+        s->rows = size.ws_row;
+        s->columns = size.ws_col;
+    }
+    if (s->is_terminal)
+        fputs(SCREEN_TOP, stdout);
+}
+
+static void show(const struct top *t, const struct pages *p, const struct frame *f, const struct frame *before,
+                 const struct job *j, struct screen *s)
+{
+    const char *name = t->file != NULL ? t->file : j->name;
+    begin_frame(s);
+    if (j->num == 0)
+        put(s, p->why[0] != '\0' ? p->why : "no rank shows metrics on this host");
+    else
+        frame_print(f, before, name, j->ranks, j->num, real_now_ns(), put, s);
+    if (j->num > 0 && p->why[0] != '\0')
+        put(s, p->why);
+    if (s->is_terminal)
+        fputs(SCREEN_REST, stdout);
+    fflush(stdout);
+}
+
+static int complain(int status, const char *what)
+{
+    fprintf(stderr, "baton-top: %s\n", what);
+    return status;
+}
+
+static int once(const struct top *t, struct pages *p, struct frame *f)
+{
+    bool several = false;
+    struct screen s = {0};
+    look(t, p);
+    struct job j = choose(p, &several);
+    if (several) {
+        complain(0, "there are several jobs: name one of these");
+        list_jobs(p, stderr);
+        return STATUS_USAGE;
+    }
+    if (j.num == 0)
+        return complain(STATUS_NO_JOB, p->why[0] != '\0' ? p->why : "no rank shows metrics on this host");
+    frame_sum(f, j.ranks, j.num, clock_now_ns());
+    show(t, p, f, NULL, &j, &s);
+    return 0;
+}
+
+/* Until a signal. Two frames take turns: what is now, and what was before. */
+static int live(const struct top *t, struct pages *p, struct frame frames[2])
+{
+    struct screen s = {.is_terminal = isatty(STDOUT_FILENO)};
+    bool several = false, has_before = false;
+    const uint64_t pause_ns = (uint64_t)(t->interval_s * (double)CLOCK_NS_PER_S);
+    for (unsigned n = 0; asked == 0 && !ferror(stdout); n++) {
+        struct frame *now = &frames[n % 2], *before = &frames[1 - n % 2];
+        look(t, p);
+        struct job j = choose(p, &several);
+        if (several) {
+            complain(0, "there are several jobs: name one of these");
+            list_jobs(p, stderr);
+            return STATUS_USAGE;
+        }
+        if (n == 0 && s.is_terminal)
+            fputs(SCREEN_BEGIN, stdout);
+        frame_sum(now, j.ranks, j.num, clock_now_ns());
+        show(t, p, now, has_before ? before : NULL, &j, &s);
+        has_before = j.num > 0;
+        nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / CLOCK_NS_PER_S),
+                                     .tv_nsec = (long)(pause_ns % CLOCK_NS_PER_S)},
+                  NULL);
+    }
+    if (s.is_terminal)
+        fputs(SCREEN_END, stdout);
+    return 0;
+}
+
+static int run(const struct top *t)
+{
+    struct pages pages = {.folder = METRICS_FOLDER, .job = t->job, .of_anybody = geteuid() == 0};
+    struct frame *frames = calloc(2, sizeof *frames);
+    struct sigaction action = {.sa_handler = on_signal};
+    if (frames == NULL)
+        return complain(STATUS_NO_JOB, "out of memory");
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (unsigned i = 0; i < sizeof signals / sizeof signals[0] && !t->once; i++)
+        sigaction(signals[i], &action, NULL);
+    int status = t->once ? once(t, &pages, &frames[0]) : live(t, &pages, frames);
+    pages_fini(&pages);
+    free(frames);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct top t = {.interval_s = 1};
+    struct why why;
+    const char *job = NULL;
+    if (option_read(rows, argc, argv, &t, &job, NULL, &why) != 0)
+        return complain(STATUS_USAGE, why.text);
+    t.job = job;
+    if (t.help) {
+        puts("usage: baton-top [options] [JOB]\n\n"
+             "Shows a job while it runs: its engines, what they move, and who is slow or stuck. JOB is its "
+             "BATON_METRICS;\n"
+             "it is needed where ranks of several jobs run on this host.\n");
+        option_help(rows);
+        return output_finish("baton-top", 0, STATUS_NO_JOB);
+    }
+    if (t.version) {
+        printf("baton-top %s\n", baton_version());
+        return output_finish("baton-top", 0, STATUS_NO_JOB);
+    }
+    if (t.file != NULL && t.job != NULL)
+        return complain(STATUS_USAGE, "--file FILE has one job: name no other");
+    return output_finish("baton-top", run(&t), STATUS_NO_JOB);
+}
