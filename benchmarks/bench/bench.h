@@ -18,6 +18,7 @@ struct bench {
     struct pin pin;
     struct busy busy;
     struct watcher watcher;
+    MPI_Comm world;         /* of the contexts that are opened */
     struct report report;   /* active on the consumer's rank */
     int prefill, decode;    /* the engines under measurement, by their place in the roster */
     int producer, consumer; /* their first ranks in the world */
@@ -36,15 +37,7 @@ static inline bool bench_is_consumer(const struct bench *b)
 }
 
 /* The operations: each is collective over all ranks, and sets status where something is wrong. */
-void pull_run(struct bench *b);
-void submit_run(struct bench *b);
-void memory_run(struct bench *b);
-void handshake_run(struct bench *b);
-void shapes_run(struct bench *b);
-void fairness_run(struct bench *b);
-void distances_run(struct bench *b);
-void wrapped_run(struct bench *b);
-void regions_run(struct bench *b);
-void latency_run(struct bench *b);
+#define OPERATION_DECLARATION(op, word, run) void run(struct bench *b); /* the same function for several is no error */
+OPERATIONS_MAP(OPERATION_DECLARATION)
 
 #endif

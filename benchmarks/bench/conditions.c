@@ -32,7 +32,8 @@ static const char *const variables[] = {"UCX_TLS",
                                         "BATON_IDLE_US",
                                         "BATON_SLICE_US",
                                         "BATON_NICE",
-                                        "BATON_FAULT"};
+                                        "BATON_FAULT",
+                                        "BATON_TRACE"};
 
 uint64_t conditions_l3_bytes(void)
 {
@@ -71,14 +72,18 @@ static void note_machine(struct bench *b)
 {
     char cpu[200], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
     struct utsname system;
+    double load;
     int len;
     cpu_name(cpu, sizeof cpu);
     uname(&system);
+    if (getloadavg(&load, 1) != 1)
+        load = 0;
     MPI_Get_library_version(mpi, &len);
     mpi[strcspn(mpi, ",\n")] = '\0';
-    report_note(&b->report, "machine: %s; CPUs %ld online, %d allowed to this rank; L3 %" PRIu64 " KiB; %s %s", cpu,
-                sysconf(_SC_NPROCESSORS_ONLN), CPU_COUNT(&b->pin.allowed), conditions_l3_bytes() / 1024, system.sysname,
-                system.release);
+    report_note(&b->report,
+                "machine: %s; CPUs %ld online, %d allowed to this rank; L3 %" PRIu64 " KiB; %s %s; load average %.2f",
+                cpu, sysconf(_SC_NPROCESSORS_ONLN), CPU_COUNT(&b->pin.allowed), conditions_l3_bytes() / 1024,
+                system.sysname, system.release, load);
     report_note(&b->report, "software: Baton %s, %s; copy kernels: memcpy of the C library, streaming stores by %s",
                 baton_version(), mpi, copy_stream_name());
 }

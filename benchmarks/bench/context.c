@@ -4,9 +4,16 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "bench/fail.h"
+
+void context_set(const char *variable, const char *value)
+{
+    if ((value != NULL ? setenv(variable, value, 1) : unsetenv(variable)) != 0)
+        fail("the environment does not take %s", variable);
+}
 
 void context_open(struct bench *b, struct context *c, const baton_open_params_t *self, const baton_geometry_t *geometry)
 {
@@ -16,10 +23,13 @@ void context_open(struct bench *b, struct context *c, const baton_open_params_t 
 void context_open_over(struct bench *b, struct context *c, const baton_open_params_t *self,
                        const baton_geometry_t *geometry, const struct own *own)
 {
-    *c = (struct context){0};
+    baton_open_params_t params = *self;
+    *c = (struct context){.hears = b->options.latency.verdicts};
+    if (c->hears)
+        params.verdicts = BATON_VERDICTS_ALL;
     if (b->options.pin && pin_to_reactor(&b->pin) != 0)
         fail("cannot move to the reactor's CPU");
-    fail_on(baton_open(MPI_COMM_WORLD, self, &c->baton), "baton_open");
+    fail_on(baton_open(b->world, &params, &c->baton), "baton_open");
     if (geometry && own->kind == OWN_SLAB)
         fail_on(baton_cache_create(c->baton, geometry, BATON_MEMORY_HOST, &c->cache), "baton_cache_create");
     else if (geometry)
@@ -28,8 +38,9 @@ void context_open_over(struct bench *b, struct context *c, const baton_open_para
     if (b->options.pin && pin_to_caller(&b->pin) != 0)
         fail("cannot move to the caller's CPU");
     c->pool = own->kind != OWN_SLAB ? own->bases[0] : c->cache ? baton_cache_base(c->cache) : NULL;
-    if (b->options.busy && !b->busy.running && busy_start(&b->busy, &b->pin) != 0)
+    if (b->busy.wanted && !b->busy.running && busy_start(&b->busy, &b->pin) != 0)
         fail("cannot start the computing thread");
+    effort_meter_init(&c->meter, &b->busy);
 }
 
 void context_close(struct bench *b, struct context *c)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "bench/bench.h"
+#include "bench/effort.h"
 #include "bench/own.h"
 
 struct context {
@@ -13,11 +14,17 @@ struct context {
     baton_cache_t *cache; /* NULL: this rank moves no blocks */
     char *pool;
     bool polls; /* it waits by calling baton_poll again and again */
+    bool hears; /* its engine asked for verdicts: one follows the end of each call */
+    struct effort_meter meter;
 };
 
+/** Contexts that are opened from now on find this variable in the environment; NULL: they do not find it. */
+void context_set(const char *variable, const char *value);
+
 /**
- * Opens and starts a context over all ranks, where this rank is `self`. With --busy, starts the computing thread.
- * `geometry` may be NULL. Collective; fails where Baton does.
+ * Opens and starts a context over the ranks of the bench's world, where this rank is `self`. Starts the computing
+ * thread where it is wanted (busy.h). With --verdicts the engine asks for them. `geometry` may be NULL. Collective;
+ * fails where Baton does.
  */
 void context_open(struct bench *b, struct context *c, const baton_open_params_t *self,
                   const baton_geometry_t *geometry);

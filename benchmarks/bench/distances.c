@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/conditions.h"
 #include "bench/fail.h"
+#include "bench/pace.h"
 #include "bench/pool.h"
 #include "bench/samples.h"
 #include "bench/stage.h"
@@ -155,15 +155,16 @@ static double measure(struct stage *s, uint64_t *transfers)
     uint32_t batch = (uint32_t)o->batch.value[0];
     struct samples total = {0};
     struct stage_transfer t;
+    struct pace pace;
     for (unsigned i = 0; i < WARM_UPS; i++)
         stage_pull(s, batch, false, &t);
-    uint64_t begin = clock_now_ns(), most = o->iters ? o->iters : ITERS_MOST;
-    bool late = false;
-    for (uint64_t i = 0; i < most && !(late && i >= ITERS_LEAST); i++) {
+    pace_begin(&pace, s->bench, ITERS_LEAST, ITERS_MOST, "from rank %d to rank %d", s->bench->producer,
+               s->bench->consumer);
+    pace.seconds /= PAIRS_MOST;
+    while (pace_next(&pace)) {
         stage_pull(s, batch, false, &t);
         if (samples_add(&total, t.total_ns) != 0)
             fail("out of memory for samples");
-        late = !o->iters && (double)(clock_now_ns() - begin) > o->seconds * 1e9 / PAIRS_MOST;
     }
     stage_verify(s, batch, false);
     double ns = (double)samples_quantile(&total, 0.5);

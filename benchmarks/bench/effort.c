@@ -1,63 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* effort: see effort.h. A thread's files in /proc/self/task are described in proc(5). */
+/* effort: see effort.h. */
 #include "bench/effort.h"
 
 #include <dirent.h>
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 
 #include "bench/fail.h"
 
-/* Calls take(line, arg) with each line of a thread's file. A thread that has ended has none. */
-static void each_line(const char *thread, const char *name, void (*take)(const char *line, void *arg), void *arg)
+/* The clock of a thread of this process, as pthread_getcpuclockid would make it if the thread were ours to name. */
+static clockid_t clock_of(int thread)
 {
-    char path[320], line[256];
-    snprintf(path, sizeof path, "/proc/self/task/%s/%s", thread, name);
-    FILE *file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        take(line, arg);
-    if (file != NULL)
-        fclose(file);
+    const unsigned of_a_thread = 4, exact = 2; /* CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED of the kernel */
+    return (clockid_t)((~(unsigned)thread << 3) | of_a_thread | exact);
 }
 
-static void take_name(const char *line, void *arg)
-{
-    *(bool *)arg = strncmp(line, "baton-", 6) == 0;
-}
-
-static void take_time(const char *line, void *arg)
-{
-    struct effort *out = arg;
-    uint64_t ns;
-    if (sscanf(line, "%" SCNu64, &ns) == 1)
-        out->cpu_ns += ns;
-}
-
-/* A thread that gives up its processor of its own will sleep. */
-static void take_switches(const char *line, void *arg)
-{
-    struct effort *out = arg;
-    uint64_t switches;
-    if (sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &switches) == 1)
-        out->wakeups += switches;
-}
-
-void effort_read(struct effort *out)
+void effort_meter_init(struct effort_meter *m, const struct busy *busy)
 {
     DIR *threads = opendir("/proc/self/task");
     const struct dirent *entry;
     if (threads == NULL)
         fail("cannot read /proc/self/task");
-    *out = (struct effort){0};
+    m->count = 0;
     while ((entry = readdir(threads)) != NULL) {
-        bool is_batons = false;
-        each_line(entry->d_name, "comm", take_name, &is_batons);
-        if (!is_batons)
+        const int thread = atoi(entry->d_name); /* 0: "." and ".." */
+        if (thread == 0 || (busy->running && thread == busy->id))
             continue;
-        each_line(entry->d_name, "schedstat", take_time, out);
-        each_line(entry->d_name, "status", take_switches, out);
+        if (m->count == EFFORT_THREADS_MAX)
+            fail("this process has more than %d threads: their CPU time cannot be read", EFFORT_THREADS_MAX);
+        m->clock[m->count++] = clock_of(thread);
     }
     closedir(threads);
+}
+
+struct effort effort_read(const struct effort_meter *m)
+{
+    struct effort sum = {0};
+    struct timespec t;
+    struct rusage usage;
+    for (unsigned i = 0; i < m->count; i++) {
+        if (clock_gettime(m->clock[i], &t) != 0)
+            fail("the system does not say how long a thread has run");
+        sum.cpu_ns += (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    }
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        fail("the system does not say how often this process has slept");
+    sum.wakeups = (uint64_t)usage.ru_nvcsw;
+    return sum;
+}
+
+struct effort effort_since(const struct effort_meter *m, struct effort before)
+{
+    const struct effort now = effort_read(m);
+    return (struct effort){now.cpu_ns - before.cpu_ns, now.wakeups - before.wakeups};
+}
+
+void effort_add(struct effort *sum, struct effort more)
+{
+    sum->cpu_ns += more.cpu_ns;
+    sum->wakeups += more.wakeups;
 }

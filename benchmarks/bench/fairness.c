@@ -25,11 +25,13 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "bench/bench.h"
+#include "bench/blocks.h"
 #include "bench/channel.h"
 #include "bench/conditions.h"
 #include "bench/context.h"
 #include "bench/fail.h"
 #include "bench/hush.h"
+#include "bench/pace.h"
 #include "bench/pattern.h"
 #include "bench/samples.h"
 #include "bench/walk.h"
@@ -37,12 +39,11 @@
 static const char *const columns[] = {"op",           "path",   "behind", "block_bytes", "batch",    "alone_us_p50",
                                       "alone_us_p90", "us_p50", "us_p90", "ratio_p90",   "bound_us", "within"};
 
-#define BLOCK_TOKENS 16u
 #define POOL (UINT64_C(64) << 20) /* of a producer */
 #define DEPTH 2u                  /* big wants of an engine at a time */
 #define SMALL_A_PHASE 40u
 #define ROUNDS_LEAST 3u
-#define PATIENCE_MS 600000u
+#define ROUNDS_MOST 1000000u
 #define SETTLE_US 3000u /* after which bytes of the big wants move */
 
 enum behind { SAME, OTHERS, ALL, STOPPED };
@@ -132,19 +133,7 @@ static void describe(struct run *run)
     uint32_t blocks = DEPTH * run->big;
     if (bench_is_consumer(run->bench))
         blocks = run->num_engines * DEPTH * run->big + 2 * run->max_batch;
-    run->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                                       .model = "baton-bench",
-                                       .dtype = "bf16",
-                                       .elem_bytes = 2,
-                                       .planes = 1,
-                                       .head_size = (uint32_t)(run->block_bytes / BLOCK_TOKENS / 2),
-                                       .num_groups = 1,
-                                       .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = blocks}},
-                                       .num_splits = 1,
-                                       .splits = {{.heads_total = 1, .head_count = 1}},
-                                       .layers_total = 1,
-                                       .layer_count = 1};
-    fail_on(baton_geometry_layout(&run->geometry, &run->tensor, BATON_LAYOUT_HND), "baton_geometry_layout");
+    blocks_describe(run->block_bytes, blocks, &run->geometry, &run->tensor);
 }
 
 /* The blocks of big want i: in a producer's cache, or in the consumer's, where each producer has a region of its
@@ -173,19 +162,6 @@ static void big_key(uint64_t serial, uint32_t i, char key[BATON_KEY_MAX])
 
 /* ---- a producer -------------------------------------------------------------------------------------------------- */
 
-static baton_id_t offer(struct run *run, const char *key, uint32_t blocks)
-{
-    baton_id_t id;
-    baton_offer_params_t p = {.size = sizeof p,
-                              .key = key,
-                              .num_tables = 1,
-                              .tables = {{.blocks = run->ids, .num_blocks = blocks}},
-                              .num_tokens = blocks * BLOCK_TOKENS,
-                              .ttl_ms = PATIENCE_MS};
-    fail_on(baton_offer(run->context.baton, &p, NULL, &id), "baton_offer");
-    return id;
-}
-
 static uint32_t offer_all(struct run *run, const struct command *c, baton_id_t *offered)
 {
     char key[BATON_KEY_MAX];
@@ -193,12 +169,12 @@ static uint32_t offer_all(struct run *run, const struct command *c, baton_id_t *
     for (uint32_t i = c->first; i < c->smalls; i += c->step) {
         small_key(c->serial, i, key);
         small_source(run, c->serial, i, c->batch, run->ids);
-        offered[n++] = offer(run, key, c->batch);
+        offered[n++] = blocks_offer(&run->context, key, run->ids, c->batch);
     }
     for (uint32_t i = 0; i < c->bigs; i++) {
         big_key(c->serial, i, key);
         big_blocks(run, &run->source, 0, i);
-        offered[n++] = offer(run, key, run->big);
+        offered[n++] = blocks_offer(&run->context, key, run->ids, run->big);
     }
     return n;
 }
@@ -206,12 +182,9 @@ static uint32_t offer_all(struct run *run, const struct command *c, baton_id_t *
 /* Offers that were not wanted are cancelled. The others end by themselves. */
 static void end_all(struct run *run, const baton_id_t *offered, uint32_t n)
 {
-    baton_event_t event;
     for (uint32_t i = 0; i < n; i++)
         fail_on(baton_cancel(run->context.baton, offered[i]), "baton_cancel");
-    for (uint32_t ended = 0; ended < n; ended += event.type == BATON_EVENT_OFFER)
-        if (!context_await(&run->context, &event, PATIENCE_MS))
-            fail("an offer did not end");
+    blocks_await_offers(&run->context, n);
 }
 
 static void stop_myself(void)
@@ -263,17 +236,7 @@ static void command_all(struct run *run, struct command c)
 
 static baton_id_t want(struct run *run, uint32_t engine, const char *key, uint32_t blocks, void *user)
 {
-    baton_id_t id;
-    baton_want_params_t p = {.size = sizeof p,
-                             .key = key,
-                             .engine = run->engine[engine].name,
-                             .num_tables = 1,
-                             .tables = {{.blocks = run->ids, .num_blocks = blocks}},
-                             .num_tokens = blocks * BLOCK_TOKENS,
-                             .timeout_ms = PATIENCE_MS,
-                             .user = user};
-    fail_on(baton_want(run->context.baton, &p, &id), "baton_want");
-    return id;
+    return blocks_want(&run->context, run->engine[engine].name, key, run->ids, blocks, BATON_MODE_PULL, user);
 }
 
 static void want_big(struct run *run, struct slot *slot)
@@ -307,8 +270,8 @@ static bool count_event(struct run *run, bool more, const baton_event_t *event)
 
 static bool take_event(struct run *run, bool more, baton_event_t *event)
 {
-    if (!context_await(&run->context, event, PATIENCE_MS))
-        fail("no event for %u ms", PATIENCE_MS);
+    if (!context_await(&run->context, event, BLOCKS_PATIENCE_MS))
+        fail("no event for %u ms", BLOCKS_PATIENCE_MS);
     return count_event(run, more, event);
 }
 
@@ -372,7 +335,7 @@ static void stop_engines(struct run *run, uint32_t stopped)
     for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
         channel_send(run->bench->roster.comm, run->engine[e].rank, &(struct command){.kind = COMMAND_STOP},
                      sizeof(struct command));
-    uint64_t end = clock_now_ns() + PATIENCE_MS * CLOCK_NS_PER_MS;
+    uint64_t end = clock_now_ns() + BLOCKS_PATIENCE_MS * CLOCK_NS_PER_MS;
     for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
         while (state_of(run->engine[e].pid) != 'T') {
             if (clock_now_ns() > end)
@@ -428,7 +391,7 @@ static void phase(struct run *run, uint32_t batch, uint32_t small_engines, uint3
 }
 
 /* Nanoseconds a byte of a big want alone. */
-static void pace(struct run *run, struct samples *out)
+static void move_one(struct run *run, struct samples *out)
 {
     baton_event_t event;
     struct slot *slot = &run->slot[0];
@@ -481,15 +444,15 @@ static void run_row(struct run *run, enum behind behind, uint32_t batch)
     uint32_t stopped = behind == STOPPED ? o->stop_engines : 0, small_engines = 1;
     uint32_t first = behind == OTHERS ? 1 : 0, last = behind == SAME ? 1 : run->num_engines;
     struct samples s[3] = {{0}}, ignored = {0};
-    uint64_t begin = clock_now_ns();
+    struct pace pace;
     if (behind == STOPPED)
         first = small_engines = run->num_engines - stopped;
     phase(run, batch, small_engines, 0, 0, 0, &ignored); /* warm */
     phase(run, batch, small_engines, first, last, 0, &ignored);
-    for (uint32_t round = 0;
-         o->iters ? round < o->iters : round < ROUNDS_LEAST || (double)(clock_now_ns() - begin) < o->seconds * 1e9;
-         round++) {
-        pace(run, &s[2]);
+    pace_begin(&pace, run->bench, ROUNDS_LEAST, ROUNDS_MOST, "%" PRIu64 " x %" PRIu32 ", behind %s", run->block_bytes,
+               batch, behind_names[behind]);
+    while (pace_next(&pace)) {
+        move_one(run, &s[2]);
         phase(run, batch, small_engines, 0, 0, 0, &s[0]);
         phase(run, batch, small_engines, first, last, stopped, &s[1]);
     }
@@ -543,8 +506,7 @@ static void open_run(struct run *run, uint64_t block_bytes)
         walk_init(&run->order, DEPTH * run->big, walk_random(&seed)) != 0)
         fail("out of memory for block tables");
     if (own_engine(run) >= 0)
-        for (uint32_t id = 0; id < DEPTH * run->big; id++)
-            pattern_fill(run->context.pool + id * block_bytes, block_bytes, id);
+        blocks_fill(run->context.pool, block_bytes, DEPTH * run->big, 0);
     channel_barrier(run->bench->roster.comm);
 }
 

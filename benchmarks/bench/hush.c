@@ -8,8 +8,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "mpi/fabric.h"
+
+#define ASLEEP_NS 20000000L /* after which a reactor that has made no turn is asleep */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -42,8 +45,13 @@ void hush_begin(void)
 {
     pthread_mutex_lock(&lock);
     atomic_store_explicit(&wanted, true, memory_order_relaxed);
-    while (!waiting)
-        pthread_cond_wait(&changed, &lock);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ASLEEP_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!waiting && pthread_cond_timedwait(&changed, &lock, &until) == 0)
+        continue;
     pthread_mutex_unlock(&lock);
 }
 

@@ -11,7 +11,10 @@
 #ifndef BENCH_HUSH_H
 #define BENCH_HUSH_H
 
-/** Asks the reactor to wait; returns when it does. */
+/**
+ * Asks the reactor to wait; returns when it does, or when it has made no turn for 20 ms: a reactor that sleeps until it
+ * is rung holds still anyway, and its next turn waits.
+ */
 void hush_begin(void);
 /** Lets it go on. */
 void hush_end(void);

@@ -1,43 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * latency: how long one transfer takes, from before baton_want to after its event, in percentiles, beside the limit of
- * its path. Each (block size, batch) has a row for each state of the two engines:
+ * latency: how long one transfer takes, from before a call to after the event of the want, in percentiles, beside the
+ * limit of its path. --from says which calls have rows:
  *
- *   asleep      all threads of Baton sleep before the want, and its caller sleeps on the event descriptor
- *   polled      the same, but the caller is awake, and calls baton_poll until the event is there
- *   spinning    the reactors never sleep (BATON_SPIN_US), and the caller polls
+ *   want        baton_want, of what is on offer
+ *   offer       baton_offer, of what is wanted already
+ *   ready       baton_ready of the second of two layers, for a want whose first layer has been moved. A block has
+ *               block_bytes in each layer, so that batch * block_bytes move in the time
  *
- * With --busy, a thread of each rank computes meanwhile. Transfers and the limit alternate. Blocks are fresh and
- * scattered, as in pull.
+ * A time from a call of the producer's begins by its clock and ends by the consumer's. It is CLOCK_MONOTONIC, which is
+ * one clock on one host only: between hosts such rows are left out. With --verdicts all times end with the verdict on
+ * the want. Each (call, block size, batch) has a row for each state of the two engines:
+ *
+ *   asleep      all threads of Baton sleep before the call, its caller too, and whoever takes the event sleeps on the
+ *               event descriptor
+ *   polled      the same, but the caller is awake before the call, and baton_poll is called until the event is there
+ *   spinning    the reactors never sleep (BATON_SPIN_US), and baton_poll is called until the event is there
+ *   busy        as asleep, and a thread of each rank computes
+ *
+ * Between nodes, ask_and_read_us is what a pull has to do at least, by MPI alone: a message to the producer and its
+ * answer, then MPI_Get and a flush, both ranks inside MPI. Nobody sleeps in it. Rows from baton_want have it.
+ *
+ * With --busy, a thread of each rank computes in the other states. Transfers and the limit alternate. Blocks are fresh
+ * and scattered, as in pull.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/clock.h"
 #include "bench/bench.h"
+#include "bench/channel.h"
 #include "bench/conditions.h"
+#include "bench/cost.h"
 #include "bench/fail.h"
 #include "bench/limit.h"
+#include "bench/pace.h"
 #include "bench/pool.h"
 #include "bench/stage.h"
 
-static const char *const columns[] = {"op",
-                                      "path",
-                                      "state",
-                                      "block_bytes",
-                                      "batch",
-                                      "held_us",
-                                      "us_p50",
-                                      "us_p90",
-                                      "us_p99",
-                                      "us_p999",
-                                      "limit_us",
-                                      "times",
-                                      "consumer_cpu_us",
-                                      "producer_cpu_us",
-                                      "consumer_wakeups",
-                                      "producer_wakeups"};
+static const char *const columns[] = {
+    "op",     "path",   "state",  "from",    "to",       "block_bytes", "batch",           "samples",   "held_us",
+    "us_p50", "us_p90", "us_p99", "us_p999", "limit_us", "times",       "ask_and_read_us", COST_COLUMNS};
 #define NUM_COLUMNS (sizeof columns / sizeof *columns)
 
 #define POOL_LEAST (UINT64_C(128) << 20)
@@ -45,56 +50,91 @@ static const char *const columns[] = {"op",
 #define ITERS_LEAST 20u
 #define ITERS_MOST 2000u /* so that two samples lie above the last percentile */
 #define WARM_UPS 20u
+#define PLACE_MAX 64
 
-enum state { ASLEEP, POLLED, SPINNING };
-static const char *const state_names[] = {"asleep", "polled", "spinning"};
+/* Processes with the same one have one CLOCK_MONOTONIC: what the kernel calls its boot, and the namespace of times. */
+struct clock_place {
+    char boot[PLACE_MAX], space[PLACE_MAX];
+};
+
+/* What the rows of one context have in common. */
+struct part {
+    uint64_t block_bytes;
+    enum bench_state state;
+    unsigned from; /* bits, as in the options */
+    bool notes;    /* the first one of the report */
+    const char *spin_us;
+};
 
 struct row {
-    enum state state;
+    enum bench_state state;
+    enum bench_from from;
     uint32_t batch;
-    struct samples held, total;
-    struct effort consumer, producer; /* of Baton's threads, in all transfers and the pauses between them */
+    uint64_t early; /* transfers that are left out */
+    struct samples held, total, asked;
+    struct cost cost;
 };
+
+static void ask_and_read(struct stage *s, const struct limit *l, struct row *row, bool counts)
+{
+    if (l->path != BATON_PATH_RMA || row->from != FROM_WANT)
+        return;
+    stage_draw(s, row->batch);
+    stage_hold(s, CHANNEL_IN_MPI);
+    uint64_t ns = stage_ask_and_read(s, row->batch);
+    stage_go_on(s);
+    if (counts && samples_add(&row->asked, ns) != 0)
+        fail("out of memory for samples");
+}
 
 static void take_turn(struct stage *s, struct limit *l, struct row *row, bool counts)
 {
     struct stage_transfer t;
     stage_pull(s, row->batch, false, &t);
     limit_measure(l, row->batch);
+    ask_and_read(s, l, row, counts);
     if (t.path != l->path)
         fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
-    if (counts && (samples_add(&row->held, t.submit_ns) != 0 || samples_add(&row->total, t.total_ns) != 0))
+    if (!counts)
+        return;
+    row->early += t.is_early;
+    if (t.is_early)
+        return;
+    if (samples_add(&row->held, t.submit_ns) != 0 || samples_add(&row->total, t.total_ns) != 0)
         fail("out of memory for samples");
+    cost_add(&row->cost, row->batch * s->block_bytes, t.consumer, t.producer);
 }
 
-static struct effort since(struct effort before, struct effort after)
+/* "4096 x 1, asleep, from want". */
+struct row_name {
+    char text[PLACE_MAX];
+};
+
+static struct row_name name_of(const struct stage *s, const struct row *row)
 {
-    return (struct effort){after.cpu_ns - before.cpu_ns, after.wakeups - before.wakeups};
+    struct row_name name;
+    snprintf(name.text, sizeof name.text, "%" PRIu64 " x %" PRIu32 ", %s, from %s", s->block_bytes, row->batch,
+             options_state_name(row->state), options_from_name(row->from));
+    return name;
 }
 
 static void measure(struct stage *s, struct limit *l, struct row *row)
 {
-    const struct options *o = &s->bench->options;
-    const uint64_t most = o->iters ? o->iters : ITERS_MOST;
-    struct effort consumer[2], producer[2];
+    struct pace pace;
+    s->from = row->from;
     s->rest_ns = REST_NS;
-    s->context.polls = row->state != ASLEEP;
-    s->is_awake = row->state == POLLED;
+    s->context.polls = row->state == STATE_POLLED || row->state == STATE_SPINNING;
+    s->is_awake = row->state == STATE_POLLED;
     limit_reset(l);
     for (unsigned i = 0; i < WARM_UPS; i++)
         take_turn(s, l, row, false);
     limit_reset(l);
-    stage_effort(s, &consumer[0], &producer[0]);
-    uint64_t begin = clock_now_ns();
-    bool late = false;
-    for (uint64_t turns = 0; turns < most && !(late && turns >= ITERS_LEAST); turns++) {
+    pace_begin(&pace, s->bench, ITERS_LEAST, ITERS_MOST, "%s", name_of(s, row).text);
+    while (pace_next(&pace))
         take_turn(s, l, row, true);
-        late = !o->iters && (double)(clock_now_ns() - begin) > o->seconds * 1e9;
-    }
-    stage_effort(s, &consumer[1], &producer[1]);
-    row->consumer = since(consumer[0], consumer[1]);
-    row->producer = since(producer[0], producer[1]);
     stage_verify(s, row->batch, false);
+    if (row->total.count == 0)
+        fail("none of %" PRIu64 " wants waited for its offer", row->early);
 }
 
 static void print(struct stage *s, struct limit *l, struct row *row)
@@ -103,60 +143,128 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     struct bench *b = s->bench;
     struct report_row out = {0};
     const char *way;
-    const double transfers = (double)row->total.count, limit = (double)limit_best_ns(l, &way);
+    const double limit = (double)limit_best_ns(l, &way), median = (double)samples_quantile(&row->total, 0.5);
     report_cell(&out, "%s", options_op_name(&b->options));
     report_cell(&out, "%s", l->path == BATON_PATH_SHM ? "shm" : "rma");
-    report_cell(&out, "%s", state_names[row->state]);
+    report_cell(&out, "%s", options_state_name(row->state));
+    report_cell(&out, "%s", options_from_name(row->from));
+    report_cell(&out, "%s", b->options.latency.verdicts ? "verdict" : "event");
     report_cell(&out, "%" PRIu64, s->block_bytes);
     report_cell(&out, "%" PRIu32, row->batch);
+    report_cell(&out, "%zu", row->total.count);
     report_cell(&out, "%.2f", (double)samples_quantile(&row->held, 0.5) / 1e3);
     for (unsigned i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
         report_cell(&out, "%.1f", (double)samples_quantile(&row->total, quantiles[i]) / 1e3);
     report_cell(&out, "%.2f", limit / 1e3);
-    report_cell(&out, "%.2f", limit > 0 ? (double)samples_quantile(&row->total, 0.5) / limit : 0.0);
-    report_cell(&out, "%.1f", (double)row->consumer.cpu_ns / transfers / 1e3);
-    report_cell(&out, "%.1f", (double)row->producer.cpu_ns / transfers / 1e3);
-    report_cell(&out, "%.1f", (double)row->consumer.wakeups / transfers);
-    report_cell(&out, "%.1f", (double)row->producer.wakeups / transfers);
+    report_cell(&out, "%.2f", limit > 0 ? median / limit : 0.0);
+    report_cell(&out, "%.1f", (double)samples_quantile(&row->asked, 0.5) / 1e3);
+    cost_cells(&row->cost, median, row->batch, &out);
     report_add(&b->report, &out);
-    report_note(&b->report, "  %" PRIu64 " x %" PRIu32 ", %s: %zu transfers; limit by %s, %zu samples", s->block_bytes,
-                row->batch, state_names[row->state], row->total.count, way, limit_count(l));
+    report_osu(&b->report, "Latency (us)", s->block_bytes, median / 1e3);
+    if (row->early > 0)
+        report_note(&b->report, "  %s: %" PRIu64 " transfers left out: their wants did not wait for the offer",
+                    name_of(s, row).text, row->early);
+    report_note(&b->report, "  %s: %zu transfers; limit by %s, %zu samples", name_of(s, row).text, row->total.count,
+                way, limit_count(l));
 }
 
-static void run_row(struct stage *s, struct limit *l, enum state state, uint32_t batch)
+static void run_row(struct stage *s, struct limit *l, struct row row)
 {
-    struct row row = {.state = state, .batch = batch};
     measure(s, l, &row);
     print(s, l, &row);
     samples_fini(&row.held);
     samples_fini(&row.total);
+    samples_fini(&row.asked);
 }
 
-/* Contexts that are opened from now on have reactors that spin, or that do as they were told. */
-static void set_spinning(bool spins, char *before)
+static void run_rows(struct stage *s, struct limit *l, const struct part *p)
 {
-    int rc = spins            ? setenv("BATON_SPIN_US", "1000000", 1)
-             : before != NULL ? setenv("BATON_SPIN_US", before, 1)
-                              : unsetenv("BATON_SPIN_US");
-    if (rc != 0)
-        fail("out of memory for the environment");
+    const struct option_list *batch = &s->bench->options.batch;
+    for (enum bench_from from = FROM_WANT; from < FROM_CALLS; from++)
+        for (unsigned i = 0; i < batch->count && (p->from >> from & 1) != 0; i++)
+            run_row(s, l, (struct row){.state = p->state, .from = from, .batch = (uint32_t)batch->value[i]});
 }
 
 /* Each state has contexts of its own: one whose event descriptor was asked for writes it at each event. */
-static void run_state(struct bench *b, uint64_t block_bytes, enum state state, bool notes)
+static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
 {
     const struct options *o = &b->options;
     struct stage stage;
     struct limit limit;
-    stage_open(b, &stage, block_bytes, pool_blocks(o, POOL_LEAST, block_bytes), pool_largest_batch(o));
+    context_set("BATON_SPIN_US", p->state == STATE_SPINNING ? "1000000" : p->spin_us);
+    b->busy.wanted = o->busy || p->state == STATE_BUSY;
+    stage_open_layers(b, &stage, num_layers, p->block_bytes, pool_blocks(o, POOL_LEAST, num_layers * p->block_bytes),
+                      pool_largest_batch(o));
     limit_open(&limit, &stage);
-    if (notes)
+    if (p->notes)
         conditions_note_baton(b, stage.context.baton);
-    for (unsigned j = 0; j < o->batch.count && bench_is_consumer(b); j++)
-        run_row(&stage, &limit, state, (uint32_t)o->batch.value[j]);
+    if (bench_is_consumer(b))
+        run_rows(&stage, &limit, p);
     stage_serve(&stage);
     limit_close(&limit);
     stage_close(&stage);
+    context_set("BATON_SPIN_US", p->spin_us);
+}
+
+/* The second layer has contexts of its own. */
+static void run_state(struct bench *b, struct part p)
+{
+    const unsigned layers = p.from & (1u << FROM_READY);
+    p.from &= ~layers;
+    if (p.from != 0)
+        run_part(b, 1, &p);
+    p.notes = p.notes && p.from == 0;
+    p.from = layers;
+    if (p.from != 0)
+        run_part(b, 2, &p);
+}
+
+/* With --busy, a sleeping engine is a busy one. */
+static bool is_measured(const struct options *o, enum bench_state state)
+{
+    return o->latency.state == state || (o->latency.state == STATE_ALL && !(o->busy && state == STATE_BUSY));
+}
+
+/* What cannot be read stays empty. */
+static void read_clock_place(struct clock_place *out)
+{
+    *out = (struct clock_place){0};
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file != NULL && fgets(out->boot, sizeof out->boot, file) == NULL)
+        out->boot[0] = '\0';
+    if (file != NULL)
+        fclose(file);
+    if (readlink("/proc/self/ns/time", out->space, sizeof out->space - 1) < 0)
+        out->space[0] = '\0';
+}
+
+/* Collective: whether the producer's clock is the consumer's. */
+static bool has_one_clock(struct bench *b)
+{
+    struct clock_place own, producer;
+    int is_one = 0;
+    read_clock_place(&own);
+    if (bench_is_producer(b))
+        channel_send(b->roster.comm, b->consumer, &own, sizeof own);
+    if (bench_is_consumer(b)) {
+        channel_receive(b->roster.comm, b->producer, &producer, sizeof producer, CHANNEL_ASLEEP);
+        is_one = own.boot[0] != '\0' && memcmp(&own, &producer, sizeof own) == 0;
+    }
+    MPI_Bcast(&is_one, 1, MPI_INT, b->consumer, b->roster.comm);
+    return is_one;
+}
+
+/* Collective: the calls that can be timed between these two ranks. */
+static unsigned calls_of(struct bench *b)
+{
+    const unsigned from = b->options.latency.from, producers = from & ~(1u << FROM_WANT);
+    if (producers == 0 || has_one_clock(b))
+        return from;
+    report_note(&b->report,
+                "no rows from offer and ready: they begin by the clock of rank %d and end by that of rank %d,"
+                " which are not one clock, since these two ranks are on two hosts or in two namespaces of time",
+                b->producer, b->consumer);
+    return from & ~producers;
 }
 
 void latency_run(struct bench *b)
@@ -164,14 +272,17 @@ void latency_run(struct bench *b)
     const struct options *o = &b->options;
     const char *given = getenv("BATON_SPIN_US");
     char *before = given != NULL ? strdup(given) : NULL;
+    unsigned notes = 0;
     report_open(&b->report, o, bench_is_consumer(b), columns, NUM_COLUMNS);
     conditions_note(b);
-    for (unsigned i = 0; i < o->block.count; i++) {
-        run_state(b, o->block.value[i], ASLEEP, i == 0);
-        run_state(b, o->block.value[i], POLLED, false);
-        set_spinning(true, before);
-        run_state(b, o->block.value[i], SPINNING, false);
-        set_spinning(false, before);
-    }
+    const unsigned from = calls_of(b);
+    for (unsigned i = 0; i < o->block.count; i++)
+        for (enum bench_state state = STATE_ASLEEP; state < STATE_ALL; state++)
+            if (is_measured(o, state))
+                run_state(b, (struct part){.block_bytes = o->block.value[i],
+                                           .state = state,
+                                           .from = from,
+                                           .notes = notes++ == 0,
+                                           .spin_us = before});
     free(before);
 }

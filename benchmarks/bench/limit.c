@@ -25,8 +25,7 @@ void limit_open(struct limit *l, struct stage *s)
     if (l->path == BATON_PATH_RMA)
         raw_open(&l->raw, b->roster.comm, s->context.pool, s->context.pool ? s->num_blocks * s->block_bytes : 0);
     s->raw = l->path == BATON_PATH_RMA ? &l->raw : NULL;
-    if (peer_pool &&
-        copies_init(&l->copies, peer_pool, s->num_blocks * s->block_bytes, s->context.pool, s->max_batch) != 0)
+    if (peer_pool && copies_init(&l->copies, peer_pool, s->geometry.bytes, s->context.pool, s->max_batch) != 0)
         fail("out of memory for %u runs", s->max_batch);
 }
 
@@ -61,9 +60,9 @@ static int copy(struct limit *l, uint32_t batch)
 static int move(struct limit *l, uint32_t batch)
 {
     const unsigned way = (unsigned)(l->turns++ % raw_ways(is_push(l)));
-    stage_enter_mpi(l->stage);
+    stage_hold(l->stage, CHANNEL_IN_MPI);
     const uint64_t ns = is_push(l) ? stage_raw_write(l->stage, way, batch) : stage_raw_read(l->stage, way, batch);
-    stage_leave_mpi(l->stage);
+    stage_go_on(l->stage);
     return ns > 0 ? samples_add(&l->samples[way], ns) : 0;
 }
 

@@ -63,41 +63,12 @@ static int find_ends(struct bench *b)
     return 0;
 }
 
+#define OPERATION_RUN(op, word, run) run,
+
 static void run(struct bench *b)
 {
-    switch (b->options.op) {
-    case OP_PULL:
-    case OP_PUSH:
-        pull_run(b);
-        break;
-    case OP_SUBMIT:
-        submit_run(b);
-        break;
-    case OP_MEMORY:
-        memory_run(b);
-        break;
-    case OP_HANDSHAKE:
-        handshake_run(b);
-        break;
-    case OP_SHAPES:
-        shapes_run(b);
-        break;
-    case OP_FAIRNESS:
-        fairness_run(b);
-        break;
-    case OP_DISTANCES:
-        distances_run(b);
-        break;
-    case OP_WRAPPED:
-        wrapped_run(b);
-        break;
-    case OP_REGIONS:
-        regions_run(b);
-        break;
-    case OP_LATENCY:
-        latency_run(b);
-        break;
-    }
+    static void (*const operations[])(struct bench * b) = {OPERATIONS_MAP(OPERATION_RUN)};
+    operations[b->options.op](b);
     if (report_close(&b->report) != 0)
         b->status = 1;
 }
@@ -120,7 +91,7 @@ static int leave(struct bench *b)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.watcher = {.pipe = -1}};
+    struct bench b = {.watcher = {.pipe = -1}, .world = MPI_COMM_WORLD};
     baton_open_params_t self = {.size = sizeof self};
     struct why why;
     if (options_read(&b.options, argc, argv, &why) != 0) {
@@ -139,6 +110,7 @@ int main(int argc, char **argv)
         return 2;
     }
     pin_init(&b.pin);
+    b.busy.wanted = b.options.busy;
     if (b.options.stop_engine && strcmp(b.options.stop_engine, self.engine) == 0 && watcher_create(&b.watcher) != 0) {
         fprintf(stderr, "baton-bench: cannot fork the child that continues this process\n");
         return 1;

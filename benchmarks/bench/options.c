@@ -9,34 +9,67 @@
 
 #define BYTES_MOST (UINT64_C(1) << 50)
 #define TIMES_MOST 1000000000
+#define WITH_MOST 47  /* letters of a variable, which is a cell of the report */
 #define STOP_MORE_S 3 /* that a stopped engine stays so behind the wants' deadline */
 
-static const struct option_choice ops[] = {
-    {"pull", OP_PULL},           {"push", OP_PUSH},       {"submit", OP_SUBMIT},     {"memory", OP_MEMORY},
-    {"handshake", OP_HANDSHAKE}, {"shapes", OP_SHAPES},   {"fairness", OP_FAIRNESS}, {"distances", OP_DISTANCES},
-    {"wrapped", OP_WRAPPED},     {"regions", OP_REGIONS}, {"latency", OP_LATENCY},   {NULL, 0}};
-static const char *const busy_names[] = {"pull+busy",      "push+busy",    "submit+busy",   "memory+busy",
-                                         "handshake+busy", "shapes+busy",  "fairness+busy", "distances+busy",
-                                         "wrapped+busy",   "regions+busy", "latency+busy"};
+#define OPERATION_CHOICE(op, word, run) {word, OP_##op},
+#define OPERATION_BUSY_NAME(op, word, run) word "+busy",
+static const struct option_choice ops[] = {OPERATIONS_MAP(OPERATION_CHOICE){NULL, 0}};
+static const char *const busy_names[] = {OPERATIONS_MAP(OPERATION_BUSY_NAME)};
 
-/* The last of --csv and --table counts. */
-static int read_table(const struct option_row *row, const char *text, void *field, struct why *why)
+static const struct option_choice formats[] = {
+    {"table", FORMAT_TABLE}, {"csv", FORMAT_CSV}, {"osu", FORMAT_OSU}, {NULL, 0}};
+static const struct option_choice states[] = {{"asleep", STATE_ASLEEP},     {"polled", STATE_POLLED},
+                                              {"spinning", STATE_SPINNING}, {"busy", STATE_BUSY},
+                                              {"all", STATE_ALL},           {NULL, 0}};
+static const struct option_choice calls[] = {{"want", 1u << FROM_WANT},
+                                             {"offer", 1u << FROM_OFFER},
+                                             {"ready", 1u << FROM_READY},
+                                             {"all", (1u << FROM_CALLS) - 1},
+                                             {NULL, 0}};
+
+/* An option that is named after the format that it stands for. */
+static int read_format(const struct option_row *row, const char *text, void *field, struct why *why)
 {
-    (void)row, (void)text, (void)why;
-    *(bool *)field = false;
+    const struct option_row choice = {.name = row->name, .choices = formats};
+    (void)text;
+    return option_read_choice(&choice, row->name, field, why);
+}
+
+/* Words with commas between them, each of which sets bits. */
+static int read_calls(const struct option_row *row, const char *text, void *field, struct why *why)
+{
+    const struct option_row choice = {.name = row->name, .choices = calls};
+    unsigned set = 0;
+    const char *at = text;
+    for (bool more = true; more;) {
+        char word[16], all[64];
+        const size_t len = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1), at);
+        unsigned bits = 0;
+        if (option_read_choice(&choice, word, &bits, why) != 0)
+            return why_set(why, "--%s must be one or more of %s with commas between them, and is \"%.64s\"", row->name,
+                           option_names(calls, all, sizeof all), text);
+        set |= bits;
+        more = at[len] == ',';
+        at += len + more;
+    }
+    *(unsigned *)field = set;
     return 0;
 }
 
 static const struct option_row rows[] = {
     {.help = "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)"},
     {"block", "LIST",
-     "bytes of a block, multiples of 32 (pull, push, latency: 4K,64K,1M; wrapped: 4K,64K; submit, fairness, regions: "
+     "bytes of a block, multiples of 32 (pull, push, latency: 4K,64K,1M; wrapped, fanout, incast, allpairs: 4K,64K; "
+     "submit, fairness, regions: "
      "4K; "
-     "distances: 64K; memory: 512)",
+     "distances, interference: 64K; memory: 512)",
      OPTION_LIST(struct options, block, 32, UINT64_C(1) << 30)},
     {"batch", "LIST",
-     "blocks of a transfer (pull, push: 1,64,1024; latency: 1,8,64; fairness: 1,64; distances: 64; submit, wrapped: "
-     "1024; memory: 256)",
+     "blocks of a transfer (pull, push: 1,64,1024; latency: 1,8,64; fairness: 1,64; distances, interference: 64; "
+     "submit, wrapped: "
+     "1024; memory, fanout, incast, allpairs: 256; with --format osu: pull, push: 64, latency: 1)",
      OPTION_LIST(struct options, batch, 1, UINT64_C(1) << 24)},
     {"blocks", "LIST", "memory: blocks of a cache (1000,100000)",
      OPTION_LIST(struct options, blocks, 2, UINT64_C(1) << 28)},
@@ -45,7 +78,7 @@ static const struct option_row rows[] = {
     {"pool", "BYTES",
      "cache of a side (pull, push: the largest of 256M, 4 times the L3 cache, twice the largest batch; wrapped, "
      "latency: the same, of 128M; shapes: the consumer's, the larger of 128M and 4 times the L3 cache; fairness: a "
-     "producer's, 64M)",
+     "producer's, 64M; fanout, incast, allpairs, interference: 128M)",
      OPTION_WHOLE(struct options, pool, 4096, BYTES_MOST)},
     {"iters", "N", "measured transfers a row; fairness: rounds; regions: starts (by size and --seconds)",
      OPTION_WHOLE(struct options, iters, 1, TIMES_MOST)},
@@ -64,15 +97,27 @@ static const struct option_row rows[] = {
     {"stop-engines", "N",
      "fairness: stop N engines with bytes under way, and measure small wants from the others; on one host (0: none)",
      OPTION_WHOLE(struct options, stop_engines, 0, 65536)},
+    {"state", "STATE", "latency: asleep, polled, spinning, busy or all (all; polled with --format osu)",
+     OPTION_CHOICE(struct options, latency.state, states)},
+    {"from", "LIST",
+     "latency: the calls from which a transfer is timed: want (its offer is there), offer (its want waits), ready (the "
+     "second of two layers), or all (want)",
+     .read = read_calls, .field = offsetof(struct options, latency.from)},
+    {"verdicts", NULL, "latency: both engines ask for verdicts, and the time ends with that of the want",
+     OPTION_SWITCH(struct options, latency.verdicts)},
+    {"with", "VAR=VALUE", "interference: measure what this setting costs, instead of Baton as a whole",
+     OPTION_TEXT(struct options, with)},
     {"network", "FILE", "distances: the switches between hosts, as batonrun takes them (one for all)",
      OPTION_FILE(struct options, network)},
     {"busy", NULL, "a computing thread in every rank while measuring", OPTION_SWITCH(struct options, busy)},
     {"pin", NULL, "pin the caller to the first allowed CPU, the reactor to the last",
      OPTION_SWITCH(struct options, pin)},
-    {"csv", NULL, "comma-separated rows on standard output, the conditions on standard error",
-     OPTION_SWITCH(struct options, csv)},
-    {"table", NULL, "aligned rows below the conditions (the default)", .read = read_table,
-     .field = offsetof(struct options, csv)},
+    {"format", "FORMAT",
+     "table: aligned rows below the conditions (the default); csv: comma-separated rows on standard output, the "
+     "conditions on standard error; osu: two columns as OSU's micro-benchmarks print them (pull, push, latency)",
+     OPTION_CHOICE(struct options, format, formats)},
+    {"csv", NULL, "the same as --format csv", .read = read_format, .field = offsetof(struct options, format)},
+    {"table", NULL, "the same as --format table", .read = read_format, .field = offsetof(struct options, format)},
     {"json", "FILE", "rows and conditions, also to FILE", OPTION_FILE(struct options, json)},
     {"version", NULL, "print the version of Baton", OPTION_SWITCH(struct options, version)},
     {"help", NULL, "print this", OPTION_SWITCH(struct options, help)},
@@ -87,9 +132,9 @@ void options_help(void)
         "operations\n"
         "  pull                 bandwidth and latency of a transfer, beside the limit of its path\n"
         "  push                 the same where the producer writes\n"
-        "  latency              percentiles of a transfer's time, with reactors that sleep or spin, and with callers "
-        "that\n"
-        "                       sleep or poll, beside the limit of its path; CPU time and wake-ups of Baton's threads\n"
+        "  latency              percentiles of a transfer's time, with engines that sleep, poll, spin or compute, "
+        "beside\n"
+        "                       the limit of its path\n"
         "  submit               what baton_want costs its caller\n"
         "  memory               private memory of each rank, for caches of several sizes\n"
         "  handshake            time to the first block from each prefill engine, all wanted at once, and to the next\n"
@@ -103,7 +148,12 @@ void options_help(void)
         "                       allocates; on one node\n"
         "  regions              a start with caches of many regions, beside the same caches in one (prefill 4x1, "
         "decode\n"
-        "                       4x1)\n");
+        "                       4x1)\n"
+        "  fanout               one prefill engine and all decode engines at once, beside the same without Baton\n"
+        "  incast               all prefill engines and one decode engine\n"
+        "  allpairs             all prefill engines and all decode engines\n"
+        "  interference         how much slower a thread of the decode rank computes, idle and while blocks stream\n"
+        "  scale                start, first contact, memory and close by the number of ranks: 2, 4, 8 and so on\n");
     option_help(rows);
     puts(
         "\nGB/s are 10^9 bytes a second. Exit status: 0; 1 wrong data, a missed deadline or a failure; 2 bad options.");
@@ -112,6 +162,16 @@ void options_help(void)
 const char *options_op_name(const struct options *o)
 {
     return o->busy ? busy_names[o->op] : option_name(ops, o->op, "");
+}
+
+const char *options_state_name(enum bench_state state)
+{
+    return option_name(states, state, "");
+}
+
+const char *options_from_name(enum bench_from from)
+{
+    return option_name(calls, 1u << from, "");
 }
 
 static void preset_list(struct option_list *list, unsigned count, const uint64_t *values)
@@ -128,6 +188,8 @@ static void preset(struct options *o)
     static const uint64_t submit_block[] = {4096}, submit_batch[] = {1024};
     static const uint64_t memory_block[] = {512}, memory_batch[] = {256}, memory_blocks[] = {1000, 100000};
     static const uint64_t regions[] = {1, 256}, latency_batch[] = {1, 8, 64};
+    if (o->format == FORMAT_OSU)
+        preset_list(&o->batch, 1, o->op == OP_LATENCY ? pull_batch : &pull_batch[1]);
     preset_list(&o->blocks, 2, memory_blocks);
     preset_list(&o->regions, 2, regions);
     switch (o->op) {
@@ -137,6 +199,10 @@ static void preset(struct options *o)
         preset_list(&o->batch, 3, pull_batch);
         break;
     case OP_LATENCY:
+        if (o->format == FORMAT_OSU && o->latency.state == STATE_ALL)
+            o->latency.state = STATE_POLLED;
+        if (o->latency.from == 0)
+            o->latency.from = 1u << FROM_WANT;
         preset_list(&o->block, 3, pull_block);
         preset_list(&o->batch, 3, latency_batch);
         break;
@@ -153,11 +219,19 @@ static void preset(struct options *o)
         preset_list(&o->block, 1, submit_block);
         preset_list(&o->batch, 2, pull_batch);
         break;
+    case OP_FANOUT:
+    case OP_INCAST:
+    case OP_ALLPAIRS:
+        preset_list(&o->block, 2, pull_block);
+        preset_list(&o->batch, 1, memory_batch);
+        break;
     case OP_DISTANCES:
+    case OP_INTERFERENCE:
         preset_list(&o->block, 1, &pull_block[1]);
         preset_list(&o->batch, 1, &pull_batch[1]);
         break;
     case OP_MEMORY:
+    case OP_SCALE:
     case OP_HANDSHAKE:
     case OP_SHAPES:
         preset_list(&o->block, 1, memory_block);
@@ -172,6 +246,28 @@ uint64_t options_most_regions(const struct options *o)
     for (unsigned i = 0; i < o->regions.count; i++)
         most = o->regions.value[i] > most ? o->regions.value[i] : most;
     return most;
+}
+
+/* Options of latency, where the operation is another one. */
+static int check_no_latency(const struct options *o, struct why *why)
+{
+    if (o->latency.state != STATE_ALL)
+        return why_set(why, "--state is for latency");
+    if (o->latency.from != 0)
+        return why_set(why, "--from is for latency");
+    return o->latency.verdicts ? why_set(why, "--verdicts is for latency") : 0;
+}
+
+/* Two columns have room for the size of a block alone. */
+static int check_osu(const struct options *o, struct why *why)
+{
+    if (o->op != OP_PULL && o->op != OP_PUSH && o->op != OP_LATENCY)
+        return why_set(why, "--format osu is for pull, push and latency");
+    if (o->batch.count > 1)
+        return why_set(why, "--format osu takes one --batch");
+    if ((o->latency.from & (o->latency.from - 1)) != 0)
+        return why_set(why, "--format osu takes one call of --from");
+    return 0;
 }
 
 static int check(const struct options *o, struct why *why)
@@ -189,19 +285,27 @@ static int check(const struct options *o, struct why *why)
                            (unsigned long long)o->regions.value[i], (unsigned long long)options_most_regions(o));
     if (o->op == OP_REGIONS && o->block.count > 1)
         return why_set(why, "regions takes one --block");
+    if (o->op != OP_INTERFERENCE && o->with != NULL)
+        return why_set(why, "--with is for interference");
+    if (o->with != NULL && (strchr(o->with, '=') == NULL || o->with[0] == '=' || strcspn(o->with, "=") > WITH_MOST))
+        return why_set(why, "--with must be VARIABLE=VALUE, and is \"%.64s\"", o->with);
+    if (o->op == OP_INTERFERENCE && o->batch.count > 1)
+        return why_set(why, "interference takes one --batch");
     if (o->op == OP_DISTANCES && (o->block.count > 1 || o->batch.count > 1))
         return why_set(why, "distances takes one --block and one --batch");
-    if (o->op == OP_DISTANCES && (o->csv || o->json != NULL))
-        return why_set(why, "distances prints a file of its own form: no --csv, no --json");
+    if (o->op == OP_DISTANCES && (o->format != FORMAT_TABLE || o->json != NULL))
+        return why_set(why, "distances prints a file of its own form: no --format, no --csv, no --json");
+    if (o->op != OP_LATENCY && check_no_latency(o, why) != 0)
+        return -1;
     if (o->op != OP_DISTANCES && o->network != NULL)
         return why_set(why, "--network is for distances");
-    return 0;
+    return o->format == FORMAT_OSU ? check_osu(o, why) : 0;
 }
 
 static int read_op(const char *text, struct options *o, struct why *why)
 {
     const struct option_row row = {.choices = ops};
-    char all[128];
+    char all[256];
     if (text == NULL)
         return why_set(why, "no operation is given: %s", option_names(ops, all, sizeof all));
     if (option_read_choice(&row, text, &o->op, why) != 0)
@@ -213,8 +317,13 @@ static int read_op(const char *text, struct options *o, struct why *why)
 int options_read(struct options *o, int argc, char **argv, struct why *why)
 {
     const char *op = NULL;
-    *o = (struct options){
-        .seed = 1, .seconds = 3, .transfers = 64, .want_ms = 5000, .stop_seconds = 15, .load = UINT64_C(1) << 30};
+    *o = (struct options){.seed = 1,
+                          .seconds = 3,
+                          .transfers = 64,
+                          .want_ms = 5000,
+                          .stop_seconds = 15,
+                          .load = UINT64_C(1) << 30,
+                          .latency = {.state = STATE_ALL}};
     if (option_read(rows, argc, argv, o, &op, NULL, why) != 0)
         return -1;
     if (o->help || o->version)

@@ -9,18 +9,41 @@
 
 #include "option/option.h"
 
-enum bench_op {
-    OP_PULL,
-    OP_PUSH,
-    OP_SUBMIT,
-    OP_MEMORY,
-    OP_HANDSHAKE,
-    OP_SHAPES,
-    OP_FAIRNESS,
-    OP_DISTANCES,
-    OP_WRAPPED,
-    OP_REGIONS,
-    OP_LATENCY
+/* Each operation: OP_…, its word on the command line, and the function that runs it (bench.h). */
+#define OPERATIONS_MAP(X)                                                                                              \
+    X(PULL, "pull", pull_run)                                                                                          \
+    X(PUSH, "push", pull_run)                                                                                          \
+    X(LATENCY, "latency", latency_run)                                                                                 \
+    X(SUBMIT, "submit", submit_run)                                                                                    \
+    X(MEMORY, "memory", memory_run)                                                                                    \
+    X(HANDSHAKE, "handshake", handshake_run)                                                                           \
+    X(SHAPES, "shapes", shapes_run)                                                                                    \
+    X(FAIRNESS, "fairness", fairness_run)                                                                              \
+    X(DISTANCES, "distances", distances_run)                                                                           \
+    X(WRAPPED, "wrapped", wrapped_run)                                                                                 \
+    X(REGIONS, "regions", regions_run)                                                                                 \
+    X(FANOUT, "fanout", many_run)                                                                                      \
+    X(INCAST, "incast", many_run)                                                                                      \
+    X(ALLPAIRS, "allpairs", many_run)                                                                                  \
+    X(INTERFERENCE, "interference", interference_run)                                                                  \
+    X(SCALE, "scale", scale_run)
+
+#define OPERATION_ENUM(op, word, run) OP_##op,
+enum bench_op { OPERATIONS_MAP(OPERATION_ENUM) };
+
+enum bench_format { FORMAT_TABLE, FORMAT_CSV, FORMAT_OSU };
+
+/* States of the two engines before the call that latency times. */
+enum bench_state { STATE_ASLEEP, STATE_POLLED, STATE_SPINNING, STATE_BUSY, STATE_ALL };
+
+/* The calls from which latency times a transfer. */
+enum bench_from { FROM_WANT, FROM_OFFER, FROM_READY, FROM_CALLS };
+
+/* What latency alone takes. */
+struct latency_options {
+    enum bench_state state;
+    unsigned from; /* bit FROM_... for each call */
+    bool verdicts; /* both engines ask for them */
 };
 
 struct options {
@@ -39,8 +62,11 @@ struct options {
     const char *stop_engine; /* handshake: NULL: none is stopped */
     uint64_t load;           /* fairness: bytes of big wants of an engine */
     uint32_t stop_engines;   /* fairness: engines that are stopped */
-    bool busy, pin, csv, version, help;
+    enum bench_format format;
+    struct latency_options latency;
+    bool busy, pin, version, help;
     const char *json;    /* NULL: no file */
+    const char *with;    /* interference: VARIABLE=VALUE; NULL: none */
     const char *network; /* distances: a file of switches; NULL: one switch has all nodes */
 };
 
@@ -55,5 +81,11 @@ uint64_t options_most_regions(const struct options *o);
 
 /** "pull", "submit" …, with "+busy" behind it where the engines compute. Static text. */
 const char *options_op_name(const struct options *o);
+
+/** "asleep", "polled" … Static text. */
+const char *options_state_name(enum bench_state state);
+
+/** "want", "offer" or "ready". Static text. */
+const char *options_from_name(enum bench_from from);
 
 #endif

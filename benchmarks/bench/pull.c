@@ -11,13 +11,15 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/conditions.h"
+#include "bench/cost.h"
 #include "bench/fail.h"
 #include "bench/limit.h"
+#include "bench/pace.h"
 #include "bench/pool.h"
 #include "bench/stage.h"
 
-static const char *const columns[] = {"op",        "path",         "block_bytes",  "batch",      "GBps",
-                                      "submit_us", "total_us_p50", "total_us_p99", "limit_GBps", "ratio"};
+static const char *const columns[] = {"op",           "path",         "block_bytes", "batch", "GBps",      "submit_us",
+                                      "total_us_p50", "total_us_p99", "limit_GBps",  "ratio", COST_COLUMNS};
 #define NUM_COLUMNS (sizeof columns / sizeof *columns)
 
 #define POOL_LEAST (UINT64_C(256) << 20)
@@ -29,14 +31,10 @@ static const char *const columns[] = {"op",        "path",         "block_bytes"
 #define WARM_UP_LONG_NS (UINT64_C(500) * CLOCK_NS_PER_MS)
 #define WARM_PAGES_LONG_NS (UINT64_C(5000) * CLOCK_NS_PER_MS)
 
-static bool enough(const struct options *o, uint64_t batch_bytes, uint64_t done, uint64_t begin_ns)
+static uint64_t turns_most(uint64_t batch_bytes)
 {
-    if (o->iters)
-        return done >= o->iters;
-    uint64_t goal = BYTES_A_ROW / batch_bytes;
-    goal = goal < ITERS_LEAST ? ITERS_LEAST : goal > ITERS_MOST ? ITERS_MOST : goal;
-    bool late = (double)(clock_now_ns() - begin_ns) > o->seconds * 1e9;
-    return done >= goal || (late && done >= ITERS_FLOOR);
+    const uint64_t goal = BYTES_A_ROW / batch_bytes;
+    return goal < ITERS_LEAST ? ITERS_LEAST : goal > ITERS_MOST ? ITERS_MOST : goal;
 }
 
 static void warm_up(struct stage *s, struct limit *l, uint32_t batch)
@@ -68,21 +66,24 @@ struct row {
     uint32_t batch;
     baton_path_t path;
     struct samples submit, total;
+    struct cost cost;
 };
 
 static void measure(struct stage *s, struct limit *l, struct row *row)
 {
-    const struct options *o = &s->bench->options;
+    const uint64_t bytes = row->batch * s->block_bytes;
     struct stage_transfer t;
-    uint64_t begin = clock_now_ns();
-    do {
+    struct pace pace;
+    pace_begin(&pace, s->bench, ITERS_FLOOR, turns_most(bytes), "%" PRIu64 " x %" PRIu32, s->block_bytes, row->batch);
+    while (pace_next(&pace)) {
         stage_pull(s, row->batch, false, &t);
         limit_measure(l, row->batch);
         if (t.path != l->path)
             fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
         if (samples_add(&row->submit, t.submit_ns) != 0 || samples_add(&row->total, t.total_ns) != 0)
             fail("out of memory for samples");
-    } while (!enough(o, row->batch * s->block_bytes, row->total.count, begin));
+        cost_add(&row->cost, bytes, t.consumer, t.producer);
+    }
     row->path = t.path;
 }
 
@@ -104,7 +105,9 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     report_cell(&out, "%.1f", (double)samples_quantile(&row->total, 0.99) / 1e3);
     report_cell(&out, "%.3f", limit);
     report_cell(&out, "%.3f", limit > 0 ? rate / limit : 0.0);
+    cost_cells(&row->cost, (double)median, row->batch, &out);
     report_add(&b->report, &out);
+    report_osu(&b->report, "Bandwidth (MB/s)", s->block_bytes, 1e3 * rate);
     report_note(&b->report,
                 "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples, %" PRIu64 " stalled so far",
                 s->block_bytes, row->batch, row->total.count, way, limit_count(l), l->raw.stalls);

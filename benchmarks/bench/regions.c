@@ -16,6 +16,7 @@
 #include "bench/context.h"
 #include "bench/fail.h"
 #include "bench/own.h"
+#include "bench/pace.h"
 #include "bench/pattern.h"
 #include "bench/samples.h"
 #include "core/path.h"
@@ -203,17 +204,6 @@ static void visit(struct run *r, unsigned index, bool counts)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* The consumer decides when there are rounds enough; all ranks follow. */
-static bool goes_on(const struct run *r, uint64_t rounds, uint64_t begin)
-{
-    const struct options *o = &r->bench->options;
-    int more = rounds < (o->iters ? o->iters : ROUNDS_LEAST);
-    if (!o->iters && rounds < ROUNDS_MOST)
-        more |= (double)(clock_now_ns() - begin) < o->seconds * 1e9;
-    MPI_Bcast(&more, 1, MPI_INT, r->bench->consumer, r->bench->roster.comm);
-    return more;
-}
-
 static void print(struct run *r, unsigned index)
 {
     static const char *const paths[] = {
@@ -244,11 +234,11 @@ static void run_kind(struct bench *b, enum own_kind kind, uint32_t num_tensors)
     r.tensors = calloc(num_tensors, sizeof *r.tensors);
     if (!r.tensors)
         fail("out of memory for %" PRIu32 " tensors", num_tensors);
-    uint64_t rounds = 0, begin = 0;
+    struct pace pace;
     for (unsigned i = 0; i < o->regions.count; i++)
         visit(&r, i, false);
-    begin = clock_now_ns();
-    while (goes_on(&r, rounds++, begin))
+    pace_begin(&pace, b, ROUNDS_LEAST, ROUNDS_MOST, "%s", own_name(kind));
+    while (pace_next_together(&pace, b))
         for (unsigned i = 0; i < o->regions.count; i++)
             visit(&r, i, true);
     for (unsigned i = 0; i < o->regions.count && bench_is_consumer(b); i++)

@@ -2,21 +2,32 @@
 /* report: see the header. */
 #include "bench/report.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "baton.h"
 #include "bench/fail.h"
+#include "option/output.h"
 
 #define COLUMN_WIDTH 13
 #define FIRST_WIDTH 28
+#define OSU_SIZE_WIDTH 10 /* as in the tables of OSU's micro-benchmarks */
+#define OSU_VALUE_WIDTH 18
+#define PROGRESS_WIDTH 60
+#define PROGRESS_NS (UINT64_C(200) * CLOCK_NS_PER_MS)
 
 void report_open(struct report *r, const struct options *o, bool active, const char *const *columns,
                  unsigned num_columns)
 {
-    *r = (struct report){.active = active, .csv = o->csv, .num_columns = num_columns, .columns = columns};
+    *r = (struct report){.active = active,
+                         .format = o->format,
+                         .shows_progress = active && output_has_terminal(),
+                         .num_columns = num_columns,
+                         .columns = columns};
     if (!active || !o->json)
         return;
     r->json_path = o->json;
@@ -26,9 +37,33 @@ void report_open(struct report *r, const struct options *o, bool active, const c
         fail("out of memory");
 }
 
+static void clear_progress(struct report *r)
+{
+    if (r->progress_stands)
+        fprintf(stderr, "\r%*s\r", PROGRESS_WIDTH, "");
+    r->progress_stands = false;
+}
+
+void report_progress(struct report *r, const char *what, double share)
+{
+    const uint64_t now = clock_now_ns();
+    if (!r->shows_progress || now - r->progress_ns < PROGRESS_NS)
+        return;
+    fprintf(stderr, "\r%-*.*s %3.0f %%", PROGRESS_WIDTH - 6, PROGRESS_WIDTH - 6, what, 100 * (share < 1 ? share : 1));
+    fflush(stderr);
+    r->progress_stands = true;
+    r->progress_ns = now;
+}
+
+static FILE *notes(const struct report *r)
+{
+    return r->format == FORMAT_TABLE ? stdout : stderr;
+}
+
 static void note_line(struct report *r, const char *line, size_t len)
 {
-    fprintf(r->csv ? stderr : stdout, "# %.*s\n", (int)len, line);
+    clear_progress(r);
+    fprintf(notes(r), "# %.*s\n", (int)len, line);
     if (r->json)
         json_array_append_new(json_object_get(r->json, "conditions"), json_stringn(line, len));
 }
@@ -42,7 +77,7 @@ void report_text(struct report *r, const char *text)
         note_line(r, text, len);
         text += len + (text[len] == '\n');
     }
-    fflush(r->csv ? stderr : stdout);
+    fflush(notes(r));
 }
 
 void report_note(struct report *r, const char *format, ...)
@@ -68,7 +103,7 @@ void report_cell(struct report_row *row, const char *format, ...)
 static void print_line(const struct report *r, const char *const *cells)
 {
     for (unsigned i = 0; i < r->num_columns; i++) {
-        if (r->csv)
+        if (r->format == FORMAT_CSV)
             printf("%s%s", i ? "," : "", cells[i]);
         else if (i == 0)
             printf("%-*s", FIRST_WIDTH, cells[i]);
@@ -97,12 +132,15 @@ void report_add(struct report *r, const struct report_row *row)
         return;
     if (row->count != r->num_columns)
         fail("a row of %u cells in a table of %u columns", row->count, r->num_columns);
-    if (!r->header_done)
-        print_line(r, r->columns);
-    r->header_done = true;
+    clear_progress(r);
     for (unsigned i = 0; i < row->count; i++)
         cells[i] = row->cell[i];
-    print_line(r, cells);
+    if (r->format != FORMAT_OSU) {
+        if (!r->header_done)
+            print_line(r, r->columns);
+        r->header_done = true;
+        print_line(r, cells);
+    }
     if (!r->json)
         return;
     json_t *object = json_object();
@@ -111,9 +149,21 @@ void report_add(struct report *r, const struct report_row *row)
     json_array_append_new(json_object_get(r->json, "rows"), object);
 }
 
+void report_osu(struct report *r, const char *value_name, uint64_t size, double value)
+{
+    if (!r->active || r->format != FORMAT_OSU)
+        return;
+    if (!r->header_done)
+        printf("%-*s%*s\n", OSU_SIZE_WIDTH, "# Size", OSU_VALUE_WIDTH, value_name);
+    r->header_done = true;
+    printf("%-*" PRIu64 "%*.2f\n", OSU_SIZE_WIDTH, size, OSU_VALUE_WIDTH, value);
+    fflush(stdout);
+}
+
 int report_close(struct report *r)
 {
     int rc = 0;
+    clear_progress(r);
     if (r->json && json_dump_file(r->json, r->json_path, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0) {
         fprintf(stderr, "baton-bench: cannot write %s\n", r->json_path);
         rc = -1;

@@ -11,6 +11,7 @@
 #include "bench/channel.h"
 #include "bench/conditions.h"
 #include "bench/fail.h"
+#include "bench/pace.h"
 #include "bench/pool.h"
 #include "bench/raw.h"
 #include "bench/samples.h"
@@ -95,17 +96,14 @@ static void turn(struct row *row, bool counts)
             fail("out of memory for samples");
 }
 
-static void measure(const struct options *o, struct row *row)
+static void measure(struct bench *b, struct row *row)
 {
+    struct pace pace;
     for (unsigned i = 0; i < WARM_UPS; i++)
         turn(row, false);
-    uint64_t begin = clock_now_ns(), most = o->iters ? o->iters : ITERS_MOST, turns = 0;
-    bool late = false;
-    while (turns < most && !(late && turns >= ITERS_LEAST)) {
+    pace_begin(&pace, b, ITERS_LEAST, ITERS_MOST, "%s", row->scene[CUT].cut.name);
+    while (pace_next(&pace))
         turn(row, true);
-        turns++;
-        late = !o->iters && (double)(clock_now_ns() - begin) > o->seconds * 1e9;
-    }
     for (unsigned i = 0; i < row->scenes.count; i++)
         scene_verify(&row->scenes, i);
 }
@@ -155,7 +153,7 @@ static void run_cut(struct bench *b, const struct cut *cut, baton_path_t path, b
     if (bench_is_consumer(b)) {
         if (first && path == BATON_PATH_RMA)
             note_get_cost(b, &row);
-        measure(&b->options, &row);
+        measure(b, &row);
         print(b, &row);
     }
     scenes_serve(&row.scenes);

@@ -4,6 +4,9 @@
  * answers; the consumer wants and sleeps until its event; the producer sleeps until its own event and answers again. So
  * no message of the benchmark is under way between the want and its event, and no offer is alive when the next
  * measurement begins.
+ *
+ * Where a call of the producer's is timed, the consumer wants and then says so. The producer, which has received that,
+ * rests first, so that the want has arrived and all have fallen asleep again, and then makes its call.
  */
 #include "bench/stage.h"
 
@@ -14,40 +17,44 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "bench/blocks.h"
 #include "bench/channel.h"
 #include "bench/fail.h"
 #include "bench/footprint.h"
 #include "bench/hush.h"
-#include "bench/pattern.h"
 #include "bench/raw.h"
 #include "front/inside.h"
 #include "mpi/fabric.h"
 
-#define BLOCK_TOKENS 16u
-#define ELEM_BYTES 2u
-#define PATIENCE_MS 600000u /* for one transfer: a slow one is a figure, not an error */
-#define POISON 0xa5
+#define NAP_NS 100000L                     /* of the consumer while it waits for the first layer */
+#define LAST_LAYER (STAGE_LAYERS_MOST - 1) /* the one whose baton_ready is timed; all before it are ready at once */
 
 enum command_kind {
     COMMAND_OFFER = 1,
+    COMMAND_CALL, /* behind COMMAND_OFFER: make the call that is timed */
     COMMAND_RAW_WRITE,
-    COMMAND_ENTER_MPI,
-    COMMAND_LEAVE_MPI,
+    COMMAND_ECHO,
+    COMMAND_HOLD,
+    COMMAND_GO_ON,
+    COMMAND_STREAM,
+    COMMAND_STREAM_END,
     COMMAND_FOOTPRINT,
-    COMMAND_EFFORT,
     COMMAND_END
 };
 
 struct command {
     uint32_t kind, batch, stage;
-    uint32_t way; /* RAW_WRITE: enum raw_way */
+    uint32_t way;   /* OFFER: enum bench_from; CALL: is_awake; RAW_WRITE: enum raw_way; HOLD: enum channel_wait */
+    uint32_t count; /* STREAM: requests, from this serial and place on */
     uint64_t place, serial;
+    int64_t rest_ns; /* CALL */
 };
 
 struct answer {
     struct stage_footprint footprint; /* to COMMAND_FOOTPRINT, else 0 */
-    struct effort effort;             /* to COMMAND_EFFORT */
+    struct effort effort;             /* to COMMAND_OFFER and COMMAND_CALL, when the offer has ended */
     uint64_t ns;                      /* to COMMAND_RAW_WRITE */
+    uint64_t begin_ns, returned_ns;   /* to COMMAND_CALL: before and after the call */
 };
 
 static bool takes_part(const struct stage *s)
@@ -55,27 +62,17 @@ static bool takes_part(const struct stage *s)
     return bench_is_producer(s->bench) || bench_is_consumer(s->bench);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
-
-static void describe_blocks(struct stage *s)
+/* Baton's threads fall asleep, and the caller too unless it is to be awake, as an engine that computes. */
+static void rest(const struct stage *s)
 {
-    baton_geometry_t *g = &s->geometry;
-    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                            .model = "baton-bench",
-                            .dtype = "bf16",
-                            .elem_bytes = ELEM_BYTES,
-                            .planes = 1,
-                            .head_size = (uint32_t)(s->block_bytes / BLOCK_TOKENS / ELEM_BYTES),
-                            .num_groups = 1,
-                            .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = s->num_blocks}},
-                            .num_splits = 1,
-                            .splits = {{.heads_total = 1, .head_count = 1}},
-                            .layers_total = 1,
-                            .layer_count = 1};
-    fail_on(baton_geometry_layout(g, &s->tensor, BATON_LAYOUT_HND), "baton_geometry_layout");
-    if (s->tensor.offset != 0 || s->tensor.stride.block != (int64_t)s->block_bytes)
-        fail("a block of one head and plane is not contiguous in the usual layout");
+    uint64_t until = clock_now_ns() + (uint64_t)s->rest_ns;
+    if (!s->is_awake)
+        nanosleep(&(struct timespec){.tv_nsec = s->rest_ns}, NULL);
+    while (clock_now_ns() < until)
+        continue;
 }
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void make_walks(struct stage *s)
 {
@@ -91,6 +88,27 @@ static void make_walks(struct stage *s)
         fail("out of memory for the order of %" PRIu32 " blocks", s->num_blocks);
 }
 
+/* Where a layer begins in the cache. Patterns go on from layer to layer: block 0 of the second is number num_blocks. */
+static char *layer_at(const struct stage *s, uint32_t layer)
+{
+    return s->context.pool + (uint64_t)layer * s->num_blocks * s->block_bytes;
+}
+
+static void open_layers(struct stage *s, enum own_kind kind, uint32_t num_layers)
+{
+    struct bench *b = s->bench;
+    blocks_describe_layers(s->block_bytes, s->num_blocks, num_layers, &s->geometry, s->tensors);
+    if (takes_part(s)) {
+        own_create(&s->own, kind, 1, s->geometry.bytes);
+        make_walks(s);
+    }
+    context_open_over(b, &s->context, &b->roster.ranks[b->roster.rank], takes_part(s) ? &s->geometry : NULL, &s->own);
+    if (bench_is_producer(b))
+        for (uint32_t layer = 0; layer < num_layers; layer++)
+            blocks_fill(layer_at(s, layer), s->block_bytes, s->num_blocks, layer * s->num_blocks);
+    channel_barrier(b->roster.comm);
+}
+
 void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t num_blocks, uint32_t max_batch)
 {
     stage_open_in(b, s, OWN_SLAB, block_bytes, num_blocks, max_batch);
@@ -100,17 +118,14 @@ void stage_open_in(struct bench *b, struct stage *s, enum own_kind kind, uint64_
                    uint32_t max_batch)
 {
     *s = (struct stage){.bench = b, .block_bytes = block_bytes, .num_blocks = num_blocks, .max_batch = max_batch};
-    describe_blocks(s);
-    if (takes_part(s)) {
-        own_create(&s->own, kind, 1, s->geometry.bytes);
-        make_walks(s);
-    }
-    context_open_over(b, &s->context, &b->roster.ranks[b->roster.rank], takes_part(s) ? &s->geometry : NULL, &s->own);
-    if (bench_is_producer(b)) {
-        for (uint32_t id = 0; id < num_blocks; id++)
-            pattern_fill(s->context.pool + id * block_bytes, block_bytes, id);
-    }
-    channel_barrier(b->roster.comm);
+    open_layers(s, kind, 1);
+}
+
+void stage_open_layers(struct bench *b, struct stage *s, uint32_t num_layers, uint64_t block_bytes, uint32_t num_blocks,
+                       uint32_t max_batch)
+{
+    *s = (struct stage){.bench = b, .block_bytes = block_bytes, .num_blocks = num_blocks, .max_batch = max_batch};
+    open_layers(s, OWN_SLAB, num_layers);
 }
 
 static void command(struct stage *s, struct command c, struct answer *out)
@@ -147,25 +162,81 @@ static void answer(struct stage *s, const struct answer *a)
     channel_send(s->bench->roster.comm, s->bench->consumer, a, sizeof *a);
 }
 
+/* What comes before the timed call. Returns the offer that there is then, or 0. */
+static baton_id_t prepare(struct stage *s, enum bench_from from, const char *key, uint32_t batch)
+{
+    if (from == FROM_OFFER)
+        return 0;
+    if (from == FROM_WANT)
+        return blocks_offer(&s->context, key, s->source_ids, batch);
+    const baton_id_t id = blocks_offer_layers(&s->context, key, s->source_ids, batch);
+    fail_on(baton_ready(s->context.baton, id, 0, LAST_LAYER, 0), "baton_ready");
+    return id;
+}
+
+/* When the consumer says so, the rest and then the timed call. */
+static struct effort make_call(struct stage *s, baton_id_t id, const char *key, uint32_t batch, struct answer *out)
+{
+    struct command go;
+    channel_receive(s->bench->roster.comm, s->bench->consumer, &go, sizeof go, CHANNEL_ASLEEP);
+    s->rest_ns = (long)go.rest_ns;
+    s->is_awake = go.way;
+    rest(s);
+    const struct effort before = effort_read(&s->context.meter);
+    out->begin_ns = clock_now_ns();
+    if (id == 0)
+        blocks_offer(&s->context, key, s->source_ids, batch);
+    else
+        fail_on(baton_ready(s->context.baton, id, LAST_LAYER, 1, 0), "baton_ready");
+    out->returned_ns = clock_now_ns();
+    return before;
+}
+
 static void serve_offer(struct stage *s, const struct command *c)
 {
+    const enum bench_from from = (enum bench_from)c->way;
     char key[BATON_KEY_MAX];
+    struct answer a = {0};
     baton_event_t event;
     key_of(c->serial, key);
     walk_draw(&s->source, c->place, c->batch, s->source_ids);
-    baton_offer_params_t p = {.size = sizeof p,
-                              .key = key,
-                              .num_tables = 1,
-                              .tables = {{.blocks = s->source_ids, .num_blocks = c->batch}},
-                              .num_tokens = c->batch * BLOCK_TOKENS,
-                              .ttl_ms = PATIENCE_MS};
-    fail_on(baton_offer(s->context.baton, &p, NULL, NULL), "baton_offer");
-    answer(s, &(struct answer){0});
-    if (!context_await(&s->context, &event, PATIENCE_MS))
-        fail("no event of the offer %s", key);
-    if (event.type != BATON_EVENT_OFFER || event.status != BATON_STATUS_DONE)
-        fail("the offer %s ended as %s: %s", key, baton_errname(event.error), event.detail);
-    answer(s, &(struct answer){0});
+    const baton_id_t id = prepare(s, from, key, c->batch);
+    answer(s, &a);
+    const struct effort before =
+        from == FROM_WANT ? effort_read(&s->context.meter) : make_call(s, id, key, c->batch, &a);
+    blocks_await(&s->context, BATON_EVENT_OFFER, &event);
+    a.effort = effort_since(&s->context.meter, before);
+    answer(s, &a);
+}
+
+/* Where in the walks a request of a stream lies. */
+static uint64_t place_of(uint64_t first, uint32_t i, uint32_t batch)
+{
+    return first + (uint64_t)i * (batch + 1);
+}
+
+static void offer_stream(struct stage *s, const struct command *c)
+{
+    char key[BATON_KEY_MAX];
+    s->streamed = malloc(c->count * sizeof *s->streamed);
+    s->num_streamed = c->count;
+    if (!s->streamed)
+        fail("out of memory for %" PRIu32 " offers", c->count);
+    for (uint32_t i = 0; i < c->count; i++) {
+        key_of(c->serial + i, key);
+        walk_draw(&s->source, place_of(c->place, i, c->batch), c->batch, s->source_ids);
+        s->streamed[i] = blocks_offer(&s->context, key, s->source_ids, c->batch);
+    }
+}
+
+/* Offers that nobody has wanted are taken back. */
+static void end_stream(struct stage *s)
+{
+    for (uint32_t i = 0; i < s->num_streamed; i++)
+        fail_on(baton_cancel(s->context.baton, s->streamed[i]), "baton_cancel");
+    blocks_await_offers(&s->context, s->num_streamed);
+    free(s->streamed);
+    s->streamed = NULL;
 }
 
 static void measure(const struct stage *s, struct stage_footprint *out)
@@ -219,19 +290,21 @@ static void obey(struct stage *all)
         }
         if (c.kind == COMMAND_FOOTPRINT)
             measure(s, &a.footprint);
-        if (c.kind == COMMAND_EFFORT)
-            effort_read(&a.effort);
         if (c.kind == COMMAND_RAW_WRITE) {
             walk_draw(&s->source, c.place, c.batch, s->source_ids);
             walk_draw(&s->target, c.place, c.batch, s->target_ids);
             a.ns = raw_move_blocks(s, (enum raw_way)c.way, c.batch);
         }
-        if (c.kind == COMMAND_ENTER_MPI)
+        if (c.kind == COMMAND_STREAM)
+            offer_stream(s, &c);
+        if (c.kind == COMMAND_STREAM_END)
+            end_stream(s);
+        if (c.kind == COMMAND_HOLD)
             hush_begin();
-        if (c.kind == COMMAND_LEAVE_MPI)
+        if (c.kind == COMMAND_GO_ON)
             hush_end();
-        if (c.kind == COMMAND_ENTER_MPI || c.kind == COMMAND_LEAVE_MPI)
-            wait = c.kind == COMMAND_ENTER_MPI ? CHANNEL_IN_MPI : CHANNEL_ASLEEP;
+        if (c.kind == COMMAND_HOLD || c.kind == COMMAND_GO_ON)
+            wait = (enum channel_wait)c.way; /* CHANNEL_ASLEEP where it goes on */
         answer(s, &a);
     }
 }
@@ -255,70 +328,109 @@ void stage_draw(struct stage *s, uint32_t batch)
     s->place += (uint64_t)batch + 1; /* one more, so that the next round of the walk is cut elsewhere */
 }
 
-static baton_path_t path_of(const baton_event_t *e)
-{
-    baton_path_t only = BATON_PATH_NONE;
-    for (int path = 0; path < BATON_PATHS; path++) {
-        if (e->path_bytes[path] == 0)
-            continue;
-        if (only != BATON_PATH_NONE)
-            return BATON_PATH_NONE;
-        only = (baton_path_t)path;
-    }
-    return only;
-}
+/* A want whose blocks were drawn, and what it moves. */
+struct wanted {
+    const char *key;
+    uint32_t batch;
+    bool scribble;
+    struct effort before;
+};
 
-/* Baton's threads fall asleep, and the caller too unless it is to be awake, as an engine that computes. */
-static void rest(const struct stage *s)
-{
-    uint64_t until = clock_now_ns() + (uint64_t)s->rest_ns;
-    if (!s->is_awake)
-        nanosleep(&(struct timespec){.tv_nsec = s->rest_ns}, NULL);
-    while (clock_now_ns() < until)
-        continue;
-}
-
-/* The timed part, for blocks that were drawn and are on offer. */
-static void want(struct stage *s, uint32_t batch, const char *key, bool scribble, struct stage_transfer *out)
+static void call_want(struct stage *s, const struct wanted *w)
 {
     const struct bench *b = s->bench;
+    blocks_want(&s->context, b->roster.engines[b->prefill].name, w->key, s->table, w->batch,
+                b->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL, NULL);
+}
+
+/* Returns when the event was taken, and leaves the times out. */
+static uint64_t await_want(struct stage *s, const struct wanted *w, struct stage_transfer *out)
+{
+    const uint64_t bytes = s->geometry.layer_count * (uint64_t)w->batch * s->block_bytes;
     baton_event_t event;
-    baton_want_params_t p = {.size = sizeof p,
-                             .key = key,
-                             .engine = b->roster.engines[b->prefill].name,
-                             .num_tables = 1,
-                             .tables = {{.blocks = s->table, .num_blocks = batch}},
-                             .num_tokens = batch * BLOCK_TOKENS,
-                             .timeout_ms = PATIENCE_MS,
-                             .mode = b->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL};
+    if (w->scribble)
+        memset(s->table, 0, w->batch * sizeof *s->table);
+    blocks_await(&s->context, BATON_EVENT_WANT, &event);
+    const uint64_t end = clock_now_ns();
+    *out = (struct stage_transfer){.path = blocks_path(&event), .consumer = effort_since(&s->context.meter, w->before)};
+    if (event.bytes != bytes)
+        fail("the want %s moved %" PRIu64 " bytes of %" PRIu64, w->key, event.bytes, bytes);
+    /* Baton reads the clock once a turn: a turn that is held up on a busy machine may look early without being so. */
+    out->is_early = s->from == FROM_OFFER && event.wait_ns < (uint64_t)s->rest_ns;
+    return end;
+}
+
+/* Timed from the want, of what is on offer. */
+static void time_want(struct stage *s, struct wanted *w, struct stage_transfer *out)
+{
+    struct answer done;
     rest(s);
-    uint64_t begin = clock_now_ns();
-    int rc = baton_want(s->context.baton, &p, NULL);
-    uint64_t returned = clock_now_ns();
-    if (scribble)
-        memset(s->table, 0, batch * sizeof *s->table);
-    fail_on(rc, "baton_want");
-    if (!context_await(&s->context, &event, PATIENCE_MS))
-        fail("no event of the want %s", key);
-    uint64_t end = clock_now_ns();
-    if (event.type != BATON_EVENT_WANT || event.status != BATON_STATUS_DONE)
-        fail("the want %s ended as %s: %s", key, baton_errname(event.error), event.detail);
-    if (event.bytes != batch * s->block_bytes)
-        fail("the want %s moved %" PRIu64 " bytes of %" PRIu64, key, event.bytes, batch * s->block_bytes);
-    *out = (struct stage_transfer){.submit_ns = returned - begin, .total_ns = end - begin, .path = path_of(&event)};
+    w->before = effort_read(&s->context.meter);
+    const uint64_t begin = clock_now_ns();
+    call_want(s, w);
+    const uint64_t returned = clock_now_ns();
+    const uint64_t end = await_want(s, w, out);
+    channel_receive(s->bench->roster.comm, s->bench->producer, &done, sizeof done, CHANNEL_ASLEEP);
+    out->submit_ns = returned - begin;
+    out->total_ns = end - begin;
+    out->producer = done.effort;
+}
+
+/* Until the last word of each block in the first layer is no longer the mark. */
+static void await_first_layer(struct stage *s, const struct wanted *w)
+{
+    const uint64_t until = clock_now_ns() + BLOCKS_PATIENCE_MS * CLOCK_NS_PER_MS;
+    baton_event_t event;
+    for (uint32_t come = 0; come < w->batch;) {
+        if (blocks_has_come(layer_at(s, 0), s->block_bytes, s->target_ids[come])) {
+            come++;
+            continue;
+        }
+        if (context_await(&s->context, &event, 0))
+            fail("the want %s ended before its last layer was ready: %s: %s", w->key, baton_errname(event.error),
+                 event.detail);
+        if (clock_now_ns() > until)
+            fail("the first layer of %s did not come for %u ms", w->key, BLOCKS_PATIENCE_MS);
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+}
+
+/* Timed from a call of the producer's, for a want that waits for it. */
+static void time_call(struct stage *s, struct wanted *w, struct stage_transfer *out)
+{
+    const struct command go = {.kind = COMMAND_CALL, .way = s->is_awake, .rest_ns = s->rest_ns};
+    struct answer done;
+    if (s->from == FROM_READY)
+        blocks_mark(layer_at(s, 0), s->block_bytes, s->target_ids, w->batch);
+    call_want(s, w);
+    if (s->from == FROM_READY)
+        await_first_layer(s, w);
+    channel_send(s->bench->roster.comm, s->bench->producer, &go, sizeof go);
+    w->before = effort_read(&s->context.meter);
+    const uint64_t end = await_want(s, w, out);
+    channel_receive(s->bench->roster.comm, s->bench->producer, &done, sizeof done, CHANNEL_ASLEEP);
+    if (end < done.begin_ns)
+        fail("the event of %s came %" PRIu64 " ns before the call that it was to wait for", w->key,
+             done.begin_ns - end);
+    out->submit_ns = done.returned_ns - done.begin_ns;
+    out->total_ns = end - done.begin_ns;
+    out->producer = done.effort;
 }
 
 /* A transfer of the blocks that were drawn last. */
 static void transfer(struct stage *s, uint32_t batch, bool scribble, struct stage_transfer *out)
 {
     char key[BATON_KEY_MAX];
-    struct answer done;
-    struct command c = {.kind = COMMAND_OFFER, .batch = batch, .place = s->drawn, .serial = s->serial++};
+    struct wanted w = {.key = key, .batch = batch, .scribble = scribble};
+    struct command c = {
+        .kind = COMMAND_OFFER, .way = s->from, .batch = batch, .place = s->drawn, .serial = s->serial++};
     key_of(c.serial, key);
     command(s, c, NULL);
     memcpy(s->table, s->target_ids, batch * sizeof *s->table);
-    want(s, batch, key, scribble, out);
-    channel_receive(s->bench->roster.comm, s->bench->producer, &done, sizeof done, CHANNEL_ASLEEP);
+    if (s->from == FROM_WANT)
+        time_want(s, &w, out);
+    else
+        time_call(s, &w, out);
 }
 
 void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_transfer *out)
@@ -329,17 +441,13 @@ void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_tra
 
 static void compare(struct stage *s, uint32_t batch, uint64_t bytes)
 {
-    uint64_t at;
-    for (uint32_t i = 0; i < batch; i++) {
-        uint32_t from = s->source_ids[i], to = s->target_ids[i];
-        if (pattern_check(s->context.pool + to * s->block_bytes, bytes, from, &at))
-            continue;
-        fprintf(stderr,
-                "baton-bench: wrong data: request bench-%" PRIu64 ", block %" PRIu32 " of %" PRIu32 " (from %" PRIu32
-                " into %" PRIu32 "), byte %" PRIu64 "\n",
-                s->serial - 1, i, batch, from, to, at);
-        s->bench->status = 1;
-        return;
+    char key[BATON_KEY_MAX];
+    key_of(s->serial - 1, key);
+    for (uint32_t layer = 0; layer < s->geometry.layer_count; layer++) {
+        for (uint32_t i = 0; i < batch; i++)
+            s->table[i] = layer * s->num_blocks + s->source_ids[i];
+        if (!blocks_check(layer_at(s, layer), s->block_bytes, bytes, s->table, s->target_ids, batch, key))
+            s->bench->status = 1;
     }
 }
 
@@ -347,8 +455,8 @@ void stage_verify(struct stage *s, uint32_t batch, bool scribble)
 {
     struct stage_transfer ignored;
     stage_draw(s, batch);
-    for (uint32_t i = 0; i < batch; i++)
-        memset(s->context.pool + s->target_ids[i] * s->block_bytes, POISON, s->block_bytes);
+    for (uint32_t layer = 0; layer < s->geometry.layer_count; layer++)
+        blocks_poison(layer_at(s, layer), s->block_bytes, s->target_ids, batch);
     transfer(s, batch, scribble, &ignored);
     compare(s, batch, s->block_bytes);
 }
@@ -358,16 +466,90 @@ void stage_glance(struct stage *s, uint32_t batch)
     compare(s, batch, sizeof(uint64_t));
 }
 
-void stage_enter_mpi(struct stage *s)
+void stage_hold(struct stage *s, enum channel_wait producer)
 {
-    command(s, (struct command){.kind = COMMAND_ENTER_MPI}, NULL);
+    command(s, (struct command){.kind = COMMAND_HOLD, .way = producer}, NULL);
     hush_begin();
 }
 
-void stage_leave_mpi(struct stage *s)
+void stage_go_on(struct stage *s)
 {
     hush_end();
-    command(s, (struct command){.kind = COMMAND_LEAVE_MPI}, NULL);
+    command(s, (struct command){.kind = COMMAND_GO_ON, .way = CHANNEL_ASLEEP}, NULL);
+}
+
+void stage_stream(struct stage *s, uint32_t batch, uint32_t count)
+{
+    s->stream = (struct stage_stream){.batch = batch, .count = count, .serial = s->serial, .place = s->place};
+    command(s,
+            (struct command){
+                .kind = COMMAND_STREAM, .batch = batch, .count = count, .place = s->place, .serial = s->serial},
+            NULL);
+    s->serial += count;
+    s->place = place_of(s->place, count, batch);
+}
+
+/* Wants the next request of the stream, if there is one. */
+static void want_next(struct stage *s, struct stage_slot *slot)
+{
+    struct stage_stream *t = &s->stream;
+    char key[BATON_KEY_MAX];
+    if (slot->open || t->next == t->count)
+        return;
+    *slot = (struct stage_slot){.open = true, .index = t->next++};
+    key_of(t->serial + slot->index, key);
+    walk_draw(&s->target, place_of(t->place, slot->index, t->batch), t->batch, s->target_ids);
+    slot->id = blocks_want(&s->context, s->bench->roster.engines[s->bench->prefill].name, key, s->target_ids, t->batch,
+                           BATON_MODE_PULL, slot);
+}
+
+uint64_t stage_stream_run(struct stage *s, uint64_t until_ns)
+{
+    struct stage_stream *t = &s->stream;
+    baton_event_t event;
+    uint64_t now, bytes = 0;
+    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
+        want_next(s, &t->slot[i]);
+    while ((now = clock_now_ns()) < until_ns && t->done < t->count) {
+        if (!context_await(&s->context, &event, (until_ns - now) / CLOCK_NS_PER_MS))
+            break;
+        if (event.status != BATON_STATUS_DONE)
+            fail("the want %s ended as %s: %s", event.key, baton_errname(event.error), event.detail);
+        struct stage_slot *slot = event.user;
+        slot->open = false;
+        t->last = slot->index;
+        t->done++;
+        bytes += event.bytes;
+        want_next(s, slot);
+    }
+    return bytes;
+}
+
+static void check_stream(struct stage *s, uint32_t i)
+{
+    const struct stage_stream *t = &s->stream;
+    char key[BATON_KEY_MAX];
+    const uint64_t place = place_of(t->place, i, t->batch);
+    key_of(t->serial + i, key);
+    walk_draw(&s->source, place, t->batch, s->source_ids);
+    walk_draw(&s->target, place, t->batch, s->target_ids);
+    if (!blocks_check(s->context.pool, s->block_bytes, s->block_bytes, s->source_ids, s->target_ids, t->batch, key))
+        s->bench->status = 1;
+}
+
+void stage_stream_end(struct stage *s)
+{
+    struct stage_stream *t = &s->stream;
+    baton_event_t event;
+    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
+        if (t->slot[i].open)
+            fail_on(baton_cancel(s->context.baton, t->slot[i].id), "baton_cancel");
+    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
+        if (t->slot[i].open && !context_await(&s->context, &event, BLOCKS_PATIENCE_MS))
+            fail("a cancelled want did not end");
+    command(s, (struct command){.kind = COMMAND_STREAM_END}, NULL);
+    if (t->done > 0)
+        check_stream(s, t->last);
 }
 
 uint64_t stage_raw_read(struct stage *s, enum raw_way way, uint32_t batch)
@@ -385,12 +567,15 @@ uint64_t stage_raw_write(struct stage *s, enum raw_way way, uint32_t batch)
     return a.ns;
 }
 
-void stage_effort(struct stage *s, struct effort *own, struct effort *producer)
+uint64_t stage_ask_and_read(struct stage *s, uint32_t batch)
 {
+    struct command c = {.kind = COMMAND_ECHO, .stage = s->number};
     struct answer a;
-    command(s, (struct command){.kind = COMMAND_EFFORT}, &a);
-    *producer = a.effort;
-    effort_read(own);
+    uint64_t begin = clock_now_ns();
+    channel_send(s->bench->roster.comm, s->bench->producer, &c, sizeof c);
+    channel_receive(s->bench->roster.comm, s->bench->producer, &a, sizeof a, CHANNEL_IN_MPI);
+    raw_move_blocks(s, RAW_FLUSH, batch);
+    return clock_now_ns() - begin;
 }
 
 void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer)

@@ -4,16 +4,32 @@
  * it. The consumer leads: it commands the producer by small messages, all of them outside what is timed. Ranks of
  * other engines open the context too (it is collective) and wait for its end.
  *
- * A block is one contiguous piece: one tensor, one plane, one head. Both ends derive the scattered ids of every
- * transfer from the seed and a place in two walks, one for the producer's ids, one for the consumer's.
+ * A block is one contiguous piece in each layer: one tensor, one plane, one head. Both ends derive the scattered ids of
+ * every transfer from the seed and a place in two walks, one for the producer's ids, one for the consumer's.
  */
 #ifndef BENCH_STAGE_H
 #define BENCH_STAGE_H
 
+#include "bench/channel.h"
 #include "bench/context.h"
 #include "bench/effort.h"
 #include "bench/raw.h"
 #include "bench/walk.h"
+
+#define STAGE_STREAM_DEPTH 2u /* wants of a stream at a time */
+#define STAGE_LAYERS_MOST 2u
+
+/** The consumer's part of a stream. */
+struct stage_stream {
+    uint32_t batch, count, next; /* requests: all, the next one */
+    uint32_t done, last;         /* how many have ended, and which one did so last */
+    uint64_t serial, place;      /* of the first */
+    struct stage_slot {
+        bool open;
+        uint32_t index;
+        baton_id_t id;
+    } slot[STAGE_STREAM_DEPTH];
+};
 
 struct stage {
     struct bench *bench;
@@ -22,22 +38,30 @@ struct stage {
     struct raw *raw; /* by which raw MPI moves blocks; NULL: none */
     struct context context;
     baton_geometry_t geometry;
-    baton_tensor_t tensor;
-    uint64_t block_bytes;
+    baton_tensor_t tensors[STAGE_LAYERS_MOST]; /* of its layers */
+    uint64_t block_bytes;                      /* in each layer */
     uint32_t num_blocks, max_batch;
+    enum bench_from from;       /* the call that a transfer is timed from (the consumer's) */
     bool is_awake;              /* it does not sleep then */
-    long rest_ns;               /* less than a second: how long the consumer waits before each want */
+    long rest_ns;               /* less than a second: how long whoever makes that call waits before it */
     struct walk source, target; /* of the producer's ids, of the consumer's */
     uint64_t place, drawn;      /* in both walks: where the next draw and the last one begin (the consumer's) */
     uint64_t serial;            /* of the next request key (the consumer's) */
     uint32_t *source_ids, *target_ids, *table; /* the last draw; the table that was handed to Baton */
+    struct stage_stream stream;
+    baton_id_t *streamed; /* the producer's offers of a stream */
+    uint32_t num_streamed;
 };
 
-/** What one transfer took, by the consumer's clock. */
+/** What one transfer took. */
 struct stage_transfer {
-    uint64_t submit_ns; /* the call of baton_want */
-    uint64_t total_ns;  /* from before that call to after its event was taken */
+    uint64_t submit_ns; /* the call that it is timed from */
+    uint64_t total_ns;  /* from before that call to after the want's event was taken, or its verdict */
     baton_path_t path;  /* that moved the bytes; NONE where more than one did */
+    bool is_early; /* from the offer: Baton says that the want did not wait for it as long as the producer rested */
+    /* From when it was ready for that call, or had made it, to the end of its own call: of the side that does not make
+       the timed call, the pause before that call is in it. */
+    struct effort consumer, producer;
 };
 
 /** A rank's memory. */
@@ -52,6 +76,9 @@ void stage_open(struct bench *b, struct stage *s, uint64_t block_bytes, uint32_t
 /** The same, with the caches in memory of a kind. */
 void stage_open_in(struct bench *b, struct stage *s, enum own_kind kind, uint64_t block_bytes, uint32_t num_blocks,
                    uint32_t max_batch);
+/** The same with several layers; a block has block_bytes in each of them. FROM_READY needs two. */
+void stage_open_layers(struct bench *b, struct stage *s, uint32_t num_layers, uint64_t block_bytes, uint32_t num_blocks,
+                       uint32_t max_batch);
 /** Collective. */
 void stage_close(struct stage *s);
 
@@ -68,7 +95,9 @@ void stage_serve(struct stage *s);
 void stage_draw(struct stage *s, uint32_t batch);
 
 /**
- * One transfer of `batch` fresh blocks, offered before it is wanted. With `scribble` the block table is overwritten as
+ * One transfer of `batch` fresh blocks, timed from the call that s->from says: the want of what is on offer; or, by the
+ * producer's clock, which must be the consumer's too, the offer of what is wanted already, or what makes the last of
+ * two layers ready, when the first has been moved. With `scribble` the block table is overwritten as
  * soon as baton_want has returned.
  */
 void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_transfer *out);
@@ -86,12 +115,21 @@ void stage_glance(struct stage *s, uint32_t batch);
 uint64_t stage_raw_read(struct stage *s, enum raw_way way, uint32_t batch);
 uint64_t stage_raw_write(struct stage *s, enum raw_way way, uint32_t batch);
 
-/** Before raw MPI is measured: both reactors hold still, and the producer waits inside MPI. After it: both go on. */
-void stage_enter_mpi(struct stage *s);
-void stage_leave_mpi(struct stage *s);
+/** What a pull has to do at least: a message to the producer and its answer, then MPI_Get and a flush. Nanoseconds. */
+uint64_t stage_ask_and_read(struct stage *s, uint32_t batch);
 
-/** What Baton's threads of this rank and of the producer have done so far. */
-void stage_effort(struct stage *s, struct effort *own, struct effort *producer);
+/** Both reactors hold still, and the producer waits asleep, or inside MPI for raw MPI. Then all go on. */
+void stage_hold(struct stage *s, enum channel_wait producer);
+void stage_go_on(struct stage *s);
+
+/**
+ * A stream: the producer offers `count` requests; the consumer wants them one after the other, a few at a time,
+ * whenever it runs the stream, and returns the bytes that came meanwhile. At its end, both sides take back what is
+ * left, and the last request that was done is compared byte by byte.
+ */
+void stage_stream(struct stage *s, uint32_t batch, uint32_t count);
+uint64_t stage_stream_run(struct stage *s, uint64_t until_ns);
+void stage_stream_end(struct stage *s);
 
 /** Memory of this rank and of the producer. */
 void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer);

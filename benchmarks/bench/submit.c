@@ -6,10 +6,10 @@
  */
 #include <inttypes.h>
 
-#include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/conditions.h"
 #include "bench/fail.h"
+#include "bench/pace.h"
 #include "bench/samples.h"
 #include "bench/stage.h"
 
@@ -18,28 +18,22 @@ static const char *const columns[] = {"op", "blocks", "us_p50", "us_p99"};
 #define ITERS_MOST 1000u
 #define WARM_UPS 10u
 
-static bool enough(const struct options *o, uint64_t done, uint64_t begin_ns)
-{
-    if (o->iters)
-        return done >= o->iters;
-    return done >= ITERS_MOST || (double)(clock_now_ns() - begin_ns) > o->seconds * 1e9;
-}
-
 static void run_row(struct stage *s, uint32_t batch)
 {
     struct bench *b = s->bench;
     struct stage_transfer t;
     struct samples submit = {0};
+    struct pace pace;
     struct report_row row = {0};
     for (unsigned i = 0; i < WARM_UPS; i++)
         stage_pull(s, batch, true, &t);
-    uint64_t begin = clock_now_ns();
-    do {
+    pace_begin(&pace, b, 1, ITERS_MOST, "%" PRIu32 " blocks of %" PRIu64, batch, s->block_bytes);
+    while (pace_next(&pace)) {
         stage_pull(s, batch, true, &t);
         stage_glance(s, batch);
         if (samples_add(&submit, t.submit_ns) != 0)
             fail("out of memory for samples");
-    } while (!enough(&b->options, submit.count, begin));
+    }
     stage_verify(s, batch, true);
     report_cell(&row, "%s", options_op_name(&b->options));
     report_cell(&row, "%" PRIu32, batch);

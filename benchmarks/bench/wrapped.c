@@ -6,17 +6,18 @@
  */
 #include <inttypes.h>
 
-#include "base/clock.h"
 #include "bench/attached.h"
 #include "bench/bench.h"
 #include "bench/conditions.h"
+#include "bench/cost.h"
 #include "bench/fail.h"
+#include "bench/pace.h"
 #include "bench/pool.h"
 #include "bench/samples.h"
 #include "bench/stage.h"
 
-static const char *const columns[] = {"op",     "memory", "path",   "block_bytes", "batch",
-                                      "us_p50", "GBps",   "beside", "beside_GBps", "ratio"};
+static const char *const columns[] = {"op",   "memory", "path",        "block_bytes", "batch",     "us_p50",
+                                      "GBps", "beside", "beside_GBps", "ratio",       COST_COLUMNS};
 
 #define POOL_LEAST (UINT64_C(128) << 20)
 #define ITERS_LEAST 5u
@@ -30,6 +31,7 @@ struct run {
     struct stage stage[STAGES]; /* SLAB: with OWN_MAPPED */
     struct attached attached;   /* with OWN_PRIVATE */
     struct samples wrapped, beside;
+    struct cost cost; /* of the wrapped ones */
 };
 
 static void open_run(struct run *r, struct bench *b, enum own_kind kind, uint64_t block_bytes)
@@ -55,37 +57,38 @@ static void close_run(struct run *r)
     stage_close(&r->stage[WRAPPED]);
 }
 
-static uint64_t move(struct stage *s, uint32_t batch, baton_path_t path)
+static struct stage_transfer move(struct stage *s, uint32_t batch, baton_path_t path)
 {
     struct stage_transfer t;
     stage_pull(s, batch, false, &t);
     if (t.path != path)
         fail("the blocks came by another path than expected: all ranks must be on one node, with cross-memory attach");
-    return t.total_ns;
+    return t;
 }
 
 /* One of each. */
 static void turn(struct run *r, uint32_t batch, bool counts)
 {
     bool is_private = r->kind == OWN_PRIVATE;
-    uint64_t wrapped = move(&r->stage[WRAPPED], batch, is_private ? BATON_PATH_CMA : BATON_PATH_SHM);
-    uint64_t beside = is_private ? attached_read(&r->attached, batch) : move(&r->stage[SLAB], batch, BATON_PATH_SHM);
-    if (counts && (samples_add(&r->wrapped, wrapped) != 0 || samples_add(&r->beside, beside) != 0))
+    const struct stage_transfer t = move(&r->stage[WRAPPED], batch, is_private ? BATON_PATH_CMA : BATON_PATH_SHM);
+    uint64_t beside =
+        is_private ? attached_read(&r->attached, batch) : move(&r->stage[SLAB], batch, BATON_PATH_SHM).total_ns;
+    if (!counts)
+        return;
+    if (samples_add(&r->wrapped, t.total_ns) != 0 || samples_add(&r->beside, beside) != 0)
         fail("out of memory for samples");
+    cost_add(&r->cost, batch * r->stage[WRAPPED].block_bytes, t.consumer, t.producer);
 }
 
 static void measure(struct run *r, uint32_t batch)
 {
-    const struct options *o = &r->bench->options;
-    uint64_t most = o->iters ? o->iters : ITERS_MOST;
+    struct pace pace;
     for (uint32_t blocks = 0; blocks < r->stage[WRAPPED].num_blocks; blocks += batch)
         turn(r, batch, false); /* every page of both pools, in both processes */
-    uint64_t begin = clock_now_ns();
-    bool late = false;
-    for (uint64_t turns = 0; turns < most && !(late && turns >= ITERS_LEAST); turns++) {
+    pace_begin(&pace, r->bench, ITERS_LEAST, ITERS_MOST, "%s, %" PRIu64 " x %" PRIu32, own_name(r->kind),
+               r->stage[WRAPPED].block_bytes, batch);
+    while (pace_next(&pace))
         turn(r, batch, true);
-        late = !o->iters && (double)(clock_now_ns() - begin) > o->seconds * 1e9;
-    }
     stage_verify(&r->stage[WRAPPED], batch, false);
 }
 
@@ -107,11 +110,13 @@ static void print(struct run *r, uint32_t batch)
     report_cell(&row, "%s", is_private ? "readv" : "slab");
     report_cell(&row, "%.3f", bytes / (double)beside);
     report_cell(&row, "%.3f", (double)beside / (double)wrapped);
+    cost_cells(&r->cost, (double)wrapped, batch, &row);
     report_add(&b->report, &row);
     report_note(&b->report, "  %s: %zu and %zu samples; threads of readv: %u", own_name(r->kind), r->wrapped.count,
                 r->beside.count, r->attached.num_threads);
     samples_fini(&r->wrapped);
     samples_fini(&r->beside);
+    r->cost = (struct cost){0};
 }
 
 static void run_kind(struct bench *b, enum own_kind kind, uint64_t block_bytes, bool first)

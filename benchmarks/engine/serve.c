@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "option/output.h"
 #include "replay/clock.h"
 
 #define IDLE_MS 1 /* a rank without work looks that often whether another one has news */
@@ -168,14 +168,13 @@ static void flip_once(struct serve *s)
     }
 }
 
-/* baton-serve's ranks see a pipe where batonrun sees a terminal. */
 static void show_progress(const struct serve *s)
 {
     static uint32_t shown;
     uint32_t answered = 0;
     if (!serve_is_leader(s) || s->scheduler.rules.prefill || s->glue.number != 0)
         return;
-    if (!isatty(STDERR_FILENO) && getenv("BATON_TERMINAL") == NULL)
+    if (!output_has_terminal())
         return;
     for (uint32_t i = 0; i < s->scheduler.count; i++)
         answered += s->scheduler.requests[i].answered;

@@ -2,8 +2,9 @@
 /* output: see output.h. */
 #include "option/output.h"
 
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 int output_finish(const char *program, int status, int failed)
 {
@@ -12,4 +13,9 @@ int output_finish(const char *program, int status, int failed)
         return status;
     fprintf(stderr, "%s: the output could not be written\n", program);
     return failed;
+}
+
+bool output_has_terminal(void)
+{
+    return isatty(STDERR_FILENO) || getenv("BATON_TERMINAL") != NULL;
 }

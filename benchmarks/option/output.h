@@ -3,10 +3,15 @@
 #ifndef OPTION_OUTPUT_H
 #define OPTION_OUTPUT_H
 
+#include <stdbool.h>
+
 /**
  * Flushes standard output when all is printed. `status`; or `failed`, where not all could be written. Standard error
  * has that then, unless status was not 0 anyway.
  */
 int output_finish(const char *program, int status, int failed);
+
+/** Whether a terminal shows standard error, even behind mpirun's pipe: batonrun says so (BATON_TERMINAL). */
+bool output_has_terminal(void);
 
 #endif

@@ -34,7 +34,11 @@ static void defaults(void **state)
     assert_int_equal(o.transfers, 64);
     assert_int_equal(o.want_ms, 5000);
     assert_int_equal(o.load, 1 << 30);
-    assert_false(o.busy || o.pin || o.csv || o.help || o.pool || o.iters || o.stop_engines);
+    assert_int_equal(o.format, FORMAT_TABLE);
+    assert_int_equal(o.latency.state, STATE_ALL);
+    assert_int_equal(o.latency.from, 0);
+    assert_false(o.latency.verdicts);
+    assert_false(o.busy || o.pin || o.help || o.pool || o.iters || o.stop_engines);
     assert_null(o.json);
     assert_null(o.stop_engine);
     assert_int_equal(good("submit").batch.value[0], 1024);
@@ -48,7 +52,14 @@ static void defaults(void **state)
     assert_int_equal(good("wrapped").batch.value[0], 1024);
     assert_int_equal(good("latency").block.count, 3);
     assert_int_equal(good("latency").batch.value[1], 8);
+    assert_int_equal(good("latency").latency.from, 1 << FROM_WANT);
+    assert_false(good("latency").latency.verdicts);
     assert_string_equal(options_op_name(&(struct options){.op = OP_LATENCY, .busy = true}), "latency+busy");
+    assert_int_equal(good("interference").block.value[0], 64 << 10);
+    assert_string_equal(good("interference --with A=1").with, "A=1");
+    assert_int_equal(good("incast").block.count, 2);
+    assert_int_equal(good("allpairs").batch.value[0], 256);
+    assert_string_equal(options_op_name(&(struct options){.op = OP_FANOUT, .busy = true}), "fanout+busy");
     assert_int_equal(good("regions").block.value[0], 4096);
     assert_int_equal(good("regions").regions.value[1], 256);
 }
@@ -75,12 +86,27 @@ static void every_option(void **state)
     const struct options p = good("push --load 5 --stop-engines 2 --pin --csv --json f");
     assert_int_equal(p.load, 5);
     assert_int_equal(p.stop_engines, 2);
-    assert_true(p.pin && p.csv);
+    assert_true(p.pin);
+    assert_int_equal(p.format, FORMAT_CSV);
     assert_string_equal(p.json, "f");
     assert_string_equal(options_op_name(&p), "push");
     assert_int_equal(good("fairness --stop-engines 0").stop_engines, 0);
-    assert_false(good("pull --csv --table").csv);
-    assert_true(good("pull --table --csv").csv);
+    assert_int_equal(good("pull --csv --table").format, FORMAT_TABLE);
+    assert_int_equal(good("pull --table --csv").format, FORMAT_CSV);
+    assert_int_equal(good("latency --state busy").latency.state, STATE_BUSY);
+    assert_int_equal(good("latency --from ready,want").latency.from, 1 << FROM_WANT | 1 << FROM_READY);
+    assert_int_equal(good("latency --from offer").latency.from, 1 << FROM_OFFER);
+    assert_int_equal(good("latency --from offer --from ready").latency.from, 1 << FROM_READY);
+    assert_int_equal(good("latency --from all").latency.from, (1 << FROM_CALLS) - 1);
+    assert_string_equal(options_from_name(FROM_READY), "ready");
+    assert_true(good("latency --verdicts").latency.verdicts);
+    const struct options osu = good("latency --format osu");
+    assert_int_equal(osu.format, FORMAT_OSU);
+    assert_int_equal(osu.latency.state, STATE_POLLED);
+    assert_int_equal(osu.latency.from, 1 << FROM_WANT);
+    assert_true(osu.batch.count == 1 && osu.batch.value[0] == 1);
+    assert_int_equal(good("latency --format osu --from offer").latency.from, 1 << FROM_OFFER);
+    assert_int_equal(good("push --format osu").batch.value[0], 64);
     assert_true(good("--help").help);
 }
 
@@ -88,8 +114,12 @@ static void what_is_wrong_is_said(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "no operation is given: pull, push, submit, memory, handshake, shapes, fairness, distances, "
-             "wrapped, regions, latency"},
+        {"", "no operation is given: pull, push, latency, submit, memory, handshake, shapes, fairness, distances, "
+             "wrapped, regions, fanout, incast, allpairs, interference, scale"},
+        {"pull --with A=1", "--with is for interference"},
+        {"interference --with A", "--with must be VARIABLE=VALUE, and is \"A\""},
+        {"interference --with =1", "--with must be VARIABLE=VALUE"},
+        {"interference --batch 1,2", "interference takes one --batch"},
         {"fetch", "the operation must be one of pull, push"},
         {"pull push", "\"push\" is not an option"},
         {"pull --bogus", "\"--bogus\" is no option"},
@@ -107,7 +137,18 @@ static void what_is_wrong_is_said(void **state)
         {"handshake --want-ms 3600001", "--want-ms must be a whole number from 1 to 3600000"},
         {"handshake --stop-engine x --stop-seconds 7", "--stop-seconds must be 8 at least"},
         {"distances --block 4K,64K", "distances takes one --block and one --batch"},
-        {"distances --csv", "distances prints a file of its own form: no --csv, no --json"},
+        {"distances --csv", "distances prints a file of its own form: no --format, no --csv, no --json"},
+        {"submit --format osu", "--format osu is for pull, push and latency"},
+        {"pull --format osu --batch 1,2", "--format osu takes one --batch"},
+        {"pull --format xml", "--format must be one of table, csv, osu"},
+        {"pull --state busy", "--state is for latency"},
+        {"pull --from want", "--from is for latency"},
+        {"pull --verdicts", "--verdicts is for latency"},
+        {"latency --from want,",
+         "--from must be one or more of want, offer, ready, all with commas between them, and is \"want,\""},
+        {"latency --from wantofferreadyall", "--from must be one or more of want"},
+        {"latency --from ,all", "--from must be one or more of want"},
+        {"latency --format osu --from want,ready", "--format osu takes one call of --from"},
         {"pull --network f", "--network is for distances"},
         {"fairness --stop-engines 65537", "--stop-engines must be a whole number from 0 to 65536"},
     };

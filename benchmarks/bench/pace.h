@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pace: how long a row goes on: for --iters turns, else until its time is over, within a least and a most number of
+ * turns. Meanwhile a terminal sees how far it is. The rank that leads calls this between measurements.
+ */
+#ifndef BENCH_PACE_H
+#define BENCH_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/bench.h"
+
+struct pace {
+    struct report *report;
+    double seconds;
+    uint64_t least, most, done, begin_ns;
+    char what[64];
+};
+
+/** The time of the row begins now. The rest names it on a terminal. */
+void pace_begin(struct pace *p, struct bench *b, uint64_t least, uint64_t most, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/** Whether one more turn follows. */
+bool pace_next(struct pace *p);
+/** Collective: the same for all ranks, as the rank that reports decides. */
+bool pace_next_together(struct pace *p, const struct bench *b);
+
+#endif
