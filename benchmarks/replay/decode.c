@@ -17,10 +17,12 @@
 
 /* ---- wants ------------------------------------------------------------------------------------------------------- */
 
-/* Of the requests that --held chooses, some hold all tokens, some hold whole blocks, and most hold any number of
-   tokens. All ranks of an engine hold the same. */
+/* With --prefix-cache, what the engine's cache has. Else, of the requests that --held chooses, some hold all tokens,
+   some hold whole blocks, and most hold any number of tokens. All ranks of an engine hold the same. */
 static uint32_t held(const struct engine *e, uint32_t request, uint32_t num_tokens)
 {
+    if (e->prefix->held != NULL)
+        return sabotage_hits(e, request) ? 0 : e->prefix->held[request];
     const uint32_t alike = e->options->stream != 0 ? request / 2 : request; /* the trace is doubled */
     uint64_t random = random_mix(e->options->seed + 1) ^ engine_pattern_request(e, alike);
     const uint32_t block_tokens = e->share.groups[0].block_tokens;
@@ -40,10 +42,25 @@ static bool may_begin(struct engine *e, uint32_t request)
     return false;
 }
 
-static void check_free(struct engine *e, struct slot *s)
+static bool may_prepare(const struct engine *e)
+{
+    (void)e;
+    return true;
+}
+
+static enum slot_state prepare(struct engine *e, struct slot *s)
+{
+    (void)e;
+    (void)s;
+    return SLOT_READYING;
+}
+
+/* Blocks that were free hold poison. */
+static void ready(struct engine *e, struct slot *s, bool last)
 {
     struct pattern_result r = {0};
-    const struct pattern_table t = engine_table(e, s);
+    const struct pattern_table t = engine_piece(e, s);
+    (void)last;
     pattern_verify_poison(&e->pattern, &t, PATTERN_POISON_CONSUMER, &r);
     engine_count_misses(e, &t, s->request, &r, "written while it was free (taken now for this place)");
     if (r.mismatches > 0)
@@ -75,18 +92,29 @@ static void wanted(struct engine *e, struct slot *s)
 
 /* ---- what came --------------------------------------------------------------------------------------------------- */
 
-static bool verify(struct engine *e, const struct slot *s)
+static bool verify(struct engine *e, const struct slot *s, const struct pattern_table *t)
 {
     struct pattern_result data = {0}, rest = {0};
-    const struct pattern_table t = engine_table(e, s);
     const uint64_t start = clock_ns();
-    pattern_verify(&e->pattern, &t, &data);
+    pattern_verify(&e->pattern, t, &data);
     e->phase.tally.verify_ns += clock_ns() - start;
-    e->phase.tally.verify_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
-    pattern_verify_rest(&e->pattern, &t, PATTERN_POISON_CONSUMER, &rest);
-    engine_count_misses(e, &t, s->request, &data, "wrong");
-    engine_count_misses(e, &t, s->request, &rest, "written though it was not wanted");
+    pattern_verify_rest(&e->pattern, t, PATTERN_POISON_CONSUMER, &rest);
+    engine_count_misses(e, t, s->request, &data, "wrong");
+    engine_count_misses(e, t, s->request, &rest, "written though it was not wanted");
     return data.mismatches == 0 && rest.mismatches == 0;
+}
+
+/* What arrived, and then poison over it: a write after the event is found. */
+static void check(struct engine *e, struct slot *s, bool last)
+{
+    const struct pattern_table t = engine_piece(e, s);
+    if (s->done)
+        s->right &= verify(e, s, &t);
+    pattern_poison(&e->pattern, &t, 0, PATTERN_POISON_CONSUMER);
+    if (!last || !s->done)
+        return;
+    e->phase.tally.verify_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
+    e->phase.verified[s->request] = s->right;
 }
 
 static void add_sample(struct engine *e, const baton_event_t *event)
@@ -123,6 +151,15 @@ static bool check_bytes(struct engine *e, const struct slot *s, const baton_even
     return false;
 }
 
+static void note_times(struct engine *e, const struct slot *s, const baton_event_t *event)
+{
+    struct load_times *times = &e->phase.times[s->request];
+    const uint64_t waited = times->waited;
+    *times = load_times(e->phase.start_ns, engine_arrival_ns(e, s->request), s->begin_ns,
+                        event->status == BATON_STATUS_DONE, event->total_ns);
+    times->waited = waited;
+}
+
 static const char *ending(baton_status_t status)
 {
     return status == BATON_STATUS_EXPIRED ? "expired" : status == BATON_STATUS_CANCELLED ? "was cancelled" : "failed";
@@ -139,20 +176,24 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
     }
     if (event->status >= BATON_STATUS_DONE && event->status <= BATON_STATUS_CANCELLED)
         e->phase.tally.wants[event->status]++;
+    note_times(e, s, event);
     if (event->status != BATON_STATUS_DONE)
         return;
     add_sample(e, event);
     if (event->bytes > 0)
         e->phase.moments[s->request] =
             (struct tally_moments){.wanted_ns = s->begin_ns, .received_ns = s->begin_ns + event->total_ns};
-    const bool counted = check_bytes(e, s, event), right = verify(e, s);
-    e->phase.verified[s->request] = counted && right;
+    s->done = true;
+    s->right = check_bytes(e, s, event);
 }
 
 const struct engine_job decode_job = {.held = held,
                                       .may_begin = may_begin,
-                                      .prepare = check_free,
+                                      .may_prepare = may_prepare,
+                                      .prepare = prepare,
+                                      .ready = ready,
                                       .call = want,
                                       .accepted = wanted,
                                       .finish = finish,
+                                      .check = check,
                                       .poison = PATTERN_POISON_CONSUMER};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine: see engine.h. Each turn begins requests that may begin, and reads events. If there were none of either, it
- * sleeps. Every accepted call has a deadline of Baton's own, so the loop waits for events alone. If these do not come,
- * the process ends.
+ * engine: see engine.h. Each turn begins requests that may begin, goes on with one piece, and reads events. If there
+ * was none of these, it sleeps. Every accepted call has a deadline of Baton's own, so the loop waits for events alone.
+ * If these do not come, the process ends.
  */
 #include "replay/engine.h"
 
@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "model/model.h"
+#include "option/output.h"
 #include "replay/clock.h"
 #include "replay/random.h"
 
@@ -22,6 +22,8 @@
 #define SLEEP_MAX_NS (200 * NS_PER_MS)
 #define LENT_SLEEP_NS UINT64_C(50000) /* between two turns of a reactor that has no thread */
 #define RETRY_NS NS_PER_MS            /* after a refusal with nothing outstanding */
+#define LEAD_NS (200 * NS_PER_MS)     /* before the first arrival, to be ready for it */
+#define PIECE_TOKENS 256              /* of a layer: a MiB or less in most models, which takes 200 us */
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
@@ -87,7 +89,7 @@ static void __attribute__((noreturn, format(printf, 2, 3))) leave(const struct e
 static void show_progress(struct engine *e)
 {
     const uint64_t now = clock_ns();
-    if (!e->shows_progress || now - e->shown_ns < SHOW_INTERVAL_NS)
+    if (!e->shows_progress || now < e->phase.start_ns || now - e->shown_ns < SHOW_INTERVAL_NS)
         return;
     e->shown_ns = now;
     fprintf(stderr, "\r%s run: %u of %u requests begun, %u outstanding here, %.1f s\033[K", e->phase.name,
@@ -116,12 +118,50 @@ struct pattern_table engine_table(const struct engine *e, const struct slot *s)
     return t;
 }
 
+/* The pieces of a request: each is some tokens of one layer. */
+static struct stream pieces_of(const struct engine *e, const struct slot *s)
+{
+    const baton_geometry_t *g = e->pattern.geometry;
+    return (struct stream){.flags = BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS,
+                           .num_tokens = s->num_tokens,
+                           .chunk_tokens = PIECE_TOKENS,
+                           .layers = {g->layer_first, g->layer_first + g->layer_count}};
+}
+
+/* Goes on to the next piece. Returns whether it is the last. */
+static bool next_piece(const struct engine *e, struct slot *s)
+{
+    const struct stream pieces = pieces_of(e, s);
+    stream_next(&pieces, &s->step);
+    struct stream_step behind = s->step;
+    return !stream_next(&pieces, &behind);
+}
+
+struct pattern_table engine_piece(const struct engine *e, const struct slot *s)
+{
+    struct pattern_table t = engine_table(e, s);
+    t.only = (struct pattern_piece){s->step.layers, s->step.tokens};
+    if (s->step.tokens.end == s->num_tokens)
+        t.only.tokens.end = UINT32_MAX; /* with what is behind the last token */
+    return t;
+}
+
 static struct slot *free_slot(struct engine *e)
 {
     for (uint32_t i = 0; i + 1 < e->num_slots; i++)
         if (e->slots[i].state == SLOT_FREE)
             return &e->slots[i];
     return NULL;
+}
+
+/* The first request in that state. NULL: none is. */
+static struct slot *first_slot(const struct engine *e, enum slot_state state)
+{
+    struct slot *first = NULL;
+    for (uint32_t i = 0; i < e->num_slots; i++)
+        if (e->slots[i].state == state && (first == NULL || e->slots[i].request < first->request))
+            first = &e->slots[i];
+    return first;
 }
 
 /* Whether there are enough blocks for a request, and `spare` more of each group. */
@@ -159,7 +199,14 @@ static uint32_t lay_out(const struct engine *e, struct slot *s)
     return num_blocks;
 }
 
-/* Takes blocks for the slot and makes them ready. The caller has checked that there are enough. */
+static void begin_pieces(const struct engine *e, struct slot *s, enum slot_state state)
+{
+    const struct stream pieces = pieces_of(e, s);
+    s->state = state;
+    s->step = stream_begin(&pieces);
+}
+
+/* Takes blocks for the slot. The caller has checked that there are enough. */
 static void hold(struct engine *e, struct slot *s, uint32_t request, uint32_t num_tokens, bool gate)
 {
     *s = (struct slot){.state = SLOT_HELD, .gate = gate, .request = request, .num_tokens = num_tokens};
@@ -172,19 +219,46 @@ static void hold(struct engine *e, struct slot *s, uint32_t request, uint32_t nu
         s->tables[g].blocks = at;
         at += s->tables[g].num_blocks;
     }
-    e->job->prepare(e, s);
+    const enum slot_state state = e->job->prepare(e, s);
+    if (state == SLOT_READYING)
+        begin_pieces(e, s, state);
+    else
+        s->state = state;
 }
 
-/* Poisons a slot's blocks and gives them back: if anyone still reads or writes them, it is found. */
-static void release(struct engine *e, struct slot *s)
+static void give_back(struct engine *e, struct slot *s)
 {
-    const struct pattern_table t = engine_table(e, s);
-    pattern_poison(&e->pattern, &t, 0, e->job->poison);
     for (uint32_t g = 0; g < e->num_groups; g++)
         if (pool_give(&e->pools[g], s->tables[g].blocks, s->tables[g].num_blocks) != 0)
             leave(e, "the free list is broken at request %u", s->request);
     free(s->blocks);
     *s = (struct slot){0};
+}
+
+/* Goes on with a piece of the slot. When all are done, its call can be made, or its blocks are free again. */
+static void do_piece(struct engine *e, struct slot *s)
+{
+    const bool last = next_piece(e, s);
+    if (s->state == SLOT_READYING) {
+        e->job->ready(e, s, last);
+        s->state = last ? SLOT_HELD : s->state;
+    } else {
+        e->job->check(e, s, last);
+        if (last)
+            give_back(e, s);
+    }
+}
+
+/* One piece of what is to be made ready, or else of what is to be checked. Returns whether there was one. */
+static bool work(struct engine *e)
+{
+    struct slot *s = first_slot(e, SLOT_READYING);
+    if (s == NULL)
+        s = first_slot(e, SLOT_CHECKING);
+    if (s == NULL)
+        return false;
+    do_piece(e, s);
+    return true;
 }
 
 static void call(struct engine *e, struct slot *s)
@@ -200,7 +274,7 @@ static void call(struct engine *e, struct slot *s)
         e->phase.tally.refused++;
         engine_complain(e, "request %u was refused: %s: %s", s->request, baton_errname(rc), baton_errmsg());
         e->phase.gate_open |= s->gate;
-        release(e, s);
+        begin_pieces(e, s, SLOT_CHECKING);
         return;
     }
     s->state = SLOT_OUT;
@@ -210,20 +284,24 @@ static void call(struct engine *e, struct slot *s)
 
 /* ---- beginning --------------------------------------------------------------------------------------------------- */
 
-static uint64_t arrival_ns(const struct engine *e, uint32_t request)
+uint64_t engine_arrival_ns(const struct engine *e, uint32_t request)
 {
-    if (e->options->speed == 0)
+    if (e->phase.speed == 0)
         return e->phase.start_ns;
     const uint64_t ms = e->trace->requests[request].arrival_ms - e->trace->requests[0].arrival_ms;
-    return e->phase.start_ns + (uint64_t)((double)ms * (double)NS_PER_MS / e->options->speed);
+    return e->phase.start_ns + (uint64_t)((double)ms * (double)NS_PER_MS / e->phase.speed);
 }
 
-static struct slot *held_slot(const struct engine *e)
+static bool has_arrived(const struct engine *e, uint32_t request)
 {
-    for (uint32_t i = 0; i < e->num_slots; i++)
-        if (e->slots[i].state == SLOT_HELD)
-            return &e->slots[i];
-    return NULL;
+    return clock_ns() >= engine_arrival_ns(e, request);
+}
+
+/* The first request that can be called for, and whose time has come. */
+static struct slot *due_slot(const struct engine *e)
+{
+    struct slot *s = first_slot(e, SLOT_HELD);
+    return s != NULL && (s->gate || has_arrived(e, s->request)) ? s : NULL;
 }
 
 static bool all_free(const struct engine *e)
@@ -234,29 +312,36 @@ static bool all_free(const struct engine *e)
     return true;
 }
 
-/* Takes the next request, if its time has come and there is room for it. */
-static struct slot *begin_next(struct engine *e)
+/* Gives the next request its place. Returns whether there was one and a place for it. */
+static bool begin_next(struct engine *e)
 {
+    const uint32_t next = e->phase.next;
+    if (next >= e->trace->count || (!e->job->may_prepare(e) && !has_arrived(e, next)) || !e->job->may_begin(e, next))
+        return false;
     struct slot *s = free_slot(e);
-    if (e->phase.next >= e->trace->count || s == NULL || clock_ns() < arrival_ns(e, e->phase.next) ||
-        !has_blocks(e, e->phase.next, 0) || !e->job->may_begin(e, e->phase.next))
-        return NULL;
-    hold(e, s, e->phase.next, e->trace->requests[e->phase.next].tokens, false);
-    e->phase.next = share_next(&e->share, e->phase.next + 1);
-    return s;
+    if (s == NULL || !has_blocks(e, next, 0)) {
+        e->phase.waits = e->phase.waits || has_arrived(e, next);
+        return false;
+    }
+    e->phase.times[next].waited = e->phase.waits;
+    e->phase.waits = false;
+    hold(e, s, next, e->trace->requests[next].tokens, false);
+    e->phase.next = share_next(&e->share, next + 1);
+    return true;
 }
 
-/* Makes one call; one that was postponed comes first. Returns whether there was one. */
+/* Makes the calls whose time has come, until one is postponed, and gives one request its place. Returns whether there
+   was any. */
 static bool begin(struct engine *e)
 {
-    struct slot *s = held_slot(e);
-    if (s == NULL)
-        s = begin_next(e);
-    if (s == NULL)
-        return false;
-    if (s->state == SLOT_HELD)
+    bool called = false;
+    for (struct slot *s = due_slot(e); s != NULL; s = due_slot(e)) {
         call(e, s);
-    return s->state != SLOT_HELD;
+        if (s->state == SLOT_HELD)
+            break;
+        called = true;
+    }
+    return begin_next(e) || called;
 }
 
 /* Makes one step of each prefill whose time has come. Returns whether there was one. */
@@ -287,6 +372,8 @@ void engine_begin_gate(struct engine *e, uint32_t request)
     if (s->state != SLOT_FREE)
         leave(e, "no room for the gate of request %u", request);
     hold(e, s, request, 1, true);
+    while (s->state == SLOT_READYING)
+        do_piece(e, s);
     call(e, s);
 }
 
@@ -323,7 +410,8 @@ static bool read_event(struct engine *e)
     }
     e->job->finish(e, s, &event);
     check_peer(e, &event);
-    release(e, s);
+    begin_pieces(e, s, SLOT_CHECKING);
+    s->due_ns = 0;
     e->phase.outstanding--;
     if (event.status == BATON_STATUS_DONE)
         e->phase.good_ns = clock_ns();
@@ -335,7 +423,7 @@ static bool read_event(struct engine *e)
 static void check_stuck(const struct engine *e)
 {
     const uint64_t now = clock_ns(), patience_ns = (3 * (uint64_t)e->options->timeout_ms + 10000) * NS_PER_MS;
-    if ((e->phase.outstanding > 0 || held_slot(e) != NULL) && now - e->phase.good_ns > patience_ns)
+    if ((e->phase.outstanding > 0 || due_slot(e) != NULL) && now - e->phase.good_ns > patience_ns)
         leave(e, "%u requests are outstanding, and none succeeded for %llu s", e->phase.outstanding,
               (unsigned long long)((now - e->phase.good_ns) / NS_PER_S));
     if (now > e->meet->deadline_ns)
@@ -351,8 +439,11 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t idle_ns(const struct engine *e, uint64_t now)
 {
     uint64_t next = now + SLEEP_MAX_NS;
-    if (e->phase.next < e->trace->count && arrival_ns(e, e->phase.next) > now)
-        next = least(next, arrival_ns(e, e->phase.next));
+    const struct slot *held = first_slot(e, SLOT_HELD);
+    if (e->phase.next < e->trace->count && engine_arrival_ns(e, e->phase.next) > now)
+        next = least(next, engine_arrival_ns(e, e->phase.next));
+    if (held != NULL && engine_arrival_ns(e, held->request) > now)
+        next = least(next, engine_arrival_ns(e, held->request));
     for (uint32_t i = 0; i < e->num_slots; i++)
         if (e->slots[i].due_ns != 0)
             next = least(next, e->slots[i].due_ns);
@@ -365,9 +456,9 @@ static void sleep_until_event(struct engine *e)
     uint64_t ns = idle_ns(e, now);
     if (e->lends_thread)
         ns = least(ns, LENT_SLEEP_NS);
-    else if (e->phase.outstanding == 0 && held_slot(e) != NULL)
+    else if (e->phase.outstanding == 0 && due_slot(e) != NULL)
         ns = least(ns, RETRY_NS);
-    if (e->phase.outstanding == 0 && held_slot(e) == NULL)
+    if (e->phase.outstanding == 0 && due_slot(e) == NULL)
         e->phase.good_ns = now; /* no call is open that could succeed */
     struct pollfd fd = {.fd = baton_event_fd(e->baton), .events = POLLIN};
     const struct timespec wait = {.tv_nsec = (long)ns};
@@ -376,10 +467,12 @@ static void sleep_until_event(struct engine *e)
 
 /* ---- the phase --------------------------------------------------------------------------------------------------- */
 
-static void reset(struct engine *e, uint32_t phase, const char *phase_name)
+static void reset(struct engine *e, uint32_t phase, const char *phase_name, double speed)
 {
     e->phase.number = phase;
     e->phase.name = phase_name;
+    e->phase.speed = speed;
+    e->phase.waits = false;
     e->phase.next = share_next(&e->share, 0);
     e->phase.gate_open = false;
     e->phase.tally = (struct tally){0};
@@ -387,6 +480,7 @@ static void reset(struct engine *e, uint32_t phase, const char *phase_name)
     e->shown_ns = 0;
     memset(e->phase.verified, 0, e->trace->count * sizeof *e->phase.verified);
     memset(e->phase.moments, 0, e->trace->count * sizeof *e->phase.moments);
+    memset(e->phase.times, 0, e->trace->count * sizeof *e->phase.times);
 }
 
 /* All blocks of a group as one table, which must be free. */
@@ -417,19 +511,19 @@ static void check_free(struct engine *e)
     poison_free(e);
 }
 
-void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
+void engine_run(struct engine *e, uint32_t phase, const char *phase_name, double speed)
 {
-    reset(e, phase, phase_name);
-    meet_barrier(e->meet);
-    e->phase.start_ns = e->phase.good_ns = clock_ns();
+    reset(e, phase, phase_name, speed);
+    e->phase.good_ns = meet_start_ns(e->meet);
+    e->phase.start_ns = e->phase.good_ns + (speed > 0 ? LEAD_NS : 0);
     while (e->phase.next < e->trace->count || !all_free(e)) {
-        const bool began = begin(e), went_on = go_on(e);
+        const bool began = begin(e), went_on = go_on(e), worked = work(e);
         if (e->lends_thread && baton_progress(e->baton) < 0)
             leave(e, "baton_progress: %s", baton_errmsg());
         const bool ended = read_event(e);
         show_progress(e);
         check_stuck(e);
-        if (!began && !went_on && !ended)
+        if (!began && !went_on && !worked && !ended)
             sleep_until_event(e);
     }
     e->phase.end_ns = clock_ns();
@@ -437,21 +531,16 @@ void engine_run(struct engine *e, uint32_t phase, const char *phase_name)
     check_free(e);
 }
 
-/* mpirun puts a pipe between a rank and the terminal. The launcher sets BATON_TERMINAL if there is a terminal. */
-static bool has_terminal(void)
-{
-    return isatty(STDERR_FILENO) || getenv("BATON_TERMINAL") != NULL;
-}
-
 int engine_init(struct engine *e, const struct engine_job *job, const baton_geometry_t *g, struct why *why)
 {
     e->job = job;
-    e->shows_progress = e->meet->rank == 0 && has_terminal();
+    e->shows_progress = e->meet->rank == 0 && output_has_terminal();
     e->num_slots = e->options->inflight + 1;
     e->slots = calloc(e->num_slots, sizeof *e->slots);
     e->phase.verified = calloc(e->trace->count, sizeof *e->phase.verified);
     e->phase.moments = calloc(e->trace->count, sizeof *e->phase.moments);
-    if (e->slots == NULL || e->phase.verified == NULL || e->phase.moments == NULL)
+    e->phase.times = calloc(e->trace->count, sizeof *e->phase.times);
+    if (e->slots == NULL || e->phase.verified == NULL || e->phase.moments == NULL || e->phase.times == NULL)
         return why_set(why, "no memory for %u requests", e->trace->count);
     const uint64_t seed = e->options->seed + (uint64_t)e->meet->rank;
     for (e->num_groups = 0; e->num_groups < g->num_groups; e->num_groups++) {
@@ -470,5 +559,6 @@ void engine_fini(struct engine *e)
     free(e->slots);
     free(e->phase.verified);
     free(e->phase.moments);
+    free(e->phase.times);
     free(e->phase.samples.at);
 }

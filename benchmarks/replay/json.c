@@ -15,10 +15,10 @@ static json_t *number(uint64_t n)
     return json_integer((json_int_t)n);
 }
 
-static json_t *quantiles_us(const struct result_quantiles *q)
+static json_t *quantiles_us(const struct quantiles *q)
 {
-    return json_pack("{s:f, s:f, s:f}", "p50", (double)q->p50_ns / 1e3, "p90", (double)q->p90_ns / 1e3, "p99",
-                     (double)q->p99_ns / 1e3);
+    return json_pack("{s:f, s:f, s:f, s:f}", "p50", (double)q->p50_ns / 1e3, "p90", (double)q->p90_ns / 1e3, "p99",
+                     (double)q->p99_ns / 1e3, "p99_9", (double)q->p999_ns / 1e3);
 }
 
 /* By the status that they ended with. */
@@ -48,7 +48,7 @@ static double rate(uint64_t bytes, uint64_t ns)
 
 static json_t *after_prefill(const struct result_phase *p)
 {
-    const struct result_quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
+    const struct quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
     return json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "plain", quantiles_us(plain), "streamed", quantiles_us(streamed),
                      "plain_requests", number(p->after_prefill_count[0]), "streamed_requests",
                      number(p->after_prefill_count[1]), "streamed_over_plain_p50",
@@ -82,6 +82,39 @@ static json_t *phase(const struct result_phase *p)
     return o;
 }
 
+/* A run as a point of latency against load. */
+static json_t *point(const struct result *r, const struct result_phase *p)
+{
+    const struct load *l = &p->load;
+    json_t *o = json_pack("{s:f, s:s, s:f, s:f, s:f, s:f}", "speed", l->speed, "run", p->name, "offered_requests_per_s",
+                          l->offered_per_s, "offered_gb_per_s", l->offered_gb_per_s, "achieved_requests_per_s",
+                          l->achieved_per_s, "achieved_gb_per_s", l->achieved_gb_per_s);
+    json_object_set_new(o, "latency_us", quantiles_us(&l->latency));
+    json_object_set_new(o, "late_us", quantiles_us(&l->late));
+    json_object_set_new(o, "waited_for_a_place", number(l->waited));
+    if (r->options->deadline_ms > 0) {
+        json_object_set_new(o, "in_time_share", json_real(report_ratio(l->in_time, r->trace->count)));
+        json_object_set_new(o, "in_time_requests_per_s", json_real(l->in_time_per_s));
+    }
+    return o;
+}
+
+static json_t *points(const struct result *r)
+{
+    json_t *all = json_array();
+    for (uint32_t p = 0; p < r->num_phases; p++)
+        if (r->phases[p].load.speed > 0)
+            json_array_append_new(all, point(r, &r->phases[p]));
+    return all;
+}
+
+static json_t *reuse(const struct result *r)
+{
+    return json_pack("{s:o, s:o, s:f, s:f}", "cache_tokens", number(r->options->cache_tokens), "requests_that_hit",
+                     number(r->reuse.requests), "blocks_not_fetched_share", report_ratio(r->reuse.blocks, r->blocks),
+                     "bytes_not_fetched_share", report_ratio(r->reuse.bytes, r->reuse.bytes_of_all));
+}
+
 static json_t *side(const struct result *r, enum side which)
 {
     char layout[32];
@@ -91,6 +124,14 @@ static json_t *side(const struct result *r, enum side which)
                      cut_layout_name(r->options->cut[which].layout, layout));
 }
 
+static json_t *speeds(const struct speeds *s)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < s->count; i++)
+        json_array_append_new(all, json_real(s->x[i]));
+    return all;
+}
+
 static json_t *options(const struct result *r)
 {
     const struct options *o = r->options;
@@ -98,7 +139,9 @@ static json_t *options(const struct result *r)
     json_t *j =
         json_pack("{s:s?, s:s?, s:s, s:s, s:i, s:i, s:i, s:f, s:b}", "trace", o->trace, "pairs", o->pairs, "model",
                   cut->model->name, "dtype", cut->dtype->name, "layers", (int)cut->layers, "block_tokens",
-                  (int)cut->block_tokens, "inflight", (int)o->inflight, "speed", o->speed, "busy", o->busy);
+                  (int)cut->block_tokens, "inflight", (int)o->inflight, "speed", o->speeds.x[0], "busy", o->busy);
+    json_object_set_new(j, "speeds", speeds(&o->speeds));
+    json_object_set_new(j, "deadline_ms", number(o->deadline_ms));
     json_object_set_new(j, "stream", json_string(options_stream_name(o->stream)));
     if (o->stream != 0) {
         json_object_set_new(j, "chunk_tokens", number(o->chunk_tokens));
@@ -140,6 +183,9 @@ static json_t *whole(const struct result *r, bool good)
     json_object_set_new(o, "prefill", side(r, SIDE_PREFILL));
     json_object_set_new(o, "decode", side(r, SIDE_DECODE));
     json_object_set_new(o, "phases", phases);
+    json_object_set_new(o, "latency_against_load", points(r));
+    if (r->options->cache_tokens > 0)
+        json_object_set_new(o, "prefix_reuse", reuse(r));
     if (r->num_phases > 1 && r->phases[0].received.p50_ns > 0)
         json_object_set_new(o, "busy_over_idle_want_to_received_p50",
                             json_real((double)r->phases[1].received.p50_ns / (double)r->phases[0].received.p50_ns));

@@ -37,6 +37,7 @@ struct replay {
     baton_open_params_t self;
     struct trace trace;
     struct route route;
+    struct prefix prefix;
     struct model_cache cache;
     baton_cache_t *memory;
     struct engine engine;
@@ -102,6 +103,14 @@ static int find_route(struct replay *r, struct why *why)
     return rc;
 }
 
+static int find_prefixes(struct replay *r, struct why *why)
+{
+    const struct options *o = &r->options;
+    return o->cache_tokens == 0 ? 0
+                                : prefix_init(&r->prefix, &r->trace, r->route.engine_of[SIDE_DECODE],
+                                              r->meet.roster.num[SIDE_DECODE], o->cache_tokens, why);
+}
+
 /* The rank's cache: its geometry, with as many blocks as --pool or the trace say. */
 static int size_cache(struct replay *r, struct why *why)
 {
@@ -132,7 +141,8 @@ static int prepare(struct replay *r, int options_rc, int thread_level, struct wh
 {
     if (meet_agree(&r->meet, options_rc, why) != 0 || meet_agree(&r->meet, read_role(r, thread_level, why), why) != 0 ||
         meet_agree(&r->meet, meet_roster(&r->meet, &r->self, why), why) != 0 ||
-        meet_agree(&r->meet, read_trace(r, why), why) != 0 || meet_agree(&r->meet, find_route(r, why), why) != 0)
+        meet_agree(&r->meet, read_trace(r, why), why) != 0 || meet_agree(&r->meet, find_route(r, why), why) != 0 ||
+        meet_agree(&r->meet, find_prefixes(r, why), why) != 0)
         return -1;
     return meet_agree(&r->meet, size_cache(r, why), why);
 }
@@ -145,6 +155,7 @@ static int start_engine(struct replay *r, struct why *why)
     e->options = &r->options;
     e->trace = &r->trace;
     e->route = &r->route;
+    e->prefix = &r->prefix;
     e->meet = &r->meet;
     e->name = r->self.engine;
     e->rank_in_engine = r->self.pp_rank * r->self.tp + r->self.tp_rank;
@@ -196,27 +207,41 @@ static uint64_t trace_bytes(const struct replay *r)
 
 /* A time that a run cannot need: all arrivals of the trace, its prefills one after another, its bytes over the slowest
    network (to each rank of a decode engine, if all hold the same), and some deadlines. */
-static uint64_t phase_ms(const struct replay *r)
+static uint64_t phase_ms(const struct replay *r, double speed)
 {
     const struct trace *t = &r->trace;
     const uint64_t span_ms = t->requests[t->count - 1].arrival_ms - t->requests[0].arrival_ms;
     const uint64_t bytes = trace_bytes(r) * r->meet.roster.engines[SIDE_DECODE][0].tp;
     uint64_t ms = PHASE_MS + 3 * (uint64_t)r->options.timeout_ms + bytes / (SLOWEST_BYTES_PER_S / 1000);
-    if (r->options.speed > 0)
-        ms += (uint64_t)((double)span_ms / r->options.speed);
+    if (speed > 0)
+        ms += (uint64_t)((double)span_ms / speed);
     for (uint32_t i = 0; i < t->count; i++)
         ms += prefill_ms(r, i);
     return ms;
 }
 
-static int run_phase(struct replay *r, const char *name, struct why *why)
+static int run_phase(struct replay *r, const char *name, double speed, struct why *why)
 {
     baton_stats_t before = {0};
     struct result *result = &r->result;
     baton_stats(r->engine.baton, &before);
-    meet_deadline(&r->meet, phase_ms(r));
-    engine_run(&r->engine, result->num_phases, name);
+    meet_deadline(&r->meet, phase_ms(r, speed));
+    engine_run(&r->engine, result->num_phases, name, speed);
     return result_collect(&result->phases[result->num_phases++], &r->engine, &before, why);
+}
+
+/* Run after run, each at its own speed. */
+static int run_speeds(struct replay *r, struct why *why)
+{
+    const struct speeds *s = &r->options.speeds;
+    for (uint32_t i = 0; i < s->count; i++) {
+        char name[RESULT_NAME] = "idle";
+        if (s->count > 1)
+            snprintf(name, sizeof name, "x%g", s->x[i]);
+        if (run_phase(r, name, s->x[i], why) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int run_busy_phase(struct replay *r, struct why *why)
@@ -229,7 +254,7 @@ static int run_busy_phase(struct replay *r, struct why *why)
             busy_stop(&busy);
         return -1;
     }
-    const int ran = run_phase(r, "busy", why);
+    const int ran = run_phase(r, "busy", r->options.speeds.x[0], why);
     busy_stop(&busy);
     return ran;
 }
@@ -240,8 +265,7 @@ static int conclude(struct replay *r)
     struct why why;
     int status = 0;
     if (r->meet.rank == 0) {
-        result_finish(&r->result);
-        status = result_is_good(&r->result) ? 0 : STATUS_FAILED;
+        status = result_finish(&r->result, &why) == 0 && result_is_good(&r->result) ? 0 : STATUS_FAILED;
         if (r->options.json && report_json(&r->result, status == 0, r->options.json, &why) != 0) {
             fprintf(stderr, "baton-replay: %s\n", why.text);
             status = STATUS_FAILED;
@@ -254,8 +278,9 @@ static int conclude(struct replay *r)
 
 static int replay(struct replay *r, struct why *why)
 {
-    r->result = (struct result){.options = &r->options, .trace = &r->trace, .route = &r->route, .meet = &r->meet};
-    if (start_baton(r, why) != 0 || run_phase(r, "idle", why) != 0)
+    r->result = (struct result){
+        .options = &r->options, .trace = &r->trace, .route = &r->route, .prefix = &r->prefix, .meet = &r->meet};
+    if (start_baton(r, why) != 0 || run_speeds(r, why) != 0)
         return -1;
     if (r->options.busy && run_busy_phase(r, why) != 0)
         return -1;
@@ -284,6 +309,7 @@ static void free_all(struct replay *r)
     engine_fini(&r->engine);
     result_fini(&r->result);
     model_cache_fini(&r->cache);
+    prefix_fini(&r->prefix);
     route_fini(&r->route);
     trace_fini(&r->trace);
     meet_fini(&r->meet);

@@ -128,6 +128,18 @@ void meet_barrier(struct meet *m)
     wait_for(m, rc, &request);
 }
 
+uint64_t meet_start_ns(struct meet *m)
+{
+    MPI_Request request;
+    uint64_t now, last;
+    const bool one_clock = meet_on_one_machine(m);
+    meet_barrier(m);
+    now = clock_ns();
+    const int rc = MPI_Iallreduce(&now, &last, 1, MPI_UINT64_T, MPI_MAX, m->comm, &request);
+    wait_for(m, rc, &request);
+    return one_clock ? last : now;
+}
+
 void meet_tell(struct meet *m, int *number)
 {
     MPI_Request request;

@@ -36,6 +36,8 @@ int meet_roster(struct meet *m, const baton_open_params_t *self, struct why *why
 int meet_agree(struct meet *m, int rc, struct why *why);
 
 void meet_barrier(struct meet *m);
+/** A barrier, and the moment when all begin: one moment where all ranks have one clock, else about that. */
+uint64_t meet_start_ns(struct meet *m);
 /** Gives all ranks rank 0's number. */
 void meet_tell(struct meet *m, int *number);
 /** Adds all ranks' numbers; the sums replace rank 0's. */

@@ -31,13 +31,27 @@ static const struct option_choice sabotages[] = {{"flip", SABOTAGE_FLIP},   {"he
                                                  {"stale", SABOTAGE_STALE}, {"short", SABOTAGE_SHORT},
                                                  {"late", SABOTAGE_LATE},   {NULL, 0}};
 
-static int read_speed(const struct option_row *row, const char *text, void *field, struct why *why)
+static int read_speeds(const struct option_row *row, const char *text, void *field, struct why *why)
 {
-    char *end;
-    double x = strtod(text, &end);
-    if (end == text || *end != '\0' || !(x == 0 || (x >= SPEED_LEAST && x <= SPEED_MOST)))
-        return why_set(why, "--%s must be 0, or a number from 0.000001 to 1000000, and is \"%.64s\"", row->name, text);
-    *(double *)field = x;
+    struct speeds speeds = {0};
+    const char *at = text;
+    for (bool more = true; more; at++) {
+        char *end;
+        const double x = strtod(at, &end);
+        if (end == at || (*end != '\0' && *end != ',') || !(x == 0 || (x >= SPEED_LEAST && x <= SPEED_MOST)))
+            return why_set(why,
+                           "--%s must be 0, or numbers from 0.000001 to 1000000 with commas between, and is \"%.64s\"",
+                           row->name, text);
+        if (speeds.count == SPEEDS_MAX)
+            return why_set(why, "--%s has more than %d numbers", row->name, SPEEDS_MAX);
+        speeds.x[speeds.count++] = x;
+        more = *end == ',';
+        at = end;
+    }
+    for (uint32_t i = 0; i < speeds.count && speeds.count > 1; i++)
+        if (speeds.x[i] == 0)
+            return why_set(why, "--%s 0 is a run as fast as possible, and has no other beside it", row->name);
+    *(struct speeds *)field = speeds;
     return 0;
 }
 
@@ -52,9 +66,13 @@ static const struct option_row rows[] = {
      "of batonrun --pairs: each request goes to the nearest decode engine, as long as that has fewer than --inflight "
      "requests more than another (default: to all in turn)",
      OPTION_TEXT(struct options, pairs)},
-    {"speed", "X", "arrivals at X times the trace's pace; 0: as fast as possible (default 0)", .read = read_speed,
-     .field = offsetof(struct options, speed)},
-    {"inflight", "N", "requests outstanding at one time, each engine (default 8)",
+    {"speed", "X,...",
+     "requests arrive at X times the trace's pace, whatever is outstanding, and a request's latency runs from its "
+     "arrival. Several: a run each. 0: as fast as possible (default 0)",
+     .read = read_speeds, .field = offsetof(struct options, speeds)},
+    {"deadline-ms", "N", "with --speed: count the requests that are received N ms after their arrival, or sooner",
+     OPTION_WHOLE(struct options, deadline_ms, 1, 3600000)},
+    {"inflight", "N", "requests outstanding at one time, each engine; with --speed, the next ones wait (default 8)",
      OPTION_WHOLE(struct options, inflight, 1, 1024)},
     {"busy", NULL, "a second run while all cores compute; its times stand beside the first run's",
      OPTION_SWITCH(struct options, busy)},
@@ -64,6 +82,11 @@ static const struct option_row rows[] = {
     {"held", "FRACTION",
      "share of requests, 0 to 1, of which the decode side has a leading part, or all, already (default 0)",
      OPTION_REAL(struct options, held, 0, 1)},
+    {"prefix-cache", "TOKENS",
+     "each decode engine has a prefix cache of so many tokens, and wants only what follows the beginning that a "
+     "request "
+     "shares with earlier ones by hash_ids (default: none)",
+     OPTION_WHOLE(struct options, cache_tokens, TRACE_HASH_TOKENS, UINT64_C(1) << 50)},
     {"progress", "thread|caller", "who makes Baton's MPI calls (default: a thread, where MPI allows it)",
      OPTION_CHOICE(struct options, progress, progresses)},
     {.help = "a prefill that takes time"},
@@ -133,6 +156,24 @@ static int finish_stream(struct options *o, struct why *why)
     return 0;
 }
 
+static int check_speeds(const struct options *o, struct why *why)
+{
+    if (o->busy && o->speeds.count > 1)
+        return why_set(why, "--busy takes one --speed");
+    if (o->deadline_ms > 0 && o->speeds.x[0] == 0)
+        return why_set(why, "--deadline-ms needs --speed: without it requests have no time of arrival");
+    return 0;
+}
+
+static int check_prefix(const struct options *o, struct why *why)
+{
+    if (o->cache_tokens > 0 && o->trace == NULL)
+        return why_set(why, "--prefix-cache needs --trace: requests that are made here have no hash_ids");
+    if (o->cache_tokens > 0 && (o->stream != 0 || o->held > 0))
+        return why_set(why, "--prefix-cache goes with neither --stream nor --held");
+    return 0;
+}
+
 /* Checks that need the whole command line. */
 static int finish(struct options *o, struct why *why)
 {
@@ -151,13 +192,13 @@ static int finish(struct options *o, struct why *why)
     decode->model = prefill->model;
     decode->dtype = prefill->dtype;
     decode->layers = prefill->layers;
-    return finish_stream(o, why);
+    return check_speeds(o, why) != 0 || check_prefix(o, why) != 0 ? -1 : finish_stream(o, why);
 }
 
 int options_read(struct options *o, int argc, char **argv, struct why *why)
 {
     const struct model_cut cut = cut_default();
-    *o = (struct options){.cut = {cut, cut}, .inflight = 8, .timeout_ms = 60000, .seed = 1};
+    *o = (struct options){.cut = {cut, cut}, .inflight = 8, .speeds.count = 1, .timeout_ms = 60000, .seed = 1};
     if (option_read(rows, argc, argv, o, NULL, NULL, why) != 0)
         return -1;
     return o->help || o->version ? 0 : finish(o, why);

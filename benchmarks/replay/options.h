@@ -16,6 +16,14 @@ enum side { SIDE_PREFILL = 0, SIDE_DECODE = 1, SIDES = 2 };
 /** What is broken on purpose, to show that the checks find it. */
 enum sabotage { SABOTAGE_NONE, SABOTAGE_FLIP, SABOTAGE_HEAD, SABOTAGE_STALE, SABOTAGE_SHORT, SABOTAGE_LATE };
 
+#define SPEEDS_MAX 16
+
+/** Paces of the arrivals, a run for each. 0, which stands alone: as fast as possible. */
+struct speeds {
+    uint32_t count;
+    double x[SPEEDS_MAX];
+};
+
 struct options {
     const char *trace; /* NULL: made here */
     const char *pairs; /* NULL: decode engines take requests in turn */
@@ -24,10 +32,12 @@ struct options {
     struct model_cut cut[SIDES]; /* they differ in block_tokens and layout only */
     uint32_t stream;             /* an or of baton_offer_flags_t, for every other offer; 0: no prefill is modelled */
     uint32_t chunk_tokens, prefill_tokens_per_s;
-    double held;         /* share of the requests of which the decode side has a leading part already */
-    uint64_t pool_bytes; /* 0: follows from what is moved */
+    double held;           /* share of the requests of which the decode side has a leading part already */
+    uint64_t cache_tokens; /* of each decode engine's prefix cache; 0: it has none */
+    uint64_t pool_bytes;   /* 0: follows from what is moved */
     uint32_t inflight;
-    double speed; /* 0: as fast as possible */
+    struct speeds speeds;
+    uint32_t deadline_ms; /* for a request's latency; 0: none */
     bool busy;
     baton_progress_mode_t progress; /* AUTO: a thread where MPI allows it */
     baton_mode_t mode;              /* AUTO: as Baton chooses */

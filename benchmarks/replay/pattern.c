@@ -161,12 +161,17 @@ static void begin_tensor(struct walk *w, const baton_tensor_t *t)
     w->head_end = w->head_first + w->extent.split.head_count;
 }
 
+static bool is_outside(struct model_span span, uint32_t number)
+{
+    return span.end > 0 && (number < span.first || number >= span.end);
+}
+
 static void walk_rows(struct walk *w)
 {
     const baton_geometry_t *g = w->pattern->geometry;
     for (uint32_t i = 0; i < g->num_tensors; i++) {
         const uint32_t layer = g->tensors[i].layer;
-        if (w->layers.end > 0 && (layer < w->layers.first || layer >= w->layers.end))
+        if (is_outside(w->layers, layer) || is_outside(w->table->only.layers, layer))
             continue;
         begin_tensor(w, &g->tensors[i]);
         walk_tokens(w, w->span(w, &w->extent.group, &w->table->group[w->tensor->group]));
@@ -185,50 +190,57 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The tokens of the table that are within [first, end). */
-static struct model_span within(const baton_group_t *group, const baton_table_t *table, struct model_span s)
+static uint32_t most(uint32_t a, uint32_t b)
 {
+    return a > b ? a : b;
+}
+
+/* The tokens of the table, and of the piece that is walked, that are within [first, end). */
+static struct model_span within(const struct walk *w, const baton_group_t *group, const baton_table_t *table,
+                                struct model_span s)
+{
+    const struct model_span only = w->table->only.tokens;
+    s.first = most(s.first, most(only.first, table->first_token));
     s.end = least(s.end, table_end(group, table));
-    s.first = s.first < table->first_token ? table->first_token : s.first;
+    s.end = only.end > 0 ? least(s.end, only.end) : s.end;
     return s;
 }
 
 static struct model_span span_all(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
 {
-    (void)w;
-    return (struct model_span){table->first_token, table_end(group, table)};
+    return within(w, group, table, (struct model_span){0, UINT32_MAX});
 }
 
 static struct model_span span_filled(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
 {
     const uint32_t all = w->table->num_tokens;
     if (group->kind == BATON_KIND_STATE)
-        return within(group, table, (struct model_span){0, w->token_end >= all});
-    return within(group, table, (struct model_span){w->token_first, least(w->token_end, all)});
+        return within(w, group, table, (struct model_span){0, w->token_end >= all});
+    return within(w, group, table, (struct model_span){w->token_first, least(w->token_end, all)});
 }
 
 static struct model_span span_wanted(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
 {
-    return within(group, table, model_wanted(group, w->table->held, w->table->num_tokens));
+    return within(w, group, table, model_wanted(group, w->table->held, w->table->num_tokens));
 }
 
 static struct model_span span_before(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
 {
     const struct model_span wanted = model_wanted(group, w->table->held, w->table->num_tokens);
-    return within(group, table, (struct model_span){0, wanted.first});
+    return within(w, group, table, (struct model_span){0, wanted.first});
 }
 
 static struct model_span span_behind(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
 {
     const struct model_span wanted = model_wanted(group, w->table->held, w->table->num_tokens);
-    return within(group, table, (struct model_span){wanted.end, UINT32_MAX});
+    return within(w, group, table, (struct model_span){wanted.end, UINT32_MAX});
 }
 
 static struct model_span span_given(const struct walk *w, const baton_group_t *group, const baton_table_t *table)
 {
     if (group->kind == BATON_KIND_STATE)
-        return within(group, table, (struct model_span){w->token_first < w->table->num_tokens ? 0 : 1, 1});
-    return within(group, table, (struct model_span){w->token_first, w->token_end});
+        return within(w, group, table, (struct model_span){w->token_first < w->table->num_tokens ? 0 : 1, 1});
+    return within(w, group, table, (struct model_span){w->token_first, w->token_end});
 }
 
 /* ---- fill and poison --------------------------------------------------------------------------------------------- */

@@ -27,11 +27,17 @@ struct pattern {
     uint64_t seed;
 };
 
+/** Some tokens of some layers. Zeros: all of them. A state belongs to the piece that has token 0. */
+struct pattern_piece {
+    struct model_span layers, tokens;
+};
+
 /** The blocks of one request, a table for each group, and what its consumer needs of them. */
 struct pattern_table {
     uint64_t request;
     uint32_t num_tokens;
-    uint32_t held; /* leading tokens that the consumer does not need */
+    uint32_t held;             /* leading tokens that the consumer does not need */
+    struct pattern_piece only; /* what is filled, poisoned or verified in one call */
     baton_table_t group[BATON_GROUPS_MAX];
 };
 

@@ -157,18 +157,28 @@ static void go_on(struct engine *e, struct slot *s)
 
 /* ---- offers ------------------------------------------------------------------------------------------------------ */
 
-static void prepare(struct engine *e, struct slot *s)
+/* A prefill that takes time begins when the request arrives. */
+static bool may_prepare(const struct engine *e)
 {
-    if (e->options->stream == 0 || s->gate) {
-        fill_all(e, s);
-        count_filled(e, s);
-        return;
-    }
+    return e->options->stream == 0;
+}
+
+static enum slot_state prepare(struct engine *e, struct slot *s)
+{
+    if (e->options->stream == 0 || s->gate)
+        return SLOT_READYING;
     s->streams = stream_hits(e->options->seed, s->request);
     if (s->streams)
-        return;
-    s->state = SLOT_FILLING;
+        return SLOT_HELD;
     begin_prefill(e, s);
+    return SLOT_FILLING;
+}
+
+static void ready(struct engine *e, struct slot *s, bool last)
+{
+    fill(e, s, &s->step);
+    if (last)
+        count_filled(e, s);
 }
 
 static int offer(struct engine *e, struct slot *s, const char *key)
@@ -209,11 +219,22 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
         e->phase.tally.offers[event->status]++;
 }
 
+/* If anyone still reads the blocks, the poison is found. */
+static void check(struct engine *e, struct slot *s, bool last)
+{
+    const struct pattern_table t = engine_piece(e, s);
+    (void)last;
+    pattern_poison(&e->pattern, &t, 0, PATTERN_POISON_PRODUCER);
+}
+
 const struct engine_job prefill_job = {.held = held,
                                        .may_begin = may_begin,
+                                       .may_prepare = may_prepare,
                                        .prepare = prepare,
+                                       .ready = ready,
                                        .call = offer,
                                        .accepted = offered,
                                        .go_on = go_on,
                                        .finish = finish,
+                                       .check = check,
                                        .poison = PATTERN_POISON_PRODUCER};

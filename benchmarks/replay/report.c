@@ -63,8 +63,8 @@ static void time_row(const struct result *r, const char *label, uint64_t idle_ns
     putchar('\n');
 }
 
-static void quantile_rows(const struct result *r, const char *what, const struct result_quantiles *idle,
-                          const struct result_quantiles *busy)
+static void quantile_rows(const struct result *r, const char *what, const struct quantiles *idle,
+                          const struct quantiles *busy)
 {
     char label[40];
     snprintf(label, sizeof label, "%s p50", what);
@@ -172,6 +172,16 @@ static void print_stream(const struct result *r)
     putchar('\n');
 }
 
+static void print_reuse(const struct result *r)
+{
+    if (r->options->cache_tokens > 0)
+        printf("prefix cache: %llu tokens each decode engine; %u of %u requests find something; %.1f %% of blocks and "
+               "%.1f %% of bytes are not fetched\n",
+               (unsigned long long)r->options->cache_tokens, r->reuse.requests, r->trace->count,
+               100 * report_ratio(r->reuse.blocks, r->blocks),
+               100 * report_ratio(r->reuse.bytes, r->reuse.bytes_of_all));
+}
+
 static void print_head(const struct result *r)
 {
     const struct options *o = r->options;
@@ -191,6 +201,7 @@ static void print_head(const struct result *r)
         (unsigned long long)t->peers[BATON_PATH_SHM], (unsigned long long)t->peers[BATON_PATH_CMA],
         (unsigned long long)t->peers[BATON_PATH_RMA], (unsigned long long)t->peers[BATON_PATH_STAGED]);
     print_stream(r);
+    print_reuse(r);
     if (r->busy_threads > 0)
         printf("busy: %u computing threads beside each rank's own\n", r->busy_threads);
     putchar('\n');
@@ -206,7 +217,7 @@ static void print_times(const struct result *r)
 
 static void write_after(const struct result_phase *p, char *cell)
 {
-    const struct result_quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
+    const struct quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
     snprintf(cell, CELL, "%.3f, %.3f", report_ratio(streamed->p50_ns, plain->p50_ns),
              report_ratio(streamed->p90_ns, plain->p90_ns));
 }
@@ -231,9 +242,43 @@ static void print_after_prefill(const struct result *r)
     row(r, "  of so many, streamed and plain", write_counted);
 }
 
-void report_print(const struct result *r)
+/* ---- latency against load ---------------------------------------------------------------------------------------- */
+
+static void print_point(const struct result_phase *p, uint32_t deadline_ms, uint32_t requests)
 {
-    print_head(r);
+    const struct load *l = &p->load;
+    const struct quantiles *q = &l->latency;
+    printf("  %8g %10.4g %9.3f %10.4g %9.3f %10.2f %10.2f %10.2f %10.2f %9.2f %8u", l->speed, l->offered_per_s,
+           l->offered_gb_per_s, l->achieved_per_s, l->achieved_gb_per_s, (double)q->p50_ns / NS_PER_MS,
+           (double)q->p90_ns / NS_PER_MS, (double)q->p99_ns / NS_PER_MS, (double)q->p999_ns / NS_PER_MS,
+           (double)l->late.p99_ns / NS_PER_MS, l->waited);
+    if (deadline_ms > 0)
+        printf(" %9.1f%% %10.4g", 100 * report_ratio(l->in_time, requests), l->in_time_per_s);
+    putchar('\n');
+}
+
+static void print_load(const struct result *r)
+{
+    const uint32_t deadline_ms = r->options->deadline_ms;
+    printf("  %8s %20s %20s %43s %9s %8s", "", "offered", "achieved", "latency from the arrival, ms", "late, ms", "");
+    if (deadline_ms > 0)
+        printf("    within %u ms", deadline_ms);
+    printf("\n  %8s %10s %9s %10s %9s %10s %10s %10s %10s %9s %8s", "speed", "requests/s", "GB/s", "requests/s", "GB/s",
+           "p50", "p90", "p99", "p99.9", "p99", "waited");
+    if (deadline_ms > 0)
+        printf(" %10s %10s", "share", "requests/s");
+    putchar('\n');
+    for (uint32_t p = 0; p < r->num_phases; p++)
+        print_point(&r->phases[p], deadline_ms, r->trace->count);
+    puts("\nA request's latency runs from its arrival by the trace's clock until the last rank of its decode engine "
+         "has\n"
+         "received it, however late it was called for. Waited: it arrived and found no place, at a rank of either "
+         "side,\n"
+         "because of --inflight or --pool. The first contact of engines is part of the first run.\n");
+}
+
+static void print_runs(const struct result *r)
+{
     if (r->num_phases > 1)
         printf("  %-34s %16s %16s %11s\n", "", r->phases[0].name, r->phases[1].name, "busy / idle");
     else
@@ -246,7 +291,7 @@ void report_print(const struct result *r)
     row(r, "wall time", write_wall);
     row(r, "payload / wall time", write_rate);
     row(r, "wants, over all decode ranks", write_wants);
-    if (r->options->held > 0)
+    if (r->options->held > 0 || r->options->cache_tokens > 0)
         row(r, "  that held a part, all of it", write_held);
     print_times(r);
     print_after_prefill(r);
@@ -261,6 +306,15 @@ void report_print(const struct result *r)
              "them;\n"
              "of what was wanted before prefill's end. What is streamed moves as long as prefill goes on.");
     putchar('\n');
+}
+
+void report_print(const struct result *r)
+{
+    print_head(r);
+    if (r->phases[0].load.speed > 0)
+        print_load(r);
+    if (r->options->speeds.count == 1)
+        print_runs(r);
     printf("verified %u/%u requests, %llu blocks, %llu mismatches\n", r->verified_requests, r->trace->count,
            (unsigned long long)r->verified_blocks, (unsigned long long)r->mismatches);
     fflush(stdout);

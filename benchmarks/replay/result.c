@@ -13,27 +13,8 @@
 
 /* ---- quantiles --------------------------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Nearest rank: the smallest value that at least this share of all values do not exceed. */
-static uint64_t quantile(const uint64_t *sorted, size_t count, unsigned percent)
-{
-    return count == 0 ? 0 : sorted[(count * percent + 99) / 100 - 1];
-}
-
-static struct result_quantiles quantiles_of(uint64_t *values, size_t count)
-{
-    qsort(values, count, sizeof *values, by_size);
-    return (struct result_quantiles){quantile(values, count, 50), quantile(values, count, 90),
-                                     quantile(values, count, 99)};
-}
-
 /* Quantiles of the `which`-th of the three numbers of each sample. They are sorted in `room`. */
-static struct result_quantiles quantiles(const struct tally_samples *s, size_t which, uint64_t *room)
+static struct quantiles quantiles(const struct tally_samples *s, size_t which, uint64_t *room)
 {
     for (size_t i = 0; i < s->count; i++)
         room[i] = ((const uint64_t *)&s->at[i])[which];
@@ -90,6 +71,24 @@ static int collect_after_prefill(struct result_phase *out, struct engine *e)
     uint64_t *room = malloc(e->trace->count * sizeof *room);
     if (room != NULL)
         measure_after_prefill(out, e, room);
+    free(room);
+    return room != NULL ? 0 : -1;
+}
+
+/* ---- latency against load ---------------------------------------------------------------------------------------- */
+
+/* After the tally, whose bytes it uses. */
+static int collect_load(struct result_phase *out, struct engine *e)
+{
+    if (e->phase.speed == 0)
+        return 0;
+    meet_most(e->meet, (uint64_t *)e->phase.times, e->trace->count * LOAD_TIMES);
+    if (e->meet->rank != 0)
+        return 0;
+    uint64_t *room = malloc(e->trace->count * sizeof *room);
+    if (room != NULL)
+        out->load = load_point(e->trace, e->phase.speed, e->phase.times, out->tally.payload_bytes,
+                               e->options->deadline_ms, room);
     free(room);
     return room != NULL ? 0 : -1;
 }
@@ -170,13 +169,15 @@ static int collect_verified(struct result_phase *out, struct engine *e)
 
 int result_collect(struct result_phase *out, struct engine *e, const baton_stats_t *before, struct why *why)
 {
-    *out = (struct result_phase){.name = e->phase.name};
+    *out = (struct result_phase){0};
+    snprintf(out->name, sizeof out->name, "%s", e->phase.name);
     meet_barrier(e->meet);
     collect_tally(out, e, before);
     int rc = collect_pairs(out, e, why);
     rc |= collect_verified(out, e);
     rc |= collect_times(out, e);
     rc |= collect_after_prefill(out, e);
+    rc |= collect_load(out, e);
     if (rc != 0)
         why_set(why, "no memory for the results");
     return meet_agree(e->meet, rc, why);
@@ -192,7 +193,40 @@ static bool verified_always(const struct result *r, uint32_t request)
     return true;
 }
 
-void result_finish(struct result *r)
+/* Blocks of a request that hold a token that is wanted. */
+static uint64_t blocks_wanted(const baton_group_t *groups, uint32_t num_groups, uint32_t held, uint32_t tokens)
+{
+    uint64_t blocks = 0;
+    for (uint32_t g = 0; g < num_groups; g++) {
+        const struct model_span s = model_wanted(&groups[g], held, tokens);
+        if (s.first < s.end)
+            blocks += (s.end - 1) / groups[g].block_tokens - s.first / groups[g].block_tokens + 1;
+    }
+    return blocks;
+}
+
+static int count_reuse(struct result *r, const baton_group_t *groups, uint32_t num_groups, struct why *why)
+{
+    const struct model_seat whole = {1, 1, 0, 0};
+    struct model_cache cache;
+    if (r->prefix->held == NULL)
+        return 0;
+    if (model_cache_init(&cache, &r->options->cut[SIDE_DECODE], &whole, 1, why) != 0)
+        return -1;
+    for (uint32_t i = 0; i < r->trace->count; i++) {
+        const uint32_t tokens = r->trace->requests[i].tokens, held = r->prefix->held[i];
+        const uint64_t bytes = model_wanted_bytes(&cache.geometry, 0, tokens);
+        r->reuse.requests += held > 0;
+        r->reuse.blocks +=
+            blocks_wanted(groups, num_groups, 0, tokens) - blocks_wanted(groups, num_groups, held, tokens);
+        r->reuse.bytes += bytes - model_wanted_bytes(&cache.geometry, held, tokens);
+        r->reuse.bytes_of_all += bytes;
+    }
+    model_cache_fini(&cache);
+    return 0;
+}
+
+int result_finish(struct result *r, struct why *why)
 {
     baton_group_t groups[BATON_GROUPS_MAX];
     const uint32_t num_groups = model_groups(&r->options->cut[SIDE_DECODE], 1, groups);
@@ -209,6 +243,7 @@ void result_finish(struct result *r)
     }
     for (uint32_t p = 0; p < r->num_phases; p++)
         r->mismatches += r->phases[p].tally.mismatches;
+    return count_reuse(r, groups, num_groups, why);
 }
 
 void result_fini(struct result *r)

@@ -4,8 +4,8 @@
  * and must get the same list or the same error. So everything in a line is checked.
  *
  * The fields of a line: timestamp (ms since the start, not decreasing), input_length and output_length (tokens), and
- * hash_ids (one id per 512 tokens of the prompt). Other fields are ignored. baton-replay makes no use of ids: it moves
- * each prompt whole, as engines without a prefix cache do.
+ * hash_ids (one id per 512 tokens of the prompt). Other fields are ignored. baton-replay uses ids with --prefix-cache
+ * alone (prefix.h); else it moves each prompt whole, as engines without a prefix cache do.
  */
 #ifndef REPLAY_TRACE_H
 #define REPLAY_TRACE_H

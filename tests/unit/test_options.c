@@ -43,7 +43,7 @@ static void presets(void **state)
     assert_int_equal(o.cut[SIDE_PREFILL].layout, 0);
     assert_int_equal(o.inflight, 8);
     assert_int_equal(o.timeout_ms, 60000);
-    assert_true(o.speed == 0 && o.held == 0);
+    assert_true(o.speeds.count == 1 && o.speeds.x[0] == 0 && o.held == 0);
     assert_false(o.busy || o.help);
     assert_int_equal(o.require_path, BATON_PATH_NONE);
     assert_int_equal(o.sabotage, SABOTAGE_NONE);
@@ -63,7 +63,7 @@ static void every_word(void **state)
     assert_int_equal(o.cut[SIDE_PREFILL].dtype->bytes, 1);
     assert_int_equal(o.pool_bytes, 3 << 20);
     assert_int_equal(o.inflight, 2);
-    assert_true(o.speed == 1.5);
+    assert_true(o.speeds.count == 1 && o.speeds.x[0] == 1.5);
     assert_int_equal(o.require_path, BATON_PATH_RMA);
     assert_int_equal(o.sabotage, SABOTAGE_STALE);
     assert_string_equal(o.json, "o.json");
@@ -127,6 +127,18 @@ static void streams(void **state)
     assert_string_equal(options_stream_name(o.stream), "chunks");
 }
 
+static void speeds(void **state)
+{
+    (void)state;
+    const struct options o = good("--speed 1,0.5,1e6,0.000001 --deadline-ms 20 --trace f --prefix-cache 64K");
+    assert_int_equal(o.speeds.count, 4);
+    assert_true(o.speeds.x[0] == 1 && o.speeds.x[1] == 0.5 && o.speeds.x[2] == 1e6 && o.speeds.x[3] == 1e-6);
+    assert_int_equal(o.deadline_ms, 20);
+    assert_int_equal(o.cache_tokens, 65536);
+    assert_int_equal(good("--speed 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1").speeds.count, SPEEDS_MAX);
+    assert_true(good("--busy --speed 2").speeds.x[0] == 2);
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -183,6 +195,19 @@ static void bad_words_are_named(void **state)
         {"--speed fast", "--speed"},
         {"--speed nan", "--speed"},
         {"--speed inf", "--speed"},
+        {"--speed 1,", "--speed must be"},
+        {"--speed ,1", "--speed must be"},
+        {"--speed 1,,2", "--speed must be"},
+        {"--speed 1;2", "--speed must be"},
+        {"--speed 1,0", "--speed 0 is a run as fast as possible"},
+        {"--speed 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "more than 16 numbers"},
+        {"--speed 1,2 --busy", "--busy takes one --speed"},
+        {"--deadline-ms 5", "--deadline-ms needs --speed"},
+        {"--deadline-ms 0 --speed 1", "--deadline-ms must be"},
+        {"--prefix-cache 511 --trace f", "--prefix-cache must be"},
+        {"--prefix-cache 4K", "--prefix-cache needs --trace"},
+        {"--prefix-cache 4K --trace f --held 0.1", "neither --stream nor --held"},
+        {"--prefix-cache 4K --trace f --stream both", "neither --stream nor --held"},
         {"--require-path tcp", "--require-path must be one of shm, cma, rma, staged"},
         {"--require-path none", "--require-path"},
         {"--sabotage none", "--sabotage must be one of flip, head, stale, short, late"},
@@ -213,6 +238,7 @@ int main(void)
         cmocka_unit_test(every_word),
         cmocka_unit_test(layouts_of_two_sides),
         cmocka_unit_test(streams),
+        cmocka_unit_test(speeds),
         cmocka_unit_test(names),
         cmocka_unit_test(bad_words_are_named),
         cmocka_unit_test(block_tokens_of_two_sides),

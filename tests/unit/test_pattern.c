@@ -551,6 +551,52 @@ static void parts_of_a_layer_differ(void **state)
     assert_int_equal(pattern_part("layer.7.x"), pattern_part("layer.12.x"));
 }
 
+typedef void verifier(const struct pattern *p, const struct pattern_table *t, unsigned char poison,
+                      struct pattern_result *out);
+
+static void verify_wanted(const struct pattern *p, const struct pattern_table *t, unsigned char poison,
+                          struct pattern_result *out)
+{
+    (void)poison;
+    pattern_verify(p, t, out);
+}
+
+/* Tokens [first, first + count) of a layer; to the table's end if these are the last. */
+static struct pattern_piece piece(const struct rig *r, uint32_t layer, uint32_t first, uint32_t count)
+{
+    const uint32_t end = first + count;
+    return (struct pattern_piece){{layer, layer + 1}, {first, end < r->table.num_tokens ? end : UINT32_MAX}};
+}
+
+/* A cache that holds none of what is looked for: the pieces together have as many wrong elements as the whole. */
+static void pieces_have_each_element_once(void **state)
+{
+    (void)state;
+    static verifier *const verifiers[] = {verify_wanted, pattern_verify_rest, pattern_verify_poison};
+    for (uint32_t count = 1; count < 40; count++) {
+        struct rig r;
+        struct pattern_result whole[3] = {{0}}, parts[3] = {{0}};
+        mixed_init(&r, 0);
+        for (unsigned v = 0; v < 3; v++)
+            verifiers[v](&r.pattern, &r.table, 0, &whole[v]);
+        pattern_fill(&r.pattern, &r.table);
+        for (uint32_t layer = 0; layer < r.cache.geometry.layers_total; layer++)
+            for (uint32_t first = 0; first < r.table.num_tokens; first += count) {
+                struct pattern_table t = r.table;
+                t.only = piece(&r, layer, first, count);
+                pattern_poison(&r.pattern, &t, 0, PATTERN_POISON_CONSUMER);
+                for (unsigned v = 0; v < 3; v++)
+                    verifiers[v](&r.pattern, &t, 0, &parts[v]);
+            }
+        for (unsigned v = 0; v < 3; v++) {
+            assert_true(whole[v].mismatches > 0);
+            assert_int_equal(parts[v].mismatches, whole[v].mismatches);
+        }
+        assert_int_equal(foreign_bytes(&r), 0);
+        rig_fini(&r);
+    }
+}
+
 /* The producer's window begins within a block, and the producer has that block's earlier tokens too. */
 static void groups_are_filled_from_their_first_block(void **state)
 {
@@ -616,6 +662,7 @@ int main(void)
         cmocka_unit_test(groups_hold_what_is_wanted),
         cmocka_unit_test(every_element_of_groups_is_checked),
         cmocka_unit_test(parts_of_a_layer_differ),
+        cmocka_unit_test(pieces_have_each_element_once),
         cmocka_unit_test(groups_are_filled_from_their_first_block),
         cmocka_unit_test(steps_fill_the_same),
     };
