@@ -26,9 +26,10 @@
  * calls baton_poll or baton_progress often, since blocks move only inside these calls. This is the thread that called
  * baton_start, until another thread calls baton_progress; MPI's thread level must allow that. Other threads may call
  * the same functions as above; their baton_poll takes events and moves nothing. "Any thread" below means this rule. A
- * call makes a short transfer within the node itself, in the caller's thread, while the reactor sleeps: for about 50 us
- * between two polls at most, and without a call of MPI (BATON_HANDOFF). open, cache_create, start and close are called
- * by one thread, while no other thread is inside Baton.
+ * call makes a short transfer within the node itself, in the caller's thread, while the reactor sleeps, and a poll that
+ * finds no event does what has become possible meanwhile: each for about 50 us at most, calls together for so long
+ * between two polls, and without a call of MPI (BATON_HANDOFF). open, cache_create, start and close are called by one
+ * thread, while no other thread is inside Baton.
  *
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
  * relative times are used: no clock is compared between ranks.
@@ -166,9 +167,9 @@ typedef enum baton_log_level {
 /**
  * Takes one line of a context's log: the sentence alone, without newline or control characters, fewer than 1,024 bytes.
  * The text is valid during the call. `rank` is the world rank, -1 before it is known. Called by whichever thread has
- * something to say: the one that is inside a call of Baton, the reactor, the watchdog; so it may run in several threads
- * at once. The reactor waits for it, and with it all transfers: return within microseconds, never block, and call no
- * function of Baton or MPI.
+ * something to say: the one that is inside a call of Baton, the reactor, a copy worker, the watchdog; so it may run in
+ * several threads at once. All transfers may wait for it: return within microseconds, never block, and call no function
+ * of Baton or MPI.
  */
 typedef void (*baton_log_fn)(void *user, baton_log_level_t level, int rank, const char *line);
 
@@ -909,9 +910,9 @@ static inline int baton_poll(baton_t *b, baton_event_t *events, int max)
  * A descriptor that polls readable (POLLIN) while events wait, for an engine's own loop. It belongs to the context: do
  * not read it or close it. Any thread, after baton_open. Errors: EINVAL.
  * With BATON_PROGRESS_CALLER it is readable also when a turn is due, so that a loop of poll(2) and baton_poll goes on:
- * at once while something is under way that only MPI calls move, else after BATON_SLEEP_US at the latest (BATON_IDLE_US
- * where there are several nodes); baton_poll then often returns 0. It cannot tell in that mode that a message arrived,
- * and nothing moves while the thread that lends itself does not call.
+ * at once while something is under way that only MPI calls move, else after BATON_IDLE_US at the latest; baton_poll
+ * then often returns 0. It cannot tell in that mode that a message arrived, and nothing moves while the thread that
+ * lends itself does not call.
  */
 BATON_API int baton_event_fd(const baton_t *b);
 
@@ -967,9 +968,11 @@ typedef struct baton_stats {
     uint64_t flushes, settled,
         poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */
     uint64_t again;         /**< calls refused with BATON_EAGAIN */
-    uint64_t turns, sleeps; /**< the reactor's */
-    uint64_t given_up;      /**< BATON_EVENT_GIVEN_UPs told by the reactor */
-    uint64_t quarantined;   /**< gauge: calls that were given up and are not quiet yet */
+    uint64_t turns, sleeps; /**< turns, and sleeps of the reactor between them */
+    uint64_t turns_calls, turns_polls,
+        turns_workers;    /**< of the turns, those made by calls, by polls and by copy workers while it slept */
+    uint64_t given_up;    /**< BATON_EVENT_GIVEN_UPs told by the reactor */
+    uint64_t quarantined; /**< gauge: calls that were given up and are not quiet yet */
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */
     uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
     uint64_t reasons

@@ -308,6 +308,7 @@ typedef struct baton_stats {
     uint64_t flushes, settled, poisoned;
     uint64_t again;
     uint64_t turns, sleeps;
+    uint64_t turns_calls, turns_polls, turns_workers;
     uint64_t given_up;
     uint64_t quarantined;
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked;
@@ -669,6 +670,9 @@ class Stats:
     again: int
     turns: int
     sleeps: int
+    turns_calls: int
+    turns_polls: int
+    turns_workers: int
     given_up: int
     quarantined: int
     leases_live: int
