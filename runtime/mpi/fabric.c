@@ -446,6 +446,10 @@ static void describe_windows(const struct fabric *f, struct page *p)
     page_print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
                component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20),
                (void *)v->segment, (double)v->pool_bytes / (1 << 20), v->pool_offset);
+    if (v->has_huge)
+        page_print(p, "pages of the segment: huge\n");
+    else
+        page_print(p, "pages of the segment: as the system gives them, huge ones not for certain: %s\n", v->why_small);
     if (v->overlay == MPI_WIN_NULL)
         page_print(p, "window over nodes: none, there is one node\n");
     else

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "memory/huge.h"
 #include "mpi/fabric.h"
 #include "mpi/mpi_error.h"
 #include "mpi/quirks.h"
@@ -27,7 +28,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-#define ALIGNMENT (UINT64_C(2) << 20) /* a huge page */
+#define ALIGNMENT HUGE_BYTES
 #define BYTES_MAX (UINT64_C(1) << 46) /* more is a mistake; sums of so much stay far from overflow */
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 
@@ -178,6 +179,33 @@ int windows_create(struct world *w, void *base, uint64_t bytes, const char *whic
 
 /* ---- the shared window ------------------------------------------------------------------------------------------- */
 
+/* Memory of a node of one rank may be the heap's, which gets huge pages where it lies. */
+static void no_huge(struct windows *v, const char *why)
+{
+    v->has_huge = false;
+    snprintf(v->why_small, sizeof v->why_small, "%s", why);
+}
+
+/* Where my segment begins: in my part of the window as MPI mapped it, or in another mapping of it (memory/huge.h). */
+static void place_segment(struct windows *v, const struct world *w)
+{
+    v->slack = round_up((uintptr_t)v->allocated, ALIGNMENT) - (uintptr_t)v->allocated;
+    v->segment = v->allocated + v->slack;
+    if (w->settings.huge_pages == 0) {
+        no_huge(v, "BATON_HUGE_PAGES=0");
+        return;
+    }
+    const uint64_t slack = huge_offset(v->allocated);
+    uint8_t *again = slack < HUGE_BYTES ? huge_map(v->allocated + slack, v->segment_bytes) : NULL;
+    v->has_huge = again != NULL;
+    if (again == NULL) {
+        no_huge(v, slack < HUGE_BYTES ? strerror(errno) : "MPI shares no file");
+        return;
+    }
+    v->slack = slack;
+    v->segment = again;
+}
+
 static int create_shared(struct windows *v, struct world *w)
 {
     struct watchdog dog;
@@ -195,7 +223,7 @@ static int create_shared(struct windows *v, struct world *w)
             mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (Open MPI: is the component osc/sm excluded?)", rc);
     } else {
         local = make_ready(v->shared, "the shared window");
-        v->segment = (uint8_t *)(uintptr_t)round_up((uintptr_t)v->allocated, ALIGNMENT);
+        place_segment(v, w);
         v->pool = (struct path_region){(uint64_t)(uintptr_t)v->segment + v->pool_offset, v->pool_bytes};
         v->mine = (struct path_regions){.num = 1, .region = &v->pool};
     }
@@ -212,13 +240,15 @@ static void touch(uint8_t *base, uint64_t bytes, uint64_t page)
  * Gives every page of my segment its memory now, on my NUMA node, so that no rank meets a page fault, or a SIGBUS,
  * later. The segment begins and ends at a page's boundary.
  */
-static int populate(const struct windows *v, const struct windows_wish *wish, const struct logger *log)
+static int populate(struct windows *v, const struct windows_wish *wish, const struct logger *log)
 {
     int rc;
     if (madvise(v->segment, v->segment_bytes, MADV_HUGEPAGE) != 0)
         log_line(log, LOG_DEBUG, "no huge pages for the segment: %s", strerror(errno));
     if (wish->bind_pages != NULL)
         wish->bind_pages(v->segment, v->segment_bytes, wish->bind_arg);
+    if (v->has_huge && !huge_fill(v->segment, v->segment_bytes))
+        no_huge(v, strerror(errno)); /* of the kernel's small pages, some at least */
     do
         rc = madvise(v->segment, v->segment_bytes, MADV_POPULATE_WRITE);
     while (rc != 0 && (errno == EINTR || errno == EAGAIN));
@@ -278,6 +308,16 @@ static bool pattern_is_there(const uint8_t *segment, uint32_t rank)
     return true;
 }
 
+/* A segment of this node, which MPI has mapped at `at`: mine as it is, another where huge pages fit if they do for mine. */
+static uint8_t *map_again(struct windows *v, bool is_mine, struct windows_segment *s, uint8_t *at)
+{
+    if (is_mine)
+        return v->segment;
+    uint8_t *again = v->has_huge && huge_offset(at) == 0 ? huge_map(at, s->bytes) : NULL;
+    s->is_again = again != NULL;
+    return again != NULL ? again : at;
+}
+
 /* `slack`: the bytes from the beginning of the owner's part of the window to its aligned segment. */
 static int map_one(struct windows *v, int node_rank, uint32_t rank, uint64_t slack)
 {
@@ -292,7 +332,7 @@ static int map_one(struct windows *v, int node_rank, uint32_t rank, uint64_t sla
                          rank);
     if (!pattern_is_there(base + slack, rank))
         return error_set(BATON_EWINDOW, "rank %" PRIu32 "'s segment is not where the shared window says", rank);
-    v->segments[rank].mapped = base + slack;
+    v->segments[rank].mapped = map_again(v, base + slack == v->allocated + v->slack, &v->segments[rank], base + slack);
     return 0;
 }
 
@@ -315,7 +355,7 @@ static int map_node(struct windows *v, struct world *w, const uint64_t (*told)[2
 /* Each rank learns the lengths of all segments, and maps those of its node. */
 static int find_segments(struct windows *v, struct world *w)
 {
-    uint64_t mine[2] = {v->segment_bytes, (uint64_t)(v->segment - v->allocated)};
+    uint64_t mine[2] = {v->segment_bytes, v->slack};
     uint64_t(*told)[2] = calloc((size_t)w->size, sizeof *told);
     v->segments = calloc((size_t)w->size, sizeof *v->segments);
     int local = told != NULL && v->segments != NULL
@@ -415,11 +455,22 @@ void windows_close_overlay(struct windows *v, struct world *w)
     watchdog_stop(&dog);
 }
 
+/* What was mapped beside MPI's own mapping. */
+static void unmap(struct windows *v, const struct world *w)
+{
+    for (int r = 0; v->segments != NULL && r < w->size; r++)
+        if (v->segments[r].is_again)
+            huge_unmap(v->segments[r].mapped, v->segments[r].bytes);
+    if (v->segment != NULL && v->segment != v->allocated + v->slack)
+        huge_unmap(v->segment, v->segment_bytes);
+}
+
 void windows_close(struct windows *v, struct world *w)
 {
     struct watchdog dog;
     windows_close_overlay(v, w); /* before the memory beneath it goes */
     steps_watch(&w->steps, &dog, "free the shared window");
+    unmap(v, w);
     windows_release(&v->shared, "the shared window", w->log);
     watchdog_stop(&dog);
     free(v->segments);

@@ -50,13 +50,16 @@ struct windows_library {
 struct windows_segment {
     uint64_t bytes;
     uint8_t *mapped; /* NULL on another node */
+    bool is_again;   /* beside MPI's own mapping (memory/huge.h) */
 };
 
 struct windows {
     MPI_Win shared, overlay; /* MPI_WIN_NULL: there is none */
     uint8_t *allocated;      /* my part of the shared window, as MPI gave it */
-    uint8_t *segment;        /* the same, aligned */
-    uint64_t segment_bytes, pool_offset, pool_bytes;
+    uint8_t *segment;        /* `slack` bytes behind that: here, or mapped once more (memory/huge.h) */
+    uint64_t slack, segment_bytes, pool_offset, pool_bytes;
+    bool has_huge;      /* the segment is of huge pages */
+    char why_small[64]; /* else: why not */
     uint64_t spare_offset, spare_bytes; /* of my segment: metadata that nobody uses yet */
     struct windows_segment *segments;   /* by rank */
     struct exposure exposure;           /* of memory that engines own */
