@@ -3,6 +3,7 @@
 #include "batonrun/collector.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,24 @@
 #include "batonrun/rank.h"
 #include "metrics/openmetrics.h"
 
-/* Beside the file, so that renaming it is one step. */
+#define END_NS (5 * CLOCK_NS_PER_S) /* how long a thread that writes may take to end: the disk may have gone */
+
+/* Beside the file, so that renaming it is one step. Not through a link that another user has put there. */
 static int write_file(const struct collector *c)
 {
     char path[PATH_MAX];
     int error = 0;
     if (snprintf(path, sizeof path, "%s.%d", c->file, (int)getpid()) >= (int)sizeof path)
         return ENAMETOOLONG;
-    FILE *out = fopen(path, "we");
-    if (out == NULL)
-        return errno;
+    unlink(path); /* of a process of this number that was killed */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (out == NULL) {
+        error = errno;
+        if (fd >= 0)
+            close(fd);
+        return error;
+    }
     openmetrics_print(c->pages.ranks, c->pages.num, OPENMETRICS_FILE, out);
     if (fflush(out) != 0 || ferror(out))
         error = errno != 0 ? errno : EIO;
@@ -80,7 +89,33 @@ static void *collector_main(void *arg)
         if (next < clock_now_ns()) /* this process was stopped, or the disk is slow */
             next = clock_now_ns();
     } while (!latch_wait(&c->end, next));
+    latch_open(&c->ended);
     return NULL;
+}
+
+/* The thread that writes once a second. 0 or an errno. */
+static int start_writing(struct collector *c)
+{
+    latch_init(&c->end);
+    latch_init(&c->ended);
+    int error = pthread_create(&c->thread, NULL, collector_main, c);
+    c->is_running = error == 0;
+    return error;
+}
+
+/* False: it is stuck in a file system, and uses *c still. */
+static bool stop_writing(struct collector *c)
+{
+    if (!c->is_running)
+        return true;
+    latch_open(&c->end);
+    if (!latch_wait(&c->ended, clock_now_ns() + END_NS)) {
+        complain(0, "metrics: %s takes nothing, and is left as it is", c->file);
+        return false;
+    }
+    pthread_join(c->thread, NULL);
+    c->is_running = false;
+    return true;
 }
 
 static struct collector collector_of(const char *job)
@@ -104,8 +139,10 @@ int collector_open(struct collector *c, const char *file, const char *job)
         return 0;
     c->port = collector_port(file);
     if (c->port > 0) {
-        c->claim = pages_claim(METRICS_FOLDER, job);
-        return server_open(&c->server, c->port);
+        int error = server_open(&c->server, c->port);
+        if (error == 0)
+            c->claim = pages_claim(METRICS_FOLDER, job);
+        return error;
     }
     if (snprintf(c->file, sizeof c->file, "%s", file) >= (int)sizeof c->file)
         return ENAMETOOLONG;
@@ -113,7 +150,6 @@ int collector_open(struct collector *c, const char *file, const char *job)
     if (error != 0)
         return error;
     c->claim = pages_claim(METRICS_FOLDER, job);
-    latch_init(&c->end);
     return 0;
 }
 
@@ -123,9 +159,9 @@ void collector_start(struct collector *c)
     if (c->port > 0)
         error = server_start(&c->server, make_text, c);
     else if (c->file[0] != '\0')
-        error = pthread_create(&c->thread, NULL, collector_main, c);
-    c->is_running = c->port == 0 && c->file[0] != '\0' && error == 0;
-    complain_once(c, error);
+        error = start_writing(c);
+    if (error != 0)
+        complain_once(c, error);
 }
 
 static void end(struct collector *c)
@@ -143,11 +179,8 @@ void collector_close(struct collector *c)
         return;
     if (c->port > 0)
         server_close(&c->server);
-    if (c->is_running) {
-        latch_open(&c->end);
-        pthread_join(c->thread, NULL);
-    }
-    end(c);
+    if (stop_writing(c))
+        end(c);
 }
 
 /* ---- a shim's ---------------------------------------------------------------------------------------------------- */
@@ -178,12 +211,15 @@ void collector_step(struct collector *c)
         return;
     if (c->claim < 0)
         c->claim = pages_claim(METRICS_FOLDER, c->job);
-    if (c->claim >= 0)
-        complain_once(c, collect(c));
+    int error = c->claim >= 0 && !c->is_running ? start_writing(c) : 0;
+    if (error != 0)
+        complain_once(c, error);
 }
 
 void collector_leave(struct collector *c)
 {
+    if (!stop_writing(c))
+        return;
     if (c->file[0] != '\0' && c->claim < 0)
         c->claim = pages_claim(METRICS_FOLDER, c->job);
     if (c->claim >= 0)

@@ -6,8 +6,8 @@
  *
  * Or it answers at a port, on batonrun's host alone, by what the pages say at that moment.
  *
- * On batonrun's host a thread of batonrun does it. On another host a shim does, between its looks at its own rank: the
- * first that claims the pages there. When its rank ends, another one takes its place.
+ * On batonrun's host a thread of batonrun does it. On another host a thread of a shim does: of the first that claims the
+ * pages there. When its rank ends, another one takes its place. A file system that has gone holds up these threads alone.
  */
 #ifndef BATON_LAUNCH_COLLECTOR_H
 #define BATON_LAUNCH_COLLECTOR_H
@@ -29,7 +29,7 @@ struct collector {
     int claim; /* -1: another process collects on this host */
     bool is_running, complained;
     pthread_t thread;
-    struct latch end;
+    struct latch end, ended;
     struct server server;
 };
 
@@ -51,7 +51,7 @@ void collector_close(struct collector *c);
  * NULL: none.
  */
 void collector_join(struct collector *c, const char *file, const char *job);
-/** Once a second: writes the file, if no other process of this host does. */
+/** Once a second: begins to write the file if no other process of this host does. Never waits for the file. */
 void collector_step(struct collector *c);
 /** The shim's rank has ended: a last time, for this shim. The pages of a job go with its last rank on this host. */
 void collector_leave(struct collector *c);

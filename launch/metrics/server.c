@@ -72,16 +72,40 @@ static bool asks(const char *request, const char *method, const char *path)
            strchr(" ?", request[m + 1 + p]) != NULL && request[m + 1 + p] != '\0';
 }
 
+/*
+ * Whether the request names this host by a word for itself, or none: a page in a browser that has its own name lead here
+ * must not read what is here.
+ */
+static bool is_for_here(const char *request)
+{
+    static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
+    const char *host = strcasestr(request, "\nHost:");
+    if (host == NULL)
+        return true;
+    host += strlen("\nHost:");
+    host += strspn(host, " \t");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncasecmp(host, names[i], strlen(names[i])) == 0 && strchr(":\r\n ", host[strlen(names[i])]) != NULL)
+            return true;
+    return false;
+}
+
 static void answer(const struct server *s, int fd)
 {
+    static const char misdirected[] =
+        "HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     static const char type[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    const uint64_t due_ns = clock_now_ns() + SERVER_CLIENT_NS;
+    const uint64_t now = clock_now_ns(), due_ns = now + SERVER_CLIENT_NS;
     char request[SERVER_REQUEST_MOST + 1], head[256];
     const char *status = "404 Not Found";
     char *text = NULL;
     size_t size = 0;
-    if (!take_request(s, fd, due_ns, request))
+    if (!await(s, fd, POLLIN, now + SERVER_SILENT_NS) || !take_request(s, fd, due_ns, request))
         return;
+    if (!is_for_here(request)) {
+        give(s, fd, due_ns, misdirected, strlen(misdirected));
+        return;
+    }
     bool is_get = asks(request, "GET", "/metrics"), is_head = asks(request, "HEAD", "/metrics");
     if (is_get || is_head) {
         text = s->text(s->arg, &size);

@@ -68,9 +68,17 @@ int held_make(const char *path)
 {
     for (unsigned i = 0; i < TRIES; i++) {
         bool is_busy = true;
+        errno = 0;
         int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd >= 0 && take(fd, HOLDS) && is_at(fd, path))
             return fd;
+        const int error = errno;
+        if (fd >= 0 && error != EAGAIN && error != EACCES && is_at(fd, path)) { /* no such locks are to be had here */
+            unlink(path);
+            close(fd);
+            errno = error;
+            return -1;
+        }
         if (fd >= 0)
             close(fd); /* another one removes it, since nobody held it yet */
         else if (errno != EEXIST)

@@ -51,6 +51,7 @@ struct timeline {
     struct bell bell; /* rung at the end */
     struct latch ended;
     _Atomic bool stop;
+    _Atomic bool is_left; /* the context did not wait for the thread, which logs nothing any more */
 };
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
@@ -99,8 +100,10 @@ static void flush(struct timeline *t)
         if (n >= 0) {
             done += (size_t)n;
         } else if (errno != EINTR) {
-            log_each(&t->log, LOG_ERROR, "the timeline %s ends here, since it cannot be written: %s", t->path,
-                     strerror(errno));
+            const int error = errno;
+            if (!atomic_load_explicit(&t->is_left, memory_order_acquire))
+                log_each(&t->log, LOG_ERROR, "the timeline %s ends here, since it cannot be written: %s", t->path,
+                         strerror(error));
             t->has_failed = true;
         }
     }
@@ -154,7 +157,7 @@ static void end_file(struct timeline *t)
     uint64_t dropped = all_dropped(t);
     t->used = timeline_text_dropped(&t->text, clock_now_ns(), dropped, false, t->buffer);
     flush(t);
-    if (dropped > 0)
+    if (dropped > 0 && !atomic_load_explicit(&t->is_left, memory_order_acquire))
         log_each(&t->log, LOG_WARN, "the timeline %s lacks %" PRIu64 " records: it was full, or they came too fast",
                  t->path, dropped);
 }
@@ -229,8 +232,10 @@ static void begin_file(struct timeline *t, const struct timeline_wish *wish)
 
 static void timeline_free(struct timeline *t)
 {
-    if (t->file >= 0)
+    if (t->file >= 0) {
+        flock(t->file, LOCK_UN); /* a child that was forked may have the file too */
         close(t->file);
+    }
     free(t->ring);
     free(t->buffer);
     free(t->path);
@@ -278,7 +283,8 @@ void timeline_destroy(struct timeline *t)
     if (latch_wait(&t->ended, clock_now_ns() + END_NS)) {
         pthread_join(t->thread, NULL);
         timeline_free(t);
-    } else { /* the thread still uses all of it */
+    } else { /* the thread still uses all of it, but for the log, which is the engine's again */
+        atomic_store_explicit(&t->is_left, true, memory_order_release);
         log_each(&t->log, LOG_ERROR, "the timeline %s is left unfinished: its file takes nothing", t->path);
     }
 }

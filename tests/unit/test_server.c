@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "metrics/server.h"
 
 enum { LARGE = 4 << 20 };
@@ -79,7 +80,7 @@ static void test_answers(void **state)
     struct server s;
     assert_int_equal(server_open(&s, 0), 0);
     assert_int_equal(server_start(&s, small, (void *)(uintptr_t) "a 1\n# EOF\n"), 0);
-    expect(&s, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+    expect(&s, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n",
            "HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"
            "Content-Length: 10\r\nConnection: close\r\n",
            "a 1\n# EOF\n");
@@ -90,6 +91,9 @@ static void test_answers(void **state)
     expect(&s, "GET /../etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.1 404 Not Found\r\n", "");
     expect(&s, "POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\n", "");
     expect(&s, "\r\n\r\n", "HTTP/1.1 405 ", "");
+    expect(&s, "GET /metrics HTTP/1.1\r\nA: b\r\nhost:localhost\r\n\r\n", "HTTP/1.1 200 OK\r\n", "a 1\n# EOF\n");
+    expect(&s, "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n", "HTTP/1.1 421 ", "");
+    expect(&s, "GET /metrics HTTP/1.1\r\nHost: localhost.example\r\n\r\n", "HTTP/1.1 421 ", "");
     server_close(&s);
 }
 
@@ -129,14 +133,19 @@ static void test_bad_clients(void **state)
     assert_true(recv(fd, &byte, 1, 0) <= 0); /* nothing is answered */
     close(fd);
     close(connect_to(&s));
-    int silent = connect_to(&s);
+    int silent[3];
+    for (int i = 0; i < 3; i++)
+        silent[i] = connect_to(&s);
+    uint64_t began = clock_now_ns();
     expect(&s, "GET /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\n",
-           "# EOF\n"); /* once the silent one was given up */
-    close(silent);
-    silent = connect_to(&s);
+           "# EOF\n"); /* once the silent ones were given up */
+    assert_true(clock_now_ns() - began < SERVER_CLIENT_NS);
+    for (int i = 0; i < 3; i++)
+        close(silent[i]);
+    silent[0] = connect_to(&s);
     usleep(50000);
     server_close(&s); /* at once */
-    close(silent);
+    close(silent[0]);
 }
 
 static void test_a_port_in_use(void **state)
