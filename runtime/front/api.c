@@ -197,15 +197,24 @@ static struct call *call_create(const struct baton *b, enum call_kind kind, cons
     return call;
 }
 
+static uint64_t blocks_of(const struct call *call)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < call->tables.num; i++)
+        blocks += call->tables.table[i].num_blocks;
+    return blocks;
+}
+
 /* Hands a call over, or refuses it. The ring's release makes what the caller stored before visible to the reactor. */
 static int hand_over(struct baton *b, struct call *call)
 {
+    const uint64_t blocks = blocks_of(call); /* the call is the reactor's once it is handed over */
     call->submitted_ns = clock_now_ns();
     if (call_ends(call))
         atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
     if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
         return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
-    turns_call(b);
+    turns_call(b, blocks);
     return 0;
 }
 

@@ -61,11 +61,12 @@ void areas_add(struct areas *a, const struct fabric *f, uint32_t rank, const str
     uint64_t segment_bytes;
     uint8_t *segment = fabric_mapped(f, rank, &segment_bytes);
     const uint32_t slots = card->index_slots, ranks = card->words_slots;
-    const bool is_sane = slots > 0 && slots <= HANDOFF_SLOTS_MAX && slots <= card->board_slots && ranks > 0 &&
-                         ranks <= fabric_size(f) && card->index_offset == card->words_offset &&
-                         card->index_offset != 0 && card->index_offset % 64 == 0 && card->board_offset % 8 == 0 &&
-                         fits(card->index_offset, words_bytes(slots, ranks), segment_bytes) &&
-                         fits(card->board_offset, 8 * (uint64_t)card->board_slots, segment_bytes);
+    const bool is_sane =
+        slots > 0 && slots <= HANDOFF_SLOTS_MAX && slots <= card->board_slots && ranks <= fabric_size(f) &&
+        fabric_neighbours(f, fabric_rank(f), fabric_rank(f)) < ranks && /* I have words there */
+        card->index_offset == card->words_offset && card->index_offset != 0 && card->index_offset % 64 == 0 &&
+        card->board_offset % 8 == 0 && fits(card->index_offset, words_bytes(slots, ranks), segment_bytes) &&
+        fits(card->board_offset, 8 * (uint64_t)card->board_slots, segment_bytes);
     if (!is_sane)
         return;
     struct bell *bell = (struct bell *)(void *)segment;

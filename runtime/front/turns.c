@@ -7,6 +7,7 @@
 #include "shm/handoffs.h"
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
+#define BLOCKS_MOST 4096               /* of a call that a caller's turn takes: about 10 us for their tables */
 
 void turns_init(struct turns *t)
 {
@@ -25,8 +26,9 @@ void turns_fini(struct turns *t)
  */
 void turns_ring_owed(struct baton *b)
 {
-    if (atomic_exchange_explicit(&b->loop.turns.owes, false, memory_order_relaxed))
+    if (b->loop.turns.owed_ns != 0)
         handoffs_ring(paths_handoffs(b->paths));
+    b->loop.turns.owed_ns = 0;
 }
 
 uint32_t turns_look(struct baton *b)
@@ -58,17 +60,17 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t most_ns)
     }
     t->is_lent = false;
     handoffs_put_off(paths_handoffs(b->paths), false);
-    if (handoffs_owe(paths_handoffs(b->paths)))
-        atomic_store_explicit(&t->owes, true, memory_order_relaxed);
+    if (t->owed_ns == 0 && handoffs_owe(paths_handoffs(b->paths)))
+        t->owed_ns = began;
     return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
 }
 
-void turns_call(struct baton *b)
+void turns_call(struct baton *b, uint64_t blocks)
 {
     struct turns *t = &b->loop.turns;
     uint64_t spent = atomic_load_explicit(&t->lent_ns, memory_order_relaxed);
     bool done = false;
-    if (t->can_lend && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
+    if (t->can_lend && blocks <= BLOCKS_MOST && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
         uint64_t began = clock_now_ns();
         done = t->lends && turn_here(b, TURNS_CALL, LENT_NS - spent);
         atomic_store_explicit(&t->lent_ns, spent + clock_now_ns() - began, memory_order_relaxed);
@@ -81,13 +83,14 @@ void turns_call(struct baton *b)
 /* A poll that found nothing: if the bell has rung since the last turn, what came is at hand sooner than the reactor. */
 static bool turn_for_poll(struct baton *b)
 {
-    bool rang = b->loop.turns.lends && has_rung(b);
+    struct turns *t = &b->loop.turns;
+    const bool rang = has_rung(b);
+    if (t->owed_ns != 0 && (!rang || clock_now_ns() > t->owed_ns + TURNS_OWED_NS))
+        turns_ring_owed(b);
     if (rang && !turn_here(b, TURNS_POLL, LENT_NS)) {
         bell_ring(fabric_bell(b->fabric));
         turns_look(b); /* that one woke the reactor, and is not for the next poll */
     }
-    if (!rang)
-        turns_ring_owed(b);
     return rang;
 }
 
@@ -96,12 +99,9 @@ bool turns_polled(struct baton *b, bool any)
     struct turns *t = &b->loop.turns;
     if (atomic_load_explicit(&t->lent_ns, memory_order_relaxed) != 0)
         atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
-    if (any || !t->can_lend)
-        return false;
-    bool is_needed = atomic_load_explicit(&t->owes, memory_order_relaxed) || has_rung(b);
-    if (!is_needed || pthread_mutex_trylock(&t->lock) != 0)
-        return false; /* whoever has the lock looks for itself, or the next poll does */
-    bool turned = turn_for_poll(b);
+    if (any || !t->can_lend || pthread_mutex_trylock(&t->lock) != 0)
+        return false;                           /* whoever has the lock looks for itself, or the next poll does */
+    bool turned = t->lends && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
     pthread_mutex_unlock(&t->lock);
     return turned;
 }

@@ -6,7 +6,8 @@
  * polls after the bell has rung, takes the next ones itself, and so does the copy worker that has copied the last bytes
  * of all. A short transfer within a node wakes nobody, a long one the worker that copies it. Such a turn calls nothing
  * of MPI, so turns are lent only where nothing of MPI is needed (paths_can_lend). What a call does itself is
- * bounded: the shm path copies at most BATON_INLINE_BYTES in a turn, and turns begin within 50 us between two polls.
+ * bounded: the shm path copies at most BATON_INLINE_BYTES in a turn, turns begin within 50 us between two polls, and a
+ * call of many blocks is left to the reactor, since reading and checking their tables takes long.
  *
  * Whoever makes turns holds `lock`, and so do those who read what follows it. Nobody waits for it but the reactor: a
  * call that finds it taken leaves all to whoever has it.
@@ -27,7 +28,7 @@ enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_BY };
 struct turns {
     bool can_lend;            /* turns can be lent, in this world; set before the context is started */
     _Atomic uint64_t lent_ns; /* how long calls made turns since events were last polled */
-    _Atomic bool owes;        /* rings that were put off */
+    uint64_t owed_ns;         /* since when rings are put off; 0: none are. Under the lock */
     _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
     pthread_mutex_t lock;
     bool lends;        /* turns are lent: the reactor has begun its loop, and nothing closes */
@@ -43,8 +44,8 @@ struct turns {
 void turns_init(struct turns *t);
 void turns_fini(struct turns *t);
 
-/** A call was queued: makes turns in this thread if they are lent, else wakes the reactor. Any thread. */
-void turns_call(struct baton *b);
+/** A call of so many blocks was queued: makes turns in this thread if they are lent, else wakes the reactor. Any thread. */
+void turns_call(struct baton *b, uint64_t blocks);
 
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
