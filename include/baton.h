@@ -31,6 +31,8 @@
  * between two polls, and without a call of MPI (BATON_HANDOFF). open, cache_create, start and close are called by one
  * thread, while no other thread is inside Baton.
  *
+ * A thread that is inside Baton must not be cancelled (pthread_cancel).
+ *
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
  * relative times are used: no clock is compared between ranks.
  *

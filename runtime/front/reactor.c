@@ -190,7 +190,7 @@ bool reactor_must_poll(const struct baton *b)
     return core_is_serving(b->core) || b->port->path.busy(b->port->path.self);
 }
 
-/* Whether all that can happen rings the doorbell of a thread that sleeps on it. */
+/* Whether all that can happen rings the bell of a thread that sleeps on it, and not before it has happened. */
 static bool is_rung(const struct baton *b)
 {
     return fabric_nodes(b->fabric) == 1 && b->loop.is_threaded;
@@ -213,7 +213,8 @@ static uint64_t till_meter(const struct baton *b, uint64_t now, uint64_t rest)
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 {
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
-    uint64_t cap = (is_rung(b) ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
+    uint64_t cap =
+        (is_rung(b) || fabric_is_rung(b->fabric) ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
     uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - idle_since) / 4;
     if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now)
         return 0;
@@ -292,7 +293,7 @@ static void *reactor_main(void *arg)
     pthread_mutex_lock(&l->turns.lock);
     l->turns.lends = l->turns.can_lend;
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
-        uint32_t seen = turns_look(b);
+        const uint32_t seen = turns_look(b), rings = fabric_rings(b->fabric);
         turns_ring_owed(b);
         bool active = reactor_turn(b);
         if (!closing_has_begun(&b->closing) && atomic_load_explicit(&l->stop, memory_order_acquire)) {
@@ -307,10 +308,11 @@ static void *reactor_main(void *arg)
         }
         if (active)
             idle_since = 0;
-        else if (idle_since == 0)
+        else if (idle_since == 0 || rings != l->rings) /* what a ring from another node announces may come later */
             idle_since = clock_now_ns();
         else
             idle(b, seen, idle_since);
+        l->rings = rings;
     }
     l->turns.lends = false;
     turns_ring_owed(b);

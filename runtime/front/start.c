@@ -108,7 +108,7 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .card_bytes = card_bytes,
                            .verdicts = (uint8_t)b->who.verdicts,
                            .rules = PLAN_RULES,
-                           .features = WIRE_ROW_HOSTS | cache_features(b->cache)};
+                           .features = WIRE_ROW_HOSTS | WIRE_ROW_RINGS | cache_features(b->cache)};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
     if (b->cache != NULL) {
         row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
@@ -118,14 +118,22 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
     wire_row_encode(&row, out);
 }
 
+/* Whether every rank's build knows of an exchange: else nobody makes it. */
+static bool all_know(const struct directory *d, uint32_t feature)
+{
+    for (uint32_t r = 0; r < d->num_ranks; r++)
+        if ((d->rows[r].features & feature) == 0)
+            return false;
+    return true;
+}
+
 /* Where a rank's build does not know of this exchange, hosts have no names for any rank. */
 static int hosts_exchange(struct baton *b)
 {
     const struct directory *d = b->directory;
     _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
-    for (uint32_t r = 0; r < d->num_ranks; r++)
-        if ((d->rows[r].features & WIRE_ROW_HOSTS) == 0)
-            return 0;
+    if (!all_know(d, WIRE_ROW_HOSTS))
+        return 0;
     int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, d->hosts);
     for (uint32_t r = 0; r < d->num_ranks; r++)
         d->hosts[r][sizeof d->hosts[r] - 1] = '\0';
@@ -260,6 +268,8 @@ static int second_half(struct baton *b, const struct layout *l)
     if (rc == 0 && must_expose(b))
         rc = fabric_expose(b->fabric, cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
     fabric_spare(b->fabric, l->stage, l->end - l->stage);
+    if (rc == 0 && fabric_nodes(b->fabric) > 1 && all_know(b->directory, WIRE_ROW_RINGS))
+        rc = fabric_doorbell(b->fabric);
     if (rc == 0)
         rc = fabric_selftest(b->fabric);
     if (rc == 0)

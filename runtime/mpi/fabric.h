@@ -102,6 +102,16 @@ struct bell *fabric_bell(const struct fabric *f);
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows);
 
 /**
+ * Where there are several nodes: opens the means by which their ranks wake each other, and tries it. Whether it works is
+ * said by fabric_is_rung and fabric_describe, and is no error. Collective, agreed.
+ */
+int fabric_doorbell(struct fabric *f);
+/** Whether ranks of other nodes ring my bell too. */
+bool fabric_is_rung(const struct fabric *f);
+/** How often they did. */
+uint32_t fabric_rings(const struct fabric *f);
+
+/**
  * Exposes memory that my engine owns to ranks of other nodes: `mine`, in the order of their addresses, has no regions
  * where Baton allocated my cache. What `mine` points to must outlive the fabric. Where no engine owns memory, or there
  * is one node, nobody need call it. Collective, agreed.

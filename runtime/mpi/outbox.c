@@ -9,6 +9,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "mpi/doorbell.h"
 #include "mpi/mpi_error.h"
 #include "wire/message.h"
 
@@ -133,6 +134,8 @@ static void ring_bell(const struct outbox *o, uint32_t rank)
     struct bell *bell = windows_bell(o->windows, rank);
     if (bell != NULL)
         bell_ring(bell);
+    else if (o->doorbell != NULL)
+        doorbell_ring(o->doorbell, rank, clock_now_ns());
 }
 
 void outbox_revive(struct outbox *o, struct outbox_peer *p)

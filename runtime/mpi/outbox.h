@@ -50,6 +50,7 @@ struct outbox_peer {
 struct outbox {
     const struct world *world;
     const struct windows *windows;
+    struct doorbell *doorbell; /* of ranks whose bell is not mapped here; NULL: none */
     MPI_Comm comm;
     struct outbox_peer **by_rank; /* NULL: no message was exchanged with it yet */
     bool *hashed;                 /* by rank: its envelopes carry hashes, and so do those to it */

@@ -15,6 +15,7 @@
 #define WIRE_ROW_HOSTS 1u   /* its build exchanges the names of hosts after the rows */
 #define WIRE_ROW_WRAPPED 2u /* its engine owns its cache's memory */
 #define WIRE_ROW_DEVICE 4u  /* which only a driver may touch */
+#define WIRE_ROW_RINGS 8u   /* its build exchanges doorbells where there are several nodes */
 
 struct wire_row {
     uint8_t version; /* of its build; encoding: 0 means WIRE_VERSION */

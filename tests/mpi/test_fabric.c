@@ -244,6 +244,32 @@ static bool send_letter(struct fabric *f, uint32_t to, uint32_t number)
     return rc == 0;
 }
 
+/* A message to a rank of another node rings there. Where all ranks have one node, nobody needs that. */
+static void rings_across_nodes(void)
+{
+    struct fabric *f = started();
+    const uint32_t n = fabric_size(f);
+    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
+    struct port_event events[EVENTS];
+    uint32_t far = 0, got = 0, sent = 0;
+    char text[4096];
+    CHECK(!fabric_is_rung(f));
+    CHECK_EQ(fabric_doorbell(f), 0);
+    for (uint32_t r = 0; r < n; r++)
+        far += fabric_node(f, r) != fabric_node(f, me());
+    CHECK_EQ(fabric_is_rung(f), fabric_nodes(f) > 1 && fabric_mode(f) == BATON_PROGRESS_THREAD);
+    fabric_describe(f, &(struct page){text, sizeof text, 0});
+    CHECK_EQ(strstr(text, "doorbell: ranks of other nodes ring by UDP") != NULL, fabric_is_rung(f));
+    while ((got < n || (fabric_is_rung(f) && fabric_rings(f) < far)) && clock_now_ns() < deadline) {
+        while (sent < n && send_letter(f, sent, 0))
+            sent++;
+        got += (uint32_t)fabric_progress(f, events, EVENTS);
+    }
+    CHECK_EQ(got, n);
+    CHECK_EQ(fabric_rings(f) >= far, fabric_is_rung(f) || far == 0);
+    closed(f);
+}
+
 static void check_letter(const struct port_event *e, uint32_t *expected)
 {
     struct letter letter;
@@ -401,6 +427,7 @@ int main(int argc, char **argv)
     RUN(starts_without_a_pool);
     RUN(exchanges_rows);
     RUN(describes_itself);
+    RUN(rings_across_nodes);
     RUN(delivers_in_order);
     RUN(bounds_what_is_unconfirmed);
     RUN(refuses_bad_messages);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * doorbell: wakes a rank of another node, whose bell cannot be rung by a store: by a datagram (UDP over IPv4). MPI has
+ * no means for that: without it a sleeping rank is noticed when it wakes of itself.
+ *
+ * A datagram carries nothing but who rings, and the number that the rung rank has told all ranks at start. It says "look
+ * now", so one that is lost, doubled or forged costs time or a look, never a transfer. What it announces, a message of
+ * MPI, may come later than it; whoever is rung looks again after ever longer pauses (front/reactor.c).
+ *
+ *   each rank   doorbell_open; then all cards are exchanged; doorbell_know; doorbell_try, whether rings come through
+ *   reactor     doorbell_ring, before it waits for another rank; doorbell_heard
+ *
+ * A thread waits for datagrams and rings the rank's own bell (base/bell.h). No call of MPI is made here.
+ */
+#ifndef BATON_MPI_DOORBELL_H
+#define BATON_MPI_DOORBELL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bell.h"
+
+#define DOORBELL_ADDRESSES 4
+
+/** What a rank tells all others. Numbers as this machine has them, addresses as the network has them. */
+struct doorbell_card {
+    uint64_t key; /* a ring must have it */
+    uint32_t address[DOORBELL_ADDRESSES];
+    uint8_t prefix[DOORBELL_ADDRESSES]; /* bits of each address that name its network */
+    uint16_t port;                      /* 0: it cannot be rung */
+    uint16_t num;
+};
+
+struct doorbell_peer {
+    uint64_t key, rung_ns;
+    uint32_t address;
+    uint16_t port;
+};
+
+struct doorbell {
+    int socket, stop; /* -1: none */
+    bool is_open, listens;
+    pthread_t thread;
+    struct bell *bell;
+    uint32_t rank, size;
+    struct doorbell_card card;  /* mine */
+    struct doorbell_peer *peer; /* by rank, after doorbell_know */
+    _Atomic uint32_t heard;     /* rings */
+    _Atomic uint32_t answered;
+    _Atomic uint64_t strange; /* datagrams that were none of these */
+    uint64_t unsent;          /* rings that the system refused */
+};
+
+/**
+ * Opens this rank's, d zeroed before. With `listens`, rings ring `bell` from now on. 0, or BATON_ESYSTEM with the
+ * reason in *why: d then rings nobody, and is closed all the same.
+ */
+int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool listens, const char **why);
+
+/** Everybody's cards, in the order of ranks: chooses by which address each is reached. 0 or BATON_ENOMEM. */
+int doorbell_know(struct doorbell *d, const struct doorbell_card *cards, uint32_t size);
+
+/** Whether a rank that listens answers within `most_ns`: asks again every 20 ms. Blocks. */
+bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns);
+
+/**
+ * Rings a rank, unless it was rung within the last 100 us: then it still looks often. Never blocks. A call on a closed
+ * doorbell, or of a rank that cannot be rung, does nothing.
+ */
+void doorbell_ring(struct doorbell *d, uint32_t rank, uint64_t now_ns);
+
+/** How often this rank was rung so far. Any thread. */
+uint32_t doorbell_heard(const struct doorbell *d);
+
+/** Ends the thread, after which `bell` is not touched any more. The reactor may ring meanwhile. */
+void doorbell_silence(struct doorbell *d);
+
+/** Ends the thread and frees everything. Twice does no harm. */
+void doorbell_close(struct doorbell *d);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* doorbell: a ring wakes whoever sleeps on the bell; what is no ring does not; nobody is rung too often. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "mpi/doorbell.h"
+
+#define MS CLOCK_NS_PER_MS
+#define RANKS 3
+
+/* Rank 2 rings others and cannot be rung. */
+struct ranks {
+    struct doorbell bell[RANKS];
+    struct bell rung[RANKS];
+    struct doorbell_card cards[RANKS];
+};
+
+static void open_all(struct ranks *w)
+{
+    const char *why = NULL;
+    memset(w, 0, sizeof *w);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        bell_init(&w->rung[r]);
+        assert_int_equal(doorbell_open(&w->bell[r], r, &w->rung[r], r != 2, &why), 0);
+        w->cards[r] = w->bell[r].card;
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        assert_int_equal(doorbell_know(&w->bell[r], w->cards, RANKS), 0);
+}
+
+static void close_all(struct ranks *w)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        doorbell_close(&w->bell[r]);
+        doorbell_close(&w->bell[r]); /* does no harm */
+    }
+}
+
+static bool is_heard(const struct ranks *w, uint32_t rank, uint32_t rings)
+{
+    const uint64_t until = clock_now_ns() + 2000 * MS;
+    while (doorbell_heard(&w->bell[rank]) != rings && clock_now_ns() < until)
+        usleep(200);
+    return doorbell_heard(&w->bell[rank]) == rings;
+}
+
+static void test_wakes(void **state)
+{
+    (void)state;
+    struct ranks w;
+    open_all(&w);
+    for (uint32_t from = 0; from < RANKS; from += 2) {
+        const uint32_t seen = bell_look(&w.rung[1]);
+        const uint64_t began = clock_now_ns();
+        doorbell_ring(&w.bell[from], 1, began);
+        bell_sleep(&w.rung[1], seen, 5000 * MS);
+        assert_true(clock_now_ns() - began < 4000 * MS);
+        assert_int_not_equal(bell_look(&w.rung[1]), seen);
+        assert_int_equal(doorbell_heard(&w.bell[1]), from / 2 + 1);
+    }
+    assert_int_equal(doorbell_heard(&w.bell[0]), 0);
+    close_all(&w);
+}
+
+static void test_not_too_often(void **state)
+{
+    (void)state;
+    struct ranks w;
+    open_all(&w);
+    doorbell_ring(&w.bell[0], 1, 1000 * MS);
+    doorbell_ring(&w.bell[0], 1, 1000 * MS + 99999);
+    doorbell_ring(&w.bell[0], 1, 1000 * MS + 100000);
+    assert_true(is_heard(&w, 1, 2));
+    doorbell_ring(&w.bell[0], 2, 1000 * MS);     /* cannot be rung */
+    doorbell_ring(&w.bell[0], RANKS, 1000 * MS); /* there is none */
+    assert_int_equal(w.bell[0].unsent, 0);
+    usleep(20000);
+    assert_int_equal(doorbell_heard(&w.bell[1]), 2);
+    close_all(&w);
+    doorbell_ring(&w.bell[0], 1, 2000 * MS); /* closed */
+}
+
+static void test_tries(void **state)
+{
+    (void)state;
+    struct ranks w;
+    open_all(&w);
+    assert_true(doorbell_try(&w.bell[0], 1, 2000 * MS));
+    assert_true(doorbell_try(&w.bell[2], 0, 2000 * MS)); /* who does not listen hears the answer all the same */
+    assert_false(doorbell_try(&w.bell[0], 2, 10 * MS));
+    doorbell_close(&w.bell[1]);
+    const uint64_t began = clock_now_ns();
+    assert_false(doorbell_try(&w.bell[0], 1, 50 * MS)); /* nobody is there any more */
+    assert_true(clock_now_ns() - began >= 50 * MS);
+    assert_int_equal(doorbell_heard(&w.bell[0]), 0); /* questions and answers are no rings */
+    close_all(&w);
+}
+
+static void send_raw(const struct ranks *w, uint32_t rank, const void *data, size_t bytes)
+{
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(w->cards[rank].port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int s = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_true(s >= 0);
+    assert_int_equal(sendto(s, data, bytes, 0, (const struct sockaddr *)&to, sizeof to), (ssize_t)bytes);
+    close(s);
+}
+
+static void test_strangers(void **state)
+{
+    (void)state;
+    struct ranks w;
+    uint8_t garbage[64] = {0};
+    open_all(&w);
+    doorbell_ring(&w.bell[0], 1, 1000 * MS);
+    assert_true(is_heard(&w, 1, 1));
+    for (size_t bytes = 0; bytes <= sizeof garbage; bytes++)
+        send_raw(&w, 1, garbage, bytes);
+    struct { /* a right one but for its key */
+        uint32_t magic;
+        uint16_t version, kind;
+        uint32_t from, zero;
+        uint64_t key, reply;
+    } ring = {UINT32_C(0x4b4e5442), 1, 1, 0, 0, w.cards[1].key + 1, 0};
+    send_raw(&w, 1, &ring, sizeof ring);
+    ring.key--;
+    ring.kind = 9;
+    send_raw(&w, 1, &ring, sizeof ring);
+    ring.kind = 1;
+    ring.version = 2;
+    send_raw(&w, 1, &ring, sizeof ring);
+    ring.version = 1;
+    send_raw(&w, 1, &ring, sizeof ring); /* and a right one, by which the others have been looked at */
+    assert_true(is_heard(&w, 1, 2));
+    assert_int_equal(atomic_load(&w.bell[1].strange), sizeof garbage + 1 + 3);
+    close_all(&w);
+}
+
+/* Cards as a rank with a fault would send them. */
+static void test_bad_cards(void **state)
+{
+    (void)state;
+    struct ranks w;
+    const char *why = NULL;
+    open_all(&w);
+    doorbell_close(&w.bell[0]);
+    w.cards[1].num = DOORBELL_ADDRESSES + 1;
+    w.cards[2] = (struct doorbell_card){.key = 1, .port = 9};
+    assert_int_equal(doorbell_open(&w.bell[0], 0, &w.rung[0], false, &why), 0);
+    assert_int_equal(doorbell_know(&w.bell[0], w.cards, RANKS), 0);
+    for (uint32_t r = 1; r < RANKS; r++) {
+        doorbell_ring(&w.bell[0], r, 1000 * MS);
+        assert_false(doorbell_try(&w.bell[0], r, MS));
+    }
+    assert_int_equal(w.bell[0].unsent, 0);
+    assert_int_equal(doorbell_heard(&w.bell[1]), 0);
+    close_all(&w);
+}
+
+/* After the silence the bell's memory may go, while the reactor still rings others. */
+static void test_silence(void **state)
+{
+    (void)state;
+    struct ranks w;
+    open_all(&w);
+    doorbell_silence(&w.bell[1]);
+    doorbell_silence(&w.bell[1]);
+    doorbell_ring(&w.bell[0], 1, 1000 * MS);
+    doorbell_ring(&w.bell[1], 0, 1000 * MS);
+    assert_true(is_heard(&w, 0, 1));
+    assert_int_equal(doorbell_heard(&w.bell[1]), 0);
+    assert_int_equal(bell_look(&w.rung[1]), 0);
+    close_all(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wakes),     cmocka_unit_test(test_not_too_often), cmocka_unit_test(test_tries),
+        cmocka_unit_test(test_strangers), cmocka_unit_test(test_bad_cards),     cmocka_unit_test(test_silence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
