@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * attached: process_vm_readv(2) alone, as the limit of cross-memory attach: like blocks of the producer's memory into
- * like blocks of the consumer's, up to 1,024 in one call, by as many threads as Baton has copy workers. The threads
- * are awake when the clock starts.
+ * like blocks of the consumer's, up to 1,024 in one call, by as many threads as Baton has copy workers (crew.h).
  */
 #ifndef BENCH_ATTACHED_H
 #define BENCH_ATTACHED_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/uio.h>
 
 #include "bench/stage.h"
+#include "bench/crew.h"
 
 struct attached {
     struct stage *stage;
@@ -19,14 +18,8 @@ struct attached {
     char *theirs;
     struct iovec *mine_piece, *their_piece; /* room for the largest batch */
     uint32_t batch;                         /* of the measurement under way */
-    unsigned num_threads;
-    pthread_t *threads; /* all but the caller's */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t round; /* under the lock; changes when a measurement begins */
-    bool ends;      /* under the lock */
-    atomic_uint next, awake, done, failed;
-    atomic_bool go;
+    struct crew crew;
+    atomic_uint failed;
 };
 
 /** Collective. The threads run on the consumer. */

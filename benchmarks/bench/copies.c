@@ -31,14 +31,26 @@ void copies_reset(struct copies *c)
     c->turns = 0;
 }
 
-int copies_measure(struct copies *c, uint32_t count)
+static void copy_part(void *arg, unsigned part, unsigned parts)
 {
+    const struct copies *c = arg;
     const char *const sources[] = {c->source};
     char *const targets[] = {c->target};
-    const unsigned way = c->turns++ % 2;
-    const uint64_t begin = clock_now_ns();
-    copy_runs(way == 0 ? COPY_MEMCPY : COPY_STREAM, c->runs, count, sources, targets);
-    return samples_add(&c->way[way], clock_now_ns() - begin);
+    const uint32_t from = (uint32_t)((uint64_t)c->count * part / parts),
+                   to = (uint32_t)((uint64_t)c->count * (part + 1) / parts);
+    if (to > from)
+        copy_runs(c->turns % 2 == 0 ? COPY_MEMCPY : COPY_STREAM, c->runs + from, to - from, sources, targets);
+}
+
+int copies_measure(struct copies *c, struct crew *crew, uint32_t count)
+{
+    c->count = count;
+    uint64_t begin = clock_now_ns(), ns = 0;
+    if (crew != NULL && count > 1)
+        ns = crew_run(crew, copy_part, c);
+    else
+        copy_part(c, 0, 1);
+    return samples_add(&c->way[c->turns++ % 2], ns > 0 ? ns : clock_now_ns() - begin);
 }
 
 uint64_t copies_best_ns(struct copies *c, const char **way)

@@ -27,6 +27,8 @@ void limit_open(struct limit *l, struct stage *s)
     s->raw = l->path == BATON_PATH_RMA ? &l->raw : NULL;
     if (peer_pool && copies_init(&l->copies, peer_pool, s->geometry.bytes, s->context.pool, s->max_batch) != 0)
         fail("out of memory for %u runs", s->max_batch);
+    if (peer_pool)
+        stage_crew(&l->crew);
 }
 
 void limit_close(struct limit *l)
@@ -34,6 +36,7 @@ void limit_close(struct limit *l)
     if (l->path == BATON_PATH_RMA)
         raw_close(&l->raw);
     limit_reset(l);
+    crew_stop(&l->crew);
     copies_fini(&l->copies);
     *l = (struct limit){0};
 }
@@ -54,7 +57,7 @@ static int copy(struct limit *l, uint32_t batch)
                                               .dst = s->target_ids[i] * s->block_bytes,
                                               .bytes = s->block_bytes};
     }
-    return copies_measure(&l->copies, batch);
+    return copies_measure(&l->copies, l->crew.num > 1 ? &l->crew : NULL, batch);
 }
 
 static int move(struct limit *l, uint32_t batch)

@@ -17,8 +17,10 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/settings.h"
 #include "bench/blocks.h"
 #include "bench/channel.h"
+#include "bench/crew.h"
 #include "bench/fail.h"
 #include "bench/footprint.h"
 #include "bench/hush.h"
@@ -584,4 +586,12 @@ void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_
     command(s, (struct command){.kind = COMMAND_FOOTPRINT}, &a);
     *producer = a.footprint;
     measure(s, own);
+}
+
+void stage_crew(struct crew *crew)
+{
+    struct settings settings;
+    fail_on(settings_read(&settings, getenv), "the settings");
+    if (crew_start(crew, (unsigned)settings.copy_workers) != 0)
+        fail("cannot start %u threads", (unsigned)settings.copy_workers);
 }

@@ -134,4 +134,8 @@ void stage_stream_end(struct stage *s);
 /** Memory of this rank and of the producer. */
 void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer);
 
+struct crew;
+/** Starts a crew of as many threads as Baton has copy workers (BATON_COPY_WORKERS). */
+void stage_crew(struct crew *crew);
+
 #endif

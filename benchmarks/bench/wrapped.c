@@ -113,7 +113,7 @@ static void print(struct run *r, uint32_t batch)
     cost_cells(&r->cost, (double)wrapped, batch, &row);
     report_add(&b->report, &row);
     report_note(&b->report, "  %s: %zu and %zu samples; threads of readv: %u", own_name(r->kind), r->wrapped.count,
-                r->beside.count, r->attached.num_threads);
+                r->beside.count, r->attached.crew.num);
     samples_fini(&r->wrapped);
     samples_fini(&r->beside);
     r->cost = (struct cost){0};

@@ -136,7 +136,7 @@ static int copy(struct measure *m, uint64_t place)
                                                         .dst = offset + to[b] * (uint64_t)p->block,
                                                         .bytes = (uint64_t)p->head * p->num_heads};
             }
-    return copies_measure(&m->copies, n);
+    return copies_measure(&m->copies, NULL, n);
 }
 
 static uint64_t handoff_bytes(const struct measure *m)
