@@ -981,7 +981,10 @@ typedef struct baton_stats {
         [BATON_REASONS]; /**< ends by reason: [-error], BATON_E...; [0]: numbers that this version does not know */
 } baton_stats_t;
 
-/** Copies the statistics. Any thread. Errors: EINVAL. */
+/**
+ * Copies the statistics. They have all events that were polled before; a turn of the reactor that lasts longer than a
+ * millisecond, since MPI holds it, is not waited for. Any thread. Errors: EINVAL.
+ */
 BATON_API int baton_stats_sized(baton_t *b, void *out, size_t size);
 
 static inline int baton_stats(baton_t *b, baton_stats_t *out)

@@ -97,13 +97,18 @@ static void renew(struct baton *b, const baton_stats_t *stats)
     m->news_ns = 0;
 }
 
+void meter_news(struct meter *m, uint64_t now)
+{
+    if (m->metrics != NULL && m->news_ns == 0)
+        m->news_ns = now;
+}
+
 void meter_take(struct baton *b, const baton_stats_t *stats, uint64_t now)
 {
     struct meter *m = &b->loop.meter;
     if (m->metrics == NULL)
         return;
-    if (m->news_ns == 0)
-        m->news_ns = now;
+    meter_news(m, now);
     if (now >= meter_due_ns(m) && !b->loop.turns.is_lent)
         renew(b, stats);
 }

@@ -24,7 +24,8 @@
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
 #define REST_NS                                                                                                        \
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
-#define LOOK_NS (100 * CLOCK_NS_PER_MS) /* how often closing looks whether the reactor still makes turns */
+#define REFRESH_NS (1 * CLOCK_NS_PER_MS) /* how long a reader waits for the turn under way */
+#define LOOK_NS (100 * CLOCK_NS_PER_MS)  /* how often closing looks whether the reactor still makes turns */
 
 /* ---- scheduling -------------------------------------------------------------------------------------------------- */
 
@@ -70,7 +71,10 @@ static bool drain(struct baton *b)
     return n > 0;
 }
 
-/* Taken when events are handed out, before a sleep, and every BATON_STATS_MS. */
+/*
+ * Taken before a sleep, every BATON_STATS_MS, and for who reads (reactor_refresh): copying it costs a transfer of one
+ * block more than finding the offer. In caller mode, whose turns have no lock, also before events are handed out.
+ */
 static void take_snapshot(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
@@ -95,6 +99,37 @@ static void take_snapshot(struct baton *b, uint64_t now)
     meter_take(b, &stats, now);
     l->snapshot_due_ns = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
     l->snapshot_is_stale = false;
+    /* Release: who sees the number finds the snapshot, with all events that were handed out before. */
+    atomic_fetch_add_explicit(&l->snapshots, 1, memory_order_release);
+}
+
+/* At the end of a turn. Turns of other threads are short, and free the lock for who waits. */
+static bool snapshot_is_due(struct baton *b, uint64_t now)
+{
+    struct loop *l = &b->loop;
+    if (l->turns.is_lent)
+        return false;
+    return (l->snapshot_is_stale && now >= l->snapshot_due_ns) || now >= meter_due_ns(&l->meter) ||
+           atomic_exchange_explicit(&l->snapshot_is_wanted, false, memory_order_acquire);
+}
+
+void reactor_refresh(struct baton *b)
+{
+    struct loop *l = &b->loop;
+    const uint64_t until = clock_now_ns() + REFRESH_NS;
+    const uint32_t before = atomic_load_explicit(&l->snapshots, memory_order_acquire);
+    if (!l->is_threaded)
+        return;
+    do {
+        if (pthread_mutex_trylock(&l->turns.lock) == 0) {
+            if (l->snapshot_is_stale)
+                take_snapshot(b, clock_now_ns());
+            pthread_mutex_unlock(&l->turns.lock);
+            return;
+        }
+        atomic_store_explicit(&l->snapshot_is_wanted, true, memory_order_release);
+        sched_yield();
+    } while (atomic_load_explicit(&l->snapshots, memory_order_acquire) == before && clock_now_ns() < until);
 }
 
 /* Whether an outcome is handed out. False: it has no place, or the engine heard of it before. */
@@ -129,7 +164,10 @@ static bool hand_out(struct baton *b)
     if (l->held == NULL && !core_has_outcome(b->core))
         return false;
     uint64_t now = clock_now_ns();
-    take_snapshot(b, now); /* first, so that whoever has seen an event finds it counted */
+    if (!l->is_threaded)
+        take_snapshot(b, now); /* first, so that whoever has seen an event finds it counted */
+    l->snapshot_is_stale = true;
+    meter_news(&l->meter, now);
     while (l->held != NULL || core_has_outcome(b->core)) {
         if (l->held == NULL) {
             struct outcome *outcome = core_take(b->core);
@@ -176,8 +214,7 @@ bool reactor_turn(struct baton *b)
     active |= hand_out(b);
     l->num_turns++;
     l->snapshot_is_stale |= active;
-    if ((l->snapshot_is_stale && now >= l->snapshot_due_ns) ||
-        (!l->turns.is_lent && now >= meter_due_ns(&b->loop.meter)))
+    if (snapshot_is_due(b, now))
         take_snapshot(b, now);
     atomic_store_explicit(&l->turn_ns, 0, memory_order_release);
     return active;

@@ -47,6 +47,10 @@ struct loop {
     uint32_t rings; /* from other nodes, which the last turn has seen */
     uint64_t snapshot_due_ns;
     bool snapshot_is_stale;
+    /* any thread */
+    _Atomic bool snapshot_is_wanted;
+    _Atomic uint32_t snapshots; /* taken so far */
+    /* whoever makes turns */
     struct meter meter;
 };
 
@@ -69,6 +73,12 @@ void reactor_abandon(void *arg);
 
 /** Whether the thread is to end. Any thread. */
 bool reactor_must_end(const struct loop *l);
+
+/**
+ * Brings the snapshot up to date for a thread that reads it: it has all events that were handed out before. Waits for a
+ * turn under way for a millisecond at most; then the snapshot is that of an earlier turn. Any thread.
+ */
+void reactor_refresh(struct baton *b);
 
 /** When the turn under way began; 0: none is. Any thread. */
 uint64_t reactor_turn_ns(const struct baton *b);

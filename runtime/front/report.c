@@ -126,6 +126,7 @@ int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
     int rc = sized_check(size, "baton_pending_t");
     if (rc != 0)
         return rc;
+    reactor_refresh(b);
     int n = snapshot_pending(&b->snapshot, pending);
     if (n > max)
         n = max;
@@ -142,6 +143,7 @@ int baton_stats_sized(baton_t *b, void *out, size_t size)
     int rc = sized_check(size, "baton_stats_t");
     if (rc != 0)
         return rc;
+    reactor_refresh(b);
     snapshot_stats(&b->snapshot, &stats);
     events_reasons(&b->events, stats.reasons);
     stats.again = admission_refused(&b->admission);
