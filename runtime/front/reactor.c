@@ -24,8 +24,9 @@
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
 #define REST_NS                                                                                                        \
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
-#define REFRESH_NS (1 * CLOCK_NS_PER_MS) /* how long a reader waits for the turn under way */
-#define LOOK_NS (100 * CLOCK_NS_PER_MS)  /* how often closing looks whether the reactor still makes turns */
+#define EXPECT_NS (200 * CLOCK_NS_PER_US) /* how long a message or its answer is polled for, once a ring told of it */
+#define REFRESH_NS (1 * CLOCK_NS_PER_MS)  /* how long a reader waits for the turn under way */
+#define LOOK_NS (100 * CLOCK_NS_PER_MS)   /* how often closing looks whether the reactor still makes turns */
 
 /* ---- scheduling -------------------------------------------------------------------------------------------------- */
 
@@ -212,6 +213,7 @@ bool reactor_turn(struct baton *b)
     end_given_up(b, now);
     active |= n > 0;
     active |= hand_out(b);
+    fabric_ring(b->fabric);
     l->num_turns++;
     l->snapshot_is_stale |= active;
     if (snapshot_is_due(b, now))
@@ -225,6 +227,16 @@ bool reactor_turn(struct baton *b)
 bool reactor_must_poll(const struct baton *b)
 {
     return core_is_serving(b->core) || b->port->path.busy(b->port->path.self);
+}
+
+/* Notes rings to and from other nodes since the last turn. What they announce comes later than they do. */
+static void look_at_rings(struct baton *b)
+{
+    struct loop *l = &b->loop;
+    const uint32_t rings = fabric_rings(b->fabric);
+    if (rings != l->rings)
+        l->expect_ns = clock_now_ns() + EXPECT_NS;
+    l->rings = rings;
 }
 
 /* Whether all that can happen rings the bell of a thread that sleeps on it, and not before it has happened. */
@@ -252,9 +264,10 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
     uint64_t cap =
         (is_rung(b) || fabric_is_rung(b->fabric) ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
-    uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - idle_since) / 4;
-    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now)
+    const uint64_t expect = b->loop.expect_ns, quiet_since = expect > idle_since ? expect : idle_since;
+    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now || now < expect)
         return 0;
+    uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - quiet_since) / 4;
     if (most < SLEEP_LEAST_NS)
         most = SLEEP_LEAST_NS;
     if (most > cap)
@@ -330,7 +343,8 @@ static void *reactor_main(void *arg)
     pthread_mutex_lock(&l->turns.lock);
     l->turns.lends = l->turns.can_lend;
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
-        const uint32_t seen = turns_look(b), rings = fabric_rings(b->fabric);
+        const uint32_t seen = turns_look(b);
+        look_at_rings(b);
         turns_ring_owed(b);
         bool active = reactor_turn(b);
         if (!closing_has_begun(&b->closing) && atomic_load_explicit(&l->stop, memory_order_acquire)) {
@@ -345,11 +359,10 @@ static void *reactor_main(void *arg)
         }
         if (active)
             idle_since = 0;
-        else if (idle_since == 0 || rings != l->rings) /* what a ring from another node announces may come later */
+        else if (idle_since == 0)
             idle_since = clock_now_ns();
         else
             idle(b, seen, idle_since);
-        l->rings = rings;
     }
     l->turns.lends = false;
     turns_ring_owed(b);

@@ -245,7 +245,7 @@ void doorbell_close(struct doorbell *d)
         close(d->socket);
     free(d->peer);
     d->peer = NULL;
-    d->size = 0;
+    d->size = d->num_owed = 0;
     d->card = (struct doorbell_card){0};
     d->is_open = false;
 }
@@ -265,7 +265,17 @@ void doorbell_ring(struct doorbell *d, uint32_t rank, uint64_t now_ns)
     if (rank >= d->size || d->peer[rank].port == 0 || now_ns - d->peer[rank].rung_ns < RUNG_NS)
         return;
     d->peer[rank].rung_ns = now_ns;
-    send_one(d, &d->peer[rank], RING);
+    d->rung++;
+    if (d->num_owed == DOORBELL_OWED)
+        doorbell_flush(d);
+    d->owed[d->num_owed++] = rank;
+}
+
+void doorbell_flush(struct doorbell *d)
+{
+    for (uint32_t i = 0; i < d->num_owed; i++)
+        send_one(d, &d->peer[d->owed[i]], RING);
+    d->num_owed = 0;
 }
 
 uint32_t doorbell_heard(const struct doorbell *d)

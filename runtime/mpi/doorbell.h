@@ -8,7 +8,7 @@
  * MPI, may come later than it; whoever is rung looks again after ever longer pauses (front/reactor.c).
  *
  *   each rank   doorbell_open; then all cards are exchanged; doorbell_know; doorbell_try, whether rings come through
- *   reactor     doorbell_ring, before it waits for another rank; doorbell_heard
+ *   reactor     doorbell_ring, before it waits for another rank, and doorbell_flush; doorbell_heard
  *
  * A thread waits for datagrams and rings the rank's own bell (base/bell.h). No call of MPI is made here.
  */
@@ -23,6 +23,7 @@
 #include "base/bell.h"
 
 #define DOORBELL_ADDRESSES 4
+#define DOORBELL_OWED 16 /* ranks whose ring may be put off */
 
 /** What a rank tells all others. Numbers as this machine has them, addresses as the network has them. */
 struct doorbell_card {
@@ -51,6 +52,8 @@ struct doorbell {
     _Atomic uint32_t answered;
     _Atomic uint64_t strange; /* datagrams that were none of these */
     uint64_t unsent;          /* rings that the system refused */
+    uint32_t rung;            /* rings of others, for doorbell_flush too */
+    uint32_t owed[DOORBELL_OWED], num_owed;
 };
 
 /**
@@ -66,10 +69,12 @@ int doorbell_know(struct doorbell *d, const struct doorbell_card *cards, uint32_
 bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns);
 
 /**
- * Rings a rank, unless it was rung within the last 100 us: then it still looks often. Never blocks. A call on a closed
- * doorbell, or of a rank that cannot be rung, does nothing.
+ * Rings a rank at the next doorbell_flush, unless it was rung within the last 100 us: then it still looks often. A call
+ * on a closed doorbell, or of a rank that cannot be rung, does nothing.
  */
 void doorbell_ring(struct doorbell *d, uint32_t rank, uint64_t now_ns);
+/** At the end of a turn, after what the engine waits for: sending takes as long as all else of it. Never blocks. */
+void doorbell_flush(struct doorbell *d);
 
 /** How often this rank was rung so far. Any thread. */
 uint32_t doorbell_heard(const struct doorbell *d);

@@ -270,7 +270,12 @@ bool fabric_is_rung(const struct fabric *f)
 
 uint32_t fabric_rings(const struct fabric *f)
 {
-    return doorbell_heard(&f->doorbell);
+    return doorbell_heard(&f->doorbell) + f->doorbell.rung;
+}
+
+void fabric_ring(struct fabric *f)
+{
+    doorbell_flush(&f->doorbell);
 }
 
 int fabric_expose(struct fabric *f, const struct path_regions *mine)

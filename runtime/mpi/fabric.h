@@ -108,8 +108,10 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
 int fabric_doorbell(struct fabric *f);
 /** Whether ranks of other nodes ring my bell too. */
 bool fabric_is_rung(const struct fabric *f);
-/** How often they did. */
+/** How often they did, and this rank rang them: after either, something from another node is to be expected. */
 uint32_t fabric_rings(const struct fabric *f);
+/** At the end of a turn: rings those to whom something went in it. */
+void fabric_ring(struct fabric *f);
 
 /**
  * Exposes memory that my engine owns to ranks of other nodes: `mine`, in the order of their addresses, has no regions

@@ -260,13 +260,14 @@ static void rings_across_nodes(void)
     CHECK_EQ(fabric_is_rung(f), fabric_nodes(f) > 1 && fabric_mode(f) == BATON_PROGRESS_THREAD);
     fabric_describe(f, &(struct page){text, sizeof text, 0});
     CHECK_EQ(strstr(text, "doorbell: ranks of other nodes ring by UDP") != NULL, fabric_is_rung(f));
-    while ((got < n || (fabric_is_rung(f) && fabric_rings(f) < far)) && clock_now_ns() < deadline) {
+    while ((got < n || (fabric_is_rung(f) && fabric_rings(f) < 2 * far)) && clock_now_ns() < deadline) {
         while (sent < n && send_letter(f, sent, 0))
             sent++;
+        fabric_ring(f);
         got += (uint32_t)fabric_progress(f, events, EVENTS);
     }
     CHECK_EQ(got, n);
-    CHECK_EQ(fabric_rings(f) >= far, fabric_is_rung(f) || far == 0);
+    CHECK(!fabric_is_rung(f) || fabric_rings(f) >= 2 * far); /* it rang as many as rang it */
     closed(f);
 }
 

@@ -46,6 +46,12 @@ static void close_all(struct ranks *w)
     }
 }
 
+static void ring(struct doorbell *from, uint32_t to, uint64_t now_ns)
+{
+    doorbell_ring(from, to, now_ns);
+    doorbell_flush(from);
+}
+
 static bool is_heard(const struct ranks *w, uint32_t rank, uint32_t rings)
 {
     const uint64_t until = clock_now_ns() + 2000 * MS;
@@ -62,7 +68,7 @@ static void test_wakes(void **state)
     for (uint32_t from = 0; from < RANKS; from += 2) {
         const uint32_t seen = bell_look(&w.rung[1]);
         const uint64_t began = clock_now_ns();
-        doorbell_ring(&w.bell[from], 1, began);
+        ring(&w.bell[from], 1, began);
         bell_sleep(&w.rung[1], seen, 5000 * MS);
         assert_true(clock_now_ns() - began < 4000 * MS);
         assert_int_not_equal(bell_look(&w.rung[1]), seen);
@@ -77,17 +83,41 @@ static void test_not_too_often(void **state)
     (void)state;
     struct ranks w;
     open_all(&w);
-    doorbell_ring(&w.bell[0], 1, 1000 * MS);
-    doorbell_ring(&w.bell[0], 1, 1000 * MS + 99999);
-    doorbell_ring(&w.bell[0], 1, 1000 * MS + 100000);
+    ring(&w.bell[0], 1, 1000 * MS);
+    ring(&w.bell[0], 1, 1000 * MS + 99999);
+    ring(&w.bell[0], 1, 1000 * MS + 100000);
     assert_true(is_heard(&w, 1, 2));
-    doorbell_ring(&w.bell[0], 2, 1000 * MS);     /* cannot be rung */
-    doorbell_ring(&w.bell[0], RANKS, 1000 * MS); /* there is none */
+    ring(&w.bell[0], 2, 1000 * MS);     /* cannot be rung */
+    ring(&w.bell[0], RANKS, 1000 * MS); /* there is none */
     assert_int_equal(w.bell[0].unsent, 0);
     usleep(20000);
     assert_int_equal(doorbell_heard(&w.bell[1]), 2);
     close_all(&w);
-    doorbell_ring(&w.bell[0], 1, 2000 * MS); /* closed */
+    ring(&w.bell[0], 1, 2000 * MS); /* closed */
+}
+
+/* Rings wait for the end of a turn. More than there is room for go at once. */
+static void test_flush(void **state)
+{
+    (void)state;
+    struct ranks w;
+    open_all(&w);
+    doorbell_ring(&w.bell[0], 1, 1000 * MS);
+    doorbell_ring(&w.bell[0], 1, 2000 * MS);
+    usleep(20000);
+    assert_int_equal(doorbell_heard(&w.bell[1]), 0);
+    doorbell_flush(&w.bell[0]);
+    doorbell_flush(&w.bell[0]);
+    assert_true(is_heard(&w, 1, 2));
+    for (uint64_t i = 0; i <= DOORBELL_OWED; i++)
+        doorbell_ring(&w.bell[0], 1, (3000 + i) * MS);
+    assert_true(is_heard(&w, 1, 2 + DOORBELL_OWED));
+    assert_int_equal(w.bell[0].rung, 3 + DOORBELL_OWED);
+    doorbell_close(&w.bell[0]);
+    doorbell_flush(&w.bell[0]);
+    usleep(20000);
+    assert_int_equal(doorbell_heard(&w.bell[1]), 2 + DOORBELL_OWED);
+    close_all(&w);
 }
 
 static void test_tries(void **state)
@@ -122,7 +152,7 @@ static void test_strangers(void **state)
     struct ranks w;
     uint8_t garbage[64] = {0};
     open_all(&w);
-    doorbell_ring(&w.bell[0], 1, 1000 * MS);
+    ring(&w.bell[0], 1, 1000 * MS);
     assert_true(is_heard(&w, 1, 1));
     for (size_t bytes = 0; bytes <= sizeof garbage; bytes++)
         send_raw(&w, 1, garbage, bytes);
@@ -159,7 +189,7 @@ static void test_bad_cards(void **state)
     assert_int_equal(doorbell_open(&w.bell[0], 0, &w.rung[0], false, &why), 0);
     assert_int_equal(doorbell_know(&w.bell[0], w.cards, RANKS), 0);
     for (uint32_t r = 1; r < RANKS; r++) {
-        doorbell_ring(&w.bell[0], r, 1000 * MS);
+        ring(&w.bell[0], r, 1000 * MS);
         assert_false(doorbell_try(&w.bell[0], r, MS));
     }
     assert_int_equal(w.bell[0].unsent, 0);
@@ -175,8 +205,8 @@ static void test_silence(void **state)
     open_all(&w);
     doorbell_silence(&w.bell[1]);
     doorbell_silence(&w.bell[1]);
-    doorbell_ring(&w.bell[0], 1, 1000 * MS);
-    doorbell_ring(&w.bell[1], 0, 1000 * MS);
+    ring(&w.bell[0], 1, 1000 * MS);
+    ring(&w.bell[1], 0, 1000 * MS);
     assert_true(is_heard(&w, 0, 1));
     assert_int_equal(doorbell_heard(&w.bell[1]), 0);
     assert_int_equal(bell_look(&w.rung[1]), 0);
@@ -188,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wakes),     cmocka_unit_test(test_not_too_often), cmocka_unit_test(test_tries),
         cmocka_unit_test(test_strangers), cmocka_unit_test(test_bad_cards),     cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_flush),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
