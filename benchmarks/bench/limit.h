@@ -3,8 +3,8 @@
  * limit: how fast the path itself is for the same kind of blocks, measured in turn with Baton in the same run.
  *
  * Path shm: one thread of the consumer, or with more copy workers as many (crew.h), copies scattered blocks from the
- * producer's mapped pool into its own (copies.h). Path rma: raw MPI, by each of its ways in turn (raw.h). Each measurement draws blocks of its own, so that
- * neither side finds the other's blocks in the processor's cache.
+ * producer's mapped pool into its own (copies.h). Path rma: raw MPI, by each of its ways in turn (raw.h). Each
+ * measurement draws blocks of its own, so that neither side finds the other's blocks in the processor's cache.
  */
 #ifndef BENCH_LIMIT_H
 #define BENCH_LIMIT_H

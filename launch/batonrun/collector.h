@@ -6,8 +6,9 @@
  *
  * Or it answers at a port, on batonrun's host alone, by what the pages say at that moment.
  *
- * On batonrun's host a thread of batonrun does it. On another host a thread of a shim does: of the first that claims the
- * pages there. When its rank ends, another one takes its place. A file system that has gone holds up these threads alone.
+ * On batonrun's host a thread of batonrun does it. On another host a thread of a shim does: of the first that claims
+ * the pages there. When its rank ends, another one takes its place. A file system that has gone holds up these threads
+ * alone.
  */
 #ifndef BATON_LAUNCH_COLLECTOR_H
 #define BATON_LAUNCH_COLLECTOR_H

@@ -73,8 +73,8 @@ static bool asks(const char *request, const char *method, const char *path)
 }
 
 /*
- * Whether the request names this host by a word for itself, or none: a page in a browser that has its own name lead here
- * must not read what is here.
+ * Whether the request names this host by a word for itself, or none: a page in a browser that has its own name lead
+ * here must not read what is here.
  */
 static bool is_for_here(const char *request)
 {

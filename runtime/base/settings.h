@@ -20,7 +20,7 @@
     X(table_bytes, "BATON_TABLE_BYTES", 8388608, 65536, 1073741824, "block tables of live offers, bytes, each rank")   \
     X(grant_blocks, "BATON_GRANT_BLOCKS", 400, 0, 400,                                                                 \
       "block tables of at most so many entries travel in the grant, and need not be read (0: none)")                   \
-    X(huge_pages, "BATON_HUGE_PAGES", 1, 0, 1, "1: huge pages for Baton's own memory, where Linux gives them")           \
+    X(huge_pages, "BATON_HUGE_PAGES", 1, 0, 1, "1: huge pages for Baton's own memory, where Linux gives them")         \
     X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers that came before their offer and are kept")          \
     X(tombstones, "BATON_TOMBSTONES", 4096, 1, 1048576, "ended keys remembered; the oldest go first")                  \
     X(tombstone_ms, "BATON_TOMBSTONE_MS", 60000, 1, 86400000, "how long an ended key is remembered, ms")               \
@@ -64,7 +64,7 @@
       "buffers for bytes that are staged, each rank, where a rank owns its memory")                                    \
     X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
     X(idle_us, "BATON_IDLE_US", 2000, 1, 1000000, "longest sleep where peers have to be polled for, us")               \
-    X(sleep_us, "BATON_SLEEP_US", 100000, 1, 1000000, "longest sleep where every peer can wake this one, us")           \
+    X(sleep_us, "BATON_SLEEP_US", 100000, 1, 1000000, "longest sleep where every peer can wake this one, us")          \
     X(doorbell, "BATON_DOORBELL", 1, 0, 1, "1: ranks of other nodes wake this one, by UDP, where that works")          \
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \

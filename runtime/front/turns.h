@@ -44,7 +44,7 @@ struct turns {
 void turns_init(struct turns *t);
 void turns_fini(struct turns *t);
 
-/** A call of so many blocks was queued: makes turns in this thread if they are lent, else wakes the reactor. Any thread. */
+/** A call of so many blocks was queued: makes turns here if they are lent, else wakes the reactor. Any thread. */
 void turns_call(struct baton *b, uint64_t blocks);
 
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * huge: huge pages for shared memory. A scattered block costs a walk through the page tables for each page of 4 KiB, and
- * under a hypervisor several; a huge page has 512 of them. Systems give shared memory none by themselves
+ * huge: huge pages for shared memory. A scattered block costs a walk through the page tables for each page of 4 KiB,
+ * and under a hypervisor several; a huge page has 512 of them. Systems give shared memory none by themselves
  * (/sys/kernel/mm/transparent_hugepage/shmem_enabled is "never" nearly everywhere), but Linux 6.1 and later do where
  * they are asked by MADV_COLLAPSE.
  *
@@ -26,8 +26,8 @@
 uint64_t huge_offset(const void *at);
 
 /**
- * Maps `bytes` from `at`, where a huge page of the file begins, once more, at an address where huge pages fit. NULL: the
- * kernel refuses, and errno says why. huge_unmap ends it; the first mapping is not touched.
+ * Maps `bytes` from `at`, where a huge page of the file begins, once more, at an address where huge pages fit. NULL:
+ * the kernel refuses, and errno says why. huge_unmap ends it; the first mapping is not touched.
  */
 void *huge_map(void *at, uint64_t bytes);
 void huge_unmap(void *at, uint64_t bytes);

@@ -3,9 +3,9 @@
  * doorbell: wakes a rank of another node, whose bell cannot be rung by a store: by a datagram (UDP over IPv4). MPI has
  * no means for that: without it a sleeping rank is noticed when it wakes of itself.
  *
- * A datagram carries nothing but who rings, and the number that the rung rank has told all ranks at start. It says "look
- * now", so one that is lost, doubled or forged costs time or a look, never a transfer. What it announces, a message of
- * MPI, may come later than it; whoever is rung looks again after ever longer pauses (front/reactor.c).
+ * A datagram carries nothing but who rings, and the number that the rung rank has told all ranks at start. It says
+ * "look now", so one that is lost, doubled or forged costs time or a look, never a transfer. What it announces, a
+ * message of MPI, may come later than it; whoever is rung looks again after ever longer pauses (front/reactor.c).
  *
  *   each rank   doorbell_open; then all cards are exchanged; doorbell_know; doorbell_try, whether rings come through
  *   reactor     doorbell_ring, before it waits for another rank, and doorbell_flush; doorbell_heard

@@ -102,8 +102,8 @@ struct bell *fabric_bell(const struct fabric *f);
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows);
 
 /**
- * Where there are several nodes: opens the means by which their ranks wake each other, and tries it. Whether it works is
- * said by fabric_is_rung and fabric_describe, and is no error. Collective, agreed.
+ * Where there are several nodes: opens the means by which their ranks wake each other, and tries it. Whether it works
+ * is said by fabric_is_rung and fabric_describe, and is no error. Collective, agreed.
  */
 int fabric_doorbell(struct fabric *f);
 /** Whether ranks of other nodes ring my bell too. */

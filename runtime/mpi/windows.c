@@ -308,7 +308,7 @@ static bool pattern_is_there(const uint8_t *segment, uint32_t rank)
     return true;
 }
 
-/* A segment of this node, which MPI has mapped at `at`: mine as it is, another where huge pages fit if they do for mine. */
+/* A segment of this node, mapped by MPI at `at`: mine as it is, another where huge pages fit if they do for mine. */
 static uint8_t *map_again(struct windows *v, bool is_mine, struct windows_segment *s, uint8_t *at)
 {
     if (is_mine)
