@@ -2,6 +2,7 @@
 /* report: see the header. */
 #include "bench/report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,6 +32,9 @@ void report_open(struct report *r, const struct options *o, bool active, const c
     if (!active || !o->json)
         return;
     r->json_path = o->json;
+    FILE *out = fopen(o->json, "ae"); /* before hours of measuring, and what stands there stays until then */
+    if (out == NULL || fclose(out) != 0)
+        fail("cannot write %s: %s", o->json, strerror(errno));
     r->json = json_pack("{s:i, s:s, s:s, s:s, s:[], s:[]}", "schema", 1, "program", "baton-bench", "version",
                         baton_version(), "operation", options_op_name(o), "conditions", "rows");
     if (!r->json)

@@ -51,6 +51,22 @@ static int read_timeout(const struct option_row *row, const char *text, void *fi
     return 0;
 }
 
+/* What looks like a port and is none would be a file's name, and nobody would answer. */
+static int read_metrics(const struct option_row *row, const char *text, void *field, struct why *why)
+{
+    const char *at = text;
+    uint32_t port = 0;
+    if (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0' &&
+        (!number_take(&at, UINT16_MAX, &port) || port == 0))
+        return why_set(why, "--metrics takes a port from 1 to 65535, or a file (./%.32s): not %.32s", text, text);
+    const char *colon = strrchr(text, ':');
+    if (colon != NULL && strchr(text, '/') == NULL && colon[1] != '\0' &&
+        colon[1 + strspn(colon + 1, "0123456789")] == '\0')
+        return why_set(why, "--metrics answers at 127.0.0.1 alone: give the port %.16s, or a file (./%.64s)", colon + 1,
+                       text);
+    return option_read_file(row, text, field, why);
+}
+
 static const struct option_row world_rows[] = {
     {"prefill", "ExT", "prefill engines (0x0: none)", .read = read_side,
      .field = offsetof(struct arguments, layout.prefill)},
@@ -60,7 +76,7 @@ static const struct option_row world_rows[] = {
      .field = offsetof(struct arguments, timeout_s)},
     {"survive", NULL, "let the other ranks run on when a rank is lost", OPTION_SWITCH(struct arguments, survive)},
     {"metrics", "FILE", "write the ranks' metrics to this file each second, or answer at this port, for Prometheus",
-     OPTION_FILE(struct arguments, metrics)},
+     .read = read_metrics, .field = offsetof(struct arguments, metrics)},
 #ifdef LAUNCH_JSON
     {"trace", "FILE", "what all transfers did when, for ui.perfetto.dev", OPTION_FILE(struct arguments, trace)},
 #endif

@@ -129,7 +129,18 @@ static uint64_t real_now_ns(void)
 struct screen {
     bool is_terminal;
     unsigned rows, columns, used;
+    bool said_none;
 };
+
+static void none_text(const struct top *t, const struct pages *p, char *text, size_t size)
+{
+    if (p->why[0] != '\0')
+        snprintf(text, size, "%s", p->why);
+    else if (t->job != NULL)
+        snprintf(text, size, "no rank of a job \"%.64s\" shows metrics on this host", t->job);
+    else
+        snprintf(text, size, "no rank shows metrics on this host");
+}
 
 /* What others wrote, and names of files, may hold what a terminal obeys. */
 static void put(void *arg, const char *line)
@@ -158,13 +169,25 @@ static void begin_frame(struct screen *s)
         fputs(SCREEN_TOP, stdout);
 }
 
+/* What to say where there is nothing to show; where nothing is redrawn, once. */
+static void show_none(const struct top *t, const struct pages *p, struct screen *s)
+{
+    char text[256];
+    none_text(t, p, text, sizeof text);
+    if (!s->is_terminal && s->said_none)
+        return;
+    s->said_none = true;
+    put(s, text);
+    put(s, "waiting for one; stop by Ctrl-C");
+}
+
 static void show(const struct top *t, const struct pages *p, const struct frame *f, const struct frame *before,
                  const struct job *j, struct screen *s)
 {
     const char *name = t->file != NULL ? t->file : j->name;
     begin_frame(s);
     if (j->num == 0)
-        put(s, p->why[0] != '\0' ? p->why : "no rank shows metrics on this host");
+        show_none(t, p, s);
     else
         frame_print(f, before, name, j->ranks, j->num, real_now_ns(), put, s);
     if (j->num > 0 && p->why[0] != '\0')
@@ -191,8 +214,11 @@ static int once(const struct top *t, struct pages *p, struct frame *f)
         list_jobs(p, stderr);
         return STATUS_USAGE;
     }
-    if (j.num == 0)
-        return complain(STATUS_NO_JOB, p->why[0] != '\0' ? p->why : "no rank shows metrics on this host");
+    if (j.num == 0) {
+        char text[256];
+        none_text(t, p, text, sizeof text);
+        return complain(STATUS_NO_JOB, text);
+    }
     frame_sum(f, j.ranks, j.num, clock_now_ns());
     show(t, p, f, NULL, &j, &s);
     return 0;

@@ -509,6 +509,6 @@ void paths_describe(const struct paths *p, struct page *page)
         page_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
     page_print(page, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
-               lanes_lead_to(p->lanes, fabric_rank(p->fabric)) ? "; its messages by lanes" : "");
+               lanes_lead_to(p->lanes, fabric_rank(p->fabric)) ? "; messages of the node by lanes" : "");
     describe_reasons(p, page);
 }

@@ -521,9 +521,9 @@ static void describe_windows(const struct fabric *f, struct page *p)
                component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20),
                (void *)v->segment, (double)v->pool_bytes / (1 << 20), v->pool_offset);
     if (v->has_huge)
-        page_print(p, "pages of the segment: huge\n");
+        page_print(p, "memory pages: huge\n");
     else
-        page_print(p, "pages of the segment: as the system gives them, huge ones not for certain: %s\n", v->why_small);
+        page_print(p, "memory pages: those that the system chooses: %s\n", v->why_small);
     if (v->overlay == MPI_WIN_NULL)
         page_print(p, "window over nodes: none, there is one node\n");
     else
@@ -571,10 +571,10 @@ static void describe_doorbell(const struct fabric *f, struct page *p)
         page_print(p, "doorbell: none, other nodes are looked for every %" PRIu64 " us: %s\n",
                    f->world.settings.idle_us, f->no_doorbell);
     else if (!d->listens)
-        page_print(p, "doorbell: the caller makes progress, and is not rung; it rings others by UDP\n");
+        page_print(p, "doorbell: the caller makes progress and is not woken; it wakes others by UDP\n");
     else
         page_print(
-            p, "doorbell: ranks of other nodes ring by UDP, at port %u; %" PRIu64 " datagrams were none of theirs\n",
+            p, "doorbell: ranks of other nodes wake this one by UDP, at port %u; %" PRIu64 " other datagrams came\n",
             d->card.port, strange);
 }
 

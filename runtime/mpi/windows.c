@@ -192,14 +192,15 @@ static void place_segment(struct windows *v, const struct world *w)
     v->slack = round_up((uintptr_t)v->allocated, ALIGNMENT) - (uintptr_t)v->allocated;
     v->segment = v->allocated + v->slack;
     if (w->settings.huge_pages == 0) {
-        no_huge(v, "BATON_HUGE_PAGES=0");
+        no_huge(v, "not asked for, BATON_HUGE_PAGES=0");
         return;
     }
     const uint64_t slack = huge_offset(v->allocated);
     uint8_t *again = slack < HUGE_BYTES ? huge_map(v->allocated + slack, v->segment_bytes) : NULL;
     v->has_huge = again != NULL;
     if (again == NULL) {
-        no_huge(v, slack < HUGE_BYTES ? strerror(errno) : "MPI shares no file");
+        no_huge(v,
+                slack < HUGE_BYTES ? strerror(errno) : "this rank is alone on its node, and its memory is MPI's own");
         return;
     }
     v->slack = slack;

@@ -59,7 +59,7 @@ struct windows {
     uint8_t *segment;        /* `slack` bytes behind that: here, or mapped once more (memory/huge.h) */
     uint64_t slack, segment_bytes, pool_offset, pool_bytes;
     bool has_huge;                      /* the segment is of huge pages */
-    char why_small[64];                 /* else: why not */
+    char why_small[80];                 /* else: why not */
     uint64_t spare_offset, spare_bytes; /* of my segment: metadata that nobody uses yet */
     struct windows_segment *segments;   /* by rank */
     struct exposure exposure;           /* of memory that engines own */

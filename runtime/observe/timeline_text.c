@@ -267,7 +267,8 @@ size_t timeline_text_begin(const struct timeline_wish *wish, const char *boot, u
 
 size_t timeline_text_dropped(const struct timeline_text *text, uint64_t ns, uint64_t dropped, bool more, char *out)
 {
-    char *at = put_event(out, text, 'i', ns, "timeline", "records left out");
+    /* Where none were, viewers show nothing: it is metadata. */
+    char *at = put_event(out, text, dropped > 0 ? 'i' : 'M', ns, "timeline", "records left out");
     at = put_field(put(at, ",\"s\":\"p\",\"args\":{"), "\"dropped\":", dropped);
     return (size_t)(put(at, more ? "}},\n" : "}}\n]\n") - out);
 }

@@ -259,7 +259,7 @@ static void rings_across_nodes(void)
         far += fabric_node(f, r) != fabric_node(f, me());
     CHECK_EQ(fabric_is_rung(f), fabric_nodes(f) > 1 && fabric_mode(f) == BATON_PROGRESS_THREAD);
     fabric_describe(f, &(struct page){text, sizeof text, 0});
-    CHECK_EQ(strstr(text, "doorbell: ranks of other nodes ring by UDP") != NULL, fabric_is_rung(f));
+    CHECK_EQ(strstr(text, "doorbell: ranks of other nodes wake this one by UDP") != NULL, fabric_is_rung(f));
     while ((got < n || (fabric_is_rung(f) && fabric_rings(f) < 2 * far)) && clock_now_ns() < deadline) {
         while (sent < n && send_letter(f, sent, 0))
             sent++;

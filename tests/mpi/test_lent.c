@@ -387,7 +387,7 @@ static void an_offer_that_comes_late(void)
     if (harness.size < 2)
         return SKIP("two ranks");
     up();
-    CHECK(describes("its messages by lanes"));
+    CHECK(describes("messages of the node by lanes"));
     meet();
     wants_that_wait_for_their_offers();
     down();
@@ -400,7 +400,7 @@ static void ranks_with_and_without_lanes_meet(void)
         return SKIP("two ranks");
     const bool has_none = harness.rank % 3 == 0;
     up_with("BATON_HANDOFF", has_none ? "0" : "1");
-    CHECK_EQ(describes("its messages by lanes"), !has_none);
+    CHECK_EQ(describes("messages of the node by lanes"), !has_none);
     meet();
     wants_that_wait_for_their_offers();
     down();

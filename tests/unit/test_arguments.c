@@ -199,6 +199,9 @@ static void test_bad(void **state)
     REFUSED("not 1x2048", "--prefill", "1x2048", "p");
     REFUSED("-x takes", "-x", "=v", "p");
     REFUSED("--timeout takes", "--timeout", "0", "p");
+    REFUSED("--metrics takes a port", "--metrics", "0", "p");
+    REFUSED("--metrics takes a port", "--metrics", "99999", "p");
+    REFUSED("--metrics answers at 127.0.0.1 alone: give the port 9464", "--metrics", "127.0.0.1:9464", "p");
     REFUSED("--timeout takes", "--timeout", "1s", "p");
 }
 
