@@ -3,7 +3,11 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cpus.h"
 
@@ -45,4 +49,28 @@ void thread_cpus(pthread_t thread, char *list, size_t size)
     if (cpus_init(&cpus) && pthread_getaffinity_np(thread, cpus.bytes, cpus.set) == 0)
         cpus_write(&cpus, list, size);
     cpus_fini(&cpus);
+}
+
+struct sched_attributes { /* sched_setattr(2) has no wrapper in the C library of older systems */
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+void thread_ask(uint64_t slice_us, uint64_t nice)
+{
+    const int saved = errno;
+    struct sched_attributes a = {.size = sizeof a, .policy = SCHED_OTHER, .runtime = slice_us * 1000};
+    errno = 0;
+    int own = getpriority(PRIO_PROCESS, 0);
+    if (errno != 0)
+        own = 0;
+    a.nice = own - (int)nice < -20 ? -20 : own - (int)nice;
+    if (syscall(SYS_sched_setattr, 0, &a, 0) != 0) {
+        a.nice = own;
+        syscall(SYS_sched_setattr, 0, &a, 0); /* if an older system refuses this too, the slice stays as it is */
+    }
+    errno = saved;
 }

@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -24,37 +21,8 @@
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
 #define REST_NS                                                                                                        \
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
-#define EXPECT_NS (200 * CLOCK_NS_PER_US) /* how long a message or its answer is polled for, once a ring told of it */
-#define REFRESH_NS (1 * CLOCK_NS_PER_MS)  /* how long a reader waits for the turn under way */
-#define LOOK_NS (100 * CLOCK_NS_PER_MS)   /* how often closing looks whether the reactor still makes turns */
-
-/* ---- scheduling -------------------------------------------------------------------------------------------------- */
-
-struct sched_attributes { /* sched_setattr(2) has no wrapper in the C library of older systems */
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-};
-
-/*
- * A short slice brings the thread back to a core sooner among computing threads (Linux 6.12 and later; ignored before),
- * and needs no privilege. A raised priority does more, where it is permitted.
- */
-static void ask_for_slice(const struct settings *s)
-{
-    struct sched_attributes a = {.size = sizeof a, .policy = SCHED_OTHER, .runtime = s->slice_us * 1000};
-    errno = 0;
-    int nice = getpriority(PRIO_PROCESS, 0);
-    if (errno != 0)
-        nice = 0;
-    a.nice = nice - (int)s->nice < -20 ? -20 : nice - (int)s->nice;
-    if (syscall(SYS_sched_setattr, 0, &a, 0) == 0)
-        return;
-    a.nice = nice;
-    syscall(SYS_sched_setattr, 0, &a, 0); /* if an older system refuses this too, the slice stays as it is */
-}
+#define REFRESH_NS (1 * CLOCK_NS_PER_MS) /* how long a reader waits for the turn under way */
+#define LOOK_NS (100 * CLOCK_NS_PER_MS)  /* how often closing looks whether the reactor still makes turns */
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
 
@@ -229,13 +197,16 @@ bool reactor_must_poll(const struct baton *b)
     return core_is_serving(b->core) || b->port->path.busy(b->port->path.self);
 }
 
-/* Notes rings to and from other nodes since the last turn. What they announce comes later than they do. */
+/*
+ * Notes rings to and from other nodes since the last turn. What they announce comes later than they do: the thread's
+ * sleeps are short at first. It does not yield meanwhile: where cores are few, others need one for that very message.
+ */
 static void look_at_rings(struct baton *b)
 {
     struct loop *l = &b->loop;
     const uint32_t rings = fabric_rings(b->fabric);
     if (rings != l->rings)
-        l->expect_ns = clock_now_ns() + EXPECT_NS;
+        l->rung_ns = clock_now_ns();
     l->rings = rings;
 }
 
@@ -264,8 +235,8 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
     uint64_t cap =
         (is_rung(b) || fabric_is_rung(b->fabric) ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
-    const uint64_t expect = b->loop.expect_ns, quiet_since = expect > idle_since ? expect : idle_since;
-    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now || now < expect)
+    const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
+    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now)
         return 0;
     uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - quiet_since) / 4;
     if (most < SLEEP_LEAST_NS)
@@ -332,7 +303,7 @@ static void *reactor_main(void *arg)
     uint64_t idle_since = 0;
     while (sem_wait(&l->go) != 0 && errno == EINTR)
         continue;
-    ask_for_slice(&b->settings);
+    thread_ask(b->settings.slice_us, b->settings.nice);
     bool is_whole = b->core != NULL || (b->start.is_late && late_run(b) == 0);
     if (!is_whole) { /* the caches did not come, or start failed before there were all */
         latch_open(&l->ended);

@@ -10,8 +10,7 @@
  * (front/turns.h). With peers on other nodes, and where a caller's loop sleeps, it lasts a quarter of the time that
  * nothing has happened, up to BATON_IDLE_US: what rings no bell is noticed late by at most a quarter of the time that
  * it took, and a process that has long been idle costs next to nothing. Where ranks of other nodes ring too
- * (mpi/doorbell.h), such sleeps last up to BATON_SLEEP_US; with each ring, to them or by them, it yields for 200 us
- * and then begins with short sleeps anew.
+ * (mpi/doorbell.h), such sleeps last up to BATON_SLEEP_US, and begin anew with each ring, to them or by them.
  *
  * While the thread sleeps, other threads may make its turns (front/turns.h).
  */
@@ -45,8 +44,8 @@ struct loop {
     struct outcome *held; /* taken from the core, and not handed out yet */
     bool gave_up;         /* it stopped before all was quiet */
     uint64_t num_turns, num_sleeps, verdicts_lost;
-    uint32_t rings;     /* to and from other nodes, which the last turn has seen */
-    uint64_t expect_ns; /* until when what they announce is polled for */
+    uint32_t rings;   /* to and from other nodes, which the last turn has seen */
+    uint64_t rung_ns; /* when it saw the last one */
     uint64_t snapshot_due_ns;
     bool snapshot_is_stale;
     /* any thread */

@@ -268,7 +268,7 @@ static int second_half(struct baton *b, const struct layout *l)
     if (rc == 0 && must_expose(b))
         rc = fabric_expose(b->fabric, cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
     fabric_spare(b->fabric, l->stage, l->end - l->stage);
-    if (rc == 0 && fabric_nodes(b->fabric) > 1 && all_know(b->directory, WIRE_ROW_RINGS))
+    if (rc == 0 && all_know(b->directory, WIRE_ROW_RINGS))
         rc = fabric_doorbell(b->fabric);
     if (rc == 0)
         rc = fabric_selftest(b->fabric);

@@ -96,6 +96,7 @@ static void *listen_to(void *arg)
 {
     struct doorbell *d = arg;
     struct pollfd fds[] = {{.fd = d->stop, .events = POLLIN}, {.fd = d->socket, .events = POLLIN}};
+    thread_ask(d->slice_us, d->nice);
     while ((fds[0].revents & POLLIN) == 0) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             return NULL;

@@ -45,6 +45,7 @@ struct doorbell {
     bool is_open, listens;
     pthread_t thread;
     struct bell *bell;
+    uint64_t slice_us, nice; /* of the thread (base/thread.h); the caller sets them before doorbell_open */
     uint32_t rank, size;
     struct doorbell_card card;  /* mine */
     struct doorbell_peer *peer; /* by rank, after doorbell_know */
@@ -57,8 +58,8 @@ struct doorbell {
 };
 
 /**
- * Opens this rank's, d zeroed before. With `listens`, rings ring `bell` from now on. 0, or BATON_ESYSTEM with the
- * reason in *why: d then rings nobody, and is closed all the same.
+ * Opens this rank's, d zeroed before but for slice_us and nice. With `listens`, rings ring `bell` from now on. 0, or
+ * BATON_ESYSTEM with the reason in *why: d then rings nobody, and is closed all the same.
  */
 int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool listens, const char **why);
 

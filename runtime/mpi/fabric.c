@@ -241,7 +241,11 @@ int fabric_doorbell(struct fabric *f)
 {
     const char *why = "BATON_DOORBELL=0";
     bool listens = f->world.mode == BATON_PROGRESS_THREAD, all = false;
+    if (f->world.nodes < 2)
+        return 0;
     struct doorbell_card *cards = calloc(fabric_size(f), sizeof *cards);
+    f->doorbell.slice_us = f->world.settings.slice_us;
+    f->doorbell.nice = f->world.settings.nice;
     if (f->world.settings.doorbell == 0 ||
         doorbell_open(&f->doorbell, fabric_rank(f), fabric_bell(f), listens, &why) != 0)
         snprintf(f->no_doorbell, sizeof f->no_doorbell, "%s", why);
