@@ -16,30 +16,54 @@
 
 #define END_NS (5 * CLOCK_NS_PER_S) /* how long a thread that writes may take to end: the disk may have gone */
 
+/* All of it. Not by a stream: the end of the process would wait for one that a file system has stuck. */
+static int write_all(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        text += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* The metrics as text; NULL: there is no memory. */
+static char *print(const struct collector *c, enum openmetrics_form form, size_t *size)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    if (out == NULL)
+        return NULL;
+    openmetrics_print(c->pages.ranks, c->pages.num, form, out);
+    bool good = ferror(out) == 0;
+    if (fclose(out) != 0 || !good) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 /* Beside the file, so that renaming it is one step. Not through a link that another user has put there. */
 static int write_file(const struct collector *c)
 {
     char path[PATH_MAX];
-    int error = 0;
+    size_t size = 0;
     if (snprintf(path, sizeof path, "%s.%d", c->file, (int)getpid()) >= (int)sizeof path)
         return ENAMETOOLONG;
+    char *text = print(c, OPENMETRICS_FILE, &size);
+    if (text == NULL)
+        return ENOMEM;
     unlink(path); /* of a process of this number that was killed */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (out == NULL) {
+    int error = fd >= 0 ? write_all(fd, text, size) : errno;
+    if (fd >= 0 && close(fd) != 0 && error == 0)
         error = errno;
-        if (fd >= 0)
-            close(fd);
-        return error;
-    }
-    openmetrics_print(c->pages.ranks, c->pages.num, OPENMETRICS_FILE, out);
-    if (fflush(out) != 0 || ferror(out))
-        error = errno != 0 ? errno : EIO;
-    if (fclose(out) != 0 && error == 0)
-        error = errno;
+    free(text);
     if (error == 0 && rename(path, c->file) != 0)
         error = errno;
-    if (error != 0)
+    if (error != 0 && fd >= 0)
         unlink(path);
     return error;
 }
@@ -53,18 +77,8 @@ static int collect(struct collector *c)
 static char *make_text(void *collector, size_t *size)
 {
     struct collector *c = collector;
-    char *text = NULL;
-    FILE *out = open_memstream(&text, size);
-    if (out == NULL)
-        return NULL;
     pages_look(&c->pages);
-    openmetrics_print(c->pages.ranks, c->pages.num, OPENMETRICS_ANSWER, out);
-    bool good = ferror(out) == 0;
-    if (fclose(out) != 0 || !good) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return print(c, OPENMETRICS_ANSWER, size);
 }
 
 /* What fails is told once: a disk that is full stays so for a while. */

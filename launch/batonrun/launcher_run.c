@@ -216,7 +216,7 @@ static int run(const struct arguments *a, char **argv, const char *tag, uint32_t
 
 int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32_t ranks, struct child *launcher)
 {
-    struct collector collector;
+    static struct collector collector; /* a thread that is stuck in a file system may use it until the end */
     const char *job = getenv(RANK_METRICS);
     if (a->metrics != NULL && !metrics_name_is_good(job))
         return complain(1, "ranks show no metrics: " RANK_METRICS "=\"%.80s\" is no name for them", job);

@@ -267,7 +267,8 @@ static char **find_program(char **words, baton_role_t role)
 
 static int begin(char **words)
 {
-    struct rank r = {.launcher = getppid()};
+    static struct rank r; /* a thread that is stuck in a file system may use its collector until the end */
+    r = (struct rank){.launcher = getppid()};
     struct bind_place place;
     baton_open_params_t role;
     uint32_t ranks = 0;

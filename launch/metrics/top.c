@@ -235,6 +235,9 @@ static int live(const struct top *t, struct pages *p, struct frame frames[2])
         look(t, p);
         struct job j = choose(p, &several);
         if (several) {
+            if (n > 0 && s.is_terminal)
+                fputs(SCREEN_END, stdout);
+            fflush(stdout);
             complain(0, "there are several jobs: name one of these");
             list_jobs(p, stderr);
             return STATUS_USAGE;

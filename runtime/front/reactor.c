@@ -30,6 +30,8 @@ static bool drain(struct baton *b)
 {
     struct call *call;
     int n = 0, most = b->loop.turns.is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
+    if (!b->loop.turns.is_lent) /* one that comes at this moment rings again */
+        atomic_store_explicit(&b->loop.turns.has_long, false, memory_order_relaxed);
     while (n < most && (call = ring_pop(b->submits)) != NULL) {
         if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
             core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
@@ -89,16 +91,17 @@ void reactor_refresh(struct baton *b)
     const uint32_t before = atomic_load_explicit(&l->snapshots, memory_order_acquire);
     if (!l->is_threaded)
         return;
-    do {
-        if (pthread_mutex_trylock(&l->turns.lock) == 0) {
-            if (l->snapshot_is_stale)
-                take_snapshot(b, clock_now_ns());
-            pthread_mutex_unlock(&l->turns.lock);
-            return;
-        }
+    bool is_late = false; /* looked at before the lock: a yield may last longer than the turn that is waited for */
+    while (pthread_mutex_trylock(&l->turns.lock) != 0) {
         atomic_store_explicit(&l->snapshot_is_wanted, true, memory_order_release);
+        if (is_late || atomic_load_explicit(&l->snapshots, memory_order_acquire) != before)
+            return;
         sched_yield();
-    } while (atomic_load_explicit(&l->snapshots, memory_order_acquire) == before && clock_now_ns() < until);
+        is_late = clock_now_ns() >= until;
+    }
+    if (l->snapshot_is_stale)
+        take_snapshot(b, clock_now_ns());
+    pthread_mutex_unlock(&l->turns.lock);
 }
 
 /* Whether an outcome is handed out. False: it has no place, or the engine heard of it before. */
@@ -233,8 +236,9 @@ static uint64_t till_meter(const struct baton *b, uint64_t now, uint64_t rest)
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 {
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
-    uint64_t cap =
-        (is_rung(b) || fabric_is_rung(b->fabric) ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
+    const bool wakes = is_rung(b) || fabric_is_rung(b->fabric);
+    const bool has_bells = wakes && !closing_has_begun(&b->closing); /* MPI's own steps ring nobody */
+    uint64_t cap = (has_bells ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
     const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
     if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now)
         return 0;
@@ -459,6 +463,8 @@ void reactor_abandon(void *arg)
         late_close(b); /* first: other ranks that wait for caches may be in this agreement, and in no other one */
     }
     fabric_finalize(b->fabric); /* if a thread makes turns, it only logs: before MPI can abort */
-    if (b->loop.is_threaded && abandon_thread(b))
+    if (b->loop.is_threaded && abandon_thread(b)) {
+        fabric_silence(b->fabric); /* it may have begun to listen since */
         late_close(b);
+    }
 }

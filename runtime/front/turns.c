@@ -43,6 +43,12 @@ static bool has_rung(const struct baton *b)
     return bell_look(fabric_bell(b->fabric)) != atomic_load_explicit(&b->loop.turns.seen, memory_order_relaxed);
 }
 
+/* Where such a call is queued, no other thread makes turns until the reactor has taken it. */
+static bool has_long(const struct turns *t)
+{
+    return atomic_load_explicit(&t->has_long, memory_order_relaxed);
+}
+
 /* Turns until nothing more happens by itself, begun for so long. False: the reactor is needed. */
 static bool turn_here(struct baton *b, enum turns_by by, uint64_t most_ns)
 {
@@ -70,7 +76,9 @@ void turns_call(struct baton *b, uint64_t blocks)
     struct turns *t = &b->loop.turns;
     uint64_t spent = atomic_load_explicit(&t->lent_ns, memory_order_relaxed);
     bool done = false;
-    if (t->can_lend && blocks <= BLOCKS_MOST && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
+    if (blocks > BLOCKS_MOST)
+        atomic_store_explicit(&t->has_long, true, memory_order_relaxed);
+    if (t->can_lend && !has_long(t) && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
         uint64_t began = clock_now_ns();
         done = t->lends && turn_here(b, TURNS_CALL, LENT_NS - spent);
         atomic_store_explicit(&t->lent_ns, spent + clock_now_ns() - began, memory_order_relaxed);
@@ -99,7 +107,7 @@ bool turns_polled(struct baton *b, bool any)
     struct turns *t = &b->loop.turns;
     if (atomic_load_explicit(&t->lent_ns, memory_order_relaxed) != 0)
         atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
-    if (any || !t->can_lend || pthread_mutex_trylock(&t->lock) != 0)
+    if (any || !t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0)
         return false;                           /* whoever has the lock looks for itself, or the next poll does */
     bool turned = t->lends && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
     pthread_mutex_unlock(&t->lock);
@@ -111,7 +119,7 @@ void turns_copied(void *arg, bool is_last)
     struct baton *b = arg;
     struct turns *t = &b->loop.turns;
     bool done = false;
-    if (is_last && t->can_lend && pthread_mutex_trylock(&t->lock) == 0) {
+    if (is_last && t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
         done = t->lends && turn_here(b, TURNS_WORKER, LENT_NS);
         pthread_mutex_unlock(&t->lock);
     }

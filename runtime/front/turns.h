@@ -30,6 +30,7 @@ struct turns {
     _Atomic uint64_t lent_ns; /* how long calls made turns since events were last polled */
     uint64_t owed_ns;         /* since when rings are put off; 0: none are. Under the lock */
     _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
+    _Atomic bool has_long;    /* a call is queued that only the reactor takes */
     pthread_mutex_t lock;
     bool lends;        /* turns are lent: the reactor has begun its loop, and nothing closes */
     bool is_lent;      /* the turn under way is not the reactor's */

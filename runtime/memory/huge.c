@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "memory/maps.h"
 
@@ -48,10 +50,12 @@ void *huge_map(void *at, uint64_t bytes)
     uint8_t *room = reserve(bytes);
     if (room == NULL)
         return NULL;
-    /* No bytes of the old mapping are moved: so it stays, and the new one shows the same pages (mremap(2)). */
-    void *mapped = mremap(at, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, room);
-    if (mapped != MAP_FAILED)
-        return mapped;
+    /*
+     * No bytes of the old mapping are moved: so it stays, and the new one shows the same pages (mremap(2)). Not by the
+     * C library: UCX may have put a function of its own in place of its mremap, which loses the fifth argument.
+     */
+    if (syscall(SYS_mremap, at, (size_t)0, (size_t)bytes, MREMAP_MAYMOVE | MREMAP_FIXED, room) == (long)(intptr_t)room)
+        return room;
     const int error = errno;
     munmap(room, bytes);
     errno = error;

@@ -24,7 +24,10 @@
 #define RUNG_NS (100 * CLOCK_NS_PER_US)
 #define AGAIN_NS (20 * CLOCK_NS_PER_MS)
 
-enum kind { RING = 1, ASK, ANSWER };
+#define ASKED_NS (100 * CLOCK_NS_PER_MS) /* rings that are apart by so much count as asked again */
+#define ASKS_MOST 5
+
+enum kind { RING = 1, ASK, ANSWER, RING_AND_ASK };
 
 struct datagram {
     uint32_t magic;
@@ -43,7 +46,7 @@ static struct datagram datagram_of(const struct doorbell *d, enum kind kind, uin
                              .kind = (uint16_t)kind,
                              .from = d->rank,
                              .key = key,
-                             .reply = kind == ASK ? d->card.key : 0};
+                             .reply = kind == ASK || kind == RING_AND_ASK ? d->card.key : 0};
 }
 
 static bool send_to(const struct doorbell *d, const struct sockaddr_in *to, const struct datagram *m)
@@ -63,15 +66,16 @@ static void take(struct doorbell *d, const struct datagram *m, const struct sock
         atomic_fetch_add_explicit(&d->strange, 1, memory_order_relaxed);
         return;
     }
-    if (m->kind == RING) {
+    if (m->kind == RING || m->kind == RING_AND_ASK) {
         atomic_fetch_add_explicit(&d->heard, 1, memory_order_release); /* before whoever sleeps is woken */
         bell_ring(d->bell);
-    } else if (m->kind == ASK) {
+    }
+    if (m->kind == ASK || m->kind == RING_AND_ASK) {
         const struct datagram answer = datagram_of(d, ANSWER, m->reply);
         send_to(d, from, &answer); /* one that is lost is asked for again */
-    } else if (m->kind == ANSWER) {
-        atomic_fetch_add_explicit(&d->answered, 1, memory_order_release);
-    } else {
+    } else if (m->kind == ANSWER && m->from < atomic_load_explicit(&d->known, memory_order_acquire)) {
+        atomic_store_explicit(&d->peer[m->from].has_answered, true, memory_order_release);
+    } else if (m->kind != RING) {
         atomic_fetch_add_explicit(&d->strange, 1, memory_order_relaxed);
     }
 }
@@ -115,11 +119,12 @@ static uint8_t prefix_of(const struct sockaddr *mask)
                : (uint8_t)__builtin_popcount(((const struct sockaddr_in *)(const void *)mask)->sin_addr.s_addr);
 }
 
-/* Those of networks first. The loopback's is told where there is nothing else. */
+/* Of devices that have a link. The loopback's is told where there is nothing else. */
 static void find_addresses(struct doorbell_card *card, const struct ifaddrs *list, bool loopback)
 {
     for (const struct ifaddrs *i = list; i != NULL && card->num < DOORBELL_ADDRESSES; i = i->ifa_next) {
-        bool is_up = (i->ifa_flags & IFF_UP) != 0 && ((i->ifa_flags & IFF_LOOPBACK) != 0) == loopback;
+        bool is_up = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0 &&
+                     ((i->ifa_flags & IFF_LOOPBACK) != 0) == loopback;
         if (!is_up || i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET)
             continue;
         card->address[card->num] = ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr.s_addr;
@@ -145,16 +150,27 @@ static bool is_near(const struct doorbell_card *mine, uint32_t address)
     return false;
 }
 
-/* By the loopback to ranks of this host, else in a network that both are in, else by its first address. */
+static bool is_my_host(const struct doorbell_card *mine, const struct doorbell_card *theirs)
+{
+    return mine->num == theirs->num && memcmp(mine->address, theirs->address, sizeof mine->address) == 0;
+}
+
+/*
+ * By the loopback to ranks of this host, else in a network that both are in, else by the first address. Addresses that
+ * this host has too are of bridges that exist on every host, such as Docker's. 0: there is no other.
+ */
 static uint32_t choose(const struct doorbell_card *mine, const struct doorbell_card *theirs)
 {
+    uint32_t first = 0;
+    if (is_my_host(mine, theirs))
+        return htonl(INADDR_LOOPBACK);
+    for (int i = theirs->num - 1; i >= 0; i--)
+        if (!is_mine(mine, theirs->address[i]))
+            first = theirs->address[i];
     for (int i = 0; i < theirs->num; i++)
-        if (is_mine(mine, theirs->address[i]))
-            return htonl(INADDR_LOOPBACK);
-    for (int i = 0; i < theirs->num; i++)
-        if (is_near(mine, theirs->address[i]))
+        if (!is_mine(mine, theirs->address[i]) && is_near(mine, theirs->address[i]))
             return theirs->address[i];
-    return theirs->address[0];
+    return first;
 }
 
 int doorbell_know(struct doorbell *d, const struct doorbell_card *cards, uint32_t size)
@@ -163,10 +179,14 @@ int doorbell_know(struct doorbell *d, const struct doorbell_card *cards, uint32_
     if (d->peer == NULL)
         return error_set(BATON_ENOMEM, "no memory for the doorbells of %u ranks", size);
     d->size = size;
-    for (uint32_t r = 0; r < size; r++)
-        if (cards[r].port != 0 && cards[r].num > 0 && cards[r].num <= DOORBELL_ADDRESSES)
-            d->peer[r] = (struct doorbell_peer){
-                .key = cards[r].key, .address = choose(&d->card, &cards[r]), .port = cards[r].port};
+    for (uint32_t r = 0; r < size; r++) {
+        const bool is_good = cards[r].port != 0 && cards[r].num > 0 && cards[r].num <= DOORBELL_ADDRESSES;
+        struct doorbell_peer *p = &d->peer[r];
+        p->key = cards[r].key;
+        p->address = is_good ? choose(&d->card, &cards[r]) : 0;
+        p->port = p->address != 0 ? cards[r].port : 0;
+    }
+    atomic_store_explicit(&d->known, size, memory_order_release); /* the thread may use the table */
     return 0;
 }
 
@@ -208,8 +228,10 @@ static bool start_listening(struct doorbell *d, const char **why)
 {
     *why = "its thread cannot be made";
     d->stop = eventfd(0, EFD_CLOEXEC);
-    d->listens = d->stop >= 0 && thread_start(&d->thread, "baton-doorbell", NULL, listen_to, d) == 0;
-    return d->listens;
+    if (d->stop < 0 || thread_start(&d->thread, "baton-doorbell", d->cpus, listen_to, d) != 0)
+        return false;
+    d->listens = true;
+    return true;
 }
 
 int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool listens, const char **why)
@@ -217,6 +239,7 @@ int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool lis
     d->rank = rank;
     d->bell = bell;
     d->stop = -1;
+    d->silent = -1;
     d->is_open = true;
     if (open_socket(d, why) && know_addresses(d, why) && (!listens || start_listening(d, why))) {
         if (!listens)
@@ -230,9 +253,8 @@ int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool lis
 void doorbell_silence(struct doorbell *d)
 {
     const uint64_t one = 1;
-    if (d->listens && write(d->stop, &one, sizeof one) == (ssize_t)sizeof one)
+    if (atomic_exchange(&d->listens, false) && write(d->stop, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(d->thread, NULL);
-    d->listens = false;
 }
 
 void doorbell_close(struct doorbell *d)
@@ -247,6 +269,7 @@ void doorbell_close(struct doorbell *d)
     free(d->peer);
     d->peer = NULL;
     d->size = d->num_owed = 0;
+    d->known = 0;
     d->card = (struct doorbell_card){0};
     d->is_open = false;
 }
@@ -272,10 +295,23 @@ void doorbell_ring(struct doorbell *d, uint32_t rank, uint64_t now_ns)
     d->owed[d->num_owed++] = rank;
 }
 
+static void ring_one(struct doorbell *d, uint32_t rank)
+{
+    struct doorbell_peer *p = &d->peer[rank];
+    const bool has_answered = atomic_load_explicit(&p->has_answered, memory_order_acquire);
+    send_one(d, p, has_answered ? RING : RING_AND_ASK);
+    if (has_answered || (p->asks > 0 && p->rung_ns - p->asked_ns < ASKED_NS))
+        return;
+    p->asked_ns = p->rung_ns;
+    if (p->asks == ASKS_MOST && d->silent < 0)
+        d->silent = rank;
+    p->asks += p->asks < ASKS_MOST;
+}
+
 void doorbell_flush(struct doorbell *d)
 {
     for (uint32_t i = 0; i < d->num_owed; i++)
-        send_one(d, &d->peer[d->owed[i]], RING);
+        ring_one(d, d->owed[i]);
     d->num_owed = 0;
 }
 
@@ -291,7 +327,7 @@ bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns)
     uint64_t next = 0, now;
     if (rank >= d->size || d->peer[rank].port == 0)
         return false;
-    const uint32_t before = atomic_load_explicit(&d->answered, memory_order_acquire);
+    atomic_store_explicit(&d->peer[rank].has_answered, false, memory_order_relaxed);
     while ((now = clock_now_ns()) < until) {
         if (now >= next)
             send_one(d, &d->peer[rank], ASK);
@@ -299,7 +335,7 @@ bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns)
             next = now + AGAIN_NS;
         if (!d->listens)
             receive(d);
-        if (atomic_load_explicit(&d->answered, memory_order_acquire) != before)
+        if (atomic_load_explicit(&d->peer[rank].has_answered, memory_order_acquire))
             return true;
         poll(NULL, 0, 1);
     }

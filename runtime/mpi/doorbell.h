@@ -35,31 +35,36 @@ struct doorbell_card {
 };
 
 struct doorbell_peer {
-    uint64_t key, rung_ns;
+    uint64_t key, rung_ns, asked_ns;
     uint32_t address;
     uint16_t port;
+    uint8_t asks;
+    _Atomic bool has_answered; /* datagrams go there and back */
 };
 
 struct doorbell {
     int socket, stop; /* -1: none */
-    bool is_open, listens;
+    bool is_open;
+    _Atomic bool listens;
     pthread_t thread;
     struct bell *bell;
-    uint64_t slice_us, nice; /* of the thread (base/thread.h); the caller sets them before doorbell_open */
+    uint64_t slice_us, nice; /* of the thread (base/thread.h); the caller sets these before doorbell_open */
+    const char *cpus;        /* the same; NULL: those of who opens */
     uint32_t rank, size;
     struct doorbell_card card;  /* mine */
     struct doorbell_peer *peer; /* by rank, after doorbell_know */
     _Atomic uint32_t heard;     /* rings */
-    _Atomic uint32_t answered;
-    _Atomic uint64_t strange; /* datagrams that were none of these */
-    uint64_t unsent;          /* rings that the system refused */
-    uint32_t rung;            /* rings of others, for doorbell_flush too */
+    _Atomic uint32_t known;     /* ranks in `peer`, once it is whole */
+    int64_t silent;             /* a rank that has not answered rings; -1: none */
+    _Atomic uint64_t strange;   /* datagrams that were none of these */
+    uint64_t unsent;            /* rings that the system refused */
+    uint32_t rung;              /* rings of others, for doorbell_flush too */
     uint32_t owed[DOORBELL_OWED], num_owed;
 };
 
 /**
- * Opens this rank's, d zeroed before but for slice_us and nice. With `listens`, rings ring `bell` from now on. 0, or
- * BATON_ESYSTEM with the reason in *why: d then rings nobody, and is closed all the same.
+ * Opens this rank's, d zeroed before but for slice_us, nice and cpus. With `listens`, rings ring `bell` from now on.
+ * 0, or BATON_ESYSTEM with the reason in *why: d then rings nobody, and is closed all the same.
  */
 int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool listens, const char **why);
 
@@ -74,7 +79,11 @@ bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns);
  * on a closed doorbell, or of a rank that cannot be rung, does nothing.
  */
 void doorbell_ring(struct doorbell *d, uint32_t rank, uint64_t now_ns);
-/** At the end of a turn, after what the engine waits for: sending takes as long as all else of it. Never blocks. */
+/**
+ * At the end of a turn, after what the engine waits for: sending takes as long as all else of it. Never blocks. Rings
+ * ask for an answer until the peer has given one. Where it gives none to some of them, `silent` is its rank from then
+ * on: what does not come through there may not come through here.
+ */
 void doorbell_flush(struct doorbell *d);
 
 /** How often this rank was rung so far. Any thread. */

@@ -14,15 +14,13 @@
 #include "base/error.h"
 #include "base/page.h"
 #include "mpi/control.h"
-#include "mpi/doorbell.h"
 #include "mpi/meeting.h"
 #include "mpi/quirks.h"
+#include "mpi/ringing.h"
 #include "mpi/rma.h"
 #include "mpi/selftest.h"
 #include "mpi/windows.h"
 #include "mpi/world.h"
-
-#define DOORBELL_TRY_NS (300 * CLOCK_NS_PER_MS)
 
 struct fabric {
     struct world world;
@@ -31,8 +29,7 @@ struct fabric {
     struct quirks quirks;
     struct rma rma;
     struct meeting meeting;
-    struct doorbell doorbell;
-    char no_doorbell[80]; /* why there is none */
+    struct ringing ringing;
     bool is_started;
     unsigned turn;
 };
@@ -193,7 +190,7 @@ int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uin
     if (error)
         return error;
     choose_quirks(f);
-    f->control.outbox.doorbell = &f->doorbell;
+    f->control.outbox.doorbell = &f->ringing.doorbell;
     error = control_open(&f->control, &f->world, &f->windows);
     if (error == 0) {
         int local = check_threads(f);
@@ -214,72 +211,29 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
     return f->world.steps.is_lost ? error : steps_agree(&f->world.steps, "directory", error);
 }
 
-/* The first rank after mine, round about, that is of another node and can be rung. My own: there is none. */
-static uint32_t rank_to_try(const struct fabric *f, const struct doorbell_card *cards)
+int fabric_doorbell(struct fabric *f, const char *cpus)
 {
-    const uint32_t size = fabric_size(f), me = fabric_rank(f);
-    for (uint32_t i = 1; i < size; i++) {
-        uint32_t r = (me + i) % size;
-        if (f->world.node_of[r] != f->world.node_of[me] && cards[r].port != 0)
-            return r;
-    }
-    return me;
-}
-
-static bool rings(struct fabric *f, const struct doorbell_card *cards)
-{
-    uint32_t rank = rank_to_try(f, cards);
-    if (!f->doorbell.is_open || doorbell_know(&f->doorbell, cards, fabric_size(f)) != 0)
-        return false;
-    if (rank == fabric_rank(f) || doorbell_try(&f->doorbell, rank, DOORBELL_TRY_NS))
-        return true;
-    snprintf(f->no_doorbell, sizeof f->no_doorbell, "no answer by UDP from rank %" PRIu32, rank);
-    return false;
-}
-
-int fabric_doorbell(struct fabric *f)
-{
-    const char *why = "BATON_DOORBELL=0";
-    bool listens = f->world.mode == BATON_PROGRESS_THREAD, all = false;
-    if (f->world.nodes < 2)
-        return 0;
-    struct doorbell_card *cards = calloc(fabric_size(f), sizeof *cards);
-    f->doorbell.slice_us = f->world.settings.slice_us;
-    f->doorbell.nice = f->world.settings.nice;
-    if (f->world.settings.doorbell == 0 ||
-        doorbell_open(&f->doorbell, fabric_rank(f), fabric_bell(f), listens, &why) != 0)
-        snprintf(f->no_doorbell, sizeof f->no_doorbell, "%s", why);
-    int error = steps_agree(&f->world.steps, "table of doorbells",
-                            cards != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for the table of doorbells"));
-    if (error == 0)
-        error = steps_allgather(&f->world.steps, "doorbells", &f->doorbell.card, sizeof *cards, cards);
-    if (error && f->world.steps.is_lost)
-        return error; /* MPI may still write into the table */
-    if (error == 0)
-        error = steps_unanimous(&f->world.steps, "do doorbells ring", rings(f, cards), &all);
-    free(cards);
-    if (error == 0 && all)
-        return 0;
-    if (f->no_doorbell[0] == '\0')
-        snprintf(f->no_doorbell, sizeof f->no_doorbell, "another rank has none: its log says why");
-    log_line(f->world.log, LOG_INFO, "no rank can wake one of another node: %s", f->no_doorbell);
-    doorbell_close(&f->doorbell);
-    return error;
+    return ringing_open(&f->ringing, &f->world, fabric_bell(f), cpus);
 }
 
 bool fabric_is_rung(const struct fabric *f)
 {
-    return f->doorbell.listens;
+    return f->ringing.is_rung;
 }
 
 uint32_t fabric_rings(const struct fabric *f)
 {
-    return doorbell_heard(&f->doorbell) + f->doorbell.rung;
+    return doorbell_heard(&f->ringing.doorbell) + f->ringing.doorbell.rung;
 }
 
 void fabric_ring(struct fabric *f)
 {
-    doorbell_flush(&f->doorbell);
+    ringing_flush(&f->ringing, &f->world);
+}
+
+void fabric_silence(struct fabric *f)
+{
+    doorbell_silence(&f->ringing.doorbell);
 }
 
 int fabric_expose(struct fabric *f, const struct path_regions *mine)
@@ -345,7 +299,7 @@ int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t b
 
 int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
-    doorbell_ring(&f->doorbell, peer, clock_now_ns()); /* over some transports the peer has to help */
+    doorbell_ring(&f->ringing.doorbell, peer, clock_now_ns()); /* over some transports the peer has to help */
     return rma_read(&f->rma, peer, offset, bytes, tag);
 }
 
@@ -454,7 +408,7 @@ static int quiesce(struct fabric *f, int local)
 int fabric_leave_open(struct fabric *f, const char *why)
 {
     char sentence[STEPS_SENTENCE_BYTES];
-    doorbell_silence(&f->doorbell);
+    doorbell_silence(&f->ringing.doorbell);
     snprintf(sentence, sizeof sentence, "%s", why); /* `why` may be the sentence that error_set replaces */
     log_line(f->world.log, LOG_INFO, "the context closes without freeing its windows: %s", sentence);
     return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", sentence);
@@ -467,7 +421,7 @@ int fabric_on_finalize(struct fabric *f, void (*hook)(void *arg), void *arg)
 
 void fabric_finalize(struct fabric *f)
 {
-    doorbell_silence(&f->doorbell);
+    doorbell_silence(&f->ringing.doorbell);
     if (!f->quirks.close_first)
         return;
     if (f->world.mode == BATON_PROGRESS_THREAD) {
@@ -496,7 +450,7 @@ int fabric_close(struct fabric *f, int local)
         return fabric_leave_open(f, baton_errmsg());
     if (f->is_started && f->quirks.keeps_window)
         return fabric_leave_open(f, "MPI_Win_free may hang with this MPI");
-    doorbell_close(&f->doorbell);
+    doorbell_close(&f->ringing.doorbell);
     if (f->is_started) {
         rma_fini(&f->rma);
         control_close(&f->control);
@@ -565,23 +519,6 @@ static void describe_quirks(const struct fabric *f, struct page *p)
                f->rma.sieves.max, f->world.settings.parked);
 }
 
-static void describe_doorbell(const struct fabric *f, struct page *p)
-{
-    const struct doorbell *d = &f->doorbell;
-    const uint64_t strange = atomic_load_explicit(&d->strange, memory_order_relaxed);
-    if (f->world.nodes < 2)
-        return;
-    if (!d->is_open)
-        page_print(p, "doorbell: none, other nodes are looked for every %" PRIu64 " us: %s\n",
-                   f->world.settings.idle_us, f->no_doorbell);
-    else if (!d->listens)
-        page_print(p, "doorbell: the caller makes progress and is not woken; it wakes others by UDP\n");
-    else
-        page_print(
-            p, "doorbell: ranks of other nodes wake this one by UDP, at port %u; %" PRIu64 " other datagrams came\n",
-            d->card.port, strange);
-}
-
 void fabric_describe(const struct fabric *f, struct page *p)
 {
     const struct world *w = &f->world;
@@ -592,7 +529,7 @@ void fabric_describe(const struct fabric *f, struct page *p)
         return;
     describe_windows(f, p);
     describe_quirks(f, p);
-    describe_doorbell(f, p);
+    ringing_describe(&f->ringing, w, p);
     page_print(p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
                INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
 }

@@ -102,10 +102,13 @@ struct bell *fabric_bell(const struct fabric *f);
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows);
 
 /**
- * Where there are several nodes: opens the means by which their ranks wake each other, and tries it. Whether it works
- * is said by fabric_is_rung and fabric_describe, and is no error. Collective, agreed.
+ * Where there are several nodes: opens the means by which their ranks wake each other, and tries it. `cpus`: the
+ * hardware threads of the thread that listens (base/cpus.h). Whether it works is said by fabric_is_rung and
+ * fabric_describe, and is no error. Collective, agreed.
  */
-int fabric_doorbell(struct fabric *f);
+int fabric_doorbell(struct fabric *f, const char *cpus);
+/** Ends the thread that listens, if there is one. After it no ring from another node touches my bell. */
+void fabric_silence(struct fabric *f);
 /** Whether ranks of other nodes ring my bell too. */
 bool fabric_is_rung(const struct fabric *f);
 /** How often they did, and this rank rang them: after either, something from another node is to be expected. */

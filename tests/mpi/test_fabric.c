@@ -254,7 +254,7 @@ static void rings_across_nodes(void)
     uint32_t far = 0, got = 0, sent = 0;
     char text[4096];
     CHECK(!fabric_is_rung(f));
-    CHECK_EQ(fabric_doorbell(f), 0);
+    CHECK_EQ(fabric_doorbell(f, NULL), 0);
     for (uint32_t r = 0; r < n; r++)
         far += fabric_node(f, r) != fabric_node(f, me());
     CHECK_EQ(fabric_is_rung(f), fabric_nodes(f) > 1 && fabric_mode(f) == BATON_PROGRESS_THREAD);

@@ -197,6 +197,64 @@ static void test_bad_cards(void **state)
     close_all(&w);
 }
 
+/* Docker's bridge has one address on every host: it leads to this host. What is left is taken, or nothing. */
+static void test_addresses(void **state)
+{
+    (void)state;
+    struct ranks w;
+    const char *why = NULL;
+    open_all(&w);
+    doorbell_close(&w.bell[0]);
+    assert_int_equal(doorbell_open(&w.bell[0], 0, &w.rung[0], false, &why), 0);
+    w.bell[0].card.num = 2;
+    w.bell[0].card.address[0] = htonl(0xac110001); /* 172.17.0.1 */
+    w.bell[0].card.address[1] = htonl(0x0a000001);
+    w.bell[0].card.prefix[0] = 16;
+    w.bell[0].card.prefix[1] = 24;
+    w.cards[1].num = 3;
+    w.cards[1].address[0] = htonl(0xac110001);
+    w.cards[1].address[1] = htonl(0x0b000002);
+    w.cards[1].address[2] = htonl(0x0a000002); /* in the network that both are in */
+    w.cards[2].port = 9;
+    w.cards[2].num = 1;
+    w.cards[2].address[0] = htonl(0xac110001);
+    assert_int_equal(doorbell_know(&w.bell[0], w.cards, RANKS), 0);
+    assert_int_equal(w.bell[0].peer[1].address, htonl(0x0a000002));
+    assert_int_equal(w.bell[0].peer[2].port, 0);
+    doorbell_close(&w.bell[0]);
+    assert_int_equal(doorbell_open(&w.bell[0], 0, &w.rung[0], false, &why), 0);
+    w.cards[1] = w.bell[0].card; /* another rank of this host */
+    w.cards[1].port = 9;
+    assert_int_equal(doorbell_know(&w.bell[0], w.cards, 2), 0);
+    assert_int_equal(w.bell[0].peer[1].address, htonl(INADDR_LOOPBACK));
+    close_all(&w);
+}
+
+/* Who does not answer some rings is named; who has answered is not asked again. */
+static void test_silent(void **state)
+{
+    (void)state;
+    struct ranks w;
+    open_all(&w);
+    ring(&w.bell[0], 1, 1000 * MS);
+    for (uint64_t until = clock_now_ns() + 2000 * MS; clock_now_ns() < until && !w.bell[0].peer[1].has_answered;)
+        usleep(200);
+    assert_true(w.bell[0].peer[1].has_answered);
+    doorbell_close(&w.bell[1]);
+    for (uint64_t i = 1; i < 20; i++)
+        ring(&w.bell[0], 1, (1000 + 200 * i) * MS);
+    assert_int_equal(w.bell[0].silent, -1);
+    doorbell_silence(&w.bell[0]);
+    w.bell[0].peer[1].has_answered = false;
+    for (uint64_t i = 0; i < 20; i++) /* all within 100 ms: asked once */
+        ring(&w.bell[0], 1, 10000 * MS + i * MS);
+    assert_int_equal(w.bell[0].silent, -1);
+    for (uint64_t i = 1; i < 10; i++)
+        ring(&w.bell[0], 1, (10000 + 200 * i) * MS);
+    assert_int_equal(w.bell[0].silent, 1);
+    close_all(&w);
+}
+
 /* After the silence the bell's memory may go, while the reactor still rings others. */
 static void test_silence(void **state)
 {
@@ -218,7 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wakes),     cmocka_unit_test(test_not_too_often), cmocka_unit_test(test_tries),
         cmocka_unit_test(test_strangers), cmocka_unit_test(test_bad_cards),     cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_flush),     cmocka_unit_test(test_addresses),     cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

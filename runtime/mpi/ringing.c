@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ringing: see the header. */
+#include "mpi/ringing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/page.h"
+
+#define TRY_NS (300 * CLOCK_NS_PER_MS)
+
+/* The first rank after mine, round about, that is of another node and can be rung. My own: there is none. */
+static uint32_t rank_to_try(const struct world *w, const struct doorbell_card *cards)
+{
+    const uint32_t size = (uint32_t)w->size, me = (uint32_t)w->rank;
+    for (uint32_t i = 1; i < size; i++) {
+        uint32_t r = (me + i) % size;
+        if (w->node_of[r] != w->node_of[me] && cards[r].port != 0)
+            return r;
+    }
+    return me;
+}
+
+static bool works(struct ringing *r, const struct world *w, const struct doorbell_card *cards)
+{
+    const uint32_t rank = rank_to_try(w, cards), me = (uint32_t)w->rank;
+    if (!r->doorbell.is_open || doorbell_know(&r->doorbell, cards, (uint32_t)w->size) != 0)
+        return false;
+    if (rank == me || doorbell_try(&r->doorbell, rank, TRY_NS))
+        return true;
+    snprintf(r->why_not, sizeof r->why_not, "no answer by UDP from rank %" PRIu32, rank);
+    return false;
+}
+
+static void open_mine(struct ringing *r, const struct world *w, struct bell *bell, const char *cpus)
+{
+    const char *why = "BATON_DOORBELL=0";
+    r->doorbell.slice_us = w->settings.slice_us;
+    r->doorbell.nice = w->settings.nice;
+    r->doorbell.cpus = cpus;
+    if (w->settings.doorbell == 0 ||
+        doorbell_open(&r->doorbell, (uint32_t)w->rank, bell, w->mode == BATON_PROGRESS_THREAD, &why) != 0)
+        snprintf(r->why_not, sizeof r->why_not, "%s", why);
+}
+
+int ringing_open(struct ringing *r, struct world *w, struct bell *bell, const char *cpus)
+{
+    bool all = false;
+    if (w->nodes < 2)
+        return 0;
+    struct doorbell_card *cards = calloc((size_t)w->size, sizeof *cards);
+    open_mine(r, w, bell, cpus);
+    int error = steps_agree(&w->steps, "table of doorbells",
+                            cards != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for the table of doorbells"));
+    if (error == 0)
+        error = steps_allgather(&w->steps, "doorbells", &r->doorbell.card, sizeof *cards, cards);
+    if (error && w->steps.is_lost)
+        return error; /* MPI may still write into the table */
+    if (error == 0)
+        error = steps_unanimous(&w->steps, "do doorbells ring", works(r, w, cards), &all);
+    free(cards);
+    r->is_rung = error == 0 && all && w->mode == BATON_PROGRESS_THREAD;
+    if (error == 0 && all)
+        return 0;
+    if (r->why_not[0] == '\0')
+        snprintf(r->why_not, sizeof r->why_not, "another rank has none: its log says why");
+    log_line(w->log, LOG_INFO, "no rank can wake one of another node: %s", r->why_not);
+    doorbell_close(&r->doorbell);
+    return error;
+}
+
+void ringing_flush(struct ringing *r, const struct world *w)
+{
+    doorbell_flush(&r->doorbell);
+    if (!r->is_rung || r->doorbell.silent < 0)
+        return;
+    r->is_rung = false;
+    snprintf(r->why_not, sizeof r->why_not, "rank %" PRId64 " does not answer rings by UDP", r->doorbell.silent);
+    log_line(w->log, LOG_WARN, "%s: messages of other nodes are looked for every %" PRIu64 " us", r->why_not,
+             w->settings.idle_us);
+}
+
+void ringing_describe(const struct ringing *r, const struct world *w, struct page *p)
+{
+    const struct doorbell *d = &r->doorbell;
+    if (w->nodes < 2)
+        return;
+    if (!d->is_open || d->silent >= 0)
+        page_print(p, "doorbell: none, other nodes are looked for every %" PRIu64 " us: %s\n", w->settings.idle_us,
+                   r->why_not);
+    else if (!r->is_rung)
+        page_print(p, "doorbell: the caller makes progress and is not woken; it wakes others by UDP\n");
+    else
+        page_print(
+            p, "doorbell: ranks of other nodes wake this one by UDP, at port %u; %" PRIu64 " other datagrams came\n",
+            d->card.port, atomic_load_explicit(&d->strange, memory_order_relaxed));
+}

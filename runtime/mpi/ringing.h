@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringing: whether the ranks of different nodes can wake each other (doorbell.h). They agree on it at start. A rank
+ * whose rings are not answered later goes back to looking for messages by itself, and says so.
+ */
+#ifndef BATON_MPI_RINGING_H
+#define BATON_MPI_RINGING_H
+
+#include <stdbool.h>
+
+#include "mpi/doorbell.h"
+#include "mpi/world.h"
+
+struct page;
+
+struct ringing {
+    struct doorbell doorbell;
+    bool is_rung;     /* by ranks of other nodes */
+    char why_not[80]; /* else: why not */
+};
+
+/** See fabric_doorbell; *r zeroed before. doorbell_close ends it. */
+int ringing_open(struct ringing *r, struct world *w, struct bell *bell, const char *cpus);
+/** At the end of a turn: sends what it owes. */
+void ringing_flush(struct ringing *r, const struct world *w);
+/** A line of text, where there are several nodes. */
+void ringing_describe(const struct ringing *r, const struct world *w, struct page *p);
+
+#endif
