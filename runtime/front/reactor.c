@@ -165,6 +165,8 @@ static void end_given_up(struct baton *b, uint64_t now)
     uint32_t n;
     if (!stall_take_given_up(&b->stall))
         return;
+    /* MPI does not hold what is left of this turn: calls that come from now on must not be given up for its sake. */
+    atomic_store_explicit(&b->loop.turn_ns, clock_now_ns(), memory_order_release);
     while ((n = calls_given_up(b->calls, ends, SUBMITS_A_TURN)) > 0)
         for (uint32_t i = 0; i < n; i++)
             core_give_up(b->core, now, ends[i].id, ends[i].status, ends[i].error, "the reactor was inside MPI");
