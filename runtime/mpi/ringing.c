@@ -37,7 +37,7 @@ static bool works(struct ringing *r, const struct world *w, const struct doorbel
 
 static void open_mine(struct ringing *r, const struct world *w, struct bell *bell, const char *cpus)
 {
-    const char *why = "BATON_DOORBELL=0";
+    const char *why = "BATON_DOORBELL is 0";
     r->doorbell.slice_us = w->settings.slice_us;
     r->doorbell.nice = w->settings.nice;
     r->doorbell.cpus = cpus;
