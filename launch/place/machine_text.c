@@ -153,13 +153,20 @@ static bool skip(const char **at, char c)
     return is;
 }
 
+static uint32_t room_for(uint32_t num)
+{
+    uint32_t room = 1;
+    while (room < num)
+        room *= 2;
+    return room;
+}
+
 /* Room for `more` elements behind `num`; the list grows to a power of two. False: no memory. */
 static bool grow(void **list, uint32_t num, uint32_t more, size_t size)
 {
-    uint32_t room = 1;
-    while (room < num + more)
-        room *= 2;
-    void *wider = realloc(*list, room * size);
+    if (num > 0 && room_for(num) == room_for(num + more))
+        return true;
+    void *wider = realloc(*list, room_for(num + more) * size);
     if (wider != NULL)
         *list = wider;
     return wider != NULL;
