@@ -15,6 +15,8 @@
  *   asleep      all threads of Baton sleep before the call, its caller too, and whoever takes the event sleeps on the
  *               event descriptor
  *   polled      the same, but the caller is awake before the call, and baton_poll is called until the event is there
+ *   streak      as polled, but each rest is followed by 32 transfers, one at once after the other, whose offers were
+ *               made before: what Baton takes where the processor's caches hold what it needs. Only from want
  *   spinning    the reactors never sleep (BATON_SPIN_US), and baton_poll is called until the event is there
  *   busy        as asleep, and a thread of each rank computes
  *
@@ -50,6 +52,7 @@ static const char *const columns[] = {
 #define ITERS_LEAST 20u
 #define ITERS_MOST 2000u /* so that two samples lie above the last percentile */
 #define WARM_UPS 20u
+#define STREAK 32u
 #define PLACE_MAX 64
 
 /* Processes with the same one have one CLOCK_MONOTONIC: what the kernel calls its boot, and the namespace of times. */
@@ -87,22 +90,48 @@ static void ask_and_read(struct stage *s, const struct limit *l, struct row *row
         fail("out of memory for samples");
 }
 
+static void add(struct row *row, const struct stage_transfer *t)
+{
+    if (samples_add(&row->held, t->submit_ns) != 0 || samples_add(&row->total, t->total_ns) != 0)
+        fail("out of memory for samples");
+}
+
+static void check_path(const struct limit *l, const struct stage_transfer *t)
+{
+    if (t->path != l->path)
+        fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
+}
+
 static void take_turn(struct stage *s, struct limit *l, struct row *row, bool counts)
 {
     struct stage_transfer t;
     stage_pull(s, row->batch, false, &t);
     limit_measure(l, row->batch);
     ask_and_read(s, l, row, counts);
-    if (t.path != l->path)
-        fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
+    check_path(l, &t);
     if (!counts)
         return;
     row->early += t.is_early;
     if (t.is_early)
         return;
-    if (samples_add(&row->held, t.submit_ns) != 0 || samples_add(&row->total, t.total_ns) != 0)
-        fail("out of memory for samples");
+    add(row, &t);
     cost_add(&row->cost, row->batch * s->block_bytes, t.consumer, t.producer);
+}
+
+static void take_streak(struct stage *s, struct limit *l, struct row *row, bool counts)
+{
+    struct stage_transfer t[STREAK];
+    stage_streak(s, row->batch, STREAK, t);
+    for (unsigned i = 0; i < STREAK; i++)
+        limit_measure(l, row->batch);
+    ask_and_read(s, l, row, counts);
+    for (unsigned i = 0; i < STREAK; i++) {
+        check_path(l, &t[i]);
+        if (counts)
+            add(row, &t[i]);
+    }
+    if (counts)
+        cost_add(&row->cost, STREAK * row->batch * s->block_bytes, t->consumer, t->producer);
 }
 
 /* "4096 x 1, asleep, from want". */
@@ -123,15 +152,17 @@ static void measure(struct stage *s, struct limit *l, struct row *row)
     struct pace pace;
     s->from = row->from;
     s->rest_ns = REST_NS;
-    s->context.polls = row->state == STATE_POLLED || row->state == STATE_SPINNING;
-    s->is_awake = row->state == STATE_POLLED;
+    const bool streaks = row->state == STATE_STREAK;
+    void (*take)(struct stage *, struct limit *, struct row *, bool) = streaks ? take_streak : take_turn;
+    s->context.polls = row->state == STATE_POLLED || row->state == STATE_SPINNING || streaks;
+    s->is_awake = row->state == STATE_POLLED || streaks;
     limit_reset(l);
-    for (unsigned i = 0; i < WARM_UPS; i++)
-        take_turn(s, l, row, false);
+    for (unsigned i = 0; i < (streaks ? 1 : WARM_UPS); i++)
+        take(s, l, row, false);
     limit_reset(l);
     pace_begin(&pace, s->bench, ITERS_LEAST, ITERS_MOST, "%s", name_of(s, row).text);
     while (pace_next(&pace))
-        take_turn(s, l, row, true);
+        take(s, l, row, true);
     stage_verify(s, row->batch, false);
     if (row->total.count == 0)
         fail("none of %" PRIu64 " wants waited for its offer", row->early);
@@ -209,6 +240,8 @@ static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
 /* The second layer has contexts of its own. */
 static void run_state(struct bench *b, struct part p)
 {
+    if (p.state == STATE_STREAK)
+        p.from &= 1u << FROM_WANT;
     const unsigned layers = p.from & (1u << FROM_READY);
     p.from &= ~layers;
     if (p.from != 0)

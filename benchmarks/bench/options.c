@@ -19,9 +19,13 @@ static const char *const busy_names[] = {OPERATIONS_MAP(OPERATION_BUSY_NAME)};
 
 static const struct option_choice formats[] = {
     {"table", FORMAT_TABLE}, {"csv", FORMAT_CSV}, {"osu", FORMAT_OSU}, {NULL, 0}};
-static const struct option_choice states[] = {{"asleep", STATE_ASLEEP},     {"polled", STATE_POLLED},
-                                              {"spinning", STATE_SPINNING}, {"busy", STATE_BUSY},
-                                              {"all", STATE_ALL},           {NULL, 0}};
+static const struct option_choice states[] = {{"asleep", STATE_ASLEEP},
+                                              {"polled", STATE_POLLED},
+                                              {"streak", STATE_STREAK},
+                                              {"spinning", STATE_SPINNING},
+                                              {"busy", STATE_BUSY},
+                                              {"all", STATE_ALL},
+                                              {NULL, 0}};
 static const struct option_choice calls[] = {{"want", 1u << FROM_WANT},
                                              {"offer", 1u << FROM_OFFER},
                                              {"ready", 1u << FROM_READY},
@@ -97,7 +101,7 @@ static const struct option_row rows[] = {
     {"stop-engines", "N",
      "fairness: stop N engines with bytes under way, and measure small wants from the others; on one host (0: none)",
      OPTION_WHOLE(struct options, stop_engines, 0, 65536)},
-    {"state", "STATE", "latency: asleep, polled, spinning, busy or all (all; polled with --format osu)",
+    {"state", "STATE", "latency: asleep, polled, streak, spinning, busy or all (all; polled with --format osu)",
      OPTION_CHOICE(struct options, latency.state, states)},
     {"from", "LIST",
      "latency: the calls from which a transfer is timed: want (its offer is there), offer (its want waits), ready (the "

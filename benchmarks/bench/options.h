@@ -34,7 +34,7 @@ enum bench_op { OPERATIONS_MAP(OPERATION_ENUM) };
 enum bench_format { FORMAT_TABLE, FORMAT_CSV, FORMAT_OSU };
 
 /* States of the two engines before the call that latency times. */
-enum bench_state { STATE_ASLEEP, STATE_POLLED, STATE_SPINNING, STATE_BUSY, STATE_ALL };
+enum bench_state { STATE_ASLEEP, STATE_POLLED, STATE_STREAK, STATE_SPINNING, STATE_BUSY, STATE_ALL };
 
 /* The calls from which latency times a transfer. */
 enum bench_from { FROM_WANT, FROM_OFFER, FROM_READY, FROM_CALLS };

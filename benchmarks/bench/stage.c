@@ -20,6 +20,7 @@
 #include "base/settings.h"
 #include "bench/blocks.h"
 #include "bench/channel.h"
+#include "bench/command.h"
 #include "bench/crew.h"
 #include "bench/fail.h"
 #include "bench/footprint.h"
@@ -31,41 +32,12 @@
 #define NAP_NS 100000L                     /* of the consumer while it waits for the first layer */
 #define LAST_LAYER (STAGE_LAYERS_MOST - 1) /* the one whose baton_ready is timed; all before it are ready at once */
 
-enum command_kind {
-    COMMAND_OFFER = 1,
-    COMMAND_CALL, /* behind COMMAND_OFFER: make the call that is timed */
-    COMMAND_RAW_WRITE,
-    COMMAND_ECHO,
-    COMMAND_HOLD,
-    COMMAND_GO_ON,
-    COMMAND_STREAM,
-    COMMAND_STREAM_END,
-    COMMAND_FOOTPRINT,
-    COMMAND_END
-};
-
-struct command {
-    uint32_t kind, batch, stage;
-    uint32_t way;   /* OFFER: enum bench_from; CALL: is_awake; RAW_WRITE: enum raw_way; HOLD: enum channel_wait */
-    uint32_t count; /* STREAM: requests, from this serial and place on */
-    uint64_t place, serial;
-    int64_t rest_ns; /* CALL */
-};
-
-struct answer {
-    struct stage_footprint footprint; /* to COMMAND_FOOTPRINT, else 0 */
-    struct effort effort;             /* to COMMAND_OFFER and COMMAND_CALL, when the offer has ended */
-    uint64_t ns;                      /* to COMMAND_RAW_WRITE */
-    uint64_t begin_ns, returned_ns;   /* to COMMAND_CALL: before and after the call */
-};
-
 static bool takes_part(const struct stage *s)
 {
     return bench_is_producer(s->bench) || bench_is_consumer(s->bench);
 }
 
-/* Baton's threads fall asleep, and the caller too unless it is to be awake, as an engine that computes. */
-static void rest(const struct stage *s)
+void stage_rest(const struct stage *s)
 {
     uint64_t until = clock_now_ns() + (uint64_t)s->rest_ns;
     if (!s->is_awake)
@@ -130,7 +102,7 @@ void stage_open_layers(struct bench *b, struct stage *s, uint32_t num_layers, ui
     open_layers(s, OWN_SLAB, num_layers);
 }
 
-static void command(struct stage *s, struct command c, struct answer *out)
+void stage_command(struct stage *s, struct command c, struct answer *out)
 {
     struct answer answer;
     MPI_Comm comm = s->bench->roster.comm;
@@ -154,7 +126,7 @@ void stage_close(struct stage *s)
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 
-static void key_of(uint64_t serial, char key[BATON_KEY_MAX])
+void stage_key(uint64_t serial, char key[BATON_KEY_MAX])
 {
     snprintf(key, BATON_KEY_MAX, "bench-%" PRIu64, serial);
 }
@@ -183,7 +155,7 @@ static struct effort make_call(struct stage *s, baton_id_t id, const char *key, 
     channel_receive(s->bench->roster.comm, s->bench->consumer, &go, sizeof go, CHANNEL_ASLEEP);
     s->rest_ns = (long)go.rest_ns;
     s->is_awake = go.way;
-    rest(s);
+    stage_rest(s);
     const struct effort before = effort_read(&s->context.meter);
     out->begin_ns = clock_now_ns();
     if (id == 0)
@@ -200,7 +172,7 @@ static void serve_offer(struct stage *s, const struct command *c)
     char key[BATON_KEY_MAX];
     struct answer a = {0};
     baton_event_t event;
-    key_of(c->serial, key);
+    stage_key(c->serial, key);
     walk_draw(&s->source, c->place, c->batch, s->source_ids);
     const baton_id_t id = prepare(s, from, key, c->batch);
     answer(s, &a);
@@ -209,36 +181,6 @@ static void serve_offer(struct stage *s, const struct command *c)
     blocks_await(&s->context, BATON_EVENT_OFFER, &event);
     a.effort = effort_since(&s->context.meter, before);
     answer(s, &a);
-}
-
-/* Where in the walks a request of a stream lies. */
-static uint64_t place_of(uint64_t first, uint32_t i, uint32_t batch)
-{
-    return first + (uint64_t)i * (batch + 1);
-}
-
-static void offer_stream(struct stage *s, const struct command *c)
-{
-    char key[BATON_KEY_MAX];
-    s->streamed = malloc(c->count * sizeof *s->streamed);
-    s->num_streamed = c->count;
-    if (!s->streamed)
-        fail("out of memory for %" PRIu32 " offers", c->count);
-    for (uint32_t i = 0; i < c->count; i++) {
-        key_of(c->serial + i, key);
-        walk_draw(&s->source, place_of(c->place, i, c->batch), c->batch, s->source_ids);
-        s->streamed[i] = blocks_offer(&s->context, key, s->source_ids, c->batch);
-    }
-}
-
-/* Offers that nobody has wanted are taken back. */
-static void end_stream(struct stage *s)
-{
-    for (uint32_t i = 0; i < s->num_streamed; i++)
-        fail_on(baton_cancel(s->context.baton, s->streamed[i]), "baton_cancel");
-    blocks_await_offers(&s->context, s->num_streamed);
-    free(s->streamed);
-    s->streamed = NULL;
 }
 
 static void measure(const struct stage *s, struct stage_footprint *out)
@@ -298,9 +240,9 @@ static void obey(struct stage *all)
             a.ns = raw_move_blocks(s, (enum raw_way)c.way, c.batch);
         }
         if (c.kind == COMMAND_STREAM)
-            offer_stream(s, &c);
+            stream_offer(s, &c);
         if (c.kind == COMMAND_STREAM_END)
-            end_stream(s);
+            stream_take_back(s, &a);
         if (c.kind == COMMAND_HOLD)
             hush_begin();
         if (c.kind == COMMAND_GO_ON)
@@ -314,7 +256,7 @@ static void obey(struct stage *all)
 void stage_serve(struct stage *s)
 {
     if (bench_is_consumer(s->bench))
-        command(s, (struct command){.kind = COMMAND_END}, NULL);
+        stage_command(s, (struct command){.kind = COMMAND_END}, NULL);
     else if (bench_is_producer(s->bench))
         obey(s);
     channel_barrier(s->bench->roster.comm);
@@ -330,14 +272,6 @@ void stage_draw(struct stage *s, uint32_t batch)
     s->place += (uint64_t)batch + 1; /* one more, so that the next round of the walk is cut elsewhere */
 }
 
-/* A want whose blocks were drawn, and what it moves. */
-struct wanted {
-    const char *key;
-    uint32_t batch;
-    bool scribble;
-    struct effort before;
-};
-
 static void call_want(struct stage *s, const struct wanted *w)
 {
     const struct bench *b = s->bench;
@@ -345,7 +279,7 @@ static void call_want(struct stage *s, const struct wanted *w)
                 b->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL, NULL);
 }
 
-/* Returns when the event was taken, and leaves the times out. */
+/* Returns when the event was taken, and leaves the times and the effort out. */
 static uint64_t await_want(struct stage *s, const struct wanted *w, struct stage_transfer *out)
 {
     const uint64_t bytes = s->geometry.layer_count * (uint64_t)w->batch * s->block_bytes;
@@ -354,7 +288,7 @@ static uint64_t await_want(struct stage *s, const struct wanted *w, struct stage
         memset(s->table, 0, w->batch * sizeof *s->table);
     blocks_await(&s->context, BATON_EVENT_WANT, &event);
     const uint64_t end = clock_now_ns();
-    *out = (struct stage_transfer){.path = blocks_path(&event), .consumer = effort_since(&s->context.meter, w->before)};
+    *out = (struct stage_transfer){.path = blocks_path(&event)};
     if (event.bytes != bytes)
         fail("the want %s moved %" PRIu64 " bytes of %" PRIu64, w->key, event.bytes, bytes);
     /* Baton reads the clock once a turn: a turn that is held up on a busy machine may look early without being so. */
@@ -362,19 +296,25 @@ static uint64_t await_want(struct stage *s, const struct wanted *w, struct stage
     return end;
 }
 
-/* Timed from the want, of what is on offer. */
-static void time_want(struct stage *s, struct wanted *w, struct stage_transfer *out)
+void stage_time_want(struct stage *s, const struct wanted *w, struct stage_transfer *out)
 {
-    struct answer done;
-    rest(s);
-    w->before = effort_read(&s->context.meter);
     const uint64_t begin = clock_now_ns();
     call_want(s, w);
     const uint64_t returned = clock_now_ns();
     const uint64_t end = await_want(s, w, out);
-    channel_receive(s->bench->roster.comm, s->bench->producer, &done, sizeof done, CHANNEL_ASLEEP);
     out->submit_ns = returned - begin;
     out->total_ns = end - begin;
+}
+
+/* Timed from the want, of what is on offer. */
+static void time_want(struct stage *s, const struct wanted *w, struct stage_transfer *out)
+{
+    struct answer done;
+    stage_rest(s);
+    const struct effort before = effort_read(&s->context.meter);
+    stage_time_want(s, w, out);
+    out->consumer = effort_since(&s->context.meter, before);
+    channel_receive(s->bench->roster.comm, s->bench->producer, &done, sizeof done, CHANNEL_ASLEEP);
     out->producer = done.effort;
 }
 
@@ -398,7 +338,7 @@ static void await_first_layer(struct stage *s, const struct wanted *w)
 }
 
 /* Timed from a call of the producer's, for a want that waits for it. */
-static void time_call(struct stage *s, struct wanted *w, struct stage_transfer *out)
+static void time_call(struct stage *s, const struct wanted *w, struct stage_transfer *out)
 {
     const struct command go = {.kind = COMMAND_CALL, .way = s->is_awake, .rest_ns = s->rest_ns};
     struct answer done;
@@ -408,8 +348,9 @@ static void time_call(struct stage *s, struct wanted *w, struct stage_transfer *
     if (s->from == FROM_READY)
         await_first_layer(s, w);
     channel_send(s->bench->roster.comm, s->bench->producer, &go, sizeof go);
-    w->before = effort_read(&s->context.meter);
+    const struct effort before = effort_read(&s->context.meter);
     const uint64_t end = await_want(s, w, out);
+    out->consumer = effort_since(&s->context.meter, before);
     channel_receive(s->bench->roster.comm, s->bench->producer, &done, sizeof done, CHANNEL_ASLEEP);
     if (end < done.begin_ns)
         fail("the event of %s came %" PRIu64 " ns before the call that it was to wait for", w->key,
@@ -426,8 +367,8 @@ static void transfer(struct stage *s, uint32_t batch, bool scribble, struct stag
     struct wanted w = {.key = key, .batch = batch, .scribble = scribble};
     struct command c = {
         .kind = COMMAND_OFFER, .way = s->from, .batch = batch, .place = s->drawn, .serial = s->serial++};
-    key_of(c.serial, key);
-    command(s, c, NULL);
+    stage_key(c.serial, key);
+    stage_command(s, c, NULL);
     memcpy(s->table, s->target_ids, batch * sizeof *s->table);
     if (s->from == FROM_WANT)
         time_want(s, &w, out);
@@ -444,7 +385,7 @@ void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_tra
 static void compare(struct stage *s, uint32_t batch, uint64_t bytes)
 {
     char key[BATON_KEY_MAX];
-    key_of(s->serial - 1, key);
+    stage_key(s->serial - 1, key);
     for (uint32_t layer = 0; layer < s->geometry.layer_count; layer++) {
         for (uint32_t i = 0; i < batch; i++)
             s->table[i] = layer * s->num_blocks + s->source_ids[i];
@@ -470,88 +411,14 @@ void stage_glance(struct stage *s, uint32_t batch)
 
 void stage_hold(struct stage *s, enum channel_wait producer)
 {
-    command(s, (struct command){.kind = COMMAND_HOLD, .way = producer}, NULL);
+    stage_command(s, (struct command){.kind = COMMAND_HOLD, .way = producer}, NULL);
     hush_begin();
 }
 
 void stage_go_on(struct stage *s)
 {
     hush_end();
-    command(s, (struct command){.kind = COMMAND_GO_ON, .way = CHANNEL_ASLEEP}, NULL);
-}
-
-void stage_stream(struct stage *s, uint32_t batch, uint32_t count)
-{
-    s->stream = (struct stage_stream){.batch = batch, .count = count, .serial = s->serial, .place = s->place};
-    command(s,
-            (struct command){
-                .kind = COMMAND_STREAM, .batch = batch, .count = count, .place = s->place, .serial = s->serial},
-            NULL);
-    s->serial += count;
-    s->place = place_of(s->place, count, batch);
-}
-
-/* Wants the next request of the stream, if there is one. */
-static void want_next(struct stage *s, struct stage_slot *slot)
-{
-    struct stage_stream *t = &s->stream;
-    char key[BATON_KEY_MAX];
-    if (slot->open || t->next == t->count)
-        return;
-    *slot = (struct stage_slot){.open = true, .index = t->next++};
-    key_of(t->serial + slot->index, key);
-    walk_draw(&s->target, place_of(t->place, slot->index, t->batch), t->batch, s->target_ids);
-    slot->id = blocks_want(&s->context, s->bench->roster.engines[s->bench->prefill].name, key, s->target_ids, t->batch,
-                           BATON_MODE_PULL, slot);
-}
-
-uint64_t stage_stream_run(struct stage *s, uint64_t until_ns)
-{
-    struct stage_stream *t = &s->stream;
-    baton_event_t event;
-    uint64_t now, bytes = 0;
-    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
-        want_next(s, &t->slot[i]);
-    while ((now = clock_now_ns()) < until_ns && t->done < t->count) {
-        if (!context_await(&s->context, &event, (until_ns - now) / CLOCK_NS_PER_MS))
-            break;
-        if (event.status != BATON_STATUS_DONE)
-            fail("the want %s ended as %s: %s", event.key, baton_errname(event.error), event.detail);
-        struct stage_slot *slot = event.user;
-        slot->open = false;
-        t->last = slot->index;
-        t->done++;
-        bytes += event.bytes;
-        want_next(s, slot);
-    }
-    return bytes;
-}
-
-static void check_stream(struct stage *s, uint32_t i)
-{
-    const struct stage_stream *t = &s->stream;
-    char key[BATON_KEY_MAX];
-    const uint64_t place = place_of(t->place, i, t->batch);
-    key_of(t->serial + i, key);
-    walk_draw(&s->source, place, t->batch, s->source_ids);
-    walk_draw(&s->target, place, t->batch, s->target_ids);
-    if (!blocks_check(s->context.pool, s->block_bytes, s->block_bytes, s->source_ids, s->target_ids, t->batch, key))
-        s->bench->status = 1;
-}
-
-void stage_stream_end(struct stage *s)
-{
-    struct stage_stream *t = &s->stream;
-    baton_event_t event;
-    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
-        if (t->slot[i].open)
-            fail_on(baton_cancel(s->context.baton, t->slot[i].id), "baton_cancel");
-    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
-        if (t->slot[i].open && !context_await(&s->context, &event, BLOCKS_PATIENCE_MS))
-            fail("a cancelled want did not end");
-    command(s, (struct command){.kind = COMMAND_STREAM_END}, NULL);
-    if (t->done > 0)
-        check_stream(s, t->last);
+    stage_command(s, (struct command){.kind = COMMAND_GO_ON, .way = CHANNEL_ASLEEP}, NULL);
 }
 
 uint64_t stage_raw_read(struct stage *s, enum raw_way way, uint32_t batch)
@@ -583,7 +450,7 @@ uint64_t stage_ask_and_read(struct stage *s, uint32_t batch)
 void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_footprint *producer)
 {
     struct answer a;
-    command(s, (struct command){.kind = COMMAND_FOOTPRINT}, &a);
+    stage_command(s, (struct command){.kind = COMMAND_FOOTPRINT}, &a);
     *producer = a.footprint;
     measure(s, own);
 }

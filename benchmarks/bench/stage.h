@@ -51,6 +51,7 @@ struct stage {
     struct stage_stream stream;
     baton_id_t *streamed; /* the producer's offers of a stream */
     uint32_t num_streamed;
+    struct effort before_stream;
 };
 
 /** What one transfer took. */
@@ -101,6 +102,12 @@ void stage_draw(struct stage *s, uint32_t batch);
  * soon as baton_want has returned.
  */
 void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_transfer *out);
+
+/**
+ * `count` offers, then the pause, then their wants one after the other, each timed until its event and wanted at once
+ * after the one before; out[count]. What all of them cost stands in the first. The last one is compared byte by byte.
+ */
+void stage_streak(struct stage *s, uint32_t batch, uint32_t count, struct stage_transfer *out);
 
 /** One more, into poisoned blocks, compared byte by byte. Wrong data: a line on standard error and status 1. */
 void stage_verify(struct stage *s, uint32_t batch, bool scribble);

@@ -104,7 +104,8 @@ bool events_put(struct events *e, struct outcome *outcome)
 void events_poll_begin(struct events *e)
 {
     uint64_t count;
-    if (!atomic_exchange_explicit(&e->is_readable, false, memory_order_acquire))
+    if (!atomic_load_explicit(&e->is_readable, memory_order_relaxed) || /* an exchange costs more than a poll */
+        !atomic_exchange_explicit(&e->is_readable, false, memory_order_acquire))
         return;
     /* Cleared before the ring is read, so that what is pushed later makes the descriptor readable again. */
     ssize_t cleared = read(e->fd, &count, sizeof count);

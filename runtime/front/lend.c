@@ -71,7 +71,7 @@ void lend_turn(struct baton *b)
     if (atomic_exchange_explicit(&l->is_busy, true, memory_order_acquire))
         return; /* another thread is making a turn */
     atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
-    bool active = reactor_turn(b);
+    bool active = reactor_turn(b, clock_now_ns());
     if (active)
         l->idle_since = 0;
     else if (l->idle_since == 0)

@@ -26,17 +26,24 @@
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
 
-static bool drain(struct baton *b)
+/* A call that comes while a turn begins is handed over at its own time, not before it. */
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool drain(struct baton *b, uint64_t began)
 {
     struct call *call;
     int n = 0, most = b->loop.turns.is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
     if (!b->loop.turns.is_lent) /* one that comes at this moment rings again */
         atomic_store_explicit(&b->loop.turns.has_long, false, memory_order_relaxed);
     while (n < most && (call = ring_pop(b->submits)) != NULL) {
+        const uint64_t now = later(began, call->submitted_ns);
         if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
-            core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
+            core_decline(b->core, now, call, BATON_ESTALL, "the reactor was inside MPI");
         else
-            core_submit(b->core, clock_now_ns(), call);
+            core_submit(b->core, now, call);
         n++;
     }
     return n > 0;
@@ -118,11 +125,11 @@ static bool goes_out(struct baton *b, struct outcome *outcome)
 }
 
 /* Of verdicts the timeline tells nothing. */
-static void note(struct baton *b, uint64_t now, const baton_event_t *event)
+static void note(struct baton *b, const baton_event_t *event)
 {
     if (b->log.timeline != NULL && event->type != BATON_EVENT_VERDICT)
         timeline_add(b->log.timeline, &(struct timeline_record){.kind = TIMELINE_REPORTED,
-                                                                .ns = now,
+                                                                .ns = clock_now_ns(),
                                                                 .id = event->id,
                                                                 .what = (uint8_t)event->status,
                                                                 .error = (int16_t)event->error,
@@ -130,12 +137,11 @@ static void note(struct baton *b, uint64_t now, const baton_event_t *event)
                                                                 .bytes = event->bytes});
 }
 
-static bool hand_out(struct baton *b)
+static bool hand_out(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
     if (l->held == NULL && !core_has_outcome(b->core))
         return false;
-    uint64_t now = clock_now_ns();
     if (!l->is_threaded)
         take_snapshot(b, now); /* first, so that whoever has seen an event finds it counted */
     l->snapshot_is_stale = true;
@@ -149,7 +155,7 @@ static bool hand_out(struct baton *b)
                 continue;
             }
             l->held = outcome;
-            note(b, now, &outcome->event);
+            note(b, &outcome->event);
         }
         if (!events_put(&b->events, l->held)) /* the next turn tries again */
             break;
@@ -174,18 +180,18 @@ static void end_given_up(struct baton *b, uint64_t now)
         log_line(&b->log, LOG_WARN, "the reactor goes on");
 }
 
-bool reactor_turn(struct baton *b)
+bool reactor_turn(struct baton *b, uint64_t began)
 {
     struct loop *l = &b->loop;
     struct port_event events[EVENTS_A_TURN];
-    atomic_store_explicit(&l->turn_ns, clock_now_ns(), memory_order_release);
-    bool active = drain(b);
+    atomic_store_explicit(&l->turn_ns, began, memory_order_release);
+    bool active = drain(b, began);
     int n = b->port->path.progress(b->port->path.self, events, EVENTS_A_TURN);
     uint64_t now = clock_now_ns();
     core_step(b->core, now, events, n);
     end_given_up(b, now);
     active |= n > 0;
-    active |= hand_out(b);
+    active |= hand_out(b, now);
     fabric_ring(b->fabric);
     l->num_turns++;
     l->snapshot_is_stale |= active;
@@ -278,7 +284,7 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 
 static void begin_closing(struct baton *b)
 {
-    drain(b);
+    drain(b, clock_now_ns());
     closing_begin(b, clock_now_ns());
 }
 
@@ -291,7 +297,7 @@ static void come_to_rest(struct baton *b)
     uint64_t until = clock_now_ns() + REST_NS;
     core_shut(b->core, clock_now_ns());
     while ((core_is_busy(b->core) || fabric_busy(b->fabric) > 0) && clock_now_ns() < until)
-        if (!reactor_turn(b))
+        if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
 }
 
@@ -323,7 +329,7 @@ static void *reactor_main(void *arg)
         const uint32_t seen = turns_look(b);
         look_at_rings(b);
         turns_ring_owed(b);
-        bool active = reactor_turn(b);
+        bool active = reactor_turn(b, clock_now_ns());
         if (!closing_has_begun(&b->closing) && atomic_load_explicit(&l->stop, memory_order_acquire)) {
             l->turns.lends = false;
             begin_closing(b);
@@ -397,10 +403,10 @@ uint64_t reactor_turn_ns(const struct baton *b)
 static int stop_in_caller(struct baton *b)
 {
     int rc;
-    reactor_turn(b);
+    reactor_turn(b, clock_now_ns());
     begin_closing(b);
     while ((rc = closing_step(b, clock_now_ns())) == BATON_EAGAIN)
-        if (!reactor_turn(b))
+        if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
     take_last_snapshot(b);
     return rc;

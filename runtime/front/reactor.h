@@ -84,8 +84,11 @@ void reactor_refresh(struct baton *b);
 /** When the turn under way began; 0: none is. Any thread. */
 uint64_t reactor_turn_ns(const struct baton *b);
 
-/** One turn. True: something happened. Whoever holds the lock of turns, or in caller mode the caller. */
-bool reactor_turn(struct baton *b);
+/**
+ * One turn, which begins now, at `began`. True: something happened. Whoever holds the lock of turns, who has read the
+ * clock under it, or in caller mode the caller.
+ */
+bool reactor_turn(struct baton *b, uint64_t began);
 
 /** Whether something is under way that no bell tells of, so that turns must follow each other. As reactor_turn. */
 bool reactor_must_poll(const struct baton *b);

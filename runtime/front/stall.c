@@ -130,7 +130,9 @@ bool stall_is_on(const struct baton *b)
 /* Acquire, after the release in give_up: the reactor sees which calls were given up. */
 bool stall_take_given_up(struct stall *s)
 {
-    return atomic_exchange_explicit(&s->has_given_up, false, memory_order_acquire);
+    return atomic_load_explicit(&s->has_given_up,
+                                memory_order_relaxed) && /* an exchange costs more than the rest of it */
+           atomic_exchange_explicit(&s->has_given_up, false, memory_order_acquire);
 }
 
 bool stall_end(struct baton *b)

@@ -49,11 +49,10 @@ static bool has_long(const struct turns *t)
     return atomic_load_explicit(&t->has_long, memory_order_relaxed);
 }
 
-/* Turns until nothing more happens by itself, begun for so long. False: the reactor is needed. */
-static bool turn_here(struct baton *b, enum turns_by by, uint64_t most_ns)
+/* Turns from now on until nothing more happens by itself, begun for so long. False: the reactor is needed. */
+static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_t most_ns)
 {
     struct turns *t = &b->loop.turns;
-    const uint64_t began = clock_now_ns();
     bool active = true;
     t->is_lent = true;
     t->last_ns = began;
@@ -61,7 +60,7 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t most_ns)
     while (active && t->last_ns - began < most_ns) {
         turns_look(b);
         t->count[by]++;
-        active = reactor_turn(b) && (b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits));
+        active = reactor_turn(b, t->last_ns) && (b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits));
         t->last_ns = clock_now_ns();
     }
     t->is_lent = false;
@@ -79,9 +78,11 @@ void turns_call(struct baton *b, uint64_t blocks)
     if (blocks > BLOCKS_MOST)
         atomic_store_explicit(&t->has_long, true, memory_order_relaxed);
     if (t->can_lend && !has_long(t) && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
-        uint64_t began = clock_now_ns();
-        done = t->lends && turn_here(b, TURNS_CALL, LENT_NS - spent);
-        atomic_store_explicit(&t->lent_ns, spent + clock_now_ns() - began, memory_order_relaxed);
+        if (t->lends) {
+            const uint64_t began = clock_now_ns(); /* under the lock: the core's clock never goes back */
+            done = turn_here(b, TURNS_CALL, began, LENT_NS - spent);
+            atomic_store_explicit(&t->lent_ns, spent + t->last_ns - began, memory_order_relaxed);
+        }
         pthread_mutex_unlock(&t->lock);
     }
     if (!done)
@@ -95,7 +96,7 @@ static bool turn_for_poll(struct baton *b)
     const bool rang = has_rung(b);
     if (t->owed_ns != 0 && (!rang || clock_now_ns() > t->owed_ns + TURNS_OWED_NS))
         turns_ring_owed(b);
-    if (rang && !turn_here(b, TURNS_POLL, LENT_NS)) {
+    if (rang && !turn_here(b, TURNS_POLL, clock_now_ns(), LENT_NS)) {
         bell_ring(fabric_bell(b->fabric));
         turns_look(b); /* that one woke the reactor, and is not for the next poll */
     }
@@ -120,7 +121,7 @@ void turns_copied(void *arg, bool is_last)
     struct turns *t = &b->loop.turns;
     bool done = false;
     if (is_last && t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
-        done = t->lends && turn_here(b, TURNS_WORKER, LENT_NS);
+        done = t->lends && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
         pthread_mutex_unlock(&t->lock);
     }
     if (!done)
