@@ -7,6 +7,7 @@
 #include "shm/handoffs.h"
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
+#define TURNS_A_TRANSFER 4             /* to take it, move it, read its generation and end it */
 #define BLOCKS_MOST 4096               /* of a call that a caller's turn takes: about 10 us for their tables */
 
 void turns_init(struct turns *t)
@@ -53,11 +54,12 @@ static bool has_long(const struct turns *t)
 static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_t most_ns)
 {
     struct turns *t = &b->loop.turns;
+    const uint64_t before = t->count[by];
     bool active = true;
     t->is_lent = true;
     t->last_ns = began;
     handoffs_put_off(paths_handoffs(b->paths), t->woken_ns < began + TURNS_OWED_NS);
-    while (active && t->last_ns - began < most_ns) {
+    while (active && (t->last_ns - began < most_ns || t->count[by] < before + TURNS_A_TRANSFER)) {
         turns_look(b);
         t->count[by]++;
         active = reactor_turn(b, t->last_ns) && (b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits));
@@ -115,12 +117,12 @@ bool turns_polled(struct baton *b, bool any)
     return turned;
 }
 
-void turns_copied(void *arg, bool is_last)
+void turns_copied(void *arg)
 {
     struct baton *b = arg;
     struct turns *t = &b->loop.turns;
     bool done = false;
-    if (is_last && t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
+    if (t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
         done = t->lends && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
         pthread_mutex_unlock(&t->lock);
     }

@@ -72,13 +72,12 @@ struct copy_end {
 struct copy_pool;
 
 /** See copy_pool_create. */
-typedef void copy_ended_fn(void *arg, bool is_last);
+typedef void copy_ended_fn(void *arg);
 
 /**
  * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
- * `ended(arg, is_last)` is called by a worker after a completion that is to be collected soon, which is each one but
- * those of jobs with `more` while more than `workers` jobs wait. `is_last`: no job waits, so that the worker has time
- * to see to it itself. It must not block. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
+ * `ended(arg)` is called by a worker after a completion that is to be collected soon, which is each one but those of
+ * jobs with `more` while more than `workers` jobs wait. It must not block. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
  */
 int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_ended_fn *ended, void *arg,
                      struct copy_pool **out);

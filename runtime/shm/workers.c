@@ -6,7 +6,7 @@
  * Short jobs overtake long ones, so that a small transfer waits for at most the job that is being copied. After
  * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
  *
- * A worker with nothing to do spins for a moment, since the chunks of a transfer follow each other closely. Then it
+ * A worker with nothing to do spins for a moment, since transfers and their chunks follow each other closely. Then it
  * sleeps. It tells of the end of a job only where there is something to do then: after the last job of a leg, after an
  * error, and when few jobs wait, so that more come before they have run out. Where cores are few, a reactor that wakes
  * takes the core of a thread that copies.
@@ -23,7 +23,7 @@
 #include "base/ring.h"
 #include "base/thread.h"
 
-#define SPIN_NS (5 * CLOCK_NS_PER_US)
+#define SPIN_NS (20 * CLOCK_NS_PER_US)
 #define SLEEP_NS (UINT64_C(1000) * CLOCK_NS_PER_MS)
 #define SHORTS_IN_A_ROW 8
 
@@ -135,7 +135,7 @@ static void *worker_main(void *arg)
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, slot);
         if (must_wake(p, more, end.error)) /* of copies: the slot may hold another job by now */
-            p->ended(p->arg, atomic_load_explicit(&p->waiting, memory_order_relaxed) == 0);
+            p->ended(p->arg);
     }
     return NULL;
 }

@@ -53,9 +53,8 @@ static struct {
     int calls;
 } world;
 
-static void ring(void *bell, bool is_last)
+static void ring(void *bell)
 {
-    (void)is_last;
     bell_ring(bell);
 }
 

@@ -38,9 +38,8 @@ struct pair {
     struct path path;
 };
 
-static void ring(void *bell, bool is_last)
+static void ring(void *bell)
 {
-    (void)is_last;
     bell_ring(bell);
 }
 
