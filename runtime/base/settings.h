@@ -65,7 +65,7 @@
     X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
     X(idle_us, "BATON_IDLE_US", 2000, 1, 1000000, "longest sleep where peers have to be polled for, us")               \
     X(sleep_us, "BATON_SLEEP_US", 100000, 1, 1000000, "longest sleep where every peer can wake this one, us")          \
-    X(doorbell, "BATON_DOORBELL", 0, 0, 1, "1: ranks of other nodes wake this one, by UDP, where that works")          \
+    X(doorbell, "BATON_DOORBELL", 1, 0, 1, "1: ranks of other nodes wake this one, by UDP, where that works")          \
     X(slice_us, "BATON_SLICE_US", 100, 0, 100000, "time slice asked of the scheduler for the reactor (0: none), us")   \
     X(nice, "BATON_NICE", 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")         \
     X(stats_ms, "BATON_STATS_MS", 20, 1, 60000, "how often the gauges are brought up to date, ms")                     \
