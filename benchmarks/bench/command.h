@@ -21,6 +21,7 @@ enum command_kind {
     COMMAND_GO_ON,
     COMMAND_STREAM,
     COMMAND_STREAM_END,
+    COMMAND_STREAK,
     COMMAND_FOOTPRINT,
     COMMAND_END
 };
@@ -28,15 +29,15 @@ enum command_kind {
 struct command {
     uint32_t kind, batch, stage;
     uint32_t way;   /* OFFER: enum bench_from; CALL: is_awake; RAW_WRITE: enum raw_way; HOLD: enum channel_wait */
-    uint32_t count; /* STREAM: requests, from this serial and place on */
+    uint32_t count; /* STREAM, STREAK: requests, from this serial and place on */
     uint64_t place, serial;
     int64_t rest_ns; /* CALL */
 };
 
 struct answer {
     struct stage_footprint footprint; /* to COMMAND_FOOTPRINT, else 0 */
-    struct effort effort; /* to COMMAND_OFFER and COMMAND_CALL, when the offer has ended, and to COMMAND_STREAM_END */
-    uint64_t ns;          /* to COMMAND_RAW_WRITE */
+    struct effort effort;           /* to COMMAND_OFFER, COMMAND_CALL and COMMAND_STREAK, when the offers have ended */
+    uint64_t ns;                    /* to COMMAND_RAW_WRITE */
     uint64_t begin_ns, returned_ns; /* to COMMAND_CALL: before and after the call */
 };
 
@@ -61,6 +62,12 @@ void stage_time_want(struct stage *s, const struct wanted *w, struct stage_trans
 
 /** The producer's part of a stream: its offers, and what is left of them at the end. */
 void stream_offer(struct stage *s, const struct command *c);
-void stream_take_back(struct stage *s, struct answer *a);
+void stream_take_back(struct stage *s);
+
+/** The producer's part of a streak: its offers, an answer, and one more when they have ended. */
+void stream_serve_streak(struct stage *s, const struct command *c);
+
+/** To the consumer. */
+void stage_answer(struct stage *s, const struct answer *a);
 
 #endif

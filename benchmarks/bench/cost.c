@@ -4,9 +4,9 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-void cost_add(struct cost *c, uint64_t bytes, struct effort consumer, struct effort producer)
+void cost_add(struct cost *c, uint64_t transfers, uint64_t bytes, struct effort consumer, struct effort producer)
 {
-    c->transfers++;
+    c->transfers += transfers;
     c->bytes += bytes;
     effort_add(&c->consumer, consumer);
     effort_add(&c->producer, producer);

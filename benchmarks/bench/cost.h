@@ -19,8 +19,8 @@ struct cost {
     struct effort consumer, producer;
 };
 
-/** One more transfer. */
-void cost_add(struct cost *c, uint64_t bytes, struct effort consumer, struct effort producer);
+/** So many more transfers, which moved so many bytes together. */
+void cost_add(struct cost *c, uint64_t transfers, uint64_t bytes, struct effort consumer, struct effort producer);
 
 /** The cells of COST_COLUMNS. `ns` is the median time of a transfer of `blocks` blocks. */
 void cost_cells(const struct cost *c, double ns, uint64_t blocks, struct report_row *out);

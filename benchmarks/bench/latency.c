@@ -15,8 +15,9 @@
  *   asleep      all threads of Baton sleep before the call, its caller too, and whoever takes the event sleeps on the
  *               event descriptor
  *   polled      the same, but the caller is awake before the call, and baton_poll is called until the event is there
- *   streak      as polled, but each rest is followed by 32 transfers, one at once after the other, whose offers were
- *               made before: what Baton takes where the processor's caches hold what it needs. Only from want
+ *   streak      as polled, but each rest is followed by 33 transfers, one at once after the other, whose offers were
+ *               made before: what Baton takes where the processor's caches hold what it needs. The first, which is one
+ *               of polled, is left out. Only on one node, from want, and without verdicts
  *   spinning    the reactors never sleep (BATON_SPIN_US), and baton_poll is called until the event is there
  *   busy        as asleep, and a thread of each rank computes
  *
@@ -52,7 +53,7 @@ static const char *const columns[] = {
 #define ITERS_LEAST 20u
 #define ITERS_MOST 2000u /* so that two samples lie above the last percentile */
 #define WARM_UPS 20u
-#define STREAK 32u
+#define STREAK 33u
 #define PLACE_MAX 64
 
 /* Processes with the same one have one CLOCK_MONOTONIC: what the kernel calls its boot, and the namespace of times. */
@@ -115,7 +116,7 @@ static void take_turn(struct stage *s, struct limit *l, struct row *row, bool co
     if (t.is_early)
         return;
     add(row, &t);
-    cost_add(&row->cost, row->batch * s->block_bytes, t.consumer, t.producer);
+    cost_add(&row->cost, 1, row->batch * s->block_bytes, t.consumer, t.producer);
 }
 
 static void take_streak(struct stage *s, struct limit *l, struct row *row, bool counts)
@@ -124,14 +125,13 @@ static void take_streak(struct stage *s, struct limit *l, struct row *row, bool 
     stage_streak(s, row->batch, STREAK, t);
     for (unsigned i = 0; i < STREAK; i++)
         limit_measure(l, row->batch);
-    ask_and_read(s, l, row, counts);
     for (unsigned i = 0; i < STREAK; i++) {
         check_path(l, &t[i]);
-        if (counts)
+        if (counts && i > 0)
             add(row, &t[i]);
     }
     if (counts)
-        cost_add(&row->cost, STREAK * row->batch * s->block_bytes, t->consumer, t->producer);
+        cost_add(&row->cost, STREAK, STREAK * row->batch * s->block_bytes, t->consumer, t->producer);
 }
 
 /* "4096 x 1, asleep, from want". */
@@ -229,7 +229,9 @@ static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
     limit_open(&limit, &stage);
     if (p->notes)
         conditions_note_baton(b, stage.context.baton);
-    if (bench_is_consumer(b))
+    if (bench_is_consumer(b) && p->state == STATE_STREAK && limit.path != BATON_PATH_SHM)
+        report_note(&b->report, "no rows of streaks: they are for one node");
+    else if (bench_is_consumer(b))
         run_rows(&stage, &limit, p);
     stage_serve(&stage);
     limit_close(&limit);
@@ -252,9 +254,11 @@ static void run_state(struct bench *b, struct part p)
         run_part(b, 2, &p);
 }
 
-/* With --busy, a sleeping engine is a busy one. */
+/* With --busy, a sleeping engine is a busy one. In a streak nobody takes verdicts. */
 static bool is_measured(const struct options *o, enum bench_state state)
 {
+    if (state == STATE_STREAK && o->latency.verdicts)
+        return false;
     return o->latency.state == state || (o->latency.state == STATE_ALL && !(o->busy && state == STATE_BUSY));
 }
 

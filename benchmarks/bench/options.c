@@ -262,6 +262,16 @@ static int check_no_latency(const struct options *o, struct why *why)
     return o->latency.verdicts ? why_set(why, "--verdicts is for latency") : 0;
 }
 
+/* A streak is timed from its wants, until their events. */
+static int check_streak(const struct options *o, struct why *why)
+{
+    if (o->latency.state != STATE_STREAK)
+        return 0;
+    if ((o->latency.from & 1u << FROM_WANT) == 0)
+        return why_set(why, "--state streak needs want in --from");
+    return o->latency.verdicts ? why_set(why, "--state streak is not for --verdicts") : 0;
+}
+
 /* Two columns have room for the size of a block alone. */
 static int check_osu(const struct options *o, struct why *why)
 {
@@ -299,7 +309,7 @@ static int check(const struct options *o, struct why *why)
         return why_set(why, "distances takes one --block and one --batch");
     if (o->op == OP_DISTANCES && (o->format != FORMAT_TABLE || o->json != NULL))
         return why_set(why, "distances prints a file of its own form: no --format, no --csv, no --json");
-    if (o->op != OP_LATENCY && check_no_latency(o, why) != 0)
+    if ((o->op == OP_LATENCY ? check_streak : check_no_latency)(o, why) != 0)
         return -1;
     if (o->op != OP_DISTANCES && o->network != NULL)
         return why_set(why, "--network is for distances");

@@ -82,7 +82,7 @@ static void measure(struct stage *s, struct limit *l, struct row *row)
             fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
         if (samples_add(&row->submit, t.submit_ns) != 0 || samples_add(&row->total, t.total_ns) != 0)
             fail("out of memory for samples");
-        cost_add(&row->cost, bytes, t.consumer, t.producer);
+        cost_add(&row->cost, 1, bytes, t.consumer, t.producer);
     }
     row->path = t.path;
 }

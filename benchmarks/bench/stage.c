@@ -131,7 +131,7 @@ void stage_key(uint64_t serial, char key[BATON_KEY_MAX])
     snprintf(key, BATON_KEY_MAX, "bench-%" PRIu64, serial);
 }
 
-static void answer(struct stage *s, const struct answer *a)
+void stage_answer(struct stage *s, const struct answer *a)
 {
     channel_send(s->bench->roster.comm, s->bench->consumer, a, sizeof *a);
 }
@@ -175,12 +175,12 @@ static void serve_offer(struct stage *s, const struct command *c)
     stage_key(c->serial, key);
     walk_draw(&s->source, c->place, c->batch, s->source_ids);
     const baton_id_t id = prepare(s, from, key, c->batch);
-    answer(s, &a);
+    stage_answer(s, &a);
     const struct effort before =
         from == FROM_WANT ? effort_read(&s->context.meter) : make_call(s, id, key, c->batch, &a);
     blocks_await(&s->context, BATON_EVENT_OFFER, &event);
     a.effort = effort_since(&s->context.meter, before);
-    answer(s, &a);
+    stage_answer(s, &a);
 }
 
 static void measure(const struct stage *s, struct stage_footprint *out)
@@ -228,8 +228,8 @@ static void obey(struct stage *all)
         struct answer a = {0};
         channel_receive(b->roster.comm, b->consumer, &c, sizeof c, wait);
         struct stage *s = &all[c.stage];
-        if (c.kind == COMMAND_OFFER) {
-            serve_offer(s, &c);
+        if (c.kind == COMMAND_OFFER || c.kind == COMMAND_STREAK) {
+            (c.kind == COMMAND_OFFER ? serve_offer : stream_serve_streak)(s, &c);
             continue;
         }
         if (c.kind == COMMAND_FOOTPRINT)
@@ -242,14 +242,14 @@ static void obey(struct stage *all)
         if (c.kind == COMMAND_STREAM)
             stream_offer(s, &c);
         if (c.kind == COMMAND_STREAM_END)
-            stream_take_back(s, &a);
+            stream_take_back(s);
         if (c.kind == COMMAND_HOLD)
             hush_begin();
         if (c.kind == COMMAND_GO_ON)
             hush_end();
         if (c.kind == COMMAND_HOLD || c.kind == COMMAND_GO_ON)
             wait = (enum channel_wait)c.way; /* CHANNEL_ASLEEP where it goes on */
-        answer(s, &a);
+        stage_answer(s, &a);
     }
 }
 

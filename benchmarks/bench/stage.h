@@ -51,7 +51,6 @@ struct stage {
     struct stage_stream stream;
     baton_id_t *streamed; /* the producer's offers of a stream */
     uint32_t num_streamed;
-    struct effort before_stream;
 };
 
 /** What one transfer took. */
@@ -105,7 +104,8 @@ void stage_pull(struct stage *s, uint32_t batch, bool scribble, struct stage_tra
 
 /**
  * `count` offers, then the pause, then their wants one after the other, each timed until its event and wanted at once
- * after the one before; out[count]. What all of them cost stands in the first. The last one is compared byte by byte.
+ * after the one before; out[count]. What all of them cost stands in the first. The last one moves into poisoned blocks,
+ * and is compared byte by byte. Not with verdicts.
  */
 void stage_streak(struct stage *s, uint32_t batch, uint32_t count, struct stage_transfer *out);
 

@@ -19,7 +19,6 @@ static uint64_t place_of(uint64_t first, uint32_t i, uint32_t batch)
 void stream_offer(struct stage *s, const struct command *c)
 {
     char key[BATON_KEY_MAX];
-    s->before_stream = effort_read(&s->context.meter);
     s->streamed = malloc(c->count * sizeof *s->streamed);
     s->num_streamed = c->count;
     if (!s->streamed)
@@ -32,9 +31,8 @@ void stream_offer(struct stage *s, const struct command *c)
 }
 
 /* Offers that nobody has wanted are taken back. */
-void stream_take_back(struct stage *s, struct answer *a)
+void stream_take_back(struct stage *s)
 {
-    a->effort = effort_since(&s->context.meter, s->before_stream);
     for (uint32_t i = 0; i < s->num_streamed; i++)
         fail_on(baton_cancel(s->context.baton, s->streamed[i]), "baton_cancel");
     blocks_await_offers(&s->context, s->num_streamed);
@@ -42,17 +40,40 @@ void stream_take_back(struct stage *s, struct answer *a)
     s->streamed = NULL;
 }
 
+/* It sleeps until they have ended, as after one offer: nothing of the benchmark runs beside the wants. */
+void stream_serve_streak(struct stage *s, const struct command *c)
+{
+    struct answer a = {0};
+    stream_offer(s, c);
+    stage_answer(s, &a);
+    const struct effort before = effort_read(&s->context.meter);
+    blocks_await_offers(&s->context, c->count);
+    a.effort = effort_since(&s->context.meter, before);
+    free(s->streamed);
+    s->streamed = NULL;
+    stage_answer(s, &a);
+}
+
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */
+
+static void begin(struct stage *s, enum command_kind kind, uint32_t batch, uint32_t count)
+{
+    s->stream = (struct stage_stream){.batch = batch, .count = count, .serial = s->serial, .place = s->place};
+    stage_command(
+        s, (struct command){.kind = kind, .batch = batch, .count = count, .place = s->place, .serial = s->serial},
+        NULL);
+    s->serial += count;
+    s->place = place_of(s->place, count, batch);
+}
 
 void stage_stream(struct stage *s, uint32_t batch, uint32_t count)
 {
-    s->stream = (struct stage_stream){.batch = batch, .count = count, .serial = s->serial, .place = s->place};
-    stage_command(s,
-                  (struct command){
-                      .kind = COMMAND_STREAM, .batch = batch, .count = count, .place = s->place, .serial = s->serial},
-                  NULL);
-    s->serial += count;
-    s->place = place_of(s->place, count, batch);
+    begin(s, COMMAND_STREAM, batch, count);
+}
+
+static void draw_target(struct stage *s, uint32_t i, uint32_t *ids)
+{
+    walk_draw(&s->target, place_of(s->stream.place, i, s->stream.batch), s->stream.batch, ids);
 }
 
 /* Wants the next request of the stream, if there is one. */
@@ -64,7 +85,7 @@ static void want_next(struct stage *s, struct stage_slot *slot)
         return;
     *slot = (struct stage_slot){.open = true, .index = t->next++};
     stage_key(t->serial + slot->index, key);
-    walk_draw(&s->target, place_of(t->place, slot->index, t->batch), t->batch, s->target_ids);
+    draw_target(s, slot->index, s->target_ids);
     slot->id = blocks_want(&s->context, s->bench->roster.engines[s->bench->prefill].name, key, s->target_ids, t->batch,
                            BATON_MODE_PULL, slot);
 }
@@ -120,20 +141,21 @@ void stage_stream_end(struct stage *s)
 
 void stage_streak(struct stage *s, uint32_t batch, uint32_t count, struct stage_transfer *out)
 {
-    struct stage_stream *t = &s->stream;
-    struct answer end;
-    stage_stream(s, batch, count);
+    struct answer ended;
+    begin(s, COMMAND_STREAK, batch, count);
+    draw_target(s, count - 1, s->table);
+    blocks_poison(s->context.pool, s->block_bytes, s->table, batch);
     stage_rest(s);
     const struct effort before = effort_read(&s->context.meter);
     for (uint32_t i = 0; i < count; i++) {
         char key[BATON_KEY_MAX];
         const struct wanted w = {.key = key, .batch = batch};
-        stage_key(t->serial + i, key);
-        walk_draw(&s->target, place_of(t->place, i, batch), batch, s->table);
+        stage_key(s->stream.serial + i, key);
+        draw_target(s, i, s->table);
         stage_time_want(s, &w, &out[i]);
     }
     out->consumer = effort_since(&s->context.meter, before);
-    stage_command(s, (struct command){.kind = COMMAND_STREAM_END}, &end);
-    out->producer = end.effort;
+    channel_receive(s->bench->roster.comm, s->bench->producer, &ended, sizeof ended, CHANNEL_ASLEEP);
+    out->producer = ended.effort;
     check_stream(s, count - 1);
 }

@@ -77,7 +77,7 @@ static void turn(struct run *r, uint32_t batch, bool counts)
         return;
     if (samples_add(&r->wrapped, t.total_ns) != 0 || samples_add(&r->beside, beside) != 0)
         fail("out of memory for samples");
-    cost_add(&r->cost, batch * r->stage[WRAPPED].block_bytes, t.consumer, t.producer);
+    cost_add(&r->cost, 1, batch * r->stage[WRAPPED].block_bytes, t.consumer, t.producer);
 }
 
 static void measure(struct run *r, uint32_t batch)

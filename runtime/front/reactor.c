@@ -26,7 +26,7 @@
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
 
-/* A call that comes while a turn begins is handed over at its own time, not before it. */
+/* A call that comes after a turn began is handed over at its own time, and those behind it not before that. */
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -39,11 +39,11 @@ static bool drain(struct baton *b, uint64_t began)
     if (!b->loop.turns.is_lent) /* one that comes at this moment rings again */
         atomic_store_explicit(&b->loop.turns.has_long, false, memory_order_relaxed);
     while (n < most && (call = ring_pop(b->submits)) != NULL) {
-        const uint64_t now = later(began, call->submitted_ns);
+        began = later(began, call->submitted_ns);
         if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
-            core_decline(b->core, now, call, BATON_ESTALL, "the reactor was inside MPI");
+            core_decline(b->core, began, call, BATON_ESTALL, "the reactor was inside MPI");
         else
-            core_submit(b->core, now, call);
+            core_submit(b->core, began, call);
         n++;
     }
     return n > 0;
@@ -192,6 +192,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     end_given_up(b, now);
     active |= n > 0;
     active |= hand_out(b, now);
+    l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
     fabric_ring(b->fabric);
     l->num_turns++;
     l->snapshot_is_stale |= active;

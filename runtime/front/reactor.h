@@ -38,6 +38,7 @@ struct loop {
     sem_t go;                   /* posted once: every rank is ready, or the thread is to stop */
     _Atomic bool stop, abandon; /* abandon: MPI is being finalised, nothing may be called any more */
     struct latch ended;         /* the thread is at its end */
+    bool is_cut;                /* the last turn left some of what had happened to the next one */
     _Atomic uint64_t turn_ns;   /* when the turn under way began; 0: none */
     struct turns turns;
     /* whoever makes turns */

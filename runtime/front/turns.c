@@ -50,19 +50,28 @@ static bool has_long(const struct turns *t)
     return atomic_load_explicit(&t->has_long, memory_order_relaxed);
 }
 
-/* Turns from now on until nothing more happens by itself, begun for so long. False: the reactor is needed. */
+/* Whether more happens by itself in the next turn. */
+static bool goes_on(const struct baton *b)
+{
+    return b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits) || b->loop.is_cut;
+}
+
+/*
+ * Turns from now on until nothing more happens by itself, begun for so long, or four of them where these take longer: a
+ * reactor that is woken for the end of a transfer takes longer than its bytes. False: the reactor is needed.
+ */
 static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_t most_ns)
 {
     struct turns *t = &b->loop.turns;
-    const uint64_t before = t->count[by];
+    const uint64_t least = t->count[by] + TURNS_A_TRANSFER;
     bool active = true;
     t->is_lent = true;
     t->last_ns = began;
     handoffs_put_off(paths_handoffs(b->paths), t->woken_ns < began + TURNS_OWED_NS);
-    while (active && (t->last_ns - began < most_ns || t->count[by] < before + TURNS_A_TRANSFER)) {
+    while (active && !has_long(t) && (t->last_ns - began < most_ns || t->count[by] < least)) {
         turns_look(b);
         t->count[by]++;
-        active = reactor_turn(b, t->last_ns) && (b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits));
+        active = reactor_turn(b, t->last_ns) && goes_on(b);
         t->last_ns = clock_now_ns();
     }
     t->is_lent = false;
@@ -117,12 +126,12 @@ bool turns_polled(struct baton *b, bool any)
     return turned;
 }
 
-void turns_copied(void *arg)
+void turns_copied(void *arg, bool runs_out)
 {
     struct baton *b = arg;
     struct turns *t = &b->loop.turns;
     bool done = false;
-    if (t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
+    if (runs_out && t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
         done = t->lends && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
         pthread_mutex_unlock(&t->lock);
     }

@@ -6,9 +6,8 @@
  * polls after the bell has rung, takes the next ones itself, and so does a copy worker whose jobs run out. A short
  * transfer within a node wakes nobody, a long one the worker that copies it. Such a turn calls nothing of MPI, so
  * turns are lent only where nothing of MPI is needed (paths_can_lend). What a call does itself is bounded: the shm path
- * copies at most BATON_INLINE_BYTES in a turn, turns begin within 50 us between two polls, but for those that end the
- * transfer which the first one began, and a call of many blocks is left to the reactor, since reading and checking
- * their tables takes long.
+ * copies at most BATON_INLINE_BYTES in a turn, turns begin within 50 us between two polls, or are four, which a
+ * transfer takes; and a call of many blocks is left to the reactor, since reading and checking their tables takes long.
  *
  * Whoever makes turns holds `lock`, and so do those who read what follows it. Nobody waits for it but the reactor: a
  * call that finds it taken leaves all to whoever has it.
@@ -55,8 +54,8 @@ void turns_call(struct baton *b, uint64_t blocks);
  */
 bool turns_polled(struct baton *b, bool any);
 
-/** A copy_ended_fn of a struct baton: makes turns here if they are lent, else wakes the reactor. */
-void turns_copied(void *arg);
+/** A copy_ended_fn of a struct baton: makes turns here if jobs run out and turns are lent, else wakes the reactor. */
+void turns_copied(void *arg, bool runs_out);
 
 /* ---- the reactor's, under the lock ------------------------------------------------------------------------------- */
 

@@ -72,12 +72,13 @@ struct copy_end {
 struct copy_pool;
 
 /** See copy_pool_create. */
-typedef void copy_ended_fn(void *arg);
+typedef void copy_ended_fn(void *arg, bool runs_out);
 
 /**
  * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
- * `ended(arg)` is called by a worker after a completion that is to be collected soon, which is each one but those of
- * jobs with `more` while more than `workers` jobs wait. It must not block. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
+ * `ended(arg, runs_out)` is called by a worker after a completion that is to be collected soon, which is each one but
+ * those of jobs with `more` while more than `workers` jobs wait. `runs_out`: no more than that wait, so that the worker
+ * may see to it itself. It must not wait for anything. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
  */
 int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_ended_fn *ended, void *arg,
                      struct copy_pool **out);

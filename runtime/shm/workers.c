@@ -115,9 +115,12 @@ static struct slot *next_job(struct copy_pool *p, unsigned *shorts)
     }
 }
 
-static bool must_wake(struct copy_pool *p, bool more, int error)
+/* Tells of the end of a job, where there is something to do then. */
+static void tell(struct copy_pool *p, bool more, int error)
 {
-    return !more || error != 0 || atomic_load_explicit(&p->waiting, memory_order_relaxed) <= p->few;
+    const bool runs_out = atomic_load_explicit(&p->waiting, memory_order_relaxed) <= p->few;
+    if (!more || error != 0 || runs_out)
+        p->ended(p->arg, runs_out);
 }
 
 static void *worker_main(void *arg)
@@ -134,8 +137,7 @@ static void *worker_main(void *arg)
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
         ring_push(p->done, slot);
-        if (must_wake(p, more, end.error)) /* of copies: the slot may hold another job by now */
-            p->ended(p->arg);
+        tell(p, more, end.error); /* copies of both: the slot may hold another job by now */
     }
     return NULL;
 }

@@ -144,6 +144,8 @@ static void what_is_wrong_is_said(void **state)
         {"pull --state busy", "--state is for latency"},
         {"pull --from want", "--from is for latency"},
         {"pull --verdicts", "--verdicts is for latency"},
+        {"latency --state streak --from offer,ready", "--state streak needs want in --from"},
+        {"latency --state streak --verdicts", "--state streak is not for --verdicts"},
         {"latency --from want,",
          "--from must be one or more of want, offer, ready, all with commas between them, and is \"want,\""},
         {"latency --from wantofferreadyall", "--from must be one or more of want"},

@@ -13,7 +13,7 @@
 #include "baton.h"
 #include "harness.h"
 
-#define BLOCKS 256
+#define BLOCKS 1024
 #define BLOCK_TOKENS 16
 #define BLOCK_BYTES 4096 /* BLOCK_TOKENS tokens of 64 channels of 4 bytes, in one layer, plane and head */
 
@@ -227,6 +227,53 @@ static void a_long_transfer_is_reported_by_its_worker(void)
 }
 
 /*
+ * The ends of more copies than one turn takes, by a worker that is told of the last two alone: it goes on until none is
+ * left, since the reactor may sleep for long.
+ */
+static void a_worker_leaves_no_ends_behind(void)
+{
+    enum { COPIES = 960, TRIES = 5 };
+    uint32_t blocks[COPIES];
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    setenv("BATON_INLINE_BYTES", "0", 1);
+    setenv("BATON_SLEEP_US", "1000000", 1);
+    up_with("BATON_CHUNK_BYTES", "16384"); /* 240 copies */
+    unsetenv("BATON_INLINE_BYTES");
+    unsetenv("BATON_SLEEP_US");
+    meet();
+    for (uint32_t i = 0; i < COPIES; i++)
+        blocks[i] = i;
+    const baton_table_t table = {blocks, COPIES, 0};
+    for (uint32_t i = 0; i < TRIES; i++) {
+        const char key[] = {'m', (char)('0' + i), '\0'};
+        const baton_offer_params_t o = {.size = sizeof o,
+                                        .key = key,
+                                        .num_tables = 1,
+                                        .tables = {table},
+                                        .num_tokens = COPIES * BLOCK_TOKENS,
+                                        .ttl_ms = 60000};
+        const baton_want_params_t w = {.size = sizeof w,
+                                       .key = key,
+                                       .engine = f.theirs,
+                                       .num_tables = 1,
+                                       .tables = {table},
+                                       .num_tokens = COPIES * BLOCK_TOKENS,
+                                       .timeout_ms = 30000};
+        CHECK(!f.producer || baton_offer(f.b, &o, NULL, NULL) == 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        usleep(100000); /* reactors sleep for long */
+        const double began = now_ms();
+        CHECK(!f.consumer || baton_want(f.b, &w, NULL) == 0);
+        if (f.producer || f.consumer)
+            CHECK(take(1, 20000) > 0);
+        CHECK(!f.consumer || now_ms() - began < 400);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    down();
+}
+
+/*
  * What a message brings is at hand at the next poll: often, since it wakes the reactor too. Where threads wait for
  * cores, reactors are first.
  */
@@ -411,6 +458,7 @@ int main(int argc, char **argv)
     harness_begin(&argc, &argv);
     RUN(a_short_transfer_is_made_by_its_caller);
     RUN(a_long_transfer_is_reported_by_its_worker);
+    RUN(a_worker_leaves_no_ends_behind);
     RUN(a_poll_makes_turns);
     RUN(a_deadline_is_kept_by_a_reactor_that_sleeps);
     RUN(many_calls_without_a_poll);

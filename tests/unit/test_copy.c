@@ -196,8 +196,9 @@ static void test_slices_of_short_runs(void **state)
 
 static _Atomic unsigned ends;
 
-static void count_end(void *arg)
+static void count_end(void *arg, bool runs_out)
 {
+    (void)runs_out;
     atomic_fetch_add(&ends, arg != NULL);
 }
 
@@ -335,9 +336,9 @@ static void test_pool_moves_everything(void **state)
 
 static _Atomic bool held;
 
-static void hold(void *arg)
+static void hold(void *arg, bool runs_out)
 {
-    (void)arg;
+    (void)arg, (void)runs_out;
     while (atomic_load(&held))
         wait_a_little();
 }
@@ -370,19 +371,19 @@ static void test_depth_is_a_limit(void **state)
     world_fini(&w);
 }
 
-static atomic_uint told;
+static atomic_uint told, told_early; /* where jobs run out, and where more of them wait */
 
-static void hold_and_count(void *arg)
+static void hold_and_count(void *arg, bool runs_out)
 {
-    hold(arg);
-    atomic_fetch_add(&told, 1);
+    hold(arg, runs_out);
+    atomic_fetch_add(runs_out ? &told : &told_early, 1);
 }
 
-/* While further jobs of a leg wait, their ends are told only as they become few, and after the last one. */
+/* While further jobs of a leg wait, their ends are told only as they become few; the end of a leg always. */
 static void test_tells_where_needed(void **state)
 {
     (void)state;
-    enum { JOBS = 8 };
+    enum { JOBS = 8, LAST_OF_A_LEG = 3 };
     struct world w;
     struct copy_pool *pool;
     struct plan_transfer t;
@@ -391,6 +392,7 @@ static void test_tells_where_needed(void **state)
     world_init(&w);
     transfer_init(&t, &w, 8);
     atomic_store(&told, 0);
+    atomic_store(&told_early, 0);
     atomic_store(&held, true); /* the worker stays in the end of its first job until all jobs are there */
     assert_int_equal(copy_pool_create(1, NULL, 2 * JOBS, hold_and_count, NULL, &pool), 0);
     struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side};
@@ -398,14 +400,15 @@ static void test_tells_where_needed(void **state)
     while (!copy_collect(pool, &end))
         wait_a_little();
     for (unsigned i = 1; i <= JOBS; i++) {
-        job.more = i < JOBS;
+        job.more = i != LAST_OF_A_LEG && i < JOBS;
         assert_true(copy_submit(pool, &job));
     }
     atomic_store(&held, false);
     for (; ended < JOBS; ended += copy_collect(pool, &end))
         wait_a_little();
-    copy_pool_destroy(pool);                 /* joins the worker: it tells no more */
-    assert_int_equal(atomic_load(&told), 3); /* behind the first one, which was alone, and the last two */
+    copy_pool_destroy(pool);                       /* joins the worker: it tells no more */
+    assert_int_equal(atomic_load(&told), 3);       /* behind the first one, which was alone, and the last two */
+    assert_int_equal(atomic_load(&told_early), 1); /* behind the last of a leg */
     world_fini(&w);
 }
 

@@ -53,8 +53,9 @@ static struct {
     int calls;
 } world;
 
-static void ring(void *bell)
+static void ring(void *bell, bool runs_out)
 {
+    (void)runs_out;
     bell_ring(bell);
 }
 

@@ -38,8 +38,9 @@ struct pair {
     struct path path;
 };
 
-static void ring(void *bell)
+static void ring(void *bell, bool runs_out)
 {
+    (void)runs_out;
     bell_ring(bell);
 }
 
