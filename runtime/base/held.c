@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TRIES 200 /* to make the file: those that fail have met somebody who removes it */
+#include "base/clock.h"
+
+#define PATIENCE_NS CLOCK_NS_PER_S /* with others who remove the file: they may wait for a processor meanwhile */
 #define PAUSE_NS 50000
 
 enum way { HOLDS, REMOVES };
@@ -34,12 +36,19 @@ static bool take(int fd, enum way way)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
+/* Whether it is a file of this user. */
+static bool is_mine(int fd)
+{
+    struct stat opened;
+    return fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && opened.st_uid == geteuid();
+}
+
 /* Whether the name leads to the open file, which is this user's. */
 static bool is_at(int fd, const char *path)
 {
-    struct stat ours, there;
-    return fstat(fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_dev == there.st_dev &&
-           ours.st_ino == there.st_ino && S_ISREG(ours.st_mode) && ours.st_uid == geteuid();
+    struct stat opened, there;
+    return is_mine(fd) && fstat(fd, &opened) == 0 && lstat(path, &there) == 0 && opened.st_dev == there.st_dev &&
+           opened.st_ino == there.st_ino;
 }
 
 /* As held_remove; *is_busy: somebody else removes it now, or has done so. */
@@ -50,10 +59,12 @@ static bool remove_file(const char *path, bool *is_busy)
     *is_busy = fd < 0 && errno == ENOENT;
     if (fd < 0)
         return false;
-    if (take(fd, REMOVES))
-        is_removed = is_at(fd, path) && unlink(path) == 0;
-    else
+    if (!take(fd, REMOVES))
         *is_busy = !held_is(fd);
+    else if (is_at(fd, path))
+        is_removed = unlink(path) == 0;
+    else
+        *is_busy = is_mine(fd); /* it was removed since it was opened */
     close(fd);
     return is_removed;
 }
@@ -66,7 +77,8 @@ bool held_remove(const char *path)
 
 int held_make(const char *path)
 {
-    for (unsigned i = 0; i < TRIES; i++) {
+    const uint64_t until = clock_now_ns() + PATIENCE_NS;
+    do {
         bool is_busy = true;
         errno = 0;
         int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -88,7 +100,7 @@ int held_make(const char *path)
         if (!is_busy)
             break;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    }
+    } while (clock_now_ns() < until);
     errno = EEXIST;
     return -1;
 }
