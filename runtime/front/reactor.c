@@ -26,24 +26,17 @@
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
 
-/* A call that comes after a turn began is handed over at its own time, and those behind it not before that. */
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static bool drain(struct baton *b, uint64_t began)
+static bool drain(struct baton *b)
 {
     struct call *call;
     int n = 0, most = b->loop.turns.is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
     if (!b->loop.turns.is_lent) /* one that comes at this moment rings again */
         atomic_store_explicit(&b->loop.turns.has_long, false, memory_order_relaxed);
     while (n < most && (call = ring_pop(b->submits)) != NULL) {
-        began = later(began, call->submitted_ns);
         if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
-            core_decline(b->core, began, call, BATON_ESTALL, "the reactor was inside MPI");
+            core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
         else
-            core_submit(b->core, began, call);
+            core_submit(b->core, clock_now_ns(), call);
         n++;
     }
     return n > 0;
@@ -185,7 +178,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     struct loop *l = &b->loop;
     struct port_event events[EVENTS_A_TURN];
     atomic_store_explicit(&l->turn_ns, began, memory_order_release);
-    bool active = drain(b, began);
+    bool active = drain(b);
     int n = b->port->path.progress(b->port->path.self, events, EVENTS_A_TURN);
     uint64_t now = clock_now_ns();
     core_step(b->core, now, events, n);
@@ -285,7 +278,7 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 
 static void begin_closing(struct baton *b)
 {
-    drain(b, clock_now_ns());
+    drain(b);
     closing_begin(b, clock_now_ns());
 }
 
