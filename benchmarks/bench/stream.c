@@ -30,14 +30,19 @@ void stream_offer(struct stage *s, const struct command *c)
     }
 }
 
+static void await_streamed(struct stage *s)
+{
+    blocks_await_offers(&s->context, s->num_streamed);
+    free(s->streamed);
+    s->streamed = NULL;
+}
+
 /* Offers that nobody has wanted are taken back. */
 void stream_take_back(struct stage *s)
 {
     for (uint32_t i = 0; i < s->num_streamed; i++)
         fail_on(baton_cancel(s->context.baton, s->streamed[i]), "baton_cancel");
-    blocks_await_offers(&s->context, s->num_streamed);
-    free(s->streamed);
-    s->streamed = NULL;
+    await_streamed(s);
 }
 
 /* It sleeps until they have ended, as after one offer: nothing of the benchmark runs beside the wants. */
@@ -47,10 +52,8 @@ void stream_serve_streak(struct stage *s, const struct command *c)
     stream_offer(s, c);
     stage_answer(s, &a);
     const struct effort before = effort_read(&s->context.meter);
-    blocks_await_offers(&s->context, c->count);
+    await_streamed(s);
     a.effort = effort_since(&s->context.meter, before);
-    free(s->streamed);
-    s->streamed = NULL;
     stage_answer(s, &a);
 }
 
@@ -116,10 +119,9 @@ static void check_stream(struct stage *s, uint32_t i)
 {
     const struct stage_stream *t = &s->stream;
     char key[BATON_KEY_MAX];
-    const uint64_t place = place_of(t->place, i, t->batch);
     stage_key(t->serial + i, key);
-    walk_draw(&s->source, place, t->batch, s->source_ids);
-    walk_draw(&s->target, place, t->batch, s->target_ids);
+    walk_draw(&s->source, place_of(t->place, i, t->batch), t->batch, s->source_ids);
+    draw_target(s, i, s->target_ids);
     if (!blocks_check(s->context.pool, s->block_bytes, s->block_bytes, s->source_ids, s->target_ids, t->batch, key))
         s->bench->status = 1;
 }

@@ -37,17 +37,16 @@ static bool take(int fd, enum way way)
 }
 
 /* Whether it is a file of this user. */
-static bool is_mine(int fd)
+static bool is_mine(int fd, struct stat *opened)
 {
-    struct stat opened;
-    return fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && opened.st_uid == geteuid();
+    return fstat(fd, opened) == 0 && S_ISREG(opened->st_mode) && opened->st_uid == geteuid();
 }
 
 /* Whether the name leads to the open file, which is this user's. */
 static bool is_at(int fd, const char *path)
 {
     struct stat opened, there;
-    return is_mine(fd) && fstat(fd, &opened) == 0 && lstat(path, &there) == 0 && opened.st_dev == there.st_dev &&
+    return is_mine(fd, &opened) && lstat(path, &there) == 0 && opened.st_dev == there.st_dev &&
            opened.st_ino == there.st_ino;
 }
 
@@ -55,6 +54,7 @@ static bool is_at(int fd, const char *path)
 static bool remove_file(const char *path, bool *is_busy)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat opened;
     bool is_removed = false;
     *is_busy = fd < 0 && errno == ENOENT;
     if (fd < 0)
@@ -64,7 +64,7 @@ static bool remove_file(const char *path, bool *is_busy)
     else if (is_at(fd, path))
         is_removed = unlink(path) == 0;
     else
-        *is_busy = is_mine(fd); /* it was removed since it was opened */
+        *is_busy = is_mine(fd, &opened); /* it was removed since it was opened */
     close(fd);
     return is_removed;
 }
