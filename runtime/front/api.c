@@ -205,16 +205,27 @@ static uint64_t blocks_of(const struct call *call)
     return blocks;
 }
 
+/* The bytes that this rank copies for a call, at most. Who pushes copies for a want that comes to it. */
+static uint64_t bytes_of(const struct baton *b, const struct call *call)
+{
+    uint64_t bytes = 0;
+    if (call->kind != CALL_WANT || call->want.mode == BATON_MODE_PUSH)
+        return 0;
+    for (uint32_t i = 0; i < call->tables.num; i++)
+        bytes += call->tables.table[i].num_blocks * b->cache->block_bytes[i];
+    return bytes;
+}
+
 /* Hands a call over, or refuses it. The ring's release makes what the caller stored before visible to the reactor. */
 static int hand_over(struct baton *b, struct call *call)
 {
-    const uint64_t blocks = blocks_of(call); /* the call is the reactor's once it is handed over */
+    const uint64_t blocks = blocks_of(call), bytes = bytes_of(b, call); /* it is the reactor's once it is handed over */
     call->submitted_ns = clock_now_ns();
     if (call_ends(call))
         atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
     if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
         return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
-    turns_call(b, blocks);
+    turns_call(b, blocks, bytes);
     return 0;
 }
 

@@ -43,6 +43,8 @@ static struct baton_cache *cache_new(const baton_geometry_t *geometry)
     memcpy(tensors, geometry->tensors, geometry->num_tensors * sizeof *tensors);
     cache->geometry = *geometry;
     cache->geometry.tensors = tensors;
+    for (uint32_t i = 0; i < geometry->num_groups; i++)
+        cache->block_bytes[i] = geometry_block_bytes(geometry, i);
     return cache;
 }
 

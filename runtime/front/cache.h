@@ -19,6 +19,7 @@ struct baton_cache {
     char *base;                /* of region 0, where Baton allocates it, or BATON_MEMORY does; after start */
     struct path_region pool;   /* the same, as a region */
     struct path_regions whole; /* the same, as all regions */
+    uint64_t block_bytes[BATON_GROUPS_MAX]; /* by group, of all its tensors */
     struct pretend pretend;    /* BATON_MEMORY: the memory that `own` wraps */
 };
 

@@ -111,7 +111,7 @@ static int make_shm(struct paths *p, struct path *out)
                                   .worker_bytes = p->wish.settings->copy_bytes,
                                   .inline_bytes = p->wish.settings->inline_bytes,
                                   .cpus = p->wish.cpus,
-                                  .ended = p->wish.copied,
+                                  .look = p->wish.look,
                                   .arg = p->wish.arg,
                                   .log = p->wish.log};
     bool has_memory = segments != NULL && memory != NULL && p->near != NULL;
@@ -464,6 +464,16 @@ const baton_path_t *paths_table_out(const struct paths *p)
 const uint32_t *paths_peers(const struct paths *p)
 {
     return p->peers;
+}
+
+void paths_begin(struct paths *p)
+{
+    shm_begin(p->shm);
+}
+
+bool paths_ask(const struct paths *p)
+{
+    return shm_ask(p->shm);
 }
 
 void paths_worker_cpus(const struct paths *p, char *list, size_t size)

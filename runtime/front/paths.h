@@ -21,7 +21,7 @@ struct paths_wish {
     struct logger *log;
     const struct directory *directory;
     const char *cpus;                   /* the hardware threads of the copy workers (base/thread.h) */
-    copy_ended_fn *copied;              /* called by a copy worker: a job was copied (shm/copy.h) */
+    copy_look_fn *look;                 /* called by a copy worker: a job was copied, or it was asked (shm/copy.h) */
     void *arg;                          /* its first */
     uint64_t board_offset;              /* of my lease board in my segment */
     uint64_t area_offset;               /* of my area (front/areas.h) in my segment; 0: I have none */
@@ -53,6 +53,12 @@ const baton_path_t *paths_table_out(const struct paths *p);
 
 /** Ranks of the world by path. */
 const uint32_t *paths_peers(const struct paths *p);
+
+/** At the end of a turn: wakes copy workers that sleep, for what was handed to them in it. */
+void paths_begin(struct paths *p);
+
+/** Wakes a copy worker, which looks as after a job. False: all of them have jobs. Any thread. */
+bool paths_ask(const struct paths *p);
 
 /** The hardware threads that the copy workers run on, as a list. Any thread. */
 void paths_worker_cpus(const struct paths *p, char *list, size_t size);

@@ -182,6 +182,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     int n = b->port->path.progress(b->port->path.self, events, EVENTS_A_TURN);
     uint64_t now = clock_now_ns();
     core_step(b->core, now, events, n);
+    paths_begin(b->paths);
     end_given_up(b, now);
     active |= n > 0;
     active |= hand_out(b, now);

@@ -174,7 +174,7 @@ static int core_build(struct baton *b, const struct layout *l)
                                     .log = &b->log,
                                     .directory = b->directory,
                                     .cpus = binding_cpus(&b->binding),
-                                    .copied = turns_copied,
+                                    .look = turns_worker,
                                     .arg = b,
                                     .board_offset = l->board,
                                     .area_offset = l->area,

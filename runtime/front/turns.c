@@ -81,13 +81,22 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
     return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
 }
 
-void turns_call(struct baton *b, uint64_t blocks)
+/* What a copy worker must be woken for anyway is its own from the beginning, if it is free. */
+static bool is_for_worker(const struct baton *b, uint64_t bytes)
+{
+    return b->loop.turns.can_lend && bytes > b->settings.inline_bytes && !has_long(&b->loop.turns) &&
+           paths_ask(b->paths);
+}
+
+void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes)
 {
     struct turns *t = &b->loop.turns;
     uint64_t spent = atomic_load_explicit(&t->lent_ns, memory_order_relaxed);
     bool done = false;
     if (blocks > BLOCKS_MOST)
         atomic_store_explicit(&t->has_long, true, memory_order_relaxed);
+    if (is_for_worker(b, bytes))
+        return;
     if (t->can_lend && !has_long(t) && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
         if (t->lends) {
             const uint64_t began = clock_now_ns(); /* under the lock: the core's clock never goes back */
@@ -126,7 +135,7 @@ bool turns_polled(struct baton *b, bool any)
     return turned;
 }
 
-void turns_copied(void *arg, bool runs_out)
+void turns_worker(void *arg, bool runs_out)
 {
     struct baton *b = arg;
     struct turns *t = &b->loop.turns;

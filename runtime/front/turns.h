@@ -4,7 +4,8 @@
  *
  * A thread that sleeps takes 20 to 50 us to wake. So it lends its turns: a thread of the engine that makes a call, or
  * polls after the bell has rung, takes the next ones itself, and so does a copy worker whose jobs run out. A short
- * transfer within a node wakes nobody, a long one the worker that copies it. Such a turn calls nothing of MPI, so
+ * transfer within a node wakes nobody, a long one the worker that copies it, and that finds the offer as well: the call
+ * is back sooner. Such a turn calls nothing of MPI, so
  * turns are lent only where nothing of MPI is needed (paths_can_lend). What a call does itself is bounded: the shm path
  * copies at most BATON_INLINE_BYTES in a turn, turns begin within 50 us between two polls, or are four, which a
  * transfer takes; and a call of many blocks is left to the reactor, since reading and checking their tables takes long.
@@ -45,8 +46,11 @@ struct turns {
 void turns_init(struct turns *t);
 void turns_fini(struct turns *t);
 
-/** A call of so many blocks was queued: makes turns here if they are lent, else wakes the reactor. Any thread. */
-void turns_call(struct baton *b, uint64_t blocks);
+/**
+ * A call of so many blocks was queued, for which at most so many bytes are copied here: makes turns here if they are
+ * lent, or wakes a copy worker to make them, or else the reactor. Any thread.
+ */
+void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes);
 
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
@@ -54,8 +58,8 @@ void turns_call(struct baton *b, uint64_t blocks);
  */
 bool turns_polled(struct baton *b, bool any);
 
-/** A copy_ended_fn of a struct baton: makes turns here if jobs run out and turns are lent, else wakes the reactor. */
-void turns_copied(void *arg, bool runs_out);
+/** A copy_look_fn of a struct baton: makes turns here if jobs run out and turns are lent, else wakes the reactor. */
+void turns_worker(void *arg, bool runs_out);
 
 /* ---- the reactor's, under the lock ------------------------------------------------------------------------------- */
 

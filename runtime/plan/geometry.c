@@ -370,7 +370,8 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
     return 0;
 }
 
-#define SLOTS_ON_STACK 4096 /* 16 KiB: enough for 2,048 blocks */
+#define SLOTS_ON_STACK 8192 /* 32 KiB: enough for 2,048 blocks */
+#define SLOTS_A_BLOCK 4     /* with 2 it takes half as long again: branches are guessed wrongly where blocks collide */
 
 /*
  * Puts blocks [i, end) into an empty hash table of 2^bits slots. Returns the index of the first that is in it already,
@@ -402,7 +403,7 @@ int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint
     if (i >= after)
         return 0; /* each id is larger than the one before, as a fresh pool gives them */
     unsigned bits = 6;
-    while (bits < 31 && (1u << bits) < 2 * (uint64_t)(after - from))
+    while (bits < 31 && (1u << bits) < SLOTS_A_BLOCK * (uint64_t)(after - from))
         bits++;
     uint32_t *slots = (1u << bits) <= SLOTS_ON_STACK ? on_stack : calloc((size_t)1 << bits, sizeof *slots);
     if (slots == NULL) {
@@ -421,6 +422,17 @@ int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint
     snprintf(why->text, sizeof why->text, "block %u stands twice, in blocks[%u] and blocks[%u]: name each once",
              blocks[again], i, again);
     return BATON_EINVAL;
+}
+
+uint64_t geometry_block_bytes(const baton_geometry_t *g, uint32_t group)
+{
+    uint64_t bytes = 0, elements;
+    for (uint32_t i = 0; i < g->num_tensors; i++) {
+        const struct plan_extent x = geometry_extent(g, &g->tensors[i]);
+        if (g->tensors[i].group == group && count_elements(&x, &elements))
+            bytes += elements * x.elem_bytes;
+    }
+    return bytes;
 }
 
 bool geometry_has_state(const baton_geometry_t *g)

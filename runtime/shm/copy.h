@@ -72,16 +72,23 @@ struct copy_end {
 struct copy_pool;
 
 /** See copy_pool_create. */
-typedef void copy_ended_fn(void *arg, bool runs_out);
+typedef void copy_look_fn(void *arg, bool runs_out);
 
 /**
  * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
- * `ended(arg, runs_out)` is called by a worker after a completion that is to be collected soon, which is each one but
+ * `look(arg, runs_out)` is called by a worker after a completion that is to be collected soon, which is each one but
  * those of jobs with `more` while more than `workers` jobs wait. `runs_out`: no more than that wait, so that the worker
- * may see to it itself. It must not wait for anything. Returns 0, BATON_ENOMEM or BATON_ESYSTEM.
+ * may see to it itself; so it is after copy_ask, too. It must not wait for anything. Returns 0, BATON_ENOMEM or
+ * BATON_ESYSTEM.
  */
-int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_ended_fn *ended, void *arg,
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_look_fn *look, void *arg,
                      struct copy_pool **out);
+
+/**
+ * Wakes a worker to look for work, where that is sooner than the end of a job: false if all of them have jobs. Any
+ * thread.
+ */
+bool copy_ask(struct copy_pool *pool);
 
 /** The hardware threads that the first worker runs on, as a list. */
 void copy_pool_cpus(const struct copy_pool *pool, char *list, size_t size);
@@ -92,8 +99,14 @@ void copy_pool_destroy(struct copy_pool *pool);
 /** Does a job at once, in the calling thread: what became of it. */
 struct copy_end copy_now(const struct copy_job *job);
 
-/** Hands over a job, which is copied. False: `depth` jobs are there; collect first. Jobs end in any order. */
+/**
+ * Hands over a job, which is copied. False: `depth` jobs are there; collect first. Jobs end in any order. Workers that
+ * sleep are woken by copy_begin alone.
+ */
 bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
+
+/** Wakes the workers if jobs were handed over since the last call. The same thread as copy_submit. */
+void copy_begin(struct copy_pool *pool);
 
 /**
  * Takes one completion. False: none. The same thread as copy_submit. Without error every byte of the job is in place.

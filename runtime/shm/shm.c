@@ -412,6 +412,16 @@ int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 
+void shm_begin(struct shm *s)
+{
+    copy_begin(s->workers);
+}
+
+bool shm_ask(struct shm *s)
+{
+    return copy_ask(s->workers);
+}
+
 void shm_worker_cpus(const struct shm *s, char *list, size_t size)
 {
     copy_pool_cpus(s->workers, list, size);
@@ -455,7 +465,7 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
     s->neighbours = neighbours;
     for (uint32_t i = 0; i < wish->num_ranks; i++)
         s->neighbours[i] = (struct neighbour){.segment = wish->segments[i], .memory = wish->memory[i]};
-    int rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, wish->ended, wish->arg, &s->workers);
+    int rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, wish->look, wish->arg, &s->workers);
     if (rc != 0) {
         shm_close(s);
         return rc;

@@ -46,7 +46,7 @@ struct shm_wish {
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
     uint64_t inline_bytes;              /* a move of at most so many is copied at once, by the reactor */
     const char *cpus;                   /* the hardware threads of these (base/thread.h) */
-    copy_ended_fn *ended;               /* called by a worker: a job was copied (shm/copy.h) */
+    copy_look_fn *look;                 /* called by a worker: a job was copied, or it was asked (shm/copy.h) */
     void *arg;                          /* its first */
     const struct logger *log;
 };
@@ -67,6 +67,12 @@ void shm_attach_path(struct shm *s, struct path *out);
 int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
             uint64_t *out, uint64_t tag);
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag);
+
+/** At the end of a turn: wakes copy workers that sleep, for what was handed to them in it. */
+void shm_begin(struct shm *s);
+
+/** As copy_ask. */
+bool shm_ask(struct shm *s);
 
 /** The hardware threads that the copy workers run on, as a list. */
 void shm_worker_cpus(const struct shm *s, char *list, size_t size);

@@ -7,7 +7,7 @@
  * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
  *
  * A worker with nothing to do spins for a moment, since transfers and their chunks follow each other closely. Then it
- * sleeps. It tells of the end of a job only where there is something to do then: after the last job of a leg, after an
+ * sleeps. Waking it is a system call until it runs, so that is done once for all jobs of a turn. It tells of the end of a job only where there is something to do then: after the last job of a leg, after an
  * error, and when few jobs wait, so that more come before they have run out. Where cores are few, a reactor that wakes
  * takes the core of a thread that copies.
  */
@@ -39,12 +39,15 @@ struct copy_pool {
     struct slot *slots;
     struct ring *idle;                 /* free slots; only the reactor uses it */
     struct ring *todo[LENGTHS], *done; /* reactor to workers, workers to reactor */
-    struct bell work;                  /* rung when todo gets a job, or at the end */
+    struct bell work;                  /* rung when todo has got jobs, or at the end */
+    bool is_owed;                      /* todo got jobs since the last ring; only the reactor's */
     _Atomic uint32_t waiting;          /* jobs in todo */
     uint32_t few;                      /* at most so many waiting jobs are few: one a worker */
     _Atomic bool stop;
+    _Atomic bool is_asked;    /* a worker is to look for work */
+    _Atomic uint32_t busy;    /* workers that have a job */
     _Atomic uint32_t numbers; /* of workers, given out so far */
-    copy_ended_fn *ended;
+    copy_look_fn *look;
     void *arg;
     unsigned num_threads;
     pthread_t *threads;
@@ -105,6 +108,9 @@ static struct slot *next_job(struct copy_pool *p, unsigned *shorts)
     uint64_t since = clock_now_ns();
     for (;;) {
         uint32_t seen = bell_look(&p->work);
+        if (atomic_load_explicit(&p->is_asked, memory_order_relaxed) &&
+            atomic_exchange_explicit(&p->is_asked, false, memory_order_acquire))
+            p->look(p->arg, true);
         struct slot *slot = take_job(p, shorts);
         if (slot != NULL)
             return slot;
@@ -120,7 +126,7 @@ static void tell(struct copy_pool *p, bool more, int error)
 {
     const bool runs_out = atomic_load_explicit(&p->waiting, memory_order_relaxed) <= p->few;
     if (!more || error != 0 || runs_out)
-        p->ended(p->arg, runs_out);
+        p->look(p->arg, runs_out);
 }
 
 static void *worker_main(void *arg)
@@ -131,7 +137,9 @@ static void *worker_main(void *arg)
     uint8_t number = (uint8_t)(atomic_fetch_add_explicit(&p->numbers, 1, memory_order_relaxed) + 1);
     while ((slot = next_job(p, &shorts)) != NULL) {
         bool more = slot->job.more;
+        atomic_fetch_add_explicit(&p->busy, 1, memory_order_relaxed);
         struct copy_end end = copy_now(&slot->job);
+        atomic_fetch_sub_explicit(&p->busy, 1, memory_order_relaxed);
         end.worker = number;
         slot->end = end;
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
@@ -153,13 +161,13 @@ static void pool_free(struct copy_pool *p)
     free(p);
 }
 
-int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_ended_fn *ended, void *arg,
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_look_fn *look, void *arg,
                      struct copy_pool **out)
 {
     struct copy_pool *p = calloc(1, sizeof *p);
     if (p == NULL)
         return BATON_ENOMEM;
-    p->ended = ended;
+    p->look = look;
     p->arg = arg;
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc(workers, sizeof *p->threads);
@@ -170,6 +178,8 @@ int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_ende
     bell_init(&p->work);
     atomic_init(&p->waiting, 0);
     atomic_init(&p->stop, false);
+    atomic_init(&p->is_asked, false);
+    atomic_init(&p->busy, 0);
     atomic_init(&p->numbers, 0);
     p->few = workers;
     if (p->slots == NULL || p->threads == NULL || p->idle == NULL || p->todo[SHORT] == NULL || p->todo[LONG] == NULL ||
@@ -203,6 +213,15 @@ void copy_pool_cpus(const struct copy_pool *p, char *list, size_t size)
     thread_cpus(p->threads[0], list, size);
 }
 
+bool copy_ask(struct copy_pool *p)
+{
+    if (atomic_load_explicit(&p->busy, memory_order_relaxed) == p->num_threads)
+        return false;
+    atomic_store_explicit(&p->is_asked, true, memory_order_release);
+    bell_ring(&p->work);
+    return true;
+}
+
 bool copy_submit(struct copy_pool *p, const struct copy_job *job)
 {
     struct slot *slot = ring_pop(p->idle);
@@ -215,8 +234,15 @@ bool copy_submit(struct copy_pool *p, const struct copy_job *job)
         ring_push(p->idle, slot);
         return false;
     }
-    bell_ring(&p->work);
+    p->is_owed = true;
     return true;
+}
+
+void copy_begin(struct copy_pool *p)
+{
+    if (p->is_owed)
+        bell_ring(&p->work);
+    p->is_owed = false;
 }
 
 bool copy_collect(struct copy_pool *p, struct copy_end *end)

@@ -226,50 +226,70 @@ static void a_long_transfer_is_reported_by_its_worker(void)
     down();
 }
 
-/*
- * The ends of more copies than one turn takes, by a worker that is told of the last two alone: it goes on until none is
- * left, since the reactor may sleep for long.
- */
-static void a_worker_leaves_no_ends_behind(void)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED true /* nothing is quick */
+#else
+#define IS_SANITIZED false
+#endif
+#define COPYINGS 20
+
+/* How many of COPYINGS transfers of 240 copies each take less than 1.9 ms. */
+static int many_copies(void)
 {
-    enum { COPIES = 960, TRIES = 5 };
-    uint32_t blocks[COPIES];
-    if (!is_one_node() || harness.size < 2)
-        return SKIP("two ranks on one node");
-    setenv("BATON_INLINE_BYTES", "0", 1);
-    setenv("BATON_SLEEP_US", "1000000", 1);
-    up_with("BATON_CHUNK_BYTES", "16384"); /* 240 copies */
-    unsetenv("BATON_INLINE_BYTES");
-    unsetenv("BATON_SLEEP_US");
-    meet();
-    for (uint32_t i = 0; i < COPIES; i++)
+    enum { COPIES = 240, BLOCKS_A_COPY = 4 };
+    uint32_t blocks[COPIES * BLOCKS_A_COPY];
+    int quick = 0;
+    for (uint32_t i = 0; i < COPIES * BLOCKS_A_COPY; i++)
         blocks[i] = i;
-    const baton_table_t table = {blocks, COPIES, 0};
-    for (uint32_t i = 0; i < TRIES; i++) {
+    const baton_table_t table = {blocks, COPIES * BLOCKS_A_COPY, 0};
+    for (int i = 0; i < COPYINGS; i++) {
         const char key[] = {'m', (char)('0' + i), '\0'};
         const baton_offer_params_t o = {.size = sizeof o,
                                         .key = key,
                                         .num_tables = 1,
                                         .tables = {table},
-                                        .num_tokens = COPIES * BLOCK_TOKENS,
+                                        .num_tokens = table.num_blocks * BLOCK_TOKENS,
                                         .ttl_ms = 60000};
         const baton_want_params_t w = {.size = sizeof w,
                                        .key = key,
                                        .engine = f.theirs,
                                        .num_tables = 1,
                                        .tables = {table},
-                                       .num_tokens = COPIES * BLOCK_TOKENS,
+                                       .num_tokens = o.num_tokens,
                                        .timeout_ms = 30000};
         CHECK(!f.producer || baton_offer(f.b, &o, NULL, NULL) == 0);
         MPI_Barrier(MPI_COMM_WORLD);
-        usleep(100000); /* reactors sleep for long */
+        usleep(30000); /* all threads fall asleep */
         const double began = now_ms();
         CHECK(!f.consumer || baton_want(f.b, &w, NULL) == 0);
         if (f.producer || f.consumer)
             CHECK(take(1, 20000) > 0);
-        CHECK(!f.consumer || now_ms() - began < 400);
+        quick += f.consumer && now_ms() - began < 1.9;
         MPI_Barrier(MPI_COMM_WORLD);
     }
+    return quick;
+}
+
+/*
+ * The ends of more copies than one turn takes, by a worker that is told of the last two alone: it goes on until none is
+ * left, since the reactor sleeps for 2 ms. Then most transfers take 1 ms, else nearly all more than 2. On processors
+ * that others need all may take longer: such a round is made once more.
+ */
+static void a_worker_leaves_no_ends_behind(void)
+{
+    enum { ROUNDS = 20 };
+    if (!is_one_node() || harness.size != 2)
+        return SKIP("two ranks alone on one node");
+    setenv("BATON_INLINE_BYTES", "0", 1);
+    up_with("BATON_CHUNK_BYTES", "16384");
+    unsetenv("BATON_INLINE_BYTES");
+    meet();
+    int is_shown = 0;
+    for (int round = 0; round < ROUNDS && !is_shown; round++) {
+        is_shown = many_copies() >= COPYINGS / 4 || IS_SANITIZED;
+        MPI_Allreduce(MPI_IN_PLACE, &is_shown, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    }
+    CHECK(is_shown);
     down();
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -262,6 +263,13 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
+/* For the end of a job. */
+static void wait_for(struct copy_pool *pool)
+{
+    copy_begin(pool);
+    wait_a_little();
+}
+
 static void transfer_init(struct plan_transfer *t, const struct world *w, uint32_t tokens)
 {
     const struct plan_tables from = {.num = 1, .table = {{w->from, BLOCKS, 0}}},
@@ -302,7 +310,7 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
             got += end.bytes;
         }
         if (job.bytes == 0)
-            wait_a_little();
+            wait_for(pool);
     }
     assert_int_equal(sent, t.bytes);
     assert_int_equal(got, t.bytes);
@@ -364,10 +372,75 @@ static void test_depth_is_a_limit(void **state)
         if (copy_collect(pool, &end))
             accepted--;
         else
-            wait_a_little();
+            wait_for(pool);
     }
     assert_true(copy_submit(pool, &job)); /* the places are free again */
     copy_pool_destroy(pool);              /* while a worker has a job */
+    world_fini(&w);
+}
+
+/* Waking is left to copy_begin, which does it once for all jobs. */
+static void test_jobs_wait_for_the_begin(void **state)
+{
+    (void)state;
+    struct world w;
+    struct copy_pool *pool;
+    struct plan_transfer t;
+    struct copy_end end;
+    world_init(&w);
+    transfer_init(&t, &w, 8);
+    atomic_store(&held, false);
+    assert_int_equal(copy_pool_create(1, NULL, 4, hold, NULL, &pool), 0);
+    struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side, .tag = 1};
+    usleep(100000); /* the worker is asleep */
+    for (int i = 0; i < 2; i++)
+        assert_true(copy_submit(pool, &job));
+    usleep(20000);
+    assert_false(copy_collect(pool, &end));
+    for (int ended = 0; ended < 2; ended += copy_collect(pool, &end))
+        wait_for(pool);
+    copy_pool_destroy(pool);
+    world_fini(&w);
+}
+
+static void count_looks(void *arg, bool runs_out)
+{
+    if (runs_out)
+        atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+/* A worker that sleeps looks at once, after one that is at work nobody need wait. */
+static void test_a_worker_is_asked_to_look(void **state)
+{
+    (void)state;
+    enum { JOBS = 60, ROUNDS_MOST = 1000 };
+    struct world w;
+    struct copy_pool *pool;
+    struct plan_transfer t;
+    struct copy_end end;
+    atomic_uint looks = 0;
+    bool was_refused = false;
+    world_init(&w);
+    transfer_init(&t, &w, TOKENS);
+    assert_int_equal(copy_pool_create(1, NULL, JOBS, count_looks, &looks, &pool), 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        usleep(50000); /* the worker is asleep */
+        assert_true(copy_ask(pool));
+        while (atomic_load(&looks) < i)
+            wait_a_little();
+    }
+    const struct copy_job job = {
+        .transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side, .more = true};
+    for (int round = 0; !was_refused; round++) {
+        assert_in_range(round, 0, ROUNDS_MOST);
+        int jobs = 0, ended = 0;
+        while (jobs < JOBS && copy_submit(pool, &job))
+            jobs++;
+        copy_begin(pool);
+        for (; ended < jobs; ended += copy_collect(pool, &end))
+            was_refused |= !copy_ask(pool);
+    }
+    copy_pool_destroy(pool);
     world_fini(&w);
 }
 
@@ -398,14 +471,14 @@ static void test_tells_where_needed(void **state)
     struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side};
     assert_true(copy_submit(pool, &job));
     while (!copy_collect(pool, &end))
-        wait_a_little();
+        wait_for(pool);
     for (unsigned i = 1; i <= JOBS; i++) {
         job.more = i != LAST_OF_A_LEG && i < JOBS;
         assert_true(copy_submit(pool, &job));
     }
     atomic_store(&held, false);
     for (; ended < JOBS; ended += copy_collect(pool, &end))
-        wait_a_little();
+        wait_for(pool);
     copy_pool_destroy(pool);                       /* joins the worker: it tells no more */
     assert_int_equal(atomic_load(&told), 3);       /* behind the first one, which was alone, and the last two */
     assert_int_equal(atomic_load(&told_early), 1); /* behind the last of a leg */
@@ -434,15 +507,15 @@ static void test_short_jobs_first(void **state)
         job.bytes = job.transfer->bytes;
         job.tag = i < LONGS ? LONG_TAG + i : i;
         if (i == LONGS) /* a worker has the first long job */
-            for (wait_a_little(); !copy_collect(pool, &end);)
-                wait_a_little();
+            for (wait_for(pool); !copy_collect(pool, &end);)
+                wait_for(pool);
         assert_true(copy_submit(pool, &job));
     }
     assert_int_equal(end.tag, LONG_TAG);
     atomic_store(&held, false);
     while (shorts + longs < LONGS - 1 + SHORTS) {
         if (!copy_collect(pool, &end)) {
-            wait_a_little();
+            wait_for(pool);
         } else if (end.tag < LONG_TAG) {
             assert_int_equal(end.tag, LONGS + shorts); /* short ones in their order */
             shorts++;
@@ -465,6 +538,8 @@ int main(void)
         cmocka_unit_test(test_slices_of_short_runs),
         cmocka_unit_test(test_pool_moves_everything),
         cmocka_unit_test(test_depth_is_a_limit),
+        cmocka_unit_test(test_jobs_wait_for_the_begin),
+        cmocka_unit_test(test_a_worker_is_asked_to_look),
         cmocka_unit_test(test_tells_where_needed),
         cmocka_unit_test(test_short_jobs_first),
     };

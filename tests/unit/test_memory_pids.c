@@ -155,7 +155,7 @@ static void world_init(void)
                                   .memory = memory,
                                   .workers = 1,
                                   .worker_bytes = 1 << 20,
-                                  .ended = ring,
+                                  .look = ring,
                                   .arg = &world.bell,
                                   .log = &quiet};
     assert_int_equal(shm_create(&wish, &world.shm), 0);
@@ -182,6 +182,7 @@ static struct port_event next(void)
     struct path path; /* shm_path's `progress` tells of both */
     struct port_event e;
     shm_path(world.shm, &path);
+    shm_begin(world.shm);
     while (path.progress(path.self, &e, 1) == 0)
         usleep(100);
     return e;

@@ -82,6 +82,7 @@ static void test_layouts(void **state)
     struct cache c;
     cache_init(&c, 2, 1, BATON_LAYOUT_HND | BATON_LAYOUT_KV_SEPARATE);
     assert_int_equal(c.g.bytes, 2u * 2 * 10 * 4 * 4096);
+    assert_int_equal(geometry_block_bytes(&c.g, 0) * c.g.groups[0].num_blocks, c.g.bytes);
     assert_string_equal(c.tensors[1].name, "layer.1");
     assert_int_equal(c.tensors[0].stride.channel, 2);
     assert_int_equal(c.tensors[0].stride.token, 256);
@@ -216,6 +217,10 @@ static void test_hostile_groups_and_splits(void **state)
     struct plan_why why;
     listed_init(&good, 2, 1);
     assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
+    assert_int_equal(geometry_block_bytes(&good.g, 1), 0); /* no tensor is of that group yet */
+    good.tensors[1].group = good.tensors[1].split = 1; /* of 2: so it has one head, and group 0 one tensor */
+    assert_int_equal(geometry_block_bytes(&good.g, 1), 2 * 1 * 16 * 128 * 2);
+    assert_int_equal(geometry_block_bytes(&good.g, 0), 2 * 4 * 16 * 128 * 2);
     BROKEN_LIST("num_groups is 9", l.g.num_groups = BATON_GROUPS_MAX + 1);
     BROKEN_LIST("num_groups is 0", l.g.num_groups = 0);
     BROKEN_LIST("group 0: block_tokens", l.g.groups[0].num_blocks = 0);

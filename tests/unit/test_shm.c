@@ -104,7 +104,7 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
                                   .workers = 2,
                                   .worker_bytes = worker_bytes,
                                   .inline_bytes = inline_bytes,
-                                  .ended = ring,
+                                  .look = ring,
                                   .arg = &p->bell,
                                   .log = &logger};
     assert_int_equal(shm_create(&wish, &p->shm), 0);
@@ -126,6 +126,7 @@ static void pair_fini(struct pair *p)
 
 static int progress(struct pair *p, struct port_event *events)
 {
+    shm_begin(p->shm);
     return p->path.progress(p->path.self, events, EVENTS);
 }
 
