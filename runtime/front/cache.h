@@ -20,7 +20,7 @@ struct baton_cache {
     struct path_region pool;   /* the same, as a region */
     struct path_regions whole; /* the same, as all regions */
     uint64_t block_bytes[BATON_GROUPS_MAX]; /* by group, of all its tensors */
-    struct pretend pretend;    /* BATON_MEMORY: the memory that `own` wraps */
+    struct pretend pretend;                 /* BATON_MEMORY: the memory that `own` wraps */
 };
 
 /** NULL is no cache. */

@@ -7,7 +7,9 @@
  * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
  *
  * A worker with nothing to do spins for a moment, since transfers and their chunks follow each other closely. Then it
- * sleeps. Waking it is a system call until it runs, so that is done once for all jobs of a turn. It tells of the end of a job only where there is something to do then: after the last job of a leg, after an
+ * sleeps. Waking it is a system call until it runs, so that is done once for all jobs of a turn.
+ *
+ * A worker tells of the end of a job only where there is something to do then: after the last job of a leg, after an
  * error, and when few jobs wait, so that more come before they have run out. Where cores are few, a reactor that wakes
  * takes the core of a thread that copies.
  */

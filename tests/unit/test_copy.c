@@ -429,8 +429,7 @@ static void test_a_worker_is_asked_to_look(void **state)
         while (atomic_load(&looks) < i)
             wait_a_little();
     }
-    const struct copy_job job = {
-        .transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side, .more = true};
+    const struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side, .more = true};
     for (int round = 0; !was_refused; round++) {
         assert_in_range(round, 0, ROUNDS_MOST);
         int jobs = 0, ended = 0;

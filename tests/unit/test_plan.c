@@ -218,7 +218,7 @@ static void test_hostile_groups_and_splits(void **state)
     listed_init(&good, 2, 1);
     assert_int_equal(geometry_check(&good.g, &good.g.bytes, 1, &why), 0);
     assert_int_equal(geometry_block_bytes(&good.g, 1), 0); /* no tensor is of that group yet */
-    good.tensors[1].group = good.tensors[1].split = 1; /* of 2: so it has one head, and group 0 one tensor */
+    good.tensors[1].group = good.tensors[1].split = 1;     /* of 2: so it has one head, and group 0 one tensor */
     assert_int_equal(geometry_block_bytes(&good.g, 1), 2 * 1 * 16 * 128 * 2);
     assert_int_equal(geometry_block_bytes(&good.g, 0), 2 * 4 * 16 * 128 * 2);
     BROKEN_LIST("num_groups is 9", l.g.num_groups = BATON_GROUPS_MAX + 1);
