@@ -22,10 +22,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -39,15 +42,32 @@ static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const s
     errno = saved;
 }
 
-void bell_ring(struct bell *b)
+/* Counts a ring. Whether somebody may sleep. */
+static bool count(struct bell *b)
 {
     /*
      * seq_cst: orders this add before the load below, against the sleeper's add and load (see above). It also releases
      * the work: whoever reads this count, or a later one, in bell_look sees what was written before the ring.
      */
     atomic_fetch_add_explicit(&b->rings, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&b->asleep, memory_order_seq_cst) != 0)
-        futex(&b->rings, FUTEX_WAKE, INT_MAX, NULL);
+    return atomic_load_explicit(&b->asleep, memory_order_seq_cst) != 0;
+}
+
+static void wake(struct bell *b)
+{
+    futex(&b->rings, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+void bell_ring(struct bell *b)
+{
+    if (count(b))
+        wake(b);
+}
+
+void bell_ring_unattended(struct bell *b)
+{
+    if (count(b) && clock_now_ns() - atomic_load_explicit(&b->attended_ns, memory_order_relaxed) >= BELL_ATTENDED_NS)
+        wake(b);
 }
 
 void bell_sleep(struct bell *b, uint32_t seen, uint64_t timeout_ns)

@@ -7,6 +7,10 @@
  *
  * A ring after the look makes the sleep return at once, so no wake-up is lost. Ringing costs one atomic add, and a
  * system call only while somebody sleeps. Where several sleep, a ring wakes them all.
+ *
+ * A thread that looks at the bell again and again finds a ring sooner than one that sleeps, and to wake that one takes
+ * 10 us and more, and perhaps its core. It says so at each look by bell_attend. Then bell_ring_unattended wakes nobody.
+ * It may have looked for the last time, so who sleeps meanwhile must not sleep for long.
  */
 #ifndef BATON_BASE_BELL_H
 #define BATON_BASE_BELL_H
@@ -17,12 +21,14 @@
 struct bell {
     _Atomic uint32_t rings;
     _Atomic uint32_t asleep;
+    _Atomic uint64_t attended_ns; /* by clock_now_ns, which is one clock for all processes of a host */
 };
 
 static inline void bell_init(struct bell *b)
 {
     atomic_init(&b->rings, 0);
     atomic_init(&b->asleep, 0);
+    atomic_init(&b->attended_ns, 0);
 }
 
 /**
@@ -36,6 +42,18 @@ static inline uint32_t bell_look(struct bell *b)
 
 /** Wakes all who sleep. Who sees the ring also sees what the caller stored before. */
 void bell_ring(struct bell *b);
+
+/** For how long a bell is attended after a look: the looks of a thread that does nothing else are 1 us apart. */
+#define BELL_ATTENDED_NS 5000
+
+/** At this moment, `now_ns`, the calling thread looks at the bell, and will do so again at once. */
+static inline void bell_attend(struct bell *b, uint64_t now_ns)
+{
+    atomic_store_explicit(&b->attended_ns, now_ns, memory_order_relaxed);
+}
+
+/** As bell_ring, but wakes nobody while the bell is attended. */
+void bell_ring_unattended(struct bell *b);
 
 /** Sleeps until a ring that came after `seen` was looked at, until timeout_ns have passed, or until a signal. */
 void bell_sleep(struct bell *b, uint32_t seen, uint64_t timeout_ns);

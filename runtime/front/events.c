@@ -81,6 +81,11 @@ void events_watch(struct events *e)
         make_readable(e);
 }
 
+bool events_are_watched(const struct events *e)
+{
+    return atomic_load_explicit(&e->is_watched, memory_order_relaxed);
+}
+
 /* What the caller did before (fences, the raised generation) happens before the poller takes the event: the ring orders
  * that by release and acquire. */
 bool events_put(struct events *e, struct outcome *outcome)

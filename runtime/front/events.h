@@ -49,6 +49,8 @@ void events_poll_end(struct events *e, uint32_t taken);
 int events_fd(const struct events *e);
 /** From now on it is readable while there are any: somebody may sleep on it. Until then no event writes to it. */
 void events_watch(struct events *e);
+/** Whether somebody does, who may be woken by the next event. */
+bool events_are_watched(const struct events *e);
 uint32_t events_waiting(const struct events *e);
 /** Counts of failures, by -error: all, and those whose event names that rank. */
 void events_reasons(struct events *e, uint64_t out[BATON_REASONS]);

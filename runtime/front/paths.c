@@ -476,6 +476,11 @@ bool paths_ask(const struct paths *p)
     return shm_ask(p->shm);
 }
 
+void paths_ring(struct paths *p)
+{
+    lanes_ring(p->lanes);
+}
+
 void paths_worker_cpus(const struct paths *p, char *list, size_t size)
 {
     shm_worker_cpus(p->shm, list, size);

@@ -54,11 +54,14 @@ const baton_path_t *paths_table_out(const struct paths *p);
 /** Ranks of the world by path. */
 const uint32_t *paths_peers(const struct paths *p);
 
-/** At the end of a turn: wakes copy workers that sleep, for what was handed to them in it. */
+/** After the core's step: wakes copy workers that sleep, for what was handed to them in it. */
 void paths_begin(struct paths *p);
 
 /** Wakes a copy worker, which looks as after a job. False: all of them have jobs. Any thread. */
 bool paths_ask(const struct paths *p);
+
+/** At the end of a turn, after its events: wakes ranks of this node, for messages that were sent to them in it. */
+void paths_ring(struct paths *p);
 
 /** The hardware threads that the copy workers run on, as a list. Any thread. */
 void paths_worker_cpus(const struct paths *p, char *list, size_t size);

@@ -184,9 +184,12 @@ bool reactor_turn(struct baton *b, uint64_t began)
     core_step(b->core, now, events, n);
     paths_begin(b->paths);
     end_given_up(b, now);
-    active |= n > 0;
-    active |= hand_out(b, now);
+    const bool tells = hand_out(b, now);
+    active |= n > 0 || tells;
+    if (active)
+        l->has_woken = tells && events_are_watched(&b->events);
     l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
+    paths_ring(b->paths);
     fabric_ring(b->fabric);
     l->num_turns++;
     l->snapshot_is_stale |= active;
@@ -222,10 +225,12 @@ static bool is_rung(const struct baton *b)
     return fabric_nodes(b->fabric) == 1 && b->loop.is_threaded;
 }
 
-/* How long a thread sleeps that all rings. Where turns were made of late, rings may be put off again. */
+/* How long a thread sleeps that all rings. Where calls or polls made turns of late, rings may be put off again. */
 static uint64_t rung_rest_ns(const struct baton *b, uint64_t now, uint64_t idle_since)
 {
-    const uint64_t lent = b->loop.turns.last_ns, since = lent > idle_since ? lent : idle_since;
+    const struct turns *t = &b->loop.turns;
+    const uint64_t lent = t->last_ns > t->attended_ns ? t->last_ns : t->attended_ns;
+    const uint64_t since = lent > idle_since ? lent : idle_since;
     return now < since + RESTED_NS ? TURNS_OWED_NS : UINT64_MAX;
 }
 
@@ -236,6 +241,12 @@ static uint64_t till_meter(const struct baton *b, uint64_t now, uint64_t rest)
     return due < now + rest ? (due > now ? due - now : 1) : rest;
 }
 
+/* How long the thread spins for what follows closely: not at all where its engine may wait for this core. */
+static uint64_t spin_ns(const struct baton *b)
+{
+    return b->loop.has_woken ? 0 : b->settings.spin_us * CLOCK_NS_PER_US;
+}
+
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 {
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
@@ -243,7 +254,7 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
     const bool has_bells = wakes && !closing_has_begun(&b->closing); /* MPI's own steps ring nobody */
     uint64_t cap = (has_bells ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
     const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
-    if (now - idle_since < b->settings.spin_us * CLOCK_NS_PER_US || reactor_must_poll(b) || due <= now)
+    if (now - idle_since < spin_ns(b) || reactor_must_poll(b) || due <= now)
         return 0;
     uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - quiet_since) / 4;
     if (most < SLEEP_LEAST_NS)
@@ -262,7 +273,7 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 {
     struct turns *t = &b->loop.turns;
     uint64_t rest = reactor_rest_ns(b, idle_since);
-    bool yields = rest == 0 && clock_now_ns() - idle_since >= b->settings.spin_us * CLOCK_NS_PER_US;
+    bool yields = rest == 0 && clock_now_ns() - idle_since >= spin_ns(b);
     if (rest == 0 && !yields)
         return;
     t->woken_ns = rest > 0 ? clock_now_ns() + rest : 0;

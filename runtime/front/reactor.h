@@ -49,6 +49,7 @@ struct loop {
     uint64_t rung_ns; /* when it saw the last one */
     uint64_t snapshot_due_ns;
     bool snapshot_is_stale;
+    bool has_woken; /* the last turn that did anything has woken the engine's thread, which may need this core */
     /* any thread */
     _Atomic bool snapshot_is_wanted;
     _Atomic uint32_t snapshots; /* taken so far */

@@ -7,6 +7,8 @@
 #include "shm/handoffs.h"
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
+#define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
+#define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
 #define TURNS_A_TRANSFER 4             /* to take it, move it, read its generation and end it */
 #define BLOCKS_MOST 4096               /* of a call that a caller's turn takes: about 10 us for their tables */
 
@@ -109,6 +111,25 @@ void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes)
         bell_ring(fabric_bell(b->fabric));
 }
 
+/* A poll that found nothing. A thread that makes nothing else is faster than a reactor that must wake. */
+static void attend(struct baton *b)
+{
+    struct turns *t = &b->loop.turns;
+    const uint64_t now = clock_now_ns();
+    if (now > t->polled_ns + APART_NS)
+        t->spins_since_ns = now;
+    t->polled_ns = now;
+    if (now < t->spins_since_ns + SPINNING_NS)
+        return;
+    t->attended_ns = now;
+    if (t->woken_ns <= now + TURNS_OWED_NS) {
+        bell_attend(fabric_bell(b->fabric), now);
+    } else { /* it sleeps again, for less */
+        bell_ring(fabric_bell(b->fabric));
+        turns_look(b);
+    }
+}
+
 /* A poll that found nothing: if the bell has rung since the last turn, what came is at hand sooner than the reactor. */
 static bool turn_for_poll(struct baton *b)
 {
@@ -130,7 +151,10 @@ bool turns_polled(struct baton *b, bool any)
         atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
     if (any || !t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0)
         return false;                           /* whoever has the lock looks for itself, or the next poll does */
-    bool turned = t->lends && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
+    const bool lends = t->lends;
+    bool turned = lends && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
+    if (lends && !turned)
+        attend(b);
     pthread_mutex_unlock(&t->lock);
     return turned;
 }

@@ -10,6 +10,9 @@
  * copies at most BATON_INLINE_BYTES in a turn, turns begin within 50 us between two polls, or are four, which a
  * transfer takes; and a call of many blocks is left to the reactor, since reading and checking their tables takes long.
  *
+ * A thread that polls again and again attends to the bell: ranks of this node that send something then wake nobody. The
+ * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
+ *
  * Whoever makes turns holds `lock`, and so do those who read what follows it. Nobody waits for it but the reactor: a
  * call that finds it taken leaves all to whoever has it.
  */
@@ -37,10 +40,13 @@ struct turns {
     bool is_lent;      /* the turn under way is not the reactor's */
     uint64_t last_ns;  /* when the last one that was not the reactor's ended */
     uint64_t woken_ns; /* when the reactor wakes of itself; 0: it does not sleep */
+    uint64_t polled_ns;      /* when a poll last found nothing */
+    uint64_t spins_since_ns; /* since when polls have followed each other at once */
+    uint64_t attended_ns;    /* when a thread that polls so last looked at the bell */
     uint64_t count[TURNS_BY];
 };
 
-/** The longest time by which a ring is put off. The reactor's sleeps are no longer while calls are made. */
+/** The longest time by which a ring is put off. The reactor's sleeps are no longer while calls and polls are made. */
 #define TURNS_OWED_NS UINT64_C(2000000)
 
 void turns_init(struct turns *t);

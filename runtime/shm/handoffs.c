@@ -88,7 +88,7 @@ static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t ge
     if (h->puts_off && h->num_owed < OWED_MOST)
         h->owed[h->num_owed++] = peer;
     else
-        bell_ring(h->rank[peer].bell);
+        bell_ring_unattended(h->rank[peer].bell);
 }
 
 static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int *error)
@@ -142,7 +142,7 @@ bool handoffs_owe(const struct handoffs *h)
 void handoffs_ring(struct handoffs *h)
 {
     while (h->num_owed > 0)
-        bell_ring(h->rank[h->owed[--h->num_owed]].bell);
+        bell_ring_unattended(h->rank[h->owed[--h->num_owed]].bell);
 }
 
 const struct port_handoff *handoffs_port(const struct handoffs *h)

@@ -28,6 +28,7 @@ _Static_assert(LANES_MESSAGE_MAX + sizeof(uint32_t) <= PLACE_BYTES, "a message f
 struct lane_peer {
     struct lanes_rank at;
     uint32_t sent; /* as the head in its area says */
+    bool is_owed;  /* a ring */
 };
 
 struct lanes {
@@ -35,6 +36,7 @@ struct lanes {
     uint32_t num_senders, first; /* of my node; where the next look begins */
     uint32_t *sender;            /* by number among the ranks of my node: the rank */
     uint32_t *taken;             /* likewise: as the tail in my area says */
+    uint32_t *owed, num_owed;    /* ranks that are to be rung; room for all of my node */
     uint64_t bad;
     const struct logger *log;
     uint8_t (*message)[LANES_MESSAGE_MAX];
@@ -81,6 +83,23 @@ bool lanes_lead_everywhere(const struct lanes *l)
     return true;
 }
 
+static void owe(struct lanes *l, uint32_t rank)
+{
+    if (l->peer[rank].is_owed)
+        return;
+    l->peer[rank].is_owed = true;
+    l->owed[l->num_owed++] = rank;
+}
+
+void lanes_ring(struct lanes *l)
+{
+    while (l->num_owed > 0) {
+        struct lane_peer *p = &l->peer[l->owed[--l->num_owed]];
+        p->is_owed = false;
+        bell_ring_unattended(p->at.bell);
+    }
+}
+
 /* A tail that makes no sense is of a lane that stays full. */
 static bool has_place(uint32_t sent, uint32_t tail)
 {
@@ -103,7 +122,7 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
     memcpy(at + sizeof bytes, message, bytes);
     /* release: whoever sees the count sees the message */
     atomic_store_explicit(word(&p->at, HEADS, me), ++p->sent, memory_order_release);
-    bell_ring(p->at.bell);
+    owe(l, rank);
     return 0;
 }
 
@@ -148,7 +167,7 @@ static int take_all(struct lanes *l, uint32_t sender, struct port_event *events,
     atomic_store_explicit(word(mine, TAILS, sender), l->taken[sender], memory_order_seq_cst);
     if (atomic_load_explicit(word(mine, STUCK, sender), memory_order_seq_cst) != 0) {
         atomic_store_explicit(word(mine, STUCK, sender), 0, memory_order_seq_cst);
-        bell_ring(l->peer[l->sender[sender]].at.bell);
+        owe(l, l->sender[sender]);
     }
     return n;
 }
@@ -197,8 +216,9 @@ int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ran
             l->peer[i].at = ranks[i];
     l->sender = calloc(l->num_senders + 1, sizeof *l->sender);
     l->taken = calloc(l->num_senders + 1, sizeof *l->taken);
+    l->owed = calloc(l->num_senders + 1, sizeof *l->owed);
     l->message = calloc(TAKEN_MOST, sizeof *l->message);
-    if (l->sender == NULL || l->taken == NULL || l->message == NULL) {
+    if (l->sender == NULL || l->taken == NULL || l->owed == NULL || l->message == NULL) {
         lanes_destroy(l);
         return BATON_ENOMEM;
     }
@@ -213,6 +233,7 @@ void lanes_destroy(struct lanes *l)
         return;
     free(l->sender);
     free(l->taken);
+    free(l->owed);
     free(l->message);
     free(l);
 }

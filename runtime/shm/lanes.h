@@ -5,7 +5,9 @@
  * it is written by one of them alone. So a rank that is stopped or killed between two stores holds up the messages to
  * itself and from itself, and nobody else's. Messages of a lane come in order, whole, and once.
  *
- * Who receives is woken by its bell. Who finds a lane full leaves a word in it, and is rung when there is a place.
+ * Who receives is woken by its bell. Who finds a lane full leaves a word in it, and is rung when there is a place. To
+ * wake a thread takes 10 us and more, and it may take the core of who wakes it: so bells are rung by lanes_ring alone,
+ * once for all messages of a turn, after its events are out.
  *
  * What is read here is checked like anything from outside: any process of the node may have written it.
  *
@@ -48,13 +50,16 @@ bool lanes_lead_to(const struct lanes *l, uint32_t rank);
 bool lanes_lead_everywhere(const struct lanes *l);
 
 /**
- * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to: copied, and the rank rung. 0, or
- * BATON_EAGAIN: there is no place, and this rank's bell rings once there is.
+ * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to: copied. 0, or BATON_EAGAIN: there is no place,
+ * and this rank's bell rings once there is.
  */
 int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes);
 
 /** Up to `max` messages that came, as PORT_MESSAGE events. Their number. Their data stays until the next call. */
 int lanes_take(struct lanes *l, struct port_event *events, int max);
+
+/** Rings who was sent a message, or may send again, since the last call. */
+void lanes_ring(struct lanes *l);
 
 /** Messages that made no sense. Each was logged. */
 uint64_t lanes_bad(const struct lanes *l);

@@ -120,6 +120,48 @@ static void one_ring_wakes_all(void **state)
     assert_int_equal(atomic_load(&b.asleep), 0);
 }
 
+/* ---- attended ---------------------------------------------------------------------------------------------------- */
+
+/* A thread asleep on the bell until it rings or for long. */
+static void begin_to_sleep(struct bell *b, struct sleeper *s)
+{
+    *s = (struct sleeper){.bell = b, .seen = bell_look(b)};
+    assert_int_equal(pthread_create(&s->thread, NULL, sleep_once, s), 0);
+    while (atomic_load(&b->asleep) == 0)
+        usleep(1000);
+    usleep(5000);
+}
+
+/* Whether somebody who sleeps is woken by a ring beside a thread that attends, or attended once. */
+static bool is_woken(bool attends)
+{
+    struct bell b;
+    struct sleeper s;
+    bell_init(&b);
+    begin_to_sleep(&b, &s);
+    bell_attend(&b, clock_now_ns());
+    if (!attends)
+        usleep(1000);
+    bell_ring_unattended(&b);
+    assert_int_equal(bell_look(&b), 1); /* who looks finds it in any case */
+    usleep(5000);
+    const bool woken = atomic_load(&b.asleep) == 0;
+    bell_ring(&b);
+    assert_int_equal(pthread_join(s.thread, NULL), 0);
+    assert_true(s.woken);
+    return woken;
+}
+
+static void who_attends_needs_no_wake_up(void **state)
+{
+    (void)state;
+    int tries = 0;
+    while (is_woken(true)) /* this thread may be interrupted between its look and its ring */
+        assert_in_range(++tries, 0, 100);
+    for (tries = 0; !is_woken(false); tries++) /* or the other one is late to run */
+        assert_in_range(tries, 0, 100);
+}
+
 /* ---- ping-pong --------------------------------------------------------------------------------------------------- */
 
 /* Two sides throw a ball: each waits for the other's count to reach the round, then raises its own and rings. */
@@ -220,6 +262,7 @@ int main(void)
         cmocka_unit_test(ring_before_the_look_does_not),
         cmocka_unit_test(count_wraps_round),
         cmocka_unit_test(one_ring_wakes_all),
+        cmocka_unit_test(who_attends_needs_no_wake_up),
         cmocka_unit_test(no_wake_up_is_lost_between_threads),
         cmocka_unit_test(no_wake_up_is_lost_between_processes),
     };
