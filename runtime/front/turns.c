@@ -9,8 +9,8 @@
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
 #define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
-#define TURNS_A_TRANSFER 4             /* to take it, move it, read its generation and end it */
-#define BLOCKS_MOST 4096               /* of a call that a caller's turn takes: about 10 us for their tables */
+#define TURNS_A_TRANSFER 4                  /* to take it, move it, read its generation and end it */
+#define BLOCKS_MOST 4096                    /* of a call that a caller's turn takes: about 10 us for their tables */
 
 void turns_init(struct turns *t)
 {
@@ -150,7 +150,7 @@ bool turns_polled(struct baton *b, bool any)
     if (atomic_load_explicit(&t->lent_ns, memory_order_relaxed) != 0)
         atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
     if (any || !t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0)
-        return false;                           /* whoever has the lock looks for itself, or the next poll does */
+        return false; /* whoever has the lock looks for itself, or the next poll does */
     const bool lends = t->lends;
     bool turned = lends && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
     if (lends && !turned)

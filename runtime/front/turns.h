@@ -36,10 +36,10 @@ struct turns {
     _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
     _Atomic bool has_long;    /* a call is queued that only the reactor takes */
     pthread_mutex_t lock;
-    bool lends;        /* turns are lent: the reactor has begun its loop, and nothing closes */
-    bool is_lent;      /* the turn under way is not the reactor's */
-    uint64_t last_ns;  /* when the last one that was not the reactor's ended */
-    uint64_t woken_ns; /* when the reactor wakes of itself; 0: it does not sleep */
+    bool lends;              /* turns are lent: the reactor has begun its loop, and nothing closes */
+    bool is_lent;            /* the turn under way is not the reactor's */
+    uint64_t last_ns;        /* when the last one that was not the reactor's ended */
+    uint64_t woken_ns;       /* when the reactor wakes of itself; 0: it does not sleep */
     uint64_t polled_ns;      /* when a poll last found nothing */
     uint64_t spins_since_ns; /* since when polls have followed each other at once */
     uint64_t attended_ns;    /* when a thread that polls so last looked at the bell */

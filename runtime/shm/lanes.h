@@ -50,8 +50,8 @@ bool lanes_lead_to(const struct lanes *l, uint32_t rank);
 bool lanes_lead_everywhere(const struct lanes *l);
 
 /**
- * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to: copied. 0, or BATON_EAGAIN: there is no place,
- * and this rank's bell rings once there is.
+ * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to: copied. 0, or BATON_EAGAIN: there is no
+ * place, and this rank's bell rings once there is.
  */
 int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes);
 
