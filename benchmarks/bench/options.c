@@ -157,6 +157,7 @@ void options_help(void)
         "  incast               all prefill engines and one decode engine\n"
         "  allpairs             all prefill engines and all decode engines\n"
         "  interference         how much slower a thread of the decode rank computes, idle and while blocks stream\n"
+        "  idle                 CPU time and wake-ups of each rank while nothing happens\n"
         "  scale                start, first contact, memory and close by the number of ranks: 2, 4, 8 and so on\n");
     option_help(rows);
     puts(
@@ -235,6 +236,7 @@ static void preset(struct options *o)
         preset_list(&o->batch, 1, &pull_batch[1]);
         break;
     case OP_MEMORY:
+    case OP_IDLE:
     case OP_SCALE:
     case OP_HANDSHAKE:
     case OP_SHAPES:

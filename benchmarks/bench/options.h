@@ -26,6 +26,7 @@
     X(INCAST, "incast", many_run)                                                                                      \
     X(ALLPAIRS, "allpairs", many_run)                                                                                  \
     X(INTERFERENCE, "interference", interference_run)                                                                  \
+    X(IDLE, "idle", idle_run)                                                                                          \
     X(SCALE, "scale", scale_run)
 
 #define OPERATION_ENUM(op, word, run) OP_##op,

@@ -161,7 +161,7 @@ _baton_arguments() { # TOOL AT
         [[ -z $current ]] || _baton_program "$last"
     elif [[ $tool = baton-bench && $operand -eq 0 ]]; then
         _baton_add '' "$current" -W 'pull push latency submit memory handshake shapes fairness distances wrapped regions
-            fanout incast allpairs interference scale'
+            fanout incast allpairs interference idle scale'
     elif [[ -z $current ]]; then
         _baton_add '' '' -W "$options"
     fi

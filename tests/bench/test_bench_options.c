@@ -115,7 +115,7 @@ static void what_is_wrong_is_said(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"", "no operation is given: pull, push, latency, submit, memory, handshake, shapes, fairness, distances, "
-             "wrapped, regions, fanout, incast, allpairs, interference, scale"},
+             "wrapped, regions, fanout, incast, allpairs, interference, idle, scale"},
         {"pull --with A=1", "--with is for interference"},
         {"interference --with A", "--with must be VARIABLE=VALUE, and is \"A\""},
         {"interference --with =1", "--with must be VARIABLE=VALUE"},
