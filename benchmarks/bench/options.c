@@ -88,7 +88,7 @@ static const struct option_row rows[] = {
      OPTION_WHOLE(struct options, iters, 1, TIMES_MOST)},
     {"transfers", "N", "memory: transfers before the measurement (64)",
      OPTION_WHOLE(struct options, transfers, 1, TIMES_MOST)},
-    {"seconds", "S", "time a row may take, where --iters is not given (3)",
+    {"seconds", "S", "time a row may take, where --iters is not given; idle: for how long it is measured (3)",
      OPTION_REAL(struct options, seconds, 0.001, 86400)},
     {"seed", "N", "of the scattered block ids (1)", OPTION_WHOLE(struct options, seed, 0, UINT64_MAX)},
     {"want-ms", "MS", "handshake: deadline of a want (5000)", OPTION_WHOLE(struct options, want_ms, 1, 3600000)},

@@ -57,7 +57,7 @@ const uint32_t *paths_peers(const struct paths *p);
 /** After the core's step: wakes copy workers that sleep, for what was handed to them in it. */
 void paths_begin(struct paths *p);
 
-/** Wakes a copy worker, which looks as after a job. False: all of them have jobs. Any thread. */
+/** Wakes a copy worker, which looks as after a job. False: they have enough to do. Any thread. */
 bool paths_ask(const struct paths *p);
 
 /** At the end of a turn, after its events: wakes ranks of this node, for messages that were sent to them in it. */

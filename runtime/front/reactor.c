@@ -173,6 +173,12 @@ static void end_given_up(struct baton *b, uint64_t now)
         log_line(&b->log, LOG_WARN, "the reactor goes on");
 }
 
+/* Whether all that can happen rings the bell of a thread that sleeps on it, and not before it has happened. */
+static bool is_rung(const struct baton *b)
+{
+    return fabric_nodes(b->fabric) == 1 && b->loop.is_threaded;
+}
+
 bool reactor_turn(struct baton *b, uint64_t began)
 {
     struct loop *l = &b->loop;
@@ -187,7 +193,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     const bool tells = hand_out(b, now);
     active |= n > 0 || tells;
     if (active)
-        l->has_woken = tells && events_are_watched(&b->events);
+        l->has_woken = tells && is_rung(b) && events_are_watched(&b->events);
     l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
     paths_ring(b->paths);
     fabric_ring(b->fabric);
@@ -217,12 +223,6 @@ static void look_at_rings(struct baton *b)
     if (rings != l->rings)
         l->rung_ns = clock_now_ns();
     l->rings = rings;
-}
-
-/* Whether all that can happen rings the bell of a thread that sleeps on it, and not before it has happened. */
-static bool is_rung(const struct baton *b)
-{
-    return fabric_nodes(b->fabric) == 1 && b->loop.is_threaded;
 }
 
 /* How long a thread sleeps that all rings. Where calls or polls made turns of late, rings may be put off again. */
@@ -357,6 +357,7 @@ static void *reactor_main(void *arg)
     turns_ring_owed(b);
     if (atomic_load_explicit(&l->abandon, memory_order_acquire) && b->state != CONTEXT_OPEN)
         come_to_rest(b);
+    paths_ring(b->paths); /* what was sent behind the last turn */
     take_last_snapshot(b);
     pthread_mutex_unlock(&l->turns.lock);
     latch_open(&l->ended);
@@ -414,6 +415,7 @@ static int stop_in_caller(struct baton *b)
     while ((rc = closing_step(b, clock_now_ns())) == BATON_EAGAIN)
         if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
+    paths_ring(b->paths);
     take_last_snapshot(b);
     return rc;
 }

@@ -3,7 +3,7 @@
  * reactor: the loop. One thread makes all of Baton's MPI calls after start (or the caller's: see lend.h).
  *
  * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns
- * it idles by degrees: it spins BATON_SPIN_US; then, where MPI must be polled for something under way (rma requests,
+ * it idles by degrees: it spins BATON_SPIN_US, but for a turn that may have woken the engine on the only node; then, where MPI must be polled for something under way (rma requests,
  * messages, or a lease that a peer reads through this process' progress), it yields; else it sleeps on its bell, which
  * submissions, copy workers and peers of this node ring. A sleep lasts until the next timer at most. Where all that
  * can happen rings, it lasts up to BATON_SLEEP_US; after the last turn for a while no longer than rings are put off
@@ -49,7 +49,7 @@ struct loop {
     uint64_t rung_ns; /* when it saw the last one */
     uint64_t snapshot_due_ns;
     bool snapshot_is_stale;
-    bool has_woken; /* the last turn that did anything has woken the engine's thread, which may need this core */
+    bool has_woken; /* the last turn that did anything may have woken a thread of the engine's, which needs a core */
     /* any thread */
     _Atomic bool snapshot_is_wanted;
     _Atomic uint32_t snapshots; /* taken so far */

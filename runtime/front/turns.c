@@ -83,7 +83,10 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
     return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
 }
 
-/* What a copy worker must be woken for anyway is its own from the beginning, if it is free. */
+/*
+ * What a copy worker is most likely woken for anyway is its own from the beginning, if it is free. Where it is not, as the
+ * offer comes later or the bytes come in short legs, it is woken once more than would do.
+ */
 static bool is_for_worker(const struct baton *b, uint64_t bytes)
 {
     return b->loop.turns.can_lend && bytes > b->settings.inline_bytes && !has_long(&b->loop.turns) &&
@@ -124,7 +127,8 @@ static void attend(struct baton *b)
     t->attended_ns = now;
     if (t->woken_ns <= now + TURNS_OWED_NS) {
         bell_attend(fabric_bell(b->fabric), now);
-    } else { /* it sleeps again, for less */
+    } else if (t->hurried_ns != t->woken_ns) { /* it sleeps again, for less */
+        t->hurried_ns = t->woken_ns;
         bell_ring(fabric_bell(b->fabric));
         turns_look(b);
     }
@@ -168,6 +172,7 @@ void turns_worker(void *arg, bool runs_out)
         done = t->lends && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
         pthread_mutex_unlock(&t->lock);
     }
-    if (!done)
+    /* One that was abandoned does not sleep, and MPI may free the bell. */
+    if (!done && !atomic_load_explicit(&b->loop.abandon, memory_order_acquire))
         bell_ring(fabric_bell(b->fabric));
 }

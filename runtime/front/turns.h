@@ -43,6 +43,7 @@ struct turns {
     uint64_t polled_ns;      /* when a poll last found nothing */
     uint64_t spins_since_ns; /* since when polls have followed each other at once */
     uint64_t attended_ns;    /* when a thread that polls so last looked at the bell */
+    uint64_t hurried_ns;     /* `woken_ns` of a sleep that was cut short, for that thread's sake */
     uint64_t count[TURNS_BY];
 };
 

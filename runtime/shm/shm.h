@@ -68,7 +68,7 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
             uint64_t *out, uint64_t tag);
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag);
 
-/** At the end of a turn: wakes copy workers that sleep, for what was handed to them in it. */
+/** After the core's step: wakes copy workers that sleep, for what was handed to them in it. */
 void shm_begin(struct shm *s);
 
 /** As copy_ask. */

@@ -100,7 +100,8 @@ static struct slot *take_job(struct copy_pool *p, unsigned *shorts)
         slot = ring_pop(p->todo[first == SHORT ? LONG : SHORT]);
     if (slot == NULL)
         return NULL;
-    atomic_fetch_sub_explicit(&p->waiting, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->busy, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&p->waiting, 1, memory_order_release); /* who sees it sees the busy one */
     *shorts = length_of(&slot->job) == SHORT ? *shorts + 1 : 0;
     return slot;
 }
@@ -139,7 +140,6 @@ static void *worker_main(void *arg)
     uint8_t number = (uint8_t)(atomic_fetch_add_explicit(&p->numbers, 1, memory_order_relaxed) + 1);
     while ((slot = next_job(p, &shorts)) != NULL) {
         bool more = slot->job.more;
-        atomic_fetch_add_explicit(&p->busy, 1, memory_order_relaxed);
         struct copy_end end = copy_now(&slot->job);
         atomic_fetch_sub_explicit(&p->busy, 1, memory_order_relaxed);
         end.worker = number;
@@ -217,7 +217,8 @@ void copy_pool_cpus(const struct copy_pool *p, char *list, size_t size)
 
 bool copy_ask(struct copy_pool *p)
 {
-    if (atomic_load_explicit(&p->busy, memory_order_relaxed) == p->num_threads)
+    if (atomic_load_explicit(&p->waiting, memory_order_acquire) > 0 ||
+        atomic_load_explicit(&p->busy, memory_order_relaxed) == p->num_threads)
         return false;
     atomic_store_explicit(&p->is_asked, true, memory_order_release);
     bell_ring(&p->work);

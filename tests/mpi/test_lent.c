@@ -322,16 +322,19 @@ static void a_poll_makes_turns(void)
         }
         CHECK(!f.consumer || wrong(i) == 0);
     }
-    CHECK(!f.consumer || harness.size > 2 || stats().turns_polls >= before + TRIES / 6);
+    CHECK(!f.consumer || harness.size > 2 || stats().turns_polls > before + (IS_SANITIZED ? 0 : TRIES / 6));
     if (f.producer)
         CHECK(take(TRIES, 20000) > 0);
     down();
 }
 
-/* A thread that has polled for long, and then waits for the descriptor, misses nothing: the reactor sleeps for less. */
+/*
+ * A thread that has polled for long, and then waits for the descriptor, misses nothing. An offer that comes within 5 us of
+ * its last poll rings nobody, and is found by a reactor that sleeps for less: few of these offers are such.
+ */
 static void a_thread_that_stops_polling_is_woken(void)
 {
-    enum { TRIES = 40 };
+    enum { TRIES = 60 };
     if (!is_one_node() || harness.size < 2)
         return SKIP("two ranks on one node");
     up_with("BATON_SLEEP_US", "1000000");
@@ -341,7 +344,7 @@ static void a_thread_that_stops_polling_is_woken(void)
         if (f.consumer)
             want(i);
         MPI_Barrier(MPI_COMM_WORLD);
-        usleep(f.producer ? 200 + 20 * i : 0);
+        usleep(30000 + (f.producer ? 300 + 5 * i : 0)); /* reactors sleep for a second: the polls cut that short */
         if (f.producer)
             offer(i);
         struct pollfd fd = {.fd = baton_event_fd(f.b), .events = POLLIN};

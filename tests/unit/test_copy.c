@@ -379,6 +379,12 @@ static void test_depth_is_a_limit(void **state)
     world_fini(&w);
 }
 
+static void count_looks(void *arg, bool runs_out)
+{
+    if (runs_out)
+        atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
 /* Waking is left to copy_begin, which does it once for all jobs. */
 static void test_jobs_wait_for_the_begin(void **state)
 {
@@ -389,10 +395,13 @@ static void test_jobs_wait_for_the_begin(void **state)
     struct copy_end end;
     world_init(&w);
     transfer_init(&t, &w, 8);
-    atomic_store(&held, false);
-    assert_int_equal(copy_pool_create(1, NULL, 4, hold, NULL, &pool), 0);
+    atomic_uint looks = 0;
+    assert_int_equal(copy_pool_create(1, NULL, 4, count_looks, &looks, &pool), 0);
     struct copy_job job = {.transfer = &t, .bytes = t.bytes, .src = w.from_side, .dst = w.to_side, .tag = 1};
-    usleep(100000); /* the worker is asleep */
+    assert_true(copy_ask(pool));
+    while (atomic_load(&looks) == 0)
+        wait_a_little();
+    usleep(100000); /* the worker, which runs, falls asleep */
     for (int i = 0; i < 2; i++)
         assert_true(copy_submit(pool, &job));
     usleep(20000);
@@ -401,12 +410,6 @@ static void test_jobs_wait_for_the_begin(void **state)
         wait_for(pool);
     copy_pool_destroy(pool);
     world_fini(&w);
-}
-
-static void count_looks(void *arg, bool runs_out)
-{
-    if (runs_out)
-        atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
 /* A worker that sleeps looks at once, after one that is at work nobody need wait. */
