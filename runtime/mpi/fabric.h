@@ -95,7 +95,10 @@ uint64_t fabric_pool_offset(const struct fabric *f);
 uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes);
 /** The process id of a rank of this node that shares this process's id namespace, else 0. */
 int fabric_process(const struct fabric *f, uint32_t peer);
-/** My bell: ranks of this node ring it after a turn in which they sent a message, and so do this process's threads and copy workers. */
+/**
+ * My bell: ranks of this node ring it after a turn in which they sent a message, and so do this process's threads and
+ * copy workers.
+ */
 struct bell *fabric_bell(const struct fabric *f);
 
 /** MPI_Iallgather of `row_bytes` bytes a rank, with the deadline of start. `rows` has room for all ranks'. Agreed. */

@@ -84,7 +84,7 @@ typedef void copy_look_fn(void *arg, bool runs_out);
 int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_look_fn *look, void *arg,
                      struct copy_pool **out);
 
-/** Wakes a worker to look for work, which it does before its next job. False: jobs wait, or all have one. Any thread. */
+/** Wakes a worker to look for work, before its next job. False: jobs wait, or all have one. Any thread. */
 bool copy_ask(struct copy_pool *pool);
 
 /** The hardware threads that the first worker runs on, as a list. */

@@ -329,8 +329,8 @@ static void a_poll_makes_turns(void)
 }
 
 /*
- * A thread that has polled for long, and then waits for the descriptor, misses nothing. An offer that comes within 5 us of
- * its last poll rings nobody, and is found by a reactor that sleeps for less: few of these offers are such.
+ * A thread that has polled for long, and then waits for the descriptor, misses nothing. An offer that comes within 5 us
+ * of its last poll rings nobody, and is found by a reactor that sleeps for less: few of these offers are such.
  */
 static void a_thread_that_stops_polling_is_woken(void)
 {
