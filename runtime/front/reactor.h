@@ -3,9 +3,10 @@
  * reactor: the loop. One thread makes all of Baton's MPI calls after start (or the caller's: see lend.h).
  *
  * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns
- * it idles by degrees: it spins BATON_SPIN_US, but for a turn that may have woken the engine on the only node; then, where MPI must be polled for something under way (rma requests,
- * messages, or a lease that a peer reads through this process' progress), it yields; else it sleeps on its bell, which
- * submissions, copy workers and peers of this node ring. A sleep lasts until the next timer at most. Where all that
+ * it idles by degrees: it spins BATON_SPIN_US, but for a turn that may have woken the engine on the only node; then,
+ * where MPI must be polled for something under way (rma requests, messages, or a lease that a peer reads through this
+ * process' progress), it yields; else it sleeps on its bell, which submissions, copy workers and peers of this node
+ * ring. A sleep lasts until the next timer at most. Where all that
  * can happen rings, it lasts up to BATON_SLEEP_US; after the last turn for a while no longer than rings are put off
  * (front/turns.h). With peers on other nodes, and where a caller's loop sleeps, it lasts a quarter of the time that
  * nothing has happened, up to BATON_IDLE_US: what rings no bell is noticed late by at most a quarter of the time that

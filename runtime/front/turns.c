@@ -84,8 +84,8 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
 }
 
 /*
- * What a copy worker is most likely woken for anyway is its own from the beginning, if it is free. Where it is not, as the
- * offer comes later or the bytes come in short legs, it is woken once more than would do.
+ * What a copy worker is most likely woken for anyway is its own from the beginning, if it is free. Where it is not, as
+ * the offer comes later or the bytes come in short legs, it is woken once more than would do.
  */
 static bool is_for_worker(const struct baton *b, uint64_t bytes)
 {
