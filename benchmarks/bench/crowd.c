@@ -203,10 +203,7 @@ static void start_together(const struct crowd *c)
         return;
     uint64_t at = clock_now_ns();
     MPI_Allreduce(MPI_IN_PLACE, &at, 1, MPI_UINT64_T, MPI_MAX, c->bench->roster.comm);
-    at += LEAD_NS;
-    const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
-        continue;
+    clock_sleep_until(at + LEAD_NS);
 }
 
 /* The time of a round, for the rank that reports: from the first beginning to the last end; where there is no common

@@ -5,7 +5,6 @@
  * another; with --stop-engine one of them does not answer. Then all others must be as fast as ever, and the want of the
  * stopped one must end at its deadline.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,13 +46,6 @@ struct run {
     baton_tensor_t *tensors;
     struct outcome *outcome[ROUNDS]; /* by engine of the roster */
 };
-
-static void sleep_ms(uint64_t ms)
-{
-    struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * CLOCK_NS_PER_MS)};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR)
-        ;
-}
 
 static int own_engine(const struct bench *b)
 {
@@ -176,7 +168,7 @@ static void run_prefill(struct run *run)
     offer_all(run, ids);
     channel_barrier(b->roster.comm);
     if (is_stopped(b, own_engine(b))) {
-        sleep_ms(SETTLE_MS / 2);
+        clock_sleep_until(clock_now_ns() + SETTLE_MS / 2 * CLOCK_NS_PER_MS);
         if (watcher_stop_me(&b->watcher, b->options.stop_seconds) != 0)
             fail("cannot stop this process");
         for (int round = 0; round < ROUNDS; round++)
@@ -288,7 +280,7 @@ static void run_decode(struct run *run)
     }
     memset(run->context.pool, 0, run->geometry.bytes);
     channel_barrier(b->roster.comm);
-    sleep_ms(SETTLE_MS);
+    clock_sleep_until(clock_now_ns() + SETTLE_MS * CLOCK_NS_PER_MS);
     for (int round = 0; round < ROUNDS; round++)
         run_round(run, round);
     for (int round = 0; round < ROUNDS; round++) {
@@ -304,7 +296,7 @@ static void run_decode(struct run *run)
 static void note_stats(struct run *run)
 {
     baton_stats_t stats;
-    sleep_ms(SETTLE_MS / 5); /* the statistics may be a little old */
+    clock_sleep_until(clock_now_ns() + SETTLE_MS / 5 * CLOCK_NS_PER_MS); /* the statistics may be a little old */
     fail_on(baton_stats(run->context.baton, &stats), "baton_stats");
     report_note(&run->bench->report,
                 "  the reactor's own count: %" PRIu64 " handshakes, the longest %.3f ms, %" PRIu64 " retries",

@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "bench/bench.h"
@@ -27,17 +26,11 @@ struct measured {
     struct effort effort;
 };
 
-static void sleep_ns(uint64_t ns)
-{
-    const struct timespec t = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
-    nanosleep(&t, NULL);
-}
-
 static struct measured measure(const struct context *c, double seconds)
 {
     const uint64_t began = clock_now_ns();
     const struct effort before = effort_read(&c->meter);
-    sleep_ns((uint64_t)(seconds * (double)CLOCK_NS_PER_S));
+    clock_sleep_until(began + (uint64_t)(seconds * (double)CLOCK_NS_PER_S));
     const struct effort effort = effort_since(&c->meter, before);
     return (struct measured){(double)(clock_now_ns() - began) / (double)CLOCK_NS_PER_S, effort};
 }
@@ -71,7 +64,7 @@ void idle_run(struct bench *b)
         stage_verify(&stage, BATCH, false);
     stage_serve(&stage);
     channel_barrier(b->roster.comm);
-    sleep_ns(REST_NS);
+    clock_sleep_until(clock_now_ns() + REST_NS);
     const struct measured mine = measure(&stage.context, o->seconds);
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, b->consumer, b->roster.comm);
     for (int rank = 0; rank < b->roster.size && bench_is_consumer(b); rank++)

@@ -56,18 +56,11 @@ static bool has_setting(const struct run *r)
 
 /* ---- one phase --------------------------------------------------------------------------------------------------- */
 
-static void sleep_until(uint64_t at)
-{
-    const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
-        continue;
-}
-
 static uint64_t pass(struct run *r, bool streams, uint64_t ns)
 {
     const uint64_t until = clock_now_ns() + ns;
     const uint64_t bytes = streams ? stage_stream_run(&r->stage, until) : 0;
-    sleep_until(until);
+    clock_sleep_until(until);
     return bytes;
 }
 

@@ -3,6 +3,7 @@
 #ifndef BATON_BASE_CLOCK_H
 #define BATON_BASE_CLOCK_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -21,6 +22,14 @@ static inline uint64_t clock_now_ns(void)
 static inline uint64_t clock_before(uint64_t at, uint64_t ns)
 {
     return at > ns ? at - ns : 0;
+}
+
+/** Sleeps until that moment, whatever signals come. */
+static inline void clock_sleep_until(uint64_t at)
+{
+    const struct timespec until = {(time_t)(at / CLOCK_NS_PER_S), (long)(at % CLOCK_NS_PER_S)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
 }
 
 #endif
