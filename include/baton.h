@@ -971,8 +971,8 @@ typedef struct baton_stats {
         poisoned;           /**< MPI_Win_flush calls; completions that only a flush brought; peers given up */
     uint64_t again;         /**< calls refused with BATON_EAGAIN */
     uint64_t turns, sleeps; /**< turns, and sleeps of the reactor between them */
-    uint64_t turns_calls, turns_polls,
-        turns_workers;    /**< of the turns, those made by calls, by polls and by copy workers while it slept */
+    uint64_t turns_calls, turns_polls, turns_workers,
+        turns_rings;      /**< of the turns, those made while it slept: by calls, polls, copy workers, and for rings */
     uint64_t given_up;    /**< BATON_EVENT_GIVEN_UPs told by the reactor */
     uint64_t quarantined; /**< gauge: calls that were given up and are not quiet yet */
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */

@@ -17,7 +17,7 @@
  *   polled      the same, but the caller is awake before the call, and baton_poll is called until the event is there
  *   streak      as polled, but each rest is followed by 33 transfers, one at once after the other, whose offers were
  *               made before: what Baton takes where the processor's caches hold what it needs. The first, which is one
- *               of polled, is left out. Only on one node, from want, and without verdicts
+ *               of polled, is left out. Only from want, and without verdicts
  *   spinning    the reactors never sleep (BATON_SPIN_US), and baton_poll is called until the event is there
  *   busy        as asleep, and a thread of each rank computes
  *
@@ -125,6 +125,7 @@ static void take_streak(struct stage *s, struct limit *l, struct row *row, bool 
     stage_streak(s, row->batch, STREAK, t);
     for (unsigned i = 0; i < STREAK; i++)
         limit_measure(l, row->batch);
+    ask_and_read(s, l, row, counts);
     for (unsigned i = 0; i < STREAK; i++) {
         check_path(l, &t[i]);
         if (counts && i > 0)
@@ -229,9 +230,7 @@ static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
     limit_open(&limit, &stage);
     if (p->notes)
         conditions_note_baton(b, stage.context.baton);
-    if (bench_is_consumer(b) && p->state == STATE_STREAK && limit.path != BATON_PATH_SHM)
-        report_note(&b->report, "no rows of streaks: they are for one node");
-    else if (bench_is_consumer(b))
+    if (bench_is_consumer(b))
         run_rows(&stage, &limit, p);
     stage_serve(&stage);
     limit_close(&limit);

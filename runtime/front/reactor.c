@@ -64,6 +64,7 @@ static void take_snapshot(struct baton *b, uint64_t now)
     stats.turns_calls = l->turns.count[TURNS_CALL];
     stats.turns_polls = l->turns.count[TURNS_POLL];
     stats.turns_workers = l->turns.count[TURNS_WORKER];
+    stats.turns_rings = l->turns.count[TURNS_RING];
     stats.sleeps = l->num_sleeps;
     memcpy(stats.peers, paths_peers(b->paths), sizeof stats.peers);
     snapshot_put(&b->snapshot, &stats, b->core, now);
@@ -330,14 +331,14 @@ static void *reactor_main(void *arg)
     if (b->state == CONTEXT_STARTED)
         core_greet(b->core, clock_now_ns());
     pthread_mutex_lock(&l->turns.lock);
-    l->turns.lends = l->turns.can_lend;
+    l->turns.is_open = true;
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
         const uint32_t seen = turns_look(b);
         look_at_rings(b);
         turns_ring_owed(b);
         bool active = reactor_turn(b, clock_now_ns());
         if (!closing_has_begun(&b->closing) && atomic_load_explicit(&l->stop, memory_order_acquire)) {
-            l->turns.lends = false;
+            l->turns.is_open = false;
             begin_closing(b);
             active = true;
         }
@@ -353,7 +354,7 @@ static void *reactor_main(void *arg)
         else
             idle(b, seen, idle_since);
     }
-    l->turns.lends = false;
+    l->turns.is_open = false;
     turns_ring_owed(b);
     if (atomic_load_explicit(&l->abandon, memory_order_acquire) && b->state != CONTEXT_OPEN)
         come_to_rest(b);

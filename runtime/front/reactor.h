@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reactor: the loop. One thread makes all of Baton's MPI calls after start (or the caller's: see lend.h).
+ * reactor: the loop. One thread at a time makes Baton's MPI calls after start: this one, or the one that hears rings of
+ * other nodes (or the caller's: see lend.h).
  *
  * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns
  * it idles by degrees: it spins BATON_SPIN_US, but for a turn that may have woken the engine on the only node; then,

@@ -269,7 +269,7 @@ static int second_half(struct baton *b, const struct layout *l)
         rc = fabric_expose(b->fabric, cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
     fabric_spare(b->fabric, l->stage, l->end - l->stage);
     if (rc == 0 && all_know(b->directory, WIRE_ROW_RINGS))
-        rc = fabric_doorbell(b->fabric, binding_cpus(&b->binding));
+        rc = fabric_doorbell(b->fabric, turns_rung, b, binding_cpus(&b->binding));
     if (rc == 0)
         rc = fabric_selftest(b->fabric);
     if (rc == 0)

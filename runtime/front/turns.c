@@ -2,12 +2,15 @@
 /* turns: see turns.h. */
 #include "front/context.h"
 
+#include <sched.h>
+
 #include "base/bell.h"
 #include "base/clock.h"
 #include "shm/handoffs.h"
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
 #define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
+#define HEARD_NS (1 * CLOCK_NS_PER_MS)      /* for how long turns are made after a ring from another node */
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
 #define TURNS_A_TRANSFER 4                  /* to take it, move it, read its generation and end it */
 #define BLOCKS_MOST 4096                    /* of a call that a caller's turn takes: about 10 us for their tables */
@@ -103,7 +106,7 @@ void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes)
     if (is_for_worker(b, bytes))
         return;
     if (t->can_lend && !has_long(t) && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
-        if (t->lends) {
+        if (t->is_open) {
             const uint64_t began = clock_now_ns(); /* under the lock: the core's clock never goes back */
             done = turn_here(b, TURNS_CALL, began, LENT_NS - spent);
             atomic_store_explicit(&t->lent_ns, spent + t->last_ns - began, memory_order_relaxed);
@@ -155,9 +158,9 @@ bool turns_polled(struct baton *b, bool any)
         atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
     if (any || !t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0)
         return false; /* whoever has the lock looks for itself, or the next poll does */
-    const bool lends = t->lends;
-    bool turned = lends && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
-    if (lends && !turned)
+    const bool is_open = t->is_open;
+    bool turned = is_open && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
+    if (is_open && !turned)
         attend(b);
     pthread_mutex_unlock(&t->lock);
     return turned;
@@ -169,10 +172,41 @@ void turns_worker(void *arg, bool runs_out)
     struct turns *t = &b->loop.turns;
     bool done = false;
     if (runs_out && t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
-        done = t->lends && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
+        done = t->is_open && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
         pthread_mutex_unlock(&t->lock);
     }
     /* One that was abandoned does not sleep, and MPI may free the bell. */
     if (!done && !atomic_load_explicit(&b->loop.abandon, memory_order_acquire))
+        bell_ring(fabric_bell(b->fabric));
+}
+
+/* Turns while anything happens, and for as long after it as the reactor spins. */
+static void turns_for_ring(struct baton *b)
+{
+    struct turns *t = &b->loop.turns;
+    const uint64_t spin_ns = b->settings.spin_us * CLOCK_NS_PER_US, began = clock_now_ns();
+    uint64_t now = began, active_ns = began;
+    while (now < began + HEARD_NS && (now - active_ns <= spin_ns || reactor_must_poll(b))) {
+        turns_look(b);
+        t->count[TURNS_RING]++;
+        if (reactor_turn(b, now))
+            active_ns = now;
+        else if (reactor_must_poll(b))
+            sched_yield();
+        now = clock_now_ns();
+    }
+}
+
+void turns_rung(void *arg)
+{
+    struct baton *b = arg;
+    struct turns *t = &b->loop.turns;
+    if (pthread_mutex_trylock(&t->lock) == 0) {
+        if (t->is_open)
+            turns_for_ring(b);
+        pthread_mutex_unlock(&t->lock);
+    }
+    /* What the ring told of may come later than it, and more without one. One that was abandoned does not sleep. */
+    if (!atomic_load_explicit(&b->loop.abandon, memory_order_acquire))
         bell_ring(fabric_bell(b->fabric));
 }

@@ -5,10 +5,13 @@
  * A thread that sleeps takes 20 to 50 us to wake. So it lends its turns: a thread of the engine that makes a call, or
  * polls after the bell has rung, takes the next ones itself, and so does a copy worker whose jobs run out. A short
  * transfer within a node wakes nobody, a long one the worker that copies it, and that finds the offer as well: the call
- * is back sooner. Such a turn calls nothing of MPI, so
- * turns are lent only where nothing of MPI is needed (paths_can_lend). What a call does itself is bounded: the shm path
- * copies at most BATON_INLINE_BYTES in a turn, turns begin within 50 us between two polls, or are four, which a
- * transfer takes; and a call of many blocks is left to the reactor, since reading and checking their tables takes long.
+ * is back sooner. Such a turn calls nothing of MPI, so turns are lent only where nothing of MPI is needed
+ * (paths_can_lend). What a call does itself is bounded: the shm path copies at most BATON_INLINE_BYTES in a turn, turns
+ * begin within 50 us between two polls, or are four, which a transfer takes; and a call of many blocks is left to the
+ * reactor, since reading and checking their tables takes long.
+ *
+ * Between nodes the thread that hears the rings of other ranks (mpi/doorbell.h) makes the turns that they are for, one
+ * wake-up sooner than the reactor. It is a thread of Baton's own: its turns are as the reactor's, and call MPI.
  *
  * A thread that polls again and again attends to the bell: ranks of this node that send something then wake nobody. The
  * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
@@ -27,7 +30,7 @@
 struct baton;
 
 /* Who makes turns beside the reactor. */
-enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_BY };
+enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_RING, TURNS_BY };
 
 struct turns {
     bool can_lend;            /* turns can be lent, in this world; set before the context is started */
@@ -36,7 +39,7 @@ struct turns {
     _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
     _Atomic bool has_long;    /* a call is queued that only the reactor takes */
     pthread_mutex_t lock;
-    bool lends;              /* turns are lent: the reactor has begun its loop, and nothing closes */
+    bool is_open;            /* others may make turns: the reactor has begun its loop, and nothing closes */
     bool is_lent;            /* the turn under way is not the reactor's */
     uint64_t last_ns;        /* when the last one that was not the reactor's ended */
     uint64_t woken_ns;       /* when the reactor wakes of itself; 0: it does not sleep */
@@ -67,6 +70,12 @@ bool turns_polled(struct baton *b, bool any);
 
 /** A copy_look_fn of a struct baton: makes turns here if jobs run out and turns are lent, else wakes the reactor. */
 void turns_worker(void *arg, bool runs_out);
+
+/**
+ * A doorbell_rung_fn of a struct baton: makes turns here while anything happens, for a millisecond at most, and leaves
+ * what comes later to the reactor, which it wakes.
+ */
+void turns_rung(void *arg);
 
 /* ---- the reactor's, under the lock ------------------------------------------------------------------------------- */
 

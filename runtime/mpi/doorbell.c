@@ -26,6 +26,7 @@
 
 #define ASKED_NS (100 * CLOCK_NS_PER_MS) /* rings that are apart by so much count as asked again */
 #define ASKS_MOST 5
+#define SILENCE_NS (5 * CLOCK_NS_PER_S) /* how long the end waits for rung_fn */
 
 enum kind { RING = 1, ASK, ANSWER, RING_AND_ASK };
 
@@ -66,10 +67,8 @@ static void take(struct doorbell *d, const struct datagram *m, const struct sock
         atomic_fetch_add_explicit(&d->strange, 1, memory_order_relaxed);
         return;
     }
-    if (m->kind == RING || m->kind == RING_AND_ASK) {
+    if (m->kind == RING || m->kind == RING_AND_ASK)
         atomic_fetch_add_explicit(&d->heard, 1, memory_order_release); /* before whoever sleeps is woken */
-        bell_ring(d->bell);
-    }
     if (m->kind == ASK || m->kind == RING_AND_ASK) {
         const struct datagram answer = datagram_of(d, ANSWER, m->reply);
         send_to(d, from, &answer); /* one that is lost is asked for again */
@@ -101,12 +100,15 @@ static void *listen_to(void *arg)
     struct doorbell *d = arg;
     struct pollfd fds[] = {{.fd = d->stop, .events = POLLIN}, {.fd = d->socket, .events = POLLIN}};
     thread_ask(d->slice_us, d->nice);
-    while ((fds[0].revents & POLLIN) == 0) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            return NULL;
+    uint32_t told = 0;
+    while ((fds[0].revents & POLLIN) == 0 && (poll(fds, 2, -1) >= 0 || errno == EINTR)) {
         for (int i = 0; i < 64 && receive(d); i++)
             continue;
+        if (doorbell_heard(d) != told)
+            d->rung_fn(d->arg);
+        told = doorbell_heard(d);
     }
+    latch_open(&d->ended);
     return NULL;
 }
 
@@ -234,10 +236,10 @@ static bool start_listening(struct doorbell *d, const char **why)
     return true;
 }
 
-int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool listens, const char **why)
+int doorbell_open(struct doorbell *d, uint32_t rank, bool listens, const char **why)
 {
     d->rank = rank;
-    d->bell = bell;
+    latch_init(&d->ended);
     d->stop = -1;
     d->silent = -1;
     d->is_open = true;
@@ -250,18 +252,22 @@ int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool lis
     return BATON_ESYSTEM;
 }
 
-void doorbell_silence(struct doorbell *d)
+bool doorbell_silence(struct doorbell *d)
 {
     const uint64_t one = 1;
-    if (atomic_exchange(&d->listens, false) && write(d->stop, &one, sizeof one) == (ssize_t)sizeof one)
-        pthread_join(d->thread, NULL);
+    if (atomic_exchange(&d->listens, false)) {
+        bool is_told = write(d->stop, &one, sizeof one) == (ssize_t)sizeof one;
+        d->is_stuck = !is_told || !latch_wait(&d->ended, clock_now_ns() + SILENCE_NS);
+        if (!d->is_stuck)
+            pthread_join(d->thread, NULL);
+    }
+    return !d->is_stuck;
 }
 
 void doorbell_close(struct doorbell *d)
 {
-    if (!d->is_open)
+    if (!d->is_open || !doorbell_silence(d))
         return;
-    doorbell_silence(d);
     if (d->stop >= 0)
         close(d->stop);
     if (d->socket >= 0)

@@ -10,7 +10,7 @@
  *   each rank   doorbell_open; then all cards are exchanged; doorbell_know; doorbell_try, whether rings come through
  *   reactor     doorbell_ring, before it waits for another rank, and doorbell_flush; doorbell_heard
  *
- * A thread waits for datagrams and rings the rank's own bell (base/bell.h). No call of MPI is made here.
+ * A thread waits for datagrams, and calls rung_fn. No call of MPI is made here.
  */
 #ifndef BATON_MPI_DOORBELL_H
 #define BATON_MPI_DOORBELL_H
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/bell.h"
+#include "base/latch.h"
 
 #define DOORBELL_ADDRESSES 4
 #define DOORBELL_OWED 16 /* ranks whose ring may be put off */
@@ -42,13 +42,19 @@ struct doorbell_peer {
     _Atomic bool has_answered; /* datagrams go there and back */
 };
 
+/** Called by the thread that listens, after rings. Further ones wait until it returns. */
+typedef void doorbell_rung_fn(void *arg);
+
 struct doorbell {
     int socket, stop; /* -1: none */
     bool is_open;
-    _Atomic bool listens;
+    _Atomic bool listens, is_stuck; /* the thread: it was begun; it could not be ended */
     pthread_t thread;
-    struct bell *bell;
-    uint64_t slice_us, nice; /* of the thread (base/thread.h); the caller sets these before doorbell_open */
+    struct latch ended; /* the thread is at its end */
+    /* What the caller sets before doorbell_open. */
+    doorbell_rung_fn *rung_fn;
+    void *arg;               /* its first */
+    uint64_t slice_us, nice; /* of the thread (base/thread.h) */
     const char *cpus;        /* the same; NULL: those of who opens */
     uint32_t rank, size;
     struct doorbell_card card;  /* mine */
@@ -63,10 +69,10 @@ struct doorbell {
 };
 
 /**
- * Opens this rank's, d zeroed before but for slice_us, nice and cpus. With `listens`, rings ring `bell` from now on.
+ * Opens this rank's, d zeroed before but for what the caller sets. With `listens`, rung_fn is called from now on.
  * 0, or BATON_ESYSTEM with the reason in *why: d then rings nobody, and is closed all the same.
  */
-int doorbell_open(struct doorbell *d, uint32_t rank, struct bell *bell, bool listens, const char **why);
+int doorbell_open(struct doorbell *d, uint32_t rank, bool listens, const char **why);
 
 /** Everybody's cards, in the order of ranks: chooses by which address each is reached. 0 or BATON_ENOMEM. */
 int doorbell_know(struct doorbell *d, const struct doorbell_card *cards, uint32_t size);
@@ -89,8 +95,11 @@ void doorbell_flush(struct doorbell *d);
 /** How often this rank was rung so far. Any thread. */
 uint32_t doorbell_heard(const struct doorbell *d);
 
-/** Ends the thread, after which `bell` is not touched any more. The reactor may ring meanwhile. */
-void doorbell_silence(struct doorbell *d);
+/**
+ * Ends the thread, after which rung_fn is not called any more. The reactor may ring meanwhile. False: rung_fn does not
+ * return within 5 s; the thread then stays, and doorbell_close frees nothing.
+ */
+bool doorbell_silence(struct doorbell *d);
 
 /** Ends the thread and frees everything. Twice does no harm. */
 void doorbell_close(struct doorbell *d);

@@ -211,9 +211,9 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
     return f->world.steps.is_lost ? error : steps_agree(&f->world.steps, "directory", error);
 }
 
-int fabric_doorbell(struct fabric *f, const char *cpus)
+int fabric_doorbell(struct fabric *f, void (*rung)(void *arg), void *arg, const char *cpus)
 {
-    return ringing_open(&f->ringing, &f->world, fabric_bell(f), cpus);
+    return ringing_open(&f->ringing, &f->world, rung, arg, cpus);
 }
 
 bool fabric_is_rung(const struct fabric *f)

@@ -109,7 +109,7 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
  * hardware threads of the thread that listens (base/cpus.h). Whether it works is said by fabric_is_rung and
  * fabric_describe, and is no error. Collective, agreed.
  */
-int fabric_doorbell(struct fabric *f, const char *cpus);
+int fabric_doorbell(struct fabric *f, void (*rung)(void *arg), void *arg, const char *cpus);
 /** Ends the thread that listens, if there is one. After it no ring from another node touches my bell. */
 void fabric_silence(struct fabric *f);
 /** Whether ranks of other nodes ring my bell too. */

@@ -35,24 +35,26 @@ static bool works(struct ringing *r, const struct world *w, const struct doorbel
     return false;
 }
 
-static void open_mine(struct ringing *r, const struct world *w, struct bell *bell, const char *cpus)
+static void open_mine(struct ringing *r, const struct world *w)
 {
     const char *why = "BATON_DOORBELL is 0";
     r->doorbell.slice_us = w->settings.slice_us;
     r->doorbell.nice = w->settings.nice;
-    r->doorbell.cpus = cpus;
     if (w->settings.doorbell == 0 ||
-        doorbell_open(&r->doorbell, (uint32_t)w->rank, bell, w->mode == BATON_PROGRESS_THREAD, &why) != 0)
+        doorbell_open(&r->doorbell, (uint32_t)w->rank, w->mode == BATON_PROGRESS_THREAD, &why) != 0)
         snprintf(r->why_not, sizeof r->why_not, "%s", why);
 }
 
-int ringing_open(struct ringing *r, struct world *w, struct bell *bell, const char *cpus)
+int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, void *arg, const char *cpus)
 {
     bool all = false;
     if (w->nodes < 2)
         return 0;
     struct doorbell_card *cards = calloc((size_t)w->size, sizeof *cards);
-    open_mine(r, w, bell, cpus);
+    r->doorbell.rung_fn = rung;
+    r->doorbell.arg = arg;
+    r->doorbell.cpus = cpus;
+    open_mine(r, w);
     int error = steps_agree(&w->steps, "table of doorbells",
                             cards != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for the table of doorbells"));
     if (error == 0)

@@ -20,7 +20,7 @@ struct ringing {
 };
 
 /** See fabric_doorbell; *r zeroed before. doorbell_close ends it. */
-int ringing_open(struct ringing *r, struct world *w, struct bell *bell, const char *cpus);
+int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, void *arg, const char *cpus);
 /** At the end of a turn: sends what it owes. */
 void ringing_flush(struct ringing *r, const struct world *w);
 /** A line of text, where there are several nodes. */

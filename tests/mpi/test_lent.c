@@ -328,6 +328,39 @@ static void a_poll_makes_turns(void)
     down();
 }
 
+static bool describes(const char *words)
+{
+    static char page[65536];
+    CHECK(baton_describe(f.b, page, sizeof page) > 0);
+    return strstr(page, words) != NULL;
+}
+
+/* Messages of another node are taken by the thread that hears their rings: often, since the reactor may be awake. */
+static void a_ring_makes_turns(void)
+{
+    enum { TRIES = 60 };
+    if (is_one_node() || harness.size < 2)
+        return SKIP("two ranks on two nodes");
+    up();
+    meet();
+    const bool rings = describes("wake this one by UDP");
+    const uint64_t before = stats().turns_rings;
+    for (uint32_t i = 1; i <= TRIES; i++) {
+        if (f.producer)
+            offer(i);
+        MPI_Barrier(MPI_COMM_WORLD);
+        usleep(2000); /* reactors fall asleep */
+        if (f.consumer)
+            want(i);
+        if (f.producer || f.consumer)
+            CHECK(take(1, 20000) > 0);
+        CHECK(!f.consumer || wrong(i) == 0);
+    }
+    const uint64_t turns = stats().turns_rings - before;
+    CHECK(rings ? harness.size > 2 || turns >= TRIES / 6 : turns == 0);
+    down();
+}
+
 /*
  * A thread that has polled for long, and then waits for the descriptor, misses nothing. An offer that comes within 5 us
  * of its last poll rings nobody, and is found by a reactor that sleeps for less: few of these offers are such.
@@ -478,13 +511,6 @@ static void wants_that_wait_for_their_offers(void)
         CHECK_EQ(wrong(i), 0);
 }
 
-static bool describes(const char *words)
-{
-    static char page[65536];
-    CHECK(baton_describe(f.b, page, sizeof page) > 0);
-    return strstr(page, words) != NULL;
-}
-
 static void an_offer_that_comes_late(void)
 {
     if (harness.size < 2)
@@ -516,6 +542,7 @@ int main(int argc, char **argv)
     RUN(a_long_transfer_is_reported_by_its_worker);
     RUN(a_worker_leaves_no_ends_behind);
     RUN(a_poll_makes_turns);
+    RUN(a_ring_makes_turns);
     RUN(a_thread_that_stops_polling_is_woken);
     RUN(a_deadline_is_kept_by_a_reactor_that_sleeps);
     RUN(many_calls_without_a_poll);
