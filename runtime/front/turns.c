@@ -10,7 +10,7 @@
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
 #define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
-#define HEARD_NS (1 * CLOCK_NS_PER_MS)      /* for how long turns are made after a ring from another node */
+#define HEARD_NS (10 * CLOCK_NS_PER_MS)     /* for how long turns are made after a ring from another node */
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
 #define TURNS_A_TRANSFER 4                  /* to take it, move it, read its generation and end it */
 #define BLOCKS_MOST 4096                    /* of a call that a caller's turn takes: about 10 us for their tables */
@@ -186,7 +186,8 @@ static void turns_for_ring(struct baton *b)
     struct turns *t = &b->loop.turns;
     const uint64_t spin_ns = b->settings.spin_us * CLOCK_NS_PER_US, began = clock_now_ns();
     uint64_t now = began, active_ns = began;
-    while (now < began + HEARD_NS && (now - active_ns <= spin_ns || reactor_must_poll(b))) {
+    while (now < began + HEARD_NS && !reactor_must_end(&b->loop) &&
+           (now - active_ns <= spin_ns || reactor_must_poll(b))) {
         turns_look(b);
         t->count[TURNS_RING]++;
         if (reactor_turn(b, now))

@@ -72,7 +72,7 @@ bool turns_polled(struct baton *b, bool any);
 void turns_worker(void *arg, bool runs_out);
 
 /**
- * A doorbell_rung_fn of a struct baton: makes turns here while anything happens, for a millisecond at most, and leaves
+ * A doorbell_rung_fn of a struct baton: makes turns here while anything happens, for 10 ms at most, and leaves
  * what comes later to the reactor, which it wakes.
  */
 void turns_rung(void *arg);

@@ -110,6 +110,7 @@ static void test_open_mpi_5_on_fabric(void **state)
     snprintf(f.interface, sizeof f.interface, "ib0");
     assert_int_equal(profile_kind(&f), PROFILE_TCP);
     sets(&f, "UCX_NET_DEVICES", NULL);
+    sets(&f, "UCX_TCP_TX_SEG_SIZE", NULL); /* nothing goes by UCX */
     sets(&f, "OMPI_MCA_btl_tcp_if_include", "ib0");
     sets(&f, "OMPI_MCA_osc", "rdma,sm");
     assert_true(find(&f, "OMPI_MCA_osc")->is_second_best);
@@ -169,7 +170,10 @@ static void test_devices(void **state)
     sets(&f, "OMPI_MCA_btl_tcp_if_include", "eth0");
     snprintf(f.nic, sizeof f.nic, "mlx5_1:2");
     sets(&f, "UCX_NET_DEVICES", "eth0"); /* no port is up */
+    sets(&f, "UCX_TCP_TX_SEG_SIZE", "128k");
+    sets(&f, "UCX_TCP_RX_SEG_SIZE", "128k");
     f.port_is_active = true;
+    sets(&f, "UCX_TCP_TX_SEG_SIZE", NULL);
     assert_int_equal(profile_kind(&f), PROFILE_FABRIC);
     sets(&f, "UCX_NET_DEVICES", "mlx5_1:2");
     sets(&f, "OMPI_MCA_btl_tcp_if_include", NULL);
@@ -179,6 +183,7 @@ static void test_devices(void **state)
     f.one_node = true;
     assert_int_equal(profile_kind(&f), PROFILE_ONE_NODE);
     sets(&f, "UCX_NET_DEVICES", NULL);
+    sets(&f, "UCX_TCP_RX_SEG_SIZE", "128k"); /* ranks of one node may be told to use TCP */
 }
 
 static bool is_given(const void *names, const char *variable)
