@@ -20,16 +20,17 @@
  * baton_strerror names a number; baton_errmsg gives the sentence that belongs to the last error of the calling thread.
  * What cannot be returned is an event. From collective calls every rank gets the same error.
  *
- * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) one thread of Baton's own, the
- * reactor, makes all of Baton's MPI calls after start; the functions whose comment says "Any thread" may then be
- * called by any threads at once. With BATON_PROGRESS_CALLER no thread is made for MPI: one thread lends itself and
- * calls baton_poll or baton_progress often, since blocks move only inside these calls. This is the thread that called
- * baton_start, until another thread calls baton_progress; MPI's thread level must allow that. Other threads may call
- * the same functions as above; their baton_poll takes events and moves nothing. "Any thread" below means this rule. A
- * call makes a short transfer within the node itself, in the caller's thread, while the reactor sleeps, and a poll that
- * finds no event does what has become possible meanwhile: each for about 50 us at most, calls together for so long
- * between two polls, and without a call of MPI (BATON_HANDOFF). open, cache_create, start and close are called by one
- * thread, while no other thread is inside Baton.
+ * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) threads of Baton's own make all
+ * of its MPI calls after start: the reactor, and between nodes one that hears other ranks ring (BATON_DOORBELL), never
+ * both at once. The functions whose comment says "Any thread" may then be called by any threads at once. With
+ * BATON_PROGRESS_CALLER no thread is made for MPI: one thread lends itself and calls baton_poll or baton_progress
+ * often, since blocks move only inside these calls. This is the thread that called baton_start, until another thread
+ * calls baton_progress; MPI's thread level must allow that. Other threads may call the same functions as above; their
+ * baton_poll takes events and moves nothing. "Any thread" below means this rule. A call makes a short transfer within
+ * the node itself, in the caller's thread, while the reactor sleeps, and a poll that finds no event does what has
+ * become possible meanwhile: each for about 50 us at most, calls together for so long between two polls, and without a
+ * call of MPI (BATON_HANDOFF). open, cache_create, start and close are called by one thread, while no other thread is
+ * inside Baton.
  *
  * A thread that is inside Baton must not be cancelled (pthread_cancel).
  *
