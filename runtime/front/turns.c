@@ -166,6 +166,13 @@ bool turns_polled(struct baton *b, bool any)
     return turned;
 }
 
+/* From a thread of Baton's own. A reactor that was abandoned does not sleep, and MPI may free the bell. */
+static void wake_reactor(struct baton *b)
+{
+    if (!atomic_load_explicit(&b->loop.abandon, memory_order_acquire))
+        bell_ring(fabric_bell(b->fabric));
+}
+
 void turns_worker(void *arg, bool runs_out)
 {
     struct baton *b = arg;
@@ -175,9 +182,8 @@ void turns_worker(void *arg, bool runs_out)
         done = t->is_open && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
         pthread_mutex_unlock(&t->lock);
     }
-    /* One that was abandoned does not sleep, and MPI may free the bell. */
-    if (!done && !atomic_load_explicit(&b->loop.abandon, memory_order_acquire))
-        bell_ring(fabric_bell(b->fabric));
+    if (!done)
+        wake_reactor(b);
 }
 
 /* Turns while anything happens, and for as long after it as the reactor spins. */
@@ -207,7 +213,5 @@ void turns_rung(void *arg)
             turns_for_ring(b);
         pthread_mutex_unlock(&t->lock);
     }
-    /* What the ring told of may come later than it, and more without one. One that was abandoned does not sleep. */
-    if (!atomic_load_explicit(&b->loop.abandon, memory_order_acquire))
-        bell_ring(fabric_bell(b->fabric));
+    wake_reactor(b); /* what the ring told of may come later than it, and more without one */
 }

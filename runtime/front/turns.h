@@ -72,8 +72,8 @@ bool turns_polled(struct baton *b, bool any);
 void turns_worker(void *arg, bool runs_out);
 
 /**
- * A doorbell_rung_fn of a struct baton: makes turns here while anything happens, for 10 ms at most, and leaves
- * what comes later to the reactor, which it wakes.
+ * A doorbell_rung_fn of a struct baton: makes turns here while anything happens, for 10 ms at most, and leaves what
+ * comes later to the reactor, which it wakes.
  */
 void turns_rung(void *arg);
 

@@ -105,12 +105,12 @@ struct bell *fabric_bell(const struct fabric *f);
 int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows);
 
 /**
- * Where there are several nodes: opens the means by which their ranks wake each other, and tries it. `cpus`: the
- * hardware threads of the thread that listens (base/cpus.h). Whether it works is said by fabric_is_rung and
- * fabric_describe, and is no error. Collective, agreed.
+ * Where there are several nodes: opens the means by which their ranks wake each other, and tries it. A thread that
+ * listens calls rung(arg) after rings, from now on (doorbell_rung_fn in doorbell.h). `cpus`: its hardware threads
+ * (base/cpus.h). Whether it works is said by fabric_is_rung and fabric_describe, and is no error. Collective, agreed.
  */
 int fabric_doorbell(struct fabric *f, void (*rung)(void *arg), void *arg, const char *cpus);
-/** Ends the thread that listens, if there is one. After it no ring from another node touches my bell. */
+/** Ends the thread that listens, if there is one: rung is not called any more. One that hangs has 5 s. */
 void fabric_silence(struct fabric *f);
 /** Whether ranks of other nodes ring my bell too. */
 bool fabric_is_rung(const struct fabric *f);

@@ -33,11 +33,16 @@ static void rung(void *bell)
 }
 
 /* Opens rank r's anew. */
-static int open_one(struct ranks *w, uint32_t r, bool listens)
+static int open_with(struct ranks *w, uint32_t r, bool listens, doorbell_rung_fn *rung_fn, void *arg)
 {
     const char *why = NULL;
-    w->bell[r] = (struct doorbell){.rung_fn = rung, .arg = &w->rung[r]};
+    w->bell[r] = (struct doorbell){.rung_fn = rung_fn, .arg = arg};
     return doorbell_open(&w->bell[r], r, listens, &why);
+}
+
+static int open_one(struct ranks *w, uint32_t r, bool listens)
+{
+    return open_with(w, r, listens, rung, &w->rung[r]);
 }
 
 static void open_all(struct ranks *w)
@@ -296,11 +301,9 @@ static void test_stuck(void **state)
     struct ranks w;
     sem_t go_on;
     sem_init(&go_on, 0, 0);
-    const char *why = NULL;
     open_all(&w);
     doorbell_close(&w.bell[1]); /* another one takes its place */
-    w.bell[1] = (struct doorbell){.rung_fn = hang, .arg = &go_on};
-    assert_int_equal(doorbell_open(&w.bell[1], 1, true, &why), 0);
+    assert_int_equal(open_with(&w, 1, true, hang, &go_on), 0);
     w.cards[1] = w.bell[1].card;
     doorbell_close(&w.bell[0]);
     assert_int_equal(open_one(&w, 0, true), 0);
