@@ -13,7 +13,9 @@ void call_set_tables(struct call *call, const struct plan_tables *tables, const 
     for (uint32_t i = 0; i < tables->num; i++) {
         const baton_table_t *from = &tables->table[i];
         uint32_t n = per_id != NULL ? per_id[i] : 1, has = from->num_blocks * n, *to = place;
-        for (uint32_t k = 0; k < from->num_blocks; k++)
+        if (n == 1 && has > 0)
+            memcpy(to, from->blocks, has * sizeof *to);
+        for (uint32_t k = 0; n > 1 && k < from->num_blocks; k++)
             for (uint32_t j = 0; j < n; j++)
                 *to++ = from->blocks[k] * n + j;
         call->tables.table[i].blocks = place;

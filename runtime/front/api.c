@@ -99,7 +99,7 @@ static int check_tables(const struct baton *b, const struct plan_tables *tables,
         int rc = plan_table_check(&group, t, t->first_token, (uint32_t)reach, &why);
         plan_wanted(&group, offered ? t->first_token : held, num_tokens, &first, &end);
         if (rc == 0)
-            rc = plan_table_check(&group, t, first, end, &why);
+            rc = plan_table_reaches(&group, t, first, end, &why);
         if (rc != 0)
             return error_set(rc, "group %u: %s", i, why.text);
     }

@@ -350,8 +350,8 @@ static int block_is_bad(const baton_group_t *g, const baton_table_t *t, uint32_t
     return BATON_EBLOCK;
 }
 
-int plan_table_check(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
-                     struct plan_why *why)
+int plan_table_reaches(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
+                       struct plan_why *why)
 {
     uint64_t reach = (uint64_t)table->num_blocks * group->block_tokens + table->first_token;
     if (table->first_token % group->block_tokens != 0)
@@ -362,16 +362,47 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
         return why_set(BATON_ETOKENS, "first_token", table->first_token, "the table must begin earlier", why);
     if (end > reach)
         return table_is_short(group, table, end - table->first_token, why);
-    uint32_t from = (first - table->first_token) / group->block_tokens;
-    uint32_t last = (end - 1 - table->first_token) / group->block_tokens;
-    for (uint32_t i = from; i <= last; i++)
+    return 0;
+}
+
+/* The blocks of the tokens [first, end), which the table reaches: [*from, *after). */
+static void blocks_of(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
+                      uint32_t *from, uint32_t *after)
+{
+    *from = *after = 0;
+    if (first >= end)
+        return;
+    *from = (first - table->first_token) / group->block_tokens;
+    *after = (end - 1 - table->first_token) / group->block_tokens + 1;
+}
+
+int plan_table_check(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
+                     struct plan_why *why)
+{
+    uint32_t i, after;
+    int rc = plan_table_reaches(group, table, first, end, why);
+    if (rc != 0)
+        return rc;
+    for (blocks_of(group, table, first, end, &i, &after); i < after; i++)
         if (table->blocks[i] >= group->num_blocks)
             return block_is_bad(group, table, i, why);
     return 0;
 }
 
-#define SLOTS_ON_STACK 8192 /* 32 KiB: enough for 2,048 blocks */
+#define WORDS_ON_STACK 8192 /* 32 KiB */
 #define SLOTS_A_BLOCK 4     /* with 2 it takes half as long again: branches are guessed wrongly where blocks collide */
+
+/* Marks blocks [i, end) in a map of a bit for each block of the group. Returns as first_again. */
+static uint32_t first_marked(const uint32_t *blocks, uint32_t i, uint32_t end, uint32_t *map)
+{
+    for (; i < end; i++) {
+        uint32_t *word = &map[blocks[i] / 32], bit = 1u << blocks[i] % 32;
+        if (*word & bit)
+            return i;
+        *word |= bit;
+    }
+    return end;
+}
 
 /*
  * Puts blocks [i, end) into an empty hash table of 2^bits slots. Returns the index of the first that is in it already,
@@ -392,29 +423,28 @@ static uint32_t first_again(const uint32_t *blocks, uint32_t i, uint32_t end, ui
 int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint32_t first, uint32_t end,
                     struct plan_why *why)
 {
-    uint32_t on_stack[SLOTS_ON_STACK];
-    if (first >= end)
-        return 0;
+    uint32_t on_stack[WORDS_ON_STACK], from, after, i;
     const uint32_t *blocks = table->blocks;
-    uint32_t from = (first - table->first_token) / group->block_tokens, i = from + 1;
-    uint32_t after = (end - table->first_token - 1) / group->block_tokens + 1;
-    while (i < after && blocks[i] > blocks[i - 1])
-        i++;
+    blocks_of(group, table, first, end, &from, &after);
+    for (i = from + 1; i < after && blocks[i] > blocks[i - 1]; i++)
+        ;
     if (i >= after)
         return 0; /* each id is larger than the one before, as a fresh pool gives them */
     unsigned bits = 6;
     while (bits < 31 && (1u << bits) < SLOTS_A_BLOCK * (uint64_t)(after - from))
         bits++;
-    uint32_t *slots = (1u << bits) <= SLOTS_ON_STACK ? on_stack : calloc((size_t)1 << bits, sizeof *slots);
-    if (slots == NULL) {
+    const uint32_t map_words = group->num_blocks / 32 + 1;
+    const bool maps = map_words <= 1u << bits; /* a map of the group is no larger than the hash table, and faster */
+    const size_t words = maps ? map_words : (size_t)1 << bits;
+    uint32_t *seen = words <= WORDS_ON_STACK ? on_stack : malloc(words * sizeof *seen);
+    if (seen == NULL) {
         snprintf(why->text, sizeof why->text, "no memory to compare %u blocks", after - from);
         return BATON_ENOMEM;
     }
-    if (slots == on_stack)
-        memset(on_stack, 0, (sizeof *on_stack) << bits);
-    uint32_t again = first_again(blocks, from, after, slots, bits);
-    if (slots != on_stack)
-        free(slots);
+    memset(seen, 0, words * sizeof *seen);
+    uint32_t again = maps ? first_marked(blocks, from, after, seen) : first_again(blocks, from, after, seen, bits);
+    if (seen != on_stack)
+        free(seen);
     if (again == after)
         return 0;
     for (i = from; blocks[i] != blocks[again];)
