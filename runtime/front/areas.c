@@ -19,23 +19,23 @@ int areas_init(struct areas *a, uint32_t num_ranks)
 {
     a->words = calloc(num_ranks, sizeof *a->words);
     a->lanes = calloc(num_ranks, sizeof *a->lanes);
-    return a->words != NULL && a->lanes != NULL ? 0 : BATON_ENOMEM;
+    a->bells = calloc(num_ranks, sizeof *a->bells);
+    return a->words != NULL && a->lanes != NULL && a->bells != NULL ? 0 : BATON_ENOMEM;
 }
 
 void areas_fini(struct areas *a)
 {
     free(a->words);
     free(a->lanes);
+    free(a->bells);
     *a = (struct areas){0};
 }
 
 /* ---- where they are ---------------------------------------------------------------------------------------------- */
 
-static void add_lanes(struct areas *a, const struct fabric *f, uint32_t rank, uint8_t *area, uint32_t ranks,
-                      struct bell *bell)
+static void add_lanes(struct areas *a, const struct fabric *f, uint32_t rank, uint8_t *area, uint32_t ranks)
 {
-    a->lanes[rank] =
-        (struct lanes_rank){.area = area, .ranks = ranks, .node_rank = fabric_neighbours(f, rank, rank), .bell = bell};
+    a->lanes[rank] = (struct lanes_rank){.area = area, .ranks = ranks, .node_rank = fabric_neighbours(f, rank, rank)};
 }
 
 void areas_add_mine(struct areas *a, const struct fabric *f, uint64_t offset, uint64_t board_offset, uint32_t slots,
@@ -45,10 +45,10 @@ void areas_add_mine(struct areas *a, const struct fabric *f, uint64_t offset, ui
     uint8_t *segment = fabric_segment(f), *area = offset > 0 ? segment + offset : NULL;
     a->words[self] = (struct handoffs_rank){
         .at = {.area = area, .board = (const void *)(segment + board_offset), .slots = slots, .ranks = ranks},
-        .node_rank = fabric_neighbours(f, self, self),
-        .bell = fabric_bell(f)};
+        .node_rank = fabric_neighbours(f, self, self)};
+    a->bells[self] = fabric_bell(f);
     if (area != NULL && has_lanes)
-        add_lanes(a, f, self, area + words_bytes(slots, ranks), ranks, fabric_bell(f));
+        add_lanes(a, f, self, area + words_bytes(slots, ranks), ranks);
 }
 
 static bool fits(uint64_t offset, uint64_t bytes, uint64_t segment_bytes)
@@ -69,22 +69,24 @@ void areas_add(struct areas *a, const struct fabric *f, uint32_t rank, const str
         fits(card->board_offset, 8 * (uint64_t)card->board_slots, segment_bytes);
     if (!is_sane)
         return;
-    struct bell *bell = (struct bell *)(void *)segment;
+    a->bells[rank] = (struct bell *)(void *)segment;
     if (fabric_process(f, rank) != 0) /* who dies with a lease is seen */
         a->words[rank] = (struct handoffs_rank){.at = {.area = segment + card->index_offset,
                                                        .board = (const void *)(segment + card->board_offset),
                                                        .slots = slots,
                                                        .ranks = ranks},
-                                                .node_rank = fabric_neighbours(f, rank, rank),
-                                                .bell = bell};
+                                                .node_rank = fabric_neighbours(f, rank, rank)};
     const uint64_t lanes = card->index_offset + words_bytes(slots, ranks);
     if ((card->features & WIRE_CARD_LANES) != 0 && fits(lanes, lanes_bytes(ranks), segment_bytes))
-        add_lanes(a, f, rank, segment + lanes, ranks, bell);
+        add_lanes(a, f, rank, segment + lanes, ranks);
 }
 
-int areas_join(const struct areas *a, const struct fabric *f, const struct logger *log, struct handoffs **handoffs,
-               struct lanes **lanes)
+int areas_join(const struct areas *a, const struct fabric *f, const struct logger *log, struct rings **rings,
+               struct handoffs **handoffs, struct lanes **lanes)
 {
-    int rc = handoffs_create(fabric_rank(f), a->words, fabric_size(f), handoffs);
-    return rc != 0 ? rc : lanes_create(fabric_rank(f), a->lanes, fabric_size(f), log, lanes);
+    const uint32_t self = fabric_rank(f), size = fabric_size(f);
+    int rc = rings_create(a->bells, size, rings);
+    if (rc == 0)
+        rc = handoffs_create(self, a->words, size, *rings, handoffs);
+    return rc != 0 ? rc : lanes_create(self, a->lanes, size, *rings, log, lanes);
 }

@@ -12,12 +12,14 @@
 #include "mpi/fabric.h"
 #include "shm/handoffs.h"
 #include "shm/lanes.h"
+#include "shm/rings.h"
 #include "wire/card.h"
 
 /** What is known of the areas of all ranks. */
 struct areas {
     struct handoffs_rank *words; /* by rank */
     struct lanes_rank *lanes;    /* likewise */
+    struct bell **bells;         /* likewise */
 };
 
 /** Bytes of my area for so many slots and ranks of my node. */
@@ -33,8 +35,8 @@ void areas_add_mine(struct areas *a, const struct fabric *f, uint64_t offset, ui
 /** That of a rank whose segment is mapped here, where its card says so and says nothing impossible. */
 void areas_add(struct areas *a, const struct fabric *f, uint32_t rank, const struct wire_card *card);
 
-/** Makes of them what the port needs. 0 or BATON_ENOMEM. */
-int areas_join(const struct areas *a, const struct fabric *f, const struct logger *log, struct handoffs **handoffs,
-               struct lanes **lanes);
+/** Makes of them what the port needs. 0, or BATON_ENOMEM, with some of it made. */
+int areas_join(const struct areas *a, const struct fabric *f, const struct logger *log, struct rings **rings,
+               struct handoffs **handoffs, struct lanes **lanes);
 
 #endif

@@ -37,6 +37,7 @@ struct paths {
     uint32_t peers[BATON_PATHS]; /* by kind */
     struct memory_near *near;    /* by rank: of this node */
     struct areas areas;          /* while the paths are made */
+    struct rings *rings;
     struct handoffs *handoffs;
     struct lanes *lanes;
     _Atomic uint64_t *board; /* mine */
@@ -390,7 +391,7 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
                        wish->has_lanes);
     for (; rc == 0 && p->num_paths < MAKERS; p->num_paths += rc == 0)
         rc = makers[p->num_paths](p, &p->path[p->num_paths]);
-    if (rc == 0 && areas_join(&p->areas, p->fabric, wish->log, &p->handoffs, &p->lanes) != 0)
+    if (rc == 0 && areas_join(&p->areas, p->fabric, wish->log, &p->rings, &p->handoffs, &p->lanes) != 0)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
     areas_fini(&p->areas); /* they were copied */
     if (rc != 0) {
@@ -424,6 +425,7 @@ int paths_destroy(struct paths *p)
     free(p->near);
     handoffs_destroy(p->handoffs);
     lanes_destroy(p->lanes);
+    rings_destroy(p->rings);
     free(p->to);
     free(p->kinds);
     free(p->kinds_out);
@@ -431,9 +433,9 @@ int paths_destroy(struct paths *p)
     return rc;
 }
 
-struct handoffs *paths_handoffs(struct paths *p)
+struct rings *paths_rings(struct paths *p)
 {
-    return p->handoffs;
+    return p->rings;
 }
 
 bool paths_can_lend(const struct paths *p)
@@ -474,11 +476,6 @@ void paths_begin(struct paths *p)
 bool paths_ask(const struct paths *p)
 {
     return shm_ask(p->shm);
-}
-
-void paths_ring(struct paths *p)
-{
-    lanes_ring(p->lanes);
 }
 
 void paths_worker_cpus(const struct paths *p, char *list, size_t size)

@@ -40,8 +40,8 @@ const struct port *paths_port(const struct paths *p);
 
 /** Whether any thread may make turns: the port calls nothing of MPI and no driver of a device. */
 bool paths_can_lend(const struct paths *p);
-/** The hand-off of this node's offers, to put off rings. */
-struct handoffs *paths_handoffs(struct paths *p);
+/** Ranks of this node that are to be rung. */
+struct rings *paths_rings(struct paths *p);
 
 /** Messages that came by lanes and made no sense. */
 uint64_t paths_messages_bad(const struct paths *p);
@@ -59,9 +59,6 @@ void paths_begin(struct paths *p);
 
 /** Wakes a copy worker, which looks as after a job. False: they have enough to do. Any thread. */
 bool paths_ask(const struct paths *p);
-
-/** At the end of a turn, after its events: wakes ranks of this node, for messages that were sent to them in it. */
-void paths_ring(struct paths *p);
 
 /** The hardware threads that the copy workers run on, as a list. Any thread. */
 void paths_worker_cpus(const struct paths *p, char *list, size_t size);

@@ -196,7 +196,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     if (active)
         l->has_woken = tells && is_rung(b) && events_are_watched(&b->events);
     l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
-    paths_ring(b->paths);
+    turns_ring(b, now);
     fabric_ring(b->fabric);
     l->num_turns++;
     l->snapshot_is_stale |= active;
@@ -335,7 +335,6 @@ static void *reactor_main(void *arg)
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
         const uint32_t seen = turns_look(b);
         look_at_rings(b);
-        turns_ring_owed(b);
         bool active = reactor_turn(b, clock_now_ns());
         if (!closing_has_begun(&b->closing) && atomic_load_explicit(&l->stop, memory_order_acquire)) {
             l->turns.is_open = false;
@@ -355,10 +354,9 @@ static void *reactor_main(void *arg)
             idle(b, seen, idle_since);
     }
     l->turns.is_open = false;
-    turns_ring_owed(b);
     if (atomic_load_explicit(&l->abandon, memory_order_acquire) && b->state != CONTEXT_OPEN)
         come_to_rest(b);
-    paths_ring(b->paths); /* what was sent behind the last turn */
+    turns_ring(b, clock_now_ns()); /* what was sent behind the last turn */
     take_last_snapshot(b);
     pthread_mutex_unlock(&l->turns.lock);
     latch_open(&l->ended);
@@ -416,7 +414,7 @@ static int stop_in_caller(struct baton *b)
     while ((rc = closing_step(b, clock_now_ns())) == BATON_EAGAIN)
         if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
-    paths_ring(b->paths);
+    turns_ring(b, clock_now_ns());
     take_last_snapshot(b);
     return rc;
 }

@@ -6,7 +6,7 @@
 
 #include "base/bell.h"
 #include "base/clock.h"
-#include "shm/handoffs.h"
+#include "shm/rings.h"
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
 #define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
@@ -27,14 +27,18 @@ void turns_fini(struct turns *t)
 }
 
 /*
- * Rings that were put off. Not by the call that makes a transfer nor by the poll that takes its event, which are what
- * an engine waits for: by a poll that finds nothing, or by the reactor's next turn.
+ * What can wait is not rung by the call that makes a transfer nor by the poll that takes its event, which are what an
+ * engine waits for: by a poll that finds nothing, or by the reactor's next turn.
  */
-void turns_ring_owed(struct baton *b)
+void turns_ring(struct baton *b, uint64_t now)
 {
-    if (b->loop.turns.owed_ns != 0)
-        handoffs_ring(paths_handoffs(b->paths));
-    b->loop.turns.owed_ns = 0;
+    struct turns *t = &b->loop.turns;
+    struct rings *rings = paths_rings(b->paths);
+    rings_ring(rings, t->puts_off ? RINGS_NOW : RINGS_LATER);
+    if (!rings_wait(rings))
+        t->owed_ns = 0;
+    else if (t->owed_ns == 0)
+        t->owed_ns = now;
 }
 
 uint32_t turns_look(struct baton *b)
@@ -71,18 +75,15 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
     const uint64_t least = t->count[by] + TURNS_A_TRANSFER;
     bool active = true;
     t->is_lent = true;
+    t->puts_off = t->woken_ns < began + TURNS_OWED_NS;
     t->last_ns = began;
-    handoffs_put_off(paths_handoffs(b->paths), t->woken_ns < began + TURNS_OWED_NS);
     while (active && !has_long(t) && (t->last_ns - began < most_ns || t->count[by] < least)) {
         turns_look(b);
         t->count[by]++;
         active = reactor_turn(b, t->last_ns) && goes_on(b);
         t->last_ns = clock_now_ns();
     }
-    t->is_lent = false;
-    handoffs_put_off(paths_handoffs(b->paths), false);
-    if (t->owed_ns == 0 && handoffs_owe(paths_handoffs(b->paths)))
-        t->owed_ns = began;
+    t->is_lent = t->puts_off = false;
     return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
 }
 
@@ -143,7 +144,7 @@ static bool turn_for_poll(struct baton *b)
     struct turns *t = &b->loop.turns;
     const bool rang = has_rung(b);
     if (t->owed_ns != 0 && (!rang || clock_now_ns() > t->owed_ns + TURNS_OWED_NS))
-        turns_ring_owed(b);
+        turns_ring(b, 0); /* all of them: nothing is put off here */
     if (rang && !turn_here(b, TURNS_POLL, clock_now_ns(), LENT_NS)) {
         bell_ring(fabric_bell(b->fabric));
         turns_look(b); /* that one woke the reactor, and is not for the next poll */

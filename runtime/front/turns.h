@@ -40,7 +40,8 @@ struct turns {
     _Atomic bool has_long;    /* a call is queued that only the reactor takes */
     pthread_mutex_t lock;
     bool is_open;            /* others may make turns: the reactor has begun its loop, and nothing closes */
-    bool is_lent;            /* the turn under way is not the reactor's */
+    bool is_lent;            /* the turn under way is not the reactor's, */
+    bool puts_off;           /* and what can wait is rung by a later one: the reactor makes one soon */
     uint64_t last_ns;        /* when the last one that was not the reactor's ended */
     uint64_t woken_ns;       /* when the reactor wakes of itself; 0: it does not sleep */
     uint64_t polled_ns;      /* when a poll last found nothing */
@@ -82,7 +83,7 @@ void turns_rung(void *arg);
 /** Before a turn: what rang until now is seen by it. Returns the rings so far, for a sleep after it. */
 uint32_t turns_look(struct baton *b);
 
-/** Rings those whom an earlier turn has put off. */
-void turns_ring_owed(struct baton *b);
+/** At the end of a turn, after its events: rings other ranks of this node. */
+void turns_ring(struct baton *b, uint64_t now);
 
 #endif

@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OWED_MOST 16 /* rings that are put off; more are not */
-
 struct handoffs {
     uint32_t self, num_ranks, num_others;
-    bool puts_off;
-    uint32_t num_owed, owed[OWED_MOST]; /* ranks that are to be rung */
+    struct rings *rings;
     struct port_handoff port;
     struct handoffs_rank rank[];
 };
@@ -71,24 +68,11 @@ static bool port_take(void *self, uint32_t peer, const struct handoff_want *want
     return h->rank[peer].at.area != NULL && handoff_take(&h->rank[peer].at, &own, grant);
 }
 
-static bool is_owed(const struct handoffs *h, uint32_t peer)
-{
-    for (uint32_t i = 0; i < h->num_owed; i++)
-        if (h->owed[i] == peer)
-            return true;
-    return false;
-}
-
 static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
-    struct handoffs *h = self;
+    const struct handoffs *h = self;
     handoff_give_back(&h->rank[peer].at, slot, generation, h->rank[h->self].node_rank, error);
-    if (is_owed(h, peer))
-        return;
-    if (h->puts_off && h->num_owed < OWED_MOST)
-        h->owed[h->num_owed++] = peer;
-    else
-        bell_ring_unattended(h->rank[peer].bell);
+    rings_owe(h->rings, peer, RINGS_LATER);
 }
 
 static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int *error)
@@ -99,13 +83,15 @@ static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generati
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t num_ranks, struct handoffs **out)
+int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t num_ranks, struct rings *rings,
+                    struct handoffs **out)
 {
     struct handoffs *h = calloc(1, sizeof *h + num_ranks * sizeof h->rank[0]);
     if (h == NULL)
         return BATON_ENOMEM;
     h->self = self;
     h->num_ranks = num_ranks;
+    h->rings = rings;
     memcpy(h->rank, ranks, num_ranks * sizeof h->rank[0]);
     for (uint32_t i = 0; i < num_ranks; i++)
         h->num_others += i != self && ranks[i].at.area != NULL;
@@ -127,22 +113,6 @@ int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t n
 void handoffs_destroy(struct handoffs *h)
 {
     free(h);
-}
-
-void handoffs_put_off(struct handoffs *h, bool on)
-{
-    h->puts_off = on;
-}
-
-bool handoffs_owe(const struct handoffs *h)
-{
-    return h->num_owed > 0;
-}
-
-void handoffs_ring(struct handoffs *h)
-{
-    while (h->num_owed > 0)
-        bell_ring_unattended(h->rank[h->owed[--h->num_owed]].bell);
 }
 
 const struct port_handoff *handoffs_port(const struct handoffs *h)

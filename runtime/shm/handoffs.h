@@ -8,8 +8,8 @@
 #ifndef BATON_SHM_HANDOFFS_H
 #define BATON_SHM_HANDOFFS_H
 
-#include "base/bell.h"
 #include "shm/handoff.h"
+#include "shm/rings.h"
 
 struct handoffs;
 
@@ -17,20 +17,17 @@ struct handoffs;
 struct handoffs_rank {
     struct handoff at;  /* without area: it is not reached so */
     uint32_t node_rank; /* among the ranks of its node */
-    struct bell *bell;
 };
 
-/** `ranks` is copied. 0 or BATON_ENOMEM. */
-int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t num_ranks, struct handoffs **out);
+/**
+ * `ranks` is copied. A rank to which a lease is given back is owed a ring, which can wait; `rings` outlives this.
+ * 0 or BATON_ENOMEM.
+ */
+int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t num_ranks, struct rings *rings,
+                    struct handoffs **out);
 void handoffs_destroy(struct handoffs *h);
 
 /** The table; NULL: no other rank is reached so. */
 const struct port_handoff *handoffs_port(const struct handoffs *h);
-
-/** Whether ranks to which a lease is given back are rung later, by handoffs_ring: a ring may cost ten microseconds. */
-void handoffs_put_off(struct handoffs *h, bool on);
-/** Whether there are such ranks. */
-bool handoffs_owe(const struct handoffs *h);
-void handoffs_ring(struct handoffs *h);
 
 #endif

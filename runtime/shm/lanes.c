@@ -28,7 +28,6 @@ _Static_assert(LANES_MESSAGE_MAX + sizeof(uint32_t) <= PLACE_BYTES, "a message f
 struct lane_peer {
     struct lanes_rank at;
     uint32_t sent; /* as the head in its area says */
-    bool is_owed;  /* a ring */
 };
 
 struct lanes {
@@ -36,7 +35,7 @@ struct lanes {
     uint32_t num_senders, first; /* of my node; where the next look begins */
     uint32_t *sender;            /* by number among the ranks of my node: the rank */
     uint32_t *taken;             /* likewise: as the tail in my area says */
-    uint32_t *owed, num_owed;    /* ranks that are to be rung; room for all of my node */
+    struct rings *rings;
     uint64_t bad;
     const struct logger *log;
     uint8_t (*message)[LANES_MESSAGE_MAX];
@@ -83,23 +82,6 @@ bool lanes_lead_everywhere(const struct lanes *l)
     return true;
 }
 
-static void owe(struct lanes *l, uint32_t rank)
-{
-    if (l->peer[rank].is_owed)
-        return;
-    l->peer[rank].is_owed = true;
-    l->owed[l->num_owed++] = rank;
-}
-
-void lanes_ring(struct lanes *l)
-{
-    while (l->num_owed > 0) {
-        struct lane_peer *p = &l->peer[l->owed[--l->num_owed]];
-        p->is_owed = false;
-        bell_ring_unattended(p->at.bell);
-    }
-}
-
 /* A tail that makes no sense is of a lane that stays full. */
 static bool has_place(uint32_t sent, uint32_t tail)
 {
@@ -122,7 +104,7 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
     memcpy(at + sizeof bytes, message, bytes);
     /* release: whoever sees the count sees the message */
     atomic_store_explicit(word(&p->at, HEADS, me), ++p->sent, memory_order_release);
-    owe(l, rank);
+    rings_owe(l->rings, rank, RINGS_NOW);
     return 0;
 }
 
@@ -167,7 +149,7 @@ static int take_all(struct lanes *l, uint32_t sender, struct port_event *events,
     atomic_store_explicit(word(mine, TAILS, sender), l->taken[sender], memory_order_seq_cst);
     if (atomic_load_explicit(word(mine, STUCK, sender), memory_order_seq_cst) != 0) {
         atomic_store_explicit(word(mine, STUCK, sender), 0, memory_order_seq_cst);
-        owe(l, l->sender[sender]);
+        rings_owe(l->rings, l->sender[sender], RINGS_NOW);
     }
     return n;
 }
@@ -200,8 +182,8 @@ static void find_senders(struct lanes *l)
             l->sender[l->peer[i].at.node_rank] = i;
 }
 
-int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ranks, const struct logger *log,
-                 struct lanes **out)
+int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ranks, struct rings *rings,
+                 const struct logger *log, struct lanes **out)
 {
     struct lanes *l = calloc(1, sizeof *l + num_ranks * sizeof l->peer[0]);
     if (l == NULL)
@@ -209,6 +191,7 @@ int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ran
     const struct lanes_rank *mine = &ranks[self];
     l->self = self;
     l->num_ranks = num_ranks;
+    l->rings = rings;
     l->log = log;
     l->num_senders = mine->area != NULL ? mine->ranks : 0;
     for (uint32_t i = 0; i < num_ranks; i++)
@@ -216,9 +199,8 @@ int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ran
             l->peer[i].at = ranks[i];
     l->sender = calloc(l->num_senders + 1, sizeof *l->sender);
     l->taken = calloc(l->num_senders + 1, sizeof *l->taken);
-    l->owed = calloc(l->num_senders + 1, sizeof *l->owed);
     l->message = calloc(TAKEN_MOST, sizeof *l->message);
-    if (l->sender == NULL || l->taken == NULL || l->owed == NULL || l->message == NULL) {
+    if (l->sender == NULL || l->taken == NULL || l->message == NULL) {
         lanes_destroy(l);
         return BATON_ENOMEM;
     }
@@ -233,7 +215,6 @@ void lanes_destroy(struct lanes *l)
         return;
     free(l->sender);
     free(l->taken);
-    free(l->owed);
     free(l->message);
     free(l);
 }

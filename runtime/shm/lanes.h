@@ -5,9 +5,8 @@
  * it is written by one of them alone. So a rank that is stopped or killed between two stores holds up the messages to
  * itself and from itself, and nobody else's. Messages of a lane come in order, whole, and once.
  *
- * Who receives is woken by its bell. Who finds a lane full leaves a word in it, and is rung when there is a place. To
- * wake a thread takes 10 us and more, and it may take the core of who wakes it: so bells are rung by lanes_ring alone,
- * once for all messages of a turn, after its events are out.
+ * Who receives is owed a ring of its bell, behind the turn. Who finds a lane full leaves a word in it, and is owed one
+ * when there is a place.
  *
  * What is read here is checked like anything from outside: any process of the node may have written it.
  *
@@ -19,9 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/bell.h"
 #include "core/port.h"
 #include "observe/log.h"
+#include "shm/rings.h"
 
 #define LANES_PLACES 16u
 #define LANES_MESSAGE_MAX 2040u
@@ -33,15 +32,14 @@ struct lanes_rank {
     uint8_t *area;  /* its lanes, at a multiple of 64; NULL: no messages go there by this way, nor come from there */
     uint32_t ranks; /* of its node */
     uint32_t node_rank; /* among these */
-    struct bell *bell;
 };
 
 /** Bytes of the lanes to one rank from so many ranks of its node, itself included. All of them 0, they are empty. */
 uint64_t lanes_bytes(uint32_t ranks);
 
-/** `ranks` is copied. 0 or BATON_ENOMEM. */
-int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ranks, const struct logger *log,
-                 struct lanes **out);
+/** `ranks` is copied, `rings` outlives this. 0 or BATON_ENOMEM. */
+int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ranks, struct rings *rings,
+                 const struct logger *log, struct lanes **out);
 void lanes_destroy(struct lanes *l);
 
 /** Whether messages to that rank, and from it, go by lanes. */
@@ -57,9 +55,6 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
 
 /** Up to `max` messages that came, as PORT_MESSAGE events. Their number. Their data stays until the next call. */
 int lanes_take(struct lanes *l, struct port_event *events, int max);
-
-/** Rings who was sent a message, or may send again, since the last call. */
-void lanes_ring(struct lanes *l);
 
 /** Messages that made no sense. Each was logged. */
 uint64_t lanes_bad(const struct lanes *l);

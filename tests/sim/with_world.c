@@ -326,6 +326,8 @@ static void step(struct world *w, struct world_rank *r, const struct port_event 
         return;
     core_step(r->core, w->now, e, n);
     collect(w, r);
+    if (world_words)
+        rings_ring(r->owed, RINGS_LATER);
     hear_bells(w, r);
 }
 
@@ -534,6 +536,7 @@ bool world_words;
 static void words_init(struct world *w)
 {
     struct handoffs_rank all[64];
+    struct bell *bells[64];
     assert_true(w->num_ranks <= 64);
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
@@ -544,12 +547,14 @@ static void words_init(struct world *w)
                                                .board = (const _Atomic uint64_t *)r->board,
                                                .slots = (uint32_t)w->settings.leases,
                                                .ranks = w->num_ranks},
-                                        .node_rank = i,
-                                        .bell = &r->bell};
+                                        .node_rank = i};
+        bells[i] = &r->bell;
         w->path[i] = BATON_PATH_SHM;
     }
     for (uint32_t i = 0; i < w->num_ranks; i++) {
-        assert_int_equal(handoffs_create(i, all, w->num_ranks, &w->ranks[i].handoffs), 0);
+        struct world_rank *r = &w->ranks[i];
+        assert_int_equal(rings_create(bells, w->num_ranks, &r->owed), 0);
+        assert_int_equal(handoffs_create(i, all, w->num_ranks, r->owed, &r->handoffs), 0);
         w->ranks[i].port.handoff = handoffs_port(w->ranks[i].handoffs);
     }
 }
@@ -653,6 +658,7 @@ void world_fini(struct world *w)
         free(w->ranks[i].board);
         free(w->ranks[i].words);
         handoffs_destroy(w->ranks[i].handoffs);
+        rings_destroy(w->ranks[i].owed);
     }
     struct due *d, *next;
     DL_CONCAT(w->queue, w->held);

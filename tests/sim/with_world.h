@@ -33,6 +33,7 @@ struct world_rank {
     struct bell bell;
     uint64_t rings;            /* of the bell, that it heard */
     struct handoffs *handoffs; /* NULL: world_words is off */
+    struct rings *owed;        /* likewise: to other ranks */
     baton_geometry_t geometry;
     baton_tensor_t tensors[WORLD_TENSORS];
     uint8_t *pool, *arena, *words, card[WIRE_CARD_MAX];

@@ -42,38 +42,59 @@ static struct ground *ground_create(void)
     struct ground *g = mmap(NULL, ground_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(g != MAP_FAILED);
     for (uint32_t i = 0; i < RANKS; i++)
-        g->rank[of_node[i]] = (struct lanes_rank){
-            .area = g->area + i * lanes_bytes(RANKS), .ranks = RANKS, .node_rank = i, .bell = &g->bell[i]};
+        g->rank[of_node[i]] =
+            (struct lanes_rank){.area = g->area + i * lanes_bytes(RANKS), .ranks = RANKS, .node_rank = i};
     return g;
 }
 
-static struct lanes *open_as(const struct ground *g, uint32_t rank)
+/* A rank's lanes to others, and the rings that it owes them. */
+struct side {
+    struct lanes *lanes;
+    struct rings *rings;
+};
+
+static struct side open_as(struct ground *g, uint32_t rank)
 {
     static const struct logger quiet = {.level = LOG_NONE};
-    struct lanes *l;
-    assert_int_equal(lanes_create(rank, g->rank, WORLD, &quiet, &l), 0);
-    return l;
+    struct bell *bells[WORLD] = {NULL};
+    struct side s;
+    for (uint32_t i = 0; i < RANKS; i++)
+        bells[of_node[i]] = &g->bell[i];
+    assert_int_equal(rings_create(bells, WORLD, &s.rings), 0);
+    assert_int_equal(lanes_create(rank, g->rank, WORLD, s.rings, &quiet, &s.lanes), 0);
+    return s;
 }
 
-static void send_text(struct lanes *l, uint32_t to, const char *text)
+static void close_side(struct side s)
 {
-    assert_int_equal(lanes_send(l, to, text, (uint32_t)strlen(text) + 1), 0);
+    lanes_destroy(s.lanes);
+    rings_destroy(s.rings);
 }
 
-static void expect_text(struct lanes *l, uint32_t from, const char *text)
+static void ring(struct side s)
+{
+    rings_ring(s.rings, RINGS_NOW);
+}
+
+static void send_text(struct side s, uint32_t to, const char *text)
+{
+    assert_int_equal(lanes_send(s.lanes, to, text, (uint32_t)strlen(text) + 1), 0);
+}
+
+static void expect_text(struct side s, uint32_t from, const char *text)
 {
     struct port_event e;
-    assert_int_equal(lanes_take(l, &e, 1), 1);
+    assert_int_equal(lanes_take(s.lanes, &e, 1), 1);
     assert_int_equal(e.kind, PORT_MESSAGE);
     assert_int_equal(e.peer, from);
     assert_int_equal(e.bytes, strlen(text) + 1);
     assert_string_equal((const char *)e.data, text);
 }
 
-static void expect_nothing(struct lanes *l)
+static void expect_nothing(struct side s)
 {
     struct port_event e;
-    assert_int_equal(lanes_take(l, &e, 1), 0);
+    assert_int_equal(lanes_take(s.lanes, &e, 1), 0);
 }
 
 /* ---- one thread -------------------------------------------------------------------------------------------------- */
@@ -82,27 +103,28 @@ static void test_messages_come_in_order(void **state)
 {
     (void)state;
     struct ground *g = ground_create();
-    struct lanes *a = open_as(g, 2), *b = open_as(g, 5);
-    assert_true(lanes_lead_to(a, 5) && lanes_lead_to(a, 2) && !lanes_lead_to(a, 1) && !lanes_lead_everywhere(a));
+    struct side a = open_as(g, 2), b = open_as(g, 5);
+    assert_true(lanes_lead_to(a.lanes, 5) && lanes_lead_to(a.lanes, 2) && !lanes_lead_to(a.lanes, 1) &&
+                !lanes_lead_everywhere(a.lanes));
     expect_nothing(b);
     const uint32_t rings = bell_look(&g->bell[3]);
     send_text(a, 5, "one");
     send_text(a, 5, "two");
     send_text(b, 5, "to myself");
     assert_int_equal(bell_look(&g->bell[3]) - rings, 0);
-    lanes_ring(a); /* once for both */
+    ring(a); /* once for both */
     assert_int_equal(bell_look(&g->bell[3]) - rings, 1);
-    lanes_ring(a);
+    ring(a);
     assert_int_equal(bell_look(&g->bell[3]) - rings, 1);
-    lanes_ring(b);
+    ring(b);
     assert_int_equal(bell_look(&g->bell[3]) - rings, 2);
     expect_text(b, 2, "one");
     expect_text(b, 5, "to myself"); /* the lanes have turns */
     expect_text(b, 2, "two");
     expect_nothing(b);
     expect_nothing(a);
-    lanes_destroy(a);
-    lanes_destroy(b);
+    close_side(a);
+    close_side(b);
     munmap(g, ground_bytes());
 }
 
@@ -110,21 +132,21 @@ static void test_the_longest_message(void **state)
 {
     (void)state;
     struct ground *g = ground_create();
-    struct lanes *a = open_as(g, 0), *b = open_as(g, 3);
+    struct side a = open_as(g, 0), b = open_as(g, 3);
     uint8_t long_one[LANES_MESSAGE_MAX];
     struct port_event e[2];
     for (uint32_t i = 0; i < sizeof long_one; i++)
         long_one[i] = (uint8_t)(i * 7 + 1);
     for (unsigned n = 0; n < 3 * LANES_PLACES; n++) {
-        assert_int_equal(lanes_send(a, 3, long_one, sizeof long_one), 0);
-        assert_int_equal(lanes_send(a, 3, "x", 1), 0);
-        assert_int_equal(lanes_take(b, e, 2), 2);
+        assert_int_equal(lanes_send(a.lanes, 3, long_one, sizeof long_one), 0);
+        assert_int_equal(lanes_send(a.lanes, 3, "x", 1), 0);
+        assert_int_equal(lanes_take(b.lanes, e, 2), 2);
         assert_int_equal(e[0].bytes, sizeof long_one);
         assert_memory_equal(e[0].data, long_one, sizeof long_one);
         assert_int_equal(e[1].bytes, 1);
     }
-    lanes_destroy(a);
-    lanes_destroy(b);
+    close_side(a);
+    close_side(b);
     munmap(g, ground_bytes());
 }
 
@@ -133,38 +155,38 @@ static void test_a_full_lane(void **state)
 {
     (void)state;
     struct ground *g = ground_create();
-    struct lanes *a = open_as(g, 0), *b = open_as(g, 2), *c = open_as(g, 3);
+    struct side a = open_as(g, 0), b = open_as(g, 2), c = open_as(g, 3);
     struct port_event e;
     for (uint32_t i = 0; i < LANES_PLACES; i++)
-        assert_int_equal(lanes_send(a, 2, &i, sizeof i), 0);
-    lanes_ring(a);
+        assert_int_equal(lanes_send(a.lanes, 2, &i, sizeof i), 0);
+    ring(a);
     uint32_t rings = bell_look(&g->bell[0]);
-    assert_int_equal(lanes_send(a, 2, "x", 1), BATON_EAGAIN);
-    assert_int_equal(lanes_send(a, 2, "x", 1), BATON_EAGAIN);
+    assert_int_equal(lanes_send(a.lanes, 2, "x", 1), BATON_EAGAIN);
+    assert_int_equal(lanes_send(a.lanes, 2, "x", 1), BATON_EAGAIN);
     send_text(a, 3, "to another one");
     expect_text(c, 0, "to another one");
     send_text(c, 2, "from another one");
-    lanes_ring(c);
+    ring(c);
     assert_int_equal(bell_look(&g->bell[0]), rings);
-    assert_int_equal(lanes_take(b, &e, 1), 1);
+    assert_int_equal(lanes_take(b.lanes, &e, 1), 1);
     assert_int_equal(e.peer, 0);
     assert_int_equal(bell_look(&g->bell[0]), rings);
-    lanes_ring(b);
+    ring(b);
     assert_int_equal(bell_look(&g->bell[0]), rings + 1);
     expect_text(b, 3, "from another one"); /* before all that is left of the full lane */
-    lanes_ring(b);
+    ring(b);
     assert_int_equal(bell_look(&g->bell[0]), rings + 1);
     send_text(a, 2, "the last");
     for (uint32_t i = 1; i < LANES_PLACES; i++) {
         uint32_t value;
-        assert_int_equal(lanes_take(b, &e, 1), 1);
+        assert_int_equal(lanes_take(b.lanes, &e, 1), 1);
         memcpy(&value, e.data, sizeof value);
         assert_int_equal(value, i);
     }
     expect_text(b, 0, "the last");
-    lanes_destroy(a);
-    lanes_destroy(b);
-    lanes_destroy(c);
+    close_side(a);
+    close_side(b);
+    close_side(c);
     munmap(g, ground_bytes());
 }
 
@@ -174,34 +196,34 @@ static void test_garbage(void **state)
 {
     (void)state;
     struct ground *g = ground_create();
-    struct lanes *a = open_as(g, 0), *b = open_as(g, 5);
+    struct side a = open_as(g, 0), b = open_as(g, 5);
     uint32_t *words = (void *)g->rank[5].area; /* the first: how many rank 0 has put there */
     uint32_t *length = (void *)(g->rank[5].area + 3 * 64);
     words[0] = 77;
     expect_nothing(b);
-    assert_true(lanes_bad(b) == 1);
+    assert_true(lanes_bad(b.lanes) == 1);
     words[0] = 78;
     length[77 % LANES_PLACES * 512] = LANES_MESSAGE_MAX + 1;
     expect_nothing(b);
     words[0] = 79;
     length[78 % LANES_PLACES * 512] = 0;
     expect_nothing(b);
-    assert_true(lanes_bad(b) == 3);
+    assert_true(lanes_bad(b.lanes) == 3);
     words[16] = 5; /* it took more than there were: rank 0 finds its lane full */
-    assert_int_equal(lanes_send(a, 5, "x", 1), BATON_EAGAIN);
+    assert_int_equal(lanes_send(a.lanes, 5, "x", 1), BATON_EAGAIN);
     srand(1);
     for (unsigned n = 0; n < 2000; n++) {
         struct port_event e[4];
         for (uint64_t i = 0; i < lanes_bytes(RANKS); i += 1 + (uint64_t)rand() % 997)
             g->rank[5].area[i] = (uint8_t)rand();
-        int got = lanes_take(b, e, 4);
+        int got = lanes_take(b.lanes, e, 4);
         for (int i = 0; i < got; i++)
             assert_true(e[i].bytes > 0 && e[i].bytes <= LANES_MESSAGE_MAX && e[i].peer < WORLD);
-        lanes_send(a, 5, "x", 1);
+        lanes_send(a.lanes, 5, "x", 1);
     }
-    assert_true(lanes_bad(b) > 100);
-    lanes_destroy(a);
-    lanes_destroy(b);
+    assert_true(lanes_bad(b.lanes) > 100);
+    close_side(a);
+    close_side(b);
     munmap(g, ground_bytes());
 }
 
@@ -211,15 +233,15 @@ static void test_ranks_without_lanes(void **state)
     (void)state;
     struct ground *g = ground_create();
     g->rank[0].ranks = 3; /* the last one of the node has no lane to it */
-    struct lanes *d = open_as(g, 5);
-    assert_false(lanes_lead_to(d, 0));
-    assert_true(lanes_lead_to(d, 2));
-    lanes_destroy(d);
+    struct side d = open_as(g, 5);
+    assert_false(lanes_lead_to(d.lanes, 0));
+    assert_true(lanes_lead_to(d.lanes, 2));
+    close_side(d);
     g->rank[5].area = NULL;
     d = open_as(g, 5);
-    assert_false(lanes_lead_to(d, 2));
+    assert_false(lanes_lead_to(d.lanes, 2));
     expect_nothing(d);
-    lanes_destroy(d);
+    close_side(d);
     munmap(g, ground_bytes());
 }
 
@@ -239,14 +261,14 @@ static void write_letter(struct letter *m, uint64_t number)
 /* Sends to rank 0 for ever, sleeping while the lane is full. */
 static void send_for_ever(struct ground *g, uint32_t node_rank)
 {
-    struct lanes *l = open_as(g, of_node[node_rank]);
+    struct side l = open_as(g, of_node[node_rank]);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     while (!atomic_load(&g->over)) {
         struct letter m;
         const uint32_t seen = bell_look(&g->bell[node_rank]);
         write_letter(&m, atomic_load(&g->sent[node_rank]));
-        const int rc = lanes_send(l, 0, &m, sizeof m);
-        lanes_ring(l);
+        const int rc = lanes_send(l.lanes, 0, &m, sizeof m);
+        ring(l);
         if (rc == 0)
             atomic_fetch_add(&g->sent[node_rank], 1);
         else
@@ -262,11 +284,11 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void take_letters(struct ground *g, struct lanes *l, uint64_t next[RANKS])
+static void take_letters(struct ground *g, struct side l, uint64_t next[RANKS])
 {
     struct port_event e[8];
-    int n = lanes_take(l, e, 8);
-    lanes_ring(l);
+    int n = lanes_take(l.lanes, e, 8);
+    ring(l);
     for (int i = 0; i < n; i++) {
         struct letter m;
         uint32_t from = 1;
@@ -301,7 +323,7 @@ static void test_senders_are_stopped_and_killed(void **state)
 {
     (void)state;
     struct ground *g = ground_create();
-    struct lanes *l = open_as(g, 0);
+    struct side l = open_as(g, 0);
     uint64_t next[RANKS] = {0}, before[RANKS] = {0};
     pid_t pid[RANKS] = {0};
     for (uint32_t i = 1; i < RANKS; i++)
@@ -335,8 +357,8 @@ static void test_senders_are_stopped_and_killed(void **state)
     for (uint32_t i = 2; i < RANKS; i++)
         assert_true(next[i] == g->sent[i]);
     assert_true(next[1] >= g->sent[1] && next[1] <= g->sent[1] + 1 && next[1] > 0); /* killed before it counted it */
-    assert_true(lanes_bad(l) == 0);
-    lanes_destroy(l);
+    assert_true(lanes_bad(l.lanes) == 0);
+    close_side(l);
     munmap(g, ground_bytes());
 }
 

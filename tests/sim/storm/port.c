@@ -492,10 +492,12 @@ static bool has_words(const struct storm *s, uint32_t rank)
 void storm_words(struct storm *s)
 {
     struct handoffs_rank all[STORM_RANKS_MAX];
+    struct bell *bells[STORM_RANKS_MAX];
     const uint64_t bytes = handoff_bytes((uint32_t)s->settings.leases, s->num_ranks);
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         s->ranks[i].words = calloc(1, bytes);
         bell_init(&s->ranks[i].bell);
+        bells[i] = &s->ranks[i].bell;
     }
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         for (uint32_t k = 0; k < s->num_ranks; k++) {
@@ -505,11 +507,11 @@ void storm_words(struct storm *s)
                                                    .board = (const _Atomic uint64_t *)r->board,
                                                    .slots = (uint32_t)s->settings.leases,
                                                    .ranks = s->num_ranks},
-                                            .node_rank = k,
-                                            .bell = &r->bell};
+                                            .node_rank = k};
         }
-        if (handoffs_create(i, all, s->num_ranks, &s->ranks[i].handoffs) != 0)
-            storm_fail(s, "handoffs_create failed");
+        if (rings_create(bells, s->num_ranks, &s->ranks[i].owed) != 0 ||
+            handoffs_create(i, all, s->num_ranks, s->ranks[i].owed, &s->ranks[i].handoffs) != 0)
+            storm_fail(s, "no memory for the words of rank %u", i);
         s->ranks[i].port.handoff = handoffs_port(s->ranks[i].handoffs);
     }
 }
@@ -690,6 +692,7 @@ void storm_collect(struct storm *s, struct storm_rank *r)
         storm_on_event(s, r, &out->event);
         outcome_free(out);
     }
+    rings_ring(r->owed, RINGS_LATER);
     hear_bells(s, r->rank);
     storm_check_limits(s, r);
     storm_check_losses(s, r);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rings: whose bells this rank is to ring, for what it has written into memory that they read. To wake a thread takes
+ * 10 us and more, and it may take the core of who wakes it. So nobody is rung on the way, but once for all of a turn,
+ * after its events are out; and for what can wait still later.
+ *
+ * The thread that steps the core. The bells are made elsewhere and outlive this.
+ */
+#ifndef BATON_SHM_RINGS_H
+#define BATON_SHM_RINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bell.h"
+
+struct rings;
+
+enum rings_when { RINGS_NONE, RINGS_LATER, RINGS_NOW };
+
+/** `bells` by rank, NULL for one that is not rung: copied. 0 or BATON_ENOMEM. */
+int rings_create(struct bell *const *bells, uint32_t num_ranks, struct rings **out);
+void rings_destroy(struct rings *r);
+
+/** That rank is to be rung NOW, behind this turn, or LATER. It was created with a bell. */
+void rings_owe(struct rings *r, uint32_t rank, enum rings_when when);
+/** Whether ranks are owed a ring that can wait. */
+bool rings_wait(const struct rings *r);
+/** NOW: rings those that cannot wait. LATER: all. Nobody who attends the bell is woken. */
+void rings_ring(struct rings *r, enum rings_when least);
+
+#endif

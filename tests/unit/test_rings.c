@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rings: each rank is rung once for all that it is owed, at the end of the turn or later. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "shm/rings.h"
+
+/* Rank 1 of this world is of another node. */
+enum { WORLD = 4 };
+
+struct ground {
+    struct bell bell[WORLD];
+    struct rings *rings;
+};
+
+static void open_ground(struct ground *g)
+{
+    struct bell *bells[WORLD];
+    for (uint32_t i = 0; i < WORLD; i++) {
+        bell_init(&g->bell[i]);
+        bells[i] = i == 1 ? NULL : &g->bell[i];
+    }
+    assert_int_equal(rings_create(bells, WORLD, &g->rings), 0);
+}
+
+/* Each bell has rung so often. */
+static void expect(struct ground *g, uint32_t a, uint32_t c, uint32_t d)
+{
+    assert_int_equal(bell_look(&g->bell[0]), a);
+    assert_int_equal(bell_look(&g->bell[2]), c);
+    assert_int_equal(bell_look(&g->bell[3]), d);
+}
+
+static void test_once_a_turn(void **state)
+{
+    (void)state;
+    struct ground g;
+    open_ground(&g);
+    rings_ring(g.rings, RINGS_NOW);
+    rings_ring(g.rings, RINGS_LATER);
+    expect(&g, 0, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        rings_owe(g.rings, 0, RINGS_NOW);
+        rings_owe(g.rings, 3, RINGS_NOW);
+    }
+    assert_false(rings_wait(g.rings));
+    expect(&g, 0, 0, 0);
+    rings_ring(g.rings, RINGS_NOW);
+    expect(&g, 1, 0, 1);
+    rings_ring(g.rings, RINGS_LATER);
+    expect(&g, 1, 0, 1);
+    rings_destroy(g.rings);
+}
+
+static void test_what_can_wait(void **state)
+{
+    (void)state;
+    struct ground g;
+    open_ground(&g);
+    rings_owe(g.rings, 0, RINGS_LATER);
+    rings_owe(g.rings, 2, RINGS_LATER);
+    rings_owe(g.rings, 3, RINGS_NOW);
+    rings_owe(g.rings, 0, RINGS_LATER);
+    assert_true(rings_wait(g.rings));
+    rings_ring(g.rings, RINGS_NOW);
+    expect(&g, 0, 0, 1);
+    rings_owe(g.rings, 2, RINGS_NOW); /* once for both */
+    rings_owe(g.rings, 2, RINGS_LATER);
+    assert_true(rings_wait(g.rings));
+    rings_ring(g.rings, RINGS_NOW);
+    expect(&g, 0, 1, 1);
+    assert_true(rings_wait(g.rings));
+    rings_ring(g.rings, RINGS_LATER);
+    expect(&g, 1, 1, 1);
+    assert_false(rings_wait(g.rings));
+    rings_ring(g.rings, RINGS_LATER);
+    expect(&g, 1, 1, 1);
+    rings_destroy(g.rings);
+}
+
+/* All ranks at once: the list has room for them, over and over. */
+static void test_every_rank(void **state)
+{
+    (void)state;
+    struct ground g;
+    open_ground(&g);
+    for (uint32_t turn = 1; turn <= 100; turn++) {
+        for (uint32_t i = 0; i < WORLD; i++)
+            if (i != 1)
+                rings_owe(g.rings, i, (turn + i) % 2 == 0 ? RINGS_NOW : RINGS_LATER);
+        rings_ring(g.rings, RINGS_LATER);
+        expect(&g, turn, turn, turn);
+    }
+    rings_destroy(g.rings);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_once_a_turn),
+        cmocka_unit_test(test_what_can_wait),
+        cmocka_unit_test(test_every_rank),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
