@@ -433,9 +433,9 @@ int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint
     unsigned bits = 6;
     while (bits < 31 && (1u << bits) < SLOTS_A_BLOCK * (uint64_t)(after - from))
         bits++;
-    const uint32_t map_words = group->num_blocks / 32 + 1;
-    const bool maps = map_words <= 1u << bits; /* a map of the group is no larger than the hash table, and faster */
-    const size_t words = maps ? map_words : (size_t)1 << bits;
+    const size_t map_words = ((uint64_t)group->num_blocks + 31) / 32, slots = (size_t)1 << bits;
+    const bool maps = map_words <= 4 * slots; /* then it is faster: a quarter of the time where it is as large */
+    const size_t words = maps ? map_words : slots;
     uint32_t *seen = words <= WORDS_ON_STACK ? on_stack : malloc(words * sizeof *seen);
     if (seen == NULL) {
         snprintf(why->text, sizeof why->text, "no memory to compare %u blocks", after - from);
