@@ -28,9 +28,9 @@
  * calls baton_progress; MPI's thread level must allow that. Other threads may call the same functions as above; their
  * baton_poll takes events and moves nothing. "Any thread" below means this rule. A call makes a short transfer within
  * the node itself, in the caller's thread, while the reactor sleeps, and a poll that finds no event does what has
- * become possible meanwhile: each for about 50 us at most, calls together for so long between two polls, and without a
- * call of MPI (BATON_HANDOFF). open, cache_create, start and close are called by one thread, while no other thread is
- * inside Baton.
+ * become possible meanwhile: each for about 50 us, or for four turns that each copy at most BATON_INLINE_BYTES, where
+ * these take longer; calls together for so long between two polls, and without a call of MPI (BATON_HANDOFF). open,
+ * cache_create, start and close are called by one thread, while no other thread is inside Baton.
  *
  * A thread that is inside Baton must not be cancelled (pthread_cancel).
  *
@@ -973,7 +973,7 @@ typedef struct baton_stats {
     uint64_t again;         /**< calls refused with BATON_EAGAIN */
     uint64_t turns, sleeps; /**< turns, and sleeps of the reactor between them */
     uint64_t turns_calls, turns_polls, turns_workers,
-        turns_rings;      /**< of the turns, those made while it slept: by calls, polls, copy workers, and for rings */
+        turns_doorbell;   /**< of the turns, those made while it slept by calls, polls, copy workers, the doorbell */
     uint64_t given_up;    /**< BATON_EVENT_GIVEN_UPs told by the reactor */
     uint64_t quarantined; /**< gauge: calls that were given up and are not quiet yet */
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */

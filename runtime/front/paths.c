@@ -468,9 +468,9 @@ const uint32_t *paths_peers(const struct paths *p)
     return p->peers;
 }
 
-void paths_begin(struct paths *p)
+void paths_wake(struct paths *p)
 {
-    shm_begin(p->shm);
+    shm_wake(p->shm);
 }
 
 bool paths_ask(const struct paths *p)

@@ -55,7 +55,7 @@ const baton_path_t *paths_table_out(const struct paths *p);
 const uint32_t *paths_peers(const struct paths *p);
 
 /** After the core's step: wakes copy workers that sleep, for what was handed to them in it. */
-void paths_begin(struct paths *p);
+void paths_wake(struct paths *p);
 
 /** Wakes a copy worker, which looks as after a job. False: they have enough to do. Any thread. */
 bool paths_ask(const struct paths *p);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "observe/timeline.h"
+#include "shm/rings.h"
 
 #define SUBMITS_A_TURN 64
 #define SUBMITS_A_LENT_TURN 4 /* a caller does not do the work of all others */
@@ -64,7 +65,7 @@ static void take_snapshot(struct baton *b, uint64_t now)
     stats.turns_calls = l->turns.count[TURNS_CALL];
     stats.turns_polls = l->turns.count[TURNS_POLL];
     stats.turns_workers = l->turns.count[TURNS_WORKER];
-    stats.turns_rings = l->turns.count[TURNS_RING];
+    stats.turns_doorbell = l->turns.count[TURNS_DOORBELL];
     stats.sleeps = l->num_sleeps;
     memcpy(stats.peers, paths_peers(b->paths), sizeof stats.peers);
     snapshot_put(&b->snapshot, &stats, b->core, now);
@@ -186,10 +187,14 @@ bool reactor_turn(struct baton *b, uint64_t began)
     struct port_event events[EVENTS_A_TURN];
     atomic_store_explicit(&l->turn_ns, began, memory_order_release);
     bool active = drain(b);
+    if (active && !paths_can_lend(b->paths)) { /* MPI may take long: what the calls began goes on meanwhile */
+        paths_wake(b->paths);
+        rings_ring(paths_rings(b->paths), RINGS_NOW);
+    }
     int n = b->port->path.progress(b->port->path.self, events, EVENTS_A_TURN);
     uint64_t now = clock_now_ns();
     core_step(b->core, now, events, n);
-    paths_begin(b->paths);
+    paths_wake(b->paths);
     end_given_up(b, now);
     const bool tells = hand_out(b, now);
     active |= n > 0 || tells;

@@ -89,22 +89,23 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
 
 /*
  * What a copy worker is most likely woken for anyway is its own from the beginning, if it is free. Where it is not, as
- * the offer comes later or the bytes come in short legs, it is woken once more than would do.
+ * the offer comes later or the bytes come in short legs, it is woken once more than would do. It may wait for a core,
+ * and the core learns of the call from it: so a deadline within the reactor's longest sleep is not left to it.
  */
-static bool is_for_worker(const struct baton *b, uint64_t bytes)
+static bool is_for_worker(const struct baton *b, uint64_t bytes, uint64_t left_ns)
 {
     return b->loop.turns.can_lend && bytes > b->settings.inline_bytes && !has_long(&b->loop.turns) &&
-           paths_ask(b->paths);
+           left_ns > b->settings.sleep_us * CLOCK_NS_PER_US && paths_ask(b->paths);
 }
 
-void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes)
+void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_ns)
 {
     struct turns *t = &b->loop.turns;
     uint64_t spent = atomic_load_explicit(&t->lent_ns, memory_order_relaxed);
     bool done = false;
     if (blocks > BLOCKS_MOST)
         atomic_store_explicit(&t->has_long, true, memory_order_relaxed);
-    if (is_for_worker(b, bytes))
+    if (is_for_worker(b, bytes, left_ns))
         return;
     if (t->can_lend && !has_long(t) && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
         if (t->is_open) {
@@ -196,7 +197,7 @@ static void turns_for_ring(struct baton *b)
     while (now < began + HEARD_NS && !reactor_must_end(&b->loop) &&
            (now - active_ns <= spin_ns || reactor_must_poll(b))) {
         turns_look(b);
-        t->count[TURNS_RING]++;
+        t->count[TURNS_DOORBELL]++;
         if (reactor_turn(b, now))
             active_ns = now;
         else if (reactor_must_poll(b))

@@ -30,7 +30,7 @@
 struct baton;
 
 /* Who makes turns beside the reactor. */
-enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_RING, TURNS_BY };
+enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_DOORBELL, TURNS_BY };
 
 struct turns {
     bool can_lend;            /* turns can be lent, in this world; set before the context is started */
@@ -58,10 +58,10 @@ void turns_init(struct turns *t);
 void turns_fini(struct turns *t);
 
 /**
- * A call of so many blocks was queued, for which at most so many bytes are copied here: makes turns here if they are
- * lent, or wakes a copy worker to make them, or else the reactor. Any thread.
+ * A call of so many blocks was queued, for which at most so many bytes are copied here within so many nanoseconds:
+ * makes turns here if they are lent, or wakes a copy worker to make them, or else the reactor. Any thread.
  */
-void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes);
+void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_ns);
 
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has

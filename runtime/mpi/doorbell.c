@@ -26,7 +26,7 @@
 
 #define ASKED_NS (100 * CLOCK_NS_PER_MS) /* rings that are apart by so much count as asked again */
 #define ASKS_MOST 5
-#define SILENCE_NS (5 * CLOCK_NS_PER_S) /* how long the end waits for rung_fn */
+#define SILENCE_NS (2 * CLOCK_NS_PER_S) /* how long the end waits for rung_fn */
 
 enum kind { RING = 1, ASK, ANSWER, RING_AND_ASK };
 
@@ -319,6 +319,8 @@ void doorbell_flush(struct doorbell *d)
     for (uint32_t i = 0; i < d->num_owed; i++)
         ring_one(d, d->owed[i]);
     d->num_owed = 0;
+    if (d->size > 0 && d->silent >= 0 && atomic_load_explicit(&d->peer[d->silent].has_answered, memory_order_acquire))
+        d->silent = -1; /* it was held up. Another one is found silent when it is rung next */
 }
 
 uint32_t doorbell_heard(const struct doorbell *d)

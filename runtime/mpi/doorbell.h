@@ -97,7 +97,7 @@ uint32_t doorbell_heard(const struct doorbell *d);
 
 /**
  * Ends the thread, after which rung_fn is not called any more. The reactor may ring meanwhile. False: rung_fn does not
- * return within 5 s; the thread then stays, and doorbell_close frees nothing.
+ * return within 2 s; the thread then stays, and doorbell_close frees nothing.
  */
 bool doorbell_silence(struct doorbell *d);
 

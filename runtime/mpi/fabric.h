@@ -5,7 +5,7 @@
  * says which file does what.
  *
  * fabric_open, fabric_start, fabric_exchange, fabric_selftest and fabric_close are collective, and called by the thread
- * that opens. All else is the reactor's (in caller mode, the caller's).
+ * that opens. All else is for the thread that makes a turn: the reactor, that of the doorbell, or the caller's.
  *
  * SEGMENT. Each rank has one: a first page with its bell, then metadata that the caller lays out (board, table arena,
  * card), then its pool. Segments are aligned to 2 MiB and populated by their owners. Offsets count from the aligned
@@ -96,8 +96,8 @@ uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes);
 /** The process id of a rank of this node that shares this process's id namespace, else 0. */
 int fabric_process(const struct fabric *f, uint32_t peer);
 /**
- * My bell: ranks of this node ring it after a turn in which they sent a message, and so do this process's threads and
- * copy workers.
+ * My bell: ranks of this node ring it for messages that they sent (by lanes, at the end of that turn), and so do this
+ * process's threads and copy workers.
  */
 struct bell *fabric_bell(const struct fabric *f);
 
@@ -110,7 +110,7 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
  * (base/cpus.h). Whether it works is said by fabric_is_rung and fabric_describe, and is no error. Collective, agreed.
  */
 int fabric_doorbell(struct fabric *f, void (*rung)(void *arg), void *arg, const char *cpus);
-/** Ends the thread that listens, if there is one: rung is not called any more. One that hangs has 5 s. */
+/** Ends the thread that listens, if there is one: rung is not called any more. One that hangs has 2 s. */
 void fabric_silence(struct fabric *f);
 /** Whether ranks of other nodes ring my bell too. */
 bool fabric_is_rung(const struct fabric *f);

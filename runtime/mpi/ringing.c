@@ -64,7 +64,7 @@ int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, voi
     if (error == 0)
         error = steps_unanimous(&w->steps, "do doorbells ring", works(r, w, cards), &all);
     free(cards);
-    r->is_rung = error == 0 && all && w->mode == BATON_PROGRESS_THREAD;
+    r->listens = r->is_rung = error == 0 && all && w->mode == BATON_PROGRESS_THREAD;
     if (error == 0 && all)
         return 0;
     if (r->why_not[0] == '\0')
@@ -77,9 +77,13 @@ int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, voi
 void ringing_flush(struct ringing *r, const struct world *w)
 {
     doorbell_flush(&r->doorbell);
-    if (!r->is_rung || r->doorbell.silent < 0)
+    if (!r->listens || r->is_rung == (r->doorbell.silent < 0))
         return;
-    r->is_rung = false;
+    r->is_rung = !r->is_rung;
+    if (r->is_rung) {
+        log_line(w->log, LOG_WARN, "that rank answers again: messages of other nodes ring");
+        return;
+    }
     snprintf(r->why_not, sizeof r->why_not, "rank %" PRId64 " does not answer rings by UDP", r->doorbell.silent);
     log_line(w->log, LOG_WARN, "%s: messages of other nodes are looked for every %" PRIu64 " us", r->why_not,
              w->settings.idle_us);
@@ -93,7 +97,7 @@ void ringing_describe(const struct ringing *r, const struct world *w, struct pag
     if (!d->is_open || d->silent >= 0)
         page_print(p, "doorbell: none, other nodes are looked for every %" PRIu64 " us: %s\n", w->settings.idle_us,
                    r->why_not);
-    else if (!r->is_rung)
+    else if (!r->listens)
         page_print(p, "doorbell: the caller makes progress and is not woken; it wakes others by UDP\n");
     else
         page_print(

@@ -15,7 +15,8 @@ struct page;
 
 struct ringing {
     struct doorbell doorbell;
-    bool is_rung;     /* by ranks of other nodes */
+    bool listens;     /* ranks of other nodes ring this one, as far as they can be reached */
+    bool is_rung;     /* and all that were rung have answered */
     char why_not[80]; /* else: why not */
 };
 

@@ -392,14 +392,17 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
 #define WORDS_ON_STACK 8192 /* 32 KiB */
 #define SLOTS_A_BLOCK 4     /* with 2 it takes half as long again: branches are guessed wrongly where blocks collide */
 
-/* Marks blocks [i, end) in a map of a bit for each block of the group. Returns as first_again. */
-static uint32_t first_marked(const uint32_t *blocks, uint32_t i, uint32_t end, uint32_t *map)
+/*
+ * Marks blocks [i, end) in a map of a bit for each block of the group. Returns as first_again. The ids are the
+ * caller's, and were checked before: one that was changed since may not lead out of the map.
+ */
+static uint32_t first_marked(const uint32_t *blocks, uint32_t i, uint32_t end, uint32_t *map, size_t words)
 {
     for (; i < end; i++) {
-        uint32_t *word = &map[blocks[i] / 32], bit = 1u << blocks[i] % 32;
-        if (*word & bit)
+        const uint32_t block = blocks[i], bit = 1u << block % 32;
+        if (block / 32 >= words || (map[block / 32] & bit) != 0)
             return i;
-        *word |= bit;
+        map[block / 32] |= bit;
     }
     return end;
 }
@@ -442,12 +445,13 @@ int plan_table_once(const baton_group_t *group, const baton_table_t *table, uint
         return BATON_ENOMEM;
     }
     memset(seen, 0, words * sizeof *seen);
-    uint32_t again = maps ? first_marked(blocks, from, after, seen) : first_again(blocks, from, after, seen, bits);
+    uint32_t again =
+        maps ? first_marked(blocks, from, after, seen, words) : first_again(blocks, from, after, seen, bits);
     if (seen != on_stack)
         free(seen);
     if (again == after)
         return 0;
-    for (i = from; blocks[i] != blocks[again];)
+    for (i = from; i < again && blocks[i] != blocks[again];)
         i++;
     snprintf(why->text, sizeof why->text, "block %u stands twice, in blocks[%u] and blocks[%u]: name each once",
              blocks[again], i, again);

@@ -98,12 +98,12 @@ struct copy_end copy_now(const struct copy_job *job);
 
 /**
  * Hands over a job, which is copied. False: `depth` jobs are there; collect first. Jobs end in any order. Workers that
- * sleep are woken by copy_begin alone.
+ * sleep are woken by copy_wake alone.
  */
 bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 
 /** Wakes the workers if jobs were handed over since the last call. The same thread as copy_submit. */
-void copy_begin(struct copy_pool *pool);
+void copy_wake(struct copy_pool *pool);
 
 /**
  * Takes one completion. False: none. The same thread as copy_submit. Without error every byte of the job is in place.

@@ -412,9 +412,9 @@ int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
     return copy_submit(s->workers, &job) ? 0 : BATON_EAGAIN;
 }
 
-void shm_begin(struct shm *s)
+void shm_wake(struct shm *s)
 {
-    copy_begin(s->workers);
+    copy_wake(s->workers);
 }
 
 bool shm_ask(struct shm *s)

@@ -69,7 +69,7 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag);
 
 /** After the core's step: wakes copy workers that sleep, for what was handed to them in it. */
-void shm_begin(struct shm *s);
+void shm_wake(struct shm *s);
 
 /** As copy_ask. */
 bool shm_ask(struct shm *s);

@@ -241,7 +241,7 @@ bool copy_submit(struct copy_pool *p, const struct copy_job *job)
     return true;
 }
 
-void copy_begin(struct copy_pool *p)
+void copy_wake(struct copy_pool *p)
 {
     if (p->is_owed)
         bell_ring(&p->work);

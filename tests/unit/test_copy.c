@@ -266,7 +266,7 @@ static void wait_a_little(void)
 /* For the end of a job. */
 static void wait_for(struct copy_pool *pool)
 {
-    copy_begin(pool);
+    copy_wake(pool);
     wait_a_little();
 }
 
@@ -385,7 +385,7 @@ static void count_looks(void *arg, bool runs_out)
         atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-/* Waking is left to copy_begin, which does it once for all jobs. */
+/* Waking is left to copy_wake, which does it once for all jobs. */
 static void test_jobs_wait_for_the_begin(void **state)
 {
     (void)state;
@@ -438,7 +438,7 @@ static void test_a_worker_is_asked_to_look(void **state)
         int jobs = 0, ended = 0;
         while (jobs < JOBS && copy_submit(pool, &job))
             jobs++;
-        copy_begin(pool);
+        copy_wake(pool);
         for (; ended < jobs; ended += copy_collect(pool, &end))
             was_refused |= !copy_ask(pool);
     }

@@ -247,7 +247,7 @@ static void test_addresses(void **state)
     close_all(&w);
 }
 
-/* Who does not answer some rings is named; who has answered is not asked again. */
+/* Who does not answer some rings is named, until it answers; who has answered is not asked again. */
 static void test_silent(void **state)
 {
     (void)state;
@@ -269,6 +269,16 @@ static void test_silent(void **state)
     for (uint64_t i = 1; i < 10; i++)
         ring(&w.bell[0], 1, (10000 + 200 * i) * MS);
     assert_int_equal(w.bell[0].silent, 1);
+    w.bell[0].peer[2] = w.bell[0].peer[1]; /* one more that does not answer */
+    w.bell[0].peer[2].asks = 0;
+    for (uint64_t i = 1; i < 10; i++)
+        ring(&w.bell[0], 2, (20000 + 200 * i) * MS);
+    assert_int_equal(w.bell[0].silent, 1);
+    w.bell[0].peer[1].has_answered = true; /* as the thread notes it */
+    doorbell_flush(&w.bell[0]);
+    assert_int_equal(w.bell[0].silent, -1);
+    ring(&w.bell[0], 2, 30000 * MS);
+    assert_int_equal(w.bell[0].silent, 2);
     close_all(&w);
 }
 

@@ -182,7 +182,7 @@ static struct port_event next(void)
     struct path path; /* shm_path's `progress` tells of both */
     struct port_event e;
     shm_path(world.shm, &path);
-    shm_begin(world.shm);
+    shm_wake(world.shm);
     while (path.progress(path.self, &e, 1) == 0)
         usleep(100);
     return e;

@@ -126,7 +126,7 @@ static void pair_fini(struct pair *p)
 
 static int progress(struct pair *p, struct port_event *events)
 {
-    shm_begin(p->shm);
+    shm_wake(p->shm);
     return p->path.progress(p->path.self, events, EVENTS);
 }
 

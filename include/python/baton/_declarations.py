@@ -308,7 +308,7 @@ typedef struct baton_stats {
     uint64_t flushes, settled, poisoned;
     uint64_t again;
     uint64_t turns, sleeps;
-    uint64_t turns_calls, turns_polls, turns_workers, turns_rings;
+    uint64_t turns_calls, turns_polls, turns_workers, turns_doorbell;
     uint64_t given_up;
     uint64_t quarantined;
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked;
@@ -673,7 +673,7 @@ class Stats:
     turns_calls: int
     turns_polls: int
     turns_workers: int
-    turns_rings: int
+    turns_doorbell: int
     given_up: int
     quarantined: int
     leases_live: int
