@@ -99,7 +99,7 @@ enum which { OPEN_MPI = 1 << PROFILE_OPEN_MPI, MPICH = 1 << PROFILE_MPICH, ANY_M
 
 #define ONLY_INTERFACE "no other interface has hardware behind it: bridges of containers lead to no other node"
 
-#define WIDE_TCP "UCX sends and receives at most 8 KiB a system call over TCP: large blocks take up to twice the time"
+#define WIDE_TCP "UCX sends and receives at most 8 KiB a system call over TCP: large blocks take twice the time and more"
 
 struct row {
     int mpi;              /* of enum which */
@@ -145,8 +145,8 @@ static const struct row rows[] = {
      "the adapter nearest to the rank's cores, which is up; all ports of all nodes are in one network"},
     {ANY_MPI, 0, 0, has_ucx_interface, "UCX_NET_DEVICES", THE_INTERFACE, BEST, ONLY_INTERFACE},
     {OPEN_MPI, 0, 0, has_interface, "OMPI_MCA_btl_tcp_if_include", THE_INTERFACE, BEST, ONLY_INTERFACE},
-    {ANY_MPI, 0, 0, sends_by_tcp, "UCX_TCP_TX_SEG_SIZE", "32k", BEST, WIDE_TCP},
-    {ANY_MPI, 0, 0, sends_by_tcp, "UCX_TCP_RX_SEG_SIZE", "32k", BEST, WIDE_TCP},
+    {ANY_MPI, 0, 0, sends_by_tcp, "UCX_TCP_TX_SEG_SIZE", "128k", BEST, WIDE_TCP},
+    {ANY_MPI, 0, 0, sends_by_tcp, "UCX_TCP_RX_SEG_SIZE", "128k", BEST, WIDE_TCP},
     {ANY_MPI, 0, 0, needs_rdmacm, "UCX_SOCKADDR_TLS_PRIORITY", "tcp", BEST,
      "UCX before 1.11 gives up where rdmacm, which nothing here uses, finds no adapter"},
     {ANY_MPI, 0, 0, cma_kills, "UCX_TLS", "^cma", BEST,

@@ -170,8 +170,8 @@ static void test_devices(void **state)
     sets(&f, "OMPI_MCA_btl_tcp_if_include", "eth0");
     snprintf(f.nic, sizeof f.nic, "mlx5_1:2");
     sets(&f, "UCX_NET_DEVICES", "eth0"); /* no port is up */
-    sets(&f, "UCX_TCP_TX_SEG_SIZE", "32k");
-    sets(&f, "UCX_TCP_RX_SEG_SIZE", "32k");
+    sets(&f, "UCX_TCP_TX_SEG_SIZE", "128k");
+    sets(&f, "UCX_TCP_RX_SEG_SIZE", "128k");
     f.port_is_active = true;
     sets(&f, "UCX_TCP_TX_SEG_SIZE", NULL);
     assert_int_equal(profile_kind(&f), PROFILE_FABRIC);
@@ -183,7 +183,7 @@ static void test_devices(void **state)
     f.one_node = true;
     assert_int_equal(profile_kind(&f), PROFILE_ONE_NODE);
     sets(&f, "UCX_NET_DEVICES", NULL);
-    sets(&f, "UCX_TCP_RX_SEG_SIZE", "32k"); /* ranks of one node may be told to use TCP */
+    sets(&f, "UCX_TCP_RX_SEG_SIZE", "128k"); /* ranks of one node may be told to use TCP */
 }
 
 static bool is_given(const void *names, const char *variable)
