@@ -99,7 +99,7 @@ enum which { OPEN_MPI = 1 << PROFILE_OPEN_MPI, MPICH = 1 << PROFILE_MPICH, ANY_M
 
 #define ONLY_INTERFACE "no other interface has hardware behind it: bridges of containers lead to no other node"
 
-#define WIDE_TCP "UCX sends and receives at most 8 KiB a system call over TCP: large blocks take twice the time and more"
+#define WIDE_TCP "UCX sends and receives at most 8 KiB a system call over TCP: large blocks take twice the time"
 
 struct row {
     int mpi;              /* of enum which */
