@@ -221,10 +221,11 @@ static int hand_over(struct baton *b, struct call *call)
 {
     const uint64_t blocks = blocks_of(call), bytes = bytes_of(b, call); /* it is the reactor's once it is handed over */
     call->submitted_ns = clock_now_ns();
-    const uint64_t due_ns = call_ends(call) ? call_due_ns(call) : call->submitted_ns,
-                   left_ns = due_ns - call->submitted_ns;
-    if (call_ends(call))
-        atomic_store_explicit(&call->due_ns, due_ns, memory_order_relaxed);
+    uint64_t left_ns = 0;
+    if (call_ends(call)) {
+        atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
+        left_ns = call_due_ns(call) - call->submitted_ns;
+    }
     if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
         return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
     turns_call(b, blocks, bytes, left_ns);

@@ -201,7 +201,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     if (active)
         l->has_woken = tells && is_rung(b) && events_are_watched(&b->events);
     l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
-    turns_ring(b, now);
+    turns_ring(b);
     fabric_ring(b->fabric);
     l->num_turns++;
     l->snapshot_is_stale |= active;
@@ -361,7 +361,7 @@ static void *reactor_main(void *arg)
     l->turns.is_open = false;
     if (atomic_load_explicit(&l->abandon, memory_order_acquire) && b->state != CONTEXT_OPEN)
         come_to_rest(b);
-    turns_ring(b, clock_now_ns()); /* what was sent behind the last turn */
+    turns_ring(b); /* what was sent behind the last turn */
     take_last_snapshot(b);
     pthread_mutex_unlock(&l->turns.lock);
     latch_open(&l->ended);
@@ -419,7 +419,7 @@ static int stop_in_caller(struct baton *b)
     while ((rc = closing_step(b, clock_now_ns())) == BATON_EAGAIN)
         if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
-    turns_ring(b, clock_now_ns());
+    turns_ring(b);
     take_last_snapshot(b);
     return rc;
 }

@@ -28,17 +28,18 @@ void turns_fini(struct turns *t)
 
 /*
  * What can wait is not rung by the call that makes a transfer nor by the poll that takes its event, which are what an
- * engine waits for: by a poll that finds nothing, or by the reactor's next turn.
+ * engine waits for: by a poll that finds nothing, or by the reactor's next turn, if it makes one soon.
  */
-void turns_ring(struct baton *b, uint64_t now)
+void turns_ring(struct baton *b)
 {
     struct turns *t = &b->loop.turns;
     struct rings *rings = paths_rings(b->paths);
-    rings_ring(rings, t->puts_off ? RINGS_NOW : RINGS_LATER);
+    const bool puts_off = t->is_lent && t->woken_ns < t->last_ns + TURNS_OWED_NS;
+    rings_ring(rings, puts_off ? RINGS_NOW : RINGS_LATER);
     if (!rings_wait(rings))
         t->owed_ns = 0;
     else if (t->owed_ns == 0)
-        t->owed_ns = now;
+        t->owed_ns = t->last_ns;
 }
 
 uint32_t turns_look(struct baton *b)
@@ -75,7 +76,6 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
     const uint64_t least = t->count[by] + TURNS_A_TRANSFER;
     bool active = true;
     t->is_lent = true;
-    t->puts_off = t->woken_ns < began + TURNS_OWED_NS;
     t->last_ns = began;
     while (active && !has_long(t) && (t->last_ns - began < most_ns || t->count[by] < least)) {
         turns_look(b);
@@ -83,7 +83,7 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
         active = reactor_turn(b, t->last_ns) && goes_on(b);
         t->last_ns = clock_now_ns();
     }
-    t->is_lent = t->puts_off = false;
+    t->is_lent = false;
     return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
 }
 
@@ -145,7 +145,7 @@ static bool turn_for_poll(struct baton *b)
     struct turns *t = &b->loop.turns;
     const bool rang = has_rung(b);
     if (t->owed_ns != 0 && (!rang || clock_now_ns() > t->owed_ns + TURNS_OWED_NS))
-        turns_ring(b, 0); /* all of them: nothing is put off here */
+        turns_ring(b); /* all of them: no turn is under way */
     if (rang && !turn_here(b, TURNS_POLL, clock_now_ns(), LENT_NS)) {
         bell_ring(fabric_bell(b->fabric));
         turns_look(b); /* that one woke the reactor, and is not for the next poll */

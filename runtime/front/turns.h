@@ -40,8 +40,7 @@ struct turns {
     _Atomic bool has_long;    /* a call is queued that only the reactor takes */
     pthread_mutex_t lock;
     bool is_open;            /* others may make turns: the reactor has begun its loop, and nothing closes */
-    bool is_lent;            /* the turn under way is not the reactor's, */
-    bool puts_off;           /* and what can wait is rung by a later one: the reactor makes one soon */
+    bool is_lent;            /* the turn under way is not the reactor's */
     uint64_t last_ns;        /* when the last one that was not the reactor's ended */
     uint64_t woken_ns;       /* when the reactor wakes of itself; 0: it does not sleep */
     uint64_t polled_ns;      /* when a poll last found nothing */
@@ -84,6 +83,6 @@ void turns_rung(void *arg);
 uint32_t turns_look(struct baton *b);
 
 /** At the end of a turn, after its events: rings other ranks of this node. */
-void turns_ring(struct baton *b, uint64_t now);
+void turns_ring(struct baton *b);
 
 #endif

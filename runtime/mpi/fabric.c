@@ -218,7 +218,7 @@ int fabric_doorbell(struct fabric *f, void (*rung)(void *arg), void *arg, const 
 
 bool fabric_is_rung(const struct fabric *f)
 {
-    return f->ringing.is_rung;
+    return ringing_is_rung(&f->ringing);
 }
 
 uint32_t fabric_rings(const struct fabric *f)

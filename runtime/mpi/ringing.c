@@ -64,7 +64,7 @@ int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, voi
     if (error == 0)
         error = steps_unanimous(&w->steps, "do doorbells ring", works(r, w, cards), &all);
     free(cards);
-    r->listens = r->is_rung = error == 0 && all && w->mode == BATON_PROGRESS_THREAD;
+    r->listens = error == 0 && all && w->mode == BATON_PROGRESS_THREAD;
     if (error == 0 && all)
         return 0;
     if (r->why_not[0] == '\0')
@@ -74,14 +74,19 @@ int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, voi
     return error;
 }
 
+bool ringing_is_rung(const struct ringing *r)
+{
+    return r->listens && r->doorbell.silent < 0;
+}
+
 void ringing_flush(struct ringing *r, const struct world *w)
 {
+    const int64_t before = r->doorbell.silent;
     doorbell_flush(&r->doorbell);
-    if (!r->listens || r->is_rung == (r->doorbell.silent < 0))
+    if (!r->listens || r->doorbell.silent == before)
         return;
-    r->is_rung = !r->is_rung;
-    if (r->is_rung) {
-        log_line(w->log, LOG_WARN, "that rank answers again: messages of other nodes ring");
+    if (ringing_is_rung(r)) {
+        log_line(w->log, LOG_WARN, "rank %" PRId64 " answers again: messages of other nodes ring", before);
         return;
     }
     snprintf(r->why_not, sizeof r->why_not, "rank %" PRId64 " does not answer rings by UDP", r->doorbell.silent);

@@ -16,12 +16,13 @@ struct page;
 struct ringing {
     struct doorbell doorbell;
     bool listens;     /* ranks of other nodes ring this one, as far as they can be reached */
-    bool is_rung;     /* and all that were rung have answered */
-    char why_not[80]; /* else: why not */
+    char why_not[80]; /* if not, or if one does not answer: why */
 };
 
 /** See fabric_doorbell; *r zeroed before. doorbell_close ends it. */
 int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, void *arg, const char *cpus);
+/** Whether ranks of other nodes ring this one, and all that were rung have answered. */
+bool ringing_is_rung(const struct ringing *r);
 /** At the end of a turn: sends what it owes. */
 void ringing_flush(struct ringing *r, const struct world *w);
 /** A line of text, where there are several nodes. */

@@ -3,7 +3,6 @@
 #include "shm/rings.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 
