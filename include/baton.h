@@ -899,6 +899,8 @@ typedef struct baton_event {
 
 /**
  * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
+ * A thread that has done nothing but poll in vain for 100 us yields its core (sched_yield) now and then, where another
+ * thread makes the progress: between nodes, most of all.
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL.
  */

@@ -62,7 +62,7 @@
     X(copy_workers, "BATON_COPY_WORKERS", 1, 1, 64, "threads that copy from the peers' shared memory")                 \
     X(stage_bytes, "BATON_STAGE_BYTES", 4194304, 1048576, 1073741824,                                                  \
       "buffers for bytes that are staged, each rank, where a rank owns its memory")                                    \
-    X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long the reactor spins when there is nothing to do, us")          \
+    X(spin_us, "BATON_SPIN_US", 20, 0, 1000000, "how long an idle reactor spins before it sleeps, us; it yields")      \
     X(idle_us, "BATON_IDLE_US", 2000, 1, 1000000, "longest sleep where peers have to be polled for, us")               \
     X(sleep_us, "BATON_SLEEP_US", 100000, 1, 1000000, "longest sleep where every peer can wake this one, us")          \
     X(doorbell, "BATON_DOORBELL", 1, 0, 1, "1: ranks of other nodes wake this one, by UDP, where that works")          \

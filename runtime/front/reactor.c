@@ -279,7 +279,8 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 {
     struct turns *t = &b->loop.turns;
     uint64_t rest = reactor_rest_ns(b, idle_since);
-    bool yields = rest == 0 && clock_now_ns() - idle_since >= spin_ns(b);
+    uint64_t spin = spin_ns(b) < TURNS_GIVE_WAY_NS ? spin_ns(b) : TURNS_GIVE_WAY_NS;
+    bool yields = rest == 0 && clock_now_ns() - idle_since >= spin;
     if (rest == 0 && !yields)
         return;
     t->woken_ns = rest > 0 ? clock_now_ns() + rest : 0;

@@ -119,15 +119,21 @@ void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_
         bell_ring(fabric_bell(b->fabric));
 }
 
-/* A poll that found nothing. A thread that makes nothing else is faster than a reactor that must wake. */
+/* A poll that found nothing: whether its thread does nothing else than polling. */
+static bool spins(struct turns *t, uint64_t now)
+{
+    if (now > atomic_load_explicit(&t->polled_ns, memory_order_relaxed) + APART_NS)
+        atomic_store_explicit(&t->spins_since_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&t->polled_ns, now, memory_order_relaxed);
+    return now >= atomic_load_explicit(&t->spins_since_ns, memory_order_relaxed) + SPINNING_NS;
+}
+
+/* Such a thread is faster than a reactor that must wake. */
 static void attend(struct baton *b)
 {
     struct turns *t = &b->loop.turns;
     const uint64_t now = clock_now_ns();
-    if (now > t->polled_ns + APART_NS)
-        t->spins_since_ns = now;
-    t->polled_ns = now;
-    if (now < t->spins_since_ns + SPINNING_NS)
+    if (!spins(t, now))
         return;
     t->attended_ns = now;
     if (t->woken_ns <= now + TURNS_OWED_NS) {
@@ -137,6 +143,22 @@ static void attend(struct baton *b)
         bell_ring(fabric_bell(b->fabric));
         turns_look(b);
     }
+}
+
+/*
+ * Another thread makes the turns that such a thread waits for, and may need this very core: one that was woken would
+ * wait for the next tick of the system's clock.
+ */
+static void give_way(struct baton *b)
+{
+    struct turns *t = &b->loop.turns;
+    const uint64_t now = clock_now_ns();
+    if (!spins(t, now) || now < atomic_load_explicit(&t->gave_way_ns, memory_order_relaxed) + TURNS_GIVE_WAY_NS)
+        return;
+    sched_yield();
+    const uint64_t back = clock_now_ns();
+    atomic_store_explicit(&t->gave_way_ns, back, memory_order_relaxed);
+    atomic_store_explicit(&t->polled_ns, back, memory_order_relaxed); /* however long that took, it spins on */
 }
 
 /* A poll that found nothing: if the bell has rung since the last turn, what came is at hand sooner than the reactor. */
@@ -158,8 +180,12 @@ bool turns_polled(struct baton *b, bool any)
     struct turns *t = &b->loop.turns;
     if (atomic_load_explicit(&t->lent_ns, memory_order_relaxed) != 0)
         atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
-    if (any || !t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0)
-        return false; /* whoever has the lock looks for itself, or the next poll does */
+    if (any || !b->loop.is_threaded)
+        return false;
+    if (!t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0) {
+        give_way(b); /* whoever has the lock looks for itself, or the next poll does */
+        return false;
+    }
     const bool is_open = t->is_open;
     bool turned = is_open && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
     if (is_open && !turned)

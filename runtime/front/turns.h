@@ -33,25 +33,29 @@ struct baton;
 enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_DOORBELL, TURNS_BY };
 
 struct turns {
-    bool can_lend;            /* turns can be lent, in this world; set before the context is started */
-    _Atomic uint64_t lent_ns; /* how long calls made turns since events were last polled */
-    uint64_t owed_ns;         /* since when rings are put off; 0: none are. Under the lock */
-    _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
-    _Atomic bool has_long;    /* a call is queued that only the reactor takes */
+    bool can_lend;                   /* turns can be lent, in this world; set before the context is started */
+    _Atomic uint64_t lent_ns;        /* how long calls made turns since events were last polled */
+    uint64_t owed_ns;                /* since when rings are put off; 0: none are. Under the lock */
+    _Atomic uint32_t seen;           /* rings of the bell that the last turn has seen */
+    _Atomic bool has_long;           /* a call is queued that only the reactor takes */
+    _Atomic uint64_t polled_ns;      /* when a poll last found nothing */
+    _Atomic uint64_t spins_since_ns; /* since when polls have followed each other at once */
+    _Atomic uint64_t gave_way_ns;    /* when such a poll last yielded */
     pthread_mutex_t lock;
-    bool is_open;            /* others may make turns: the reactor has begun its loop, and nothing closes */
-    bool is_lent;            /* the turn under way is not the reactor's */
-    uint64_t last_ns;        /* when the last one that was not the reactor's ended */
-    uint64_t woken_ns;       /* when the reactor wakes of itself; 0: it does not sleep */
-    uint64_t polled_ns;      /* when a poll last found nothing */
-    uint64_t spins_since_ns; /* since when polls have followed each other at once */
-    uint64_t attended_ns;    /* when a thread that polls so last looked at the bell */
-    uint64_t hurried_ns;     /* `woken_ns` of a sleep that was cut short, for that thread's sake */
+    bool is_open;         /* others may make turns: the reactor has begun its loop, and nothing closes */
+    bool is_lent;         /* the turn under way is not the reactor's */
+    uint64_t last_ns;     /* when the last one that was not the reactor's ended */
+    uint64_t woken_ns;    /* when the reactor wakes of itself; 0: it does not sleep */
+    uint64_t attended_ns; /* when a thread that polls so last looked at the bell */
+    uint64_t hurried_ns;  /* `woken_ns` of a sleep that was cut short, for that thread's sake */
     uint64_t count[TURNS_BY];
 };
 
 /** The longest time by which a ring is put off. The reactor's sleeps are no longer while calls and polls are made. */
 #define TURNS_OWED_NS UINT64_C(2000000)
+
+/** A thread that spins yields its core so often, where another one may need it: a poll, and a reactor that is idle. */
+#define TURNS_GIVE_WAY_NS UINT64_C(20000)
 
 void turns_init(struct turns *t);
 void turns_fini(struct turns *t);

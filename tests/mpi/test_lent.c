@@ -4,10 +4,12 @@
  * each even one is a prefill engine of its own, and the next one a decode engine that wants from it alone.
  */
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -424,6 +426,57 @@ static void a_thread_that_stops_polling_is_woken(void)
     down();
 }
 
+static _Thread_local uint32_t yields; /* of this thread: calls of sched_yield come here */
+static _Atomic uint32_t all_yields;   /* of all threads */
+
+int sched_yield(void)
+{
+    yields++;
+    all_yields++;
+    return (int)syscall(SYS_sched_yield);
+}
+
+/* Polls for so many milliseconds, with a pause after each. Returns how often that yielded. */
+static uint32_t yields_of_polls(double ms, useconds_t pause_us)
+{
+    const uint32_t before = yields;
+    for (double until = now_ms() + ms; now_ms() < until;) {
+        baton_event_t e;
+        CHECK_EQ(baton_poll(f.b, &e, 1), 0);
+        if (pause_us > 0)
+            usleep(pause_us);
+    }
+    return yields - before;
+}
+
+/* Where other threads make the turns, a thread that does nothing but poll lets them have its core now and then. */
+static void a_thread_that_polls_gives_way(void)
+{
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    up();
+    meet();
+    const bool lends = is_one_node();
+    CHECK_EQ(yields_of_polls(20, 200), 0);
+    const uint32_t n = yields_of_polls(50, 0);
+    CHECK(lends ? n <= 500 : n >= 20); /* at most each 20 us, from 100 us on; the reactor's own turns are rare */
+    CHECK(n <= 2500);
+    down();
+}
+
+/* So does a reactor that is told to spin for long. */
+static void a_reactor_that_spins_gives_way(void)
+{
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    up_with("BATON_SPIN_US", "1000000");
+    meet();
+    const uint32_t before = all_yields;
+    usleep(50000);
+    CHECK(all_yields - before >= 20);
+    down();
+}
+
 /* A call that leaves a timer behind wakes the reactor, which would sleep for longer. */
 static void a_deadline_is_kept_by_a_reactor_that_sleeps(void)
 {
@@ -572,6 +625,8 @@ int main(int argc, char **argv)
     RUN(a_poll_makes_turns);
     RUN(a_ring_makes_turns);
     RUN(a_thread_that_stops_polling_is_woken);
+    RUN(a_thread_that_polls_gives_way);
+    RUN(a_reactor_that_spins_gives_way);
     RUN(a_deadline_is_kept_by_a_reactor_that_sleeps);
     RUN(many_calls_without_a_poll);
     RUN(the_offer_ends_though_its_reader_polls_no_more);
