@@ -112,7 +112,7 @@ void conditions_note(struct bench *b)
     note_machine(b);
     note_environment(b);
     report_note(&b->report, "options: seed %" PRIu64 "; %s; %s", o->seed,
-                o->busy ? "every rank has a computing thread" : "engines idle, asleep in poll(2)",
+                o->busy ? "every rank has a computing thread" : "the engines compute nothing",
                 !o->pin        ? "threads not pinned by baton-bench"
                 : b->pin.apart ? "caller on the first allowed CPU, reactor on the last"
                                : "not pinned: one CPU allowed");

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         return output_finish("baton-bench", 0, 1);
     }
     if (baton_role_from_env(&self) != 0) {
-        fprintf(stderr, "baton-bench: %s (start it by batonrun)\n", baton_errmsg());
+        fprintf(stderr, "baton-bench: %s\n", baton_errmsg());
         return 2;
     }
     pin_init(&b.pin);

@@ -299,6 +299,8 @@ static int check(const struct options *o, struct why *why)
         if (options_most_regions(o) % o->regions.value[i] != 0)
             return why_set(why, "--regions must divide the largest of them, and %llu does not divide %llu",
                            (unsigned long long)o->regions.value[i], (unsigned long long)options_most_regions(o));
+    if (o->op == OP_IDLE && o->iters > 0)
+        return why_set(why, "idle is measured for --seconds, and takes no --iters");
     if (o->op == OP_REGIONS && o->block.count > 1)
         return why_set(why, "regions takes one --block");
     if (o->op != OP_INTERFERENCE && o->with != NULL)

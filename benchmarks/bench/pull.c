@@ -109,7 +109,8 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     report_add(&b->report, &out);
     report_osu(&b->report, "Bandwidth (MB/s)", s->block_bytes, 1e3 * rate);
     report_note(&b->report,
-                "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples, %" PRIu64 " stalled so far",
+                "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples; raw MPI stalled %" PRIu64
+                " times",
                 s->block_bytes, row->batch, row->total.count, way, limit_count(l), l->raw.stalls);
 }
 

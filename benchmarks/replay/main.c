@@ -8,6 +8,7 @@
  * The program of every rank; the main thread is the engine's thread. It initialises MPI itself. Errors of the command
  * line and the trace are agreed upon before Baton is opened, so that all ranks leave with the same status.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,18 @@ static int read_role(struct replay *r, int thread_level, struct why *why)
     r->self.progress = r->options.progress;
     if (r->self.progress == BATON_PROGRESS_AUTO)
         r->self.progress = thread_level >= MPI_THREAD_MULTIPLE ? BATON_PROGRESS_THREAD : BATON_PROGRESS_CALLER;
+    return 0;
+}
+
+/* Before all the work. What stands there stays until the results are written. */
+static int check_json(const struct replay *r, struct why *why)
+{
+    const char *path = r->options.json;
+    FILE *file = r->meet.rank == 0 && path != NULL ? fopen(path, "ae") : NULL;
+    if (file != NULL)
+        fclose(file);
+    else if (r->meet.rank == 0 && path != NULL)
+        return why_set(why, "--json %s: %s", path, strerror(errno));
     return 0;
 }
 
@@ -141,8 +154,8 @@ static int prepare(struct replay *r, int options_rc, int thread_level, struct wh
 {
     if (meet_agree(&r->meet, options_rc, why) != 0 || meet_agree(&r->meet, read_role(r, thread_level, why), why) != 0 ||
         meet_agree(&r->meet, meet_roster(&r->meet, &r->self, why), why) != 0 ||
-        meet_agree(&r->meet, read_trace(r, why), why) != 0 || meet_agree(&r->meet, find_route(r, why), why) != 0 ||
-        meet_agree(&r->meet, find_prefixes(r, why), why) != 0)
+        meet_agree(&r->meet, check_json(r, why), why) != 0 || meet_agree(&r->meet, read_trace(r, why), why) != 0 ||
+        meet_agree(&r->meet, find_route(r, why), why) != 0 || meet_agree(&r->meet, find_prefixes(r, why), why) != 0)
         return -1;
     return meet_agree(&r->meet, size_cache(r, why), why);
 }

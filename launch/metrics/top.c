@@ -135,7 +135,7 @@ struct screen {
 static void none_text(const struct top *t, const struct pages *p, char *text, size_t size)
 {
     if (p->why[0] != '\0')
-        snprintf(text, size, "%s", p->why);
+        snprintf(text, size, "%.256s%s%.200s", t->file != NULL ? t->file : "", t->file != NULL ? ": " : "", p->why);
     else if (t->job != NULL)
         snprintf(text, size, "no rank of a job \"%.64s\" shows metrics on this host", t->job);
     else
@@ -172,7 +172,7 @@ static void begin_frame(struct screen *s)
 /* What to say where there is nothing to show; where nothing is redrawn, once. */
 static void show_none(const struct top *t, const struct pages *p, struct screen *s)
 {
-    char text[256];
+    char text[512];
     none_text(t, p, text, sizeof text);
     if (!s->is_terminal && s->said_none)
         return;
@@ -215,7 +215,7 @@ static int once(const struct top *t, struct pages *p, struct frame *f)
         return STATUS_USAGE;
     }
     if (j.num == 0) {
-        char text[256];
+        char text[512];
         none_text(t, p, text, sizeof text);
         return complain(STATUS_NO_JOB, text);
     }

@@ -130,6 +130,7 @@ static void what_is_wrong_is_said(void **state)
         {"memory --blocks 1", "--blocks must be 1 to 32 numbers from 2 to 256M"},
         {"regions --regions 3,256", "--regions must divide the largest of them, and 3 does not divide 256"},
         {"regions --regions 1025", "--regions must be 1 to 32 numbers from 1 to 1024"},
+        {"idle --iters 2", "idle is measured for --seconds, and takes no --iters"},
         {"regions --block 4K,8K", "regions takes one --block"},
         {"pull --pool 4095", "--pool must be a whole number from 4096"},
         {"pull --iters 0", "--iters must be"},
