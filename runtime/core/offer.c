@@ -300,22 +300,22 @@ bool offer_is_whole(const struct offer *o)
 /* What the caller never said of an offer that is not whole. */
 static void say_awaited(const struct offer *o, char *text, size_t size)
 {
-    char chunk[48] = "";
+    char chunk[34] = "";
     if (offer_is_whole(o))
         return;
     if (o->reach.done == o->reach.next) {
-        snprintf(text, size, ", and tokens from %u on were never appended", o->reach.done);
+        snprintf(text, size, "; tokens from %u on were never appended", o->reach.done);
         return;
     }
     if (o->call->offer.in_chunks)
         snprintf(chunk, sizeof chunk, " of the tokens from %u on", o->reach.done);
-    snprintf(text, size, ", and layer %u%s was never made ready", o->reach.layer_end, chunk);
+    snprintf(text, size, "; layer %u%s was never ready", o->reach.layer_end, chunk);
 }
 
 static void on_ttl(struct core *core, struct timer *t)
 {
     struct offer *o = (struct offer *)((char *)t - offsetof(struct offer, timer));
-    char awaited[80] = "";
+    char awaited[68] = "";
     uint64_t until = seats_wanted_until(o->seats);
     if (until > core->now) { /* a want for it is alive: the lease goes on as long as that may */
         core->stats.leases_extended++;
@@ -324,7 +324,7 @@ static void on_ttl(struct core *core, struct timer *t)
     }
     say_awaited(o, awaited, sizeof awaited);
     snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail,
-             "its time to live passed; %u rank(s) or seat(s) had not finished%s", seats_missing(o->seats), awaited);
+             "time to live passed; %u rank(s) or seat(s) not done%s", seats_missing(o->seats), awaited);
     offer_end(core, o, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
 }
 

@@ -95,7 +95,7 @@ static void add_devices(const char *root, const char *folder, const char *suffix
 
 bool obstacle_devices(const char *root, const char *names, struct obstacle *out)
 {
-    char name[64], here[128] = "";
+    char name[64], here[120] = "";
     /* A pattern, or a list of what is excluded, is left to UCX. */
     if (names == NULL || names[0] == '^' || strpbrk(names, "*?[") != NULL || strcmp(names, "all") == 0)
         return false;

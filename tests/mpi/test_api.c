@@ -144,14 +144,15 @@ static uint16_t *entry(struct fixture *f, const uint32_t *blocks, uint32_t l, ui
 
 static uint16_t behind = 0xa5a5; /* what lies behind a request's tokens */
 
-static long walk_layers(struct fixture *f, const uint32_t *blocks, uint32_t tokens, unsigned seed, bool fill,
-                        uint32_t layer_first, uint32_t layer_end)
+/* Fills tokens `first` to `tokens`, or counts what is wrong in these and behind them. */
+static long walk_layers(struct fixture *f, const uint32_t *blocks, uint32_t first, uint32_t tokens, unsigned seed,
+                        bool fill, uint32_t layer_first, uint32_t layer_end)
 {
     long wrong = 0;
     for (uint32_t l = layer_first; l < layer_end; l++)
         for (uint32_t p = 0; p < 2; p++)
             for (uint32_t h = 0; h < f->geometry.splits[0].head_count; h++)
-                for (uint32_t t = 0; t < (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS; t++) {
+                for (uint32_t t = first; t < (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS * BLOCK_TOKENS; t++) {
                     uint16_t *at = entry(f, blocks, l, p, h, t);
                     for (uint32_t c = 0; c < 32; c++) {
                         uint32_t head = f->geometry.splits[0].head_first + h;
@@ -169,7 +170,7 @@ static long walk_layers(struct fixture *f, const uint32_t *blocks, uint32_t toke
 
 static long walk(struct fixture *f, const uint32_t *blocks, uint32_t tokens, unsigned seed, bool fill)
 {
-    return walk_layers(f, blocks, tokens, seed, fill, 0, LAYERS);
+    return walk_layers(f, blocks, 0, tokens, seed, fill, 0, LAYERS);
 }
 
 static void scatter(uint32_t *blocks, uint32_t n, uint32_t first, uint32_t step)
@@ -299,7 +300,7 @@ static void moves_layer_by_layer(void)
         for (uint32_t i = 0; f.producer && i < LAYERS; i++) {
             uint32_t layer = round == 3 ? LAYERS - 1 - i : i;
             usleep(20000);
-            walk_layers(&f, from, tokens, round, true, layer, layer + 1);
+            walk_layers(&f, from, 0, tokens, round, true, layer, layer + 1);
             CHECK_EQ(baton_ready(f.b, o, layer, 1, 0), 0);
         }
         for (int e = 0; e < f.producer + f.consumer; e++) {
@@ -356,8 +357,8 @@ static void moves_groups_chunk_by_chunk(void)
             .num_tables = 2,
             .tables = {{.blocks = &from[0][i], .num_blocks = 1}, {.blocks = &from[1][i], .num_blocks = 1}},
             .num_tokens = i == 0 ? BLOCK_TOKENS : tokens};
-        walk_layers(&f, from[0], a.num_tokens, 5, true, 0, LAYERS - 1);
-        walk_layers(&f, from[1], a.num_tokens, 5, true, LAYERS - 1, LAYERS);
+        walk_layers(&f, from[0], i * BLOCK_TOKENS, a.num_tokens, 5, true, 0, LAYERS - 1);
+        walk_layers(&f, from[1], i * BLOCK_TOKENS, a.num_tokens, 5, true, LAYERS - 1, LAYERS);
         CHECK_EQ(baton_append(f.b, o, &a), 0);
         usleep(20000);
     }
@@ -367,8 +368,8 @@ static void moves_groups_chunk_by_chunk(void)
             fprintf(stderr, "# rank %d: %s\n", harness.rank, event.detail);
     }
     if (f.consumer) {
-        CHECK_EQ(walk_layers(&f, to[0], tokens, 5, false, 0, LAYERS - 1), 0);
-        CHECK_EQ(walk_layers(&f, to[1], tokens, 5, false, LAYERS - 1, LAYERS), 0);
+        CHECK_EQ(walk_layers(&f, to[0], 0, tokens, 5, false, 0, LAYERS - 1), 0);
+        CHECK_EQ(walk_layers(&f, to[1], 0, tokens, 5, false, LAYERS - 1, LAYERS), 0);
     }
     down(&f);
 }
@@ -404,12 +405,12 @@ static void zeroes_what_lies_behind(void)
     down(&f);
 }
 
-/* Tokens are filled, layer by layer or all at once, just before they are reported. */
+/* Tokens are filled, layer by layer or all at once, just before they are reported, and not touched again. */
 static void prefill_in_chunks(struct fixture *f, baton_id_t o, const uint32_t *blocks, bool in_layers, unsigned seed)
 {
     static const uint32_t ends[] = {BLOCK_TOKENS / 2, 2 * BLOCK_TOKENS, 2 * BLOCK_TOKENS + 5};
-    uint32_t given = 0;
-    for (unsigned i = 0; i < 3; i++) {
+    uint32_t given = 0, filled = 0;
+    for (unsigned i = 0; i < 3; filled = ends[i++]) {
         uint32_t need = (ends[i] + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
         baton_append_params_t a = {.size = sizeof a,
                                    .num_tables = 1,
@@ -418,10 +419,10 @@ static void prefill_in_chunks(struct fixture *f, baton_id_t o, const uint32_t *b
         given = need;
         usleep(20000);
         if (!in_layers)
-            walk(f, blocks, ends[i], seed, true);
+            walk_layers(f, blocks, filled, ends[i], seed, true, 0, LAYERS);
         CHECK_EQ(baton_append(f->b, o, &a), 0);
         for (uint32_t layer = 0; in_layers && layer < LAYERS; layer++) {
-            walk_layers(f, blocks, ends[i], seed, true, layer, layer + 1);
+            walk_layers(f, blocks, filled, ends[i], seed, true, layer, layer + 1);
             CHECK_EQ(baton_ready(f->b, o, layer, 1, ends[i]), 0);
         }
     }

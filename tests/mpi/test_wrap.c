@@ -368,6 +368,9 @@ static void every_kind_moves_every_byte(void)
         CHECK_HAS(page, kind == TOUCHING ? "1 region," : "6 regions,");
         if (one_node() && harness.size > 1)
             CHECK_HAS(page, is_shared(kind) ? " by shm" : " by cma");
+        if (one_node() && harness.size > 1 && kind == PRIVATE)
+            CHECK_HAS(page, harness.rank == 0 ? "of this node, rank 1 first: region 0 is private memory"
+                                              : "of this node, rank 0 first: region 0 is private memory");
         CHECK_EQ(baton_close(f.b), 0);
     }
 }

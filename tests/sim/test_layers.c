@@ -263,12 +263,12 @@ static void test_the_layer_that_never_came_is_named(void **state)
     const struct {
         baton_id_t id;
         const char *says;
-    } offers[] = {{none, "layer 0 was never made ready"},
-                  {gap, "layer 1 was never made ready"},
-                  {behind, "layer 0 was never made ready"},
-                  {whole, "1 rank(s) or seat(s) had not finished"},
+    } offers[] = {{none, "layer 0 was never ready"},
+                  {gap, "layer 1 was never ready"},
+                  {behind, "layer 0 was never ready"},
+                  {whole, "1 rank(s) or seat(s) not done"},
                   {chunks, "tokens from 4 on were never appended"},
-                  {both, "layer 1 of the tokens from 4 on was never made ready"}};
+                  {both, "layer 1 of the tokens from 4 on was never ready"}};
     for (unsigned i = 0; i < sizeof offers / sizeof offers[0]; i++) {
         ENDED(&w, 0, offers[i].id, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
         const char *detail = world_event(&w, 0, offers[i].id)->detail;

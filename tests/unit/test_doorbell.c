@@ -53,6 +53,7 @@ static void open_all(struct ranks *w)
         assert_int_equal(open_one(w, r, r != 2), 0);
         w->cards[r] = w->bell[r].card;
     }
+    assert_int_equal(w->cards[2].port, 0); /* nothing that peers would write to */
     for (uint32_t r = 0; r < RANKS; r++)
         assert_int_equal(doorbell_know(&w->bell[r], w->cards, RANKS), 0);
 }

@@ -102,7 +102,7 @@ static void test_texts(void **state)
 static void test_how_many_rules(void **state)
 {
     (void)state;
-    char text[512] = "drop@send.BEAT", more[512];
+    char text[512] = "drop@send.BEAT", more[544];
     for (unsigned i = 1; i < 16; i++)
         strcat(text, ",drop@send.WANT");
     expect(text, NULL);

@@ -110,6 +110,8 @@ static void test_refused(void **state)
     assert_null(huge_map(mine, HUGE_BYTES)); /* private memory would have to be moved */
     assert_int_not_equal(errno, 0);
     assert_int_equal(mine[HUGE_BYTES - 1], 5);
+    assert_null(huge_map(mine, UINT64_C(1) << 60)); /* so much room is nowhere */
+    assert_int_equal(mine[HUGE_BYTES - 1], 5);
     munmap(mine, HUGE_BYTES);
 }
 
