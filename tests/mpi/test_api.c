@@ -1190,6 +1190,30 @@ static void full_is_told(void)
     unsetenv("BATON_REQUESTS");
 }
 
+/* Nobody takes words out of the queue meanwhile. Those that were refused leave nothing behind (tests/leaks). */
+static void a_full_queue_refuses_words(void)
+{
+    struct fixture f;
+    uint32_t block = 0;
+    baton_id_t id;
+    int rc = 0, words = 0;
+    up(&f, "m", BATON_PROGRESS_CALLER);
+    const baton_offer_params_t o = {.size = sizeof o,
+                                    .key = "k",
+                                    .num_tables = 1,
+                                    .tables = {{.blocks = &block, .num_blocks = 1}},
+                                    .num_tokens = 1,
+                                    .ttl_ms = 20000};
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
+    while (rc == 0 && words++ < 1000000)
+        rc = baton_cancel(f.b, id);
+    CHECK_EQ(rc, BATON_EAGAIN);
+    CHECK_HAS(baton_errmsg(), "BATON_REQUESTS");
+    CHECK_EQ(next_event(&f).status, BATON_STATUS_CANCELLED);
+    CHECK_EQ(baton_cancel(f.b, id), 0); /* there is room again */
+    down(&f);
+}
+
 static void caches_that_differ_are_named(void)
 {
     struct fixture f;
@@ -1402,6 +1426,7 @@ int main(int argc, char **argv)
     RUN(a_deadline_while_the_reactor_stands_still);
     RUN(calls_given_up_keep_their_places);
     RUN(full_is_told);
+    RUN(a_full_queue_refuses_words);
     RUN(caches_that_differ_are_named);
     RUN(ranks_that_contradict_fail_together);
     RUN(caches_of_one_engine_must_agree);
