@@ -202,12 +202,14 @@ static void caches_look_at_theirs(void)
     CHECK(baton_cache_base(NULL) == NULL);
     CHECK(cache == NULL);
     baton_id_t id = 77;
+    REFUSED(baton_want(b, &(baton_want_params_t){.size = sizeof(baton_want_params_t)}, &id), BATON_ESTATE,
+            "call baton_start first");
+    CHECK_EQ(id, 77); /* outputs are set only on success */
     REFUSED(baton_cancel(b, 1), BATON_ESTATE, "call baton_start first");
     REFUSED(baton_describe(b, page, sizeof page), BATON_ESTATE, "describe after baton_start");
     CHECK_EQ(baton_cache_create(b, &f.geometry, BATON_MEMORY_HOST, &cache), 0);
     REFUSED(baton_cache_create(b, &f.geometry, BATON_MEMORY_HOST, &cache), BATON_ENOSYS, "one cache a context");
     REFUSED(baton_cache_wrap(b, &f.geometry, BATON_MEMORY_HOST, bases, bytes, 1, &cache), BATON_ENOSYS, "one cache");
-    CHECK_EQ(id, 77);
     CHECK_EQ(baton_close(b), 0);
 }
 
