@@ -359,17 +359,11 @@ static bool describes(const char *words)
     return strstr(page, words) != NULL;
 }
 
-/* Messages of another node are taken by the thread that hears their rings: often, since the reactor may be awake. */
-static void a_ring_makes_turns(void)
+/* Transfers whose offer is there before their want, between reactors that sleep. Returns turns that rings made. */
+static uint64_t rung_transfers(uint32_t first, uint32_t count)
 {
-    enum { TRIES = 60 };
-    if (is_one_node() || harness.size < 2)
-        return SKIP("two ranks on two nodes");
-    up();
-    meet();
-    const bool rings = describes("wake this one by UDP");
     const uint64_t before = stats().turns_doorbell;
-    for (uint32_t i = 1; i <= TRIES; i++) {
+    for (uint32_t i = first; i < first + count; i++) {
         if (f.producer)
             offer(i);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -380,8 +374,29 @@ static void a_ring_makes_turns(void)
             CHECK(take(1, 20000) > 0);
         CHECK(!f.consumer || wrong(i) == 0);
     }
-    const uint64_t turns = stats().turns_doorbell - before;
-    CHECK(rings ? harness.size > 2 || turns >= TRIES / 6 : turns == 0);
+    return stats().turns_doorbell - before;
+}
+
+/*
+ * Messages of another node are taken by the thread that hears their rings: often, since the reactor may be awake. Where
+ * threads wait for cores, reactors may be first: such a round is made once more.
+ */
+static void a_ring_makes_turns(void)
+{
+    enum { TRIES = 60, ROUNDS = 10 };
+    if (is_one_node() || harness.size < 2)
+        return SKIP("two ranks on two nodes");
+    up();
+    meet();
+    const bool rings = describes("wake this one by UDP");
+    int is_shown = 0;
+    for (uint32_t round = 0; round < ROUNDS && !is_shown; round++) {
+        const uint64_t turns = rung_transfers(1 + round * TRIES, TRIES);
+        CHECK(rings || turns == 0);
+        is_shown = !rings || harness.size > 2 || turns >= TRIES / 6;
+        MPI_Allreduce(MPI_IN_PLACE, &is_shown, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    }
+    CHECK(is_shown);
     down();
 }
 
@@ -436,11 +451,22 @@ int sched_yield(void)
     return (int)syscall(SYS_sched_yield);
 }
 
-/* Polls for so many milliseconds, with a pause after each. Returns how often that yielded. */
-static uint32_t yields_of_polls(double ms, useconds_t pause_us)
+static double my_cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/*
+ * Polls for so many milliseconds, with a pause after each. Returns how often that yielded. Until it has yielded often
+ * enough, milliseconds of its own processor time count: on processors that others need it waits for long.
+ */
+static uint32_t yields_of_polls(double ms, useconds_t pause_us, uint32_t enough)
 {
     const uint32_t before = yields;
-    for (double until = now_ms() + ms; now_ms() < until;) {
+    const double until = now_ms() + ms, cpu_until = my_cpu_ms() + ms;
+    while (now_ms() < until || (yields - before < enough && my_cpu_ms() < cpu_until)) {
         baton_event_t e;
         CHECK_EQ(baton_poll(f.b, &e, 1), 0);
         if (pause_us > 0)
@@ -457,8 +483,8 @@ static void a_thread_that_polls_gives_way(void)
     up();
     meet();
     const bool lends = is_one_node();
-    CHECK_EQ(yields_of_polls(20, 200), 0);
-    const uint32_t n = yields_of_polls(50, 0);
+    CHECK_EQ(yields_of_polls(20, 200, 0), 0);
+    const uint32_t n = yields_of_polls(50, 0, lends ? 0 : 20);
     CHECK(lends ? n <= 500 : n >= 20); /* at most each 20 us, from 100 us on; the reactor's own turns are rare */
     CHECK(n <= 2500);
     down();
