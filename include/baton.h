@@ -170,9 +170,8 @@ typedef enum baton_log_level {
 /**
  * Takes one line of a context's log: the sentence alone, without newline or control characters, fewer than 1,024 bytes.
  * The text is valid during the call. `rank` is the world rank, -1 before it is known. Called by whichever thread has
- * something to say: the one that is inside a call of Baton, the reactor, a copy worker, the watchdog; so it may run in
- * several threads at once. All transfers may wait for it: return within microseconds, never block, and call no function
- * of Baton or MPI.
+ * something to say: the one that is inside a call of Baton, or one of Baton's own; so it may run in several threads at
+ * once. All transfers may wait for it: return within microseconds, never block, and call no function of Baton or MPI.
  */
 typedef void (*baton_log_fn)(void *user, baton_log_level_t level, int rank, const char *line);
 
@@ -898,9 +897,9 @@ typedef struct baton_event {
 } baton_event_t;
 
 /**
- * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
- * A thread that has done nothing but poll in vain for 100 us yields its core (sched_yield) now and then, where another
- * thread makes the progress: between nodes, most of all.
+ * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread. But a
+ * thread that has done nothing else than poll in vain for 100 us yields its core (sched_yield) now and then, where
+ * another thread makes the progress: between nodes, most of all. How long that lasts is for who needs the core.
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL.
  */

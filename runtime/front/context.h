@@ -3,7 +3,7 @@
  * context: what one baton_t is made of.
  *
  *   the opening thread   everything, before start and after the reactor has been joined
- *   the reactor          in between: core, paths and fabric
+ *   whoever makes turns  in between: core, paths and fabric (turns.h)
  *   any thread           in between: reads what start has made; and the parts below, as the header of each says
  *
  * Only a part's own file touches its fields. Other files call its functions.

@@ -293,10 +293,10 @@ static int all_progress(void *self, struct port_event *events, int max)
 static bool any_busy(const void *self)
 {
     const struct paths *p = self;
-    for (unsigned i = 0; i < p->num_paths; i++)
-        if (p->path[i].busy(p->path[i].self))
-            return true;
-    return false;
+    bool is_busy = lanes_are_cut(p->lanes);
+    for (unsigned i = 0; i < p->num_paths && !is_busy; i++)
+        is_busy = p->path[i].busy(p->path[i].self);
+    return is_busy;
 }
 
 /* ---- the rest of the port ---------------------------------------------------------------------------------------- */
@@ -441,6 +441,11 @@ struct rings *paths_rings(struct paths *p)
 bool paths_can_lend(const struct paths *p)
 {
     return p->needs_no_mpi && p->peers[BATON_PATH_STAGED] == 0;
+}
+
+bool paths_has_driver(const struct paths *p)
+{
+    return is_device(p->wish.cache);
 }
 
 uint64_t paths_messages_bad(const struct paths *p)

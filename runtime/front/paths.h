@@ -2,7 +2,8 @@
 /*
  * paths: the port of the protocol core, wired. Each rank is reached by one path (core/path.h), which is settled at
  * start: the first of the table in paths.c that leads there. The port hands on each call to the path of its rank.
- * Messages go by lanes within the node, else by the fabric; the copy workers hash and zero. All of it is the reactor's.
+ * Messages go by lanes within the node, else by the fabric; the copy workers hash and zero. All of it is for whoever
+ * makes turns (front/turns.h), but where a function says that any thread may call it.
  */
 #ifndef BATON_FRONT_PATHS_H
 #define BATON_FRONT_PATHS_H
@@ -40,6 +41,8 @@ const struct port *paths_port(const struct paths *p);
 
 /** Whether any thread may make turns: the port calls nothing of MPI and no driver of a device. */
 bool paths_can_lend(const struct paths *p);
+/** Whether turns call a driver of a device, which one thread alone may do: the reactor, or who lends itself for it. */
+bool paths_has_driver(const struct paths *p);
 /** Ranks of this node that are to be rung. */
 struct rings *paths_rings(struct paths *p);
 

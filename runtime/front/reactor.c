@@ -462,10 +462,11 @@ int reactor_stop(struct baton *b)
 static bool abandon_thread(struct baton *b)
 {
     struct loop *l = &b->loop;
-    atomic_store_explicit(&l->abandon, true, memory_order_release);
+    const uint64_t until = clock_now_ns() + ABANDON_NS;
+    atomic_store_explicit(&l->abandon, true, memory_order_seq_cst);
     sem_post(&l->go);
     bell_ring(fabric_bell(b->fabric));
-    if (!latch_wait(&l->ended, clock_now_ns() + ABANDON_NS)) {
+    if (!latch_wait(&l->ended, until) || !turns_rest(b, until)) {
         log_line(&b->log, LOG_ERROR, "the reactor is inside MPI and could not be stopped");
         return false;
     }
@@ -483,7 +484,8 @@ void reactor_abandon(void *arg)
         fabric_hurry(b->fabric, b->settings.close_ms);
         late_close(b); /* first: other ranks that wait for caches may be in this agreement, and in no other one */
     }
-    fabric_finalize(b->fabric); /* if a thread makes turns, it only logs: before MPI can abort */
+    fabric_finalize(
+        b->fabric); /* before MPI can abort. If a thread makes turns, it ends that which hears rings, and logs */
     if (b->loop.is_threaded && abandon_thread(b)) {
         fabric_silence(b->fabric); /* it may have begun to listen since */
         late_close(b);

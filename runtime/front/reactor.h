@@ -3,16 +3,16 @@
  * reactor: the loop. One thread at a time makes Baton's MPI calls after start: this one, or the one that hears rings of
  * other nodes (or the caller's: see lend.h).
  *
- * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns
- * it idles by degrees: it spins BATON_SPIN_US, but for a turn that may have woken the engine on the only node; then,
- * where MPI must be polled for something under way (rma requests, messages, or a lease that a peer reads through this
+ * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns it
+ * idles by degrees: it spins BATON_SPIN_US, but for a turn that may have woken the engine on the only node; then, where
+ * MPI must be polled for something under way (rma requests, messages, or a lease that a peer reads through this
  * process' progress), it yields; else it sleeps on its bell, which submissions, copy workers and peers of this node
- * ring. A sleep lasts until the next timer at most. Where all that
- * can happen rings, it lasts up to BATON_SLEEP_US; after the last turn for a while no longer than rings are put off
- * (front/turns.h). With peers on other nodes, and where a caller's loop sleeps, it lasts a quarter of the time that
- * nothing has happened, up to BATON_IDLE_US: what rings no bell is noticed late by at most a quarter of the time that
- * it took, and a process that has long been idle costs next to nothing. Where ranks of other nodes ring too
- * (mpi/doorbell.h), such sleeps last up to BATON_SLEEP_US, and begin anew with each ring, to them or by them.
+ * ring. A sleep lasts until the next timer at most. Where all that can happen rings, it lasts up to BATON_SLEEP_US;
+ * after the last turn for a while no longer than rings are put off (front/turns.h). With peers on other nodes, and
+ * where a caller's loop sleeps, it lasts a quarter of the time that nothing has happened, up to BATON_IDLE_US: what
+ * rings no bell is noticed late by at most a quarter of the time that it took, and a process that has long been idle
+ * costs next to nothing. Where ranks of other nodes ring too (mpi/doorbell.h), such sleeps last up to BATON_SLEEP_US,
+ * and begin anew with each ring, to them or by them.
  *
  * While the thread sleeps, other threads may make its turns (front/turns.h).
  */
@@ -40,11 +40,11 @@ struct loop {
     sem_t go;                   /* posted once: every rank is ready, or the thread is to stop */
     _Atomic bool stop, abandon; /* abandon: MPI is being finalised, nothing may be called any more */
     struct latch ended;         /* the thread is at its end */
-    bool is_cut;                /* the last turn left some of what had happened to the next one */
     _Atomic uint64_t turn_ns;   /* when the turn under way began; 0: none */
     struct turns turns;
     /* whoever makes turns */
     struct outcome *held; /* taken from the core, and not handed out yet */
+    bool is_cut;          /* the last turn left some of what had happened to the next one */
     bool gave_up;         /* it stopped before all was quiet */
     uint64_t num_turns, num_sleeps, verdicts_lost;
     uint32_t rings;   /* to and from other nodes, which the last turn has seen */

@@ -119,13 +119,20 @@ void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_
         bell_ring(fabric_bell(b->fabric));
 }
 
+/* What the calling thread has polled, of whichever context. */
+static _Thread_local struct {
+    uint64_t polled_ns;      /* when a poll last found nothing */
+    uint64_t spins_since_ns; /* since when polls have followed each other at once */
+    uint64_t gave_way_ns;    /* when such a poll last yielded */
+} polls;
+
 /* A poll that found nothing: whether its thread does nothing else than polling. */
-static bool spins(struct turns *t, uint64_t now)
+static bool spins(uint64_t now)
 {
-    if (now > atomic_load_explicit(&t->polled_ns, memory_order_relaxed) + APART_NS)
-        atomic_store_explicit(&t->spins_since_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&t->polled_ns, now, memory_order_relaxed);
-    return now >= atomic_load_explicit(&t->spins_since_ns, memory_order_relaxed) + SPINNING_NS;
+    if (now > polls.polled_ns + APART_NS)
+        polls.spins_since_ns = now;
+    polls.polled_ns = now;
+    return now >= polls.spins_since_ns + SPINNING_NS;
 }
 
 /* Such a thread is faster than a reactor that must wake. */
@@ -133,7 +140,7 @@ static void attend(struct baton *b)
 {
     struct turns *t = &b->loop.turns;
     const uint64_t now = clock_now_ns();
-    if (!spins(t, now))
+    if (!spins(now))
         return;
     t->attended_ns = now;
     if (t->woken_ns <= now + TURNS_OWED_NS) {
@@ -149,16 +156,13 @@ static void attend(struct baton *b)
  * Another thread makes the turns that such a thread waits for, and may need this very core: one that was woken would
  * wait for the next tick of the system's clock.
  */
-static void give_way(struct baton *b)
+static void give_way(void)
 {
-    struct turns *t = &b->loop.turns;
     const uint64_t now = clock_now_ns();
-    if (!spins(t, now) || now < atomic_load_explicit(&t->gave_way_ns, memory_order_relaxed) + TURNS_GIVE_WAY_NS)
+    if (!spins(now) || now < polls.gave_way_ns + TURNS_GIVE_WAY_NS)
         return;
     sched_yield();
-    const uint64_t back = clock_now_ns();
-    atomic_store_explicit(&t->gave_way_ns, back, memory_order_relaxed);
-    atomic_store_explicit(&t->polled_ns, back, memory_order_relaxed); /* however long that took, it spins on */
+    polls.gave_way_ns = polls.polled_ns = clock_now_ns(); /* however long that took, it spins on */
 }
 
 /* A poll that found nothing: if the bell has rung since the last turn, what came is at hand sooner than the reactor. */
@@ -183,7 +187,7 @@ bool turns_polled(struct baton *b, bool any)
     if (any || !b->loop.is_threaded)
         return false;
     if (!t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0) {
-        give_way(b); /* whoever has the lock looks for itself, or the next poll does */
+        give_way(); /* whoever has the lock looks for itself, or the next poll does */
         return false;
     }
     const bool is_open = t->is_open;
@@ -194,11 +198,24 @@ bool turns_polled(struct baton *b, bool any)
     return turned;
 }
 
-/* From a thread of Baton's own. A reactor that was abandoned does not sleep, and MPI may free the bell. */
+/* From a thread of Baton's own. A reactor that was abandoned does not sleep, and MPI may free the bell (turns_rest). */
 static void wake_reactor(struct baton *b)
 {
-    if (!atomic_load_explicit(&b->loop.abandon, memory_order_acquire))
+    struct turns *t = &b->loop.turns;
+    atomic_fetch_add_explicit(&t->ringing, 1, memory_order_seq_cst);
+    if (!atomic_load_explicit(&b->loop.abandon, memory_order_seq_cst))
         bell_ring(fabric_bell(b->fabric));
+    atomic_fetch_sub_explicit(&t->ringing, 1, memory_order_release);
+}
+
+bool turns_rest(struct baton *b, uint64_t until_ns)
+{
+    while (atomic_load_explicit(&b->loop.turns.ringing, memory_order_seq_cst) != 0) {
+        if (clock_now_ns() > until_ns)
+            return false;
+        sched_yield();
+    }
+    return true;
 }
 
 void turns_worker(void *arg, bool runs_out)
@@ -237,7 +254,7 @@ void turns_rung(void *arg)
     struct baton *b = arg;
     struct turns *t = &b->loop.turns;
     if (pthread_mutex_trylock(&t->lock) == 0) {
-        if (t->is_open)
+        if (t->is_open && !paths_has_driver(b->paths))
             turns_for_ring(b);
         pthread_mutex_unlock(&t->lock);
     }

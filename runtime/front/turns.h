@@ -11,7 +11,8 @@
  * reactor, since reading and checking their tables takes long.
  *
  * Between nodes the thread that hears the rings of other ranks (mpi/doorbell.h) makes the turns that they are for, one
- * wake-up sooner than the reactor. It is a thread of Baton's own: its turns are as the reactor's, and call MPI.
+ * wake-up sooner than the reactor. It is a thread of Baton's own: its turns are as the reactor's, and call MPI. Where
+ * they would call a driver of a device, it only wakes the reactor: a driver may keep state by thread.
  *
  * A thread that polls again and again attends to the bell: ranks of this node that send something then wake nobody. The
  * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
@@ -33,14 +34,12 @@ struct baton;
 enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_DOORBELL, TURNS_BY };
 
 struct turns {
-    bool can_lend;                   /* turns can be lent, in this world; set before the context is started */
-    _Atomic uint64_t lent_ns;        /* how long calls made turns since events were last polled */
-    uint64_t owed_ns;                /* since when rings are put off; 0: none are. Under the lock */
-    _Atomic uint32_t seen;           /* rings of the bell that the last turn has seen */
-    _Atomic bool has_long;           /* a call is queued that only the reactor takes */
-    _Atomic uint64_t polled_ns;      /* when a poll last found nothing */
-    _Atomic uint64_t spins_since_ns; /* since when polls have followed each other at once */
-    _Atomic uint64_t gave_way_ns;    /* when such a poll last yielded */
+    bool can_lend;            /* turns can be lent, in this world; set before the context is started */
+    _Atomic uint64_t lent_ns; /* how long calls made turns since events were last polled */
+    uint64_t owed_ns;         /* since when rings are put off; 0: none are. Under the lock */
+    _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
+    _Atomic bool has_long;    /* a call is queued that only the reactor takes */
+    _Atomic uint32_t ringing; /* threads of Baton's own that may ring the bell just now */
     pthread_mutex_t lock;
     bool is_open;         /* others may make turns: the reactor has begun its loop, and nothing closes */
     bool is_lent;         /* the turn under way is not the reactor's */
@@ -54,7 +53,10 @@ struct turns {
 /** The longest time by which a ring is put off. The reactor's sleeps are no longer while calls and polls are made. */
 #define TURNS_OWED_NS UINT64_C(2000000)
 
-/** A thread that spins yields its core so often, where another one may need it: a poll, and a reactor that is idle. */
+/**
+ * How often a thread that polls in vain yields its core, where another one makes the turns. For so long at most an idle
+ * reactor spins before it yields between its turns.
+ */
 #define TURNS_GIVE_WAY_NS UINT64_C(20000)
 
 void turns_init(struct turns *t);
@@ -80,6 +82,9 @@ void turns_worker(void *arg, bool runs_out);
  * comes later to the reactor, which it wakes.
  */
 void turns_rung(void *arg);
+
+/** After `abandon` was set: waits until no thread of Baton's own rings the bell any more. False: one still may. */
+bool turns_rest(struct baton *b, uint64_t until_ns);
 
 /* ---- the reactor's, under the lock ------------------------------------------------------------------------------- */
 

@@ -231,9 +231,9 @@ void fabric_ring(struct fabric *f)
     ringing_flush(&f->ringing, &f->world);
 }
 
-void fabric_silence(struct fabric *f)
+bool fabric_silence(struct fabric *f)
 {
-    doorbell_silence(&f->ringing.doorbell);
+    return doorbell_silence(&f->ringing.doorbell);
 }
 
 int fabric_expose(struct fabric *f, const struct path_regions *mine)

@@ -110,8 +110,8 @@ int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void 
  * (base/cpus.h). Whether it works is said by fabric_is_rung and fabric_describe, and is no error. Collective, agreed.
  */
 int fabric_doorbell(struct fabric *f, void (*rung)(void *arg), void *arg, const char *cpus);
-/** Ends the thread that listens, if there is one: rung is not called any more. One that hangs has 2 s. */
-void fabric_silence(struct fabric *f);
+/** Ends the thread that listens, if there is one. False: rung(arg) has not returned within 2 s, and goes on. */
+bool fabric_silence(struct fabric *f);
 /** Whether ranks of other nodes ring my bell too. */
 bool fabric_is_rung(const struct fabric *f);
 /** How often they did, and this rank rang them: after either, something from another node is to be expected. */

@@ -3,9 +3,10 @@
  * copy: worker threads that copy slices of a transfer between my pool and a peer's mapped one, and what else is done
  * with the bytes of a plan on this node.
  *
- * The reactor submits jobs and collects them; a worker does nothing else than jobs. It copies, then fences (sfence: a
- * release store alone does not order streaming stores), then publishes the completion by a release store. The reactor's
- * acquire pairs with that store, so whatever it reads afterwards is read after the last byte.
+ * Whoever makes turns (front/turns.h) submits jobs and collects them. A worker copies, then fences (sfence: a release
+ * store alone does not order streaming stores), then publishes the completion by a release store. The acquire of who
+ * collects it pairs with that, so whatever is read afterwards is read after the last byte. Then a worker may make turns
+ * itself (copy_look_fn).
  */
 #ifndef BATON_SHM_COPY_H
 #define BATON_SHM_COPY_H
@@ -98,15 +99,15 @@ struct copy_end copy_now(const struct copy_job *job);
 
 /**
  * Hands over a job, which is copied. False: `depth` jobs are there; collect first. Jobs end in any order. Workers that
- * sleep are woken by copy_wake alone.
+ * sleep are woken by copy_wake alone. By one thread at a time.
  */
 bool copy_submit(struct copy_pool *pool, const struct copy_job *job);
 
-/** Wakes the workers if jobs were handed over since the last call. The same thread as copy_submit. */
+/** Wakes the workers if jobs were handed over since the last call. Whoever may call copy_submit. */
 void copy_wake(struct copy_pool *pool);
 
 /**
- * Takes one completion. False: none. The same thread as copy_submit. Without error every byte of the job is in place.
+ * Takes one completion. False: none. Whoever may call copy_submit. Without error every byte of the job is in place.
  */
 bool copy_collect(struct copy_pool *pool, struct copy_end *end);
 

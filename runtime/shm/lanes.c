@@ -37,6 +37,7 @@ struct lanes {
     uint32_t *taken;             /* likewise: as the tail in my area says */
     struct rings *rings;
     uint64_t bad;
+    bool is_cut; /* the last look took as many messages as it may */
     const struct logger *log;
     uint8_t (*message)[LANES_MESSAGE_MAX];
     struct lane_peer peer[];
@@ -160,6 +161,7 @@ int lanes_take(struct lanes *l, struct port_event *events, int max)
     uint32_t i = 0;
     for (; i < l->num_senders && n < most; i++)
         n = take_all(l, (l->first + i) % l->num_senders, events, n, most);
+    l->is_cut = n == most;
     if (n == most && i > 0) /* the last one may have more, and has to wait for the others */
         l->first = (l->first + i) % l->num_senders;
     return n;
@@ -168,6 +170,11 @@ int lanes_take(struct lanes *l, struct port_event *events, int max)
 uint64_t lanes_bad(const struct lanes *l)
 {
     return l->bad;
+}
+
+bool lanes_are_cut(const struct lanes *l)
+{
+    return l->is_cut;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

@@ -59,4 +59,7 @@ int lanes_take(struct lanes *l, struct port_event *events, int max);
 /** Messages that made no sense. Each was logged. */
 uint64_t lanes_bad(const struct lanes *l);
 
+/** Whether the last lanes_take may have left messages behind: nobody rings for them again. */
+bool lanes_are_cut(const struct lanes *l);
+
 #endif

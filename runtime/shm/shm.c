@@ -14,7 +14,7 @@
 #include "observe/timeline.h"
 
 #define JOBS_MOST 256                       /* handed to the workers and not yet collected */
-#define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes that the reactor copies itself before it does something else */
+#define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes of short copies that one turn makes, at most */
 
 /* An answer that is known at once and told at the next progress. */
 struct answer {
@@ -199,8 +199,9 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
  */
 static bool is_for_reactor(const struct shm *s, const struct copy_job *job)
 {
+    const uint64_t most = s->inline_bytes < INLINE_A_TURN ? s->inline_bytes : INLINE_A_TURN;
     return job->bytes <= s->inline_bytes && job->attached == NULL && s->queued == 0 &&
-           (s->inlined == 0 || s->inlined + job->bytes <= INLINE_A_TURN);
+           (s->inlined == 0 || s->inlined + job->bytes <= most);
 }
 
 /* False: no memory, and nothing was copied. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * workers: the threads that copy. The reactor hands over jobs through two rings, one of them for short jobs, and takes
- * completions from a third. Job slots come from a fixed array, so nothing is allocated on the way.
+ * workers: the threads that copy. Whoever makes turns hands over jobs through two rings, one of them for short jobs,
+ * and takes completions from a third. Job slots come from a fixed array, so nothing is allocated on the way.
  *
  * Short jobs overtake long ones, so that a small transfer waits for at most the job that is being copied. After
  * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
@@ -39,10 +39,10 @@ struct slot {
 
 struct copy_pool {
     struct slot *slots;
-    struct ring *idle;                 /* free slots; only the reactor uses it */
-    struct ring *todo[LENGTHS], *done; /* reactor to workers, workers to reactor */
+    struct ring *idle;                 /* free slots; for whoever makes turns */
+    struct ring *todo[LENGTHS], *done; /* to the workers, and back */
     struct bell work;                  /* rung when todo has got jobs, or at the end */
-    bool is_owed;                      /* todo got jobs since the last ring; only the reactor's */
+    bool is_owed;                      /* todo got jobs since the last ring; for whoever makes turns */
     _Atomic uint32_t waiting;          /* jobs in todo */
     uint32_t few;                      /* at most so many waiting jobs are few: one a worker */
     _Atomic bool stop;
@@ -220,7 +220,8 @@ bool copy_ask(struct copy_pool *p)
     if (atomic_load_explicit(&p->waiting, memory_order_acquire) > 0 ||
         atomic_load_explicit(&p->busy, memory_order_relaxed) == p->num_threads)
         return false;
-    atomic_store_explicit(&p->is_asked, true, memory_order_release);
+    /* An exchange, so that the worker which sees the last of several sees what came before each of them. */
+    atomic_exchange_explicit(&p->is_asked, true, memory_order_release);
     bell_ring(&p->work);
     return true;
 }

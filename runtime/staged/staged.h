@@ -12,7 +12,7 @@
  * QUIET. What is under way into my cache is what my driver copies. What I wrote is under way until its destination says
  * that it landed, or has died.
  *
- * The reactor's, all of it.
+ * Whoever makes turns (front/turns.h) uses all of it. Where there is a driver, that is one thread for good.
  */
 #ifndef BATON_STAGED_STAGED_H
 #define BATON_STAGED_STAGED_H

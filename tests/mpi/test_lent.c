@@ -4,6 +4,7 @@
  * each even one is a prefill engine of its own, and the next one a decode engine that wants from it alone.
  */
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -400,6 +401,18 @@ static void a_ring_makes_turns(void)
     down();
 }
 
+/* A driver of a device may keep state by thread: the thread that hears rings leaves all turns to the reactor then. */
+static void a_ring_calls_no_driver(void)
+{
+    if (is_one_node() || harness.size < 2)
+        return SKIP("two ranks on two nodes");
+    up_with("BATON_MEMORY", "3");
+    meet();
+    CHECK(describes("device: its driver is"));
+    CHECK_EQ(rung_transfers(1, 20), 0);
+    down();
+}
+
 /*
  * A thread that has polled for long, and then waits for the descriptor, misses nothing. What comes within 5 us of its
  * last poll rings nobody, and is found by a reactor that sleeps for less. Here the bell looks attended for 4 ms longer.
@@ -500,6 +513,29 @@ static void a_reactor_that_spins_gives_way(void)
     const uint32_t before = all_yields;
     usleep(50000);
     CHECK(all_yields - before >= 20);
+    down();
+}
+
+static void *poll_without_a_pause(void *over)
+{
+    while (!atomic_load((atomic_bool *)over))
+        yields_of_polls(1, 0, 0);
+    return NULL;
+}
+
+/* A thread that polls now and then has other things to do, though another one does nothing else. */
+static void a_thread_that_computes_gives_way_to_none(void)
+{
+    pthread_t thread;
+    atomic_bool over = false;
+    if (harness.size < 2)
+        return SKIP("two ranks");
+    up();
+    meet();
+    CHECK_EQ(pthread_create(&thread, NULL, poll_without_a_pause, &over), 0);
+    CHECK_EQ(yields_of_polls(300, 500, 0), 0);
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
     down();
 }
 
@@ -650,9 +686,11 @@ int main(int argc, char **argv)
     RUN(a_worker_leaves_no_ends_behind);
     RUN(a_poll_makes_turns);
     RUN(a_ring_makes_turns);
+    RUN(a_ring_calls_no_driver);
     RUN(a_thread_that_stops_polling_is_woken);
     RUN(a_thread_that_polls_gives_way);
     RUN(a_reactor_that_spins_gives_way);
+    RUN(a_thread_that_computes_gives_way_to_none);
     RUN(a_deadline_is_kept_by_a_reactor_that_sleeps);
     RUN(many_calls_without_a_poll);
     RUN(the_offer_ends_though_its_reader_polls_no_more);

@@ -5,11 +5,13 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -331,13 +333,48 @@ static void test_stuck(void **state)
     sem_destroy(&go_on);
 }
 
+static void stop_all(void *arg)
+{
+    (void)arg;
+    usleep(200000); /* the end waits for this one by now */
+    kill(getpid(), SIGSTOP);
+    usleep(200000);
+}
+
+/* A pause of the whole process, by a debugger or a frozen container, is no time that rung_fn has taken. */
+static void test_pause(void **state)
+{
+    (void)state;
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        struct ranks w;
+        open_all(&w);
+        doorbell_close(&w.bell[1]);
+        if (open_with(&w, 1, true, stop_all, NULL) != 0)
+            _exit(2);
+        w.cards[1] = w.bell[1].card;
+        doorbell_close(&w.bell[0]);
+        if (open_one(&w, 0, true) != 0 || doorbell_know(&w.bell[0], w.cards, RANKS) != 0)
+            _exit(2);
+        ring(&w.bell[0], 1, 1000 * MS);
+        _exit(is_heard(&w, 1, 1) && doorbell_silence(&w.bell[1]) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    usleep(2500000);
+    kill(child, SIGCONT);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wakes),     cmocka_unit_test(test_not_too_often), cmocka_unit_test(test_tries),
         cmocka_unit_test(test_strangers), cmocka_unit_test(test_bad_cards),     cmocka_unit_test(test_silence),
         cmocka_unit_test(test_flush),     cmocka_unit_test(test_addresses),     cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_stuck),     cmocka_unit_test(test_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,29 @@ static void test_a_full_lane(void **state)
     munmap(g, ground_bytes());
 }
 
+/* A look takes so many messages at most. Nobody rings for what it leaves, so it says that there may be more. */
+static void test_a_look_that_is_cut(void **state)
+{
+    (void)state;
+    enum { EACH = LANES_PLACES - 6, ALL = 3 * EACH };
+    struct ground *g = ground_create();
+    struct side to = open_as(g, 0), from[] = {open_as(g, 2), open_as(g, 3), open_as(g, 5)};
+    struct port_event events[2 * ALL];
+    int taken = 0, looks = 0;
+    for (int i = 0; i < ALL; i++)
+        send_text(from[i / EACH], 0, "a message");
+    do {
+        taken += lanes_take(to.lanes, events, 2 * ALL);
+        assert_true(lanes_are_cut(to.lanes) || taken == ALL);
+    } while (lanes_are_cut(to.lanes) && ++looks < ALL);
+    assert_int_equal(taken, ALL);
+    assert_in_range(looks, 1, ALL - 1);
+    close_side(to);
+    for (int i = 0; i < 3; i++)
+        close_side(from[i]);
+    munmap(g, ground_bytes());
+}
+
 /* ---- garbage ----------------------------------------------------------------------------------------------------- */
 
 static void test_garbage(void **state)
@@ -368,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_messages_come_in_order),
         cmocka_unit_test(test_the_longest_message),
         cmocka_unit_test(test_a_full_lane),
+        cmocka_unit_test(test_a_look_that_is_cut),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_ranks_without_lanes),
         cmocka_unit_test(test_senders_are_stopped_and_killed),

@@ -346,6 +346,32 @@ static void test_many_short_moves_are_for_workers(void **state)
     pair_fini(&p);
 }
 
+/* A turn makes no more short copies than a setting allows for one, where that is less than for all. */
+static void test_a_turn_copies_no_more_than_one_may(void **state)
+{
+    (void)state;
+    struct pair p;
+    uint64_t moved = 0;
+    inline_bytes = 1 << 16;
+    pair_init(&p, 1 << 20);
+    inline_bytes = 0;
+    const uint64_t legs = (1 << 16) / p.transfer.bytes + 1;
+    assert_true(legs * p.transfer.bytes < 256 << 10);
+    for (uint64_t i = 0; i < legs; i++) {
+        struct plan_cursor at = {0};
+        struct path_leg leg = leg_of(&p, false, &at);
+        assert_true(p.path.move(p.path.self, &leg, UINT64_MAX) == (int64_t)p.transfer.bytes);
+    }
+    while (moved < legs * p.transfer.bytes) {
+        struct port_event events[EVENTS];
+        const int n = progress(&p, events);
+        for (int i = 0; i < n; i++)
+            moved += events[i].moved;
+    }
+    assert_int_equal(bell_look(&p.bell), 1); /* of a worker: the last leg was its own */
+    pair_fini(&p);
+}
+
 /* A peer's pool may be read where it is mapped, and written by cross-memory attach, or not at all. */
 static void test_another_way_to_write(void **state)
 {
@@ -521,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_short_moves_are_copied_at_once),
         cmocka_unit_test(test_a_short_move_is_quiet_at_once),
         cmocka_unit_test(test_many_short_moves_are_for_workers),
+        cmocka_unit_test(test_a_turn_copies_no_more_than_one_may),
         cmocka_unit_test(test_another_way_to_write),
         cmocka_unit_test(test_memory_that_is_gone),
         cmocka_unit_test(test_a_plan_that_leaves_the_regions),
