@@ -97,8 +97,8 @@ static int card_take(struct core *core, struct contact *c, const uint8_t *data, 
     const struct wire_row *row = &core->c.directory->rows[c->peer];
     struct wire_card card;
     struct path_regions *regions = NULL;
-    snprintf(why->text, sizeof why->text, "its card is malformed");
     int rc = wire_card_decode(data, bytes, &card);
+    snprintf(why->text, sizeof why->text, rc == BATON_EMESSAGE ? "its card is malformed" : "no memory for its card");
     if (rc != 0)
         return rc;
     if (card.incarnation != row->incarnation || !card.has_geometry || card.board_offset % 8 != 0) {

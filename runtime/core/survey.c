@@ -228,10 +228,11 @@ bool readers_await(struct core *core, const struct port_event *e)
         core->survey->readers[engine] != NULL ? core->survey->readers[engine] : readers_create(core, engine);
     if (readers_of(core, engine) != NULL)
         return false;
-    struct kept *w = r != NULL && early_may_keep(core, e->peer) ? malloc(sizeof *w + e->bytes) : NULL;
+    const bool may_keep = early_may_keep(core, e->peer);
+    struct kept *w = r != NULL && may_keep ? malloc(sizeof *w + e->bytes) : NULL;
     if (w == NULL) {
-        log_line(core->c.log, LOG_WARN, "a word of rank %u was dropped: too many wait until its engine is known",
-                 e->peer);
+        log_line(core->c.log, LOG_WARN, "a word of rank %u was dropped: %s", e->peer,
+                 may_keep ? "no memory for it" : "too many wait until its engine is known");
         return true;
     }
     w->peer = e->peer;

@@ -181,13 +181,18 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
         error_set(rc, "%s", sentence);
     }
     b = context_create(&own, &settings);
+    if (b == NULL && local == 0)
+        local = error_set(BATON_ENOMEM, "no memory for a context");
+    struct logger none = {.level = LOG_NONE, .rank = -1}; /* and without a context the other ranks are told, too */
+    struct fabric *fabric;
+    rc = fabric_open(comm, &settings, own.progress, b != NULL ? &b->log : &none, local, &fabric);
     if (b == NULL)
-        return error_set(BATON_ENOMEM, "no memory for a context");
-    rc = fabric_open(comm, &b->settings, own.progress, &b->log, local, &b->fabric);
+        return rc;
     if (rc != 0) {
         context_free(b);
         return rc;
     }
+    b->fabric = fabric;
     b->log.rank = (int)fabric_rank(b->fabric);
     if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
         lend_fini(&b->lent);

@@ -271,8 +271,9 @@ int world_open(struct world *w, MPI_Comm comm, const struct settings *settings, 
     log->rank = w->rank;
     error = allocate(w);
     if (error && w->rank == 0) { /* nobody can agree without rank 0's table: the others' deadline passes */
-        w->steps.is_lost = true;
-        goto undo;
+        free(w->node_of);
+        steps_fini(&w->steps);
+        return error;
     }
     error = steps_agree(&w->steps, "open", local < 0 ? local : error);
     if (error == 0)

@@ -136,9 +136,11 @@ void copy_zeros(const struct plan_transfer *transfer, char *const *dst_bases);
 /* ---- kernels.c: the ways of copying ------------------------------------------------------------------------------ */
 
 enum copy_kernel {
-    COPY_AUTO,   /* what measured best for these runs */
-    COPY_MEMCPY, /* the C library's */
-    COPY_STREAM  /* streaming stores, the widest this CPU has, prefetch ahead */
+    COPY_AUTO,        /* what measured best for these runs */
+    COPY_MEMCPY,      /* the C library's */
+    COPY_STREAM,      /* streaming stores, the widest this CPU has, prefetch ahead */
+    COPY_STREAM_AVX2, /* the same with stores of 32 bytes, if the CPU has them */
+    COPY_STREAM_SSE2  /* and of 16 */
 };
 
 /** Copies `n` runs, prefetching ahead over all of them. Streaming stores are fenced (sfence) before it returns. */

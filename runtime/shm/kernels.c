@@ -115,8 +115,12 @@ static void stream(stream_body body, char *dst, const char *src, uint64_t bytes)
 /* What this kernel streams by, or NULL. Runs shorter than *least are streamed only if they are whole lines. */
 static stream_body body_of(enum copy_kernel kernel, uint64_t *least)
 {
-    *least = kernel == COPY_STREAM ? 0 : STREAM_LEAST;
-    return kernel == COPY_MEMCPY ? NULL : best_body();
+    *least = kernel == COPY_AUTO ? STREAM_LEAST : 0;
+    if (kernel == COPY_MEMCPY)
+        return NULL;
+    if (kernel == COPY_STREAM_SSE2)
+        return body_sse2;
+    return kernel == COPY_STREAM_AVX2 && __builtin_cpu_supports("avx2") ? body_avx2 : best_body();
 }
 
 static void copy_one(stream_body body, uint64_t least, char *dst, const char *src, uint64_t bytes)
