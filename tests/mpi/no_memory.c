@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * no_memory: each allocation of Baton fails once, in a life of a context that opens, starts, moves a few requests
- * and closes; and from each fifth one on all of them fail. Nothing crashes, every call that was taken has its end in time, and
- * a request that is told to be done has its bytes. The linker leads Baton's calls of the allocator here (--wrap).
+ * no_memory: each allocation of Baton fails once, in a life of a context that opens, starts, moves a few requests and
+ * closes; and from each fifth one on all of them fail. Nothing crashes, every call that was taken has its end in time,
+ * and a request that is told to be done has its bytes. The linker leads Baton's calls of the allocator here (--wrap).
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,8 +54,8 @@ void *__wrap_realloc(void *at, size_t bytes)
 }
 
 /*
- * A rank that has no memory for this cannot tell the others, which find it silent after BATON_START_MS. MPI is unfit for
- * further worlds then. So that is for one rank alone.
+ * A rank that has no memory for this cannot tell the others, which find it silent after BATON_START_MS. MPI is unfit
+ * for further worlds then. So that is for one rank alone.
  */
 int __real_fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
                        int local, struct fabric **out);

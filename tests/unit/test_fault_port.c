@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A port with faults around it: each call reaches the port below as it was made, and pulls are spoilt where they land. */
+/* A port with faults around it: each call reaches the port below as it was made; pulls are spoilt where they land. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -388,7 +388,7 @@ static void test_a_pull_is_spoilt_once_it_has_landed(void **state)
     assert_int_equal(spoilt(&at), 0);
     assert_int_not_equal(first_of(1024), first_of(0));
     move(f, 9, false, 1024);
-    move(f, 9, false, 0);    /* a second piece of the same leg does not put it right again */
+    move(f, 9, false, 0); /* a second piece of the same leg does not put it right again */
     land(f, 9, 0);
     assert_int_equal(spoilt(&at), 1);
     assert_int_equal(at, first_of(1024));
