@@ -28,7 +28,7 @@ struct op {
 
 /* Operations that are done together, or one message. */
 struct batch {
-    bool is_used, is_begun, is_told, has_handle, is_broken, is_message, is_dropped, is_over;
+    bool is_used, is_begun, is_told, has_handle, is_broken, is_message, is_dropped, is_over, is_lost;
     int peer, num_ops, tag;
     MPI_Win win;
     MPI_Comm comm;
@@ -51,7 +51,7 @@ static struct {
     pthread_mutex_t lock;
     bool is_set, separate, gets_early, puts_early;
     struct shim_rule rule;
-    uint32_t calls[SHIM_CALLS], met, late;
+    uint32_t calls[SHIM_CALLS], met, to_lose;
     uint64_t early_ns;
     int early_bytes;
     struct batch open; /* operations to one peer that have no request yet */
@@ -122,6 +122,11 @@ void shim_break_promise(bool gets, bool puts, int least_bytes, uint64_t late_ns)
     shim.gets_early = gets;
     shim.puts_early = puts;
     shim.early_ns = late_ns;
+}
+
+void shim_lose_completions(uint32_t num)
+{
+    shim.to_lose = num;
 }
 
 /* Counts the call. True: the rule is about this one. */
@@ -271,6 +276,17 @@ static int tell_early(MPI_Request *request)
     return MPI_SUCCESS;
 }
 
+/* The operations are done, and the request stays open for good. */
+static int lose(MPI_Request *request)
+{
+    struct batch *b = take_batch();
+    *b = (struct batch){.is_used = true, .has_handle = true, .is_begun = true, .is_over = true, .is_lost = true};
+    shim.to_lose--;
+    begin_open();
+    *request = handle_of(b);
+    return MPI_SUCCESS;
+}
+
 static bool is_early(bool write)
 {
     bool is_long = false;
@@ -303,7 +319,9 @@ static int one_sided(enum shim_call call, struct op op, MPI_Win win, MPI_Request
             begin_open();
         goto out;
     }
-    if (shim.delays || shim.breaks || shim.reverses)
+    if (shim.to_lose > 0)
+        rc = lose(request);
+    else if (shim.delays || shim.breaks || shim.reverses)
         rc = take_over(request);
     else if (is_early(write))
         rc = tell_early(request);
@@ -455,7 +473,7 @@ static struct hidden *hidden_of(MPI_Request request)
 static int test_batch(struct batch *b, MPI_Request *request, int *done, MPI_Status *status)
 {
     int error = MPI_SUCCESS;
-    *done = b->is_broken ? now_ns() >= b->told_ns : b->is_over;
+    *done = !b->is_lost && (b->is_broken ? now_ns() >= b->told_ns : b->is_over);
     if (!*done)
         return MPI_SUCCESS;
     if (b->is_broken)

@@ -58,6 +58,9 @@ void shim_separate_model(bool is);
  */
 void shim_break_promise(bool gets, bool puts, int least_bytes, uint64_t late_ns);
 
+/** The requests of the next `num` batches never complete, though their operations are done at once. */
+void shim_lose_completions(uint32_t num);
+
 /** Frees the windows that were made since the last call and not freed. Collective over the ranks that made them. */
 void shim_free_windows(void);
 

@@ -320,6 +320,204 @@ static void test_given_up_before_it_fails(void **state)
     scene_destroy(s);
 }
 
+/* ---- given up while it is under way ------------------------------------------------------------------------------ */
+
+enum { TAGS = 16 };
+
+/* What came of each tag until nothing came any more. */
+static void progress_all(struct scene *s, struct came came[TAGS])
+{
+    struct port_event e[64];
+    memset(came, 0, TAGS * sizeof came[0]);
+    for (int turn = 0; turn < 8; turn++) {
+        rma_release(s->rma);
+        int n = rma_progress(s->rma, e, 64);
+        for (int i = 0; i < n; i++) {
+            assert_in_range(e[i].tag, 0, TAGS - 1);
+            came[e[i].tag].moved += e[i].kind == PORT_MOVED;
+            came[e[i].tag].failed += e[i].kind == PORT_MOVED && e[i].error != 0;
+            came[e[i].tag].quiet += e[i].kind == PORT_QUIET;
+        }
+    }
+}
+
+static void assert_came(const struct came *c, uint32_t moved, uint32_t quiet)
+{
+    assert_int_equal(c->moved, moved);
+    assert_int_equal(c->failed, 0);
+    assert_int_equal(c->quiet, quiet);
+}
+
+/* Begins a batch of two runs of each tag, all of them late. So is what follows. */
+static void move_late(struct scene *s, const uint64_t *tags, uint32_t n)
+{
+    shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_LATE, .nth = 1, .times = 100, .late_ns = LATE});
+    for (uint32_t i = 0; i < n; i++) {
+        s->cursor = (struct plan_cursor){0};
+        assert_int_equal(move(s, tags[i], 2), 2 * RUN_BYTES);
+    }
+}
+
+/* Time passes by the clock that the path reads, so that what is under way is parked. */
+static void until_parked(struct scene *s, uint32_t n)
+{
+    struct port_event e[4];
+    with_rma_settings(s->owner)->park_ms = 10;
+    nanosleep(&(struct timespec){.tv_nsec = 20 * MS}, NULL);
+    assert_int_equal(rma_progress(s->rma, e, 4), 0);
+    assert_int_equal(rma_counts(s->rma).parked, n);
+}
+
+/* Of several batches of one tag the last one makes it quiet, once; other tags go on. So it is with parked ones. */
+static void given_up_under_way(bool is_parked)
+{
+    static const uint64_t tags[] = {7, 8, 7, 9};
+    struct scene *s = scene_create(false, false);
+    struct came came[TAGS];
+    move_late(s, tags, 4);
+    if (is_parked)
+        until_parked(s, 4);
+    assert_int_equal(rma_park(s->rma, PEER, 7), PATH_PARK_LATER);
+    QUIET(s, 6);
+    progress_all(s, came);
+    assert_came(&came[7], 0, 0);
+    pass(2 * LATE);
+    progress_all(s, came);
+    assert_came(&came[7], 0, 1);
+    assert_came(&came[8], 1, 0);
+    assert_came(&came[9], 1, 0);
+    QUIET(s, 7);
+    progress_all(s, came);
+    assert_came(&came[7], 0, 0);
+    assert_int_equal(rma_open_ops(s->rma), 0);
+    assert_int_equal(rma_counts(s->rma).parked, 0);
+    scene_destroy(s);
+}
+
+static void test_given_up_while_it_is_active(void **state)
+{
+    (void)state;
+    given_up_under_way(false);
+}
+
+static void test_given_up_while_it_is_parked(void **state)
+{
+    (void)state;
+    given_up_under_way(true);
+}
+
+/* What has completed and was not handed out yet is quiet at once, and nobody hears of it any more. */
+static void test_given_up_once_it_has_completed(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    struct came came[TAGS];
+    struct port_event none[1];
+    assert_int_equal(move(s, 7, 2), 2 * RUN_BYTES);
+    assert_int_equal(move(s, 8, 2), 2 * RUN_BYTES);
+    assert_int_equal(rma_progress(s->rma, none, 0), 0);
+    QUIET(s, 7);
+    progress_all(s, came);
+    assert_came(&came[7], 0, 0);
+    assert_came(&came[8], 1, 0);
+    scene_destroy(s);
+}
+
+/* A sieve that is filled late is emptied into nobody's blocks, and is free again. */
+static void test_a_sieve_is_given_up(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, true);
+    struct came came[TAGS];
+    rule(SHIM_RGET, SHIM_LATE, 1);
+    s->leg.tag = 7;
+    assert_true(rma_move(s->rma, &s->leg, s->transfer.bytes) > 0);
+    assert_int_equal(rma_park(s->rma, PEER, 7), PATH_PARK_LATER);
+    memset(pools[0], 0x77, pool_bytes);
+    pass(2 * LATE);
+    progress_all(s, came);
+    assert_came(&came[7], 0, 1);
+    for (uint64_t at = 0; at < pool_bytes; at++)
+        assert_int_equal(pools[0][at], 0x77);
+    assert_true(s->rma->sieves.num > 0);
+    assert_non_null(s->rma->sieves.free);
+    scene_destroy(s);
+}
+
+/* ---- completions that MPI has lost ------------------------------------------------------------------------------- */
+
+/* Turns until an operation was settled, or for so long. */
+static void turn_until_settled(struct scene *s, uint64_t ms, struct came *all, uint64_t tag)
+{
+    for (uint64_t until = clock_now_ns() + ms * MS; rma_counts(s->rma).settled == 0 && clock_now_ns() < until;) {
+        struct came came[TAGS];
+        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+        shim_progress();
+        progress_all(s, came);
+        all->moved += came[tag].moved;
+        all->failed += came[tag].failed;
+        all->quiet += came[tag].quiet;
+    }
+}
+
+/* The peer answers what came later, so a flush settles the batch. Given up or not, its tag has its one event. */
+static void completion_is_lost(bool is_given_up)
+{
+    struct scene *s = scene_create(false, false);
+    struct came came = {0};
+    shim_set(NULL);
+    shim_lose_completions(1);
+    assert_int_equal(move(s, 7, 2), 2 * RUN_BYTES);
+    until_parked(s, 1);
+    assert_int_equal(rma_counts(s->rma).settled, 0);
+    if (is_given_up)
+        assert_int_equal(rma_park(s->rma, PEER, 7), PATH_PARK_LATER);
+    turn_until_settled(s, 5000, &came, 7);
+    assert_int_equal(rma_counts(s->rma).settled, 1);
+    assert_came(&came, !is_given_up, is_given_up);
+    assert_int_equal(rma_counts(s->rma).parked, 0);
+    assert_int_equal(shim_calls(SHIM_FLUSH), 1);
+    QUIET(s, 7);
+    s->cursor = (struct plan_cursor){0};
+    assert_int_equal(move(s, 8, 2), 2 * RUN_BYTES); /* the peer is itself again */
+    assert_int_equal(progress(s, 8).moved, 1);
+    scene_destroy(s);
+}
+
+static void test_a_completion_is_lost(void **state)
+{
+    (void)state;
+    completion_is_lost(false);
+}
+
+static void test_a_completion_is_lost_and_given_up(void **state)
+{
+    (void)state;
+    completion_is_lost(true);
+}
+
+/* A peer that answers nothing may be slow: nothing is settled. */
+static void test_nothing_is_settled_of_a_silent_peer(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    struct came came = {0};
+    shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_LATE, .nth = 1, .times = 100, .late_ns = LATE});
+    shim_lose_completions(1);
+    assert_int_equal(move(s, 7, 2), 2 * RUN_BYTES);
+    until_parked(s, 1);
+    turn_until_settled(s, 100, &came, 7);
+    assert_int_equal(rma_counts(s->rma).settled, 0);
+    assert_came(&came, 0, 0);
+    assert_int_equal(shim_calls(SHIM_FLUSH), 0);
+    shim_set(NULL); /* it answers after all */
+    pass(2 * LATE);
+    turn_until_settled(s, 5000, &came, 7);
+    assert_int_equal(rma_counts(s->rma).settled, 1);
+    assert_came(&came, 1, 0);
+    scene_destroy(s);
+}
+
 /* ---- slow peers -------------------------------------------------------------------------------------------------- */
 
 /*
@@ -479,6 +677,13 @@ int main(void)
         cmocka_unit_test(test_as_many_fail_as_are_kept),
         cmocka_unit_test(test_more_fail_than_are_kept),
         cmocka_unit_test(test_given_up_before_it_fails),
+        cmocka_unit_test(test_given_up_while_it_is_active),
+        cmocka_unit_test(test_given_up_while_it_is_parked),
+        cmocka_unit_test(test_given_up_once_it_has_completed),
+        cmocka_unit_test(test_a_sieve_is_given_up),
+        cmocka_unit_test(test_a_completion_is_lost),
+        cmocka_unit_test(test_a_completion_is_lost_and_given_up),
+        cmocka_unit_test(test_nothing_is_settled_of_a_silent_peer),
         cmocka_unit_test(test_a_slow_peer_is_not_overdue),
         cmocka_unit_test(test_a_sieve_keeps_strays_from_the_blocks),
         cmocka_unit_test(test_sieves_of_what_never_began_and_of_puts),
