@@ -2,12 +2,14 @@
 /* The shm path over segments of this process: what each call of core/path.h promises. */
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,7 +59,9 @@ static void hear(void *user, baton_log_level_t level, int rank, const char *line
 static const struct logger logger = {.level = LOG_ERROR, .sink = hear};
 
 /* `write`: how the peer's pool is written, unless as it is read. */
-static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const struct shm_way *write)
+/* The peer's memory is that of a process (0: it is not known which), reached by these ways. NULL: it is mapped. */
+static void pair_init_owned(struct pair *p, uint64_t worker_bytes, pid_t owner, const struct shm_way *read,
+                            const struct shm_way *write)
 {
     struct plan_why why;
     struct plan_box all = {0, 1, 0, 1, 0};
@@ -86,7 +90,7 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
     }
     bell_init(&p->bell);
     const struct shm_segment segments[RANKS] = {{p->segment[ME], p->bytes, process_of(getpid())},
-                                                {p->segment[PEER], p->bytes, process_of(write != NULL ? getpid() : 0)},
+                                                {p->segment[PEER], p->bytes, process_of(owner)},
                                                 {.process = process_of(0)}}; /* the stranger's: none */
     for (int i = 0; i < 2; i++)
         p->pool[i] = (char *)p->segment[i] + POOL_OFFSET;
@@ -95,8 +99,9 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
         p->regions[i] = (struct path_regions){.num = 1, .region = &p->lengths[i]};
     }
     const struct shm_way mine = {&p->pool[ME], false}, theirs = {&p->pool[PEER], false};
-    const struct shm_memory memory[RANKS] = {{mine, mine, &p->regions[ME]},
-                                             {theirs, write != NULL ? *write : theirs, &p->regions[PEER]}};
+    const struct shm_memory memory[RANKS] = {
+        {mine, mine, &p->regions[ME]},
+        {read != NULL ? *read : theirs, write != NULL ? *write : theirs, &p->regions[PEER]}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,
@@ -111,9 +116,14 @@ static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const stru
     shm_path(p->shm, &p->path);
 }
 
+static void pair_init_to_write(struct pair *p, uint64_t worker_bytes, const struct shm_way *write)
+{
+    pair_init_owned(p, worker_bytes, getpid(), NULL, write);
+}
+
 static void pair_init(struct pair *p, uint64_t worker_bytes)
 {
-    pair_init_to_write(p, worker_bytes, NULL);
+    pair_init_owned(p, worker_bytes, 0, NULL, NULL);
 }
 
 static void pair_fini(struct pair *p)
@@ -471,6 +481,44 @@ static void test_a_parked_leg_is_quiet_once(void **state)
 
 /* ---- my own cache, and who lives --------------------------------------------------------------------------------- */
 
+/* So many jobs wait at most. What is refused then leaves nothing behind, and is taken once others have ended. */
+static void test_too_many_jobs(void **state)
+{
+    (void)state;
+    enum { TAGS = 4096 };
+    struct pair p;
+    uint64_t sum, moved = 0, tag = 100;
+    struct plan_cursor at = {0};
+    struct port_event events[EVENTS];
+    pair_init(&p, 1 << 30);
+    struct path_leg leg = leg_of(&p, false, &at);
+    for (leg.tag = tag; p.path.move(p.path.self, &leg, 1) > 0 && leg.tag < tag + TAGS; leg.tag++)
+        at = (struct plan_cursor){0};
+    const uint64_t taken = leg.tag - tag;
+    assert_in_range(taken, 200, 1000);
+    assert_int_equal(at.unit_done, 0);
+    assert_int_equal(p.path.move(p.path.self, &leg, 1), BATON_EAGAIN);
+    assert_int_equal(shm_sum(p.shm, &p.transfer, true, 0, 1, &sum, 9), BATON_EAGAIN);
+    assert_int_equal(shm_zero(p.shm, &p.transfer, 10), BATON_EAGAIN);
+    assert_int_equal(p.path.park(p.path.self, PEER, leg.tag), PATH_PARK_QUIET);
+    assert_int_equal(p.path.park(p.path.self, PEER, tag), PATH_PARK_LATER);
+    for (uint64_t came = 0; came < taken;) {
+        const int n = progress(&p, events);
+        for (int i = 0; i < n; i++) {
+            assert_in_range(events[i].tag, tag, tag + taken - 1);
+            assert_int_equal(events[i].kind, events[i].tag == tag ? PORT_QUIET : PORT_MOVED);
+            moved += events[i].tag == tag ? 0 : events[i].moved;
+        }
+        came += (uint64_t)n;
+    }
+    assert_int_equal(moved % (taken - 1), 0);
+    assert_nothing(&p);
+    assert_true(p.path.move(p.path.self, &leg, 1) > 0);
+    assert_int_equal(next(&p).tag, leg.tag);
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
 static void test_hashes_and_zeros(void **state)
 {
     (void)state;
@@ -499,6 +547,35 @@ static void test_who_lives(void **state)
     assert_int_equal(shm_alive(p.shm, PEER), PORT_UNKNOWN);
     assert_int_equal(shm_alive(p.shm, STRANGER), PORT_UNKNOWN);
     assert_int_not_equal(shm_alive(p.shm, ME), PORT_DEAD); /* unknown where the system has no pidfds */
+    pair_fini(&p);
+}
+
+/* A process that has ended is dead for certain. What was read of its memory may be another one's. */
+static void test_a_peer_has_ended(void **state)
+{
+    (void)state;
+    struct pair p;
+    char *bases[1];
+    const struct shm_way attached = {bases, true};
+    const pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    pair_init_owned(&p, 1 << 20, child, &attached, NULL);
+    bases[0] = p.pool[PEER];
+    const bool is_known = shm_alive(p.shm, PEER) != PORT_UNKNOWN; /* the system has pidfds */
+    for (int is_dead = 0; is_dead < 2; is_dead++) {
+        if (is_known)
+            assert_int_equal(shm_alive(p.shm, PEER), is_dead ? PORT_DEAD : PORT_ALIVE);
+        assert_int_equal(p.path.board(p.path.self, PEER, BOARD_OFFSET, 8), 0);
+        const struct port_event e = next(&p);
+        assert_int_equal(e.kind, PORT_BOARD);
+        if (is_known)
+            assert_int_equal(e.error, is_dead ? BATON_EPEER : 0);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    assert_true(p.path.ended(p.path.self, PEER));
     pair_fini(&p);
 }
 
@@ -552,8 +629,10 @@ int main(void)
         cmocka_unit_test(test_memory_that_is_gone),
         cmocka_unit_test(test_a_plan_that_leaves_the_regions),
         cmocka_unit_test(test_a_parked_leg_is_quiet_once),
+        cmocka_unit_test(test_too_many_jobs),
         cmocka_unit_test(test_hashes_and_zeros),
         cmocka_unit_test(test_who_lives),
+        cmocka_unit_test(test_a_peer_has_ended),
         cmocka_unit_test(test_no_memory_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
