@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* doorbell: a ring wakes whoever sleeps on the bell; what is no ring does not; nobody is rung too often. */
 #include <arpa/inet.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -8,6 +14,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,10 +24,38 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "baton.h"
 #include "mpi/doorbell.h"
 
 #define MS CLOCK_NS_PER_MS
 #define RANKS 3
+
+/* ---- the addresses of this host, as a test has them -------------------------------------------------------------- */
+
+static struct ifaddrs *faked; /* NULL: as the system has them */
+static int lists_given, lists_freed;
+static bool has_no_list;
+
+int getifaddrs(struct ifaddrs **list)
+{
+    int (*real)(struct ifaddrs **) = (int (*)(struct ifaddrs **))dlsym(RTLD_NEXT, "getifaddrs");
+    errno = ENOMEM;
+    if (has_no_list)
+        return -1;
+    lists_given++;
+    *list = faked;
+    return faked != NULL ? 0 : real(list);
+}
+
+void freeifaddrs(struct ifaddrs *list)
+{
+    void (*real)(struct ifaddrs *) = (void (*)(struct ifaddrs *))dlsym(RTLD_NEXT, "freeifaddrs");
+    lists_freed++;
+    if (list != faked)
+        real(list);
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 /* Rank 2 rings others and cannot be rung. */
 struct ranks {
@@ -65,6 +100,7 @@ static void close_all(struct ranks *w)
     for (uint32_t r = 0; r < RANKS; r++) {
         doorbell_close(&w->bell[r]);
         doorbell_close(&w->bell[r]); /* does no harm */
+        assert_false(w->bell[r].is_open);
     }
 }
 
@@ -250,6 +286,162 @@ static void test_addresses(void **state)
     close_all(&w);
 }
 
+/* Near is what lies in one network by the mask of this host's own address. */
+static void test_which_address_is_near(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t prefix;
+        uint32_t theirs[3], chosen;
+    } cases[] = {
+        {24, {0x0a000102, 0x0a000082, 0x0a000083}, 0x0a000082}, /* the first that is near */
+        {25, {0x0a000102, 0x0a000082, 0x0a00007f}, 0x0a00007f},
+        {25, {0x0a000102, 0x0a000082}, 0x0a000102},
+        {32, {0x0a000102, 0x0a000003}, 0x0a000102},
+        {1, {0x8a000001, 0x7f000009}, 0x7f000009},
+        {0, {0x8a000001, 0x7f000009}, 0x8a000001},             /* all are */
+        {24, {0x0a000001, 0x0b000001, 0x0c000001}, 0x0b000001} /* the first one is this host's own */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ranks w;
+        open_all(&w);
+        doorbell_close(&w.bell[0]);
+        assert_int_equal(open_one(&w, 0, false), 0);
+        w.bell[0].card.num = 1;
+        w.bell[0].card.address[0] = htonl(0x0a000001);
+        w.bell[0].card.prefix[0] = cases[i].prefix;
+        w.cards[1].num = 0;
+        memset(w.cards[1].address, 0, sizeof w.cards[1].address);
+        for (int k = 0; k < 3 && cases[i].theirs[k] != 0; k++)
+            w.cards[1].address[w.cards[1].num++] = htonl(cases[i].theirs[k]);
+        assert_int_equal(doorbell_know(&w.bell[0], w.cards, RANKS), 0);
+        if (w.bell[0].peer[1].address != htonl(cases[i].chosen))
+            fail_msg("case %zu: %08x", i, ntohl(w.bell[0].peer[1].address));
+        close_all(&w);
+    }
+}
+
+/* A device of a list: its address and the bits of its mask; 0: it has no mask. */
+struct device {
+    unsigned flags;
+    sa_family_t family; /* 0: it has no address */
+    uint32_t address;
+    int bits;
+};
+
+/* The card of a host with these devices. */
+static int card_of(const struct device *devices, size_t n, struct doorbell_card *card)
+{
+    struct ifaddrs list[8] = {{NULL}};
+    struct sockaddr_in at[8], mask[8];
+    struct doorbell d = {.rung_fn = rung};
+    const char *why = NULL;
+    for (size_t i = 0; i < n; i++) {
+        at[i] = (struct sockaddr_in){.sin_family = devices[i].family, .sin_addr = {htonl(devices[i].address)}};
+        mask[i].sin_addr.s_addr = htonl(devices[i].bits > 0 ? UINT32_MAX << (32 - devices[i].bits) : 0);
+        list[i] = (struct ifaddrs){.ifa_next = i + 1 < n ? &list[i + 1] : NULL,
+                                   .ifa_flags = devices[i].flags,
+                                   .ifa_addr = devices[i].family != 0 ? (struct sockaddr *)&at[i] : NULL,
+                                   .ifa_netmask = devices[i].bits > 0 ? (struct sockaddr *)&mask[i] : NULL};
+    }
+    lists_given = lists_freed = 0;
+    faked = list;
+    const int rc = doorbell_open(&d, 0, false, &why);
+    *card = d.card;
+    if (rc != 0)
+        assert_string_equal(why, "this host has no IPv4 address");
+    doorbell_close(&d);
+    assert_int_equal(lists_given, lists_freed);
+    assert_int_equal(lists_given, !has_no_list);
+    faked = NULL;
+    return rc;
+}
+
+static void test_which_addresses_a_card_has(void **state)
+{
+    (void)state;
+    enum { UP = IFF_UP | IFF_RUNNING, LOOP = UP | IFF_LOOPBACK };
+    static const struct device many[] = {{LOOP, AF_INET, 0x7f000001, 8}, {UP, 0, 0, 0},
+                                         {UP, AF_INET6, 0x0a000001, 24}, {IFF_UP, AF_INET, 0x0a000002, 24},
+                                         {UP, AF_INET, 0x0a000003, 24},  {UP, AF_INET, 0x0a000004, 0},
+                                         {UP, AF_INET, 0x0a000005, 1},   {IFF_RUNNING, AF_INET, 0x0a000006, 24}};
+    static const struct device more[] = {{UP, AF_INET, 1, 8}, {UP, AF_INET, 2, 8}, {UP, AF_INET, 3, 8},
+                                         {UP, AF_INET, 4, 8}, {UP, AF_INET, 5, 8}, {UP, AF_INET, 6, 8}};
+    struct doorbell_card card;
+    assert_int_equal(card_of(many, 8, &card), 0);
+    assert_int_equal(card.num, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(card.address[i], htonl(0x0a000003 + i));
+    assert_int_equal(card.prefix[0], 24);
+    assert_int_equal(card.prefix[1], 32);
+    assert_int_equal(card.prefix[2], 1);
+    assert_int_equal(card_of(many, 4, &card), 0); /* the loopback is better than none */
+    assert_int_equal(card.num, 1);
+    assert_int_equal(card.address[0], htonl(INADDR_LOOPBACK));
+    assert_int_equal(card_of(more, 6, &card), 0);
+    assert_int_equal(card.num, DOORBELL_ADDRESSES);
+    assert_int_equal(card.address[DOORBELL_ADDRESSES - 1], htonl(DOORBELL_ADDRESSES));
+    assert_int_equal(card_of(many + 1, 3, &card), BATON_ESYSTEM);
+    has_no_list = true;
+    assert_int_equal(card_of(many, 8, &card), BATON_ESYSTEM);
+    has_no_list = false;
+}
+
+static int descriptors(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+/* Bytes that are mapped: a thread that nobody joins keeps its stack. */
+static uint64_t mapped(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Bells that were closed leave nothing, whether they could be opened or not. Any descriptor will do for them. */
+static void test_nothing_is_left(void **state)
+{
+    (void)state;
+    struct ranks w;
+    struct doorbell_card card;
+    static const struct device none[] = {{0, AF_INET, 0x0a000001, 24}};
+    open_all(&w);
+    close_all(&w);
+    const int before = descriptors();
+    const uint64_t bytes = mapped();
+    for (int i = 0; i < 40; i++) {
+        open_all(&w);
+        assert_true(descriptors() >= before + RANKS + 2); /* sockets, and what ends two threads */
+        close_all(&w);
+        assert_int_equal(card_of(none, 1, &card), BATON_ESYSTEM);
+    }
+    assert_int_equal(descriptors(), before);
+    assert_true(mapped() < bytes + (UINT64_C(100) << 20));
+    const int input = dup(STDIN_FILENO);
+    close(STDIN_FILENO); /* so that a socket gets it */
+    open_all(&w);
+    assert_int_equal(w.bell[0].socket, STDIN_FILENO);
+    ring(&w.bell[0], 1, 1000 * MS);
+    assert_true(is_heard(&w, 1, 1));
+    close_all(&w);
+    assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    if (input >= 0)
+        close(input);
+}
+
 /* Who does not answer some rings is named, until it answers; who has answered is not asked again. */
 static void test_silent(void **state)
 {
@@ -371,10 +563,20 @@ static void test_pause(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wakes),     cmocka_unit_test(test_not_too_often), cmocka_unit_test(test_tries),
-        cmocka_unit_test(test_strangers), cmocka_unit_test(test_bad_cards),     cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_flush),     cmocka_unit_test(test_addresses),     cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_stuck),     cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_wakes),
+        cmocka_unit_test(test_not_too_often),
+        cmocka_unit_test(test_tries),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_bad_cards),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_which_address_is_near),
+        cmocka_unit_test(test_which_addresses_a_card_has),
+        cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
