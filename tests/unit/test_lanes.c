@@ -213,6 +213,79 @@ static void test_a_look_that_is_cut(void **state)
     munmap(g, ground_bytes());
 }
 
+/* All lanes of an area that are full of the longest messages fill it, and touch no byte around it. */
+static void test_nothing_lies_outside(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    const size_t around = 4096, bytes = lanes_bytes(RANKS);
+    uint8_t message[LANES_MESSAGE_MAX], *area = aligned_alloc(64, (2 * around + bytes + 63) & ~(size_t)63);
+    assert_non_null(area);
+    memset(area, 0x5a, 2 * around + bytes);
+    memset(area + around, 0, bytes);
+    memset(message, 0x77, sizeof message);
+    g->rank[of_node[1]].area = area + around;
+    struct side to = open_as(g, 2), from[] = {open_as(g, 0), open_as(g, 3), open_as(g, 5)};
+    for (int round = 0; round < 3; round++) {
+        struct port_event e;
+        int taken = 0;
+        for (int i = 0; i < 3; i++) {
+            for (uint32_t k = 0; k < LANES_PLACES; k++)
+                assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message), 0);
+            assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message), BATON_EAGAIN);
+        }
+        for (; lanes_take(to.lanes, &e, 1) == 1; taken++) {
+            assert_int_equal(e.bytes, sizeof message);
+            assert_memory_equal(e.data, message, sizeof message);
+        }
+        assert_int_equal(taken, 3 * LANES_PLACES);
+    }
+    for (size_t i = 0; i < around; i++) {
+        assert_int_equal(area[i], 0x5a);
+        assert_int_equal(area[around + bytes + i], 0x5a);
+    }
+    assert_int_equal(lanes_bad(to.lanes), 0);
+    close_side(to);
+    for (int i = 0; i < 3; i++)
+        close_side(from[i]);
+    free(area);
+    munmap(g, ground_bytes());
+}
+
+/* Ranks of one node that were built at different times must have the same places. */
+static void test_the_layout_is_frozen(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t ranks;
+        uint64_t words; /* bytes of heads, tails and stuck ones */
+    } cases[] = {{1, 3 * 64}, {16, 3 * 64}, {17, 3 * 128}, {32, 3 * 128}, {33, 3 * 192}};
+    const uint64_t lane = lanes_bytes(1) - 3 * 64;
+    assert_int_equal(lane, 16 * 2048);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(lanes_bytes(cases[i].ranks), cases[i].words + cases[i].ranks * lane);
+}
+
+static void test_where_lanes_lead(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct side a = open_as(g, 0);
+    for (uint32_t i = 0; i < WORLD; i++)
+        assert_int_equal(lanes_lead_to(a.lanes, i), i != 1 && i != 4);
+    assert_false(lanes_lead_everywhere(a.lanes));
+    close_side(a);
+    struct bell *bells[2] = {&g->bell[0], &g->bell[1]};
+    const struct lanes_rank both[] = {g->rank[0], g->rank[2]};
+    static const struct logger quiet = {.level = LOG_NONE};
+    assert_int_equal(rings_create(bells, 2, &a.rings), 0);
+    assert_int_equal(lanes_create(1, both, 2, a.rings, &quiet, &a.lanes), 0);
+    assert_true(lanes_lead_everywhere(a.lanes));
+    assert_true(lanes_lead_to(a.lanes, 0));
+    close_side(a);
+    munmap(g, ground_bytes());
+}
+
 /* ---- garbage ----------------------------------------------------------------------------------------------------- */
 
 static void test_garbage(void **state)
@@ -392,6 +465,9 @@ int main(void)
         cmocka_unit_test(test_the_longest_message),
         cmocka_unit_test(test_a_full_lane),
         cmocka_unit_test(test_a_look_that_is_cut),
+        cmocka_unit_test(test_nothing_lies_outside),
+        cmocka_unit_test(test_the_layout_is_frozen),
+        cmocka_unit_test(test_where_lanes_lead),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_ranks_without_lanes),
         cmocka_unit_test(test_senders_are_stopped_and_killed),
