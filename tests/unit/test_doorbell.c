@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* doorbell: a ring wakes whoever sleeps on the bell; what is no ring does not; nobody is rung too often. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +25,7 @@
 #include "base/clock.h"
 #include "baton.h"
 #include "mpi/doorbell.h"
+#include "with_descriptors.h"
 
 #define MS CLOCK_NS_PER_MS
 #define RANKS 3
@@ -387,17 +387,6 @@ static void test_which_addresses_a_card_has(void **state)
     has_no_list = false;
 }
 
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        n++;
-    closedir(folder);
-    return n;
-}
-
 /* Bytes that are mapped: a thread that nobody joins keeps its stack. */
 static uint64_t mapped(void)
 {
@@ -418,28 +407,24 @@ static void test_nothing_is_left(void **state)
     static const struct device none[] = {{0, AF_INET, 0x0a000001, 24}};
     open_all(&w);
     close_all(&w);
-    const int before = descriptors();
+    const int before = descriptors_open();
     const uint64_t bytes = mapped();
     for (int i = 0; i < 40; i++) {
         open_all(&w);
-        assert_true(descriptors() >= before + RANKS + 2); /* sockets, and what ends two threads */
+        assert_true(descriptors_open() >= before + RANKS + 2); /* sockets, and what ends two threads */
         close_all(&w);
         assert_int_equal(card_of(none, 1, &card), BATON_ESYSTEM);
     }
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(descriptors_open(), before);
     assert_true(mapped() < bytes + (UINT64_C(100) << 20));
-    const int input = dup(STDIN_FILENO);
-    close(STDIN_FILENO); /* so that a socket gets it */
+    const int input = descriptor_free_lowest();
     open_all(&w);
     assert_int_equal(w.bell[0].socket, STDIN_FILENO);
     ring(&w.bell[0], 1, 1000 * MS);
     assert_true(is_heard(&w, 1, 1));
     close_all(&w);
     assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
-    if (input >= 0)
-        dup2(input, STDIN_FILENO);
-    if (input >= 0)
-        close(input);
+    descriptor_back(input);
 }
 
 /* Who does not answer some rings is named, until it answers; who has answered is not asked again. */

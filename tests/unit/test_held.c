@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/held.h"
+#include "with_descriptors.h"
 
 static char folder[] = "/tmp/baton-held-XXXXXX";
 static char path[64];
@@ -65,6 +66,21 @@ static void test_a_holder(void **state)
     assert_true(held_remove(path));
     assert_false(held_remove(path));
     assert_int_equal(access(path, F_OK), -1);
+}
+
+/* Descriptor 0 is as good as others. */
+static void test_the_lowest_descriptor(void **state)
+{
+    (void)state;
+    const int input = descriptor_free_lowest();
+    for (int i = 0; i < 2; i++) { /* the second one removes the first one's file */
+        int fd = held_make(path);
+        assert_int_equal(fd, STDIN_FILENO);
+        assert_true(is_held());
+        close(fd);
+    }
+    assert_true(held_remove(path));
+    descriptor_back(input);
 }
 
 /* What is no file of ours is neither taken nor removed. */
@@ -152,6 +168,7 @@ static void test_makers_among_removers(void **state)
     for (unsigned i = 0; i < PROCESSES; i++) {
         if (fork() != 0)
             continue;
+        const int open_before = descriptors_open();
         for (unsigned round = 0; round < ROUNDS; round++) { /* to the end: others wait for this one in each */
             char own[80], other[80];
             atomic_fetch_add(&s[round].here, 1);
@@ -170,7 +187,7 @@ static void test_makers_among_removers(void **state)
             if (fd >= 0)
                 close(fd);
         }
-        _exit(bad != 0);
+        _exit(bad != 0 || descriptors_open() != open_before);
     }
     while (wait(&raw) > 0)
         bad += raw != 0;
@@ -186,11 +203,9 @@ static void test_makers_among_removers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_holder),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_a_remover),
-        cmocka_unit_test(test_a_forked_process),
-        cmocka_unit_test(test_makers_among_removers),
+        cmocka_unit_test(test_a_holder),         cmocka_unit_test(test_the_lowest_descriptor),
+        cmocka_unit_test(test_others),           cmocka_unit_test(test_a_remover),
+        cmocka_unit_test(test_a_forked_process), cmocka_unit_test(test_makers_among_removers),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
