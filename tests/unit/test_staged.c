@@ -65,6 +65,20 @@ struct rank {
 static struct rank ranks[2];
 static struct letter letters[NOTES];
 static int num_letters, refusals;
+
+/* What the path below does to the call after so many of its kind. */
+enum failing { NOTHING, READ_REFUSED, READ_FAILS, BOARD_REFUSED, BOARD_FAILS, NOTE_REFUSED, FAILINGS };
+static struct {
+    enum failing what;
+    int before; /* negative: it has happened */
+} failure;
+
+/* Whether this call is the one. */
+static bool fails(enum failing what)
+{
+    return failure.what == what && failure.before >= 0 && failure.before-- == 0;
+}
+
 static uint64_t random_state;
 static char said[256]; /* the last line of the log */
 
@@ -74,7 +88,7 @@ static void hear(void *user, baton_log_level_t level, int rank, const char *line
     snprintf(said, sizeof said, "%s", line);
 }
 
-static const struct logger logger = {.level = LOG_ERROR, .sink = hear};
+static const struct logger logger = {.level = LOG_WARN, .sink = hear};
 
 static uint64_t draw(uint64_t below)
 {
@@ -92,6 +106,8 @@ static const struct path *segment_of(void *arg, uint32_t peer)
 
 static int send_note(void *arg, uint32_t peer, const void *message, uint32_t bytes)
 {
+    if (fails(NOTE_REFUSED))
+        return BATON_EPEER;
     if (refusals > 0) {
         refusals--;
         return BATON_EAGAIN;
@@ -123,12 +139,16 @@ static int under_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes
     struct rank *r = self;
     if (offset > SEGMENT_BYTES || bytes > SEGMENT_BYTES - offset)
         return BATON_EMESSAGE;
+    if (fails(READ_REFUSED))
+        return BATON_EPEER;
     struct port_event *e = answer(r, PORT_READ, tag);
     uint8_t *data = malloc(bytes);
     memcpy(data, ranks[peer].segment + offset, bytes);
     r->answers[r->num_answers - 1].data = data;
     e->data = data;
     e->bytes = bytes;
+    if (fails(READ_FAILS))
+        *e = (struct port_event){.kind = PORT_READ, .tag = tag, .error = BATON_EPEER};
     return 0;
 }
 
@@ -136,7 +156,11 @@ static int under_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     if (offset > SEGMENT_BYTES - 8)
         return BATON_EMESSAGE;
-    memcpy(&answer(self, PORT_BOARD, tag)->generation, ranks[peer].segment + offset, 8);
+    if (fails(BOARD_REFUSED))
+        return BATON_EPEER;
+    struct port_event *e = answer(self, PORT_BOARD, tag);
+    memcpy(&e->generation, ranks[peer].segment + offset, 8);
+    e->error = fails(BOARD_FAILS) ? BATON_EPEER : 0;
     return 0;
 }
 
@@ -231,6 +255,7 @@ static void world_init(uint64_t seed, bool devices, uint64_t lent_ms)
     uint64_t bytes = cache_bytes();
     random_state = seed;
     num_letters = refusals = 0;
+    failure.what = NOTHING;
     for (uint32_t i = 0; i < 2; i++) {
         struct rank *r = &ranks[i];
         *r = (struct rank){.self = i, .leads = {true, true}};
@@ -393,6 +418,13 @@ static void test_every_byte_both_ways(void **state)
         turn(0);
         assert_int_equal(ranks[0].num_events, 1);
         assert_int_equal(ranks[0].events[0].kind, PORT_SETTLED);
+        assert_int_equal(ranks[0].path.settle(ranks[0].staged, 1, 8), 0);
+        assert_int_equal(ranks[0].path.settle(ranks[0].staged, 1, 9), 0);
+        assert_int_equal(ranks[0].path.park(ranks[0].staged, 1, 8), PATH_PARK_QUIET); /* an answer that is not told */
+        ranks[0].num_events = 0;
+        turn(0);
+        assert_int_equal(ranks[0].num_events, 1);
+        assert_int_equal(ranks[0].events[0].tag, 9);
         plan_destroy(l.plan);
         world_fini();
     }
@@ -650,6 +682,39 @@ static void test_errors_are_told(void **state)
         }
 }
 
+/* Whatever fails below ends its leg with that error, and all slots serve the next one. */
+static void test_the_path_below_fails(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4 * FAILINGS; i++) {
+        const bool write = i % 2 == 1, devices = i / 2 % 2 == 1;
+        const enum failing what = (enum failing)(i / 4);
+        uint64_t moved;
+        world_init((uint64_t)i, devices, 1000);
+        for (int before = 0; before < (what == NOTE_REFUSED ? 1 : 3); before++) { /* of notes, the first */
+            struct leg l;
+            leg_init(&l, 1, write);
+            failure.what = what;
+            failure.before = before;
+            const int rc = move_all(&ranks[0], &l, &moved);
+            const bool has_failed = what != NOTHING && failure.before < 0;
+            settle_down();
+            assert_int_equal(rc, has_failed ? BATON_EPEER : 0);
+            assert_true(what == NOTHING || has_failed);
+            if (rc == 0)
+                assert_arrived(&l, ranks[write ? 0 : 1].cache, ranks[write ? 1 : 0].cache);
+            plan_destroy(l.plan);
+            failure.what = NOTHING;
+            leg_init(&l, 1, write);
+            assert_int_equal(move_all(&ranks[0], &l, &moved), 0);
+            settle_down();
+            assert_arrived(&l, ranks[write ? 0 : 1].cache, ranks[write ? 1 : 0].cache);
+            plan_destroy(l.plan);
+        }
+        world_fini();
+    }
+}
+
 /* A driver that names a copy twice is told of, and nothing else changes. */
 static void test_a_copy_that_ends_twice(void **state)
 {
@@ -714,6 +779,19 @@ static void test_hostile_notes(void **state)
             assert_true(reply.id == 9);
             num_letters = 0;
         }
+    for (int i = 0; i < 2; i++) { /* cut short, or of a rank that there is not */
+        struct note n = {.type = NOTE_ASK, .id = 9, .num_runs = 1, .run = {{0, 64, 0}}};
+        uint8_t out[WIRE_MESSAGE_MAX];
+        struct port_event e = {.kind = PORT_MESSAGE, .data = out, .bytes = note_encode(&n, out)};
+        e.bytes -= i == 0;
+        e.peer = i == 1 ? 2 : 0;
+        said[0] = '\0';
+        assert_true(staged_takes(ranks[1].staged, &e));
+        assert_non_null(strstr(said, "sent a malformed note"));
+        turn(1);
+        assert_int_equal(num_letters, 0);
+        assert_false(ranks[1].path.busy(ranks[1].staged));
+    }
     refusals = INT32_MAX; /* no answer goes out, so that all stay */
     for (int i = 0; i < 1000; i++) {
         struct note n = {.type = NOTE_ASK, .id = 9, .num_runs = 1, .run = {{0, 64, 0}}};
@@ -817,6 +895,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_destination),
         cmocka_unit_test(test_a_peer_that_takes_no_messages),
         cmocka_unit_test(test_errors_are_told),
+        cmocka_unit_test(test_the_path_below_fails),
         cmocka_unit_test(test_a_copy_that_ends_twice),
         cmocka_unit_test(test_more_than_a_peer_may_begin),
         cmocka_unit_test(test_hostile_notes),
