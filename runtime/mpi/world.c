@@ -129,6 +129,7 @@ static int duplicate(struct world *w, MPI_Comm comm)
     uint64_t deadline = clock_now_ns() + w->settings.start_ms * CLOCK_NS_PER_MS;
     MPI_Comm_rank(comm, &w->rank);
     int rc = MPI_Comm_idup(comm, &w->comm, &request);
+    const bool is_begun = rc == MPI_SUCCESS;
     for (unsigned polls = 0; rc == MPI_SUCCESS; polls++) {
         int done = 0;
         rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -143,8 +144,10 @@ static int duplicate(struct world *w, MPI_Comm comm)
         }
         steps_pause(polls);
     }
-    if (rc != MPI_SUCCESS)
+    if (rc != MPI_SUCCESS) {
+        w->steps.is_lost = is_begun; /* MPI may still store the handle */
         return mpi_error_set(BATON_EMPI, "MPI_Comm_idup", rc);
+    }
     MPI_Comm_set_errhandler(w->comm, MPI_ERRORS_RETURN);
     MPI_Comm_size(w->comm, &w->size);
     return 0;
