@@ -410,7 +410,9 @@ static void test_so_many_pulls_wait_to_be_spoilt(void **state)
         move(f, tag, false, 0);
     for (uint64_t tag = 1; tag <= SPOILT_MOST + 1; tag++) {
         land(f, tag, 0);
-        n += spoilt(&at);
+        const unsigned is_spoilt = spoilt(&at);
+        assert_int_equal(is_spoilt, tag <= SPOILT_MOST); /* the last one found no room */
+        n += is_spoilt;
     }
     assert_int_equal(n, SPOILT_MOST);
     move(f, SPOILT_MOST + 2, false, 0); /* there is room again */

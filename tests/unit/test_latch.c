@@ -39,6 +39,23 @@ static void a_closed_latch_holds_to_the_deadline(void **state)
     assert_true(clock_now_ns() - before >= 30 * MS);
 }
 
+static uint64_t my_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * CLOCK_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void who_waits_sleeps(void **state)
+{
+    (void)state;
+    struct latch l;
+    latch_init(&l);
+    const uint64_t before = my_cpu_ns();
+    assert_false(latch_wait(&l, clock_now_ns() + 200 * MS));
+    assert_true(my_cpu_ns() - before < 50 * MS);
+}
+
 static void rings_without_opening_do_not_end_a_wait(void **state)
 {
     (void)state;
@@ -94,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_closed_latch_holds_to_the_deadline),
+        cmocka_unit_test(who_waits_sleeps),
         cmocka_unit_test(rings_without_opening_do_not_end_a_wait),
         cmocka_unit_test(an_open_latch_stays_open),
         cmocka_unit_test(opening_lets_all_pass),
