@@ -466,15 +466,45 @@ static void want_is_taken(baton_want_params_t good)
         fprintf(stderr, "# %s\n", baton_errmsg());
 }
 
+/* All tokens are held, or none: no table, blocks that there are not, and too many are refused all the same. */
+static void tables_are_looked_at_where_nothing_moves(void)
+{
+    enum { TOO_MANY = (1 << 24) + 1 };
+    const uint32_t outside[2] = {1, BLOCKS};
+    uint32_t *many = calloc(TOO_MANY, sizeof *many);
+    CHECK(many != NULL);
+    for (int all = 0; all < 2; all++) {
+        baton_want_params_t w = a_want("k");
+        w.held_tokens = all ? w.num_tokens : 0;
+        w.tables[0].blocks = NULL;
+        want_is_refused(w, BATON_EINVAL, "blocks must not be NULL");
+        w.tables[0].blocks = outside;
+        want_is_refused(w, BATON_EBLOCK, "blocks[1] is 64");
+        w.tables[0] = (baton_table_t){.blocks = many, .num_blocks = TOO_MANY};
+        want_is_refused(w, BATON_EINVAL, all ? "the tables have more than" : "block 0 stands twice");
+    }
+    baton_offer_params_t o = an_offer("k"); /* which may name a block twice */
+    o.tables[0] = (baton_table_t){.blocks = many, .num_blocks = TOO_MANY};
+    offer_is_refused(o, BATON_EINVAL, "the tables have more than");
+    free(many);
+}
+
 static void wants_look_at_their_params(void)
 {
     baton_ticket_t tickets[2] = {{.rank = 0, .serial = 1}, {.rank = 0, .serial = 2}};
+    char key[BATON_KEY_MAX + 1];
     up(false);
     REFUSED(baton_want(f.b, NULL, NULL), BATON_EINVAL, "baton_want_params_t");
     baton_want_params_t w = a_want("k");
     w.size = 0;
     want_is_refused(w, BATON_EINVAL, "baton_want_params_t");
     want_is_refused(a_want(NULL), BATON_EKEY, "1 to 255 bytes");
+    want_is_refused(a_want(""), BATON_EKEY, "1 to 255 bytes");
+    memset(key, 'k', sizeof key);
+    key[BATON_KEY_MAX] = '\0';
+    want_is_refused(a_want(key), BATON_EKEY, "1 to 255 bytes");
+    key[BATON_KEY_MAX - 1] = '\0';
+    want_is_taken(a_want(key));
     w = a_want("k");
     w.base_key = "";
     want_is_refused(w, BATON_EKEY, "1 to 255 bytes");
@@ -487,7 +517,7 @@ static void wants_look_at_their_params(void)
         w = a_want("k");
         w.mode = (baton_mode_t)mode;
         if (mode < 0 || mode > BATON_MODE_PUSH)
-            want_is_refused(w, BATON_EINVAL, "is not known");
+            want_is_refused(w, BATON_EINVAL, mode < 0 ? "mode -1 is not known" : "mode 3 is not known");
         else
             want_is_taken(w);
     }
@@ -503,7 +533,7 @@ static void wants_look_at_their_params(void)
     want_is_refused(w, BATON_EINVAL, "which is not of engine e");
     w = a_want("k");
     w.flags = 2 * BATON_WANT_ZERO_TAIL;
-    want_is_refused(w, BATON_EINVAL, "flags has bits that are not known");
+    want_is_refused(w, BATON_EINVAL, "flags has bits that are not known: 0x2");
     w.flags = BATON_WANT_ZERO_TAIL;
     want_is_taken(w);
     w.reserved = 9;
@@ -515,9 +545,10 @@ static void wants_look_at_their_params(void)
     want_is_taken(w);
     w = a_want("k");
     w.num_tokens = 0;
-    want_is_refused(w, BATON_ETOKENS, "num_tokens is 0");
+    want_is_refused(w, BATON_ETOKENS, "blocks are given, and num_tokens is 0");
     w.num_tokens = 2 * BLOCK_TOKENS + 1;
     want_is_refused(w, BATON_ETOKENS, "group 0");
+    tables_are_looked_at_where_nothing_moves();
     REFUSED(baton_cancel(f.b, 0), BATON_EINVAL, "no call was given that id");
     REFUSED(baton_cancel(f.b, UINT64_MAX), BATON_EINVAL, "no call was given that id");
     down();
