@@ -347,10 +347,10 @@ bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns)
         return false;
     atomic_store_explicit(&d->peer[rank].has_answered, false, memory_order_relaxed);
     while ((now = clock_now_ns()) < until) {
-        if (now >= next)
+        if (now >= next) {
             send_one(d, &d->peer[rank], ASK);
-        if (now >= next)
             next = now + AGAIN_NS;
+        }
         if (!d->listens)
             receive(d);
         if (atomic_load_explicit(&d->peer[rank].has_answered, memory_order_acquire))
