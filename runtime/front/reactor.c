@@ -484,8 +484,8 @@ void reactor_abandon(void *arg)
         fabric_hurry(b->fabric, b->settings.close_ms);
         late_close(b); /* first: other ranks that wait for caches may be in this agreement, and in no other one */
     }
-    fabric_finalize(
-        b->fabric); /* before MPI can abort. If a thread makes turns, it ends that which hears rings, and logs */
+    /* Before MPI can abort. If a thread makes turns, this ends the one that hears rings, and logs. */
+    fabric_finalize(b->fabric);
     if (b->loop.is_threaded && abandon_thread(b)) {
         fabric_silence(b->fabric); /* it may have begun to listen since */
         late_close(b);

@@ -269,6 +269,22 @@ static void test_what_is_mapped(void **state)
     expect(ONLY_READ, NOTHING, MEMORY_MAPPED, 1, NULL); /* opened anew */
 }
 
+static void test_any_number_of_regions(void **state)
+{
+    (void)state;
+    for (uint32_t num = 1; num <= REGIONS; num++) {
+        struct world w;
+        world_init(&w, MEMFD, NOTHING);
+        world_start(&w);
+        w.card.num_regions = num;
+        assert_int_equal(find(&w), 0);
+        assert_int_equal(w.near.read.reach, MEMORY_MAPPED);
+        assert_int_equal(w.near.num_mappings, 1);
+        assert_bytes(&w);
+        world_fini(&w);
+    }
+}
+
 static void test_what_is_attached(void **state)
 {
     (void)state;
@@ -583,6 +599,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_mapped),
+        cmocka_unit_test(test_any_number_of_regions),
         cmocka_unit_test(test_what_is_attached),
         cmocka_unit_test(test_a_file_that_changed),
         cmocka_unit_test(test_huge_pages),
