@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* with_clock: time, and calls that must succeed. For programs that a script or ctest judges by their output. */
+/* with_clock: time; and calls that must succeed, for programs that a script or ctest judges by their output. */
 #ifndef BATON_TESTS_WITH_CLOCK_H
 #define BATON_TESTS_WITH_CLOCK_H
 
@@ -14,6 +14,14 @@ static inline double now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/** The processor time of this thread: other load on the machine does not count. */
+static inline double thread_cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 

@@ -15,6 +15,7 @@
 
 #include "baton.h"
 #include "harness.h"
+#include "with_clock.h"
 
 enum { BLOCK_TOKENS = 4, BLOCK_BYTES = 4096, BLOCKS = 4, LIFE_MS = 20000, MOST = 4096 };
 
@@ -90,13 +91,6 @@ WRAP(Put, (const void *d, int n, MPI_Datatype t, int p, MPI_Aint at, int tn, MPI
      (d, n, t, p, at, tn, tt, w))
 
 /* ---- a life ------------------------------------------------------------------------------------------------------ */
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static int up(baton_t **b, baton_cache_t **cache)
 {

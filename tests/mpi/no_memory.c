@@ -14,6 +14,7 @@
 #include "baton.h"
 #include "harness.h"
 #include "mpi/fabric.h"
+#include "with_clock.h"
 
 enum { BLOCKS = 10, BLOCK_TOKENS = 4, LAYERS = 2, BLOCK_BYTES = 256 /* of one layer */ };
 
@@ -79,13 +80,6 @@ static struct {
     bool producer, consumer;
     int open; /* calls that were taken and have no end yet */
 } f;
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 /* Whether an error is one that a lack of memory may have. Others would hide it. */
 static bool is_told(int rc)

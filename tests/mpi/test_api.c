@@ -13,6 +13,7 @@
 
 #include "baton.h"
 #include "harness.h"
+#include "with_clock.h"
 
 #define LAYERS 2
 #define HEADS 12 /* divisible by 1, 2 and 3 */
@@ -98,13 +99,6 @@ static void up(struct fixture *f, const char *model, baton_progress_mode_t progr
 static void down(struct fixture *f)
 {
     CHECK_EQ(baton_close(f->b), 0);
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
 /* The next event, within 20 s. */

@@ -20,6 +20,7 @@
 #include "front/inside.h"
 #include "harness.h"
 #include "mpi/fabric.h"
+#include "with_clock.h"
 
 #define BLOCKS 1024
 #define BLOCK_TOKENS 16
@@ -32,13 +33,6 @@ static struct {
     bool producer, consumer;
     pid_t peer; /* the process of the other one of my pair */
 } f;
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static void up(void)
 {
@@ -464,13 +458,6 @@ int sched_yield(void)
     return (int)syscall(SYS_sched_yield);
 }
 
-static double my_cpu_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /*
  * Polls for so many milliseconds, with a pause after each. Returns how often that yielded. Until it has yielded often
  * enough, milliseconds of its own processor time count: on processors that others need it waits for long.
@@ -478,8 +465,8 @@ static double my_cpu_ms(void)
 static uint32_t yields_of_polls(double ms, useconds_t pause_us, uint32_t enough)
 {
     const uint32_t before = yields;
-    const double until = now_ms() + ms, cpu_until = my_cpu_ms() + ms;
-    while (now_ms() < until || (yields - before < enough && my_cpu_ms() < cpu_until)) {
+    const double until = now_ms() + ms, cpu_until = thread_cpu_ms() + ms;
+    while (now_ms() < until || (yields - before < enough && thread_cpu_ms() < cpu_until)) {
         baton_event_t e;
         CHECK_EQ(baton_poll(f.b, &e, 1), 0);
         if (pause_us > 0)

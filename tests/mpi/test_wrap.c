@@ -18,6 +18,7 @@
 #include "baton.h"
 #include "harness.h"
 #include "mpi/exposure.h"
+#include "with_clock.h"
 
 #ifndef F_SEAL_FUTURE_WRITE /* headers of before Linux 5.1 */
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -199,13 +200,6 @@ static void up(struct fixture *f, enum kind kind)
         fprintf(stderr, "# %s\n", baton_errmsg());
     CHECK(baton_cache_base(f->cache) == NULL);
     start(f);
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
 static void pause_ms(long ms)

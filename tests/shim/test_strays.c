@@ -151,6 +151,13 @@ struct came {
     uint32_t moved, failed, quiet;
 };
 
+static void count(struct came *c, const struct port_event *e)
+{
+    c->moved += e->kind == PORT_MOVED;
+    c->failed += e->kind == PORT_MOVED && e->error != 0;
+    c->quiet += e->kind == PORT_QUIET;
+}
+
 static struct came progress(struct scene *s, uint64_t tag)
 {
     struct came c = {0};
@@ -159,13 +166,9 @@ static struct came progress(struct scene *s, uint64_t tag)
         rma_release(s->rma);
         int n = rma_progress(s->rma, e, 64);
         assert_true(n >= 0);
-        for (int i = 0; i < n; i++) {
-            if (e[i].tag != tag)
-                continue;
-            c.moved += e[i].kind == PORT_MOVED;
-            c.failed += e[i].kind == PORT_MOVED && e[i].error != 0;
-            c.quiet += e[i].kind == PORT_QUIET;
-        }
+        for (int i = 0; i < n; i++)
+            if (e[i].tag == tag)
+                count(&c, &e[i]);
     }
     return c;
 }
@@ -334,9 +337,7 @@ static void progress_all(struct scene *s, struct came came[TAGS])
         int n = rma_progress(s->rma, e, 64);
         for (int i = 0; i < n; i++) {
             assert_in_range(e[i].tag, 0, TAGS - 1);
-            came[e[i].tag].moved += e[i].kind == PORT_MOVED;
-            came[e[i].tag].failed += e[i].kind == PORT_MOVED && e[i].error != 0;
-            came[e[i].tag].quiet += e[i].kind == PORT_QUIET;
+            count(&came[e[i].tag], &e[i]);
         }
     }
 }

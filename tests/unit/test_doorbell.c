@@ -95,6 +95,17 @@ static void open_all(struct ranks *w)
         assert_int_equal(doorbell_know(&w->bell[r], w->cards, RANKS), 0);
 }
 
+/* Rank 1 listens anew, with that function, and rank 0 knows it. */
+static bool listen_with(struct ranks *w, doorbell_rung_fn *rung_fn, void *arg)
+{
+    doorbell_close(&w->bell[1]);
+    if (open_with(w, 1, true, rung_fn, arg) != 0)
+        return false;
+    w->cards[1] = w->bell[1].card;
+    doorbell_close(&w->bell[0]);
+    return open_one(w, 0, true) == 0 && doorbell_know(&w->bell[0], w->cards, RANKS) == 0;
+}
+
 static void close_all(struct ranks *w)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -492,12 +503,7 @@ static void test_stuck(void **state)
     sem_t go_on;
     sem_init(&go_on, 0, 0);
     open_all(&w);
-    doorbell_close(&w.bell[1]); /* another one takes its place */
-    assert_int_equal(open_with(&w, 1, true, hang, &go_on), 0);
-    w.cards[1] = w.bell[1].card;
-    doorbell_close(&w.bell[0]);
-    assert_int_equal(open_one(&w, 0, true), 0);
-    assert_int_equal(doorbell_know(&w.bell[0], w.cards, RANKS), 0);
+    assert_true(listen_with(&w, hang, &go_on));
     ring(&w.bell[0], 1, 1000 * MS);
     assert_true(is_heard(&w, 1, 1));
     assert_false(doorbell_silence(&w.bell[1]));
@@ -527,12 +533,7 @@ static void test_pause(void **state)
     if (child == 0) {
         struct ranks w;
         open_all(&w);
-        doorbell_close(&w.bell[1]);
-        if (open_with(&w, 1, true, stop_all, NULL) != 0)
-            _exit(2);
-        w.cards[1] = w.bell[1].card;
-        doorbell_close(&w.bell[0]);
-        if (open_one(&w, 0, true) != 0 || doorbell_know(&w.bell[0], w.cards, RANKS) != 0)
+        if (!listen_with(&w, stop_all, NULL))
             _exit(2);
         ring(&w.bell[0], 1, 1000 * MS);
         _exit(is_heard(&w, 1, 1) && doorbell_silence(&w.bell[1]) ? 0 : 1);
