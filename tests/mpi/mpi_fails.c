@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_fails: each call of MPI that Baton makes fails once, in a life of a context of one rank that opens, starts, moves
- * a request and closes. Nothing crashes or hangs; who is refused is told why; and what starts all the same moves right
- * bytes. Of many calls of one function in a row, the first two fail. The linker leads Baton's calls of MPI here
- * (--wrap). A call that fails does nothing. With a number as argument, only the call of that number fails.
+ * mpi_fails: each call of MPI that Baton makes fails once, in a life of a context that opens, starts, moves a request
+ * and closes. Nothing crashes or hangs; who is refused is told why; and a request that is told to be done has its
+ * bytes. The linker leads Baton's calls of MPI here (--wrap). A call that fails does nothing.
+ *
+ *   mpi_fails              with one rank: life after life, in which the calls fail in turn
+ *   mpi_fails list RANK    prints the calls of that rank which can fail: the place in this program, a dot, how many
+ *                          calls from there went before
+ *   mpi_fails RANK CALL    one life, in which on that rank that call fails
+ *
+ * After a step of a start that fails MPI is unfit for a further world of several ranks, so each such life needs
+ * processes of its own (mpi/run_fails).
  */
-#include <limits.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,33 +25,77 @@
 #include "harness.h"
 #include "with_clock.h"
 
-enum { BLOCK_TOKENS = 4, BLOCK_BYTES = 4096, BLOCKS = 4, LIFE_MS = 20000, MOST = 4096 };
+enum { BLOCK_TOKENS = 4, BLOCK_BYTES = 4096, BLOCKS = 4, ENDS_MS = 3000, LIFE_MS = 20000 };
 
 /* ---- MPI --------------------------------------------------------------------------------------------------------- */
 
-static atomic_bool fails;         /* a call does */
-static atomic_long asked, given;  /* calls of this life; those before the one that fails */
-static const char *_Atomic which; /* the one that has failed */
+enum { PLACES = 256, MOST_STEPS = 40, MOST_CALLS = 4, MOST_POLLS = 2 }; /* of one place: more tell nothing new */
 
-static const char *called[MOST]; /* in the last life */
+/* A call of MPI in Baton's code. */
+struct place {
+    const char *name;
+    uintptr_t at; /* in this program: the same in each process */
+    long calls;   /* in this life */
+};
 
-static bool is_given(const char *name)
+static atomic_flag in_use; /* what follows is */
+static struct place places[PLACES];
+static bool counts, fails;         /* calls are counted; one fails */
+static struct place given;         /* the one that fails: `at`, and the `calls` before it */
+static const char *_Atomic failed; /* its name, if it has been made */
+
+static struct place *place_of(const char *name, uintptr_t at)
 {
-    const long n = atomic_load(&fails) ? atomic_fetch_add(&asked, 1) : LONG_MAX;
-    if (n < MOST)
-        called[n] = name;
-    if (n != atomic_load(&given))
-        return true;
-    atomic_store(&which, name);
-    return false;
+    struct place *p = places;
+    while (p->name != NULL && p->at != at)
+        p++;
+    if (p == places + PLACES - 1)
+        abort(); /* the last one ends the list */
+    *p = (struct place){name, at, p->calls};
+    return p;
 }
+
+static bool is_given(const char *name, uintptr_t at)
+{
+    bool is = true;
+    while (atomic_flag_test_and_set(&in_use))
+        ;
+    if (counts) {
+        const long before = place_of(name, at)->calls++;
+        is = !fails || at != given.at || before != given.calls;
+    }
+    atomic_flag_clear(&in_use);
+    if (!is)
+        atomic_store(&failed, name);
+    return is;
+}
+
+static bool is_among(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcmp(name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* How many calls of this place can fail. What begins the steps of a start or close stands in one place. */
+static long most_of(const struct place *p)
+{
+    static const char *const steps[] = {"Iallreduce", "Iallgather", "Isend", NULL};
+    static const char *const polls[] = {"Test", "Testall", "Testsome", "Iprobe", "Win_sync", NULL};
+    const long most = is_among(p->name, steps) ? MOST_STEPS : is_among(p->name, polls) ? MOST_POLLS : MOST_CALLS;
+    return p->calls < most ? p->calls : most;
+}
+
+int main(int argc, char **argv);
+
+#define PLACE ((uintptr_t)__builtin_return_address(0) - (uintptr_t)main)
 
 #define WRAP(name, params, args)                                                                                       \
     int __real_MPI_##name params;                                                                                      \
     int __wrap_MPI_##name params;                                                                                      \
     int __wrap_MPI_##name params                                                                                       \
     {                                                                                                                  \
-        return is_given(#name) ? __real_MPI_##name args : MPI_ERR_OTHER;                                               \
+        return is_given(#name, PLACE) ? __real_MPI_##name args : MPI_ERR_OTHER;                                        \
     }
 
 WRAP(Comm_idup, (MPI_Comm c, MPI_Comm *out, MPI_Request *r), (c, out, r))
@@ -92,6 +144,11 @@ WRAP(Put, (const void *d, int n, MPI_Datatype t, int p, MPI_Aint at, int tn, MPI
 
 /* ---- a life ------------------------------------------------------------------------------------------------------ */
 
+static bool is_alone(void)
+{
+    return harness.size == 1;
+}
+
 static int up(baton_t **b, baton_cache_t **cache)
 {
     baton_tensor_t tensor;
@@ -107,7 +164,9 @@ static int up(baton_t **b, baton_cache_t **cache)
                           .splits = {{.heads_total = 1, .head_count = 1}},
                           .layers_total = 1,
                           .layer_count = 1};
-    baton_open_params_t me = {.size = sizeof me, .engine = "e", .tp = 1, .pp = 1, .role = BATON_ROLE_BOTH};
+    baton_open_params_t me = {.size = sizeof me, .tp = 1, .pp = 1};
+    snprintf(me.engine, sizeof me.engine, "e%d", harness.rank);
+    me.role = is_alone() ? BATON_ROLE_BOTH : harness.rank == 0 ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE;
     CHECK_EQ(baton_geometry_layout(&g, &tensor, 0), 0);
     int rc = baton_open(MPI_COMM_WORLD, &me, b);
     if (rc == 0)
@@ -115,93 +174,119 @@ static int up(baton_t **b, baton_cache_t **cache)
     return rc == 0 ? baton_start(*b) : rc;
 }
 
+/* The first rank offers a block; all others, or the only one, want it. Each call ends; done means with its bytes. */
 static void move_a_block(baton_t *b, baton_cache_t *cache)
 {
     const uint32_t from = 1, to = 2;
+    const bool offers = harness.rank == 0, wants = is_alone() || !offers;
     uint8_t *pool = baton_cache_base(cache);
+    static uint8_t bytes[BLOCK_BYTES];
     baton_offer_params_t o = {.size = sizeof o,
                               .key = "k",
                               .num_tables = 1,
                               .tables = {{.blocks = &from, .num_blocks = 1}},
                               .num_tokens = BLOCK_TOKENS,
-                              .ttl_ms = 5000};
+                              .num_consumers = is_alone() ? 1 : (uint32_t)harness.size - 1,
+                              .ttl_ms = ENDS_MS};
     baton_want_params_t w = {.size = sizeof w,
                              .key = "k",
-                             .engine = "e",
+                             .engine = "e0",
                              .num_tables = 1,
                              .tables = {{.blocks = &to, .num_blocks = 1}},
                              .num_tokens = BLOCK_TOKENS,
-                             .timeout_ms = 5000};
+                             .timeout_ms = ENDS_MS};
+    memset(bytes, 0x5a, sizeof bytes);
     memset(pool, 0, (size_t)BLOCKS * BLOCK_BYTES);
-    memset(pool + from * BLOCK_BYTES, 0x5a, BLOCK_BYTES);
-    CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
-    CHECK_EQ(baton_want(b, &w, NULL), 0);
-    int ends = 0;
-    for (double until = now_ms() + 10000; ends < 2 && now_ms() < until;) {
+    memcpy(pool + from * BLOCK_BYTES, bytes, sizeof bytes);
+    int open = 0;
+    if (offers)
+        open += CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+    if (wants)
+        open += CHECK_EQ(baton_want(b, &w, NULL), 0);
+    for (double until = now_ms() + 3 * ENDS_MS; open > 0 && now_ms() < until;) {
         baton_event_t e;
         if (baton_poll(b, &e, 1) != 1) {
             usleep(100);
             continue;
         }
-        ends++;
-        CHECK_EQ(e.status, BATON_STATUS_DONE);
+        open -= e.type == BATON_EVENT_OFFER || e.type == BATON_EVENT_WANT;
+        if (is_alone()) /* nobody can be lost */
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+        CHECK((e.status == BATON_STATUS_DONE) == (e.error == 0));
+        if (e.type == BATON_EVENT_WANT && e.status == BATON_STATUS_DONE)
+            CHECK_EQ(memcmp(pool + to * BLOCK_BYTES, bytes, sizeof bytes), 0);
     }
-    CHECK_EQ(ends, 2);
-    CHECK_EQ(memcmp(pool + from * BLOCK_BYTES, pool + to * BLOCK_BYTES, BLOCK_BYTES), 0);
-    CHECK_EQ(pool[3 * BLOCK_BYTES], 0);
+    CHECK_EQ(open, 0);
+    for (uint32_t i = 0; i < BLOCKS; i += 3)
+        CHECK_EQ(pool[i * BLOCK_BYTES], 0); /* nobody's */
 }
 
-/* Whether an error is one of MPI's, which has a sentence. */
+/* Whether an error is one that the failure of MPI at some rank may have, and has a sentence. */
 static bool is_told(int rc)
 {
-    return rc == 0 || ((rc == BATON_EMPI || rc == BATON_EWINDOW || rc == BATON_EPEER || rc == BATON_ETIMEDOUT) &&
+    return rc == 0 || ((rc == BATON_EMPI || rc == BATON_EWINDOW || rc == BATON_EPEER || rc == BATON_ETIMEDOUT ||
+                        (rc == BATON_ECLOSED && !is_alone())) &&
                        baton_errmsg()[0] != '\0');
 }
 
-static long only = -1; /* the program's argument */
-
-/* One life, in which the call after so many fails. Whether one did. */
-static bool life(long n)
+/* One life of this rank, in which that call fails, if there is one. Whether it did. */
+static bool life(const struct place *call)
 {
     baton_t *b = NULL;
     baton_cache_t *cache = NULL;
     const double began = now_ms();
-    atomic_store(&asked, 0);
-    atomic_store(&given, n);
-    atomic_store(&which, NULL);
-    atomic_store(&fails, true);
-    int rc = up(&b, &cache);
-    CHECK(is_told(rc));
-    if (rc == 0)
+    for (struct place *p = places; p->name != NULL; p++)
+        p->calls = 0;
+    atomic_store(&failed, NULL);
+    fails = call != NULL;
+    given = fails ? *call : given;
+    counts = true;
+    const int started = up(&b, &cache);
+    CHECK(is_told(started));
+    if (started == 0)
         move_a_block(b, cache);
-    if (b != NULL) {
-        rc = baton_close(b);
-        CHECK(is_told(rc));
-    }
-    atomic_store(&fails, false);
-    const char *name = atomic_load(&which);
+    const int closed = b != NULL ? baton_close(b) : 0;
+    CHECK(is_told(closed));
+    counts = false;
     CHECK(now_ms() - began < LIFE_MS);
-    if (name != NULL && (harness.failures > 0 || only >= 0))
-        fprintf(stderr, "# call %ld, MPI_%s: %d, %s\n", n, name, rc, baton_errmsg());
+    const char *name = atomic_load(&failed);
+    if (harness.failures > 0)
+        fprintf(stderr, "# rank %d: MPI_%s: started %d, closed %d, %s\n", harness.rank, name != NULL ? name : "",
+                started, closed, baton_errmsg());
     return name != NULL;
 }
 
 static void each_call_fails(void)
 {
-    long n = 0, failed = 0;
-    if (harness.size != 1)
-        return SKIP("one rank alone: the others would wait for it in MPI");
-    if (only >= 0) {
-        CHECK(life(only));
-        return;
-    }
-    CHECK(!life(MOST));
-    for (; n < MOST && called[n] != NULL && harness.failures == 0; n++)
-        if (n < 2 || called[n] != called[n - 1] || called[n] != called[n - 2])
-            failed += life(n);
-    CHECK(failed > 50); /* they were Baton's */
-    CHECK(!life(MOST));
-    fprintf(stderr, "# %ld calls failed, of %ld\n", failed, n);
+    static struct place all[PLACES];
+    long lives = 0;
+    if (!is_alone())
+        return SKIP("the others would wait in MPI for the one whose call fails");
+    CHECK(!life(NULL));
+    memcpy(all, places, sizeof all);
+    for (const struct place *p = all; p->name != NULL; p++)
+        for (struct place call = {p->name, p->at, 0}; call.calls < most_of(p) && harness.failures == 0; call.calls++)
+            lives += life(&call);
+    CHECK(lives > 50); /* they were Baton's */
+    CHECK(!life(NULL));
+    fprintf(stderr, "# %ld calls failed\n", lives);
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------- */
+
+static void list(int rank)
+{
+    CHECK(!life(NULL));
+    for (const struct place *p = places; p->name != NULL && rank == harness.rank; p++)
+        for (long i = 0; i < most_of(p); i++)
+            printf("call %" PRIuPTR ".%ld MPI_%s\n", p->at, i, p->name);
+}
+
+static void fail_at(int rank, const char *text)
+{
+    struct place call = {.calls = -1};
+    CHECK_EQ(sscanf(text, "%" SCNuPTR ".%ld", &call.at, &call.calls), 2);
+    life(rank == harness.rank ? &call : NULL);
 }
 
 int main(int argc, char **argv)
@@ -209,11 +294,16 @@ int main(int argc, char **argv)
     harness_begin(&argc, &argv);
     setenv("BATON_START_MS", "2000", 1);
     setenv("BATON_CLOSE_MS", "1000", 1);
-    if (argc > 1)
-        only = strtol(argv[1], NULL, 10);
-    RUN(each_call_fails);
-    printf("1..%d: %d failed\n", harness.cases, harness.failed_cases);
+    setenv("BATON_PEER_MS", "1000", 1);
+    if (argc == 1)
+        RUN(each_call_fails);
+    else if (argc == 3 && strcmp(argv[1], "list") == 0)
+        list(atoi(argv[2]));
+    else if (argc == 3)
+        fail_at(atoi(argv[1]), argv[2]);
+    const int failures = harness.failures + harness.failed_cases;
+    printf("rank %d: %d failed\n", harness.rank, failures);
     fflush(stdout);
-    usleep(200000);
-    baton_exit(0); /* Open MPI 4 frees twice what MPI_Comm_idup began and nobody ended */
+    baton_exit(failures > 0 || argc == 2 ||
+               argc > 3); /* Open MPI 4 frees twice what MPI_Comm_idup began and nobody ended */
 }
