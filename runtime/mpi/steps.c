@@ -26,7 +26,9 @@ void steps_init(struct steps *s, const struct settings *settings, const struct l
 void steps_fini(struct steps *s)
 {
     free(s->arrived);
+    free(s->leave_sends);
     s->arrived = NULL;
+    s->leave_sends = NULL;
 }
 
 int steps_attach(struct steps *s, MPI_Comm comm)
@@ -37,7 +39,12 @@ int steps_attach(struct steps *s, MPI_Comm comm)
     if (s->rank != 0)
         return 0;
     s->arrived = calloc((size_t)s->size, sizeof *s->arrived);
-    return s->arrived != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for the table of %d ranks", s->size);
+    s->leave_sends = malloc((size_t)s->size * sizeof *s->leave_sends);
+    if (s->arrived == NULL || s->leave_sends == NULL)
+        return error_set(BATON_ENOMEM, "no memory for the table of %d ranks", s->size);
+    for (int r = 0; r < s->size; r++)
+        s->leave_sends[r] = MPI_REQUEST_NULL;
+    return 0;
 }
 
 void steps_pause(unsigned polls)
@@ -271,24 +278,14 @@ int steps_unanimous(struct steps *s, const char *step, bool mine, bool *all)
 static int release_all(struct steps *s)
 {
     int is_done = 0, rc = MPI_SUCCESS;
-    if (s->leave_sends == NULL) {
-        s->leave_sends = malloc((size_t)s->size * sizeof(MPI_Request));
-        if (s->leave_sends == NULL)
-            return error_set(BATON_ENOMEM, "no memory for %d requests", s->size);
-        for (int r = 0; r < s->size; r++)
-            s->leave_sends[r] = MPI_REQUEST_NULL;
-        for (int r = 1; r < s->size && rc == MPI_SUCCESS; r++)
-            rc = MPI_Isend(&s->number, 1, MPI_UINT32_T, r, TAG_LEAVE, s->comm, &s->leave_sends[r]);
-    }
+    for (int r = 1; r < s->size && rc == MPI_SUCCESS && !s->is_releasing; r++)
+        rc = MPI_Isend(&s->number, 1, MPI_UINT32_T, r, TAG_LEAVE, s->comm, &s->leave_sends[r]);
+    s->is_releasing = true;
     if (rc == MPI_SUCCESS)
         rc = MPI_Testall(s->size, s->leave_sends, &is_done, MPI_STATUSES_IGNORE);
     if (rc != MPI_SUCCESS)
         return mpi_error_set(BATON_EMPI, "telling the ranks to leave", rc);
-    if (!is_done)
-        return BATON_EAGAIN;
-    free(s->leave_sends);
-    s->leave_sends = NULL;
-    return 0;
+    return is_done ? 0 : BATON_EAGAIN;
 }
 
 static int await_release(struct steps *s)

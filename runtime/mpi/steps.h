@@ -48,7 +48,8 @@ struct steps {
     char agreed[STEPS_SENTENCE_BYTES]; /* the last such sentence: it names its rank already */
     uint32_t *arrived;                 /* rank 0: by rank, the step it came to */
     int first_silent;                  /* rank 0: all ranks before it came to this step */
-    MPI_Request *leave_sends;          /* rank 0, leaving: by rank */
+    MPI_Request *leave_sends;          /* rank 0: by rank */
+    bool is_releasing;                 /* rank 0: they were begun */
 };
 
 /** *s zeroed before. `settings` and `log` must live as long. */

@@ -210,14 +210,21 @@ static void place_segment(struct windows *v, const struct world *w)
 static int create_shared(struct windows *v, struct world *w)
 {
     struct watchdog dog;
-    MPI_Info info;
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each rank has pages of its own, near its NUMA node */
-    steps_watch(&w->steps, &dog, "create the shared window");
-    int rc = MPI_Win_allocate_shared((MPI_Aint)asked_bytes(v), 1, info, w->node, &v->allocated, &v->shared);
-    watchdog_stop(&dog);
-    MPI_Info_free(&info);
-    int local = 0;
+    MPI_Info info = MPI_INFO_NULL;
+    int rc = MPI_Info_create(&info);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each rank's pages are near its NUMA node */
+    int local = rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "MPI_Info_set", rc);
+    local = steps_agree(&w->steps, "describe the shared window", local);
+    if (local == 0) {
+        steps_watch(&w->steps, &dog, "create the shared window");
+        rc = MPI_Win_allocate_shared((MPI_Aint)asked_bytes(v), 1, info, w->node, &v->allocated, &v->shared);
+        watchdog_stop(&dog);
+    }
+    if (info != MPI_INFO_NULL)
+        MPI_Info_free(&info);
+    if (local != 0)
+        return local;
     if (rc != MPI_SUCCESS) {
         v->shared = MPI_WIN_NULL;
         local =
@@ -339,17 +346,12 @@ static int map_one(struct windows *v, int node_rank, uint32_t rank, uint64_t sla
 
 static int map_node(struct windows *v, struct world *w, const uint64_t (*told)[2])
 {
-    MPI_Group node, world;
-    int error = 0;
-    MPI_Comm_group(w->node, &node);
-    MPI_Comm_group(w->comm, &world);
-    for (int i = 0; i < w->node_size && error == 0; i++) {
-        int rank = MPI_UNDEFINED;
-        MPI_Group_translate_ranks(node, 1, &i, world, &rank);
-        error = map_one(v, i, (uint32_t)rank, told[rank][1]);
-    }
-    MPI_Group_free(&node);
-    MPI_Group_free(&world);
+    int *ranks = calloc((size_t)w->node_size, sizeof *ranks);
+    int error = ranks != NULL ? world_of_node(w, w->node_size, ranks)
+                              : error_set(BATON_ENOMEM, "no memory for the node's %d ranks", w->node_size);
+    for (int i = 0; i < w->node_size && error == 0; i++)
+        error = map_one(v, i, (uint32_t)ranks[i], told[ranks[i]][1]);
+    free(ranks);
     return error;
 }
 

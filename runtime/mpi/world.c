@@ -16,35 +16,56 @@ enum wish { WISH_CALLER, WISH_AUTO, WISH_THREAD };
 
 /* ---- MPI_Finalize ------------------------------------------------------------------------------------------------ */
 
-/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else, when MPI still works. */
+/*
+ * MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else, when MPI still works. The value of ours is
+ * a hook, which goes with it: not even an attribute that MPI does not delete in time has one that is gone.
+ */
+struct finalize_hook {
+    void (*call)(void *arg); /* NULL: nothing is to be called any more */
+    void *arg;
+};
+
 static int on_delete(MPI_Comm comm, int key, void *value, void *extra)
 {
-    struct world *w = value;
+    struct finalize_hook *hook = value;
     (void)comm, (void)key, (void)extra;
-    if (w->on_finalize != NULL)
-        w->on_finalize(w->on_finalize_arg);
+    if (hook->call != NULL)
+        hook->call(hook->arg);
+    free(hook);
     return MPI_SUCCESS;
+}
+
+static int hook_add(struct world *w, void (*call)(void *arg), void *arg)
+{
+    struct finalize_hook *hook = malloc(sizeof *hook);
+    if (hook == NULL)
+        return error_set(BATON_ENOMEM, "no memory for what MPI_Finalize calls");
+    *hook = (struct finalize_hook){call, arg};
+    int rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &w->finalize_key, NULL);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Comm_set_attr(MPI_COMM_SELF, w->finalize_key, hook);
+    if (rc != MPI_SUCCESS) {
+        free(hook);
+        return mpi_error_set(BATON_EMPI, "setting an attribute of MPI_COMM_SELF", rc);
+    }
+    w->hook = hook;
+    return 0;
+}
+
+static int hook_remove(struct world *w)
+{
+    w->hook->call = NULL;
+    w->hook = NULL; /* deleting the attribute frees it */
+    int rc = MPI_Comm_delete_attr(MPI_COMM_SELF, w->finalize_key);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Comm_free_keyval(&w->finalize_key);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "deleting an attribute of MPI_COMM_SELF", rc);
 }
 
 int world_on_finalize(struct world *w, void (*hook)(void *arg), void *arg)
 {
-    bool had_hook = w->on_finalize != NULL;
-    int rc = MPI_SUCCESS;
-    w->on_finalize = NULL; /* deleting the attribute must not call it */
-    if (had_hook && hook == NULL) {
-        rc = MPI_Comm_delete_attr(MPI_COMM_SELF, w->finalize_key);
-        if (rc == MPI_SUCCESS)
-            rc = MPI_Comm_free_keyval(&w->finalize_key);
-    } else if (!had_hook && hook != NULL) {
-        rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &w->finalize_key, NULL);
-        if (rc == MPI_SUCCESS)
-            rc = MPI_Comm_set_attr(MPI_COMM_SELF, w->finalize_key, w);
-    }
-    if (rc != MPI_SUCCESS)
-        return mpi_error_set(BATON_EMPI, "an attribute of MPI_COMM_SELF", rc);
-    w->on_finalize = hook;
-    w->on_finalize_arg = arg;
-    return 0;
+    const int rc = w->hook != NULL ? hook_remove(w) : 0;
+    return rc == 0 && hook != NULL ? hook_add(w, hook, arg) : rc;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -200,8 +221,26 @@ static int split_host(struct world *w)
     return steps_agree(&w->steps, "split by host", local);
 }
 
-/* Splits a host's ranks, in order, into as many nodes as BATON_FAKE_NODES pretends that there are. */
-static int split_node(struct world *w)
+int world_of_node(const struct world *w, int num, int *ranks)
+{
+    MPI_Group node = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+    int rc = MPI_Comm_group(w->node, &node);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Comm_group(w->comm, &world);
+    for (int i = 0; i < num && rc == MPI_SUCCESS; i++)
+        rc = MPI_Group_translate_ranks(node, 1, &i, world, &ranks[i]);
+    if (node != MPI_GROUP_NULL)
+        MPI_Group_free(&node);
+    if (world != MPI_GROUP_NULL)
+        MPI_Group_free(&world);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "asking which ranks are on this node", rc);
+}
+
+/*
+ * Splits a host's ranks, in order, into as many nodes as BATON_FAKE_NODES pretends that there are. The leader of a node
+ * is the lowest of its ranks in the world.
+ */
+static int split_node(struct world *w, int *leader)
 {
     struct watchdog dog;
     int host_rank;
@@ -218,33 +257,21 @@ static int split_node(struct world *w)
     if (local == 0) {
         MPI_Comm_set_errhandler(w->node, MPI_ERRORS_RETURN);
         MPI_Comm_size(w->node, &w->node_size);
+        local = world_of_node(w, 1, leader);
     }
     return steps_agree(&w->steps, "split by node", local);
 }
 
-/* The lowest world rank of my node, which all of its ranks know from the group without a message. */
-static uint32_t node_leader(const struct world *w)
+/* Nodes are numbered in the order of their leaders, each of which takes the next number. */
+static int number_nodes(struct world *w, int leader)
 {
-    MPI_Group node, world;
-    int first = 0, leader = w->rank;
-    MPI_Comm_group(w->node, &node);
-    MPI_Comm_group(w->comm, &world);
-    MPI_Group_translate_ranks(node, 1, &first, world, &leader);
-    MPI_Group_free(&node);
-    MPI_Group_free(&world);
-    return (uint32_t)leader;
-}
-
-/* Nodes are numbered in the order of their lowest ranks: the rank that leads a node takes the next number. */
-static int number_nodes(struct world *w)
-{
-    uint32_t mine = node_leader(w);
+    const uint32_t mine = (uint32_t)leader;
     int error = steps_allgather(&w->steps, "node numbers", &mine, sizeof mine, w->node_of);
     if (error)
         return error;
     for (int r = 0; r < w->size; r++) {
-        uint32_t leader = w->node_of[r];
-        w->node_of[r] = leader == (uint32_t)r ? w->nodes++ : w->node_of[leader];
+        uint32_t of = w->node_of[r];
+        w->node_of[r] = of == (uint32_t)r ? w->nodes++ : w->node_of[of];
     }
     return 0;
 }
@@ -266,13 +293,15 @@ int world_open(struct world *w, MPI_Comm comm, const struct settings *settings, 
     w->comm = w->host = w->node = MPI_COMM_NULL;
     steps_init(&w->steps, &w->settings, log);
 
-    int error = have_mpi(w, &comm);
+    int leader = 0, error = have_mpi(w, &comm);
     if (error == 0)
         error = duplicate(w, comm);
     if (error)
         goto undo;
     log->rank = w->rank;
     error = allocate(w);
+    if (error && w->size == 1)
+        goto undo;
     if (error && w->rank == 0) { /* nobody can agree without rank 0's table: the others' deadline passes */
         free(w->node_of);
         steps_fini(&w->steps);
@@ -284,9 +313,9 @@ int world_open(struct world *w, MPI_Comm comm, const struct settings *settings, 
     if (error == 0)
         error = split_host(w);
     if (error == 0)
-        error = split_node(w);
+        error = split_node(w, &leader);
     if (error == 0)
-        error = number_nodes(w);
+        error = number_nodes(w, leader);
     if (error == 0)
         return 0;
 undo:

@@ -34,8 +34,7 @@ struct world {
     baton_progress_mode_t mode;
     bool owns_mpi;
     int finalize_key; /* of the attribute of MPI_COMM_SELF by which MPI_Finalize calls the hook */
-    void (*on_finalize)(void *arg);
-    void *on_finalize_arg;
+    struct finalize_hook *hook;
     struct steps steps;
 };
 
@@ -45,6 +44,9 @@ int world_open(struct world *w, MPI_Comm comm, const struct settings *settings, 
 
 /** Frees the communicators, and finalises MPI where world_open initialised it. Not where the ranks are lost. */
 void world_close(struct world *w);
+
+/** The ranks in the world of the first `num` ranks of my node, in order. BATON_EMPI. */
+int world_of_node(const struct world *w, int num, int *ranks);
 
 /** See fabric_on_finalize. */
 int world_on_finalize(struct world *w, void (*hook)(void *arg), void *arg);
