@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * no_memory: each allocation of Baton fails once, in a life of a context that opens, starts, moves a few requests and
- * closes; and from each fifth one on all of them fail. Nothing crashes, every call that was taken has its end in time,
- * and a request that is told to be done has its bytes. The linker leads Baton's calls of the allocator here (--wrap).
+ * closes; from each fifth one on all of them fail; and all in close alone. Nothing crashes, every call that was taken has
+ * its end in time, and a request that is told to be done has its bytes. The linker leads Baton's calls of the allocator
+ * here (--wrap).
  */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -35,9 +37,13 @@ static bool is_given(void)
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t num, size_t bytes);
 void *__real_realloc(void *at, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+int __real_posix_memalign(void **at, size_t alignment, size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t num, size_t bytes);
 void *__wrap_realloc(void *at, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **at, size_t alignment, size_t bytes);
 
 void *__wrap_malloc(size_t bytes)
 {
@@ -52,6 +58,16 @@ void *__wrap_calloc(size_t num, size_t bytes)
 void *__wrap_realloc(void *at, size_t bytes)
 {
     return is_given() ? __real_realloc(at, bytes) : NULL;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return is_given() ? __real_aligned_alloc(alignment, bytes) : NULL;
+}
+
+int __wrap_posix_memalign(void **at, size_t alignment, size_t bytes)
+{
+    return is_given() ? __real_posix_memalign(at, alignment, bytes) : ENOMEM;
 }
 
 /*
@@ -78,8 +94,10 @@ static struct {
     baton_t *b;
     baton_cache_t *cache;
     bool producer, consumer;
-    int open; /* calls that were taken and have no end yet */
+    int open, done; /* calls that were taken and have no end yet; wants that have their bytes */
 } f;
+
+static int call_ms; /* how long an offer or a want lives */
 
 /* Whether an error is one that a lack of memory may have. Others would hide it. */
 static bool is_told(int rc)
@@ -144,7 +162,7 @@ static void offer(const char *key, const uint32_t *blocks, bool in_chunks)
     baton_id_t id = 0;
     const uint32_t flags = in_chunks ? BATON_OFFER_CHUNKS | BATON_OFFER_LAYERS : 0;
     baton_offer_params_t o = {
-        .size = sizeof o, .key = key, .num_tokens = 2 * BLOCK_TOKENS, .ttl_ms = 50, .flags = flags};
+        .size = sizeof o, .key = key, .num_tokens = 2 * BLOCK_TOKENS, .ttl_ms = call_ms, .flags = flags};
     if (!in_chunks)
         o.num_tables = 1;
     o.tables[0] = (baton_table_t){.blocks = blocks, .num_blocks = in_chunks ? 0 : 2};
@@ -173,7 +191,7 @@ static void want(const char *key, const uint32_t *blocks, bool is_cancelled)
                              .num_tables = 1,
                              .tables = {{.blocks = blocks, .num_blocks = 2}},
                              .num_tokens = 2 * BLOCK_TOKENS,
-                             .timeout_ms = 50};
+                             .timeout_ms = call_ms};
     for (uint32_t layer = 0; layer < LAYERS; layer++)
         for (int i = 0; i < 2; i++)
             memset(block(layer, blocks[i]), 0, BLOCK_BYTES);
@@ -204,7 +222,7 @@ static void hear(const uint32_t *whole, const uint32_t *chunks)
         }
         f.open -= e.type == BATON_EVENT_OFFER || e.type == BATON_EVENT_WANT;
         if (e.type == BATON_EVENT_WANT && e.status == BATON_STATUS_DONE)
-            CHECK(has_bytes(e.key[0] == 'w' ? whole : chunks));
+            f.done += CHECK(has_bytes(e.key[0] == 'w' ? whole : chunks));
         CHECK(e.status != BATON_STATUS_DONE || e.error == 0);
     }
     CHECK_EQ(f.open, 0);
@@ -229,52 +247,82 @@ static void move_some(void)
     hear(to_whole, to_chunks);
 }
 
-/* One life, in which on one rank the allocation after so many fails. Whether one did, and all is well. */
-static bool life(int rank, long n, bool all)
+enum lack { NONE, ONE, ALL, IN_CLOSE };
+
+/* One life, in which on one rank the allocation after so many fails, or all after them. Whether one did, and all is well. */
+static bool life(enum lack lack, int rank, long n)
 {
+    const bool lacks = lack != NONE && rank == harness.rank;
     memset(&f, 0, sizeof f);
+    call_ms = lack == ONE || lack == ALL ? 50 : 10000;
     MPI_Barrier(MPI_COMM_WORLD);
     atomic_store(&asked, 0);
     atomic_store(&given, n);
-    atomic_store(&for_ever, all);
-    atomic_store(&fails, rank == harness.rank);
+    atomic_store(&for_ever, lack != ONE);
+    atomic_store(&fails, lacks && lack != IN_CLOSE);
     if (worst_of(up()) == 0)
         move_some();
-    const bool has_failed = atomic_exchange(&fails, false) && atomic_load(&asked) > n;
+    bool has_failed = atomic_exchange(&fails, false) && atomic_load(&asked) > n;
     MPI_Barrier(MPI_COMM_WORLD);
-    if (f.b != NULL)
-        CHECK_EQ(baton_close(f.b), 0);
+    atomic_store(&fails, lacks && lack == IN_CLOSE);
+    const int closed = f.b != NULL ? baton_close(f.b) : 0;
+    if (closed != 0 && lack == IN_CLOSE) { /* no rank has freed its windows then */
+        CHECK_EQ(closed, BATON_EPEER);
+        CHECK_HAS(baton_errmsg(), "memory");
+    } else {
+        CHECK_EQ(closed, 0);
+    }
+    atomic_store(&fails, false);
+    if (f.consumer && call_ms > 50)
+        CHECK_EQ(f.done, 2);
     int mine[2] = {has_failed, harness.failures > 0}, any[2];
     MPI_Allreduce(mine, any, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     if (any[1] && rank == harness.rank)
-        fprintf(stderr, "# rank %d: allocation %ld%s\n", rank, n, all ? " and all after it" : "");
+        fprintf(stderr, "# rank %d: allocation %ld%s\n", rank, n, lack == ALL ? " and all after it" : "");
     return any[0] && !any[1];
 }
 
-static void each_fails(bool all)
+static void each_fails(enum lack lack)
 {
     for (int rank = 0; rank<harness.size; rank += harness.size> 1 ? harness.size - 1 : 1) { /* the first, the last */
         long n = 0;
-        while (life(rank, n, all))
-            n += all ? 5 : 1;
+        while (life(lack, rank, n))
+            n += lack == ALL ? 5 : 1;
         CHECK(n > 50); /* they were Baton's */
     }
 }
 
 static void one_allocation_fails(void)
 {
-    each_fails(false);
+    each_fails(ONE);
 }
 
 static void memory_is_used_up(void)
 {
-    each_fails(true);
+    each_fails(ALL);
+}
+
+/* The ranks agree on it, and every one is told. */
+static void close_has_none(void)
+{
+    if (harness.size == 1)
+        return SKIP("with several ranks: what is left open there is no leak");
+    life(IN_CLOSE, 0, 0);
+    life(IN_CLOSE, harness.size - 1, 0);
+}
+
+static void nothing_fails(void)
+{
+    life(NONE, 0, 0);
 }
 
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
+    RUN(nothing_fails);
     RUN(one_allocation_fails);
     RUN(memory_is_used_up);
+    RUN(nothing_fails);
+    RUN(close_has_none);
     return harness_end();
 }
