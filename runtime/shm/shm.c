@@ -14,7 +14,7 @@
 #include "observe/timeline.h"
 
 #define JOBS_MOST 256                       /* handed to the workers and not yet collected */
-#define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes of short copies that one turn makes, at most */
+#define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes of several short copies in one turn */
 
 /* An answer that is known at once and told at the next progress. */
 struct answer {

@@ -538,6 +538,7 @@ static void test_pause(void **state)
         ring(&w.bell[0], 1, 1000 * MS);
         _exit(is_heard(&w, 1, 1) && doorbell_silence(&w.bell[1]) ? 0 : 1);
     }
+    assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
     usleep(2500000);
