@@ -527,9 +527,9 @@ typedef struct baton_piece {
 } baton_piece_t;
 
 /**
- * What copies between a device's memory and the buffers that Baton stages it in. The functions are called by the thread
- * that moves blocks (see THREADS), and `poll` by baton_close too, never by two threads at once. They return at once,
- * and call nothing of Baton. baton_driver_set(3) is a guide to writing one.
+ * What copies between a device's memory and the buffers that Baton stages it in. The functions are called by the
+ * reactor's thread alone, or by the one that lends itself (see THREADS); and `poll` by the thread of baton_close, after
+ * those. They return at once, and call nothing of Baton. baton_driver_set(3) is a guide to writing one.
  */
 typedef struct baton_driver {
     size_t size;      /**< sizeof this: see STRUCTS THAT GROW */
@@ -897,9 +897,10 @@ typedef struct baton_event {
 } baton_event_t;
 
 /**
- * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread. But a
- * thread that has done nothing else than poll in vain for 100 us yields its core (sched_yield) now and then, where
- * another thread makes the progress: between nodes, most of all. How long that lasts is for who needs the core.
+ * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
+ * Where another thread makes the progress, which is so between nodes most of all, a thread that has done nothing else
+ * than poll in vain for 100 us yields its core now and then (sched_yield). Such a call returns when the scheduler gives
+ * the thread its core back.
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL.
  */

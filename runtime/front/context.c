@@ -248,10 +248,12 @@ int baton_close(baton_t *b)
     if (fabric_on_finalize(b->fabric, NULL, NULL) != 0)
         log_line(&b->log, LOG_WARN, "%s", baton_errmsg());
     int rc = reactor_stop(b);
-    if (rc == 0 && !fabric_silence(b->fabric))
-        rc = BATON_EPEER;
     stall_watch_stop(b);
     snapshot_why(&b->snapshot, why);
+    if (!fabric_silence(b->fabric) && rc == 0) {
+        rc = BATON_EPEER;
+        snprintf(why, sizeof why, "the thread that hears other ranks ring does not end");
+    }
     if (rc != 0) /* a thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
         return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
     bool is_lost = start_forgo(b) != 0 || late_close(b) != 0;

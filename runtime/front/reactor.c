@@ -458,7 +458,7 @@ int reactor_stop(struct baton *b)
     return l->gave_up ? BATON_EPEER : 0;
 }
 
-/* False: the thread is inside MPI. */
+/* False: the thread is inside MPI, or another one still uses its bell. */
 static bool abandon_thread(struct baton *b)
 {
     struct loop *l = &b->loop;
@@ -466,8 +466,10 @@ static bool abandon_thread(struct baton *b)
     atomic_store_explicit(&l->abandon, true, memory_order_seq_cst);
     sem_post(&l->go);
     bell_ring(fabric_bell(b->fabric));
-    if (!latch_wait(&l->ended, until) || !turns_rest(b, until)) {
-        log_line(&b->log, LOG_ERROR, "the reactor is inside MPI and could not be stopped");
+    const bool has_ended = latch_wait(&l->ended, until);
+    if (!has_ended || !turns_rest(b, until)) {
+        log_line(&b->log, LOG_ERROR, "%s and could not be stopped",
+                 has_ended ? "a thread of Baton rings the reactor's bell" : "the reactor is inside MPI");
         return false;
     }
     pthread_join(l->thread, NULL);

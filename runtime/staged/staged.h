@@ -12,7 +12,8 @@
  * QUIET. What is under way into my cache is what my driver copies. What I wrote is under way until its destination says
  * that it landed, or has died.
  *
- * Whoever makes turns (front/turns.h) uses all of it. Where there is a driver, that is one thread for good.
+ * Whoever makes turns (front/turns.h) uses all of it. Where there is a driver, that is one thread until the context
+ * is closed, and then the one that closes it.
  */
 #ifndef BATON_STAGED_STAGED_H
 #define BATON_STAGED_STAGED_H

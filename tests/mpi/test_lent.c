@@ -403,7 +403,10 @@ static void a_ring_calls_no_driver(void)
     up_with("BATON_MEMORY", "3");
     meet();
     CHECK(describes("device: its driver is"));
+    const uint32_t rings = fabric_rings(baton_inside_fabric(f.b));
     CHECK_EQ(rung_transfers(1, 20), 0);
+    if (describes("wake this one by UDP") && (f.producer || f.consumer))
+        CHECK(fabric_rings(baton_inside_fabric(f.b)) > rings);
     down();
 }
 
