@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * no_memory: each allocation of Baton fails once, in a life of a context that opens, starts, moves a few requests and
- * closes; from each fifth one on all of them fail; and all in close alone. Nothing crashes, every call that was taken has
- * its end in time, and a request that is told to be done has its bytes. The linker leads Baton's calls of the allocator
- * here (--wrap).
+ * closes; from each fifth one on all of them fail; and all in close alone. Nothing crashes, every call that was taken
+ * has its end in time, and a request that is told to be done has its bytes. The linker leads Baton's calls of the
+ * allocator here (--wrap).
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -249,7 +249,7 @@ static void move_some(void)
 
 enum lack { NONE, ONE, ALL, IN_CLOSE };
 
-/* One life, in which on one rank the allocation after so many fails, or all after them. Whether one did, and all is well. */
+/* One life, in which on one rank the allocation after so many fails, or all do. Whether one did, and all is well. */
 static bool life(enum lack lack, int rank, long n)
 {
     const bool lacks = lack != NONE && rank == harness.rank;
