@@ -25,7 +25,7 @@
 #include "harness.h"
 #include "with_clock.h"
 
-enum { BLOCK_TOKENS = 4, BLOCK_BYTES = 4096, BLOCKS = 4, ENDS_MS = 3000, LIFE_MS = 20000 };
+enum { BLOCK_TOKENS = 4, BLOCK_BYTES = 4096, BLOCKS = 5, ENDS_MS = 3000, LIFE_MS = 20000 };
 
 /* ---- MPI --------------------------------------------------------------------------------------------------------- */
 
@@ -182,35 +182,51 @@ static int up(baton_t **b, baton_cache_t **cache)
     return rc == 0 ? baton_start(*b) : rc;
 }
 
-/* The first rank offers a block; all others, or the only one, want it. Each call ends; done means with its bytes. */
-static void move_a_block(baton_t *b, baton_cache_t *cache)
+/* The only rank does both. */
+static bool offers(void)
 {
-    const uint32_t from = 1, to = 2;
-    const bool offers = harness.rank == 0, wants = is_alone() || !offers;
-    uint8_t *pool = baton_cache_base(cache);
-    static uint8_t bytes[BLOCK_BYTES];
+    return harness.rank == 0;
+}
+
+static bool wants(void)
+{
+    return is_alone() || !offers();
+}
+
+static const uint32_t from = 1, to[] = {[BATON_MODE_PULL] = 2, [BATON_MODE_PUSH] = 3}; /* blocks */
+
+/* Calls of which each has an end. */
+static int call_for(baton_t *b, baton_mode_t mode)
+{
+    const char *key = mode == BATON_MODE_PULL ? "pull" : "push";
     baton_offer_params_t o = {.size = sizeof o,
-                              .key = "k",
+                              .key = key,
                               .num_tables = 1,
                               .tables = {{.blocks = &from, .num_blocks = 1}},
                               .num_tokens = BLOCK_TOKENS,
                               .num_consumers = is_alone() ? 1 : (uint32_t)harness.size - 1,
                               .ttl_ms = ENDS_MS};
     baton_want_params_t w = {.size = sizeof w,
-                             .key = "k",
+                             .key = key,
                              .engine = "e0",
                              .num_tables = 1,
-                             .tables = {{.blocks = &to, .num_blocks = 1}},
+                             .tables = {{.blocks = &to[mode], .num_blocks = 1}},
                              .num_tokens = BLOCK_TOKENS,
+                             .mode = mode,
                              .timeout_ms = ENDS_MS};
+    const int offered = offers() && CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+    return offered + (wants() && CHECK_EQ(baton_want(b, &w, NULL), 0));
+}
+
+/* Each want reads the same block, or has it written. Each call ends; done means with its bytes. */
+static void move_blocks(baton_t *b, baton_cache_t *cache)
+{
+    uint8_t *pool = baton_cache_base(cache);
+    static uint8_t bytes[BLOCK_BYTES];
     memset(bytes, 0x5a, sizeof bytes);
     memset(pool, 0, (size_t)BLOCKS * BLOCK_BYTES);
     memcpy(pool + from * BLOCK_BYTES, bytes, sizeof bytes);
-    int open = 0;
-    if (offers)
-        open += CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
-    if (wants)
-        open += CHECK_EQ(baton_want(b, &w, NULL), 0);
+    int open = call_for(b, BATON_MODE_PULL) + call_for(b, BATON_MODE_PUSH);
     for (double until = now_ms() + 3 * ENDS_MS; open > 0 && now_ms() < until;) {
         baton_event_t e;
         if (baton_poll(b, &e, 1) != 1) {
@@ -222,10 +238,10 @@ static void move_a_block(baton_t *b, baton_cache_t *cache)
             CHECK_EQ(e.status, BATON_STATUS_DONE);
         CHECK((e.status == BATON_STATUS_DONE) == (e.error == 0));
         if (e.type == BATON_EVENT_WANT && e.status == BATON_STATUS_DONE)
-            CHECK_EQ(memcmp(pool + to * BLOCK_BYTES, bytes, sizeof bytes), 0);
+            CHECK_EQ(memcmp(pool + to[e.mode] * BLOCK_BYTES, bytes, sizeof bytes), 0);
     }
     CHECK_EQ(open, 0);
-    for (uint32_t i = 0; i < BLOCKS; i += 3)
+    for (uint32_t i = 0; i < BLOCKS; i += BLOCKS - 1)
         CHECK_EQ(pool[i * BLOCK_BYTES], 0); /* nobody's */
 }
 
@@ -252,7 +268,7 @@ static bool life(const struct place *call)
     const int started = up(&b, &cache);
     CHECK(is_told(started));
     if (started == 0)
-        move_a_block(b, cache);
+        move_blocks(b, cache);
     const int closed = b != NULL ? baton_close(b) : 0;
     CHECK(is_told(closed));
     counts = false;
