@@ -4,10 +4,10 @@
  * and closes. Nothing crashes or hangs; who is refused is told why; and a request that is told to be done has its
  * bytes. The linker leads Baton's calls of MPI here (--wrap). A call that fails does nothing.
  *
- *   mpi_fails              with one rank: life after life, in which the calls fail in turn
- *   mpi_fails list RANK    prints the calls of that rank which can fail: the place in this program, a dot, how many
- *                          calls from there went before
- *   mpi_fails RANK CALL    one life, in which on that rank that call fails
+ *   mpi_fails                 with one rank: life after life, in which the calls fail in turn
+ *   mpi_fails list RANK FILE  lists the calls of that rank which can fail: the place in this program, a dot, how many
+ *                             calls from there went before
+ *   mpi_fails RANK CALL       one life, in which on that rank that call fails
  *
  * After a step of a start that fails MPI is unfit for a further world of several ranks, so each such life needs
  * processes of its own (mpi/run_fails).
@@ -298,12 +298,16 @@ static void each_call_fails(void)
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
 
-static void list(int rank)
+static void list(int rank, const char *file)
 {
     CHECK(!life(NULL));
-    for (const struct place *p = places; p->name != NULL && rank == harness.rank; p++)
+    FILE *out = rank == harness.rank ? fopen(file, "w") : NULL;
+    CHECK(out != NULL || rank != harness.rank);
+    for (const struct place *p = places; p->name != NULL && out != NULL; p++)
         for (long i = 0; i < most_of(p); i++)
-            printf("call %" PRIuPTR ".%ld MPI_%s\n", p->at, i, p->name);
+            fprintf(out, "%" PRIuPTR ".%ld MPI_%s\n", p->at, i, p->name);
+    if (out != NULL)
+        CHECK_EQ(fclose(out), 0);
 }
 
 static void fail_at(int rank, const char *text)
@@ -322,8 +326,8 @@ int main(int argc, char **argv)
     setenv("BATON_PEER_MS", "1000", 1);
     if (argc == 1)
         RUN(each_call_fails);
-    else if (argc == 3 && strcmp(argv[1], "list") == 0)
-        list(atoi(argv[2]));
+    else if (argc == 4 && strcmp(argv[1], "list") == 0)
+        list(atoi(argv[2]), argv[3]);
     else if (argc == 3)
         fail_at(atoi(argv[1]), argv[2]);
     const int failures = harness.failures + harness.failed_cases;
