@@ -286,6 +286,18 @@ static int check_osu(const struct options *o, struct why *why)
     return 0;
 }
 
+/* Before the presets: what an operation does not use would be ignored. */
+static int check_used(const struct options *o, struct why *why)
+{
+    const bool fixed = o->op == OP_HANDSHAKE || o->op == OP_SHAPES || o->op == OP_IDLE || o->op == OP_SCALE;
+    const char *word = option_name(ops, o->op, "");
+    if (fixed && o->block.count > 0)
+        return why_set(why, "%s takes no --block", word);
+    if ((fixed || o->op == OP_REGIONS) && o->batch.count > 0)
+        return why_set(why, "%s takes no --batch", word);
+    return 0;
+}
+
 static int check(const struct options *o, struct why *why)
 {
     for (unsigned i = 0; i < o->block.count; i++)
@@ -347,6 +359,8 @@ int options_read(struct options *o, int argc, char **argv, struct why *why)
     if (o->help || o->version)
         return 0;
     if (read_op(op, o, why) != 0)
+        return -1;
+    if (check_used(o, why) != 0)
         return -1;
     preset(o);
     return check(o, why);

@@ -67,12 +67,9 @@ static void defaults(void **state)
 static void every_option(void **state)
 {
     (void)state;
-    const struct options o =
-        good("--block 4K --batch 3,5 --blocks 2 --regions 4,8 --pool 1M --iters 9 --transfers 8 --seconds 0.5 "
-             "handshake --seed 0 --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
+    const struct options o = good("--blocks 2 --regions 4,8 --pool 1M --iters 9 --transfers 8 --seconds 0.5 "
+                                  "handshake --seed 0 --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
     assert_int_equal(o.op, OP_HANDSHAKE);
-    assert_int_equal(o.block.value[0], 4096);
-    assert_int_equal(o.batch.value[1], 5);
     assert_int_equal(o.blocks.value[0], 2);
     assert_int_equal(o.regions.value[1], 8);
     assert_int_equal(o.pool, 1 << 20);
@@ -83,7 +80,9 @@ static void every_option(void **state)
     assert_int_equal(o.want_ms, 7);
     assert_string_equal(o.stop_engine, "prefill1");
     assert_string_equal(options_op_name(&o), "handshake+busy");
-    const struct options p = good("push --load 5 --stop-engines 2 --pin --csv --json f");
+    const struct options p = good("--block 4K --batch 3,5 push --load 5 --stop-engines 2 --pin --csv --json f");
+    assert_int_equal(p.block.value[0], 4096);
+    assert_int_equal(p.batch.value[1], 5);
     assert_int_equal(p.load, 5);
     assert_int_equal(p.stop_engines, 2);
     assert_true(p.pin);
@@ -132,6 +131,15 @@ static void what_is_wrong_is_said(void **state)
         {"regions --regions 1025", "--regions must be 1 to 32 numbers from 1 to 1024"},
         {"idle --iters 2", "idle is measured for --seconds, and takes no --iters"},
         {"regions --block 4K,8K", "regions takes one --block"},
+        {"regions --batch 3", "regions takes no --batch"},
+        {"handshake --block 4K", "handshake takes no --block"},
+        {"handshake --batch 3", "handshake takes no --batch"},
+        {"shapes --block 4K", "shapes takes no --block"},
+        {"shapes --batch 3", "shapes takes no --batch"},
+        {"idle --block 4K", "idle takes no --block"},
+        {"idle --batch 3", "idle takes no --batch"},
+        {"scale --block 4K", "scale takes no --block"},
+        {"scale --busy --batch 3", "scale takes no --batch"},
         {"pull --pool 4095", "--pool must be a whole number from 4096"},
         {"pull --iters 0", "--iters must be"},
         {"pull --seconds 0", "--seconds must be a number from 0.001 to 86400"},
