@@ -17,19 +17,29 @@
 #include "bench/fail.h"
 #include "option/output.h"
 
-static void start_mpi(void)
+#define STATUS_USAGE 2
+
+/* Collective: 0 where rc is 0 on all ranks. Else rank 0 prints the sentence of the first rank with another one. */
+static int agree(int rc, struct why *why)
 {
-    int level;
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
-    if (level < MPI_THREAD_MULTIPLE)
-        fail("MPI gives no MPI_THREAD_MULTIPLE, and this program measures an engine beside Baton's reactor");
+    int rank, size, first;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const int mine = rc != 0 ? rank : size;
+    MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == size)
+        return 0;
+    MPI_Bcast(why->text, sizeof why->text, MPI_CHAR, first, MPI_COMM_WORLD);
+    if (rank == 0)
+        fprintf(stderr, "baton-bench: %s\n", why->text);
+    return STATUS_USAGE;
 }
 
 static int refuse(const struct bench *b, const char *why)
 {
     if (b->roster.rank == 0)
         fprintf(stderr, "baton-bench: %s\n", why);
-    return 2;
+    return STATUS_USAGE;
 }
 
 static int find_other(const struct roster *r, baton_role_t role, int engine)
@@ -89,33 +99,44 @@ static int leave(struct bench *b)
     return all[0];
 }
 
+/* Before MPI, of a rank that is to be stopped. */
+static int start_watcher(struct bench *b, const baton_open_params_t *self)
+{
+    const char *engine = b->options.stop_engine;
+    if (engine == NULL || strcmp(engine, self->engine) != 0 || watcher_create(&b->watcher) == 0)
+        return 0;
+    fprintf(stderr, "baton-bench: cannot fork the child that continues this process\n");
+    return -1;
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {.watcher = {.pipe = -1}, .world = MPI_COMM_WORLD};
     baton_open_params_t self = {.size = sizeof self};
-    struct why why;
-    if (options_read(&b.options, argc, argv, &why) != 0) {
-        fprintf(stderr, "baton-bench: %s\n", why.text);
-        return 2;
-    }
-    if (b.options.help || b.options.version) {
+    struct why why = {0};
+    int level;
+    int rc = options_read(&b.options, argc, argv, &why);
+    if (rc == 0 && (b.options.help || b.options.version)) {
         if (b.options.help)
             options_help();
         else
             printf("baton-bench %s\n", baton_version());
         return output_finish("baton-bench", 0, 1);
     }
-    if (baton_role_from_env(&self) != 0) {
-        fprintf(stderr, "baton-bench: %s\n", baton_errmsg());
-        return 2;
-    }
+    if (rc == 0 && baton_role_from_env(&self) != 0)
+        rc = why_set(&why, "%s", baton_errmsg());
     pin_init(&b.pin);
     b.busy.wanted = b.options.busy;
-    if (b.options.stop_engine && strcmp(b.options.stop_engine, self.engine) == 0 && watcher_create(&b.watcher) != 0) {
-        fprintf(stderr, "baton-bench: cannot fork the child that continues this process\n");
+    if (rc == 0 && start_watcher(&b, &self) != 0)
         return 1;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    if (agree(rc, &why) != 0) {
+        watcher_destroy(&b.watcher);
+        MPI_Finalize();
+        return STATUS_USAGE;
     }
-    start_mpi();
+    if (level < MPI_THREAD_MULTIPLE)
+        fail("MPI gives no MPI_THREAD_MULTIPLE, and this program measures an engine beside Baton's reactor");
     if (roster_init(&b.roster, &self) != 0)
         fail("out of memory");
     b.status = find_ends(&b);
