@@ -8,6 +8,7 @@
  * engine's thread. The first rank of the first decode engine measures and reports, the first rank of the first prefill
  * engine serves; all others only take part in collective calls.
  */
+#include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,18 @@ static int find_ends(struct bench *b)
     }
     b->producer = r->engines[b->prefill].first;
     b->consumer = r->engines[b->decode].first;
+    return 0;
+}
+
+/* Before hours of measuring, by who writes it. What stands there stays until the results are written. */
+static int check_json(const struct bench *b, struct why *why)
+{
+    const char *path = b->options.json;
+    if (!bench_is_consumer(b) || path == NULL)
+        return 0;
+    FILE *file = fopen(path, "ae");
+    if (file == NULL || fclose(file) != 0)
+        return why_set(why, "--json %s: %s", path, strerror(errno));
     return 0;
 }
 
@@ -140,6 +153,8 @@ int main(int argc, char **argv)
     if (roster_init(&b.roster, &self) != 0)
         fail("out of memory");
     b.status = find_ends(&b);
+    if (b.status == 0)
+        b.status = agree(check_json(&b, &why), &why);
     if (b.status == 0)
         run(&b);
     return leave(&b);

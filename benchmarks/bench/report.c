@@ -32,9 +32,6 @@ void report_open(struct report *r, const struct options *o, bool active, const c
     if (!active || !o->json)
         return;
     r->json_path = o->json;
-    FILE *out = fopen(o->json, "ae"); /* before hours of measuring, and what stands there stays until then */
-    if (out == NULL || fclose(out) != 0)
-        fail("cannot write %s: %s", o->json, strerror(errno));
     r->json = json_pack("{s:i, s:s, s:s, s:s, s:[], s:[]}", "schema", 1, "program", "baton-bench", "version",
                         baton_version(), "operation", options_op_name(o), "conditions", "rows");
     if (!r->json)
@@ -168,8 +165,9 @@ int report_close(struct report *r)
 {
     int rc = 0;
     clear_progress(r);
+    errno = 0;
     if (r->json && json_dump_file(r->json, r->json_path, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0) {
-        fprintf(stderr, "baton-bench: cannot write %s\n", r->json_path);
+        fprintf(stderr, "baton-bench: --json %s: %s\n", r->json_path, errno ? strerror(errno) : "cannot be written");
         rc = -1;
     }
     json_decref(r->json);
