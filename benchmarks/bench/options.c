@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "baton.h"
 
 #define BYTES_MOST (UINT64_C(1) << 50)
@@ -274,6 +275,38 @@ static int check_streak(const struct options *o, struct why *why)
     return o->latency.verdicts ? why_set(why, "--state streak is not for --verdicts") : 0;
 }
 
+/* What baton_open reads besides the table of settings. */
+static bool is_word_of_open(const char *name)
+{
+    static const char *const words[] = {"BATON_FAULT", "BATON_METRICS", "BATON_REACTOR_CPUS", "BATON_TRACE"};
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* VARIABLE=VALUE, where a context reads the variable: any other one would be measured without effect. */
+static int check_with(const struct options *o, struct why *why)
+{
+    char name[WITH_MOST + 1];
+    const size_t length = o->with != NULL ? strcspn(o->with, "=") : 0;
+    if (o->with == NULL)
+        return 0;
+    if (o->op != OP_INTERFERENCE)
+        return why_set(why, "--with is for interference");
+    if (o->with[length] == '\0' || length == 0 || length > WITH_MOST)
+        return why_set(why, "--with must be VARIABLE=VALUE, and is \"%.64s\"", o->with);
+    snprintf(name, sizeof name, "%.*s", (int)length, o->with);
+    for (unsigned i = 0; i < settings_count; i++)
+        if (strcmp(settings_table[i].variable, name) == 0)
+            return 0;
+    if (is_word_of_open(name))
+        return 0;
+    const char *nearest = settings_nearest(o->with);
+    return why_set(why, "--with needs a setting that Baton reads when a context is opened, and %s is none%s%s", name,
+                   nearest != NULL ? "; the nearest is " : "; baton-info lists them", nearest != NULL ? nearest : "");
+}
+
 /* Two columns have room for the size of a block alone. */
 static int check_osu(const struct options *o, struct why *why)
 {
@@ -315,10 +348,8 @@ static int check(const struct options *o, struct why *why)
         return why_set(why, "idle is measured for --seconds, and takes no --iters");
     if (o->op == OP_REGIONS && o->block.count > 1)
         return why_set(why, "regions takes one --block");
-    if (o->op != OP_INTERFERENCE && o->with != NULL)
-        return why_set(why, "--with is for interference");
-    if (o->with != NULL && (strchr(o->with, '=') == NULL || o->with[0] == '=' || strcspn(o->with, "=") > WITH_MOST))
-        return why_set(why, "--with must be VARIABLE=VALUE, and is \"%.64s\"", o->with);
+    if (check_with(o, why) != 0)
+        return -1;
     if (o->op == OP_INTERFERENCE && o->batch.count > 1)
         return why_set(why, "interference takes one --batch");
     if (o->op == OP_DISTANCES && (o->block.count > 1 || o->batch.count > 1))

@@ -56,7 +56,12 @@ static void defaults(void **state)
     assert_false(good("latency").latency.verdicts);
     assert_string_equal(options_op_name(&(struct options){.op = OP_LATENCY, .busy = true}), "latency+busy");
     assert_int_equal(good("interference").block.value[0], 64 << 10);
-    assert_string_equal(good("interference --with A=1").with, "A=1");
+    assert_string_equal(good("interference --with BATON_SPIN_US=1").with, "BATON_SPIN_US=1");
+    assert_string_equal(good("interference --with BATON_FAIL_RANK=").with, "BATON_FAIL_RANK=");
+    assert_string_equal(good("interference --with BATON_TRACE=t=1").with, "BATON_TRACE=t=1");
+    good("interference --with BATON_FAULT=corrupt@move");
+    good("interference --with BATON_METRICS=0");
+    good("interference --with BATON_REACTOR_CPUS=1");
     assert_int_equal(good("incast").block.count, 2);
     assert_int_equal(good("allpairs").batch.value[0], 256);
     assert_string_equal(options_op_name(&(struct options){.op = OP_FANOUT, .busy = true}), "fanout+busy");
@@ -116,6 +121,12 @@ static void what_is_wrong_is_said(void **state)
         {"", "no operation is given: pull, push, latency, submit, memory, handshake, shapes, fairness, distances, "
              "wrapped, regions, fanout, incast, allpairs, interference, idle, scale"},
         {"pull --with A=1", "--with is for interference"},
+        {"interference --with A=1",
+         "--with needs a setting that Baton reads when a context is opened, and A is none; baton-info lists them"},
+        {"interference --with BATON_NOSUCH=1", "and BATON_NOSUCH is none; the nearest is BATON_"},
+        {"interference --with BATON_SPINUS=1", "and BATON_SPINUS is none; the nearest is BATON_SPIN_US"},
+        {"interference --with BATON_ENGINE=x", "and BATON_ENGINE is none; baton-info lists them"},
+        {"interference --with BATON_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=1", "--with must be VARIABLE=VALUE"},
         {"interference --with A", "--with must be VARIABLE=VALUE, and is \"A\""},
         {"interference --with =1", "--with must be VARIABLE=VALUE"},
         {"interference --batch 1,2", "interference takes one --batch"},
