@@ -200,8 +200,9 @@ static void print(struct world *w)
     for (unsigned i = CONSUMER_KIB; i < FIGURES; i++)
         report_cell(&row, "%" PRIu64, samples_quantile(&w->figures[i], 0.5));
     report_add(&b->report, &row);
-    report_note(&b->report, "  %d ranks: %zu worlds, the slowest start %.3f ms", w->size, w->figures[START].count,
-                (double)samples_quantile(&w->figures[START], 1) / 1e6);
+    const size_t worlds = w->figures[START].count;
+    report_note(&b->report, "  %d ranks: %zu world%s, the slowest start %.3f ms", w->size, worlds,
+                worlds == 1 ? "" : "s", (double)samples_quantile(&w->figures[START], 1) / 1e6);
 }
 
 static void run_world(struct bench *b, int size, bool first)
@@ -225,13 +226,14 @@ void scale_run(struct bench *b)
     report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
     conditions_note(b);
-    report_note(&b->report,
-                "medians of worlds of so many ranks; start: from baton_open until baton_start has returned on the "
-                "slowest rank; contact: one block of %" PRIu64 " bytes from a rank of which nothing is known, from the "
-                "call to its event; next: one more from it; all: one from each other rank, all at once; KiB: what "
-                "private memory has grown by since before the start, of the consumer and of the largest producer, with "
-                "MPI's part; segment: of one rank, without its cache",
-                BLOCK_BYTES);
+    report_note(
+        &b->report,
+        "medians of worlds of so many ranks; start: from baton_open until baton_start has returned on the "
+        "slowest rank; contact: one block of %" PRIu64 " bytes from a rank of which nothing is known, from the "
+        "call to its event; next: one more from it; all: one from each other rank, all at once (0: there is none); "
+        "KiB: what private memory has grown by since before the start, of the consumer and of the largest producer, "
+        "with MPI's part; segment: of one rank, without its cache",
+        BLOCK_BYTES);
     for (int size = 2; size < all; size *= 2)
         run_world(b, size, size == 2);
     run_world(b, all, all == 2);
