@@ -228,8 +228,10 @@ static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
     stage_open_layers(b, &stage, num_layers, p->block_bytes, pool_blocks(o, POOL_LEAST, num_layers * p->block_bytes),
                       pool_largest_batch(o));
     limit_open(&limit, &stage);
-    if (p->notes)
+    if (p->notes) {
         conditions_note_baton(b, stage.context.baton);
+        limit_note(&limit);
+    }
     if (bench_is_consumer(b))
         run_rows(&stage, &limit, p);
     stage_serve(&stage);

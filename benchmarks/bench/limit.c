@@ -41,6 +41,25 @@ void limit_close(struct limit *l)
     *l = (struct limit){0};
 }
 
+void limit_note(const struct limit *l)
+{
+    static const char reads[] =
+        "best of three ways: an MPI_Rget a block, all MPI_Get and a flush, 63 MPI_Get and an MPI_Rget";
+    static const char writes[] = "better of two ways: an MPI_Rput a block, all MPI_Put and a flush";
+    struct report *r = &l->stage->bench->report;
+    if (l->path == BATON_PATH_RMA)
+        report_note(r, "limit: raw MPI, the %s; the target waits in MPI_Recv, Baton's threads hold still",
+                    is_push(l) ? writes : reads);
+    else if (l->crew.num > 1)
+        report_note(r,
+                    "limit: %u threads of the decode rank copy like blocks, a part each, from the mapped pool, best of "
+                    "two kernels",
+                    l->crew.num);
+    else
+        report_note(
+            r, "limit: one thread of the decode rank copies like blocks from the mapped pool, best of two kernels");
+}
+
 void limit_reset(struct limit *l)
 {
     for (unsigned way = 0; way < RAW_WAYS; way++)

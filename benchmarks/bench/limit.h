@@ -28,6 +28,9 @@ struct limit {
 void limit_open(struct limit *l, struct stage *s);
 void limit_close(struct limit *l);
 
+/** Notes in the report how the path is measured. Other ranks than the consumer have none. */
+void limit_note(const struct limit *l);
+
 /** For the consumer: forgets the samples, before the next row. */
 void limit_reset(struct limit *l);
 /** For the consumer: one measurement, of each way in turn. */

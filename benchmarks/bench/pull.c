@@ -7,6 +7,7 @@
  * caches are several times the processor's, and page tables and handshake are warm.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "bench/bench.h"
@@ -108,10 +109,11 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     cost_cells(&row->cost, (double)median, row->batch, &out);
     report_add(&b->report, &out);
     report_osu(&b->report, "Bandwidth (MB/s)", s->block_bytes, 1e3 * rate);
-    report_note(&b->report,
-                "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples; raw MPI stalled %" PRIu64
-                " times",
-                s->block_bytes, row->batch, row->total.count, way, limit_count(l), l->raw.stalls);
+    char stalls[48] = "";
+    if (l->path == BATON_PATH_RMA)
+        snprintf(stalls, sizeof stalls, "; raw MPI stalled %" PRIu64 " times", l->raw.stalls);
+    report_note(&b->report, "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples%s", s->block_bytes,
+                row->batch, row->total.count, way, limit_count(l), stalls);
 }
 
 static void run_row(struct stage *s, struct limit *l, uint32_t batch)
@@ -136,12 +138,7 @@ static void note_stage(const struct stage *s, const struct limit *l, bool first)
         raw_name(&l->raw, name);
     if (first) {
         conditions_note_baton(b, s->context.baton);
-        report_note(&b->report, "limit: %s",
-                    l->path == BATON_PATH_SHM
-                        ? "one thread of the decode rank copies like blocks from the mapped pool, best of two kernels"
-                        : "raw MPI, best of three ways: an MPI_Rget (push: MPI_Rput) a block, all MPI_Get (MPI_Put) "
-                          "and a flush, 63 MPI_Get and an MPI_Rget; the target waits in MPI_Recv, Baton's threads "
-                          "hold still");
+        limit_note(l);
     }
     report_note(&b->report, "blocks of %" PRIu64 " bytes: pool %" PRIu64 " MiB a side%s%s%s", s->block_bytes,
                 pool >> 20, pool < 4 * l3 ? " (LESS than 4 times the L3 cache: caches help)" : "",
