@@ -23,7 +23,7 @@ static void introduce(struct baton *b)
     body->rank = fabric_rank(b->fabric);
     body->ranks = fabric_size(b->fabric);
     body->pid = (uint64_t)getpid();
-    body->began_ns = real_now_ns();
+    body->began_ns = body->renewed_ns = real_now_ns();
     snprintf(body->engine, sizeof body->engine, "%s", b->who.engine);
     snprintf(body->host, sizeof body->host, "%s", b->place.host);
     snprintf(body->version, sizeof body->version, "%s", BATON_VERSION_STRING);
