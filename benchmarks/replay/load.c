@@ -41,7 +41,7 @@ struct load load_point(const struct trace *trace, double speed, const struct loa
                        uint32_t deadline_ms, uint64_t *room)
 {
     struct load l = {.speed = speed, .offered_per_s = offered(trace, speed)};
-    /* A request counts with the mean time to the next one, as it does in what is offered: who keeps up achieves that. */
+    /* A request counts with the mean time to the next one, as in what is offered: a run that keeps up achieves that. */
     const double gap_ns = l.offered_per_s > 0 ? 1e9 / l.offered_per_s : 0;
     const double end_ns = (double)last_received(trace, times) + gap_ns;
     for (uint32_t i = 0; i < trace->count; i++) {
