@@ -405,7 +405,7 @@ static void a_ring_calls_no_driver(void)
     CHECK(describes("device: its driver is"));
     const uint32_t rings = fabric_rings(baton_inside_fabric(f.b));
     CHECK_EQ(rung_transfers(1, 20), 0);
-    if (describes("wake this one by UDP") && (f.producer || f.consumer))
+    if (describes("wake this one by UDP") && harness.size == 2) /* of more, a pair may be of one node */
         CHECK(fabric_rings(baton_inside_fabric(f.b)) > rings);
     down();
 }
