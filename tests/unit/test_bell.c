@@ -135,10 +135,13 @@ static void begin_to_sleep(struct bell *b, struct sleeper *s)
 /* Whether somebody who sleeps is woken by a ring beside a thread that attends, or attended once. */
 static bool is_woken(bool attends)
 {
-    struct bell b;
+    struct bell b, rehearsal;
     struct sleeper s;
     bell_init(&b);
+    bell_init(&rehearsal);
     begin_to_sleep(&b, &s);
+    bell_attend(&rehearsal, clock_now_ns()); /* so that the look and the ring below are in the caches: 5 us are short */
+    bell_ring_unattended(&rehearsal);
     bell_attend(&b, clock_now_ns());
     if (!attends)
         usleep(1000);
