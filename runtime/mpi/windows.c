@@ -207,24 +207,22 @@ static void place_segment(struct windows *v, const struct world *w)
     v->segment = again;
 }
 
-static int create_shared(struct windows *v, struct world *w)
+/* What the shared window is to be like. EMPI. */
+static int describe_shared(MPI_Info *info)
+{
+    int rc = MPI_Info_create(info);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Info_set(*info, "alloc_shared_noncontig", "true"); /* each rank's pages are near its NUMA node */
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "describing the shared window", rc);
+}
+
+static int create_shared(struct windows *v, struct world *w, MPI_Info info)
 {
     struct watchdog dog;
-    MPI_Info info = MPI_INFO_NULL;
-    int rc = MPI_Info_create(&info);
-    if (rc == MPI_SUCCESS)
-        rc = MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each rank's pages are near its NUMA node */
-    int local = rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "MPI_Info_set", rc);
-    local = steps_agree(&w->steps, "describe the shared window", local);
-    if (local == 0) {
-        steps_watch(&w->steps, &dog, "create the shared window");
-        rc = MPI_Win_allocate_shared((MPI_Aint)asked_bytes(v), 1, info, w->node, &v->allocated, &v->shared);
-        watchdog_stop(&dog);
-    }
-    if (info != MPI_INFO_NULL)
-        MPI_Info_free(&info);
-    if (local != 0)
-        return local;
+    steps_watch(&w->steps, &dog, "create the shared window");
+    int rc = MPI_Win_allocate_shared((MPI_Aint)asked_bytes(v), 1, info, w->node, &v->allocated, &v->shared);
+    watchdog_stop(&dog);
+    int local = 0;
     if (rc != MPI_SUCCESS) {
         v->shared = MPI_WIN_NULL;
         local =
@@ -411,11 +409,17 @@ static void name_window(MPI_Win win, char *name)
 int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish)
 {
     v->shared = v->overlay = MPI_WIN_NULL;
-    int error = steps_agree(&w->steps, "layout of the segment", lay_out(v, wish));
+    MPI_Info info = MPI_INFO_NULL;
+    int laid_out = lay_out(v, wish);
+    if (laid_out == 0)
+        laid_out = describe_shared(&info);
+    int error = steps_agree(&w->steps, "layout of the segment", laid_out);
     if (error == 0)
         error = check_room(v, w, wish->memory_limit);
     if (error == 0)
-        error = create_shared(v, w);
+        error = create_shared(v, w, info);
+    if (info != MPI_INFO_NULL)
+        MPI_Info_free(&info);
     if (error == 0) {
         int local = populate(v, wish, w->log);
         if (local == 0)
