@@ -8,7 +8,6 @@
  * engine's thread. The first rank of the first decode engine measures and reports, the first rank of the first prefill
  * engine serves; all others only take part in collective calls.
  */
-#include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,16 +73,9 @@ static int find_ends(struct bench *b)
     return 0;
 }
 
-/* Before hours of measuring, by who writes it. What stands there stays until the results are written. */
 static int check_json(const struct bench *b, struct why *why)
 {
-    const char *path = b->options.json;
-    if (!bench_is_consumer(b) || path == NULL)
-        return 0;
-    FILE *file = fopen(path, "ae");
-    if (file == NULL || fclose(file) != 0)
-        return why_set(why, "--json %s: %s", path, strerror(errno));
-    return 0;
+    return bench_is_consumer(b) && b->options.json != NULL ? output_check_json(b->options.json, why) : 0;
 }
 
 #define OPERATION_RUN(op, word, run) run,

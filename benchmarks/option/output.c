@@ -2,8 +2,10 @@
 /* output: see output.h. */
 #include "option/output.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 int output_finish(const char *program, int status, int failed)
@@ -13,6 +15,14 @@ int output_finish(const char *program, int status, int failed)
         return status;
     fprintf(stderr, "%s: the output could not be written\n", program);
     return failed;
+}
+
+int output_check_json(const char *path, struct why *why)
+{
+    FILE *file = fopen(path, "ae");
+    if (file == NULL || fclose(file) != 0)
+        return why_set(why, "--json %s: %s", path, strerror(errno));
+    return 0;
 }
 
 bool output_has_terminal(void)

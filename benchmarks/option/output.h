@@ -5,11 +5,16 @@
 
 #include <stdbool.h>
 
+#include "option/why.h"
+
 /**
  * Flushes standard output when all is printed. `status`; or `failed`, where not all could be written. Standard error
  * has that then, unless status was not 0 anyway.
  */
 int output_finish(const char *program, int status, int failed);
+
+/** Before all the work: -1 with *why where the file of --json cannot be written. What stands there stays. */
+int output_check_json(const char *path, struct why *why);
 
 /** Whether a terminal shows standard error, even behind mpirun's pipe: batonrun says so (BATON_TERMINAL). */
 bool output_has_terminal(void);

@@ -8,7 +8,6 @@
  * The program of every rank; the main thread is the engine's thread. It initialises MPI itself. Errors of the command
  * line and the trace are agreed upon before Baton is opened, so that all ranks leave with the same status.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,16 +65,9 @@ static int read_role(struct replay *r, int thread_level, struct why *why)
     return 0;
 }
 
-/* Before all the work. What stands there stays until the results are written. */
 static int check_json(const struct replay *r, struct why *why)
 {
-    const char *path = r->options.json;
-    FILE *file = r->meet.rank == 0 && path != NULL ? fopen(path, "ae") : NULL;
-    if (file != NULL)
-        fclose(file);
-    else if (r->meet.rank == 0 && path != NULL)
-        return why_set(why, "--json %s: %s", path, strerror(errno));
-    return 0;
+    return r->meet.rank == 0 && r->options.json != NULL ? output_check_json(r->options.json, why) : 0;
 }
 
 /* Every prefill must end before its want's deadline, or there is no figure. */
