@@ -72,13 +72,18 @@ static inline bool cluster_takes(const struct cluster *c, uint32_t node, unsigne
     return (c->sides[node] >> side & 1) != 0;
 }
 
-/** The level of the smallest group that holds both seats. */
-static inline uint32_t cluster_level(const struct cluster *c, uint32_t a, uint32_t b)
+/** The level of the smallest group, of level `least` or above, that holds both seats. */
+static inline uint32_t cluster_level_from(const struct cluster *c, uint32_t least, uint32_t a, uint32_t b)
 {
-    uint32_t level = 0;
+    uint32_t level = least;
     while (c->group_of[level][a] != c->group_of[level][b])
         level++;
     return level;
+}
+
+static inline uint32_t cluster_level(const struct cluster *c, uint32_t a, uint32_t b)
+{
+    return cluster_level_from(c, 0, a, b);
 }
 
 static inline double cluster_distance(const struct cluster *c, uint32_t a, uint32_t b)
@@ -89,8 +94,7 @@ static inline double cluster_distance(const struct cluster *c, uint32_t a, uint3
 /** The same between nodes: what is within one node counts as its distance. */
 static inline double cluster_node_distance(const struct cluster *c, uint32_t a, uint32_t b)
 {
-    uint32_t level = cluster_level(c, a, b);
-    return c->cost[level > CLUSTER_NODE ? level : CLUSTER_NODE];
+    return c->cost[cluster_level_from(c, CLUSTER_NODE, a, b)];
 }
 
 /** Ranks that all nodes take. */

@@ -164,8 +164,12 @@ static bool try_mask(struct search *s, uint32_t unit, uint32_t to, const uint32_
         back += b->units[first_of(others, left)].count;
         looks += flows_of(b, first_of(others, left));
     }
-    if (s->looks < looks || board_room(b, to) + back < count || board_room(b, board_node(b, unit)) + count < back)
+    if (board_room(b, to) + back < count || board_room(b, board_node(b, unit)) + count < back)
         return false;
+    if (s->looks < looks) {
+        s->looks = 0; /* the search ends: there is no looking at what may not be tried */
+        return false;
+    }
     s->looks -= looks;
     return exchange(b, unit, to, others, mask);
 }
