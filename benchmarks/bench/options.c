@@ -255,16 +255,6 @@ uint64_t options_most_regions(const struct options *o)
     return most;
 }
 
-/* Options of latency, where the operation is another one. */
-static int check_no_latency(const struct options *o, struct why *why)
-{
-    if (o->latency.state != STATE_ALL)
-        return why_set(why, "--state is for latency");
-    if (o->latency.from != 0)
-        return why_set(why, "--from is for latency");
-    return o->latency.verdicts ? why_set(why, "--verdicts is for latency") : 0;
-}
-
 /* A streak is timed from its wants, until their events. */
 static int check_streak(const struct options *o, struct why *why)
 {
@@ -285,21 +275,22 @@ static bool is_word_of_open(const char *name)
     return false;
 }
 
-/* VARIABLE=VALUE, where a context reads the variable: any other one would be measured without effect. */
+/* VARIABLE=VALUE, where a context reads the variable and takes the value: any other one would be measured without effect,
+ * or end the run half-way. */
 static int check_with(const struct options *o, struct why *why)
 {
     char name[WITH_MOST + 1];
     const size_t length = o->with != NULL ? strcspn(o->with, "=") : 0;
     if (o->with == NULL)
         return 0;
-    if (o->op != OP_INTERFERENCE)
-        return why_set(why, "--with is for interference");
     if (o->with[length] == '\0' || length == 0 || length > WITH_MOST)
         return why_set(why, "--with must be VARIABLE=VALUE, and is \"%.64s\"", o->with);
     snprintf(name, sizeof name, "%.*s", (int)length, o->with);
     for (unsigned i = 0; i < settings_count; i++)
         if (strcmp(settings_table[i].variable, name) == 0)
-            return 0;
+            return settings_check(&settings_table[i], o->with + length + 1) == 0
+                       ? 0
+                       : why_set(why, "--with %s", baton_errmsg());
     if (is_word_of_open(name))
         return 0;
     const char *nearest = settings_nearest(o->with);
@@ -319,15 +310,45 @@ static int check_osu(const struct options *o, struct why *why)
     return 0;
 }
 
-/* Before the presets: what an operation does not use would be ignored. */
-static int check_used(const struct options *o, struct why *why)
+#define BIT(op) (1u << OP_##op)
+#define CROWD (BIT(FANOUT) | BIT(INCAST) | BIT(ALLPAIRS))
+#define STREAM (BIT(PULL) | BIT(PUSH) | BIT(LATENCY) | BIT(WRAPPED) | BIT(DISTANCES) | BIT(INTERFERENCE) | CROWD)
+
+/* The operations that an option is for. Those that are not here are for all. */
+static const struct {
+    const char *option;
+    unsigned ops;
+} uses[] = {
+    {"block", STREAM | BIT(SUBMIT) | BIT(MEMORY) | BIT(FAIRNESS) | BIT(REGIONS)},
+    {"batch", STREAM | BIT(SUBMIT) | BIT(MEMORY) | BIT(FAIRNESS)},
+    {"blocks", BIT(MEMORY)},
+    {"regions", BIT(REGIONS)},
+    {"pool", STREAM | BIT(SHAPES) | BIT(FAIRNESS)},
+    {"iters", STREAM | BIT(SUBMIT) | BIT(SHAPES) | BIT(FAIRNESS) | BIT(REGIONS) | BIT(SCALE)},
+    {"transfers", BIT(MEMORY)},
+    {"seconds", STREAM | BIT(SUBMIT) | BIT(SHAPES) | BIT(FAIRNESS) | BIT(REGIONS) | BIT(SCALE) | BIT(IDLE)},
+    {"want-ms", BIT(HANDSHAKE)},
+    {"stop-engine", BIT(HANDSHAKE)},
+    {"stop-seconds", BIT(HANDSHAKE)},
+    {"load", BIT(FAIRNESS)},
+    {"stop-engines", BIT(FAIRNESS)},
+    {"state", BIT(LATENCY)},
+    {"from", BIT(LATENCY)},
+    {"verdicts", BIT(LATENCY)},
+    {"with", BIT(INTERFERENCE)},
+    {"network", BIT(DISTANCES)},
+    {"format", ~BIT(DISTANCES)}, /* which prints a file of its own form */
+    {"csv", ~BIT(DISTANCES)},
+    {"table", ~BIT(DISTANCES)},
+    {"json", ~BIT(DISTANCES)},
+};
+
+/* What the operation does not use would be passed over, and believed to have been used. */
+static int check_used(const struct options *o, uint64_t given, struct why *why)
 {
-    const bool fixed = o->op == OP_HANDSHAKE || o->op == OP_SHAPES || o->op == OP_IDLE || o->op == OP_SCALE;
-    const char *word = option_name(ops, o->op, "");
-    if (fixed && o->block.count > 0)
-        return why_set(why, "%s takes no --block", word);
-    if ((fixed || o->op == OP_REGIONS) && o->batch.count > 0)
-        return why_set(why, "%s takes no --batch", word);
+    for (unsigned i = 0; i < sizeof uses / sizeof *uses; i++)
+        if ((uses[i].ops >> o->op & 1) == 0 && option_given(rows, given, uses[i].option))
+            return why_set(why, "%s takes no --%s", option_name(ops, o->op, ""), uses[i].option);
     return 0;
 }
 
@@ -344,8 +365,6 @@ static int check(const struct options *o, struct why *why)
         if (options_most_regions(o) % o->regions.value[i] != 0)
             return why_set(why, "--regions must divide the largest of them, and %llu does not divide %llu",
                            (unsigned long long)o->regions.value[i], (unsigned long long)options_most_regions(o));
-    if (o->op == OP_IDLE && o->iters > 0)
-        return why_set(why, "idle is measured for --seconds, and takes no --iters");
     if (o->op == OP_REGIONS && o->block.count > 1)
         return why_set(why, "regions takes one --block");
     if (check_with(o, why) != 0)
@@ -354,12 +373,8 @@ static int check(const struct options *o, struct why *why)
         return why_set(why, "interference takes one --batch");
     if (o->op == OP_DISTANCES && (o->block.count > 1 || o->batch.count > 1))
         return why_set(why, "distances takes one --block and one --batch");
-    if (o->op == OP_DISTANCES && (o->format != FORMAT_TABLE || o->json != NULL))
-        return why_set(why, "distances prints a file of its own form: no --format, no --csv, no --json");
-    if ((o->op == OP_LATENCY ? check_streak : check_no_latency)(o, why) != 0)
+    if (o->op == OP_LATENCY && check_streak(o, why) != 0)
         return -1;
-    if (o->op != OP_DISTANCES && o->network != NULL)
-        return why_set(why, "--network is for distances");
     return o->format == FORMAT_OSU ? check_osu(o, why) : 0;
 }
 
@@ -378,6 +393,7 @@ static int read_op(const char *text, struct options *o, struct why *why)
 int options_read(struct options *o, int argc, char **argv, struct why *why)
 {
     const char *op = NULL;
+    uint64_t given = 0;
     *o = (struct options){.seed = 1,
                           .seconds = 3,
                           .transfers = 64,
@@ -385,13 +401,13 @@ int options_read(struct options *o, int argc, char **argv, struct why *why)
                           .stop_seconds = 15,
                           .load = UINT64_C(1) << 30,
                           .latency = {.state = STATE_ALL}};
-    if (option_read(rows, argc, argv, o, &op, NULL, why) != 0)
+    if (option_read(rows, argc, argv, o, &op, &given, why) != 0)
         return -1;
     if (o->help || o->version)
         return 0;
     if (read_op(op, o, why) != 0)
         return -1;
-    if (check_used(o, why) != 0)
+    if (check_used(o, given, why) != 0)
         return -1;
     preset(o);
     return check(o, why);

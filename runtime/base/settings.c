@@ -86,6 +86,12 @@ static int read_one(const struct setting_info *info, const char *text, uint64_t 
     return 0;
 }
 
+int settings_check(const struct setting_info *info, const char *text)
+{
+    uint64_t value;
+    return read_one(info, text, &value);
+}
+
 /* ---- misspelt names ---------------------------------------------------------------------------------------------- */
 
 /* Variables that are not numbers or not settings: a rank's role, injected faults, what batonrun tells its ranks, the

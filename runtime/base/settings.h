@@ -114,6 +114,9 @@ int settings_read(struct settings *s, char *(*lookup)(const char *variable));
  */
 const char *settings_nearest(const char *entry);
 
+/** Whether row `info` of the table may have this value. 0, or BATON_ESETTING: the error sentence says why not. */
+int settings_check(const struct setting_info *info, const char *text);
+
 /** Parses such a number. 0, or BATON_ESETTING without a sentence. */
 int settings_number(const char *text, uint64_t *out);
 

@@ -57,7 +57,7 @@ static void defaults(void **state)
     assert_string_equal(options_op_name(&(struct options){.op = OP_LATENCY, .busy = true}), "latency+busy");
     assert_int_equal(good("interference").block.value[0], 64 << 10);
     assert_string_equal(good("interference --with BATON_SPIN_US=1").with, "BATON_SPIN_US=1");
-    assert_string_equal(good("interference --with BATON_FAIL_RANK=").with, "BATON_FAIL_RANK=");
+    assert_string_equal(good("interference --with BATON_RMA_BYTES=4M").with, "BATON_RMA_BYTES=4M");
     assert_string_equal(good("interference --with BATON_TRACE=t=1").with, "BATON_TRACE=t=1");
     good("interference --with BATON_FAULT=corrupt@move");
     good("interference --with BATON_METRICS=0");
@@ -72,24 +72,25 @@ static void defaults(void **state)
 static void every_option(void **state)
 {
     (void)state;
-    const struct options o = good("--blocks 2 --regions 4,8 --pool 1M --iters 9 --transfers 8 --seconds 0.5 "
-                                  "handshake --seed 0 --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
+    const struct options o = good("--seed 0 handshake --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
     assert_int_equal(o.op, OP_HANDSHAKE);
-    assert_int_equal(o.blocks.value[0], 2);
-    assert_int_equal(o.regions.value[1], 8);
-    assert_int_equal(o.pool, 1 << 20);
-    assert_int_equal(o.iters, 9);
-    assert_int_equal(o.transfers, 8);
-    assert_true(o.seconds == 0.5 && o.stop_seconds == 4);
+    assert_true(o.stop_seconds == 4);
     assert_int_equal(o.seed, 0);
     assert_int_equal(o.want_ms, 7);
     assert_string_equal(o.stop_engine, "prefill1");
     assert_string_equal(options_op_name(&o), "handshake+busy");
-    const struct options p = good("--block 4K --batch 3,5 push --load 5 --stop-engines 2 --pin --csv --json f");
+    assert_int_equal(good("memory --blocks 2 --transfers 8").blocks.value[0], 2);
+    assert_int_equal(good("memory --blocks 2 --transfers 8").transfers, 8);
+    assert_int_equal(good("regions --regions 4,8").regions.value[1], 8);
+    assert_int_equal(good("idle --seconds 0.5").iters, 0);
+    assert_true(good("idle --seconds 0.5").seconds == 0.5);
+    assert_int_equal(good("fairness --load 5 --stop-engines 2").load, 5);
+    assert_int_equal(good("fairness --load 5 --stop-engines 2").stop_engines, 2);
+    const struct options p = good("--block 4K --batch 3,5 push --pool 1M --iters 9 --pin --csv --json f");
     assert_int_equal(p.block.value[0], 4096);
     assert_int_equal(p.batch.value[1], 5);
-    assert_int_equal(p.load, 5);
-    assert_int_equal(p.stop_engines, 2);
+    assert_int_equal(p.pool, 1 << 20);
+    assert_int_equal(p.iters, 9);
     assert_true(p.pin);
     assert_int_equal(p.format, FORMAT_CSV);
     assert_string_equal(p.json, "f");
@@ -120,13 +121,16 @@ static void what_is_wrong_is_said(void **state)
     static const char *const cases[][2] = {
         {"", "no operation is given: pull, push, latency, submit, memory, handshake, shapes, fairness, distances, "
              "wrapped, regions, fanout, incast, allpairs, interference, idle, scale"},
-        {"pull --with A=1", "--with is for interference"},
+        {"pull --with A=1", "pull takes no --with"},
         {"interference --with A=1",
          "--with needs a setting that Baton reads when a context is opened, and A is none; baton-info lists them"},
         {"interference --with BATON_NOSUCH=1", "and BATON_NOSUCH is none; the nearest is BATON_"},
         {"interference --with BATON_SPINUS=1", "and BATON_SPINUS is none; the nearest is BATON_SPIN_US"},
         {"interference --with BATON_ENGINE=x", "and BATON_ENGINE is none; baton-info lists them"},
         {"interference --with BATON_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=1", "--with must be VARIABLE=VALUE"},
+        {"interference --with BATON_FAIL_RANK=", "--with BATON_FAIL_RANK=\"\" is not a number"},
+        {"interference --with BATON_SPIN_US=fast", "--with BATON_SPIN_US=\"fast\" is not a number"},
+        {"interference --with BATON_HANDOFF=3", "--with BATON_HANDOFF=\"3\" is out of range; it may be 0 to 2: "},
         {"interference --with A", "--with must be VARIABLE=VALUE, and is \"A\""},
         {"interference --with =1", "--with must be VARIABLE=VALUE"},
         {"interference --batch 1,2", "interference takes one --batch"},
@@ -140,7 +144,7 @@ static void what_is_wrong_is_said(void **state)
         {"memory --blocks 1", "--blocks must be 1 to 32 numbers from 2 to 256M"},
         {"regions --regions 3,256", "--regions must divide the largest of them, and 3 does not divide 256"},
         {"regions --regions 1025", "--regions must be 1 to 32 numbers from 1 to 1024"},
-        {"idle --iters 2", "idle is measured for --seconds, and takes no --iters"},
+        {"idle --iters 2", "idle takes no --iters"},
         {"regions --block 4K,8K", "regions takes one --block"},
         {"regions --batch 3", "regions takes no --batch"},
         {"handshake --block 4K", "handshake takes no --block"},
@@ -157,13 +161,28 @@ static void what_is_wrong_is_said(void **state)
         {"handshake --want-ms 3600001", "--want-ms must be a whole number from 1 to 3600000"},
         {"handshake --stop-engine x --stop-seconds 7", "--stop-seconds must be 8 at least"},
         {"distances --block 4K,64K", "distances takes one --block and one --batch"},
-        {"distances --csv", "distances prints a file of its own form: no --format, no --csv, no --json"},
+        {"distances --csv", "distances takes no --csv"},
         {"submit --format osu", "--format osu is for pull, push and latency"},
         {"pull --format osu --batch 1,2", "--format osu takes one --batch"},
         {"pull --format xml", "--format must be one of table, csv, osu"},
-        {"pull --state busy", "--state is for latency"},
-        {"pull --from want", "--from is for latency"},
-        {"pull --verdicts", "--verdicts is for latency"},
+        {"pull --state busy", "pull takes no --state"},
+        {"pull --state all", "pull takes no --state"}, /* nor what it has anyway */
+        {"pull --from want", "pull takes no --from"},
+        {"pull --verdicts", "pull takes no --verdicts"},
+        {"pull --load 1G", "pull takes no --load"},
+        {"push --stop-engines 1", "push takes no --stop-engines"},
+        {"pull --blocks 2", "pull takes no --blocks"},
+        {"latency --regions 1", "latency takes no --regions"},
+        {"submit --pool 1M", "submit takes no --pool"},
+        {"memory --iters 1", "memory takes no --iters"},
+        {"handshake --seconds 1", "handshake takes no --seconds"},
+        {"pull --transfers 64", "pull takes no --transfers"},
+        {"fairness --want-ms 5000", "fairness takes no --want-ms"},
+        {"scale --stop-engine x", "scale takes no --stop-engine"},
+        {"idle --stop-seconds 15", "idle takes no --stop-seconds"},
+        {"distances --format table", "distances takes no --format"},
+        {"distances --table", "distances takes no --table"},
+        {"distances --json f", "distances takes no --json"},
         {"latency --state streak --from offer,ready", "--state streak needs want in --from"},
         {"latency --state streak --verdicts", "--state streak is not for --verdicts"},
         {"latency --from want,",
@@ -171,7 +190,7 @@ static void what_is_wrong_is_said(void **state)
         {"latency --from wantofferreadyall", "--from must be one or more of want"},
         {"latency --from ,all", "--from must be one or more of want"},
         {"latency --format osu --from want,ready", "--format osu takes one call of --from"},
-        {"pull --network f", "--network is for distances"},
+        {"pull --network f", "pull takes no --network"},
         {"fairness --stop-engines 65537", "--stop-engines must be a whole number from 0 to 65536"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
