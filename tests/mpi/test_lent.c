@@ -17,9 +17,11 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "baton.h"
+#include "front/context.h"
 #include "front/inside.h"
 #include "harness.h"
 #include "mpi/fabric.h"
+#include "shm/lanes.h"
 #include "with_clock.h"
 
 #define BLOCKS 1024
@@ -34,7 +36,7 @@ static struct {
     pid_t peer; /* the process of the other one of my pair */
 } f;
 
-static void up(void)
+static void up_as(baton_progress_mode_t progress)
 {
     baton_tensor_t tensor;
     baton_geometry_t g = {.size = sizeof g,
@@ -49,7 +51,7 @@ static void up(void)
                           .splits = {{.heads_total = 1, .head_count = 1}},
                           .layers_total = 1,
                           .layer_count = 1};
-    baton_open_params_t me = {.size = sizeof me, .tp = 1, .pp = 1};
+    baton_open_params_t me = {.size = sizeof me, .tp = 1, .pp = 1, .progress = progress};
     int peer = harness.rank ^ 1, pid = getpid(), other = 0;
     memset(&f, 0, sizeof f);
     f.producer = harness.rank % 2 == 0 && peer < harness.size;
@@ -67,6 +69,11 @@ static void up(void)
         fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
         MPI_Abort(MPI_COMM_WORLD, 1); /* no later case makes sense */
     }
+}
+
+static void up(void)
+{
+    up_as(BATON_PROGRESS_AUTO);
 }
 
 static void down(void)
@@ -655,6 +662,25 @@ static void an_offer_that_comes_late(void)
     down();
 }
 
+/* A turn takes no more messages than a lane holds. Those that may be left keep the reactor awake, since nobody rings again. */
+static void messages_that_a_turn_leaves_are_not_slept_over(void)
+{
+    struct port_event events[2 * LANES_PLACES];
+    if (!is_one_node())
+        return SKIP("one node");
+    up_as(BATON_PROGRESS_CALLER); /* no other thread takes them */
+    const struct port *port = f.b->port;
+    const struct path *path = &port->path;
+    CHECK(!path->busy(path->self));
+    for (unsigned i = 0; i < LANES_PLACES; i++)
+        CHECK_EQ(port->send(port->self, (uint32_t)harness.rank, "?", 1), 0);
+    CHECK_EQ(path->progress(path->self, events, 2 * LANES_PLACES), LANES_PLACES);
+    CHECK(path->busy(path->self));
+    CHECK_EQ(path->progress(path->self, events, 2 * LANES_PLACES), 0);
+    CHECK(!path->busy(path->self));
+    down();
+}
+
 /* Where one of two ranks has no lanes, their messages go by MPI, in both directions. */
 static void ranks_with_and_without_lanes_meet(void)
 {
@@ -686,6 +712,7 @@ int main(int argc, char **argv)
     RUN(the_offer_ends_though_its_reader_polls_no_more);
     RUN(a_stopped_producer_serves);
     RUN(an_offer_that_comes_late);
+    RUN(messages_that_a_turn_leaves_are_not_slept_over);
     RUN(ranks_with_and_without_lanes_meet);
     return harness_end();
 }
