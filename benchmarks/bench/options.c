@@ -275,8 +275,8 @@ static bool is_word_of_open(const char *name)
     return false;
 }
 
-/* VARIABLE=VALUE, where a context reads the variable and takes the value: any other one would be measured without effect,
- * or end the run half-way. */
+/* VARIABLE=VALUE, where a context reads the variable and takes the value: any other one would be measured without
+ * effect, or end the run half-way. */
 static int check_with(const struct options *o, struct why *why)
 {
     char name[WITH_MOST + 1];
