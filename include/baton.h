@@ -328,13 +328,15 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  *     on the node of rank 0          EPEER, at once on the ranks of that node, and on the others unless it is rank 0
  *     elsewhere                      EPEER, BATON_CLOSE_MS and a few seconds after this call
  *   a driver does not end a copy     EPEER on every rank, after 5 s, although all ranks came
+ *   a rank has no memory left        EPEER on every rank, although all ranks came
+ *   the doorbell's thread is held    EPEER, although all ranks came
  *   a free of MPI is known to hang   EPEER, although all ranks came: Open MPI 5 with its component osc/ucx
  *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor and logged that
  *
  * With MPICH, MPI_Finalize may end the process if this was not called before; the log then says so. It does not with
  * BATON_PROGRESS_CALLER if every rank comes to MPI_Finalize within BATON_CLOSE_MS.
  *
- * With EPEER, baton_errmsg names the rank, its engine and its host, or that driver or free. No window was freed.
+ * With EPEER, baton_errmsg names the rank, its engine and its host, or what else it was. No window was freed.
  * MPI_Finalize would hang: leave the process by baton_exit. If a rank dies in the very moment in which windows are
  * freed, MPI cannot be left at all: the process then ends with status 70 and says at which step. With
  * BATON_PROGRESS_CALLER, MPI may hold the calling thread for longer.

@@ -327,6 +327,9 @@ static const struct {
     {"iters", STREAM | BIT(SUBMIT) | BIT(SHAPES) | BIT(FAIRNESS) | BIT(REGIONS) | BIT(SCALE)},
     {"transfers", BIT(MEMORY)},
     {"seconds", STREAM | BIT(SUBMIT) | BIT(SHAPES) | BIT(FAIRNESS) | BIT(REGIONS) | BIT(SCALE) | BIT(IDLE)},
+    {"seed", ~(BIT(HANDSHAKE) | BIT(REGIONS) | BIT(IDLE) | BIT(SCALE))},
+    {"busy", ~BIT(REGIONS)}, /* whose contexts are opened by hand */
+    {"pin", ~BIT(REGIONS)},
     {"want-ms", BIT(HANDSHAKE)},
     {"stop-engine", BIT(HANDSHAKE)},
     {"stop-seconds", BIT(HANDSHAKE)},
@@ -349,6 +352,8 @@ static int check_used(const struct options *o, uint64_t given, struct why *why)
     for (unsigned i = 0; i < sizeof uses / sizeof *uses; i++)
         if ((uses[i].ops >> o->op & 1) == 0 && option_given(rows, given, uses[i].option))
             return why_set(why, "%s takes no --%s", option_name(ops, o->op, ""), uses[i].option);
+    if (option_given(rows, given, "stop-seconds") && o->stop_engine == NULL)
+        return why_set(why, "--stop-seconds needs --stop-engine");
     return 0;
 }
 

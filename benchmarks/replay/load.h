@@ -32,7 +32,7 @@ struct load {
     double speed;             /* 0: the run had no clock, and there is no point */
     double offered_per_s;     /* requests; 0: all arrive at one moment */
     double offered_gb_per_s;  /* of what is wanted */
-    double achieved_per_s;    /* until the last one was received */
+    double achieved_per_s;    /* until the last one was received, and a mean gap more: as what is offered is counted */
     double achieved_gb_per_s; /* likewise */
     struct quantiles latency, late;
     uint32_t waited;        /* requests that found no place at a rank of either side */

