@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "baton.h"
 #include "bench/busy.h"
 #include "bench/options.h"
 #include "bench/pin.h"
@@ -34,6 +35,17 @@ static inline bool bench_is_producer(const struct bench *b)
 static inline bool bench_is_consumer(const struct bench *b)
 {
     return b->roster.rank == b->consumer;
+}
+
+/** "shm", "cma", "rma" or "staged", by which bytes come; "none": none have. */
+static inline const char *bench_path_name(baton_path_t path)
+{
+    static const char *const names[BATON_PATHS] = {[BATON_PATH_NONE] = "none",
+                                                   [BATON_PATH_SHM] = "shm",
+                                                   [BATON_PATH_RMA] = "rma",
+                                                   [BATON_PATH_CMA] = "cma",
+                                                   [BATON_PATH_STAGED] = "staged"};
+    return names[path];
 }
 
 /* The operations: each is collective over all ranks, and sets status where something is wrong. */

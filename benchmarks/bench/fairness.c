@@ -35,6 +35,7 @@
 #include "bench/pattern.h"
 #include "bench/samples.h"
 #include "bench/walk.h"
+#include "core/path.h"
 
 static const char *const columns[] = {"op",           "path",   "behind", "block_bytes", "batch",    "alone_us_p50",
                                       "alone_us_p90", "us_p50", "us_p90", "ratio_p90",   "bound_us", "within"};
@@ -417,11 +418,11 @@ static void print(struct run *run, enum behind behind, uint32_t batch, uint32_t 
     double big_bytes = (double)run->big * (double)run->block_bytes;
     double ns_a_byte = (double)samples_quantile(&s[2], 0.5) / big_bytes;
     const struct settings *set = &run->settings;
-    double in_flight = (double)(run->path == BATON_PATH_SHM ? set->copy_bytes * set->copy_workers : set->rma_bytes);
+    double in_flight = (double)(path_is_far(run->path) ? set->rma_bytes : set->copy_bytes * set->copy_workers);
     double ahead = in_flight + competing * (double)set->chunk_bytes;
     double bound = behind == STOPPED ? 2 * alone_90 : 3 * alone_90 + ahead * ns_a_byte;
     report_cell(&row, "%s", options_op_name(o));
-    report_cell(&row, "%s", run->path == BATON_PATH_SHM ? "shm" : "rma");
+    report_cell(&row, "%s", bench_path_name(run->path));
     report_cell(&row, "%s", behind_names[behind]);
     report_cell(&row, "%" PRIu64, run->block_bytes);
     report_cell(&row, "%" PRIu32, batch);

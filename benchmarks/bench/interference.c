@@ -153,7 +153,7 @@ static void print(struct run *r, bool streams)
     struct report_row row = {0};
     const struct interval slower = interval_of(r->slower, r->pairs);
     report_cell(&row, "%s", options_op_name(&b->options));
-    report_cell(&row, "%s", r->path == BATON_PATH_SHM ? "shm" : "rma");
+    report_cell(&row, "%s", bench_path_name(r->path));
     report_cell(&row, "%s", busy_work_name(r->computing.work));
     report_cell(&row, "%s", streams ? "streaming" : "idle");
     report_cell(&row, "%s", has_setting(r) ? r->variable : "baton");

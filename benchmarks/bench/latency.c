@@ -177,7 +177,7 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     const char *way;
     const double limit = (double)limit_best_ns(l, &way), median = (double)samples_quantile(&row->total, 0.5);
     report_cell(&out, "%s", options_op_name(&b->options));
-    report_cell(&out, "%s", l->path == BATON_PATH_SHM ? "shm" : "rma");
+    report_cell(&out, "%s", bench_path_name(l->path));
     report_cell(&out, "%s", options_state_name(row->state));
     report_cell(&out, "%s", options_from_name(row->from));
     report_cell(&out, "%s", b->options.latency.verdicts ? "verdict" : "event");

@@ -57,7 +57,7 @@ static void print(const struct crowd *c, struct crowd_row *row)
     const double bytes = (double)pairs * row->batch * (double)c->block_bytes, limit = best_ns(row, &limits);
     const double ns = (double)samples_quantile(&row->round, 0.5), want = (double)samples_quantile(&row->want, 0.5);
     report_cell(&out, "%s", options_op_name(&b->options));
-    report_cell(&out, "%s", c->path == BATON_PATH_SHM ? "shm" : "rma");
+    report_cell(&out, "%s", bench_path_name(c->path));
     report_cell(&out, "%d", c->producers.count);
     report_cell(&out, "%d", c->consumers.count);
     report_cell(&out, "%" PRIu64, c->block_bytes);

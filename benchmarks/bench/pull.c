@@ -97,7 +97,7 @@ static void print(struct stage *s, struct limit *l, struct row *row)
     uint64_t median = samples_quantile(&row->total, 0.5);
     double rate = bytes / (double)median, limit = limit_best(l, row->batch, &way);
     report_cell(&out, "%s", options_op_name(&b->options));
-    report_cell(&out, "%s", row->path == BATON_PATH_SHM ? "shm" : "rma");
+    report_cell(&out, "%s", bench_path_name(row->path));
     report_cell(&out, "%" PRIu64, s->block_bytes);
     report_cell(&out, "%" PRIu32, row->batch);
     report_cell(&out, "%.3f", rate);

@@ -206,15 +206,13 @@ static void visit(struct run *r, unsigned index, bool counts)
 
 static void print(struct run *r, unsigned index)
 {
-    static const char *const paths[] = {
-        [BATON_PATH_SHM] = "shm", [BATON_PATH_RMA] = "rma", [BATON_PATH_CMA] = "cma", [BATON_PATH_STAGED] = "staged"};
     struct bench *b = r->bench;
     struct report_row row = {0};
     double first = (double)samples_quantile(&r->total[0], 0.5), total = (double)samples_quantile(&r->total[index], 0.5);
     report_cell(&row, "%s", options_op_name(&b->options));
     report_cell(&row, "%s", own_name(r->kind));
     report_cell(&row, "%" PRIu64, b->options.regions.value[index]);
-    report_cell(&row, "%s", paths[r->path[index]]);
+    report_cell(&row, "%s", bench_path_name(r->path[index]));
     report_cell(&row, "%s", r->windows[index]);
     report_cell(&row, "%.3f", (double)samples_quantile(&r->wrap[index], 0.5) / 1e6);
     report_cell(&row, "%.3f", (double)samples_quantile(&r->start[index], 0.5) / 1e6);
