@@ -193,7 +193,7 @@ static void print(struct world *w)
     struct bench *b = w->bench;
     struct report_row row = {0};
     report_cell(&row, "%s", options_op_name(&b->options));
-    report_cell(&row, "%s", w->path == BATON_PATH_SHM ? "shm" : w->path == BATON_PATH_RMA ? "rma" : "several");
+    report_cell(&row, "%s", w->path == BATON_PATH_NONE ? "several" : bench_path_name(w->path));
     report_cell(&row, "%d", w->size);
     for (unsigned i = START; i <= CLOSE; i++)
         report_cell(&row, "%.3f", (double)samples_quantile(&w->figures[i], 0.5) / units[i]);
