@@ -60,8 +60,9 @@ static int hook_remove(struct world *w)
     w->hook->call = NULL;
     w->hook = NULL; /* deleting the attribute frees it */
     int rc = MPI_Comm_delete_attr(MPI_COMM_SELF, w->finalize_key);
+    const int freed = MPI_Comm_free_keyval(&w->finalize_key); /* an attribute that stays keeps its key for MPI */
     if (rc == MPI_SUCCESS)
-        rc = MPI_Comm_free_keyval(&w->finalize_key);
+        rc = freed;
     return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "deleting an attribute of MPI_COMM_SELF", rc);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mpi_fails: each call of MPI that Baton makes fails once, in a life of a context that opens, starts, moves a request
- * and closes. Nothing crashes or hangs; who is refused is told why; and a request that is told to be done has its
- * bytes. The linker leads Baton's calls of MPI here (--wrap). A call that fails does nothing.
+ * and closes. Nothing crashes or hangs; who is refused is told why; a request that is told to be done has its bytes;
+ * and what MPI made is freed: by a rank alone always, by all together where start and close succeed. The linker leads
+ * Baton's calls of MPI here (--wrap). A call that fails does nothing.
  *
  *   mpi_fails                 with one rank: life after life, in which the calls fail in turn
  *   mpi_fails list RANK FILE  lists the calls of that rank which can fail: the place in this program, a dot, how many
@@ -90,26 +91,40 @@ int main(int argc, char **argv);
 
 #define PLACE ((uintptr_t)__builtin_return_address(0) - (uintptr_t)main)
 
-#define WRAP(name, params, args)                                                                                       \
+/* What MPI has made for this process and not freed yet: its own, and what is made and freed by all ranks together. */
+enum { OWN, SHARED, HELD };
+static atomic_int held[HELD];
+
+/* `made`: how many of this kind there are more after the call */
+#define WRAP_MAKING(kind, made, name, params, args)                                                                    \
     int __real_MPI_##name params;                                                                                      \
     int __wrap_MPI_##name params;                                                                                      \
     int __wrap_MPI_##name params                                                                                       \
     {                                                                                                                  \
-        return is_given(#name, PLACE) ? __real_MPI_##name args : MPI_ERR_OTHER;                                        \
+        const int rc = is_given(#name, PLACE) ? __real_MPI_##name args : MPI_ERR_OTHER;                                \
+        if ((made) != 0 && rc == MPI_SUCCESS)                                                                          \
+            atomic_fetch_add(&held[kind], made);                                                                       \
+        return rc;                                                                                                     \
     }
 
-WRAP(Comm_idup, (MPI_Comm c, MPI_Comm *out, MPI_Request *r), (c, out, r))
-WRAP(Comm_split, (MPI_Comm c, int color, int key, MPI_Comm *out), (c, color, key, out))
-WRAP(Comm_split_type, (MPI_Comm c, int t, int key, MPI_Info i, MPI_Comm *out), (c, t, key, i, out))
-WRAP(Comm_create_keyval, (MPI_Comm_copy_attr_function * f, MPI_Comm_delete_attr_function *d, int *k, void *e),
-     (f, d, k, e))
+#define WRAP(name, params, args) WRAP_MAKING(OWN, 0, name, params, args)
+#define MAKES(kind, name, params, args) WRAP_MAKING(kind, 1, name, params, args)
+#define FREES(kind, name, params, args) WRAP_MAKING(kind, -1, name, params, args)
+
+MAKES(SHARED, Comm_idup, (MPI_Comm c, MPI_Comm *out, MPI_Request *r), (c, out, r))
+MAKES(SHARED, Comm_split, (MPI_Comm c, int color, int key, MPI_Comm *out), (c, color, key, out))
+MAKES(SHARED, Comm_split_type, (MPI_Comm c, int t, int key, MPI_Info i, MPI_Comm *out), (c, t, key, i, out))
+MAKES(OWN, Comm_create_keyval, (MPI_Comm_copy_attr_function * f, MPI_Comm_delete_attr_function *d, int *k, void *e),
+      (f, d, k, e))
 WRAP(Comm_set_attr, (MPI_Comm c, int k, void *v), (c, k, v))
 WRAP(Comm_delete_attr, (MPI_Comm c, int k), (c, k))
-WRAP(Comm_free_keyval, (int *k), (k))
-WRAP(Comm_free, (MPI_Comm * c), (c))
-WRAP(Comm_group, (MPI_Comm c, MPI_Group *g), (c, g))
+FREES(OWN, Comm_free_keyval, (int *k), (k))
+FREES(SHARED, Comm_free, (MPI_Comm * c), (c))
+MAKES(OWN, Comm_group, (MPI_Comm c, MPI_Group *g), (c, g))
+FREES(OWN, Group_free, (MPI_Group * g), (g))
 WRAP(Group_translate_ranks, (MPI_Group a, int n, const int from[], MPI_Group b, int to[]), (a, n, from, b, to))
-WRAP(Info_create, (MPI_Info * i), (i))
+MAKES(OWN, Info_create, (MPI_Info * i), (i))
+FREES(OWN, Info_free, (MPI_Info * i), (i))
 WRAP(Info_set, (MPI_Info i, const char *key, const char *value), (i, key, value))
 WRAP(Iallreduce, (const void *s, void *d, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request *r),
      (s, d, n, t, o, c, r))
@@ -128,9 +143,10 @@ WRAP(Testall, (int n, MPI_Request r[], int *flag, MPI_Status s[]), (n, r, flag, 
 WRAP(Testsome, (int n, MPI_Request r[], int *num, int at[], MPI_Status s[]), (n, r, num, at, s))
 WRAP(Wait, (MPI_Request * r, MPI_Status *s), (r, s))
 WRAP(Cancel, (MPI_Request * r), (r))
-WRAP(Win_allocate_shared, (MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, void *base, MPI_Win *w),
-     (n, unit, i, c, base, w))
-WRAP(Win_create, (void *base, MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, MPI_Win *w), (base, n, unit, i, c, w))
+MAKES(SHARED, Win_allocate_shared, (MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, void *base, MPI_Win *w),
+      (n, unit, i, c, base, w))
+MAKES(SHARED, Win_create, (void *base, MPI_Aint n, int unit, MPI_Info i, MPI_Comm c, MPI_Win *w),
+      (base, n, unit, i, c, w))
 WRAP(Win_get_attr, (MPI_Win w, int k, void *v, int *flag), (w, k, v, flag))
 WRAP(Win_shared_query, (MPI_Win w, int rank, MPI_Aint *n, int *unit, void *base), (w, rank, n, unit, base))
 WRAP(Win_get_name, (MPI_Win w, char *name, int *length), (w, name, length))
@@ -139,7 +155,7 @@ WRAP(Win_unlock_all, (MPI_Win w), (w))
 WRAP(Win_flush, (int rank, MPI_Win w), (rank, w))
 WRAP(Win_flush_all, (MPI_Win w), (w))
 WRAP(Win_sync, (MPI_Win w), (w))
-WRAP(Win_free, (MPI_Win * w), (w))
+FREES(SHARED, Win_free, (MPI_Win * w), (w))
 WRAP(Rget, (void *d, int n, MPI_Datatype t, int p, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w, MPI_Request *r),
      (d, n, t, p, at, tn, tt, w, r))
 WRAP(Rput,
@@ -274,6 +290,12 @@ static bool life(const struct place *call)
     counts = false;
     CHECK(now_ms() - began < LIFE_MS);
     const char *name = atomic_load(&failed);
+    if (name == NULL || strstr(name, "_free") == NULL) {
+        CHECK_EQ(atomic_load(&held[OWN]), 0);
+        CHECK(atomic_load(&held[SHARED]) == 0 || started != 0 || closed != 0); /* no free that the others do not make */
+    }
+    for (int kind = 0; kind < HELD; kind++)
+        atomic_store(&held[kind], 0);
     if (harness.failures > 0)
         fprintf(stderr, "# rank %d: MPI_%s: started %d, closed %d, %s\n", harness.rank, name != NULL ? name : "",
                 started, closed, baton_errmsg());
