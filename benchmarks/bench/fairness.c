@@ -314,7 +314,7 @@ static void want_small(struct run *run, uint32_t engine, uint32_t i, uint32_t ba
         continue;
     if (samples_add(out, clock_now_ns() - begin) != 0)
         fail("out of memory for samples");
-    run->path = event.path_bytes[BATON_PATH_SHM] > 0 ? BATON_PATH_SHM : BATON_PATH_RMA;
+    run->path = blocks_path(&event);
     check(run, i, batch, first);
 }
 

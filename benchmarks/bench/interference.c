@@ -43,7 +43,7 @@ struct run {
     char *before;          /* what it is else; NULL: unset */
     struct busy computing; /* of the consumer */
     struct stage stage;
-    baton_path_t path;
+    baton_path_t path;         /* with what is examined */
     double slower[PAIRS_MOST]; /* percent */
     unsigned pairs;
     uint64_t bytes, ns; /* of the stream, in the phases with what is examined */
@@ -207,6 +207,8 @@ static void find_path(struct run *r)
 static void run_size(struct run *r, bool notes)
 {
     struct bench *b = r->bench;
+    if (has_setting(r))
+        context_set(r->variable, r->value);
     open_stage(r);
     if (notes)
         conditions_note_baton(b, r->stage.context.baton);
@@ -216,8 +218,10 @@ static void run_size(struct run *r, bool notes)
             run_works(r);
     }
     close_stage(r);
-    if (has_setting(r))
+    if (has_setting(r)) {
+        context_set(r->variable, r->before);
         run_works(r);
+    }
 }
 
 static void read_setting(struct run *r)

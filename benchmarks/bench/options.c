@@ -357,7 +357,7 @@ static int check_used(const struct options *o, uint64_t given, struct why *why)
 {
     for (unsigned i = 0; i < sizeof uses / sizeof *uses; i++)
         if ((uses[i].ops >> o->op & 1) == 0 && option_given(rows, given, uses[i].option))
-            return why_set(why, "%s takes no --%s, as %s does", option_name(ops, o->op, ""), uses[i].option,
+            return why_set(why, "%s takes no --%s; %s does", option_name(ops, o->op, ""), uses[i].option,
                            first_of(uses[i].ops));
     if (option_given(rows, given, "stop-seconds") && o->stop_engine == NULL)
         return why_set(why, "--stop-seconds needs --stop-engine");
