@@ -252,7 +252,7 @@ int baton_close(baton_t *b)
     snapshot_why(&b->snapshot, why);
     if (!fabric_silence(b->fabric) && rc == 0) {
         rc = BATON_EPEER;
-        snprintf(why, sizeof why, "the thread that hears other ranks ring does not end");
+        snprintf(why, sizeof why, "the doorbell's thread does not end");
     }
     if (rc != 0) /* a thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
         return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
