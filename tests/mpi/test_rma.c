@@ -3,6 +3,10 @@
  * test_rma: the mpi room by its fabric: reading and writing other ranks' segments. Runs on any number of ranks. Cases
  * that need peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some).
  */
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "with_fabric.h"
 
 #include "mpi/sieve.h"
@@ -150,6 +154,73 @@ static void parks_a_silent_peer(void)
         CHECK_EQ(fabric_progress(f, &e, 1), 0);
     CHECK_EQ(fabric_counts(f).parked, 0);
     closed(f);
+}
+
+static volatile sig_atomic_t is_called;
+
+static void hear(int number)
+{
+    (void)number;
+    is_called = 1;
+}
+
+/* Rank 0 reads from `silent`, which is outside of MPI until it is called, and longer. Whether the read was parked. */
+static int read_from_silent(struct fabric *f, uint32_t silent, int caller)
+{
+    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
+    struct port_event e = {0};
+    int is_parked = 0;
+    while (!is_called && clock_now_ns() < deadline)
+        fabric_progress(f, &e, 1);
+    CHECK(is_called);
+    CHECK_EQ(fabric_read(f, silent, 0, 64, 9), 0);
+    while (e.kind == 0 && !is_parked && clock_now_ns() < deadline)
+        if (fabric_progress(f, &e, 1) == 0)
+            is_parked = fabric_counts(f).parked > 0;
+    CHECK(is_parked || e.kind == PORT_READ); /* which needed no help */
+    CHECK_EQ(kill(caller, SIGUSR1), 0);
+    return is_parked;
+}
+
+static void stay_silent(int reader)
+{
+    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
+    CHECK_EQ(kill(reader, SIGUSR1), 0);
+    while (!is_called && clock_now_ns() < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    CHECK(is_called);
+    uint64_t end = clock_now_ns() + 300 * CLOCK_NS_PER_MS;
+    while (clock_now_ns() < end)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* A rank closes while its read of a peer that answers nobody is parked: it waits, and nothing is lost. */
+static void closes_while_a_read_is_parked(void)
+{
+    struct settings before = settings;
+    settings.park_ms = 20;
+    struct fabric *f = started();
+    settings = before;
+    const uint32_t silent = fabric_size(f) - 1; /* not on the node of rank 0 */
+    int ids[2] = {getpid(), getpid()}, is_parked = 0;
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        SKIP("one node");
+        return;
+    }
+    is_called = 0;
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = hear, .sa_flags = SA_RESTART}, NULL);
+    MPI_Bcast(&ids[0], 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&ids[1], 1, MPI_INT, (int)silent, MPI_COMM_WORLD);
+    meet(f);
+    if (me() == 0)
+        is_parked = read_from_silent(f, silent, ids[1]);
+    else if (me() == silent)
+        stay_silent(ids[0]);
+    CHECK_EQ(fabric_close(f, 0), 0);
+    MPI_Bcast(&is_parked, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!is_parked)
+        SKIP("reads need no help of their peer");
 }
 
 /* ---- moving a leg ------------------------------------------------------------------------------------------------ */
@@ -545,6 +616,7 @@ int main(int argc, char **argv)
     RUN(bounds_reads_of_one_peer);
     RUN(parks_what_is_under_way);
     RUN(parks_a_silent_peer);
+    RUN(closes_while_a_read_is_parked);
     RUN(reads_every_byte);
     RUN(writes_every_byte);
     RUN(writes_where_requests_are_local);

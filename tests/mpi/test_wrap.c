@@ -804,6 +804,28 @@ static void one_that_leaves_the_others_waiting(void)
     }
 }
 
+/* One rank, the last or rank 0, closes long before the others: it waits for them, as BATON_CLOSE_MS lets it. */
+static void one_that_closes_long_before_the_others(void)
+{
+    enum { LATER_MS = 2500 };
+    if (harness.size == 1)
+        return SKIP("one rank waits for nobody");
+    for (int leaver = harness.size - 1; leaver >= 0; leaver -= harness.size - 1) {
+        struct fixture f;
+        up_late(&f, BATON_PROGRESS_THREAD, true);
+        start(&f);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (harness.rank != leaver) {
+            CHECK_EQ(await_ready(&f, 20000), BATON_ECLOSED);
+            pause_ms(LATER_MS);
+        }
+        double begun = now_ms();
+        CHECK_EQ(baton_close(f.b), 0);
+        if (harness.rank == leaver)
+            CHECK(now_ms() - begun >= LATER_MS - 200);
+    }
+}
+
 /* Any thread may ask, and several at once: one of them goes on. */
 static void *ask(void *arg)
 {
@@ -939,6 +961,7 @@ int main(int argc, char **argv)
     RUN(one_that_closes_instead);
     RUN(rank_0_says_who_is_missing);
     RUN(one_that_leaves_the_others_waiting);
+    RUN(one_that_closes_long_before_the_others);
     RUN(several_threads_ask);
     RUN(one_that_comes_at_the_last_moment);
     RUN(a_step_that_fails_on_one_rank_fails_on_all);
