@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_closing: closes that must wait for a reactor that stands still for a while, and for a rank that comes late; and
+ * what the page of metrics says of such a reactor. Closes that give up are tested by stuck_close.
+ */
+#include "observe/metrics_page.h"
+#include "with_engine.h"
+
+/* BATON_PEER_MS is longer than the turn, and BATON_CLOSE_MS too. */
+static void close_waits_for_a_long_turn(void)
+{
+    enum { STALL_MS = 2000 };
+    struct engine e;
+    setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
+    setenv("BATON_CLOSE_MS", "3000", 1);
+    engine_up(&e, NULL);
+    unsetenv("BATON_FAULT");
+    unsetenv("BATON_CLOSE_MS");
+    engine_want(&e, "nobody offers it", 20000);
+    const uint64_t began = engine_stalls(&e);
+    CHECK_EQ(baton_close(e.b), 0);
+    CHECK(clock_now_ns() >= began + STALL_MS * CLOCK_NS_PER_MS);
+}
+
+static bool is_one_node(void)
+{
+    const char *fake = getenv("BATON_FAKE_NODES");
+    return fake == NULL || atoi(fake) <= 1;
+}
+
+/*
+ * The others' reactors are idle for longer than BATON_PEER_MS, which are no turns that do not end, and longer than a
+ * close waits for calls that were given up, of which there are none.
+ */
+static void close_waits_longer_than_a_peer_may_be_silent(void)
+{
+    enum { LATE_MS = 3000 };
+    const int last = harness.size - 1;
+    struct engine e;
+    if (harness.size < 2 || !is_one_node()) /* between nodes a rank that is late for other reasons would be lost */
+        return SKIP("two ranks on one node");
+    setenv("BATON_PEER_MS", "1000", 1);
+    setenv("BATON_CLOSE_MS", "15000", 1); /* where the others gave up, the last rank waits for so long */
+    engine_up(&e, NULL);
+    unsetenv("BATON_PEER_MS");
+    unsetenv("BATON_CLOSE_MS");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (harness.rank == last)
+        usleep(LATE_MS * 1000);
+    uint64_t called = clock_now_ns();
+    CHECK_EQ(baton_close(e.b), 0);
+    const uint64_t ended = clock_now_ns();
+    MPI_Bcast(&called, 1, MPI_UINT64_T, last, MPI_COMM_WORLD);
+    CHECK(ended >= called);
+}
+
+/* ---- the page of metrics ----------------------------------------------------------------------------------------- */
+
+static uint64_t real_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * CLOCK_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* Once the reactor goes on, the page says so, and is not renewed any more when nothing happens. */
+static void comes_to_rest(int fd, struct metrics_view *view)
+{
+    const uint64_t until = clock_now_ns() + PATIENCE_NS;
+    uint64_t renewed;
+    bool is_read;
+    while ((view->stalled_ns != 0 || view->body.stalls == 0) && clock_now_ns() < until) {
+        usleep(1000);
+        metrics_view_read(fd, view);
+    }
+    CHECK_EQ(view->stalled_ns, 0);
+    CHECK_EQ(view->body.stalls, 1);
+    do {
+        renewed = view->body.renewed_ns;
+        usleep(300000);
+        is_read = metrics_view_read(fd, view);
+    } while (view->body.renewed_ns != renewed && clock_now_ns() < until);
+    CHECK(is_read && view->body.renewed_ns == renewed);
+}
+
+static void the_page_tells_of_a_stall_while_it_lasts(void)
+{
+    enum { STALL_MS = 500 };
+    static struct metrics_view view;
+    struct engine e;
+    char job[METRICS_NAME_BYTES], path[128], why[METRICS_WHY_BYTES] = "";
+    snprintf(job, sizeof job, "closing-%d", (int)getpid());
+    snprintf(path, sizeof path, METRICS_FOLDER "/" METRICS_PREFIX "%s.%d", job, harness.rank);
+    setenv("BATON_METRICS", job, 1);
+    setenv("BATON_STALL_MS", "500", 1);
+    setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
+    engine_up(&e, NULL);
+    unsetenv("BATON_METRICS");
+    unsetenv("BATON_STALL_MS");
+    unsetenv("BATON_FAULT");
+    int fd = metrics_view_open(path, false, why);
+    if (!CHECK(fd >= 0))
+        fprintf(stderr, "# rank %d: %s\n", harness.rank, why);
+    CHECK(metrics_view_read(fd, &view));
+    CHECK_EQ(view.stalled_ns, 0);
+    engine_want(&e, "nobody offers it", 20000);
+    const baton_event_t given_up = engine_event(&e, BATON_EVENT_GIVEN_UP);
+    CHECK_EQ(given_up.error, BATON_ESTALL);
+    CHECK(given_up.total_ns >= STALL_MS * CLOCK_NS_PER_MS);
+    CHECK(metrics_view_read(fd, &view));
+    CHECK(view.stalled_ns != 0 && view.stalled_ns < real_now_ns());
+    CHECK_EQ(engine_event(&e, BATON_EVENT_WANT).error, BATON_ESTALL);
+    comes_to_rest(fd, &view);
+    close(fd);
+    CHECK_EQ(baton_close(e.b), 0);
+    CHECK_EQ(unlink(path), 0); /* a page whose name comes from outside stays */
+}
+
+int main(int argc, char **argv)
+{
+    harness_begin(&argc, &argv);
+    RUN(close_waits_for_a_long_turn);
+    RUN(close_waits_longer_than_a_peer_may_be_silent);
+    RUN(the_page_tells_of_a_stall_while_it_lasts);
+    return harness_end();
+}

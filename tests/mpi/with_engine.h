@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * with_engine: what the tests of closing share. Each rank is an engine of its own, and wants from itself: whether its
+ * reactor stands still, or its device, is its own affair.
+ */
+#ifndef BATON_TESTS_WITH_ENGINE_H
+#define BATON_TESTS_WITH_ENGINE_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "baton.h"
+#include "front/context.h"
+#include "harness.h"
+
+#define BLOCKS 4
+#define BLOCK_TOKENS 16
+#define STALLED_NS (200 * CLOCK_NS_PER_MS) /* no turn lasts so long, unless BATON_FAULT makes it */
+#define PATIENCE_NS (20 * CLOCK_NS_PER_S)
+
+struct engine {
+    char name[BATON_ENGINE_NAME_MAX];
+    baton_t *b;
+};
+
+/* With a driver, the cache is a device's memory, which is never freed: copies may still be under way at the end. */
+static inline void engine_up(struct engine *e, const baton_driver_t *driver)
+{
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
+                          .dtype = "bf16",
+                          .elem_bytes = 2,
+                          .planes = 2,
+                          .head_size = 64,
+                          .layers_total = 1,
+                          .layer_count = 1,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 2, .head_count = 2}}};
+    baton_open_params_t me = {
+        .size = sizeof me, .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .progress = BATON_PROGRESS_THREAD};
+    baton_tensor_t tensor;
+    baton_cache_t *cache;
+    snprintf(e->name, sizeof e->name, "e%d", harness.rank);
+    strcpy(me.engine, e->name);
+    CHECK_EQ(baton_geometry_layout(&g, &tensor, 0), 0);
+    void *device = driver != NULL ? calloc(1, g.bytes) : NULL;
+    int rc = baton_open(MPI_COMM_WORLD, &me, &e->b);
+    if (rc == 0 && driver != NULL)
+        rc = baton_driver_set(e->b, driver);
+    if (rc == 0 && driver != NULL)
+        rc = baton_cache_wrap(e->b, &g, BATON_MEMORY_DEVICE, &device, &g.bytes, 1, &cache);
+    else if (rc == 0)
+        rc = baton_cache_create(e->b, &g, BATON_MEMORY_HOST, &cache);
+    if (rc == 0)
+        rc = baton_start(e->b);
+    if (!CHECK_EQ(rc, 0)) {
+        fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
+        MPI_Abort(MPI_COMM_WORLD, 1); /* no later case makes sense */
+    }
+}
+
+static inline void engine_offer(const struct engine *e, const char *key)
+{
+    const uint32_t blocks[] = {0, 1};
+    const baton_offer_params_t o = {.size = sizeof o,
+                                    .key = key,
+                                    .num_tables = 1,
+                                    .tables = {{.blocks = blocks, .num_blocks = 2}},
+                                    .num_tokens = 2 * BLOCK_TOKENS};
+    CHECK_EQ(baton_offer(e->b, &o, NULL, NULL), 0);
+}
+
+static inline void engine_want(const struct engine *e, const char *key, uint32_t timeout_ms)
+{
+    const uint32_t blocks[] = {3, 2};
+    const baton_want_params_t w = {.size = sizeof w,
+                                   .key = key,
+                                   .engine = e->name,
+                                   .num_tables = 1,
+                                   .tables = {{.blocks = blocks, .num_blocks = 2}},
+                                   .num_tokens = 2 * BLOCK_TOKENS,
+                                   .timeout_ms = timeout_ms};
+    CHECK_EQ(baton_want(e->b, &w, NULL), 0);
+}
+
+/* The next event of that type. */
+static inline baton_event_t engine_event(const struct engine *e, baton_event_type_t type)
+{
+    const uint64_t until = clock_now_ns() + PATIENCE_NS;
+    struct pollfd p = {.fd = baton_event_fd(e->b), .events = POLLIN};
+    baton_event_t event = {0};
+    int n = 0;
+    while ((n == 0 || event.type != type) && clock_now_ns() < until) {
+        n = baton_poll(e->b, &event, 1);
+        if (n == 0)
+            poll(&p, 1, 100);
+    }
+    CHECK(n == 1 && event.type == type);
+    return event;
+}
+
+/* Waits until a turn of the reactor lasts. Returns when it began. */
+static inline uint64_t engine_stalls(const struct engine *e)
+{
+    const uint64_t until = clock_now_ns() + PATIENCE_NS;
+    uint64_t turn = 0, now = 0;
+    while ((turn == 0 || now < turn + STALLED_NS) && now < until) {
+        usleep(1000);
+        turn = reactor_turn_ns(e->b);
+        now = clock_now_ns();
+    }
+    CHECK(now < until);
+    return turn;
+}
+
+#endif
