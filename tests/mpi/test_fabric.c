@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "wire/message.h"
 #include "mpi/quirks.h"
+#include "mpi/ringing.h"
 #include "mpi/windows.h"
 #include "with_clock.h"
 #include "with_fabric.h"
@@ -314,6 +315,21 @@ static void rings_across_nodes(void)
     CHECK_EQ(got, n);
     CHECK(!fabric_is_rung(f) || fabric_rings(f) >= 2 * far); /* it rang as many as rang it */
     closed(f);
+}
+
+/* One rank that does not answer is enough: whoever would be rung looks by itself again. */
+static void is_rung_while_all_answer(void)
+{
+    static const struct {
+        bool listens;
+        int64_t silent;
+        bool is_rung;
+    } cases[] = {{true, -1, true}, {true, 0, false}, {true, 3, false}, {false, -1, false}, {false, 3, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ringing r = {.listens = cases[i].listens};
+        r.doorbell.silent = cases[i].silent;
+        CHECK_EQ(ringing_is_rung(&r), cases[i].is_rung);
+    }
 }
 
 static void check_letter(const struct port_event *e, uint32_t *expected)
@@ -767,6 +783,7 @@ int main(int argc, char **argv)
     RUN(exchanges_rows);
     RUN(describes_itself);
     RUN(rings_across_nodes);
+    RUN(is_rung_while_all_answer);
     RUN(delivers_in_order);
     RUN(bounds_what_is_unconfirmed);
     RUN(refuses_bad_messages);

@@ -240,6 +240,53 @@ static void test_back_by_a_message_of_its_own(void **state)
     all_came_in_order(40);
 }
 
+/* From now on no send comes through: the rank is lost after its time, and not before. */
+static void lost_after_its_time(void)
+{
+    rule(SHIM_ISEND, SHIM_FAIL, 1, 1000000);
+    assert_int_equal(say(0, 79), 0);
+    turns(5);
+    assert_int_equal(say(0, 80), BATON_EAGAIN);
+    turns(PEER_MS / 2);
+    assert_int_equal(say(0, 80), BATON_EAGAIN);
+    turns(PEER_MS);
+    assert_int_equal(say(0, 80), BATON_EPEER);
+}
+
+/* A rank that is back has all its time again, if not one send to it has come through since. */
+static void test_back_and_lost_again(void **state)
+{
+    (void)state;
+    lost_after_its_time();
+    shim_set(NULL);
+    assert_int_equal(say(1, 1), 0);
+    turns(5);
+    assert_int_equal(ends[0].num_got, 1);
+    lost_after_its_time();
+    shim_set(NULL);
+    assert_int_equal(say(1, 2), 0);
+    turns(5);
+    send_all(0, 40, 1000);
+    all_came_in_order(40);
+}
+
+/* A message has all its time, though a confirmation failed long before and no send has come through since. */
+static void test_lost_by_messages_alone(void **state)
+{
+    (void)state;
+    rule(SHIM_ISEND, SHIM_FAIL, ENVELOPE_CONFIRM + 1, 1000000);
+    for (uint32_t i = 0; i < ENVELOPE_CONFIRM; i++)
+        assert_int_equal(say(1, i), 0);
+    turns(2 * PEER_MS);
+    assert_true(shim_met() > 5); /* it is owed still */
+    lost_after_its_time();
+    shim_set(NULL);
+    assert_int_equal(say(1, ENVELOPE_CONFIRM), 0);
+    turns(5);
+    send_all(0, 40, 1000);
+    all_came_in_order(40);
+}
+
 /* The rank is lost again and again while messages wait: their credits come back. */
 static void test_lost_many_times(void **state)
 {
@@ -451,6 +498,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sends_fail_for_a_while, begin, end),
         cmocka_unit_test_setup_teardown(test_lost_after_its_time_and_back_by_a_send, begin, end),
         cmocka_unit_test_setup_teardown(test_back_by_a_message_of_its_own, begin, end),
+        cmocka_unit_test_setup_teardown(test_back_and_lost_again, begin, end),
+        cmocka_unit_test_setup_teardown(test_lost_by_messages_alone, begin, end),
         cmocka_unit_test_setup_teardown(test_lost_many_times, begin, end),
         cmocka_unit_test_setup_teardown(test_memory_that_may_still_be_read, begin, end),
         cmocka_unit_test_setup_teardown(test_a_lost_rank_takes_no_more_memory, begin, end),

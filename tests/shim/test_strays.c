@@ -23,6 +23,7 @@
 #define BLOCKS 24u
 #define TOKENS 16u
 #define PEER 1u
+#define RANKS 4u         /* all but the first have one memory */
 #define RUN_BYTES 16384u /* a whole block of one layer and plane */
 #define LATE (50 * MS)
 
@@ -37,9 +38,9 @@ static uint64_t virtual_now(void)
 
 static uint8_t *address(int rank, MPI_Aint at, int bytes)
 {
-    assert_in_range(rank, 0, 1);
+    assert_in_range(rank, 0, RANKS - 1);
     assert_true(at >= 0 && (uint64_t)at + (uint64_t)bytes <= pool_bytes);
-    return pools[rank] + at;
+    return pools[rank > 0] + at;
 }
 
 static char *preset(const char *name)
@@ -519,6 +520,146 @@ static void test_nothing_is_settled_of_a_silent_peer(void **state)
     scene_destroy(s);
 }
 
+/* ---- flushes ----------------------------------------------------------------------------------------------------- */
+
+enum { BATCH = 3 }; /* runs of a batch, which count as one operation more, for its request */
+
+/* MPI flushes by itself after 80 operations: a peer is due at 10, or at a large share of 20 that all have together. */
+static struct scene *scene_that_flushes(void)
+{
+    struct scene *s = scene_create(false, false);
+    with_rma_destroy(s->owner);
+    s->quirks.flush_within = 80;
+    s->quirks.gets_per_request = BATCH;
+    s->owner = with_rma_create(&s->settings, &s->quirks, 0, RANKS, pools[0], pool_bytes);
+    s->rma = with_rma_of(s->owner);
+    shim_set(NULL);
+    return s;
+}
+
+static void assert_flushes(const struct scene *s, uint32_t n)
+{
+    assert_int_equal(rma_counts(s->rma).flushes, n);
+    assert_int_equal(shim_calls(SHIM_FLUSH), n);
+}
+
+/* Operations since the last flush: of a peer, of all peers, and how many peers have some. */
+static void assert_unflushed(const struct scene *s, uint32_t peer, uint64_t of_peer, uint64_t of_all,
+                             uint64_t num_peers)
+{
+    const struct rma_peers *p = &s->rma->peers;
+    assert_int_equal(p->by_rank[peer]->unflushed, of_peer);
+    assert_int_equal(p->unflushed, of_all);
+    assert_int_equal(p->num_unflushed, num_peers);
+}
+
+/* Once a peer is due nothing is begun, and the end of what is open flushes it: MPI never comes to do so by itself. */
+static void test_flushes_before_mpi_does(void **state)
+{
+    (void)state;
+    struct scene *s = scene_that_flushes();
+    for (uint32_t round = 1; round <= 20; round++) {
+        s->cursor = (struct plan_cursor){0};
+        assert_int_equal(move(s, 7, 5 * BATCH), 3 * BATCH * RUN_BYTES);
+        assert_int_equal(move(s, 7, 1), BATON_EAGAIN);
+        assert_unflushed(s, PEER, 3 * (BATCH + 1), 3 * (BATCH + 1), 1);
+        assert_flushes(s, round - 1);
+        assert_int_equal(progress(s, 7).moved, 3);
+        assert_unflushed(s, PEER, 0, 0, 0);
+        assert_flushes(s, round);
+    }
+    scene_destroy(s);
+}
+
+/* A peer that is not due goes on without a flush, whatever has ended. */
+static void test_no_flush_before_it_is_due(void **state)
+{
+    (void)state;
+    struct scene *s = scene_that_flushes();
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(move(s, 7, BATCH), BATCH * RUN_BYTES);
+        assert_int_equal(progress(s, 7).moved, 1);
+        assert_flushes(s, 0);
+    }
+    assert_unflushed(s, PEER, 8, 8, 1);
+    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 8), 0); /* counts as two */
+    assert_unflushed(s, PEER, 10, 10, 1);
+    progress(s, 8);
+    assert_flushes(s, 1);
+    scene_destroy(s);
+}
+
+/* A flush would wait for what is late, a batch and a read. It comes when both have ended, once. */
+static void test_no_flush_beside_what_is_open(void **state)
+{
+    (void)state;
+    struct scene *s = scene_that_flushes();
+    shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_LATE, .nth = 1, .times = 2, .late_ns = LATE});
+    assert_int_equal(move(s, 7, BATCH), BATCH * RUN_BYTES);
+    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 8), 0);
+    assert_int_equal(move(s, 9, 5), BATCH * RUN_BYTES);
+    assert_unflushed(s, PEER, 10, 10, 1);
+    assert_int_equal(progress(s, 9).moved, 1); /* that one is not late */
+    assert_int_equal(move(s, 9, BATCH), BATON_EAGAIN);
+    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 10), BATON_EAGAIN);
+    assert_int_equal(progress(s, 9).moved, 0);
+    assert_flushes(s, 0);
+    assert_int_equal(shim_late(), 2);
+    pass(2 * LATE);
+    assert_int_equal(progress(s, 7).moved, 1);
+    assert_flushes(s, 1);
+    assert_unflushed(s, PEER, 0, 0, 0);
+    assert_int_equal(move(s, 9, BATCH), BATCH * RUN_BYTES);
+    scene_destroy(s);
+}
+
+/* A peer may become due by what others do, while nothing of its own is open: it goes on, and then is flushed. */
+static void test_a_flush_that_others_make_due(void **state)
+{
+    (void)state;
+    struct scene *s = scene_that_flushes();
+    for (s->leg.peer = 1; s->leg.peer <= 2; s->leg.peer++) {
+        s->cursor = (struct plan_cursor){0};
+        assert_int_equal(move(s, 7, 2 * BATCH), 2 * BATCH * RUN_BYTES);
+        assert_int_equal(progress(s, 7).moved, 2);
+        assert_unflushed(s, s->leg.peer, 8, 8 * s->leg.peer, s->leg.peer);
+    }
+    rule(SHIM_RGET, SHIM_LATE, 1);
+    s->cursor = (struct plan_cursor){0};
+    s->leg.peer = 3;
+    assert_int_equal(move(s, 8, BATCH), BATCH * RUN_BYTES);
+    assert_unflushed(s, 3, 4, 20, 3);
+    s->leg.peer = 1;
+    assert_int_equal(move(s, 7, 2 * BATCH), BATCH * RUN_BYTES);
+    assert_int_equal(progress(s, 7).moved, 1);
+    assert_flushes(s, 1);
+    assert_unflushed(s, 1, 0, 12, 2);
+    pass(2 * LATE);
+    assert_int_equal(progress(s, 8).moved, 1);
+    assert_flushes(s, 1);                      /* together they are not due any more */
+    for (uint32_t peer = 1; peer <= 3; peer++) /* the first one has nothing to be flushed */
+        assert_int_equal(rma_peer_flush(&s->rma->peers, s->rma->peers.by_rank[peer]), 0);
+    assert_flushes(s, 4);
+    assert_unflushed(s, 1, 0, 0, 0);
+    scene_destroy(s);
+}
+
+/* A flush that is refused is none, and nothing more goes to that peer. */
+static void test_a_refused_flush(void **state)
+{
+    (void)state;
+    struct scene *s = scene_that_flushes();
+    rule(SHIM_FLUSH, SHIM_FAIL, 1);
+    assert_int_equal(move(s, 7, 5 * BATCH), 3 * BATCH * RUN_BYTES);
+    struct came c = progress(s, 7);
+    assert_came(&c, 3, 0); /* it had ended before */
+    assert_int_equal(shim_calls(SHIM_FLUSH), 1);
+    assert_int_equal(rma_counts(s->rma).flushes, 0);
+    assert_int_equal(rma_counts(s->rma).poisonings, 1);
+    assert_int_equal(move(s, 7, 1), BATON_EPEER);
+    scene_destroy(s);
+}
+
 /* ---- slow peers -------------------------------------------------------------------------------------------------- */
 
 /*
@@ -685,6 +826,11 @@ int main(void)
         cmocka_unit_test(test_a_completion_is_lost),
         cmocka_unit_test(test_a_completion_is_lost_and_given_up),
         cmocka_unit_test(test_nothing_is_settled_of_a_silent_peer),
+        cmocka_unit_test(test_flushes_before_mpi_does),
+        cmocka_unit_test(test_no_flush_before_it_is_due),
+        cmocka_unit_test(test_no_flush_beside_what_is_open),
+        cmocka_unit_test(test_a_flush_that_others_make_due),
+        cmocka_unit_test(test_a_refused_flush),
         cmocka_unit_test(test_a_slow_peer_is_not_overdue),
         cmocka_unit_test(test_a_sieve_keeps_strays_from_the_blocks),
         cmocka_unit_test(test_sieves_of_what_never_began_and_of_puts),

@@ -32,8 +32,8 @@ static void test_lists(void **state)
 static void test_malformed(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",   "a",     "1-",         "-1",  "3-2", "1,,2",
-                                      "1,", "65536", "0-99999999", "1 2", " 1",  "0x1"};
+    static const char *const bad[] = {"",      "a",       "1-",         "-1",  "3-2", "1,,2", "1,",
+                                      "65536", "0-65536", "0-99999999", "1 2", " 1",  "0x1"};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct cpus c;
         assert_true(cpus_init(&c));
@@ -69,6 +69,10 @@ static void test_short_of_room(void **state)
     assert_true(cpus_read(&c, "1,3,5,7"));
     assert_false(cpus_write(&c, list, sizeof list));
     assert_string_equal(list, "1,3,5");
+    assert_false(cpus_write(&c, list, 0));
+    assert_false(cpus_write_numbers(&(const uint32_t){7}, 1, list, 0));
+    thread_cpus(pthread_self(), list, 0);
+    assert_string_equal(list, "1,3,5"); /* nothing is written where there is no room at all */
     cpus_fini(&c);
 }
 

@@ -112,6 +112,34 @@ static void test_failures_are_counted(void **state)
     assert_int_equal(of[-BATON_EPEER], 1);
     events_reasons_of(&e, 0, of);
     assert_int_equal(of[-BATON_EPEER], 0);
+    assert_int_equal(all[0], 0); /* what has not failed is no failure */
+    assert_true(events_put(&e, make(-BATON_REASONS)));
+    events_reasons(&e, all);
+    events_reasons_of(&e, 1, of);
+    assert_int_equal(all[0], 1); /* one that only later versions know */
+    assert_int_equal(of[0], 1);
+    events_fini(&e);
+}
+
+/* What finds no place is not there, and has not failed yet. */
+static void test_no_place(void **state)
+{
+    (void)state;
+    struct events e;
+    uint64_t all[BATON_REASONS];
+    struct outcome *late = make(BATON_EPEER);
+    up(&e);
+    for (int i = 0; i < PLACES; i++)
+        assert_true(events_put(&e, make(0)));
+    assert_false(events_put(&e, late));
+    assert_int_equal(events_waiting(&e), PLACES);
+    events_reasons(&e, all);
+    assert_int_equal(all[-BATON_EPEER], 0);
+    assert_int_equal(take(&e, 1), 1);
+    assert_true(events_put(&e, late));
+    assert_int_equal(events_waiting(&e), PLACES);
+    events_reasons(&e, all);
+    assert_int_equal(all[-BATON_EPEER], 1);
     events_fini(&e);
 }
 
@@ -146,6 +174,7 @@ static void test_nobody_sleeps_beside_an_event(void **state)
     pthread_join(thread, NULL);
     take(&e, 1);
     assert_false(is_readable(&e, 0));
+    assert_int_equal(events_waiting(&e), 0); /* the puts that found no place included */
     events_fini(&e);
 }
 
@@ -177,9 +206,13 @@ static void test_watching_begins_beside_an_event(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_descriptor_that_is_not_watched), cmocka_unit_test(test_a_descriptor_that_is_watched),
-        cmocka_unit_test(test_what_came_before_it_is_watched),   cmocka_unit_test(test_failures_are_counted),
-        cmocka_unit_test(test_nobody_sleeps_beside_an_event),    cmocka_unit_test(test_watching_begins_beside_an_event),
+        cmocka_unit_test(test_a_descriptor_that_is_not_watched),
+        cmocka_unit_test(test_a_descriptor_that_is_watched),
+        cmocka_unit_test(test_what_came_before_it_is_watched),
+        cmocka_unit_test(test_failures_are_counted),
+        cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_nobody_sleeps_beside_an_event),
+        cmocka_unit_test(test_watching_begins_beside_an_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,12 @@ static void test_texts(void **state)
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
         if (layout_read(bad[i], &l))
             fail_msg("\"%s\" is taken", bad[i]);
+    char text[80];
+    snprintf(text, sizeof text, "%061dx12 1x1", 1); /* a long side is not cut to another one */
+    assert_false(layout_read(text, &l));
+    snprintf(text, sizeof text, "%060dx12 1x1", 1);
+    assert_true(layout_read(text, &l));
+    assert_int_equal(l.prefill.tp, 12);
 }
 
 static const char *name, *value;

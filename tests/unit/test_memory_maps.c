@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "memory/maps.h"
+#include "with_descriptors.h"
 #include "with_owner.h"
 
 static uint64_t page;
@@ -114,6 +115,7 @@ static void test_many_ranges(void **state)
 static void test_a_file_by_its_descriptor(void **state)
 {
     (void)state;
+    const int open_before = descriptors_open();
     int file = memfd(1), other = memfd(1);
     char *base = map_at(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     struct maps_range r = range_of(base);
@@ -135,6 +137,7 @@ static void test_a_file_by_its_descriptor(void **state)
     munmap(base, page);
     close(other);
     close(file);
+    assert_int_equal(descriptors_open(), open_before);
 }
 
 /* Of several descriptors of one file one that can be mapped for writing too, whichever came first. */
@@ -179,6 +182,7 @@ static void test_a_file_by_its_name(void **state)
 {
     (void)state;
     char name[64];
+    const int open_before = descriptors_open();
     snprintf(name, sizeof name, "/dev/shm/baton test maps.%d", (int)getpid());
     int file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0)
@@ -211,6 +215,7 @@ static void test_a_file_by_its_name(void **state)
     close(imposter);
     unlink(name);
     munmap(base, page);
+    assert_int_equal(descriptors_open(), open_before);
 }
 
 /* Another user than the super-user has no other way to a file whose descriptor is closed. Status 0: it is found. */

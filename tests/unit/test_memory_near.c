@@ -23,6 +23,7 @@
 #include "memory/maps.h"
 #include "memory/near.h"
 #include "memory/own.h"
+#include "with_descriptors.h"
 #include "with_owner.h"
 
 enum { REGIONS = 4, SAMPLE = 256, SAMPLE_BYTES = 1024, SEGMENT = 8192, NOBODY = 65534 };
@@ -241,6 +242,7 @@ static int num_ranges(void)
 static void expect(enum how how, enum then then, enum memory_reach reach, uint32_t mappings, const char *why)
 {
     struct world w;
+    const int open_before = descriptors_open();
     world_init(&w, how, then);
     world_start(&w);
     int before = num_ranges();
@@ -257,6 +259,7 @@ static void expect(enum how how, enum then then, enum memory_reach reach, uint32
     memory_near_fini(&w.near);
     assert_int_equal(num_ranges(), before); /* all is unmapped */
     world_fini(&w);
+    assert_int_equal(descriptors_open(), open_before); /* and closed */
 }
 
 static void test_what_is_mapped(void **state)
@@ -370,6 +373,7 @@ static void test_a_sealed_file_that_cannot_be_attached(void **state)
 static void lie(enum how how, void (*spoil)(struct wire_card *card), enum memory_reach reach, const char *why)
 {
     struct world w;
+    const int open_before = descriptors_open();
     world_init(&w, how, NOTHING);
     world_start(&w);
     spoil(&w.card);
@@ -378,6 +382,7 @@ static void lie(enum how how, void (*spoil)(struct wire_card *card), enum memory
     assert_int_equal(w.near.num_mappings, 0);
     assert_why(&w, why);
     world_fini(&w);
+    assert_int_equal(descriptors_open(), open_before);
 }
 
 static void another_inode(struct wire_card *card)

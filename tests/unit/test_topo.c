@@ -233,6 +233,9 @@ static void limit_of_a_group_above_holds(void **state)
     assert_true(cgroup_memory_limit(folder) == 4000000);
     put("/sys/fs/cgroup/memory.max", "3000000\n"); /* the top itself has a limit, as inside a container */
     assert_true(cgroup_memory_limit(folder) == 3000000);
+    put("/sys/fs/memory.max", "2000000\n"); /* what lies above the mount is no group */
+    put("/memory.max", "1000000\n");
+    assert_true(cgroup_memory_limit(folder) == 3000000);
 }
 
 static void version_1_among_other_controllers(void **state)
