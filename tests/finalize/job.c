@@ -5,8 +5,10 @@
  * forgets two contexts. With "one" it closes the second context, and a third that it never started. With "late" rank 1
  * comes to MPI_Finalize after 3 s. With "waiting" the cache of rank 1 has not come by then, with "racing" the caches
  * come at that moment. With "met" rank 1 has said that its cache is there, and rank 0 goes on, which needs "caller". A
- * second argument "caller": the program lends its thread for progress.
+ * second argument "caller": the program lends its thread for progress. The status is 9 if the log says that a thread of
+ * Baton could not be stopped.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,15 @@
 #include "baton.h"
 
 static baton_t *second, *unstarted;
+static atomic_int unstopped; /* lines that say that a thread could not be stopped */
+
+/* By any thread. */
+static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level;
+    fprintf(stderr, "baton[%d]: %s\n", rank, line);
+    unstopped += strstr(line, "could not be stopped") != NULL;
+}
 
 static void need(int rc, const char *what)
 {
@@ -57,7 +68,7 @@ static int leave_late(baton_t *b, const baton_geometry_t *g, bool wraps, bool go
     if (baton_cache_ready(b) != BATON_ESTATE || baton_cancel(b, 1) != BATON_ESTATE || baton_close(b) != BATON_ESTATE)
         return 7;
     printf("left while caches come\n");
-    return 0;
+    return unstopped > 0 ? 9 : 0;
 }
 
 int main(int argc, char **argv)
@@ -90,6 +101,7 @@ int main(int argc, char **argv)
     bool is_racing = strcmp(how, "racing") == 0, has_met = strcmp(how, "met") == 0,
          is_late = is_racing || has_met || strcmp(how, "waiting") == 0;
     me.flags = is_late ? BATON_OPEN_CACHE_LATER : 0;
+    baton_log_set(hear, NULL);
     need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");
     need(baton_geometry_layout(&g, &tensor, 0), "baton_geometry_layout");
     if (!is_late)
@@ -131,5 +143,5 @@ int main(int argc, char **argv)
     if (strcmp(how, "both") == 0 && baton_close(second) != BATON_ESTATE)
         return 5;
     printf("rank %d left\n", rank);
-    return 0;
+    return unstopped > 0 ? 9 : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_api: the library by its public header alone, on any number of ranks. The first half of them, at least one, is
- * the prefill engine "p", the rest is the decode engine "d". One rank alone is both.
+ * test_api: the library by its public header alone, on any number of ranks, and its pages of metrics. The first half of
+ * the ranks, at least one, is the prefill engine "p", the rest is the decode engine "d". One rank alone is both.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -14,6 +14,7 @@
 #include "baton.h"
 #include "harness.h"
 #include "with_clock.h"
+#include "with_page.h"
 
 #define LAYERS 2
 #define HEADS 12 /* divisible by 1, 2 and 3 */
@@ -621,9 +622,15 @@ static void a_ticket_of_another_engine_is_refused(void)
     down(&f);
 }
 
+/* How many calls failed at ranks of the prefill engine, and of the decode engine. */
+struct failures {
+    uint64_t at[2];
+};
+
 /* After every_call_has_its_end: how calls ended, by reason and by peer. */
-static void reasons_are_counted(struct fixture *f)
+static struct failures reasons_are_counted(struct fixture *f)
 {
+    struct failures failures = {{0}};
     baton_stats_t s;
     uint64_t of_peers = 0, of_all = 0;
     CHECK_EQ(baton_stats(f->b, &s), 0);
@@ -639,18 +646,36 @@ static void reasons_are_counted(struct fixture *f)
         CHECK_EQ(strcmp(p.engine, harness.size == 1 || r < harness.size / 2 ? "p" : "d"), 0);
         of_peers += p.reasons[-BATON_EGONE] + p.reasons[-BATON_ETOKENS];
         of_all += p.failures;
+        failures.at[strcmp(p.engine, "d") == 0] += p.failures;
     }
     CHECK_EQ(of_peers, (f->consumer ? 1 : 0) + (alone ? 0 : 1));
     CHECK(of_all >= of_peers);
     baton_peer_stats_t none;
     CHECK_EQ(baton_peer_stats(f->b, (uint32_t)harness.size, &none), BATON_EINVAL);
+    return failures;
+}
+
+/* After close, the page has all of them. */
+static void failures_are_shown(struct failures right)
+{
+    struct failures shown = {{0}};
+    const struct metrics_body *m = &page_read()->body;
+    for (uint64_t i = 0; i < m->num_peers; i++)
+        for (int r = 0; r < BATON_REASONS; r++)
+            shown.at[strcmp(m->peer[i].engine, "d") == 0] += m->peer[i].failures[r];
+    CHECK_EQ(m->is_closed, 1);
+    CHECK_EQ(shown.at[0], right.at[0]);
+    CHECK_EQ(shown.at[1], right.at[1]);
+    page_remove();
 }
 
 static void every_call_has_its_end(void)
 {
     struct fixture f;
     uint32_t blocks[2] = {1, 2};
+    page_begin();
     up(&f, "m", BATON_PROGRESS_THREAD);
+    page_end();
     if (f.producer) { /* nobody wants these */
         const char *consumer = harness.size == 1 ? "p" : "d";
         baton_offer_params_t named = {.size = sizeof named,
@@ -698,8 +723,9 @@ static void every_call_has_its_end(void)
     } else {
         ends(&f, want(&f, "short", blocks, 21, 10000), BATON_STATUS_FAILED, BATON_ETOKENS);
     }
-    reasons_are_counted(&f);
+    struct failures failures = reasons_are_counted(&f);
     down(&f);
+    failures_are_shown(failures);
 }
 
 /* Each side has a key of its own for the request, and they meet by the base key that both set. */

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_binding: the hardware threads of the reactor and the copy workers, and where the cache's memory lies. */
+/*
+ * test_binding: the hardware threads of the reactor and the copy workers, the signals that Baton's threads block, the
+ * reactor's priority, and where the cache's memory lies.
+ */
 #include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/cpus.h"
 #include "baton.h"
 #include "harness.h"
 
 #define VARIABLE "BATON_REACTOR_CPUS"
 #define CPUS_KEY "Cpus_allowed_list:\t"
+#define BLOCKED_KEY "SigBlk:\t"
 #define TEXT_BYTES 8192
 
 static char own[256], last[16]; /* the hardware threads of this thread, and the last of them */
@@ -38,28 +47,57 @@ static bool read_line(const char *path, const char *key, char *text, size_t size
     return found;
 }
 
-/* Checks the hardware threads of all threads of a name; returns how many there are. */
-static int check_threads(const char *name, const char *cpus)
+/* An engine's signals are for its own threads. `blocked` is the mask as the system prints it. */
+static void check_signals(const char *name, const char *blocked)
 {
-    char comm[64], list[256];
+    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM};
+    const unsigned long long mask = strtoull(blocked, NULL, 16);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!CHECK((mask >> (signals[i] - 1) & 1) != 0))
+            fprintf(stderr, "# %s takes signal %d\n", name, signals[i]);
+}
+
+#define THREADS_MOST 16
+
+/* The numbers of this process' threads of a name, as the system's folders are called. Returns how many there are. */
+static int find_threads(const char *name, char ids[THREADS_MOST][17])
+{
     struct dirent *e;
     DIR *dir = opendir("/proc/self/task");
     int n = 0;
-    while (dir != NULL && (e = readdir(dir)) != NULL) {
-        char path[300];
+    while (dir != NULL && n < THREADS_MOST && (e = readdir(dir)) != NULL) {
+        char path[300], comm[64];
         snprintf(path, sizeof path, "/proc/self/task/%.16s/comm", e->d_name);
-        if (!read_line(path, "", comm, sizeof comm) || strcmp(comm, name) != 0)
-            continue;
-        snprintf(path, sizeof path, "/proc/self/task/%.16s/status", e->d_name);
-        if (!read_line(path, CPUS_KEY, list, sizeof list))
-            continue;
-        n++;
-        if (!CHECK(strcmp(list, cpus) == 0))
-            fprintf(stderr, "# %s runs on %s, not on %s\n", name, list, cpus);
+        if (read_line(path, "", comm, sizeof comm) && strcmp(comm, name) == 0)
+            snprintf(ids[n++], sizeof ids[0], "%.16s", e->d_name);
     }
     if (dir != NULL)
         closedir(dir);
     return n;
+}
+
+/* Checks the hardware threads and the signals of all threads of a name; returns how many there are. */
+static int check_threads(const char *name, const char *cpus)
+{
+    char ids[THREADS_MOST][17], path[300], list[256];
+    const int n = find_threads(name, ids);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", ids[i]);
+        if (CHECK(read_line(path, CPUS_KEY, list, sizeof list)) && !CHECK(strcmp(list, cpus) == 0))
+            fprintf(stderr, "# %s runs on %s, not on %s\n", name, list, cpus);
+        if (CHECK(read_line(path, BLOCKED_KEY, list, sizeof list)))
+            check_signals(name, list);
+    }
+    return n;
+}
+
+/* The thread that opens and starts a context keeps its signals. */
+static void has_signals(const sigset_t *before)
+{
+    sigset_t now;
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+    for (int i = 1; i <= SIGRTMAX; i++)
+        CHECK_EQ(sigismember(&now, i), sigismember(before, i));
 }
 
 static baton_t *up(baton_progress_mode_t mode)
@@ -86,12 +124,15 @@ static baton_t *up(baton_progress_mode_t mode)
     baton_tensor_t tensor;
     baton_cache_t *cache;
     baton_t *b;
+    sigset_t signals;
     logged[0] = '\0';
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &signals), 0);
     if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &p, &b), 0))
         return NULL;
     CHECK_EQ(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND), 0);
     CHECK_EQ(baton_cache_create(b, &g, BATON_MEMORY_HOST, &cache), 0);
     CHECK_EQ(baton_start(b), 0);
+    has_signals(&signals);
     return b;
 }
 
@@ -114,9 +155,11 @@ static void check_on(baton_t *b, const char *cpus, const char *line)
         return;
     CHECK_EQ(check_threads("baton-reactor", cpus), 1);
     CHECK_EQ(check_threads("baton-copy", cpus), 1);
+    CHECK_EQ(check_threads("baton-watchdog", own), 1);
     describe(b, text);
     CHECK_HAS(text, line);
     CHECK_HAS(text, "\nmemory: ");
+    CHECK(strstr(text, "\nmemory: no cache") == NULL);
     CHECK(read_line("/proc/thread-self/status", CPUS_KEY, text, sizeof text) && strcmp(text, own) == 0);
     CHECK_EQ(baton_close(b), 0);
 }
@@ -140,11 +183,16 @@ static void runs_with_the_engine_otherwise(void)
     check_on(up(BATON_PROGRESS_AUTO), own, line);
 }
 
-/* Hardware threads that there are not: a warning, and everything works. */
+/* Hardware threads that there are not: a warning, and everything works. They count all the same. */
 static void warns_of_what_cannot_be(void)
 {
+    char counted[32] = "";
+    struct cpus cpus;
+    if (CHECK(cpus_init(&cpus) && cpus_read(&cpus, own) && cpus_read(&cpus, "65535")))
+        snprintf(counted, sizeof counted, ", %d CPUs\nthreads: ", CPU_COUNT_S(cpus.bytes, cpus.set));
+    cpus_fini(&cpus);
     setenv(VARIABLE, "65535", 1);
-    check_on(up(BATON_PROGRESS_AUTO), own, "\nthreads: reactor on CPUs ");
+    check_on(up(BATON_PROGRESS_AUTO), own, counted);
     CHECK_HAS(logged, "not bound as " VARIABLE "=65535 says");
 }
 
@@ -178,9 +226,78 @@ static void binds_workers_without_a_reactor(void)
     CHECK_EQ(baton_close(b), 0);
 }
 
+/* ---- priority ---------------------------------------------------------------------------------------------------- */
+
+/* A thread's nice value; -1 with errno if there is none. */
+static int nice_of(const char *name)
+{
+    char ids[THREADS_MOST][17];
+    return CHECK_EQ(find_threads(name, ids), 1) ? getpriority(PRIO_PROCESS, (id_t)atoi(ids[0])) : -1;
+}
+
+/* Whether this process may be so nice: a thread of its own tries. */
+static void *try_nice(void *nice)
+{
+    return setpriority(PRIO_PROCESS, 0, *(const int *)nice) == 0 ? nice : NULL;
+}
+
+/* The reactor has made turns once an event is there. It has said by then how nice it is. */
+static void await_turns(baton_t *b)
+{
+    const uint32_t block = 0;
+    baton_offer_params_t o = {.size = sizeof o,
+                              .key = "k",
+                              .num_tables = 1,
+                              .tables = {{.blocks = &block, .num_blocks = 1}},
+                              .num_tokens = 16};
+    baton_event_t e;
+    baton_id_t id;
+    CHECK_EQ(baton_offer(b, &o, NULL, &id), 0);
+    CHECK_EQ(baton_cancel(b, id), 0);
+    for (double until = MPI_Wtime() + 20; baton_poll(b, &e, 1) == 0;) {
+        if (!CHECK(MPI_Wtime() < until))
+            return;
+        usleep(1000);
+    }
+}
+
+/* Raised by BATON_NICE where that is permitted, else as it was. No other thread's priority changes. */
+static void the_reactor_is_raised_as_it_is_told(void)
+{
+    static const struct {
+        const char *setting; /* NULL: not set */
+        int steps;
+    } raised[] = {{NULL, 10}, {"3", 3}, {"0", 0}};
+    const int mine = getpriority(PRIO_PROCESS, 0);
+    for (size_t i = 0; i < sizeof raised / sizeof *raised; i++) {
+        int wanted = mine - raised[i].steps < -20 ? -20 : mine - raised[i].steps;
+        void *may = NULL;
+        pthread_t thread;
+        if (CHECK_EQ(pthread_create(&thread, NULL, try_nice, &wanted), 0))
+            pthread_join(thread, &may);
+        unsetenv("BATON_NICE");
+        if (raised[i].setting != NULL)
+            setenv("BATON_NICE", raised[i].setting, 1);
+        baton_t *b = up(BATON_PROGRESS_AUTO);
+        unsetenv("BATON_NICE");
+        if (b == NULL)
+            return;
+        await_turns(b);
+        CHECK_EQ(nice_of("baton-reactor"), may != NULL ? wanted : mine);
+        CHECK_EQ(nice_of("baton-copy"), mine);
+        CHECK_EQ(nice_of("baton-watchdog"), mine);
+        CHECK_EQ(getpriority(PRIO_PROCESS, 0), mine);
+        CHECK_EQ(baton_close(b), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    sigset_t signals;
     harness_begin(&argc, &argv);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR2); /* this thread takes all but one */
+    pthread_sigmask(SIG_SETMASK, &signals, NULL);
     if (!read_line("/proc/thread-self/status", CPUS_KEY, own, sizeof own))
         return 1;
     const char *at = own + strlen(own);
@@ -193,5 +310,7 @@ int main(int argc, char **argv)
     RUN(warns_of_what_cannot_be);
     RUN(refuses_what_is_malformed);
     RUN(binds_workers_without_a_reactor);
+    unsetenv(VARIABLE);
+    RUN(the_reactor_is_raised_as_it_is_told);
     return harness_end();
 }

@@ -3,8 +3,8 @@
  * test_closing: closes that must wait for a reactor that stands still for a while, and for a rank that comes late; and
  * what the page of metrics says of such a reactor. Closes that give up are tested by stuck_close.
  */
-#include "observe/metrics_page.h"
 #include "with_engine.h"
+#include "with_page.h"
 
 /* BATON_PEER_MS is longer than the turn, and BATON_CLOSE_MS too. */
 static void close_waits_for_a_long_turn(void)
@@ -64,56 +64,46 @@ static uint64_t real_now_ns(void)
 }
 
 /* Once the reactor goes on, the page says so, and is not renewed any more when nothing happens. */
-static void comes_to_rest(int fd, struct metrics_view *view)
+static void comes_to_rest(void)
 {
     const uint64_t until = clock_now_ns() + PATIENCE_NS;
+    const struct metrics_view *page = page_read();
     uint64_t renewed;
-    bool is_read;
-    while ((view->stalled_ns != 0 || view->body.stalls == 0) && clock_now_ns() < until) {
+    while ((page->stalled_ns != 0 || page->body.stalls == 0) && clock_now_ns() < until) {
         usleep(1000);
-        metrics_view_read(fd, view);
+        page_read();
     }
-    CHECK_EQ(view->stalled_ns, 0);
-    CHECK_EQ(view->body.stalls, 1);
+    CHECK_EQ(page->stalled_ns, 0);
+    CHECK_EQ(page->body.stalls, 1);
     do {
-        renewed = view->body.renewed_ns;
+        renewed = page->body.renewed_ns;
         usleep(300000);
-        is_read = metrics_view_read(fd, view);
-    } while (view->body.renewed_ns != renewed && clock_now_ns() < until);
-    CHECK(is_read && view->body.renewed_ns == renewed);
+    } while (page_read()->body.renewed_ns != renewed && clock_now_ns() < until);
+    CHECK_EQ(page->body.renewed_ns, renewed);
 }
 
 static void the_page_tells_of_a_stall_while_it_lasts(void)
 {
     enum { STALL_MS = 500 };
-    static struct metrics_view view;
     struct engine e;
-    char job[METRICS_NAME_BYTES], path[128], why[METRICS_WHY_BYTES] = "";
-    snprintf(job, sizeof job, "closing-%d", (int)getpid());
-    snprintf(path, sizeof path, METRICS_FOLDER "/" METRICS_PREFIX "%s.%d", job, harness.rank);
-    setenv("BATON_METRICS", job, 1);
+    page_begin();
     setenv("BATON_STALL_MS", "500", 1);
     setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
     engine_up(&e, NULL);
-    unsetenv("BATON_METRICS");
+    page_end();
     unsetenv("BATON_STALL_MS");
     unsetenv("BATON_FAULT");
-    int fd = metrics_view_open(path, false, why);
-    if (!CHECK(fd >= 0))
-        fprintf(stderr, "# rank %d: %s\n", harness.rank, why);
-    CHECK(metrics_view_read(fd, &view));
-    CHECK_EQ(view.stalled_ns, 0);
+    CHECK_EQ(page_read()->stalled_ns, 0);
     engine_want(&e, "nobody offers it", 20000);
     const baton_event_t given_up = engine_event(&e, BATON_EVENT_GIVEN_UP);
     CHECK_EQ(given_up.error, BATON_ESTALL);
     CHECK(given_up.total_ns >= STALL_MS * CLOCK_NS_PER_MS);
-    CHECK(metrics_view_read(fd, &view));
-    CHECK(view.stalled_ns != 0 && view.stalled_ns < real_now_ns());
+    const uint64_t stalled_ns = page_read()->stalled_ns;
+    CHECK(stalled_ns != 0 && stalled_ns < real_now_ns());
     CHECK_EQ(engine_event(&e, BATON_EVENT_WANT).error, BATON_ESTALL);
-    comes_to_rest(fd, &view);
-    close(fd);
+    comes_to_rest();
     CHECK_EQ(baton_close(e.b), 0);
-    CHECK_EQ(unlink(path), 0); /* a page whose name comes from outside stays */
+    page_remove();
 }
 
 int main(int argc, char **argv)

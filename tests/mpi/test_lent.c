@@ -681,6 +681,22 @@ static void messages_that_a_turn_leaves_are_not_slept_over(void)
     down();
 }
 
+/* A message without bytes is none: no rank of Baton's sends one. */
+static void a_bad_message_of_a_lane_is_counted(void)
+{
+    if (!is_one_node())
+        return SKIP("one node");
+    up_as(BATON_PROGRESS_CALLER);
+    const struct port *port = f.b->port;
+    const uint64_t before = stats().messages_bad;
+    CHECK_EQ(port->send(port->self, (uint32_t)harness.rank, "", 0), 0);
+    offer(1); /* with what it does, statistics are taken anew */
+    for (double until = now_ms() + 20000; stats().messages_bad == before && now_ms() < until;)
+        CHECK(baton_progress(f.b) >= 0);
+    CHECK_EQ(stats().messages_bad, before + 1);
+    down();
+}
+
 /* Where one of two ranks has no lanes, their messages go by MPI, in both directions. */
 static void ranks_with_and_without_lanes_meet(void)
 {
@@ -713,6 +729,7 @@ int main(int argc, char **argv)
     RUN(a_stopped_producer_serves);
     RUN(an_offer_that_comes_late);
     RUN(messages_that_a_turn_leaves_are_not_slept_over);
+    RUN(a_bad_message_of_a_lane_is_counted);
     RUN(ranks_with_and_without_lanes_meet);
     return harness_end();
 }

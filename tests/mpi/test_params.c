@@ -59,16 +59,22 @@ static void shape(bool has_state)
         f.tensors[1].group = 1;
 }
 
-static void up(bool has_state)
+/* Starts as f.me, with f.geometry. */
+static void start(void)
 {
-    who();
-    shape(has_state);
     if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0) ||
         !CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0) ||
         !CHECK_EQ(baton_start(f.b), 0)) {
         fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
         MPI_Abort(MPI_COMM_WORLD, 1); /* no later case makes sense */
     }
+}
+
+static void up(bool has_state)
+{
+    who();
+    shape(has_state);
+    start();
 }
 
 static void down(void)
@@ -347,11 +353,10 @@ static void offer_is_refused(baton_offer_params_t bad, int error, const char *wo
     CHECK(id == 77 && ticket.serial == 78); /* outputs are written on success alone */
 }
 
-/* Its event must be its end by a cancel: nothing else has ended it. */
-static void is_open(baton_id_t id)
+/* The next event must be the end of that call by a cancel. */
+static void is_cancelled(baton_id_t id)
 {
     baton_event_t e;
-    CHECK_EQ(baton_cancel(f.b, id), 0);
     for (double until = MPI_Wtime() + 20; MPI_Wtime() < until;)
         if (baton_poll(f.b, &e, 1) == 1) {
             CHECK_EQ(e.id, id);
@@ -359,6 +364,13 @@ static void is_open(baton_id_t id)
             return;
         }
     CHECK(!"the call has no end");
+}
+
+/* Its event must be its end by a cancel: nothing else has ended it. */
+static void is_open(baton_id_t id)
+{
+    CHECK_EQ(baton_cancel(f.b, id), 0);
+    is_cancelled(id);
 }
 
 static void offer_is_taken(baton_offer_params_t good)
@@ -486,6 +498,10 @@ static void tables_are_looked_at_where_nothing_moves(void)
     baton_offer_params_t o = an_offer("k"); /* which may name a block twice */
     o.tables[0] = (baton_table_t){.blocks = many, .num_blocks = TOO_MANY};
     offer_is_refused(o, BATON_EINVAL, "the tables have more than");
+    o.tables[0].num_blocks--;
+    offer_is_refused(o, BATON_EINVAL, "tables of 16777216 entries do not fit the arena");
+    o.tables[0].first_token = BLOCK_TOKENS; /* takes three entries more */
+    offer_is_refused(o, BATON_EINVAL, "the tables need 16777219 entries, and may have 16777216");
     free(many);
 }
 
@@ -620,9 +636,152 @@ static void tables_are_looked_at(void)
     down();
 }
 
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+#define ARENA "65536" /* the smallest */
+#define ARENA_ENTRIES ((65536 - 32) / 4)
+#define NO_FIT "do not fit the arena: raise BATON_TABLE_BYTES"
+
+static uint32_t numbers[ARENA_ENTRIES + 1];
+
+/* Offers whose tables have one entry too many, and as many as the arena holds. */
+static void offers_fit_the_arena(void)
+{
+    baton_offer_params_t o = an_offer("k");
+    o.num_tokens = ARENA_ENTRIES + 1;
+    o.tables[0] = (baton_table_t){.blocks = numbers, .num_blocks = ARENA_ENTRIES + 1};
+    offer_is_refused(o, BATON_EINVAL, NO_FIT);
+    o.num_tokens = o.tables[0].num_blocks = ARENA_ENTRIES;
+    offer_is_taken(o);
+    o.tables[0].first_token = 1; /* takes three entries more */
+    o.tables[0].num_blocks = ARENA_ENTRIES - 2;
+    o.num_tokens = ARENA_ENTRIES - 1;
+    offer_is_refused(o, BATON_EINVAL, NO_FIT);
+    o.tables[0].num_blocks--;
+    o.num_tokens--;
+    offer_is_taken(o);
+}
+
+/* An offer in chunks has room for all its tokens from the beginning. */
+static void chunks_fit_the_arena(void)
+{
+    baton_offer_params_t o = an_offer("k");
+    baton_append_params_t a = {.size = sizeof a, .num_tables = 1, .num_tokens = ARENA_ENTRIES};
+    baton_id_t id = 0;
+    o.flags = BATON_OFFER_CHUNKS;
+    o.num_tables = 0;
+    o.num_tokens = ARENA_ENTRIES + 1;
+    offer_is_refused(o, BATON_EINVAL, NO_FIT);
+    o.num_tokens = ARENA_ENTRIES;
+    if (!CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0))
+        return;
+    a.tables[0] = (baton_table_t){.blocks = numbers, .num_blocks = ARENA_ENTRIES + 1};
+    REFUSED(baton_append(f.b, id, &a), BATON_EINVAL, NO_FIT);
+    a.tables[0].num_blocks = ARENA_ENTRIES;
+    CHECK_EQ(baton_append(f.b, id, &a), 0);
+    is_open(id);
+}
+
+/* Of wants, only pushed ones have tables there. */
+static void wants_fit_the_arena(void)
+{
+    baton_want_params_t w = a_want("k");
+    w.num_tokens = ARENA_ENTRIES + 1;
+    w.tables[0] = (baton_table_t){.blocks = numbers, .num_blocks = ARENA_ENTRIES + 1};
+    want_is_taken(w);
+    w.mode = BATON_MODE_PUSH;
+    want_is_refused(w, BATON_EINVAL, NO_FIT);
+    w.num_tokens = w.tables[0].num_blocks = ARENA_ENTRIES;
+    want_is_taken(w);
+}
+
+/* What can never fit is refused at once, and what just fits is taken. */
+static void tables_fit_the_arena(void)
+{
+    for (uint32_t i = 0; i <= ARENA_ENTRIES; i++)
+        numbers[i] = i;
+    who();
+    shape(false);
+    f.geometry.groups[0] = (baton_group_t){.block_tokens = 1, .num_blocks = ARENA_ENTRIES + 1};
+    CHECK_EQ(baton_geometry_layout(&f.geometry, f.tensors, 0), 0);
+    setenv("BATON_TABLE_BYTES", ARENA, 1);
+    start();
+    unsetenv("BATON_TABLE_BYTES");
+    offers_fit_the_arena();
+    chunks_fit_the_arena();
+    wants_fit_the_arena();
+    down();
+}
+
+/* Opens with room for two calls, both of which may have leases. The caller's thread makes the turns. */
+static void up_with_two_places(void)
+{
+    who();
+    f.me.progress = BATON_PROGRESS_CALLER;
+    shape(false);
+    setenv("BATON_REQUESTS", "2", 1);
+    setenv("BATON_LEASES", "2", 1);
+    start();
+    unsetenv("BATON_REQUESTS");
+    unsetenv("BATON_LEASES");
+}
+
+/* Both places are free. */
+static void two_offers_are_taken(void)
+{
+    static const char *const keys[] = {"one", "two"};
+    baton_id_t ids[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        baton_offer_params_t o = an_offer(keys[i]);
+        CHECK_EQ(baton_offer(f.b, &o, NULL, &ids[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        if (ids[i] != 0)
+            is_open(ids[i]);
+}
+
+/* The consumers of an offer are looked at last: it has its place by then. */
+static void an_offer_that_is_refused_late_keeps_no_place(void)
+{
+    const char *const nobody = "nobody";
+    baton_offer_params_t o = an_offer("k");
+    up_with_two_places();
+    o.consumers = &nobody;
+    o.num_consumers = 1;
+    for (int i = 0; i < 10; i++)
+        offer_is_refused(o, BATON_EENGINE, "no engine is called nobody");
+    two_offers_are_taken();
+    down();
+}
+
+/* Words about a call fill the queue, which holds four: nobody takes them out. A call then has a place, and no way. */
+static void a_call_that_meets_a_full_queue_keeps_no_place(void)
+{
+    static const char words[] = "the submission queue is full: poll events, or raise BATON_REQUESTS";
+    baton_offer_params_t o = an_offer("k");
+    baton_want_params_t w = a_want("w");
+    baton_id_t id = 0;
+    int rc = 0;
+    up_with_two_places();
+    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
+    for (int i = 0; rc == 0 && i < 1000; i++)
+        rc = baton_cancel(f.b, id);
+    REFUSED(rc, BATON_EAGAIN, words);
+    for (int i = 0; i < 10; i++) {
+        w.mode = i % 2 ? BATON_MODE_PUSH : BATON_MODE_PULL;
+        want_is_refused(w, BATON_EAGAIN, words);
+        offer_is_refused(an_offer("o"), BATON_EAGAIN, words);
+    }
+    is_cancelled(id);
+    want_is_taken(w);
+    two_offers_are_taken();
+    down();
+}
+
 /* A rank without a cache makes no calls. */
 static void without_a_cache_nothing_is_offered(void)
 {
+    static char page[16384];
     baton_t *b;
     who();
     CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &b), 0);
@@ -631,6 +790,8 @@ static void without_a_cache_nothing_is_offered(void)
         baton_offer_params_t o = an_offer("k");
         REFUSED(baton_want(b, &w, NULL), BATON_ESTATE, "this rank declared no cache");
         REFUSED(baton_offer(b, &o, NULL, NULL), BATON_ESTATE, "this rank declared no cache");
+        CHECK(baton_describe(b, page, sizeof page) > 0);
+        CHECK_HAS(page, "\nmemory: no cache\n");
     }
     CHECK_EQ(baton_close(b), 0);
 }
@@ -645,6 +806,9 @@ int main(int argc, char **argv)
     RUN(offers_look_at_their_params);
     RUN(wants_look_at_their_params);
     RUN(tables_are_looked_at);
+    RUN(tables_fit_the_arena);
+    RUN(an_offer_that_is_refused_late_keeps_no_place);
+    RUN(a_call_that_meets_a_full_queue_keeps_no_place);
     RUN(without_a_cache_nothing_is_offered);
     return harness_end();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_threads: an MPI that gives less than MPI_THREAD_MULTIPLE (plain MPI_Init), what is logged there, and roles read
- * from the environment.
+ * test_threads: an MPI that gives less than MPI_THREAD_MULTIPLE (plain MPI_Init), what is counted and logged there, and
+ * roles read from the environment.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -12,6 +12,7 @@
 
 #include "baton.h"
 #include "harness.h"
+#include "with_page.h"
 
 static baton_open_params_t me(baton_progress_mode_t mode)
 {
@@ -198,6 +199,52 @@ static void another_thread_moves_nothing(void)
     check_and_close(b, base);
 }
 
+/* ---- what is counted --------------------------------------------------------------------------------------------- */
+
+/* What a rank has come to stays in its page, though the page is renewed each 0.1 s at most. */
+static void the_last_counts_stay(void)
+{
+    unsigned char *base;
+    page_begin();
+    baton_t *b = up(BATON_PROGRESS_CALLER, &base);
+    page_end();
+    if (b == NULL)
+        return;
+    offer_and_want(b);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(next_event(b).status, BATON_STATUS_DONE);
+    check_and_close(b, base);
+    const struct metrics_body *last = &page_read()->body;
+    CHECK_EQ(last->is_closed, 1);
+    CHECK_EQ(last->stats[METRICS_wants_done], 1);
+    CHECK_EQ(last->stats[METRICS_offers_done], 1);
+    page_remove();
+}
+
+/* Two transfers: by the second one, statistics were taken once, and are due again in a minute. */
+static void an_event_is_counted_before_it_is_seen(void)
+{
+    unsigned char *base;
+    baton_stats_t s;
+    setenv("BATON_STATS_MS", "60000", 1);
+    setenv("BATON_METRICS", "", 1); /* a page would be renewed, and they with it */
+    baton_t *b = up(BATON_PROGRESS_CALLER, &base);
+    unsetenv("BATON_STATS_MS");
+    unsetenv("BATON_METRICS");
+    if (b == NULL)
+        return;
+    for (unsigned transfer = 1; transfer <= 2; transfer++) {
+        offer_and_want(b);
+        for (int i = 0; i < 2; i++) {
+            baton_event_t e = next_event(b);
+            CHECK_EQ(e.status, BATON_STATUS_DONE);
+            CHECK_EQ(baton_stats(b, &s), 0);
+            CHECK_EQ(e.type == BATON_EVENT_WANT ? s.wants_done : s.offers_done, transfer);
+        }
+    }
+    check_and_close(b, base);
+}
+
 /* ---- what is logged ---------------------------------------------------------------------------------------------- */
 
 struct heard {
@@ -238,6 +285,89 @@ static void says_what_it_fell_back_to(void)
     CHECK_EQ(quiet.fallbacks + quiet.misspelt + quiet.others, 0);
     if (b != NULL)
         CHECK_EQ(baton_close(b), 0);
+}
+
+static atomic_int exists; /* lines that say that a key is offered already */
+
+static void hear_exists(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level, (void)rank;
+    exists += strstr(line, "reason=BATON_EEXIST") != NULL;
+}
+
+/* A line a second is written of each cause. What was left out is told a second later, or when the context is closed. */
+static void what_the_log_left_out_is_told(void)
+{
+    unsigned char *base;
+    const uint32_t block = 1;
+    const baton_offer_params_t o = {.size = sizeof o,
+                                    .key = "k",
+                                    .num_tables = 1,
+                                    .tables = {{.blocks = &block, .num_blocks = 1}},
+                                    .num_tokens = 16};
+    exists = 0;
+    baton_log_set(hear_exists, NULL);
+    baton_t *b = up(BATON_PROGRESS_CALLER, &base);
+    baton_log_set(NULL, NULL);
+    if (b == NULL)
+        return;
+    CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+    for (int again = 1; again <= 3; again++) {
+        CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+        CHECK_EQ(next_event(b).error, BATON_EEXIST);
+        for (double until = MPI_Wtime() + 20; again == 2 && exists < 2 && MPI_Wtime() < until;)
+            usleep(10000); /* nothing more happens here */
+        CHECK(again != 2 || exists == 2);
+    }
+    CHECK_EQ(baton_close(b), 0);
+    CHECK_EQ(exists, 3);
+}
+
+static void role_is_refused(baton_open_params_t *p, const char *variable, const char *value, const char *words)
+{
+    const baton_open_params_t before = *p;
+    setenv(variable, value, 1);
+    CHECK_EQ(baton_role_from_env(p), BATON_ESETTING);
+    CHECK_HAS(baton_errmsg(), words);
+    CHECK(memcmp(p, &before, sizeof before) == 0);
+}
+
+/* Each variable at its edge, and just beyond it. */
+static void looks_at_what_a_role_is_made_of(void)
+{
+    baton_open_params_t p;
+    memset(&p, 0, sizeof p);
+    p.size = sizeof p;
+    setenv("BATON_ROLE", "both", 1);
+    setenv("BATON_TP", "1024", 1);
+    setenv("BATON_TP_RANK", "1023", 1);
+    setenv("BATON_PP", "1", 1);
+    setenv("BATON_ENGINE", "1234567890123456789012345678901", 1); /* the longest */
+    CHECK_EQ(baton_role_from_env(&p), 0);
+    CHECK_EQ(strcmp(p.engine, "1234567890123456789012345678901"), 0);
+    CHECK_EQ(p.tp, 1024);
+    CHECK_EQ(p.tp_rank, 1023);
+    role_is_refused(&p, "BATON_ENGINE", "12345678901234567890123456789012", "is not a name of 1 to 31 bytes");
+    role_is_refused(&p, "BATON_ENGINE", "", "is not a name of 1 to 31 bytes");
+    setenv("BATON_ENGINE", "e", 1);
+    role_is_refused(&p, "BATON_TP", "0", "BATON_TP=0 is not a number from 1 to 1024");
+    role_is_refused(&p, "BATON_TP", "1025", "BATON_TP=1025 is not a number from 1 to 1024");
+    role_is_refused(&p, "BATON_TP", "1K", "BATON_TP=1K is not a number from 1 to 1024");
+    role_is_refused(&p, "BATON_TP", "", "BATON_TP= is not a number from 1 to 1024");
+    setenv("BATON_TP", "1024", 1);
+    role_is_refused(&p, "BATON_TP_RANK", "1024", "BATON_TP_RANK 1024 of 1024");
+    setenv("BATON_TP_RANK", "0", 1);
+    setenv("BATON_PP", "2", 1);
+    role_is_refused(&p, "BATON_PP_RANK", "2", "BATON_PP_RANK 2 of 2");
+    setenv("BATON_PP_RANK", "1", 1);
+    CHECK_EQ(baton_role_from_env(&p), 0);
+    CHECK_EQ(p.pp_rank, 1);
+    for (size_t i = 0; i < sizeof p.engine; i++) /* nothing is left of a longer name */
+        CHECK_EQ(p.engine[i], i == 0 ? 'e' : '\0');
+    unsetenv("BATON_PP");
+    unsetenv("BATON_PP_RANK");
+    unsetenv("BATON_TP");
+    unsetenv("BATON_TP_RANK");
 }
 
 static void reads_its_role(void)
@@ -291,7 +421,11 @@ int main(int argc, char **argv)
     RUN(works_by_the_readmes_loop);
     RUN(an_idle_loop_sleeps);
     RUN(another_thread_moves_nothing);
+    RUN(the_last_counts_stay);
+    RUN(an_event_is_counted_before_it_is_seen);
     RUN(says_what_it_fell_back_to);
+    RUN(what_the_log_left_out_is_told);
+    RUN(looks_at_what_a_role_is_made_of);
     RUN(reads_its_role);
     return harness_end();
 }
