@@ -8,7 +8,6 @@
  * second argument "caller": the program lends its thread for progress. The status is 9 if the log says that a thread of
  * Baton could not be stopped.
  */
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,26 +15,9 @@
 #include <unistd.h>
 
 #include "baton.h"
+#include "with_log.h"
 
 static baton_t *second, *unstarted;
-static atomic_int unstopped; /* lines that say that a thread could not be stopped */
-
-/* By any thread. */
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
-{
-    (void)user, (void)level;
-    fprintf(stderr, "baton[%d]: %s\n", rank, line);
-    unstopped += strstr(line, "could not be stopped") != NULL;
-}
-
-static void need(int rc, const char *what)
-{
-    if (rc >= 0)
-        return;
-    fprintf(stderr, "%s: %s: %s\n", what, baton_errname(rc), baton_errmsg());
-    _exit(3);
-}
-
 static void open_more(const baton_open_params_t *me, bool is_one)
 {
     need(baton_open(MPI_COMM_WORLD, me, &second), "baton_open of the second");

@@ -4,7 +4,6 @@
  * read takes 50 ms. Reads under way end before MPI goes on, and no further ones begin: all of them would take three
  * times as long as MPI_Finalize waits. Meanwhile the thread that makes them is waited for.
  */
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,26 +12,9 @@
 
 #include "baton.h"
 #include "shim.h"
+#include "with_log.h"
 
 enum { BLOCKS = 512, BLOCK_BYTES = 65536, BLOCK_TOKENS = 16, LATE_MS = 50 };
-
-static atomic_int unstopped; /* lines that say that a thread could not be stopped */
-
-/* By any thread. */
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
-{
-    (void)user, (void)level;
-    fprintf(stderr, "baton[%d]: %s\n", rank, line);
-    unstopped += strstr(line, "could not be stopped") != NULL;
-}
-
-static void need(int rc, const char *what)
-{
-    if (rc >= 0)
-        return;
-    fprintf(stderr, "%s: %s: %s\n", what, baton_errname(rc), baton_errmsg());
-    _exit(3);
-}
 
 /* Waits until a byte of any block is there. False: none came in 20 s. */
 static bool await_bytes(const volatile unsigned char *base)
