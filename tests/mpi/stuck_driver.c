@@ -109,11 +109,5 @@ int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
     RUN(closing_with_a_stuck_driver);
-    if (harness.rank == 0) {
-        printf("1..%d: %d failed\n", harness.cases, harness.failed_cases);
-        fflush(stdout);
-        usleep(200000); /* the launcher ends the world with the first rank, and drops what it has not read by then */
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    baton_exit(0);
+    harness_leave(baton_exit);
 }
