@@ -38,8 +38,8 @@ struct world {
     struct bench *bench;
     MPI_Comm comm; /* NULL: this rank is not in it */
     int size, rank;
-    uint32_t *ids; /* of all blocks, in order */
-    baton_path_t path;
+    uint32_t *ids;                   /* of all blocks, in order */
+    baton_event_t all;               /* its path_bytes are those of all wants */
     uint64_t now[FIGURES];           /* of this round, on this rank; then the most of all */
     struct samples figures[FIGURES]; /* nanoseconds or KiB, a round */
 };
@@ -110,7 +110,8 @@ static uint64_t await(struct world *w, const struct context *c, int count, uint6
     baton_event_t event;
     for (int i = 0; i < count; i++) {
         blocks_await(c, BATON_EVENT_WANT, &event);
-        w->path = blocks_path(&event);
+        for (int path = 0; path < BATON_PATHS; path++)
+            w->all.path_bytes[path] += event.path_bytes[path];
     }
     return clock_now_ns() - begin;
 }
@@ -191,9 +192,10 @@ static void print(struct world *w)
 {
     static const double units[] = {[START] = 1e6, [CONTACT] = 1e3, [NEXT] = 1e3, [ALL] = 1e6, [CLOSE] = 1e6};
     struct bench *b = w->bench;
+    const baton_path_t path = blocks_path(&w->all);
     struct report_row row = {0};
     report_cell(&row, "%s", options_op_name(&b->options));
-    report_cell(&row, "%s", w->path == BATON_PATH_NONE ? "several" : bench_path_name(w->path));
+    report_cell(&row, "%s", path == BATON_PATH_NONE ? "several" : bench_path_name(path));
     report_cell(&row, "%d", w->size);
     for (unsigned i = START; i <= CLOSE; i++)
         report_cell(&row, "%.3f", (double)samples_quantile(&w->figures[i], 0.5) / units[i]);
