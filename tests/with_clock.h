@@ -31,6 +31,11 @@ static inline void sleep_until(double ms)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+static inline void sleep_ms(double ms)
+{
+    sleep_until(now_ms() + ms);
+}
+
 /** Ends the process with status 3 if a call failed. */
 static inline void check(int rank, int rc, const char *what)
 {

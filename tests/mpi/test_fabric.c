@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_fabric: the mpi room by its fabric: the world, windows, messages, meetings and leaving. Runs on any number of
- * ranks. Cases that need peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some). This
- * program alone may lose worlds: the last cases leave windows open, also by baton_close.
+ * test_fabric: the mpi room by its fabric: the world, windows and messages. Runs on any number of ranks. Cases that need
+ * peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some). How ranks meet and leave is
+ * tested by test_leaving.
  */
 #include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/page.h"
-#include "base/process.h"
 #include "wire/message.h"
 #include "mpi/quirks.h"
 #include "mpi/ringing.h"
 #include "mpi/windows.h"
-#include "with_clock.h"
 #include "with_fabric.h"
 
 #define POLLS 200 /* of what is not there yet */
@@ -200,12 +194,6 @@ static void starts_without_a_pool(void)
     CHECK(fabric_mapped(f, me(), &bytes) == fabric_segment(f));
     CHECK_EQ(bytes, fabric_pool_offset(f) + (me() % 2 ? POOL_BYTES : 0));
     closed(f);
-}
-
-/* Who owns a segment, in its first page: the process's id, and the namespace of such ids (mpi/windows.c). */
-static uint64_t *owner_of(const struct fabric *f)
-{
-    return (uint64_t *)(fabric_segment(f) + WINDOWS_PROCESS_OFFSET);
 }
 
 /* Ids mean nothing in another namespace. The even ranks tell the others that they are in one. */
@@ -462,7 +450,7 @@ static void refuses_messages_without_hashes(void)
         SKIP("a rank agrees with itself");
         return;
     }
-    logger.level = LOG_NONE; /* of bad messages it tells */
+    logger.level = LOG_NONE; /* a bad message is logged */
     if (me() == 0)
         fabric_hash(f, last);
     if (me() == last)
@@ -482,289 +470,6 @@ static void refuses_messages_without_hashes(void)
     }
     closed(f);
     logger.level = (enum log_level)settings.log_level;
-}
-
-/* ---- meetings ---------------------------------------------------------------------------------------------------- */
-
-static void pause_ms(long ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
-/* The outcome; BATON_EAGAIN if there is none in time. */
-static int outcome_of_meeting(struct fabric *f, bool is_here)
-{
-    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
-    int rc;
-    while ((rc = fabric_meet(f, is_here)) == BATON_EAGAIN && clock_now_ns() < deadline)
-        sched_yield();
-    return rc;
-}
-
-/* As soon as all are here, however long rank 0 may wait for what it tells them to arrive. */
-static void meets_once_all_are_here(void)
-{
-    struct settings before = settings;
-    settings.peer_ms = 10 * PATIENCE_NS / CLOCK_NS_PER_MS;
-    struct fabric *f = started();
-    settings = before;
-    const bool is_late = me() == fabric_size(f) - 1;
-    CHECK_EQ(fabric_meet_init(f), 0);
-    for (int i = 0; i < POLLS; i++)
-        CHECK_EQ(fabric_meet(f, !is_late), BATON_EAGAIN);
-    MPI_Barrier(MPI_COMM_WORLD);
-    CHECK_EQ(outcome_of_meeting(f, true), 0);
-    closed(f);
-}
-
-/* A rank that closes waits for the word of rank 0, which is silent, as long as it is told to. */
-static void closes_a_meeting_without_rank_0(void)
-{
-    enum { CLOSE_MS = 300 };
-    struct fabric *f = started();
-    CHECK_EQ(fabric_meet_init(f), 0);
-    if (me() != 0) {
-        uint64_t until = clock_now_ns() + CLOSE_MS * CLOCK_NS_PER_MS;
-        error_set(BATON_ECLOSED, "this one closes");
-        CHECK_EQ(fabric_meet_close(f, until), BATON_ETIMEDOUT);
-        CHECK_HAS(baton_errmsg(), "rank 0 did not answer");
-        CHECK(clock_now_ns() >= until);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    closed(f);
-}
-
-/* A process that does nothing, until it is killed or this one ends. */
-static int child(void)
-{
-    int id = fork();
-    if (id == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;)
-            pause();
-    }
-    CHECK(id > 0);
-    return id;
-}
-
-static bool knows_who_lives(void)
-{
-    struct process self = process_of(getpid());
-    bool is_known = process_alive(&self) == PROCESS_ALIVE;
-    process_forget(&self);
-    return is_known;
-}
-
-/* Of `mortal` the others know a process that is not its own, and ends. It is the only rank that does not come. */
-static void meet_without(struct fabric *f, uint32_t mortal)
-{
-    const uint64_t own = owner_of(f)[0];
-    const bool is_mortal = me() == mortal;
-    int id = is_mortal ? child() : 0;
-    MPI_Bcast(&id, 1, MPI_INT, (int)mortal, MPI_COMM_WORLD);
-    if (is_mortal)
-        owner_of(f)[0] = (uint64_t)id;
-    fabric_sync(f);
-    MPI_Barrier(MPI_COMM_WORLD);
-    CHECK_EQ(fabric_meet_init(f), 0);
-    MPI_Barrier(MPI_COMM_WORLD);
-    owner_of(f)[0] = own;
-    for (int i = 0; i < POLLS && !is_mortal; i++)
-        CHECK_EQ(fabric_meet(f, true), BATON_EAGAIN);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (is_mortal)
-        CHECK(kill(id, SIGKILL) == 0 && waitpid(id, NULL, 0) == id);
-    MPI_Barrier(MPI_COMM_WORLD);
-    pause_ms(60); /* until the next look is due */
-    /* Rank 0 tells all. Of rank 0 itself those of its node find out. */
-    if (mortal != 0 || (!is_mortal && fabric_node(f, me()) == fabric_node(f, 0))) {
-        char words[64];
-        snprintf(words, sizeof words, "rank %" PRIu32 " has ended (process %d,", mortal, id);
-        CHECK_EQ(outcome_of_meeting(f, !is_mortal), BATON_EPEER);
-        CHECK_HAS(baton_errmsg(), words);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static void a_process_that_ends_before_it_comes(void)
-{
-    for (uint32_t mortal = 0; mortal < 2; mortal++) {
-        struct fabric *f = started();
-        const bool is_near = harness.size > 1 && fabric_node(f, 0) == fabric_node(f, 1);
-        if (is_near && knows_who_lives())
-            meet_without(f, mortal);
-        else
-            SKIP(is_near ? "no pidfds" : "rank 0 is alone on its node");
-        closed(f);
-    }
-}
-
-/* ---- leaving ----------------------------------------------------------------------------------------------------- */
-
-static void nobody_leaves_yet(struct fabric *f)
-{
-    for (int i = 0; i < POLLS; i++)
-        CHECK_EQ(fabric_leave(f, false), BATON_EAGAIN);
-}
-
-static void leave_waits_for_all(void)
-{
-    struct fabric *f = opened();
-    int rc;
-    if (harness.rank != harness.size - 1)
-        nobody_leaves_yet(f);
-    MPI_Barrier(MPI_COMM_WORLD);
-    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
-    while ((rc = fabric_leave(f, false)) == BATON_EAGAIN && clock_now_ns() < deadline)
-        sched_yield();
-    CHECK_EQ(rc, 0);
-    CHECK_EQ(fabric_close(f, 0), 0);
-}
-
-/* ---- a rank that does not come ----------------------------------------------------------------------------------- */
-
-/* Here and below: the last cases, since what they open stays open in MPI. */
-static void leave_names_who_does_not_come(void)
-{
-    const int last = harness.size - 1;
-    if (harness.size == 1) {
-        SKIP("one rank");
-        return;
-    }
-    logger.level = LOG_NONE;
-    struct fabric *f = opened();
-    if (harness.rank != last) {
-        char name[32];
-        CHECK_EQ(fabric_leave(f, false), BATON_EAGAIN);
-        if (harness.rank != 0) /* what rank 0 was told by then comes before this does */
-            MPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-        for (int r = 1; r < last && harness.rank == 0; r++)
-            MPI_Recv(NULL, 0, MPI_BYTE, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        nobody_leaves_yet(f);
-        CHECK_EQ(fabric_leave(f, true), BATON_ETIMEDOUT);
-        CHECK_HAS(baton_errmsg(), "BATON_CLOSE_MS");
-        snprintf(name, sizeof name, "silent ranks: %d", last);
-        if (harness.rank == 0)
-            CHECK_HAS(baton_errmsg(), name);
-        CHECK(fabric_is_lost(f));
-    }
-    CHECK_EQ(fabric_leave_open(f, "a peer is lost"), BATON_EPEER);
-}
-
-/* A step waits for what is left of a deadline, but for a second at least. */
-static void waits_less_in_a_hurry(void)
-{
-    struct settings before = settings;
-    if (harness.size == 1) {
-        SKIP("one rank");
-        return;
-    }
-    settings.start_ms = 60000;
-    logger.level = LOG_NONE;
-    struct fabric *f = opened();
-    settings = before;
-    fabric_hurry(f, 500);
-    if (harness.rank != harness.size - 1) {
-        uint64_t began = clock_now_ns();
-        CHECK_EQ(fabric_agree(f, "roll call", 0), BATON_ETIMEDOUT);
-        uint64_t took = clock_now_ns() - began;
-        CHECK(took >= 900 * CLOCK_NS_PER_MS);
-        CHECK(took < PATIENCE_NS);
-    }
-    CHECK_EQ(fabric_leave_open(f, "a peer is lost"), BATON_EPEER);
-}
-
-static void names_the_silent_rank(void)
-{
-    struct settings before = settings;
-    if (harness.size == 1) {
-        SKIP("one rank");
-        return;
-    }
-    settings.start_ms = 1000;
-    logger.level = LOG_NONE;
-    struct fabric *f = opened();
-    settings = before;
-    if (harness.rank != harness.size - 1) {
-        char name[32];
-        CHECK_EQ(fabric_agree(f, "roll call", 0), BATON_ETIMEDOUT);
-        CHECK_HAS(baton_errmsg(), "roll call");
-        snprintf(name, sizeof name, "silent ranks: %d", harness.size - 1);
-        if (harness.rank == 0)
-            CHECK_HAS(baton_errmsg(), name);
-        CHECK_EQ(fabric_agree(f, "after", 0), BATON_ETIMEDOUT);
-    }
-    CHECK_EQ(fabric_leave_open(f, "a peer is lost"), BATON_EPEER);
-}
-
-static void make_cache(baton_t *b, baton_cache_t **cache)
-{
-    baton_tensor_t tensor;
-    baton_geometry_t g = {.size = sizeof g,
-                          .model = "m",
-                          .dtype = "u8",
-                          .elem_bytes = 1,
-                          .planes = 1,
-                          .head_size = 1024,
-                          .num_groups = 1,
-                          .groups = {{.block_tokens = 4, .num_blocks = 4}},
-                          .num_splits = 1,
-                          .splits = {{.heads_total = 1, .head_count = 1}},
-                          .layers_total = 1,
-                          .layer_count = 1};
-    CHECK_EQ(baton_geometry_layout(&g, &tensor, 0), 0);
-    CHECK_EQ(baton_cache_create(b, &g, BATON_MEMORY_HOST, cache), 0);
-}
-
-/*
- * The last rank lives, and closes once the others have given it up. They wait for BATON_CLOSE_MS, which is neither the
- * second that closing may take at least nor BATON_START_MS. They free nothing, since MPI may still use it.
- */
-static void close_without_the_last(bool later)
-{
-    enum { CLOSE_MS = 2000 };
-    const bool is_last = harness.rank == harness.size - 1;
-    baton_t *b = NULL;
-    baton_cache_t *cache = NULL;
-    baton_open_params_t own = {
-        .size = sizeof own, .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .flags = later ? BATON_OPEN_CACHE_LATER : 0};
-    snprintf(own.engine, sizeof own.engine, "e%d", harness.rank);
-    setenv("BATON_CLOSE_MS", is_last ? "1" : "2000", 1);
-    CHECK_EQ(baton_open(MPI_COMM_WORLD, &own, &b), 0);
-    if (!later)
-        make_cache(b, &cache);
-    CHECK_EQ(baton_start(b), 0);
-    void *base = later ? NULL : baton_cache_base(cache);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (is_last)
-        MPI_Barrier(MPI_COMM_WORLD);
-    double began = now_ms();
-    CHECK_EQ(baton_close(b), BATON_EPEER);
-    double took = now_ms() - began;
-    if (!is_last) {
-        CHECK_HAS(baton_errmsg(), "BATON_CLOSE_MS");
-        CHECK(took >= CLOSE_MS - 100);
-        CHECK(took < 10 * CLOSE_MS);
-        MPI_Barrier(MPI_COMM_WORLD);
-    }
-    unsigned char page;
-    CHECK(later || mincore(base, 1, &page) == 0); /* it is mapped still */
-    unsetenv("BATON_CLOSE_MS");
-}
-
-/* On one node: there are MPIs that cannot be finalised while a window over nodes is open. */
-static void closes_without_one_that_does_not_come(void)
-{
-    if (harness.size == 1 || settings.fake_nodes > 1) {
-        SKIP(harness.size == 1 ? "one rank" : "several nodes");
-        return;
-    }
-    setenv("BATON_LOG", "0", 1);
-    setenv("BATON_MEMORY", "2", 1);
-    close_without_the_last(true);
-    close_without_the_last(false);
-    unsetenv("BATON_LOG");
-    unsetenv("BATON_MEMORY");
 }
 
 int main(int argc, char **argv)
@@ -790,13 +495,5 @@ int main(int argc, char **argv)
     RUN(leaves_nothing_behind);
     RUN(rings_the_bell_of_the_node);
     RUN(refuses_messages_without_hashes);
-    RUN(meets_once_all_are_here);
-    RUN(closes_a_meeting_without_rank_0);
-    RUN(a_process_that_ends_before_it_comes);
-    RUN(leave_waits_for_all);
-    RUN(leave_names_who_does_not_come);
-    RUN(waits_less_in_a_hurry);
-    RUN(names_the_silent_rank);
-    RUN(closes_without_one_that_does_not_come);
     return harness_end();
 }

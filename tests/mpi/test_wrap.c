@@ -202,11 +202,6 @@ static void up(struct fixture *f, enum kind kind)
     start(f);
 }
 
-static void pause_ms(long ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
 static baton_event_t next_event(struct fixture *f)
 {
     baton_event_t e = {0};
@@ -590,7 +585,7 @@ static void one_that_closes_before_start(void)
             who(&f);
             open_as(&f);
             if ((harness.rank == closes) == late)
-                pause_ms(100);
+                sleep_ms(100);
             if (harness.rank != closes) {
                 CHECK_EQ(baton_start(f.b), BATON_ECLOSED);
                 CHECK_HAS(baton_errmsg(), "closes before baton_start");
@@ -622,7 +617,7 @@ static int await_ready(struct fixture *f, long most_ms)
     int rc;
     double until = now_ms() + (double)most_ms;
     while ((rc = baton_cache_ready(f->b)) == BATON_EAGAIN && now_ms() < until)
-        pause_ms(1);
+        sleep_ms(1);
     return rc;
 }
 
@@ -652,7 +647,7 @@ static void caches_may_come_late(void)
         CHECK_HAS(baton_errmsg(), "baton_cache_ready");
         CHECK_EQ(baton_poll(f.b, &none, 1), 0);
         MPI_Barrier(MPI_COMM_WORLD);
-        pause_ms(20 * harness.rank);
+        sleep_ms(20 * harness.rank);
         if (later)
             CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
         CHECK_EQ(await_ready(&f, 20000), 0);
@@ -703,7 +698,7 @@ static void ranks_that_come_one_after_the_other(void)
         up_late(&f, BATON_PROGRESS_THREAD, true);
         start(&f);
         MPI_Barrier(MPI_COMM_WORLD);
-        pause_ms(place == 0 ? 0 : place < harness.size - 1 ? WRAP_MS / 2 : WRAP_MS + WRAP_MS / 4);
+        sleep_ms(place == 0 ? 0 : place < harness.size - 1 ? WRAP_MS / 2 : WRAP_MS + WRAP_MS / 4);
         int rc = wrap_as(&f, BATON_MEMORY_HOST);
         CHECK(rc == 0 || rc == BATON_ESTATE); /* ESTATE: the ranks have given up */
         rc = await_ready(&f, 20000);
@@ -817,7 +812,7 @@ static void one_that_closes_long_before_the_others(void)
         MPI_Barrier(MPI_COMM_WORLD);
         if (harness.rank != leaver) {
             CHECK_EQ(await_ready(&f, 20000), BATON_ECLOSED);
-            pause_ms(LATER_MS);
+            sleep_ms(LATER_MS);
         }
         double begun = now_ms();
         CHECK_EQ(baton_close(f.b), 0);
@@ -867,7 +862,7 @@ static void one_that_comes_at_the_last_moment(void)
         start(&f);
         MPI_Barrier(MPI_COMM_WORLD);
         if (harness.rank == harness.size - 1)
-            pause_ms(WRAP_MS - early_ms);
+            sleep_ms(WRAP_MS - early_ms);
         int rc = wrap_as(&f, BATON_MEMORY_HOST);
         CHECK(rc == 0 || rc == BATON_ESTATE); /* ESTATE: the ranks have given up */
         rc = await_ready(&f, 20000);

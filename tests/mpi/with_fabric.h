@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "harness.h"
 #include "mpi/fabric.h"
+#include "mpi/windows.h"
 
 #define META_BYTES 65536u
 #define POOL_BYTES (UINT64_C(3) << 20)
@@ -51,6 +52,12 @@ static inline struct fabric *started(void)
 static inline uint8_t *pool_of(const struct fabric *f)
 {
     return fabric_segment(f) + fabric_pool_offset(f);
+}
+
+/* Who owns a segment, in its first page: the process's id, and the namespace of such ids (mpi/windows.c). */
+static inline uint64_t *owner_of(const struct fabric *f)
+{
+    return (uint64_t *)(fabric_segment(f) + WINDOWS_PROCESS_OFFSET);
 }
 
 /* A rank on another node, or this rank where there is none. Where nodes are equal, each rank has one reader at most. */

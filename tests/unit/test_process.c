@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* process: what is known of the life of others, before and after they are asked for, end and are forgotten. */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/process.h"
+#include "with_child.h"
 #include "with_descriptors.h"
 
 #ifndef SYS_pidfd_open /* headers of before Linux 5.3 */
@@ -30,21 +28,9 @@ static bool knows_processes(void)
 
 static pid_t start(void)
 {
-    const pid_t self = getpid(), child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        while (getppid() == self) /* else it has ended before it was asked to take this one with it */
-            pause();
-        _exit(0);
-    }
+    const pid_t child = child_start();
+    assert_true(child > 0);
     return child;
-}
-
-static void finish(pid_t child)
-{
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 /* Nothing is known of it before it is asked for, nor once it is forgotten. */
@@ -61,7 +47,7 @@ static void test_a_life(void **state)
     assert_int_equal(process_is(&p), PROCESS_ALIVE);
     assert_int_equal(process_alive(&p), PROCESS_ALIVE);
     assert_int_equal(descriptors_open(), open_before + 1);
-    finish(child);
+    assert_true(child_end(child));
     assert_int_equal(process_is(&p), PROCESS_DEAD);
     assert_int_equal(process_alive(&p), PROCESS_DEAD);
     process_forget(&p);
@@ -78,7 +64,7 @@ static void test_one_that_has_ended_before(void **state)
     const int open_before = descriptors_open();
     const pid_t child = start();
     struct process p = process_of(child);
-    finish(child);
+    assert_true(child_end(child));
     assert_int_equal(process_alive(&p), PROCESS_DEAD);
     assert_int_equal(process_is(&p), PROCESS_DEAD);
     process_forget(&p);
