@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -63,6 +64,13 @@ static inline int harness_check_has(const char *text, const char *part, const ch
     if (!has && harness_failed(file, line))
         fprintf(stderr, "%s has no \"%s\": \"%s\"\n", name, part, text);
     return has;
+}
+
+/** Whether the world is one node, as far as BATON_FAKE_NODES says: tests run on one machine. */
+static inline int is_one_node(void)
+{
+    const char *fake = getenv("BATON_FAKE_NODES");
+    return fake == NULL || atoi(fake) <= 1;
 }
 
 /** MPI_Init_thread with MPI_THREAD_MULTIPLE. */

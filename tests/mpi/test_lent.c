@@ -161,12 +161,6 @@ static void meet(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static bool is_one_node(void)
-{
-    const char *fake = getenv("BATON_FAKE_NODES");
-    return fake == NULL || atoi(fake) <= 1;
-}
-
 /* The event is there when baton_want returns: often, since the reactor may be making a turn of its own. */
 static void a_short_transfer_is_made_by_its_caller(void)
 {
