@@ -329,7 +329,8 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  *     elsewhere                      EPEER, BATON_CLOSE_MS and a few seconds after this call
  *   a driver does not end a copy     EPEER on every rank, after 5 s, although all ranks came
  *   a rank has no memory left        EPEER on every rank, although all ranks came
- *   the doorbell's thread is held    EPEER after 2 s, on the others after BATON_START_MS, although all ranks came
+ *   the doorbell's thread is held    EPEER after 2 s, although all ranks came; on the others after BATON_START_MS, or
+ *                                    what is left of BATON_CLOSE_MS if that is less
  *   a free of MPI is known to hang   EPEER, although all ranks came: Open MPI 5 with its component osc/ucx
  *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor and logged that
  *

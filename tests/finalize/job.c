@@ -18,6 +18,7 @@
 #include "with_log.h"
 
 static baton_t *second, *unstarted;
+
 static void open_more(const baton_open_params_t *me, bool is_one)
 {
     need(baton_open(MPI_COMM_WORLD, me, &second), "baton_open of the second");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rest: rank 1 comes to MPI_Finalize while bytes come to it from rank 0, of another node, over an MPI in which each
- * read takes 50 ms. Reads under way end before MPI goes on, and no further ones begin: all of them would take three
- * times as long as MPI_Finalize waits. Meanwhile the thread that makes them is waited for.
+ * read takes 50 ms. MPI_Finalize waits for the thread that makes them: reads under way end, and no further ones begin,
+ * since all of them would take three times as long as it waits.
  */
 #include <stdbool.h>
 #include <stdio.h>

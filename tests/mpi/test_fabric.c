@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_fabric: the mpi room by its fabric: the world, windows and messages. Runs on any number of ranks. Cases that need
- * peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some). How ranks meet and leave is
- * tested by test_leaving.
+ * test_fabric: the mpi room by its fabric: the world, windows and messages. Runs on any number of ranks. Cases that
+ * need peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some). How ranks meet and leave
+ * is tested by test_leaving.
  */
 #include <sched.h>
 #include <unistd.h>

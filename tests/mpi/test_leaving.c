@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_leaving: how the ranks of a fabric meet before they start, and leave. Runs on any number of ranks. The last cases
- * lose their worlds: what they have opened stays open in MPI.
+ * test_leaving: how the ranks of a fabric meet before they start, and leave. Runs on any number of ranks. The last
+ * cases lose their worlds: what they have opened stays open in MPI.
  */
 #include <sched.h>
 #include <unistd.h>

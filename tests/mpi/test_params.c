@@ -754,7 +754,7 @@ static void an_offer_that_is_refused_late_keeps_no_place(void)
     down();
 }
 
-/* Words about a call fill the queue, which holds four: nobody takes them out. A call then has a place, and no way. */
+/* Cancellations fill the queue, which holds four and which nobody empties. A later call finds a place, and no room. */
 static void a_call_that_meets_a_full_queue_keeps_no_place(void)
 {
     static const char words[] = "the submission queue is full: poll events, or raise BATON_REQUESTS";

@@ -4,12 +4,12 @@
  * that need peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some).
  */
 #include <signal.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "with_fabric.h"
-
 #include "mpi/sieve.h"
+#include "with_clock.h"
+#include "with_fabric.h"
 
 /* ---- rma --------------------------------------------------------------------------------------------------------- */
 
@@ -187,11 +187,25 @@ static void stay_silent(int reader)
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
     CHECK_EQ(kill(reader, SIGUSR1), 0);
     while (!is_called && clock_now_ns() < deadline)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        sleep_ms(1);
     CHECK(is_called);
-    uint64_t end = clock_now_ns() + 300 * CLOCK_NS_PER_MS;
-    while (clock_now_ns() < end)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    sleep_ms(300);
+}
+
+/* Whether ids of processes mean the same to all ranks: nodes are pretended. */
+static bool is_one_host(void)
+{
+    struct stat ids = {0};
+    char own[128] = "", first[128];
+    int is_same;
+    gethostname(own, 100);
+    if (stat("/proc/self/ns/pid", &ids) == 0)
+        snprintf(own + strlen(own), sizeof own - strlen(own), " %ju", (uintmax_t)ids.st_ino);
+    memcpy(first, own, sizeof own);
+    MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
+    is_same = strcmp(first, own) == 0;
+    MPI_Allreduce(MPI_IN_PLACE, &is_same, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    return is_same;
 }
 
 /* A rank closes while its read of a peer that answers nobody is parked: it waits, and nothing is lost. */
@@ -203,9 +217,9 @@ static void closes_while_a_read_is_parked(void)
     settings = before;
     const uint32_t silent = fabric_size(f) - 1; /* not on the node of rank 0 */
     int ids[2] = {getpid(), getpid()}, is_parked = 0;
-    if (fabric_nodes(f) < 2) {
+    if (!is_one_host() || fabric_nodes(f) < 2) {
         closed(f);
-        SKIP("one node");
+        SKIP("several nodes on one host");
         return;
     }
     is_called = 0;
