@@ -9,8 +9,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +34,29 @@ int pthread_join(pthread_t thread, void **result)
     int (*real)(pthread_t, void **) = (int (*)(pthread_t, void **))dlsym(RTLD_NEXT, "pthread_join");
     joined++;
     return real(thread, result);
+}
+
+static atomic_bool is_fixed; /* the clock always says this */
+static struct timespec fixed;
+static struct timespec deadline; /* of the last one that waited */
+static atomic_bool waits;
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+    if (!is_fixed)
+        return (int)syscall(SYS_clock_gettime, clock, t);
+    *t = fixed;
+    return 0;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *over, pthread_mutex_t *lock, const struct timespec *until)
+{
+    int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *) =
+        (int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))dlsym(RTLD_NEXT,
+                                                                                     "pthread_cond_timedwait");
+    deadline = *until;
+    waits = true;
+    return real(over, lock, until);
 }
 
 /* What came of a child. */
@@ -95,6 +121,38 @@ static void test_a_step_that_hangs(void **state)
     }
 }
 
+/* When the step begins, and its limit; how many seconds later it ends, and at which nanosecond. */
+static void test_its_deadline(void **state)
+{
+    (void)state;
+    static const struct {
+        long begin_ns;
+        uint64_t limit_ms;
+        time_t seconds;
+        long end_ns;
+    } cases[] = {
+        {0, 1, 0, 1000000},
+        {7, 60000, 60, 7},
+        {49999999, 60950, 60, 999999999},
+        {50000000, 60950, 61, 0},
+        {999999999, 3600999, 3601, 998999999},
+    };
+    const time_t far = (time_t)1 << 32; /* seconds: none of these comes */
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static struct watchdog d; /* a thread that never ends may use it after a failure */
+        fixed = (struct timespec){.tv_sec = far, .tv_nsec = cases[i].begin_ns};
+        waits = false;
+        is_fixed = true;
+        watchdog_start(&d, STEP, cases[i].limit_ms, RANK, &logger);
+        while (!waits)
+            sched_yield();
+        is_fixed = false;
+        assert_int_equal(deadline.tv_sec, far + cases[i].seconds);
+        assert_int_equal(deadline.tv_nsec, cases[i].end_ns);
+        watchdog_stop(&d);
+    }
+}
+
 /* -1: the system does not say. */
 static int threads(void)
 {
@@ -112,6 +170,7 @@ static void go_on(uint64_t limit_ms)
 {
     struct watchdog d;
     const int before = threads();
+    joined = 0;
     watchdog_start(&d, STEP, limit_ms, RANK, &logger);
     nanosleep(&(struct timespec){.tv_nsec = 100 * MS}, NULL); /* nobody leaves while the step takes its time */
     watchdog_stop(&d);
@@ -135,6 +194,7 @@ static void test_a_step_that_returns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_its_deadline),
         cmocka_unit_test(test_a_step_that_hangs),
         cmocka_unit_test(test_a_step_that_returns),
     };
