@@ -330,7 +330,7 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  *   a driver does not end a copy     EPEER on every rank, after 5 s, although all ranks came
  *   a rank has no memory left        EPEER on every rank, although all ranks came
  *   the doorbell's thread is held    EPEER after 2 s, although all ranks came; on the others after BATON_START_MS, or
- *                                    what is left of BATON_CLOSE_MS if that is less
+ *                                    what is left of BATON_CLOSE_MS if that is less, but 1 s at least
  *   a free of MPI is known to hang   EPEER, although all ranks came: Open MPI 5 with its component osc/ucx
  *   MPI is finalised already         ESTATE: MPI_Finalize itself stopped the reactor and logged that
  *

@@ -36,7 +36,9 @@ static void closing_with_a_stuck_driver(void)
     const baton_driver_t stuck = {sizeof stuck, "stuck", NULL, copy, none_ended};
     const bool offers = harness.rank == 0;
     struct engine e;
-    engine_up(&e, offers ? &stuck : NULL);
+    engine_open(&e, BATON_PROGRESS_AUTO, 0);
+    engine_cache(&e, offers ? &stuck : NULL);
+    engine_need(baton_start(e.b));
     char page[4096];
     CHECK(baton_describe(e.b, page, sizeof page) < (int)sizeof page);
     if (getenv("BATON_FAKE_NODES") == NULL)

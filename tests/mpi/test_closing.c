@@ -23,8 +23,8 @@ static void close_waits_for_a_long_turn(void)
 }
 
 /*
- * The others' reactors make turns and have nothing to do, for longer than BATON_PEER_MS: they do not count as stuck. It
- * is longer, too, than a close waits for calls that were given up: there are none.
+ * The others' reactors make turns and have nothing to do, for longer than BATON_PEER_MS: they do not count as stuck.
+ * LATE_MS is longer, too, than the 2 s that a close waits for calls that were given up: there are none.
  */
 static void close_waits_longer_than_a_peer_may_be_silent(void)
 {

@@ -68,7 +68,7 @@ static bool knows_who_lives(void)
     return is_known;
 }
 
-/* The others are told that the process of `mortal` is a child of it, and the child ends. All other ranks come. */
+/* Rank `mortal` names a child process as its own, and does not come. All others do, and the child ends. */
 static void meet_without(struct fabric *f, uint32_t mortal)
 {
     const uint64_t own = owner_of(f)[0];

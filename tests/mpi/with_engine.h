@@ -28,7 +28,7 @@ struct engine {
     baton_cache_t *cache;
 };
 
-/* Without it no later case makes sense. */
+/* Ends all ranks if a call has failed: without an engine no later case makes sense. */
 static inline void engine_need(int rc)
 {
     if (CHECK_EQ(rc, 0))
@@ -37,14 +37,10 @@ static inline void engine_need(int rc)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-static inline void engine_open(struct engine *e, uint32_t flags)
+static inline void engine_open(struct engine *e, baton_progress_mode_t progress, uint32_t flags)
 {
-    baton_open_params_t me = {.size = sizeof me,
-                              .role = BATON_ROLE_BOTH,
-                              .tp = 1,
-                              .pp = 1,
-                              .progress = BATON_PROGRESS_THREAD,
-                              .flags = flags};
+    baton_open_params_t me = {
+        .size = sizeof me, .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .progress = progress, .flags = flags};
     memset(e, 0, sizeof *e);
     snprintf(e->name, sizeof e->name, "e%d", harness.rank);
     strcpy(me.engine, e->name);
@@ -77,9 +73,10 @@ static inline void engine_cache(struct engine *e, const baton_driver_t *driver)
     engine_need(baton_cache_wrap(e->b, &g, BATON_MEMORY_DEVICE, &device, &g.bytes, 1, &e->cache));
 }
 
+/* With a reactor of its own. */
 static inline void engine_up(struct engine *e, const baton_driver_t *driver)
 {
-    engine_open(e, 0);
+    engine_open(e, BATON_PROGRESS_THREAD, 0);
     engine_cache(e, driver);
     engine_need(baton_start(e->b));
 }
