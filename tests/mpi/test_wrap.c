@@ -316,11 +316,6 @@ static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode,
     return got;
 }
 
-static bool one_node(void)
-{
-    return getenv("BATON_FAKE_NODES") == NULL;
-}
-
 static int setting(const char *variable)
 {
     const char *text = getenv(variable);
@@ -347,7 +342,7 @@ static void every_kind_moves_every_byte(void)
                 move(&f, mode == BATON_MODE_PULL ? "pull" : "push", (baton_mode_t)mode, (uint16_t)(kind * 77));
             bool can_map = is_shared(kind) && (mode == BATON_MODE_PULL || kind != SEALED);
             baton_path_t path = can_map ? BATON_PATH_SHM : BATON_PATH_CMA;
-            if (f.consumer && !f.producer && one_node()) {
+            if (f.consumer && !f.producer && is_one_node()) {
                 CHECK(e.bytes > 0);
                 CHECK_EQ(e.path_bytes[path], e.bytes);
             }
@@ -355,9 +350,9 @@ static void every_kind_moves_every_byte(void)
         CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
         CHECK_HAS(page, "cache: wrapped");
         CHECK_HAS(page, kind == TOUCHING ? "1 region," : "6 regions,");
-        if (one_node() && harness.size > 1)
+        if (is_one_node() && harness.size > 1)
             CHECK_HAS(page, is_shared(kind) ? " by shm" : " by cma");
-        if (one_node() && harness.size > 1 && kind == PRIVATE)
+        if (is_one_node() && harness.size > 1 && kind == PRIVATE)
             CHECK_HAS(page, harness.rank == 0 ? "of this node, rank 1 first: region 0 is private memory"
                                               : "of this node, rank 0 first: region 0 is private memory");
         CHECK_EQ(baton_close(f.b), 0);
@@ -367,7 +362,7 @@ static void every_kind_moves_every_byte(void)
 static void many_regions(void)
 {
     struct fixture f;
-    bool has_window_each = !one_node() && setting("BATON_WINDOWS") == 2;
+    bool has_window_each = !is_one_node() && setting("BATON_WINDOWS") == 2;
     uint32_t num = has_window_each ? WINDOWS_MAX : BATON_REGIONS_MAX;
     who(&f);
     open_as(&f);
@@ -379,7 +374,7 @@ static void many_regions(void)
     start(&f);
     move(&f, "many", BATON_MODE_PULL, 5);
     move(&f, "many push", BATON_MODE_PUSH, 6);
-    if (!one_node()) {
+    if (!is_one_node()) {
         char page[8192];
         CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
         CHECK_HAS(page,
@@ -393,7 +388,7 @@ static void more_regions_than_windows(void)
 {
     struct fixture f;
     char page[8192];
-    if (one_node() || setting("BATON_WINDOWS") != 2)
+    if (is_one_node() || setting("BATON_WINDOWS") != 2)
         return SKIP("no window for each region");
     who(&f);
     open_as(&f);
