@@ -4,9 +4,10 @@
  * refused. With the argument "close" it closes, and nothing is said. With "open" a want is under way. With "both" it
  * forgets two contexts. With "one" it closes the second context, and a third that it never started. With "late" rank 1
  * comes to MPI_Finalize after 3 s. With "waiting" the cache of rank 1 has not come by then, with "racing" the caches
- * come at that moment. With "met" rank 1 has said that its cache is there, and rank 0 goes on, which needs "caller". A
+ * come at that moment. With "met" rank 1 has said that its cache is there, and rank 0 goes on, which needs "caller".
+ * With "stuck" a turn of rank 1's reactor, which wants from itself, lasts longer than MPI_Finalize waits for it. A
  * second argument "caller": the program lends its thread for progress. The status is 9 if the log says that a thread of
- * Baton could not be stopped.
+ * Baton could not be stopped, and that of rank 1 with "stuck" if it does not say so.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -82,8 +83,14 @@ int main(int argc, char **argv)
                           .layers_total = 1,
                           .layer_count = 1};
     bool is_racing = strcmp(how, "racing") == 0, has_met = strcmp(how, "met") == 0,
-         is_late = is_racing || has_met || strcmp(how, "waiting") == 0;
+         is_late = is_racing || has_met || strcmp(how, "waiting") == 0,
+         is_open = strcmp(how, "open") == 0 || strcmp(how, "stuck") == 0,
+         stalls = strcmp(how, "stuck") == 0 && rank == 1;
     me.flags = is_late ? BATON_OPEN_CACHE_LATER : 0;
+    if (stalls) {
+        setenv("BATON_FAULT", "stall@send.WANT#1+60000", 1);
+        setenv("BATON_STALL_MS", "500", 1);
+    }
     baton_log_set(hear, NULL);
     need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");
     need(baton_geometry_layout(&g, &tensor, 0), "baton_geometry_layout");
@@ -101,8 +108,8 @@ int main(int argc, char **argv)
                                         .num_tokens = 16,
                                         .ttl_ms = 20000};
     const baton_want_params_t want = {.size = sizeof want,
-                                      .key = strcmp(how, "open") == 0 ? "another" : "k",
-                                      .engine = "e0",
+                                      .key = is_open ? "another" : "k",
+                                      .engine = stalls ? "e1" : "e0",
                                       .num_tables = 1,
                                       .tables = {{.blocks = &block, .num_blocks = 1}},
                                       .num_tokens = 16,
@@ -111,7 +118,7 @@ int main(int argc, char **argv)
         need(baton_offer(b, &offer, NULL, NULL), "baton_offer");
     if (rank == 1)
         need(baton_want(b, &want, NULL), "baton_want");
-    if (rank < 2 && strcmp(how, "open") != 0)
+    if (stalls || (rank < 2 && !is_open)) /* the end of the call, or that it was given up since the reactor is stuck */
         while (baton_poll(b, &e, 1) == 0)
             usleep(100);
     if (strcmp(how, "close") == 0)
@@ -126,5 +133,5 @@ int main(int argc, char **argv)
     if (strcmp(how, "both") == 0 && baton_close(second) != BATON_ESTATE)
         return 5;
     printf("rank %d left\n", rank);
-    return unstopped > 0 ? 9 : 0;
+    return (unstopped > 0) == stalls ? 0 : 9;
 }

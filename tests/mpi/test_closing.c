@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_closing: closes that must wait for a reactor that stands still for a while, and for a rank that comes late; and
- * what the page of metrics says of such a reactor. Closes that give up are tested by stuck_close.
+ * what the page of metrics says of such a reactor, and what is left of a context. Closes that give up are tested by
+ * stuck_close.
  */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "with_engine.h"
 #include "with_page.h"
 
@@ -100,11 +105,61 @@ static void the_page_tells_of_a_stall_while_it_lasts(void)
     page_remove();
 }
 
+/* Nobody has named the job: its name is the incarnation of the first rank, which all ranks know. */
+static void a_page_that_nobody_named_goes_with_its_context(void)
+{
+    struct engine e;
+    char path[128];
+    engine_up(&e, NULL);
+    snprintf(path, sizeof path, METRICS_FOLDER "/" METRICS_PREFIX "%016" PRIx64 ".%d",
+             e.b->directory->rows[0].incarnation, harness.rank);
+    CHECK_EQ(access(path, R_OK), 0);
+    CHECK_EQ(baton_close(e.b), 0);
+    CHECK_EQ(access(path, F_OK), -1);
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+
+/* Of Baton: the linker leads its calls here (--wrap). */
+static atomic_int made, joined;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *arg);
+int __real_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *arg)
+{
+    const int rc = __real_pthread_create(thread, how, run, arg);
+    atomic_fetch_add(&made, rc == 0);
+    return rc;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+    const int rc = __real_pthread_join(thread, result);
+    atomic_fetch_add(&joined, rc == 0);
+    return rc;
+}
+
+static void every_thread_is_joined(void)
+{
+    struct engine e;
+    atomic_store(&made, 0);
+    atomic_store(&joined, 0);
+    engine_up(&e, NULL);
+    CHECK(atomic_load(&made) > atomic_load(&joined)); /* the reactor */
+    CHECK_EQ(baton_close(e.b), 0);
+    CHECK_EQ(atomic_load(&joined), atomic_load(&made));
+}
+
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
     RUN(close_waits_for_a_long_turn);
     RUN(close_waits_longer_than_a_peer_may_be_silent);
     RUN(the_page_tells_of_a_stall_while_it_lasts);
+    RUN(a_page_that_nobody_named_goes_with_its_context);
+    RUN(every_thread_is_joined);
     return harness_end();
 }

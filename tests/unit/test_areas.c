@@ -141,6 +141,8 @@ static void test_good_cards(void **state)
     EXPECT(&card, true, true);
     card.features = 0;
     EXPECT(&card, true, false);
+    card.index_slots = 1;
+    EXPECT(&card, true, false);
     card = good_card();
     bytes--;
     EXPECT(&card, true, false); /* the lanes do not fit */

@@ -9,13 +9,49 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "memory/huge.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 #define PAGES 4 /* huge ones */
+
+/* A system that is asked for huge pages, in place of the one here, which may have none. */
+static struct {
+    bool is_there;
+    const uint8_t *base;
+    int refuses, interrupts; /* an advice; how often a call is interrupted first */
+    uint64_t populated;      /* bytes up to which the huge pages have a small one each, in turn */
+    uint64_t collapsed;
+} other;
+
+int madvise(void *at, size_t bytes, int advice)
+{
+    if (!other.is_there)
+        return (int)syscall(SYS_madvise, at, bytes, advice);
+    if (other.interrupts > 0) {
+        other.interrupts--;
+        errno = EINTR;
+        return -1;
+    }
+    if (advice == other.refuses) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (advice == MADV_POPULATE_READ && at == other.base + other.populated)
+        other.populated += HUGE_BYTES;
+    if (advice == MADV_COLLAPSE && at == other.base)
+        other.collapsed = bytes;
+    return 0;
+}
 
 /* A file of PAGES huge pages and a bit, from its byte `first` on, where huge pages do not fit. */
 static uint8_t *map_anywhere(int file, uint64_t first, uint8_t **room, uint64_t *bytes)
@@ -177,6 +213,36 @@ static void test_filled(void **state)
     munmap(room, bytes + 2 * HUGE_BYTES);
 }
 
+static void test_what_the_system_is_asked(void **state)
+{
+    (void)state;
+    static uint8_t base[1];
+    const struct {
+        uint64_t bytes;
+        int refuses;
+        bool is_huge;
+        uint64_t populated, collapsed;
+    } cases[] = {
+        {3 * HUGE_BYTES, 0, true, 3 * HUGE_BYTES, 3 * HUGE_BYTES},
+        {3 * HUGE_BYTES - 1, 0, true, 2 * HUGE_BYTES, 2 * HUGE_BYTES},
+        {HUGE_BYTES, 0, true, HUGE_BYTES, HUGE_BYTES},
+        {HUGE_BYTES - 1, 0, true, 0, 0}, /* nothing to ask for */
+        {3 * HUGE_BYTES, MADV_POPULATE_READ, false, 0, 0},
+        {3 * HUGE_BYTES, MADV_COLLAPSE, false, 3 * HUGE_BYTES, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        memset(&other, 0, sizeof other);
+        other.is_there = true;
+        other.base = base;
+        other.refuses = cases[i].refuses;
+        other.interrupts = 2;
+        assert_int_equal(huge_fill(base, cases[i].bytes), cases[i].is_huge);
+        other.is_there = false;
+        assert_int_equal(other.populated, cases[i].populated);
+        assert_int_equal(other.collapsed, cases[i].collapsed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_mapped_twice),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_filled),
+        cmocka_unit_test(test_what_the_system_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
