@@ -16,6 +16,7 @@
 #include "shm/shm.h"
 #include "staged/staged.h"
 #include "wire/card.h"
+#include "wire/message.h"
 
 #define PATHS_MOST (BATON_PATHS - 1) /* BATON_PATH_NONE is none */
 
@@ -172,9 +173,9 @@ static const struct path *segment_path(void *arg, uint32_t peer)
 
 _Static_assert(WIRE_MESSAGE_MAX <= LANES_MESSAGE_MAX, "each message fits a lane");
 
-static int send_message(struct paths *p, uint32_t peer, const void *message, uint32_t bytes)
+static int send_message(struct paths *p, uint32_t peer, const void *message, uint32_t bytes, enum rings_when when)
 {
-    return lanes_lead_to(p->lanes, peer) ? lanes_send(p->lanes, peer, message, bytes)
+    return lanes_lead_to(p->lanes, peer) ? lanes_send(p->lanes, peer, message, bytes, when)
                                          : fabric_send(p->fabric, peer, message, bytes);
 }
 
@@ -183,7 +184,7 @@ static int send_note(void *arg, uint32_t peer, const void *message, uint32_t byt
     struct paths *p = arg;
     if (p->wish.directory->rows[peer].version < WIRE_STAGES)
         return BATON_ENOSYS;
-    return send_message(p, peer, message, bytes);
+    return send_message(p, peer, message, bytes, RINGS_NOW);
 }
 
 /* What was stored for peers that use MPI, and by them, is seen. */
@@ -301,9 +302,16 @@ static bool any_busy(const void *self)
 
 /* ---- the rest of the port ---------------------------------------------------------------------------------------- */
 
+/* Nobody waits for what ends a transfer, as for a lease that is given back by words, nor for the answer to that. */
+static enum rings_when when_heard(const void *message)
+{
+    const enum wire_type type = wire_type_of(message);
+    return type == WIRE_DONE || type == WIRE_RELEASE || type == WIRE_ENDED ? RINGS_LATER : RINGS_NOW;
+}
+
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
-    return send_message(self, peer, message, bytes);
+    return send_message(self, peer, message, bytes, when_heard(message));
 }
 
 static void port_raise(void *self, uint32_t slot, uint64_t generation)

@@ -201,7 +201,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     if (active)
         l->has_woken = tells && is_rung(b) && events_are_watched(&b->events);
     l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
-    turns_ring(b);
+    turns_ring(b, now);
     fabric_ring(b->fabric);
     l->num_turns++;
     l->snapshot_is_stale |= active;
@@ -269,6 +269,8 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
         most = cap;
     if (due - now < most)
         most = due - now;
+    if (b->loop.turns.owed_ns != 0 && b->loop.has_woken && most > TURNS_AWAKE_NS)
+        most = TURNS_AWAKE_NS;
     if (b->loop.snapshot_is_stale)
         take_snapshot(b, now);
     b->loop.num_sleeps++;
@@ -362,7 +364,7 @@ static void *reactor_main(void *arg)
     l->turns.is_open = false;
     if (atomic_load_explicit(&l->abandon, memory_order_acquire) && b->state != CONTEXT_OPEN)
         come_to_rest(b);
-    turns_ring(b); /* what was sent behind the last turn */
+    turns_ring_all(b); /* also for what was sent behind the last turn */
     take_last_snapshot(b);
     pthread_mutex_unlock(&l->turns.lock);
     latch_open(&l->ended);
@@ -420,7 +422,7 @@ static int stop_in_caller(struct baton *b)
     while ((rc = closing_step(b, clock_now_ns())) == BATON_EAGAIN)
         if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
-    turns_ring(b);
+    turns_ring_all(b);
     take_last_snapshot(b);
     return rc;
 }

@@ -28,18 +28,32 @@ void turns_fini(struct turns *t)
 
 /*
  * What can wait is not rung by the call that makes a transfer nor by the poll that takes its event, which are what an
- * engine waits for: by a poll that finds nothing, or by the reactor's next turn, if it makes one soon.
+ * engine waits for: by a poll that finds nothing, or by the reactor's next turn, if it makes one soon. Nor is it rung
+ * by a reactor whose engine has just been woken, perhaps on this very core.
  */
-void turns_ring(struct baton *b)
+static bool puts_off(const struct baton *b, uint64_t now)
+{
+    const struct turns *t = &b->loop.turns;
+    if (t->is_lent)
+        return t->woken_ns < t->last_ns + TURNS_OWED_NS;
+    return b->loop.has_woken && (t->owed_ns == 0 || now < t->owed_ns + TURNS_AWAKE_NS);
+}
+
+void turns_ring(struct baton *b, uint64_t now)
 {
     struct turns *t = &b->loop.turns;
     struct rings *rings = paths_rings(b->paths);
-    const bool puts_off = t->is_lent && t->woken_ns < t->last_ns + TURNS_OWED_NS;
-    rings_ring(rings, puts_off ? RINGS_NOW : RINGS_LATER);
+    rings_ring(rings, puts_off(b, now) ? RINGS_NOW : RINGS_LATER);
     if (!rings_wait(rings))
         t->owed_ns = 0;
     else if (t->owed_ns == 0)
-        t->owed_ns = t->last_ns;
+        t->owed_ns = now;
+}
+
+void turns_ring_all(struct baton *b)
+{
+    rings_ring(paths_rings(b->paths), RINGS_LATER);
+    b->loop.turns.owed_ns = 0;
 }
 
 uint32_t turns_look(struct baton *b)
@@ -171,7 +185,7 @@ static bool turn_for_poll(struct baton *b)
     struct turns *t = &b->loop.turns;
     const bool rang = has_rung(b);
     if (t->owed_ns != 0 && (!rang || clock_now_ns() > t->owed_ns + TURNS_OWED_NS))
-        turns_ring(b); /* all of them: no turn is under way */
+        turns_ring_all(b);
     if (rang && !turn_here(b, TURNS_POLL, clock_now_ns(), LENT_NS)) {
         bell_ring(fabric_bell(b->fabric));
         turns_look(b); /* that one woke the reactor, and is not for the next poll */

@@ -14,6 +14,9 @@
  * wake-up sooner than the reactor. It is a thread of Baton's own: its turns are as the reactor's, and call MPI. Where
  * they would call a driver of a device, it only wakes the reactor: a driver may keep state by thread.
  *
+ * Rings that nobody waits for are put off in turns of calls and polls, and by a reactor that has woken its engine: to
+ * wake another process takes as long as a short transfer, and may take the core that the engine's thread needs.
+ *
  * A thread that polls again and again attends to the bell: ranks of this node that send something then wake nobody. The
  * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
  *
@@ -59,6 +62,9 @@ struct turns {
  */
 #define TURNS_GIVE_WAY_NS UINT64_C(20000)
 
+/** For how long a reactor that has woken its engine puts rings off. It sleeps no longer meanwhile. */
+#define TURNS_AWAKE_NS UINT64_C(200000)
+
 void turns_init(struct turns *t);
 void turns_fini(struct turns *t);
 
@@ -91,7 +97,9 @@ bool turns_rest(struct baton *b, uint64_t until_ns);
 /** Before a turn: what rang until now is seen by it. Returns the rings so far, for a sleep after it. */
 uint32_t turns_look(struct baton *b);
 
-/** At the end of a turn, after its events: rings other ranks of this node. */
-void turns_ring(struct baton *b);
+/** At the end of a turn, after its events: rings other ranks of this node, or puts off the rings that can wait. */
+void turns_ring(struct baton *b, uint64_t now_ns);
+/** Rings all that are owed a ring. */
+void turns_ring_all(struct baton *b);
 
 #endif

@@ -89,7 +89,7 @@ static bool has_place(uint32_t sent, uint32_t tail)
     return sent - tail < LANES_PLACES;
 }
 
-int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes)
+int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes, enum rings_when when)
 {
     struct lane_peer *p = &l->peer[rank];
     const uint32_t me = l->peer[l->self].at.node_rank;
@@ -105,7 +105,7 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
     memcpy(at + sizeof bytes, message, bytes);
     /* release: whoever sees the count sees the message */
     atomic_store_explicit(word(&p->at, HEADS, me), ++p->sent, memory_order_release);
-    rings_owe(l->rings, rank, RINGS_NOW);
+    rings_owe(l->rings, rank, when);
     return 0;
 }
 

@@ -5,8 +5,8 @@
  * it is written by one of them alone. So a rank that is stopped or killed between two stores holds up the messages to
  * itself and from itself, and nobody else's. Messages of a lane come in order, whole, and once.
  *
- * Who receives is owed a ring of its bell, behind the turn. Who finds a lane full leaves a word in it, and is owed one
- * when there is a place.
+ * Who receives is owed a ring of its bell, behind the turn or later. Who finds a lane full leaves a word in it, and is
+ * owed one when there is a place.
  *
  * What is read here is checked like anything from outside: any process of the node may have written it.
  *
@@ -48,10 +48,10 @@ bool lanes_lead_to(const struct lanes *l, uint32_t rank);
 bool lanes_lead_everywhere(const struct lanes *l);
 
 /**
- * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to: copied. 0, or BATON_EAGAIN: there is no
- * place, and this rank's bell rings once there is.
+ * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to, which is owed its ring `when`: copied. 0, or
+ * BATON_EAGAIN: there is no place, and this rank's bell rings once there is.
  */
-int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes);
+int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes, enum rings_when when);
 
 /** Up to `max` messages that came, as PORT_MESSAGE events. Their number. Their data stays until the next call. */
 int lanes_take(struct lanes *l, struct port_event *events, int max);

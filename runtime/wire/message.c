@@ -129,6 +129,11 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out)
     return bytes;
 }
 
+enum wire_type wire_type_of(const uint8_t *message)
+{
+    return (enum wire_type)message[3];
+}
+
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
 static uint64_t get_name(struct reader *r, struct wire_name *name, unsigned version)

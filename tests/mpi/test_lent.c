@@ -614,6 +614,110 @@ static void the_offer_ends_though_its_reader_polls_no_more(void)
     down();
 }
 
+/* How often the producer's bell has rung. */
+static uint32_t their_rings(void)
+{
+    return bell_look((struct bell *)(void *)fabric_mapped(baton_inside_fabric(f.b), harness.rank ^ 1, NULL));
+}
+
+/* The event of a want, by a thread that polls without a pause or sleeps on the descriptor, and does no more. */
+static void take_event(bool sleeps)
+{
+    struct pollfd fd = {.fd = sleeps ? baton_event_fd(f.b) : -1, .events = POLLIN};
+    baton_event_t e;
+    const double until = now_ms() + 20000;
+    int n;
+    while ((n = baton_poll(f.b, &e, 1)) == 0 && now_ms() < until)
+        if (sleeps)
+            poll(&fd, 1, 1000);
+    CHECK(n == 1 && e.status == BATON_STATUS_DONE);
+}
+
+/* Of so many late offers, after how many events the next poll, and nothing before it, rings the producer. */
+static uint32_t rung_behind(uint32_t first, uint32_t count, bool sleeps)
+{
+    uint32_t behind = 0;
+    baton_event_t none;
+    for (uint32_t i = first; i < first + count; i++) {
+        if (f.consumer)
+            want(i);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (f.producer || sleeps)
+            usleep(1000); /* one that polls does so all the while: then it attends to the bell */
+        if (f.producer)
+            offer(i);
+        if (f.consumer) {
+            take_event(sleeps);
+            const uint32_t at_event = their_rings();
+            for (double until = now_ms() + 0.05; now_ms() < until;)
+                continue;
+            const uint32_t before = their_rings();
+            CHECK_EQ(baton_poll(f.b, &none, 1), 0);
+            behind += before == at_event && their_rings() == before + 1;
+        }
+        CHECK(!f.consumer || wrong(i) == 0);
+    }
+    if (f.producer)
+        CHECK(take(count, 20000) > 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return behind;
+}
+
+/*
+ * To wake the producer for the end of its offer takes as long as the transfer, and the engine's thread may need that
+ * core: it is rung behind the event, by the next poll. Often: where threads wait for cores, the reactor is first.
+ */
+static void the_producer_is_rung_behind_the_event(void)
+{
+    enum { TRIES = 30, ROUNDS = 15 };
+    if (!is_one_node() || harness.size != 2)
+        return SKIP("two ranks alone on one node");
+    for (int sleeps = 0; sleeps < 2; sleeps++) {
+        up();
+        meet();
+        int is_shown = 0;
+        for (uint32_t round = 0; round < ROUNDS && !is_shown; round++) {
+            const uint32_t behind = rung_behind(1 + round * TRIES, TRIES, sleeps);
+            is_shown = !f.consumer || behind > (IS_SANITIZED ? 0 : TRIES / 6);
+            MPI_Allreduce(MPI_IN_PLACE, &is_shown, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        }
+        if (!CHECK(is_shown))
+            fprintf(stderr, "# the engine %s\n", sleeps ? "sleeps" : "polls");
+        down();
+    }
+}
+
+/* As above, by a reactor that has woken its engine and rings later: it does so soon. */
+static void the_offer_ends_though_its_reader_sleeps(void)
+{
+    enum { TRIES = 6, ASLEEP_MS = 200, SOON_MS = 100 };
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    up_with("BATON_SLEEP_US", harness.rank % 2 == 0 ? "1000000" : "20000");
+    meet();
+    int late = 0;
+    for (uint32_t i = 1; i <= TRIES; i++) {
+        if (f.consumer)
+            want(i);
+        MPI_Barrier(MPI_COMM_WORLD);
+        usleep(30000); /* reactors fall asleep for long */
+        const double began = now_ms();
+        if (f.producer)
+            offer(i);
+        if (f.consumer) {
+            take_event(true);
+            usleep(ASLEEP_MS * 1000);
+        }
+        if (f.producer) {
+            const double ended = take(1, ASLEEP_MS * 10);
+            late += CHECK(ended > 0) && ended - began > SOON_MS;
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    CHECK(late < TRIES / 2);
+    down();
+}
+
 /* Whole offers are served as if their producer ran. */
 static void a_stopped_producer_serves(void)
 {
@@ -733,6 +837,8 @@ int main(int argc, char **argv)
     RUN(a_deadline_is_kept_by_a_reactor_that_sleeps);
     RUN(many_calls_without_a_poll);
     RUN(the_offer_ends_though_its_reader_polls_no_more);
+    RUN(the_producer_is_rung_behind_the_event);
+    RUN(the_offer_ends_though_its_reader_sleeps);
     RUN(a_stopped_producer_serves);
     RUN(an_offer_that_comes_late);
     RUN(messages_that_a_turn_leaves_are_not_slept_over);

@@ -78,7 +78,7 @@ static void ring(struct side s)
 
 static void send_text(struct side s, uint32_t to, const char *text)
 {
-    assert_int_equal(lanes_send(s.lanes, to, text, (uint32_t)strlen(text) + 1), 0);
+    assert_int_equal(lanes_send(s.lanes, to, text, (uint32_t)strlen(text) + 1, RINGS_NOW), 0);
 }
 
 static void expect_text(struct side s, uint32_t from, const char *text)
@@ -128,6 +128,22 @@ static void test_messages_come_in_order(void **state)
     munmap(g, ground_bytes());
 }
 
+/* Whom nobody waits for is rung later. */
+static void test_a_message_that_can_wait(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct side a = open_as(g, 2);
+    const uint32_t rings = bell_look(&g->bell[3]);
+    assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_LATER), 0);
+    ring(a);
+    assert_int_equal(bell_look(&g->bell[3]), rings);
+    rings_ring(a.rings, RINGS_LATER);
+    assert_int_equal(bell_look(&g->bell[3]), rings + 1);
+    close_side(a);
+    munmap(g, ground_bytes());
+}
+
 static void test_the_longest_message(void **state)
 {
     (void)state;
@@ -138,8 +154,8 @@ static void test_the_longest_message(void **state)
     for (uint32_t i = 0; i < sizeof long_one; i++)
         long_one[i] = (uint8_t)(i * 7 + 1);
     for (unsigned n = 0; n < 3 * LANES_PLACES; n++) {
-        assert_int_equal(lanes_send(a.lanes, 3, long_one, sizeof long_one), 0);
-        assert_int_equal(lanes_send(a.lanes, 3, "x", 1), 0);
+        assert_int_equal(lanes_send(a.lanes, 3, long_one, sizeof long_one, RINGS_NOW), 0);
+        assert_int_equal(lanes_send(a.lanes, 3, "x", 1, RINGS_NOW), 0);
         assert_int_equal(lanes_take(b.lanes, e, 2), 2);
         assert_int_equal(e[0].bytes, sizeof long_one);
         assert_memory_equal(e[0].data, long_one, sizeof long_one);
@@ -158,11 +174,11 @@ static void test_a_full_lane(void **state)
     struct side a = open_as(g, 0), b = open_as(g, 2), c = open_as(g, 3);
     struct port_event e;
     for (uint32_t i = 0; i < LANES_PLACES; i++)
-        assert_int_equal(lanes_send(a.lanes, 2, &i, sizeof i), 0);
+        assert_int_equal(lanes_send(a.lanes, 2, &i, sizeof i, RINGS_NOW), 0);
     ring(a);
     uint32_t rings = bell_look(&g->bell[0]);
-    assert_int_equal(lanes_send(a.lanes, 2, "x", 1), BATON_EAGAIN);
-    assert_int_equal(lanes_send(a.lanes, 2, "x", 1), BATON_EAGAIN);
+    assert_int_equal(lanes_send(a.lanes, 2, "x", 1, RINGS_NOW), BATON_EAGAIN);
+    assert_int_equal(lanes_send(a.lanes, 2, "x", 1, RINGS_NOW), BATON_EAGAIN);
     send_text(a, 3, "to another one");
     expect_text(c, 0, "to another one");
     send_text(c, 2, "from another one");
@@ -231,8 +247,8 @@ static void test_nothing_lies_outside(void **state)
         int taken = 0;
         for (int i = 0; i < 3; i++) {
             for (uint32_t k = 0; k < LANES_PLACES; k++)
-                assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message), 0);
-            assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message), BATON_EAGAIN);
+                assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message, RINGS_NOW), 0);
+            assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message, RINGS_NOW), BATON_EAGAIN);
         }
         for (; lanes_take(to.lanes, &e, 1) == 1; taken++) {
             assert_int_equal(e.bytes, sizeof message);
@@ -306,7 +322,7 @@ static void test_garbage(void **state)
     expect_nothing(b);
     assert_true(lanes_bad(b.lanes) == 3);
     words[16] = 5; /* it took more than there were: rank 0 finds its lane full */
-    assert_int_equal(lanes_send(a.lanes, 5, "x", 1), BATON_EAGAIN);
+    assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_NOW), BATON_EAGAIN);
     srand(1);
     for (unsigned n = 0; n < 2000; n++) {
         struct port_event e[4];
@@ -315,7 +331,7 @@ static void test_garbage(void **state)
         int got = lanes_take(b.lanes, e, 4);
         for (int i = 0; i < got; i++)
             assert_true(e[i].bytes > 0 && e[i].bytes <= LANES_MESSAGE_MAX && e[i].peer < WORLD);
-        lanes_send(a.lanes, 5, "x", 1);
+        lanes_send(a.lanes, 5, "x", 1, RINGS_NOW);
     }
     assert_true(lanes_bad(b.lanes) > 100);
     close_side(a);
@@ -363,7 +379,7 @@ static void send_for_ever(struct ground *g, uint32_t node_rank)
         struct letter m;
         const uint32_t seen = bell_look(&g->bell[node_rank]);
         write_letter(&m, atomic_load(&g->sent[node_rank]));
-        const int rc = lanes_send(l.lanes, 0, &m, sizeof m);
+        const int rc = lanes_send(l.lanes, 0, &m, sizeof m, RINGS_NOW);
         ring(l);
         if (rc == 0)
             atomic_fetch_add(&g->sent[node_rank], 1);
@@ -462,6 +478,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_come_in_order),
+        cmocka_unit_test(test_a_message_that_can_wait),
         cmocka_unit_test(test_the_longest_message),
         cmocka_unit_test(test_a_full_lane),
         cmocka_unit_test(test_a_look_that_is_cut),
