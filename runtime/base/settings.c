@@ -128,7 +128,7 @@ int settings_read(struct settings *s, char *(*lookup)(const char *variable))
     struct settings read;
     for (unsigned row = 0; row < settings_count; row++) {
         const struct setting_info *info = &settings_table[row];
-        const char *text = lookup(info->variable);
+        const char *text = lookup != NULL ? lookup(info->variable) : NULL;
         *value_at(&read, row) = info->preset;
         if (text == NULL)
             continue;

@@ -10,13 +10,6 @@
 
 #include "memory/maps.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14 */
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1 */
-#endif
-
 uint64_t huge_offset(const void *at)
 {
     struct maps_range *range;

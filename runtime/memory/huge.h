@@ -16,6 +16,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
+
+/* Linux's numbers, for C libraries that are older than these. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
 

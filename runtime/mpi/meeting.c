@@ -10,10 +10,9 @@
 #include "base/error.h"
 #include "mpi/mpi_error.h"
 
-enum { TAG_MEET = 4 };    /* steps.c and selftest.c have others on the same communicator */
-enum { NAMED_RANKS = 8 }; /* missing ranks that a sentence names */
-enum { LOOK_MS = 50 };    /* between two looks whether processes live */
-enum { WARN_MS = 5000 };  /* after the first rank came, the log says who is missing */
+enum { TAG_MEET = 4 };   /* steps.c and selftest.c have others on the same communicator */
+enum { LOOK_MS = 50 };   /* between two looks whether processes live */
+enum { WARN_MS = 5000 }; /* after the first rank came, the log says who is missing */
 
 /* What rank 0 tells all; and what a rank that closes tells rank 0. */
 struct meeting_word {
@@ -265,14 +264,11 @@ int meeting_close(struct meeting *m, const struct steps *s, const char *what, ui
 
 void meeting_missing(const struct meeting *m, const struct steps *s, char *text, size_t size)
 {
-    size_t at = 0;
-    int num = 0;
-    text[0] = '\0';
+    struct steps_ranks missing = {.num = 0};
     for (int r = 0; s->rank == 0 && r < s->size; r++)
-        if (!atomic_load_explicit(&m->came[r], memory_order_relaxed) && num++ < NAMED_RANKS && at < size)
-            at += (size_t)snprintf(text + at, size - at, "%s%d", num > 1 ? ", " : "missing: ", r);
-    if (num > NAMED_RANKS && at < size)
-        snprintf(text + at, size - at, " and %d more", num - NAMED_RANKS);
+        if (!atomic_load_explicit(&m->came[r], memory_order_relaxed))
+            steps_name(&missing, r);
+    snprintf(text, size, "%s%s", missing.num > 0 ? "missing: " : "", steps_named(&missing));
 }
 
 /* What came after this rank had stopped waiting is taken out of MPI too. */

@@ -14,7 +14,7 @@
 #include "mpi/mpi_error.h"
 
 enum { TAG_ARRIVAL = 1, TAG_LEAVE = 2 }; /* meeting.c and selftest.c have others on the same communicator */
-enum { NAMED_RANKS = 8 };                /* silent ranks that a sentence names */
+enum { NAMED_RANKS = 8 };                /* ranks that a sentence names */
 
 void steps_init(struct steps *s, const struct settings *settings, const struct logger *log)
 {
@@ -85,19 +85,18 @@ static int collect_arrivals(struct steps *s)
     return 0;
 }
 
-static void name_silent_ranks(const struct steps *s, char *text, size_t size)
+void steps_name(struct steps_ranks *ranks, int rank)
 {
-    size_t at = 0;
-    int silent = 0;
-    text[0] = '\0';
-    for (int r = 0; r < s->size; r++) {
-        if (s->arrived[r] >= s->number)
-            continue;
-        if (silent++ < NAMED_RANKS && at < size)
-            at += (size_t)snprintf(text + at, size - at, "%s%d", silent > 1 ? ", " : "", r);
-    }
-    if (silent > NAMED_RANKS && at < size)
-        snprintf(text + at, size - at, " and %d more", silent - NAMED_RANKS);
+    if (ranks->num++ < NAMED_RANKS)
+        ranks->at += (size_t)snprintf(ranks->text + ranks->at, sizeof ranks->text - ranks->at, "%s%d",
+                                      ranks->num > 1 ? ", " : "", rank);
+}
+
+const char *steps_named(struct steps_ranks *ranks)
+{
+    if (ranks->num > NAMED_RANKS)
+        snprintf(ranks->text + ranks->at, sizeof ranks->text - ranks->at, " and %d more", ranks->num - NAMED_RANKS);
+    return ranks->text;
 }
 
 /* The deadline, which `setting` gives, has passed. Requests stay open in MPI, so nothing collective can follow. */
@@ -108,10 +107,11 @@ static int give_up(struct steps *s, const char *step, uint64_t limit_ms, const c
         return error_set(BATON_ETIMEDOUT,
                          "step '%s': not all ranks came within %" PRIu64 " ms (%s); the log of rank 0 names them", step,
                          limit_ms, setting);
-    char silent[128];
-    name_silent_ranks(s, silent, sizeof silent);
-    if (silent[0] == '\0')
-        snprintf(silent, sizeof silent, "none, but some did not answer afterwards");
+    struct steps_ranks ranks = {.num = 0};
+    for (int r = 0; r < s->size; r++)
+        if (s->arrived[r] < s->number)
+            steps_name(&ranks, r);
+    const char *silent = ranks.num > 0 ? steps_named(&ranks) : "none, but some did not answer afterwards";
     log_line(s->log, LOG_ERROR, "step '%s' was not completed within %" PRIu64 " ms; silent ranks: %s", step, limit_ms,
              silent);
     return error_set(BATON_ETIMEDOUT, "step '%s': not completed within %" PRIu64 " ms (%s); silent ranks: %s", step,

@@ -81,6 +81,16 @@ int steps_allgather(struct steps *s, const char *step, const void *in, int bytes
  */
 int steps_leave(struct steps *s, bool late);
 
+/** Ranks in a sentence: "0, 3, 4", the first few of them by number, and how many more there are. Zeroed at first. */
+struct steps_ranks {
+    char text[128];
+    size_t at;
+    int num;
+};
+void steps_name(struct steps_ranks *ranks, int rank);
+/** The sentence. Nothing is named behind it. */
+const char *steps_named(struct steps_ranks *ranks);
+
 /** Puts a watchdog beside the blocking collective that follows; watchdog_stop ends it. */
 void steps_watch(const struct steps *s, struct watchdog *d, const char *step);
 

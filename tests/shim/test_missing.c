@@ -103,18 +103,12 @@ static void hear(void *user, baton_log_level_t level, int rank, const char *line
 
 static const struct logger logger = {.level = LOG_WARN, .sink = hear};
 
-static char *preset(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
 /* A world of `num` ranks. A message has come from all but those that are absent. */
 static struct steps world(int num, const int *absent, int num_absent)
 {
     struct steps s;
     memset(&s, 0, sizeof s);
-    assert_int_equal(settings_read(&settings, preset), 0);
+    assert_int_equal(settings_read(&settings, NULL), 0);
     settings.start_ms = settings.wrap_ms = 1;
     ranks = num;
     num_messages = num_lines = 0;

@@ -43,12 +43,6 @@ static uint8_t *address(int rank, MPI_Aint at, int bytes)
     return pools[rank > 0] + at;
 }
 
-static char *preset(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
 /* One rank's path to the other, and a leg of all blocks. */
 struct scene {
     struct settings settings;
@@ -89,7 +83,7 @@ static struct scene *scene_create(bool write, bool sieved)
     struct plan_why why;
     struct scene *s = calloc(1, sizeof *s);
     assert_non_null(s);
-    assert_int_equal(settings_read(&s->settings, preset), 0);
+    assert_int_equal(settings_read(&s->settings, NULL), 0);
     quirks_choose(&s->quirks, "Open MPI v4.1.4", "ucx window 3", 0);
     s->settings.park_ms = 60000;
     s->settings.rma_peer_requests = 128;

@@ -419,12 +419,6 @@ void world_run(struct world *w, uint64_t until)
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-static char *no_environment(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
 static uint32_t size_of(const struct world_engine *e)
 {
     return e->tp * (e->bare_first || e->one_layer_each ? 2 : 1);
@@ -583,7 +577,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
 {
     struct plan_why why;
     memset(w, 0, sizeof *w);
-    assert_int_equal(settings_read(&w->settings, no_environment), 0);
+    assert_int_equal(settings_read(&w->settings, NULL), 0);
     w->settings.leases = 16;
     w->now = MS;
     w->message_ns = MS / 10;

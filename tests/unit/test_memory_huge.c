@@ -16,12 +16,6 @@
 
 #include "memory/huge.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 #define PAGES 4 /* huge ones */
 
 /* A system that is asked for huge pages, in place of the one here, which may have none. */

@@ -42,12 +42,6 @@ static uint64_t draw(struct scale *s)
     return x ^ (x >> 31);
 }
 
-static char *no_environment(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
 static bool make_cache(struct scale *s, uint32_t tp_rank)
@@ -153,7 +147,7 @@ static bool build(struct scale *s, uint32_t ranks, uint32_t requests, uint64_t s
     *s = (struct scale){.now = SCALE_MS, .random = seed, .num_sides = ranks / (2 * SCALE_TP), .num_requests = requests};
     s->num_ranks = 2 * SCALE_TP * s->num_sides;
     s->peers = s->num_sides < PEERS ? s->num_sides : PEERS;
-    if (settings_read(&s->settings, no_environment) != 0)
+    if (settings_read(&s->settings, NULL) != 0)
         return snprintf(why, 640, "no settings"), false;
     s->settings.leases = LEASES;
     s->settings.tombstone_ms = TOMBSTONE_MS;

@@ -19,12 +19,6 @@ struct engine {
     uint32_t verdicts;
 };
 
-static char *no_environment(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
 static uint64_t between(struct storm *s, uint64_t least, uint64_t most)
 {
     return least + storm_below(s, (uint32_t)(most - least + 1));
@@ -33,7 +27,7 @@ static uint64_t between(struct storm *s, uint64_t least, uint64_t most)
 static void draw_settings(struct storm *s)
 {
     struct settings *set = &s->settings;
-    settings_read(set, no_environment);
+    settings_read(set, NULL);
     set->leases = between(s, 2, 8);
     set->waiting = between(s, 2, 24);
     set->tombstones = between(s, 1, 8);
