@@ -302,16 +302,19 @@ static bool any_busy(const void *self)
 
 /* ---- the rest of the port ---------------------------------------------------------------------------------------- */
 
-/* Nobody waits for what ends a transfer, as for a lease that is given back by words, nor for the answer to that. */
-static enum rings_when when_heard(const void *message)
+/*
+ * No consumer waits for these: DONE and RELEASE let go of the producer's blocks, as a word does that gives a lease
+ * back, and ENDED is the answer.
+ */
+static enum rings_when when_heard(const void *message, uint32_t bytes)
 {
-    const enum wire_type type = wire_type_of(message);
+    const enum wire_type type = wire_type_of(message, bytes);
     return type == WIRE_DONE || type == WIRE_RELEASE || type == WIRE_ENDED ? RINGS_LATER : RINGS_NOW;
 }
 
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
-    return send_message(self, peer, message, bytes, when_heard(message));
+    return send_message(self, peer, message, bytes, when_heard(message, bytes));
 }
 
 static void port_raise(void *self, uint32_t slot, uint64_t generation)

@@ -199,7 +199,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     const bool tells = hand_out(b, now);
     active |= n > 0 || tells;
     if (active)
-        l->has_woken = tells && is_rung(b) && events_are_watched(&b->events);
+        l->woke_ns = tells && is_rung(b) && events_are_watched(&b->events) ? now : 0;
     l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
     turns_ring(b, now);
     fabric_ring(b->fabric);
@@ -250,7 +250,7 @@ static uint64_t till_meter(const struct baton *b, uint64_t now, uint64_t rest)
 /* How long the thread spins for what follows closely: not at all where its engine may wait for this core. */
 static uint64_t spin_ns(const struct baton *b)
 {
-    return b->loop.has_woken ? 0 : b->settings.spin_us * CLOCK_NS_PER_US;
+    return b->loop.woke_ns != 0 ? 0 : b->settings.spin_us * CLOCK_NS_PER_US;
 }
 
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
@@ -269,8 +269,9 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
         most = cap;
     if (due - now < most)
         most = due - now;
-    if (b->loop.turns.owed_ns != 0 && b->loop.has_woken && most > TURNS_AWAKE_NS)
-        most = TURNS_AWAKE_NS;
+    const uint64_t owed = turns_owed_ns(b);
+    if (now < owed && owed - now < most)
+        most = owed - now;
     if (b->loop.snapshot_is_stale)
         take_snapshot(b, now);
     b->loop.num_sleeps++;

@@ -29,14 +29,14 @@ void turns_fini(struct turns *t)
 /*
  * What can wait is not rung by the call that makes a transfer nor by the poll that takes its event, which are what an
  * engine waits for: by a poll that finds nothing, or by the reactor's next turn, if it makes one soon. Nor is it rung
- * by a reactor whose engine has just been woken, perhaps on this very core.
+ * by a reactor that has just woken its engine, perhaps on this very core.
  */
 static bool puts_off(const struct baton *b, uint64_t now)
 {
     const struct turns *t = &b->loop.turns;
     if (t->is_lent)
         return t->woken_ns < t->last_ns + TURNS_OWED_NS;
-    return b->loop.has_woken && (t->owed_ns == 0 || now < t->owed_ns + TURNS_AWAKE_NS);
+    return now < b->loop.woke_ns + TURNS_AWAKE_NS;
 }
 
 void turns_ring(struct baton *b, uint64_t now)
@@ -48,6 +48,11 @@ void turns_ring(struct baton *b, uint64_t now)
         t->owed_ns = 0;
     else if (t->owed_ns == 0)
         t->owed_ns = now;
+}
+
+uint64_t turns_owed_ns(const struct baton *b)
+{
+    return b->loop.turns.owed_ns != 0 ? b->loop.woke_ns + TURNS_AWAKE_NS : 0;
 }
 
 void turns_ring_all(struct baton *b)

@@ -14,8 +14,8 @@
  * wake-up sooner than the reactor. It is a thread of Baton's own: its turns are as the reactor's, and call MPI. Where
  * they would call a driver of a device, it only wakes the reactor: a driver may keep state by thread.
  *
- * Rings that nobody waits for are put off in turns of calls and polls, and by a reactor that has woken its engine: to
- * wake another process takes as long as a short transfer, and may take the core that the engine's thread needs.
+ * Rings that no consumer waits for are put off in lent turns, and by a reactor that has woken its engine: to wake
+ * another process takes as long as a short transfer, and may take the core that the engine's thread needs.
  *
  * A thread that polls again and again attends to the bell: ranks of this node that send something then wake nobody. The
  * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
@@ -62,7 +62,7 @@ struct turns {
  */
 #define TURNS_GIVE_WAY_NS UINT64_C(20000)
 
-/** For how long a reactor that has woken its engine puts rings off. It sleeps no longer meanwhile. */
+/** For how long a reactor that has woken its engine puts rings off. Then it wakes for them. */
 #define TURNS_AWAKE_NS UINT64_C(200000)
 
 void turns_init(struct turns *t);
@@ -99,6 +99,8 @@ uint32_t turns_look(struct baton *b);
 
 /** At the end of a turn, after its events: rings other ranks of this node, or puts off the rings that can wait. */
 void turns_ring(struct baton *b, uint64_t now_ns);
+/** When the reactor is to ring those for whom it has put it off, by the clock; in the past: there are none. */
+uint64_t turns_owed_ns(const struct baton *b);
 /** Rings all that are owed a ring. */
 void turns_ring_all(struct baton *b);
 

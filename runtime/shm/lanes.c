@@ -97,8 +97,10 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
     /* acquire: the receiver has read what lay in the place */
     if (!has_place(p->sent, atomic_load_explicit(tail, memory_order_acquire))) {
         atomic_store_explicit(word(&p->at, STUCK, me), 1, memory_order_seq_cst);
-        if (!has_place(p->sent, atomic_load_explicit(tail, memory_order_seq_cst)))
+        if (!has_place(p->sent, atomic_load_explicit(tail, memory_order_seq_cst))) {
+            rings_hurry(l->rings, rank);
             return BATON_EAGAIN;
+        }
     }
     uint8_t *at = place(&p->at, me, p->sent);
     memcpy(at, &bytes, sizeof bytes);

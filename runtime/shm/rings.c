@@ -54,6 +54,12 @@ void rings_owe(struct rings *r, uint32_t rank, enum rings_when when)
     to->when = when;
 }
 
+void rings_hurry(struct rings *r, uint32_t rank)
+{
+    if (r->rank[rank].when != RINGS_NONE)
+        rings_owe(r, rank, RINGS_NOW);
+}
+
 bool rings_wait(const struct rings *r)
 {
     return r->num_owed > r->num_now;

@@ -24,6 +24,8 @@ void rings_destroy(struct rings *r);
 
 /** That rank is to be rung NOW, behind this turn, or LATER. It was created with a bell. */
 void rings_owe(struct rings *r, uint32_t rank, enum rings_when when);
+/** A ring that is owed to that rank can wait no longer. */
+void rings_hurry(struct rings *r, uint32_t rank);
 /** Whether ranks are owed a ring that can wait. */
 bool rings_wait(const struct rings *r);
 /** NOW: rings those that cannot wait. LATER: all. Nobody who attends the bell is woken. */

@@ -129,9 +129,9 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out)
     return bytes;
 }
 
-enum wire_type wire_type_of(const uint8_t *message)
+enum wire_type wire_type_of(const uint8_t *message, uint32_t bytes)
 {
-    return (enum wire_type)message[3];
+    return bytes > 3 ? (enum wire_type)message[3] : (enum wire_type)0;
 }
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */

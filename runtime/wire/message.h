@@ -108,8 +108,8 @@ const struct wire_name *wire_name_of(const struct wire_message *m);
 
 const char *wire_type_name(enum wire_type type);
 
-/** The type of a message that wire_encode wrote. */
-enum wire_type wire_type_of(const uint8_t *message);
+/** The type of a message that wire_encode wrote; 0: it is shorter than any. */
+enum wire_type wire_type_of(const uint8_t *message, uint32_t bytes);
 
 /** The first version that knows a type: a peer of an older one is not sent it. */
 unsigned wire_type_version(enum wire_type type);

@@ -140,6 +140,13 @@ static void test_a_message_that_can_wait(void **state)
     assert_int_equal(bell_look(&g->bell[3]), rings);
     rings_ring(a.rings, RINGS_LATER);
     assert_int_equal(bell_look(&g->bell[3]), rings + 1);
+    for (uint32_t i = 1; i < LANES_PLACES; i++)
+        assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_LATER), 0);
+    ring(a);
+    assert_int_equal(bell_look(&g->bell[3]), rings + 1);
+    assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_LATER), BATON_EAGAIN); /* what is next waits for them */
+    ring(a);
+    assert_int_equal(bell_look(&g->bell[3]), rings + 2);
     close_side(a);
     munmap(g, ground_bytes());
 }

@@ -81,6 +81,22 @@ static void test_what_can_wait(void **state)
     rings_destroy(g.rings);
 }
 
+static void test_what_can_wait_no_longer(void **state)
+{
+    (void)state;
+    struct ground g;
+    open_ground(&g);
+    rings_owe(g.rings, 2, RINGS_LATER);
+    rings_hurry(g.rings, 2);
+    rings_hurry(g.rings, 3); /* it is owed nothing */
+    assert_false(rings_wait(g.rings));
+    rings_ring(g.rings, RINGS_NOW);
+    expect(&g, 0, 1, 0);
+    rings_ring(g.rings, RINGS_LATER);
+    expect(&g, 0, 1, 0);
+    rings_destroy(g.rings);
+}
+
 /* All ranks at once: the list has room for them, over and over. */
 static void test_every_rank(void **state)
 {
@@ -102,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_once_a_turn),
         cmocka_unit_test(test_what_can_wait),
+        cmocka_unit_test(test_what_can_wait_no_longer),
         cmocka_unit_test(test_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

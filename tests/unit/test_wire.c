@@ -102,7 +102,8 @@ static void every_message_comes_back(void **state)
                 struct wire_message sent = specimen_of(type, x, version), got;
                 uint8_t bytes[WIRE_MESSAGE_MAX];
                 uint32_t n = wire_encode(&sent, bytes);
-                assert_int_equal(wire_type_of(bytes), sent.type);
+                assert_int_equal(wire_type_of(bytes, n), sent.type);
+                assert_int_equal(wire_type_of(bytes, TYPE_AT), 0);
                 assert_in_range(n, 1, WIRE_MESSAGE_MAX);
                 memset(&got, 0xa5, sizeof got);
                 assert_int_equal(wire_decode(bytes, n, &got), 0);
