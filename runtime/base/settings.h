@@ -104,7 +104,8 @@ extern const unsigned settings_count;
 
 /**
  * Takes each value from `lookup(variable)` (getenv, or a test's own), or the preset where that returns NULL; all
- * presets where `lookup` is NULL. A value is a decimal number that K, M or G (2^10, 2^20, 2^30) may follow. BATON_ESETTING: the error sentence names the bad one.
+ * presets where `lookup` is NULL. A value is a decimal number that K, M or G (2^10, 2^20, 2^30) may follow.
+ * BATON_ESETTING: the error sentence names the bad one.
  */
 int settings_read(struct settings *s, char *(*lookup)(const char *variable));
 
