@@ -51,11 +51,8 @@ static void note_loss(struct baton *b, uint64_t now)
 /* Only calls that were given up are left. They may never become quiet. */
 static void note_given_up(struct baton *b, uint64_t now)
 {
-    struct closing *c = &b->closing;
-    if (c->waits_for_quiet || core_is_quiet(b->core) || !core_is_given_up(b->core))
-        return;
-    c->waits_for_quiet = true;
-    wait_at_most(c, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
+    if (!core_is_quiet(b->core) && core_is_given_up(b->core))
+        wait_at_most(&b->closing, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
 }
 
 /* This rank is quiet. It stays until every rank is, since they may need its answers. */

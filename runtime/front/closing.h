@@ -18,12 +18,11 @@ struct baton;
 
 struct closing {
     bool begun;
-    uint64_t until_ns;    /* when it stops waiting */
-    int64_t loss;         /* the rank without which it closes; -1: none */
-    uint64_t loss_ns;     /* when a loss was first known */
-    bool leave_failed;    /* MPI failed as this rank told rank 0 that it is quiet */
-    bool waits_for_quiet; /* only calls that were given up are left */
-    bool lost;            /* a rank or the control channel is lost */
+    uint64_t until_ns; /* when it stops waiting */
+    int64_t loss;      /* the rank without which it closes; -1: none */
+    uint64_t loss_ns;  /* when a loss was first known */
+    bool leave_failed; /* MPI failed as this rank told rank 0 that it is quiet */
+    bool lost;         /* a rank or the control channel is lost */
 };
 
 void closing_init(struct closing *c);

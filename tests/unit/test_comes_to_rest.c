@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comes_to_rest: when closing waits, and for how long at most (front/closing.c). The core, MPI and the clock are made up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "front/context.h"
+
+#define BEGAN_NS (100 * CLOCK_NS_PER_S)
+#define CLOSE_MS 30000
+#define PEER_MS 5000
+#define BEAT_MS 500
+#define GRACE_MS 2000
+
+/* What they say, and what they were asked. */
+static struct {
+    bool is_quiet, is_given_up, has_failed;
+    uint64_t busy;
+    int64_t loss;
+    int leave;
+    unsigned shut, left, asked, asked_late;
+    char why[SNAPSHOT_WHY];
+    unsigned num_lines;
+    char line[256];
+} they;
+
+void core_shut(struct core *core, uint64_t now)
+{
+    (void)core;
+    assert_int_equal(now, BEGAN_NS);
+    they.shut++;
+}
+
+void core_leave(struct core *core, uint64_t now)
+{
+    (void)core;
+    assert_int_equal(now, BEGAN_NS);
+    they.left++;
+}
+
+int64_t core_loss(const struct core *core)
+{
+    (void)core;
+    return they.loss;
+}
+
+void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size)
+{
+    (void)core;
+    snprintf(text, size, "rank %u", rank);
+}
+
+bool core_is_quiet(const struct core *core)
+{
+    (void)core;
+    return they.is_quiet;
+}
+
+bool core_is_given_up(const struct core *core)
+{
+    (void)core;
+    return they.is_given_up;
+}
+
+uint64_t fabric_busy(const struct fabric *f)
+{
+    (void)f;
+    return they.busy;
+}
+
+bool fabric_failed(const struct fabric *f)
+{
+    (void)f;
+    return they.has_failed;
+}
+
+int fabric_leave(struct fabric *f, bool late)
+{
+    (void)f;
+    they.asked++;
+    they.asked_late += late;
+    return they.leave == 0 || they.leave == BATON_EAGAIN ? they.leave : error_set(they.leave, "nobody hears");
+}
+
+void snapshot_put_why(struct snapshot *s, const char *why)
+{
+    (void)s;
+    snprintf(they.why, sizeof they.why, "%s", why);
+}
+
+static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level, (void)rank;
+    they.num_lines++;
+    snprintf(they.line, sizeof they.line, "%s", line);
+}
+
+static struct baton b;
+
+/* A context that begins to close: quiet, and every rank has left. */
+static void begin(enum context_state state)
+{
+    memset(&they, 0, sizeof they);
+    they.is_quiet = true;
+    they.loss = -1;
+    memset(&b, 0, sizeof b);
+    b.settings.close_ms = CLOSE_MS;
+    b.settings.peer_ms = PEER_MS;
+    b.settings.beat_ms = BEAT_MS;
+    b.log = (struct logger){.level = LOG_WARN, .sink = hear};
+    b.state = state;
+    closing_init(&b.closing);
+    assert_false(closing_has_begun(&b.closing));
+    closing_begin(&b, BEGAN_NS);
+    assert_true(closing_has_begun(&b.closing));
+    assert_int_equal(they.shut, 1);
+    assert_int_equal(they.left, state == CONTEXT_STARTED);
+    assert_false(closing_is_alone(&b.closing));
+    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS), CLOSE_MS);
+}
+
+static int step(uint64_t ms)
+{
+    return closing_step(&b, BEGAN_NS + ms * CLOCK_NS_PER_MS);
+}
+
+/* Until `ms` it goes on, and what it comes to 1 ms later. */
+static int comes_to(uint64_t ms)
+{
+    assert_int_equal(step(ms), BATON_EAGAIN);
+    return step(ms + 1);
+}
+
+static void test_all_leave(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.leave = BATON_EAGAIN;
+    assert_int_equal(step(1), BATON_EAGAIN);
+    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS + 10 * CLOCK_NS_PER_MS), CLOSE_MS - 10);
+    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS + (CLOSE_MS + 1) * CLOCK_NS_PER_MS), 0);
+    they.leave = 0;
+    assert_int_equal(step(2), 0);
+    assert_int_equal(they.asked, 2);
+    assert_int_equal(they.asked_late, 0);
+    assert_false(closing_is_alone(&b.closing));
+    assert_int_equal(they.num_lines, 0);
+}
+
+/* What is under way ends first. Where it does not, closing stops waiting in time, and asks nobody whether he leaves. */
+static void test_what_is_under_way(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.is_quiet = false;
+    assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
+    begin(CONTEXT_STARTED);
+    they.busy = 1;
+    assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
+    assert_int_equal(they.asked, 0);
+    they.busy = 0;
+    assert_int_equal(step(CLOSE_MS), 0);
+}
+
+/* Others do not leave: they are asked once more, for the last time. */
+static void test_others_do_not_come(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.leave = BATON_EAGAIN;
+    assert_int_equal(step(CLOSE_MS), BATON_EAGAIN);
+    assert_int_equal(they.asked_late, 0);
+    they.leave = BATON_ETIMEDOUT;
+    assert_int_equal(step(CLOSE_MS + 1), 0);
+    assert_int_equal(they.asked_late, 1);
+    assert_true(closing_is_alone(&b.closing));
+    assert_string_equal(they.why, "nobody hears");
+    assert_int_equal(they.num_lines, 1);
+}
+
+/* Where start had failed there is nobody to wait for. What is under way ends all the same. */
+static void test_a_start_that_failed(void **state)
+{
+    (void)state;
+    begin(CONTEXT_FAILED);
+    they.loss = 1;
+    they.busy = 1;
+    assert_int_equal(step(1), BATON_EAGAIN);
+    they.busy = 0;
+    assert_int_equal(step(2), 0);
+    assert_int_equal(they.asked, 0);
+    assert_int_equal(they.num_lines, 0);
+    assert_false(closing_is_alone(&b.closing));
+}
+
+/* The control channel is lost: nobody can be told. */
+static void test_nobody_can_be_told(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.has_failed = true;
+    assert_int_equal(step(1), 0);
+    assert_int_equal(they.asked, 0);
+    assert_true(closing_is_alone(&b.closing));
+    they.has_failed = false; /* once is enough */
+    assert_int_equal(step(2), 0);
+    assert_true(closing_is_alone(&b.closing));
+}
+
+/* A rank is lost: this one stays for another beat, then goes without the others. */
+static void test_a_loss(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.leave = BATON_EAGAIN;
+    assert_int_equal(step(100), BATON_EAGAIN);
+    they.loss = 0;
+    assert_int_equal(step(200), BATON_EAGAIN);
+    assert_string_equal(they.why, "rank 0 is lost");
+    assert_string_equal(they.line, "closing without the other ranks: rank 0 is lost");
+    assert_int_equal(step(300), BATON_EAGAIN);
+    assert_int_equal(they.num_lines, 1);
+    they.loss = 7; /* another one: it is named, and nothing begins anew */
+    assert_int_equal(step(400), BATON_EAGAIN);
+    assert_string_equal(they.why, "rank 7 is lost");
+    assert_int_equal(they.num_lines, 2);
+    assert_int_equal(comes_to(200 + BEAT_MS - 1), 0);
+    assert_true(closing_is_alone(&b.closing));
+    assert_int_equal(they.asked, 1); /* before the loss */
+}
+
+/* Transfers with a lost rank may never be quiet: it waits for them 2 s more, not for as long as closing may take. */
+static void test_a_loss_and_what_is_under_way(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.is_quiet = false;
+    they.loss = 3;
+    assert_int_equal(step(1000), BATON_EAGAIN);
+    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS + 1000 * CLOCK_NS_PER_MS), GRACE_MS);
+    they.loss = 4;
+    assert_int_equal(step(2000), BATON_EAGAIN);
+    assert_int_equal(comes_to(1000 + GRACE_MS), BATON_EPEER);
+    begin(CONTEXT_STARTED); /* shortly before its time is over that does not grow */
+    they.is_quiet = false;
+    they.loss = 3;
+    assert_int_equal(step(CLOSE_MS - 10), BATON_EAGAIN);
+    assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
+    begin(CONTEXT_STARTED); /* a beat is not waited for then either */
+    they.loss = 3;
+    assert_int_equal(step(CLOSE_MS + 1), 0);
+    assert_true(closing_is_alone(&b.closing));
+}
+
+/* Only calls that were given up are left: 2 s for these too, from when they were alone. */
+static void test_calls_that_were_given_up(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.is_quiet = false;
+    assert_int_equal(step(1000), BATON_EAGAIN);
+    they.is_given_up = true;
+    assert_int_equal(step(5000), BATON_EAGAIN);
+    assert_int_equal(step(6000), BATON_EAGAIN);
+    assert_int_equal(comes_to(5000 + GRACE_MS), BATON_EPEER);
+    begin(CONTEXT_STARTED); /* a quiet core has none */
+    they.is_given_up = true;
+    they.leave = BATON_EAGAIN;
+    assert_int_equal(step(1000), BATON_EAGAIN);
+    assert_int_equal(step(1000 + GRACE_MS + 1), BATON_EAGAIN);
+}
+
+/* Rank 0 cannot be told: whether it is lost is known within BATON_PEER_MS, and this rank stays quiet until then. */
+static void test_rank_0_cannot_be_told(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.leave = BATON_EMPI;
+    assert_int_equal(step(1000), BATON_EAGAIN);
+    assert_string_equal(they.why, "nobody hears");
+    assert_int_equal(they.num_lines, 1);
+    assert_int_equal(step(2000), BATON_EAGAIN);
+    assert_int_equal(they.asked, 1); /* after an error it is not asked again */
+    assert_false(closing_is_alone(&b.closing));
+    assert_int_equal(comes_to(1000 + PEER_MS + GRACE_MS), 0);
+    assert_true(closing_is_alone(&b.closing));
+    assert_int_equal(they.asked, 1);
+    begin(CONTEXT_STARTED);
+    they.leave = BATON_EMPI;
+    assert_int_equal(step(1000), BATON_EAGAIN);
+    they.loss = 0; /* it is */
+    assert_int_equal(step(2000), BATON_EAGAIN);
+    assert_int_equal(comes_to(2000 + BEAT_MS - 1), 0);
+    assert_true(closing_is_alone(&b.closing));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_leave),
+        cmocka_unit_test(test_what_is_under_way),
+        cmocka_unit_test(test_others_do_not_come),
+        cmocka_unit_test(test_a_start_that_failed),
+        cmocka_unit_test(test_nobody_can_be_told),
+        cmocka_unit_test(test_a_loss),
+        cmocka_unit_test(test_a_loss_and_what_is_under_way),
+        cmocka_unit_test(test_calls_that_were_given_up),
+        cmocka_unit_test(test_rank_0_cannot_be_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
