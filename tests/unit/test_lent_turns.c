@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lent_turns: who makes turns while the reactor sleeps, for how long, and when bells ring (front/turns.c). The clock, the
+ * turns themselves and what they ask of the paths are made up; bells and rings are real.
+ */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "front/context.h"
+#include "shm/rings.h"
+
+#define US CLOCK_NS_PER_US
+#define INLINE_BYTES 1000
+#define SLEEP_US 500
+#define SPIN_US 20
+#define LONG_NS CLOCK_NS_PER_S /* a time left in which a worker may be asked */
+
+static uint64_t now_ns = 1000 * CLOCK_NS_PER_S;
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    (void)id;
+    *t = (struct timespec){(time_t)(now_ns / CLOCK_NS_PER_S), (long)(now_ns % CLOCK_NS_PER_S)};
+    return 0;
+}
+
+/* What they say, and what they were asked. */
+static struct {
+    struct bell mine, theirs;
+    struct rings *rings;
+    uint64_t turn_ns;                            /* a turn takes so long */
+    unsigned active;                             /* so many of the next turns do something */
+    bool is_busy;                                /* more happens by itself */
+    bool must_poll, must_end, has_driver, takes; /* takes: a copy worker is free */
+    unsigned stops_polling_after;                /* so many turns; 0: never */
+    uint64_t next_ns;
+    unsigned turns, asked, yields;
+    uint64_t began; /* of the last turn */
+    bool was_lent;
+} they;
+
+static struct baton b;
+
+bool reactor_turn(struct baton *of, uint64_t began)
+{
+    they.turns++;
+    they.began = began;
+    they.was_lent = of->loop.turns.is_lent;
+    now_ns += they.turn_ns;
+    if (they.stops_polling_after != 0 && they.turns >= they.stops_polling_after)
+        they.must_poll = false;
+    if (they.active == 0)
+        return false;
+    they.active--;
+    return true;
+}
+
+bool reactor_must_poll(const struct baton *of)
+{
+    (void)of;
+    return they.must_poll;
+}
+
+bool reactor_must_end(const struct loop *l)
+{
+    (void)l;
+    return they.must_end;
+}
+
+bool paths_has_driver(const struct paths *p)
+{
+    (void)p;
+    return they.has_driver;
+}
+
+bool paths_ask(const struct paths *p)
+{
+    (void)p;
+    they.asked++;
+    return they.takes;
+}
+
+struct rings *paths_rings(struct paths *p)
+{
+    (void)p;
+    return they.rings;
+}
+
+uint64_t core_next_ns(const struct core *core)
+{
+    (void)core;
+    return they.next_ns;
+}
+
+struct bell *fabric_bell(const struct fabric *f)
+{
+    (void)f;
+    return &they.mine;
+}
+
+int sched_yield(void)
+{
+    they.yields++;
+    now_ns += US;
+    return 0;
+}
+
+static bool is_busy(const void *self)
+{
+    (void)self;
+    return they.is_busy;
+}
+
+static const struct port port = {.path = {.busy = is_busy}};
+
+/* A reactor that sleeps for a second, in a world where turns are lent. A long time has passed. */
+static int begin(void **state)
+{
+    (void)state;
+    struct bell *bells[] = {&they.theirs};
+    now_ns += 1000 * CLOCK_NS_PER_S;
+    memset(&they, 0, sizeof they);
+    memset(&b, 0, sizeof b);
+    bell_init(&they.mine);
+    bell_init(&they.theirs);
+    assert_int_equal(rings_create(bells, 1, &they.rings), 0);
+    they.turn_ns = US;
+    they.next_ns = UINT64_MAX;
+    b.settings.inline_bytes = INLINE_BYTES;
+    b.settings.sleep_us = SLEEP_US;
+    b.settings.spin_us = SPIN_US;
+    b.submits = ring_create(4);
+    b.port = &port;
+    turns_init(&b.loop.turns);
+    assert_false(b.loop.turns.can_lend || b.loop.turns.is_open);
+    b.loop.is_threaded = true;
+    b.loop.turns.can_lend = b.loop.turns.is_open = true;
+    b.loop.turns.woken_ns = now_ns + CLOCK_NS_PER_S;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    assert_int_equal(pthread_mutex_trylock(&b.loop.turns.lock), 0); /* nobody has kept it */
+    pthread_mutex_unlock(&b.loop.turns.lock);
+    assert_false(b.loop.turns.is_lent);
+    turns_fini(&b.loop.turns);
+    ring_destroy(b.submits);
+    rings_destroy(they.rings);
+    return 0;
+}
+
+static uint32_t rung(void)
+{
+    return bell_look(&they.mine);
+}
+
+static uint32_t rung_theirs(void)
+{
+    return bell_look(&they.theirs);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static void test_a_call_makes_turns(void **state)
+{
+    (void)state;
+    const uint64_t began = now_ns;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 1);
+    assert_int_equal(they.began, began);
+    assert_true(they.was_lent);
+    assert_int_equal(b.loop.turns.count[TURNS_CALL], 1);
+    assert_int_equal(b.loop.turns.last_ns, began + US);
+    assert_int_equal(rung(), 0);
+    assert_int_equal(they.asked, 0);
+    they.active = 2; /* as long as more happens by itself */
+    they.is_busy = true;
+    turns_call(&b, 1, INLINE_BYTES, LONG_NS);
+    assert_int_equal(they.turns, 4);
+    assert_int_equal(rung(), 0);
+    they.active = 3;
+    they.is_busy = false; /* the first did all */
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 5);
+    assert_int_equal(rung(), 0);
+}
+
+static void test_what_goes_on_by_itself(void **state)
+{
+    (void)state;
+    static int call;
+    they.active = 1;
+    assert_true(ring_push(b.submits, &call));
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 2);
+    assert_ptr_equal(ring_pop(b.submits), &call);
+    they.active = 1;
+    b.loop.is_cut = true;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 4);
+    assert_int_equal(rung(), 0);
+}
+
+/* A transfer takes four turns: these are made however long they take. More begin for 50 us between two polls. */
+static void test_a_call_does_not_last(void **state)
+{
+    (void)state;
+    they.active = 1000;
+    they.is_busy = true;
+    they.turn_ns = 40 * US;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 4);
+    assert_int_equal(rung(), 1); /* the reactor is left more */
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 4);
+    assert_int_equal(rung(), 2);
+    they.active = 0; /* nothing is left, but this call may not look */
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 4);
+    assert_int_equal(rung(), 3);
+    assert_false(turns_polled(&b, true)); /* now it may again */
+    they.active = 1000;
+    they.turn_ns = 5 * US;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 4 + 10);
+    assert_int_equal(rung(), 4);
+    turns_call(&b, 1, 1, LONG_NS); /* just these 50 us are over */
+    assert_int_equal(they.turns, 4 + 10);
+}
+
+/* Several calls between two polls have these 50 us together. */
+static void test_calls_share_their_time(void **state)
+{
+    (void)state;
+    they.turn_ns = 20 * US;
+    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 0);
+    they.active = 1000;
+    they.is_busy = true;
+    they.turn_ns = US;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 2 + 10);
+    assert_int_equal(rung(), 1);
+}
+
+/* What is due sooner than the reactor wakes, or is found by polling alone, wakes it. */
+static void test_the_reactor_is_needed(void **state)
+{
+    (void)state;
+    they.next_ns = b.loop.turns.woken_ns;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 0);
+    they.next_ns--;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 1);
+    they.next_ns = UINT64_MAX;
+    they.must_poll = true;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 2);
+    assert_int_equal(they.turns, 3);
+}
+
+static void test_nobody_else_may(void **state)
+{
+    (void)state;
+    b.loop.turns.can_lend = false;
+    turns_call(&b, 1, 10 * INLINE_BYTES, LONG_NS);
+    assert_int_equal(rung(), 1);
+    b.loop.turns.can_lend = true;
+    b.loop.turns.is_open = false;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 2);
+    assert_false(turns_polled(&b, false));
+    turns_worker(&b, true);
+    assert_int_equal(rung(), 3);
+    turns_rung(&b);
+    assert_int_equal(rung(), 4);
+    b.loop.turns.is_open = true;
+    pthread_mutex_lock(&b.loop.turns.lock); /* somebody makes one */
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 5);
+    bell_ring(&they.mine);
+    assert_false(turns_polled(&b, false));
+    turns_worker(&b, true);
+    turns_rung(&b);
+    assert_int_equal(rung(), 8);
+    pthread_mutex_unlock(&b.loop.turns.lock);
+    assert_int_equal(they.turns, 0);
+    assert_int_equal(they.asked, 0);
+}
+
+/* A call of many blocks is the reactor's, and so is all that comes before it has taken it. */
+static void test_a_call_of_many_blocks(void **state)
+{
+    (void)state;
+    turns_call(&b, 4096, 1, LONG_NS);
+    assert_int_equal(they.turns, 1);
+    turns_call(&b, 4097, 10 * INLINE_BYTES, LONG_NS);
+    assert_int_equal(rung(), 1);
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 2);
+    assert_false(turns_polled(&b, false));
+    turns_worker(&b, true);
+    assert_int_equal(they.turns, 1);
+    assert_int_equal(they.asked, 0);
+    b.loop.turns.has_long = false;
+    turns_call(&b, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 2);
+}
+
+/* More than a caller copies is left to a worker that is free, unless its deadline is near. */
+static void test_a_worker_is_asked(void **state)
+{
+    (void)state;
+    they.takes = true;
+    turns_call(&b, 1, INLINE_BYTES + 1, SLEEP_US * US + 1);
+    assert_int_equal(they.asked, 1);
+    assert_int_equal(they.turns, 0);
+    assert_int_equal(rung(), 0);
+    turns_call(&b, 1, INLINE_BYTES + 1, SLEEP_US * US);
+    turns_call(&b, 1, INLINE_BYTES, LONG_NS);
+    assert_int_equal(they.asked, 1);
+    assert_int_equal(they.turns, 2);
+    they.takes = false;
+    turns_call(&b, 1, INLINE_BYTES + 1, LONG_NS);
+    assert_int_equal(they.asked, 2);
+    assert_int_equal(they.turns, 3);
+}
+
+/* ---- polls ------------------------------------------------------------------------------------------------------- */
+
+static void test_a_poll_that_heard_a_ring(void **state)
+{
+    (void)state;
+    assert_false(turns_polled(&b, false));
+    bell_ring(&they.mine);
+    assert_false(turns_polled(&b, true)); /* it found events */
+    b.loop.is_threaded = false;
+    assert_false(turns_polled(&b, false));
+    b.loop.is_threaded = true;
+    assert_int_equal(they.turns, 0);
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(they.turns, 1);
+    assert_int_equal(b.loop.turns.count[TURNS_POLL], 1);
+    assert_int_equal(rung(), 1);
+    assert_false(turns_polled(&b, false)); /* that ring was seen */
+    bell_ring(&they.mine);
+    assert_int_equal(turns_look(&b), 2);
+    assert_false(turns_polled(&b, false));
+    bell_ring(&they.mine);
+    they.must_poll = true;
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(rung(), 4); /* it wakes the reactor, which is no news to the next poll */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.turns, 2);
+}
+
+/* Polls one after another for so long. */
+static void spin(uint64_t ns)
+{
+    for (const uint64_t until = now_ns + ns; now_ns < until; now_ns += US)
+        assert_false(turns_polled(&b, false));
+}
+
+/* Who has polled for 100 us attends to the bell, if the reactor wakes within 2 ms. Else it is woken first, once. */
+static void test_a_thread_that_polls_attends(void **state)
+{
+    (void)state;
+    b.loop.turns.woken_ns = now_ns + 150 * US + TURNS_OWED_NS;
+    spin(100 * US);
+    assert_int_equal(they.mine.attended_ns, 0);
+    assert_int_equal(b.loop.turns.attended_ns, 0);
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(b.loop.turns.attended_ns, now_ns);
+    assert_int_equal(they.mine.attended_ns, 0);
+    assert_int_equal(rung(), 1);
+    spin(49 * US);
+    assert_int_equal(rung(), 1);
+    assert_int_equal(they.mine.attended_ns, 0);
+    now_ns += US; /* 150 us have passed */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.mine.attended_ns, now_ns);
+    assert_int_equal(rung(), 1);
+    assert_int_equal(they.turns, 0);
+    b.loop.turns.woken_ns = now_ns + CLOCK_NS_PER_S; /* it slept again, for long */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(rung(), 2);
+    now_ns += 50 * US; /* polls so far apart follow each other */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(b.loop.turns.attended_ns, now_ns);
+    const uint64_t last = b.loop.turns.attended_ns;
+    now_ns += US;
+    bell_ring(&they.mine);
+    assert_true(turns_polled(&b, false)); /* one that makes a turn has not found nothing yet */
+    b.loop.turns.is_open = false;
+    assert_false(turns_polled(&b, false));
+    b.loop.turns.is_open = true;
+    assert_int_equal(b.loop.turns.attended_ns, last);
+    assert_int_equal(they.turns, 1);
+    now_ns += 50 * US + 1; /* these do not */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(b.loop.turns.attended_ns, last);
+    assert_int_equal(they.yields, 0);
+}
+
+/* Where another thread makes the turns, it yields once in 20 us. */
+static void test_a_thread_that_polls_gives_way(void **state)
+{
+    (void)state;
+    b.loop.turns.can_lend = false;
+    spin(100 * US);
+    assert_int_equal(they.yields, 0);
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.yields, 1);
+    const uint64_t yielded = now_ns;
+    while (now_ns < yielded + TURNS_GIVE_WAY_NS - US) {
+        now_ns += US;
+        assert_false(turns_polled(&b, false));
+    }
+    assert_int_equal(they.yields, 1);
+    now_ns += US;
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.yields, 2);
+    spin(200 * US);
+    assert_in_range(they.yields, 10, 13);
+    assert_int_equal(b.loop.turns.attended_ns, 0);
+    assert_int_equal(they.turns, 0);
+}
+
+/* ---- copy workers and doorbells ---------------------------------------------------------------------------------- */
+
+static void test_a_worker_whose_jobs_run_out(void **state)
+{
+    (void)state;
+    turns_worker(&b, true);
+    assert_int_equal(they.turns, 1);
+    assert_int_equal(b.loop.turns.count[TURNS_WORKER], 1);
+    assert_int_equal(rung(), 0);
+    turns_worker(&b, false); /* it has more to do */
+    assert_int_equal(they.turns, 1);
+    assert_int_equal(rung(), 1);
+    they.must_poll = true;
+    turns_worker(&b, true);
+    assert_int_equal(they.turns, 2);
+    assert_int_equal(rung(), 2);
+    b.loop.turns.can_lend = false;
+    turns_worker(&b, true);
+    assert_int_equal(they.turns, 2);
+    assert_int_equal(rung(), 3);
+    b.loop.abandon = true; /* MPI may free the bell */
+    turns_worker(&b, true);
+    assert_int_equal(rung(), 3);
+    assert_true(turns_rest(&b, now_ns));
+    b.loop.turns.ringing = 1;
+    const uint64_t until = now_ns + 5 * US;
+    assert_false(turns_rest(&b, until));
+    assert_true(now_ns > until && they.yields == 6);
+    b.loop.turns.ringing = 0;
+}
+
+/* Turns while anything happens, and for as long after it as the reactor spins. */
+static void test_a_ring_from_another_node(void **state)
+{
+    (void)state;
+    b.loop.turns.can_lend = false;
+    they.active = 5;
+    bell_ring(&they.mine);
+    turns_rung(&b);
+    assert_int_equal(they.turns, 5 + SPIN_US);
+    assert_int_equal(b.loop.turns.count[TURNS_DOORBELL], 5 + SPIN_US);
+    assert_false(they.was_lent);
+    assert_int_equal(rung(), 2); /* for what comes later */
+    assert_int_equal(b.loop.turns.seen, 1);
+    assert_int_equal(they.yields, 0);
+    they.has_driver = true;
+    turns_rung(&b);
+    assert_int_equal(they.turns, 5 + SPIN_US);
+    assert_int_equal(rung(), 3);
+}
+
+static void test_what_a_ring_brings_takes_long(void **state)
+{
+    (void)state;
+    they.must_poll = true;
+    they.stops_polling_after = 100;
+    turns_rung(&b);
+    assert_int_equal(they.turns, 100);
+    assert_int_equal(they.yields, 99);
+    they.stops_polling_after = 0;
+    they.must_poll = true;
+    they.active = 1000000;
+    const uint64_t began = now_ns;
+    turns_rung(&b); /* 10 ms, then the reactor goes on */
+    assert_int_equal(now_ns - began, 10 * CLOCK_NS_PER_MS);
+    they.must_end = true;
+    they.turns = 0;
+    turns_rung(&b);
+    assert_int_equal(they.turns, 0);
+}
+
+/* ---- rings that are put off -------------------------------------------------------------------------------------- */
+
+/* At the end of a turn: whether the ring that can wait was put off. */
+static bool is_put_off(void)
+{
+    const uint32_t before = rung_theirs();
+    rings_owe(they.rings, 0, RINGS_LATER);
+    turns_ring(&b, now_ns);
+    const bool is = rung_theirs() == before;
+    assert_int_equal(rings_wait(they.rings), is);
+    assert_int_equal(b.loop.turns.owed_ns, is ? now_ns : 0);
+    turns_ring_all(&b);
+    assert_int_equal(rung_theirs(), before + 1);
+    assert_int_equal(b.loop.turns.owed_ns, 0);
+    return is;
+}
+
+static void test_a_lent_turn_puts_rings_off(void **state)
+{
+    (void)state;
+    b.loop.turns.is_lent = true;
+    b.loop.turns.last_ns = now_ns;
+    b.loop.turns.woken_ns = now_ns + TURNS_OWED_NS - 1;
+    assert_true(is_put_off());
+    b.loop.turns.woken_ns++;
+    assert_false(is_put_off());
+    b.loop.turns.woken_ns = now_ns;
+    rings_owe(they.rings, 0, RINGS_NOW);
+    const uint32_t before = rung_theirs();
+    turns_ring(&b, now_ns);
+    assert_int_equal(rung_theirs(), before + 1);
+    b.loop.turns.is_lent = false;
+}
+
+static void test_a_reactor_puts_rings_off(void **state)
+{
+    (void)state;
+    assert_false(is_put_off());
+    assert_true(turns_owed_ns(&b) < now_ns);
+    b.loop.woke_ns = now_ns;
+    assert_true(is_put_off());
+    rings_owe(they.rings, 0, RINGS_LATER);
+    turns_ring(&b, now_ns);
+    const uint64_t owed = b.loop.turns.owed_ns;
+    assert_int_equal(turns_owed_ns(&b), now_ns + TURNS_AWAKE_NS);
+    now_ns += TURNS_AWAKE_NS - 1;
+    const uint32_t before = rung_theirs();
+    turns_ring(&b, now_ns);
+    assert_int_equal(b.loop.turns.owed_ns, owed); /* since then, however many turns follow */
+    assert_int_equal(rung_theirs(), before);
+    now_ns++;
+    turns_ring(&b, now_ns);
+    assert_int_equal(rung_theirs(), before + 1);
+    assert_false(is_put_off());
+    assert_int_equal(turns_owed_ns(&b), 0);
+}
+
+/* A poll that finds nothing makes them; one that has heard a ring makes its turn first, unless they are old. */
+static void test_a_poll_makes_them(void **state)
+{
+    (void)state;
+    b.loop.woke_ns = now_ns;
+    rings_owe(they.rings, 0, RINGS_LATER);
+    turns_ring(&b, now_ns);
+    assert_int_equal(rung_theirs(), 0);
+    assert_false(turns_polled(&b, true));
+    assert_int_equal(rung_theirs(), 0);
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(rung_theirs(), 1);
+    rings_owe(they.rings, 0, RINGS_LATER);
+    turns_ring(&b, now_ns);
+    bell_ring(&they.mine);
+    now_ns += TURNS_OWED_NS;
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(rung_theirs(), 1);
+    bell_ring(&they.mine);
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(rung_theirs(), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_call_makes_turns, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_goes_on_by_itself, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_call_does_not_last, begin, end),
+        cmocka_unit_test_setup_teardown(test_calls_share_their_time, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_reactor_is_needed, begin, end),
+        cmocka_unit_test_setup_teardown(test_nobody_else_may, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_call_of_many_blocks, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_worker_is_asked, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_poll_that_heard_a_ring, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_that_polls_attends, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_that_polls_gives_way, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_worker_whose_jobs_run_out, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_ring_from_another_node, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_a_ring_brings_takes_long, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_lent_turn_puts_rings_off, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_puts_rings_off, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_poll_makes_them, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
