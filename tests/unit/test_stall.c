@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "front/context.h"
 #include "base/thread.h"
+#include "front/context.h"
 
 #define MS CLOCK_NS_PER_MS
 #define QUIET_MS 1000
