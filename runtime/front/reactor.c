@@ -139,7 +139,6 @@ static bool hand_out(struct baton *b, uint64_t now)
         return false;
     if (!l->is_threaded)
         take_snapshot(b, now); /* first, so that whoever has seen an event finds it counted */
-    l->snapshot_is_stale = true;
     meter_news(&l->meter, now);
     while (l->held != NULL || core_has_outcome(b->core)) {
         if (l->held == NULL) {

@@ -1,0 +1,1071 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reactor: what a turn does, how long the thread sleeps between two, and how it is stopped (front/reactor.c). The clock,
+ * the core, the paths and all other parts of the context are made up.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "front/context.h"
+#include "shm/rings.h"
+
+#define US CLOCK_NS_PER_US
+#define MS CLOCK_NS_PER_MS
+#define SPIN_US 20
+#define SLEEP_US 100000
+#define IDLE_US 2000
+#define STATS_MS 1000
+#define PEER_MS 5000
+#define CLOSE_MS 30000
+
+static uint64_t now_ns = 1000 * CLOCK_NS_PER_S;
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    (void)id;
+    *t = (struct timespec){(time_t)(now_ns / CLOCK_NS_PER_S), (long)(now_ns % CLOCK_NS_PER_S)};
+    return 0;
+}
+
+/* What they say, and what they were asked. */
+static struct {
+    struct bell bell;
+    bool is_serving, is_busy, can_lend, is_watched, refuses_events, hides, is_full, is_rung_by_nodes, gives_up_in_ring;
+    bool takes_given_up, was_stalled, never_ends, never_rests, core_is_busy;
+    uint32_t nodes;
+    int num_events, steps_to_close, close_rc, thread_error;
+    baton_progress_mode_t mode;
+    bool holds; /* the lock is held in a turn: the thread makes it */
+    int late_rc;
+    uint64_t due_ns, meter_ns, took_ns, yield_ns, fabric_busy;
+    unsigned outcomes;
+    uint32_t rings;
+    /* asked */
+    unsigned submitted, declined, stepped, stepped_events, woken, rung_now, turn_rings, ring_all, fabric_rings,
+        snapshots;
+    unsigned opened, greeted, metered, put, given_up, yields, joined, shut, begun, closes, hurried, finalized, silenced,
+        late, heard, news, stalls_ended;
+    uint64_t step_ns;
+    bool was_open; /* others could make turns during the first one */
+    uint64_t rung_ns;
+    void *(*run)(void *);
+    unsigned num_lines;
+    char line[256];
+} they;
+
+static struct baton b;
+
+int thread_start(pthread_t *thread, const char *name, const char *cpus, void *(*run)(void *arg), void *arg)
+{
+    (void)thread, (void)name, (void)cpus;
+    assert_ptr_equal(arg, &b);
+    they.run = run;
+    return they.thread_error;
+}
+
+void thread_ask(uint64_t slice_us, uint64_t nice)
+{
+    (void)slice_us, (void)nice;
+}
+
+int pthread_join(pthread_t thread, void **value)
+{
+    (void)thread, (void)value;
+    they.joined++;
+    return 0;
+}
+
+int sched_yield(void)
+{
+    they.yields++;
+    now_ns += they.yield_ns;
+    assert_int_equal(b.loop.turns.woken_ns, 0);
+    return 0;
+}
+
+/* The thread of the reactor, where it is awaited: it has come to its end, unless it never does. */
+bool latch_wait(struct latch *l, uint64_t until_ns)
+{
+    assert_ptr_equal(l, &b.loop.ended);
+    if (!they.never_ends)
+        return true;
+    now_ns = until_ns;
+    return false;
+}
+
+void latch_open(struct latch *l)
+{
+    assert_ptr_equal(l, &b.loop.ended);
+    they.opened++;
+}
+
+void bell_sleep(struct bell *bell, uint32_t seen, uint64_t timeout_ns)
+{
+    (void)bell, (void)seen;
+    assert_int_equal(b.loop.turns.woken_ns, now_ns + timeout_ns);
+    now_ns += timeout_ns;
+}
+
+void bell_ring(struct bell *bell)
+{
+    atomic_fetch_add(&bell->rings, 1);
+}
+
+void core_submit(struct core *core, uint64_t now, struct call *call)
+{
+    (void)core, (void)call;
+    assert_int_equal(now, now_ns);
+    they.submitted++;
+}
+
+void core_decline(struct core *core, uint64_t now, struct call *call, int error, const char *detail)
+{
+    (void)core, (void)now, (void)call, (void)detail;
+    assert_int_equal(error, BATON_ESTALL);
+    they.declined++;
+}
+
+void core_step(struct core *core, uint64_t now, const struct port_event *events, int num)
+{
+    (void)core, (void)events;
+    they.step_ns = now;
+    they.stepped++;
+    they.stepped_events += (unsigned)num;
+}
+
+void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t status, int error, const char *detail)
+{
+    (void)core, (void)now, (void)id, (void)status, (void)error, (void)detail;
+    assert_int_equal(reactor_turn_ns(&b), now_ns); /* what is left of the turn is not MPI's */
+    they.given_up++;
+}
+
+void core_greet(struct core *core, uint64_t now)
+{
+    (void)core, (void)now;
+    they.greeted++;
+}
+
+void core_shut(struct core *core, uint64_t now)
+{
+    (void)core, (void)now;
+    they.shut++;
+}
+
+bool core_is_busy(const struct core *core)
+{
+    (void)core;
+    return they.core_is_busy;
+}
+
+bool core_is_serving(const struct core *core)
+{
+    (void)core;
+    return they.is_serving;
+}
+
+uint64_t core_next_ns(const struct core *core)
+{
+    (void)core;
+    return they.due_ns;
+}
+
+void core_stats(const struct core *core, baton_stats_t *stats)
+{
+    (void)core;
+    memset(stats, 0, sizeof *stats);
+    stats->verdicts_lost = 100;
+    stats->messages_received = 1000;
+}
+
+bool core_has_outcome(const struct core *core)
+{
+    (void)core;
+    return they.outcomes > 0;
+}
+
+struct outcome *core_take(struct core *core)
+{
+    (void)core;
+    assert_true(they.outcomes > 0);
+    they.outcomes--;
+    struct outcome *outcome = calloc(1, sizeof *outcome);
+    outcome->event.type = BATON_EVENT_GIVEN_UP; /* its call is not freed with it */
+    return outcome;
+}
+
+bool admission_tell(struct admission *a, const baton_event_t *event)
+{
+    (void)a, (void)event;
+    return !they.is_full;
+}
+
+bool calls_pass(struct calls *c, struct outcome *outcome)
+{
+    (void)c, (void)outcome;
+    return !they.hides;
+}
+
+bool calls_is_given_up(struct calls *c, uint32_t place)
+{
+    (void)c;
+    assert_int_equal(place, 7);
+    return they.gives_up_in_ring;
+}
+
+/* As many as there is room for, then one, then none. */
+uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max)
+{
+    static unsigned asked;
+    (void)c;
+    memset(ends, 0, max * sizeof *ends);
+    return (uint32_t[]){max, 1, 0}[asked++ % 3];
+}
+
+bool events_put(struct events *e, struct outcome *outcome)
+{
+    (void)e;
+    if (they.refuses_events)
+        return false;
+    they.put++;
+    free(outcome);
+    return true;
+}
+
+bool events_are_watched(const struct events *e)
+{
+    (void)e;
+    return they.is_watched;
+}
+
+struct bell *fabric_bell(const struct fabric *f)
+{
+    (void)f;
+    return &they.bell;
+}
+
+uint64_t fabric_busy(const struct fabric *f)
+{
+    (void)f;
+    return they.fabric_busy;
+}
+
+struct fabric_counts fabric_counts(const struct fabric *f)
+{
+    (void)f;
+    return (struct fabric_counts){1, 2, 3, 4, 5};
+}
+
+void fabric_finalize(struct fabric *f)
+{
+    (void)f;
+    they.finalized++;
+}
+
+void fabric_hurry(struct fabric *f, uint64_t left_ms)
+{
+    (void)f;
+    assert_int_equal(left_ms, CLOSE_MS);
+    they.hurried++;
+}
+
+bool fabric_is_rung(const struct fabric *f)
+{
+    (void)f;
+    return they.is_rung_by_nodes;
+}
+
+baton_progress_mode_t fabric_mode(const struct fabric *f)
+{
+    (void)f;
+    return they.mode;
+}
+
+uint32_t fabric_nodes(const struct fabric *f)
+{
+    (void)f;
+    return they.nodes;
+}
+
+void fabric_ring(struct fabric *f)
+{
+    (void)f;
+    they.fabric_rings++;
+}
+
+uint32_t fabric_rings(const struct fabric *f)
+{
+    (void)f;
+    return they.rings;
+}
+
+bool fabric_silence(struct fabric *f)
+{
+    (void)f;
+    they.silenced++;
+    return true;
+}
+
+void closing_begin(struct baton *of, uint64_t now)
+{
+    (void)now;
+    of->closing.begun = true;
+    they.begun++;
+}
+
+int closing_step(struct baton *of, uint64_t now)
+{
+    (void)of, (void)now;
+    they.closes++;
+    return they.steps_to_close-- > 0 ? BATON_EAGAIN : they.close_rc;
+}
+
+int late_close(struct baton *of)
+{
+    (void)of;
+    they.late++;
+    return 0;
+}
+
+int late_run(struct baton *of)
+{
+    (void)of;
+    return they.late_rc;
+}
+
+uint64_t meter_due_ns(const struct meter *m)
+{
+    (void)m;
+    return they.meter_ns;
+}
+
+void meter_hear(struct baton *of, const baton_event_t *event)
+{
+    (void)of, (void)event;
+    they.heard++;
+}
+
+void meter_news(struct meter *m, uint64_t now)
+{
+    (void)m, (void)now;
+    they.news++;
+}
+
+void meter_take(struct baton *of, const baton_stats_t *stats, uint64_t now)
+{
+    (void)of, (void)stats, (void)now;
+    they.metered++;
+}
+
+bool paths_can_lend(const struct paths *p)
+{
+    (void)p;
+    return they.can_lend;
+}
+
+uint64_t paths_messages_bad(const struct paths *p)
+{
+    (void)p;
+    return 10;
+}
+
+const uint32_t *paths_peers(const struct paths *p)
+{
+    static const uint32_t peers[BATON_PATHS] = {0};
+    (void)p;
+    return peers;
+}
+
+struct rings *paths_rings(struct paths *p)
+{
+    (void)p;
+    return NULL;
+}
+
+void rings_ring(struct rings *r, enum rings_when least)
+{
+    (void)r;
+    assert_int_equal(least, RINGS_NOW);
+    they.rung_now++;
+}
+
+const char *binding_cpus(const struct binding *of)
+{
+    (void)of;
+    return NULL;
+}
+
+void outcome_free(struct outcome *outcome)
+{
+    free(outcome);
+}
+
+void paths_wake(struct paths *p)
+{
+    (void)p;
+    they.woken++;
+}
+
+static baton_stats_t taken;
+
+void snapshot_put(struct snapshot *s, const baton_stats_t *stats, const struct core *core, uint64_t now)
+{
+    (void)s, (void)core, (void)now;
+    taken = *stats;
+    they.snapshots++;
+}
+
+bool stall_take_given_up(struct stall *s)
+{
+    (void)s;
+    return they.takes_given_up;
+}
+
+bool stall_end(struct baton *of)
+{
+    (void)of;
+    they.stalls_ended++;
+    return they.was_stalled;
+}
+
+void turns_init(struct turns *t)
+{
+    memset(t, 0, sizeof *t);
+    pthread_mutex_init(&t->lock, NULL);
+}
+
+void turns_fini(struct turns *t)
+{
+    pthread_mutex_destroy(&t->lock);
+}
+
+uint32_t turns_look(struct baton *of)
+{
+    (void)of;
+    return 0;
+}
+
+void turns_ring(struct baton *of, uint64_t at)
+{
+    (void)of;
+    they.rung_ns = at;
+    they.turn_rings++;
+}
+
+void turns_ring_all(struct baton *of)
+{
+    (void)of;
+    they.ring_all++;
+}
+
+uint64_t turns_owed_ns(const struct baton *of)
+{
+    return of->loop.turns.owed_ns;
+}
+
+bool turns_rest(struct baton *of, uint64_t until_ns)
+{
+    (void)of, (void)until_ns;
+    return !they.never_rests;
+}
+
+static bool path_busy(const void *self)
+{
+    (void)self;
+    return they.is_busy;
+}
+
+static int path_progress(void *self, struct port_event *events, int max)
+{
+    (void)self, (void)events;
+    assert_true(max >= 64);
+    assert_true(reactor_turn_ns(&b) != 0);
+    assert_int_equal(pthread_mutex_trylock(&b.loop.turns.lock), they.holds ? EBUSY : 0);
+    if (!they.holds)
+        pthread_mutex_unlock(&b.loop.turns.lock);
+    if (b.loop.num_turns == 0)
+        they.was_open = b.loop.turns.is_open;
+    now_ns += they.took_ns;
+    return they.num_events;
+}
+
+static const struct port port = {.path = {.busy = path_busy, .progress = path_progress}};
+
+static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+{
+    (void)user, (void)level, (void)rank;
+    they.num_lines++;
+    snprintf(they.line, sizeof they.line, "%s", line);
+}
+
+/* A rank of a world on one node, which lends its turns, at rest. */
+static int begin(void **state)
+{
+    (void)state;
+    now_ns += 1000 * CLOCK_NS_PER_S;
+    memset(&they, 0, sizeof they);
+    memset(&b, 0, sizeof b);
+    they.nodes = 1;
+    they.can_lend = true;
+    they.due_ns = they.meter_ns = UINT64_MAX;
+    they.mode = BATON_PROGRESS_THREAD;
+    they.yield_ns = 10 * MS;
+    b.settings.spin_us = SPIN_US;
+    b.settings.sleep_us = SLEEP_US;
+    b.settings.idle_us = IDLE_US;
+    b.settings.stats_ms = STATS_MS;
+    b.settings.peer_ms = PEER_MS;
+    b.settings.close_ms = CLOSE_MS;
+    b.log = (struct logger){.level = LOG_WARN, .sink = hear};
+    b.port = &port;
+    b.core = (struct core *)(void *)&b;
+    b.state = CONTEXT_STARTED;
+    b.submits = ring_create(128);
+    reactor_init(&b.loop);
+    assert_false(b.loop.is_threaded || reactor_must_end(&b.loop));
+    assert_int_equal(reactor_start(&b), 0);
+    assert_true(b.loop.is_threaded && they.run != NULL);
+    b.loop.snapshot_due_ns = UINT64_MAX;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    reactor_fini(&b.loop);
+    ring_destroy(b.submits);
+    return 0;
+}
+
+/* ---- sleeps ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t rest(uint64_t idle_ns)
+{
+    return reactor_rest_ns(&b, now_ns - idle_ns);
+}
+
+static void test_a_reactor_that_all_ring(void **state)
+{
+    (void)state;
+    assert_int_equal(rest(SPIN_US * US - 1), 0);
+    assert_int_equal(b.loop.num_sleeps, 0);
+    assert_int_equal(rest(SPIN_US * US), TURNS_OWED_NS); /* rings may be put off soon */
+    assert_int_equal(rest(20 * MS - 1), TURNS_OWED_NS);
+    assert_int_equal(rest(20 * MS), SLEEP_US * US);
+    assert_int_equal(b.loop.num_sleeps, 3);
+    b.loop.turns.last_ns = now_ns - 20 * MS + 1; /* turns were lent */
+    assert_int_equal(rest(CLOCK_NS_PER_S), TURNS_OWED_NS);
+    b.loop.turns.last_ns--;
+    assert_int_equal(rest(CLOCK_NS_PER_S), SLEEP_US * US);
+    b.loop.turns.attended_ns = now_ns - 20 * MS + 1; /* somebody polls */
+    assert_int_equal(rest(CLOCK_NS_PER_S), TURNS_OWED_NS);
+    b.loop.turns.attended_ns = 0;
+    b.closing.begun = true; /* MPI's own steps ring nobody */
+    assert_int_equal(rest(CLOCK_NS_PER_S), IDLE_US * US);
+}
+
+static void test_what_keeps_it_awake(void **state)
+{
+    (void)state;
+    they.is_serving = true;
+    assert_int_equal(rest(CLOCK_NS_PER_S), 0);
+    they.is_serving = false;
+    they.is_busy = true;
+    assert_int_equal(rest(CLOCK_NS_PER_S), 0);
+    they.is_busy = false;
+    they.due_ns = now_ns;
+    assert_int_equal(rest(CLOCK_NS_PER_S), 0);
+    they.due_ns = now_ns + 1;
+    assert_int_equal(rest(CLOCK_NS_PER_S), 1);
+    they.due_ns = now_ns + TURNS_OWED_NS + 1;
+    assert_int_equal(rest(MS), TURNS_OWED_NS);
+    they.meter_ns = now_ns + 5;
+    assert_int_equal(rest(MS), 5);
+    they.meter_ns = now_ns;
+    assert_int_equal(rest(MS), 1);
+    they.meter_ns = now_ns + TURNS_OWED_NS;
+    assert_int_equal(rest(MS), TURNS_OWED_NS);
+}
+
+/* It does not spin where its engine may need the core, and wakes for a ring that it has put off. */
+static void test_a_reactor_that_has_woken_its_engine(void **state)
+{
+    (void)state;
+    b.loop.woke_ns = now_ns;
+    assert_int_equal(rest(0), TURNS_OWED_NS);
+    b.loop.turns.owed_ns = now_ns + TURNS_AWAKE_NS;
+    assert_int_equal(rest(0), TURNS_AWAKE_NS);
+    b.loop.turns.owed_ns = now_ns;
+    assert_int_equal(rest(0), TURNS_OWED_NS);
+}
+
+/* What comes from other nodes is noticed late by a quarter of the time that it took. */
+static void test_a_reactor_that_not_all_ring(void **state)
+{
+    (void)state;
+    they.nodes = 2;
+    assert_int_equal(rest(SPIN_US * US), 20 * US);
+    assert_int_equal(rest(84 * US), 21 * US);
+    assert_int_equal(rest(4 * IDLE_US * US + 4), IDLE_US * US);
+    they.is_rung_by_nodes = true;
+    assert_int_equal(rest(4 * IDLE_US * US + 4), IDLE_US * US + 1);
+    assert_int_equal(rest(10 * CLOCK_NS_PER_S), SLEEP_US * US);
+    b.loop.rung_ns = now_ns - 400 * US; /* what a ring tells of comes later than it */
+    assert_int_equal(rest(10 * CLOCK_NS_PER_S), 100 * US);
+    assert_int_equal(rest(200 * US), 50 * US);
+}
+
+static void test_statistics_before_a_sleep(void **state)
+{
+    (void)state;
+    assert_true(rest(MS) > 0);
+    assert_int_equal(they.snapshots, 0);
+    b.loop.snapshot_is_stale = true;
+    assert_int_equal(rest(0), 0);
+    assert_int_equal(they.snapshots, 0);
+    assert_true(rest(MS) > 0);
+    assert_true(rest(MS) > 0);
+    assert_int_equal(they.snapshots, 1);
+    assert_int_equal(b.loop.snapshot_due_ns, now_ns + STATS_MS * MS);
+    assert_int_equal(taken.messages_bad, 1 + 10);
+    assert_int_equal(taken.messages_received, 1000 + 1 + 10);
+    assert_int_equal(taken.flushes, 2);
+    assert_int_equal(taken.settled, 3);
+    assert_int_equal(taken.poisoned, 4);
+    assert_int_equal(taken.reads_parked, 5);
+    assert_int_equal(taken.verdicts_lost, 100);
+    assert_int_equal(they.metered, 1);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+static bool turn(void)
+{
+    return reactor_turn(&b, now_ns);
+}
+
+static void test_an_idle_turn(void **state)
+{
+    (void)state;
+    they.took_ns = 3 * US;
+    const uint64_t began = now_ns;
+    assert_false(turn());
+    assert_int_equal(they.step_ns, began + 3 * US);
+    assert_int_equal(they.rung_ns, began + 3 * US);
+    assert_true(they.stepped == 1 && they.turn_rings == 1 && they.fabric_rings == 1 && they.woken == 1);
+    assert_int_equal(reactor_turn_ns(&b), 0);
+    assert_int_equal(b.loop.num_turns, 1);
+    assert_false(b.loop.snapshot_is_stale || b.loop.is_cut);
+}
+
+static void test_calls_are_taken(void **state)
+{
+    (void)state;
+    static struct call calls[66];
+    for (unsigned i = 0; i < 66; i++) {
+        calls[i] = (struct call){.kind = CALL_OFFER, .end = {.place = 7}};
+        assert_true(ring_push(b.submits, &calls[i]));
+    }
+    b.loop.turns.has_long = true;
+    b.loop.turns.is_lent = true; /* a caller does not do the work of all others */
+    assert_true(turn());
+    assert_int_equal(they.submitted, 4);
+    assert_true(b.loop.turns.has_long);
+    b.loop.turns.is_lent = false;
+    calls[5].kind = CALL_READY; /* it has no end that could have been given up */
+    they.gives_up_in_ring = true;
+    assert_true(turn());
+    assert_false(b.loop.turns.has_long);
+    assert_int_equal(they.submitted, 5);
+    assert_int_equal(they.declined, 61);
+    assert_true(ring_is_empty(b.submits));
+    assert_int_equal(they.rung_now, 0);
+    assert_int_equal(they.woken, 2);
+    they.can_lend = false; /* MPI may take long */
+    assert_true(ring_push(b.submits, &calls[5]));
+    assert_true(turn());
+    assert_int_equal(they.rung_now, 1);
+    assert_int_equal(they.woken, 4);
+    assert_false(turn());
+    assert_int_equal(they.rung_now, 1);
+}
+
+static void test_events_of_the_paths(void **state)
+{
+    (void)state;
+    they.num_events = 63;
+    assert_true(turn());
+    assert_int_equal(they.stepped_events, 63);
+    assert_false(b.loop.is_cut);
+    assert_true(b.loop.snapshot_is_stale);
+    they.num_events = 64;
+    assert_true(turn());
+    assert_true(b.loop.is_cut);
+    they.num_events = 0;
+    assert_false(turn());
+    assert_false(b.loop.is_cut);
+}
+
+static void test_what_the_engine_is_told(void **state)
+{
+    (void)state;
+    they.outcomes = 2;
+    assert_true(turn());
+    assert_true(they.put == 2 && they.heard == 2 && they.news == 1);
+    assert_int_equal(b.loop.woke_ns, 0); /* nobody sleeps on the descriptor */
+    assert_true(b.loop.snapshot_is_stale);
+    assert_int_equal(they.snapshots, 0);
+    they.outcomes = 1;
+    they.is_watched = true;
+    assert_true(turn());
+    assert_int_equal(b.loop.woke_ns, now_ns);
+    assert_false(turn()); /* which is true until something else happens */
+    assert_true(b.loop.woke_ns != 0);
+    they.num_events = 1;
+    assert_true(turn());
+    assert_int_equal(b.loop.woke_ns, 0);
+    they.outcomes = 1;
+    they.nodes = 2;
+    assert_true(turn());
+    assert_int_equal(b.loop.woke_ns, 0);
+    assert_int_equal(they.put, 4);
+}
+
+/* An event that finds no room is held, and is the first of the next turn. */
+static void test_no_room_for_events(void **state)
+{
+    (void)state;
+    they.outcomes = 2;
+    they.refuses_events = true;
+    assert_true(turn());
+    assert_true(they.put == 0 && they.heard == 1 && they.outcomes == 1);
+    assert_true(b.loop.is_cut && b.loop.held != NULL);
+    assert_true(turn());
+    assert_int_equal(they.heard, 1);
+    they.refuses_events = false;
+    assert_true(turn());
+    assert_true(they.put == 2 && they.heard == 2 && b.loop.held == NULL && !b.loop.is_cut);
+    assert_false(turn());
+}
+
+/* What has no place, or was told before, is not told. The log has the first of the lost ones. */
+static void test_what_is_not_told(void **state)
+{
+    (void)state;
+    they.outcomes = 1;
+    they.is_full = true;
+    assert_true(turn());
+    assert_int_equal(they.num_lines, 1);
+    they.outcomes = 2;
+    assert_true(turn());
+    assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && they.num_lines == 1);
+    assert_non_null(strstr(they.line, "verdicts are lost"));
+    they.is_full = false;
+    they.hides = true;
+    they.outcomes = 1;
+    assert_true(turn());
+    assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && they.num_lines == 1);
+    assert_true(b.loop.held == NULL);
+    b.loop.snapshot_is_wanted = true;
+    assert_false(turn());
+    assert_int_equal(taken.verdicts_lost, 100 + 3);
+}
+
+/* The watchdog gave up calls during this turn, which has lasted long. */
+static void test_calls_that_were_given_up(void **state)
+{
+    (void)state;
+    they.took_ns = CLOCK_NS_PER_S;
+    assert_false(turn());
+    assert_true(they.given_up == 0 && they.stalls_ended == 0);
+    they.takes_given_up = true;
+    assert_false(turn());
+    assert_int_equal(they.given_up, 64 + 1);
+    assert_int_equal(they.num_lines, 0);
+    they.was_stalled = true;
+    assert_false(turn());
+    assert_int_equal(they.num_lines, 1);
+    assert_string_equal(they.line, "the reactor goes on");
+}
+
+static void test_when_statistics_are_taken(void **state)
+{
+    (void)state;
+    b.loop.snapshot_due_ns = now_ns;
+    assert_false(turn()); /* nothing is new */
+    assert_int_equal(they.snapshots, 0);
+    b.loop.snapshot_is_stale = true;
+    b.loop.turns.is_lent = true; /* that is short */
+    assert_false(turn());
+    assert_int_equal(they.snapshots, 0);
+    b.loop.turns.is_lent = false;
+    assert_false(turn());
+    assert_int_equal(they.snapshots, 1);
+    assert_int_equal(atomic_load(&b.loop.snapshots), 1);
+    b.loop.snapshot_is_stale = true;
+    assert_false(turn());
+    assert_int_equal(they.snapshots, 1);
+    they.meter_ns = now_ns;
+    assert_false(turn());
+    assert_int_equal(they.snapshots, 2);
+    they.meter_ns = UINT64_MAX;
+    b.loop.snapshot_is_wanted = true;
+    assert_false(turn());
+    assert_false(turn());
+    assert_int_equal(they.snapshots, 3);
+    b.loop.is_threaded = false; /* in caller mode also before events */
+    they.outcomes = 2;
+    assert_true(turn());
+    assert_int_equal(they.snapshots, 4);
+}
+
+static void test_a_reader_of_statistics(void **state)
+{
+    (void)state;
+    b.loop.is_threaded = false;
+    b.loop.snapshot_is_stale = true;
+    reactor_refresh(&b);
+    assert_int_equal(they.snapshots, 0);
+    b.loop.is_threaded = true;
+    reactor_refresh(&b);
+    reactor_refresh(&b);
+    assert_int_equal(they.snapshots, 1);
+    assert_int_equal(pthread_mutex_trylock(&b.loop.turns.lock), 0);
+    they.yield_ns = 500 * US;
+    reactor_refresh(&b); /* the turn under way does not end: it waits for 1 ms */
+    assert_true(atomic_load(&b.loop.snapshot_is_wanted));
+    assert_int_equal(they.yields, 2);
+    assert_int_equal(they.snapshots, 1);
+    pthread_mutex_unlock(&b.loop.turns.lock);
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+static void run(void)
+{
+    they.holds = true;
+    assert_null(they.run(&b));
+    assert_int_equal(pthread_mutex_trylock(&b.loop.turns.lock), 0);
+    pthread_mutex_unlock(&b.loop.turns.lock);
+    assert_false(b.loop.turns.is_open);
+    assert_int_equal(they.opened, 1);
+    they.opened = 0;
+}
+
+static void test_it_is_stopped(void **state)
+{
+    (void)state;
+    they.steps_to_close = 3;
+    assert_int_equal(reactor_stop(&b), 0);
+    assert_true(reactor_must_end(&b.loop));
+    assert_int_equal(they.bell.rings, 1);
+    assert_int_equal(they.joined, 1);
+    assert_false(b.loop.is_threaded);
+    run();
+    assert_true(they.begun == 1 && they.closes == 4 && they.ring_all == 1 && they.snapshots == 1);
+    assert_true(b.loop.meter.is_closing);
+    assert_false(b.loop.gave_up);
+    assert_int_equal(they.shut, 0);
+    assert_int_equal(they.greeted, 1);
+    assert_true(they.was_open);
+    assert_int_equal(b.loop.rung_ns, 0);
+}
+
+static void test_it_stops_without_being_quiet(void **state)
+{
+    (void)state;
+    they.close_rc = BATON_EPEER;
+    they.rings = 5;
+    b.loop.stop = true;
+    b.state = CONTEXT_FAILED;
+    reactor_go(&b);
+    run();
+    assert_true(b.loop.rings == 5 && b.loop.rung_ns == now_ns);
+    assert_int_equal(they.greeted, 0);
+    assert_true(b.loop.gave_up);
+    assert_int_equal(reactor_stop(&b), BATON_EPEER);
+    assert_int_equal(they.joined, 1);
+}
+
+/* It sleeps between turns: a closing of many steps takes few turns. */
+static void test_it_sleeps(void **state)
+{
+    (void)state;
+    const uint64_t began = now_ns;
+    they.steps_to_close = 50;
+    b.loop.stop = true;
+    they.took_ns = US;
+    reactor_go(&b);
+    run();
+    /* 50 turns of 1 us and the last one: the first closes, the second is idle, 19 spin, and a sleep follows the others */
+    assert_int_equal(b.loop.num_sleeps, 50 - 1 - 1 - 19);
+    assert_true(now_ns - began > 20 * IDLE_US * US);
+    assert_int_equal(b.loop.turns.woken_ns, 0);
+    assert_int_equal(they.yields, 0);
+}
+
+static void test_it_yields_where_it_must_poll(void **state)
+{
+    (void)state;
+    they.steps_to_close = 50;
+    they.is_serving = true;
+    b.loop.stop = true;
+    they.took_ns = US;
+    reactor_go(&b);
+    run();
+    assert_int_equal(b.loop.num_sleeps, 0);
+    assert_true(they.yields > 10);
+}
+
+static void test_a_thread_that_does_not_end(void **state)
+{
+    (void)state;
+    const uint64_t began = now_ns;
+    they.never_ends = true;
+    assert_int_equal(reactor_stop(&b), BATON_EPEER);
+    assert_in_range(now_ns - began, (CLOSE_MS + 2000) * MS + 1, (CLOSE_MS + 2100) * MS);
+    assert_int_equal(they.joined, 0);
+}
+
+/* One turn has lasted for BATON_PEER_MS. */
+static void test_a_thread_that_is_stuck(void **state)
+{
+    (void)state;
+    const uint64_t began = now_ns;
+    they.never_ends = true;
+    b.loop.turn_ns = 17;
+    assert_int_equal(reactor_stop(&b), BATON_EPEER);
+    /* 5.2 s: the first look finds the turn, and more than 50 find it again, 100 ms apart */
+    assert_int_equal(now_ns - began, (PEER_MS + 200) * MS);
+    assert_int_equal(they.joined, 0);
+}
+
+static void test_caches_that_do_not_come(void **state)
+{
+    (void)state;
+    b.core = NULL;
+    b.start.is_late = true;
+    they.late_rc = BATON_ESTATE;
+    reactor_go(&b);
+    assert_null(they.run(&b));
+    assert_int_equal(b.loop.num_turns, 0);
+    assert_int_equal(they.ring_all, 0);
+    assert_int_equal(they.opened, 1);
+    they.opened = 0;
+    they.late_rc = 0; /* they do */
+    b.loop.stop = true;
+    reactor_go(&b);
+    run();
+    assert_int_equal(b.loop.num_turns, 1);
+}
+
+static void test_without_a_thread(void **state)
+{
+    (void)state;
+    b.loop.is_threaded = false;
+    they.run = NULL;
+    they.mode = BATON_PROGRESS_CALLER;
+    assert_int_equal(reactor_start(&b), 0);
+    assert_null(they.run);
+    they.steps_to_close = 2;
+    they.close_rc = BATON_EPEER;
+    assert_int_equal(reactor_stop(&b), BATON_EPEER);
+    assert_true(they.begun == 1 && they.closes == 3 && b.loop.num_turns == 3 && they.yields == 2);
+    assert_true(they.ring_all == 1 && they.snapshots == 1);
+    b.core = NULL;
+    assert_int_equal(reactor_stop(&b), 0);
+    assert_int_equal(they.begun, 1);
+    they.mode = BATON_PROGRESS_THREAD;
+    they.thread_error = EAGAIN;
+    assert_int_equal(reactor_start(&b), BATON_ESYSTEM);
+    assert_false(b.loop.is_threaded);
+}
+
+/* MPI is being finalised: what is under way ends, for half a second at most. */
+static void test_mpi_is_finalised(void **state)
+{
+    (void)state;
+    reactor_abandon(&b);
+    assert_int_equal(b.state, CONTEXT_LEFT);
+    assert_true(they.finalized == 1 && they.joined == 1 && they.silenced == 1 && they.late == 1 && they.hurried == 0);
+    assert_true(reactor_must_end(&b.loop));
+    assert_false(b.loop.is_threaded);
+    assert_non_null(strstr(they.line, "baton_close was not called"));
+    assert_int_equal(they.bell.rings, 1);
+    const uint64_t began = now_ns;
+    they.core_is_busy = true;
+    run();
+    assert_int_equal(they.shut, 1);
+    assert_true(they.ring_all == 1 && they.snapshots >= 1);
+    assert_in_range(now_ns - began, 500 * MS, 510 * MS);
+    they.core_is_busy = false;
+    const uint64_t turns = b.loop.num_turns;
+    reactor_go(&b);
+    run();
+    assert_int_equal(b.loop.num_turns, turns);
+    they.fabric_busy = 1;
+    reactor_go(&b);
+    run();
+    assert_true(b.loop.num_turns > turns);
+}
+
+static void test_mpi_is_finalised_and_a_thread_stays(void **state)
+{
+    (void)state;
+    they.never_ends = true;
+    const uint64_t began = now_ns;
+    reactor_abandon(&b);
+    assert_int_equal(now_ns - began, 5 * CLOCK_NS_PER_S);
+    assert_string_equal(they.line, "the reactor is inside MPI and could not be stopped");
+    assert_true(they.joined == 0 && they.silenced == 0 && they.late == 0 && b.loop.is_threaded);
+    they.never_ends = false;
+    they.never_rests = true;
+    reactor_abandon(&b);
+    assert_string_equal(they.line, "a thread of Baton rings the reactor's bell and could not be stopped");
+    assert_true(they.joined == 0 && they.late == 0);
+    b.loop.is_threaded = false;
+    reactor_abandon(&b);
+    assert_true(they.hurried == 1 && they.late == 1 && they.finalized == 3 && they.joined == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_reactor_that_all_ring, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_keeps_it_awake, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_that_has_woken_its_engine, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_that_not_all_ring, begin, end),
+        cmocka_unit_test_setup_teardown(test_statistics_before_a_sleep, begin, end),
+        cmocka_unit_test_setup_teardown(test_an_idle_turn, begin, end),
+        cmocka_unit_test_setup_teardown(test_calls_are_taken, begin, end),
+        cmocka_unit_test_setup_teardown(test_events_of_the_paths, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_the_engine_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(test_no_room_for_events, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_is_not_told, begin, end),
+        cmocka_unit_test_setup_teardown(test_calls_that_were_given_up, begin, end),
+        cmocka_unit_test_setup_teardown(test_when_statistics_are_taken, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reader_of_statistics, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_is_stopped, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_stops_without_being_quiet, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_sleeps, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_yields_where_it_must_poll, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_that_does_not_end, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_that_is_stuck, begin, end),
+        cmocka_unit_test_setup_teardown(test_caches_that_do_not_come, begin, end),
+        cmocka_unit_test_setup_teardown(test_without_a_thread, begin, end),
+        cmocka_unit_test_setup_teardown(test_mpi_is_finalised, begin, end),
+        cmocka_unit_test_setup_teardown(test_mpi_is_finalised_and_a_thread_stays, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
