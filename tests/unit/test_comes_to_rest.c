@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comes_to_rest: when closing waits, and for how long at most (front/closing.c). The core, MPI and the clock are made up. */
+/* comes_to_rest: when closing waits, and for how long (front/closing.c). The core, MPI and the clock are made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

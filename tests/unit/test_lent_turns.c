@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lent_turns: who makes turns while the reactor sleeps, for how long, and when bells ring (front/turns.c). The clock, the
- * turns themselves and what they ask of the paths are made up; bells and rings are real.
+ * lent_turns: who makes turns while the reactor sleeps, for how long, and when bells ring (front/turns.c). The clock,
+ * the turns themselves and what they ask of the paths are made up; bells and rings are real.
  */
 #include <sched.h>
 #include <setjmp.h>

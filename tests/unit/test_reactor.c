@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reactor: what a turn does, how long the thread sleeps between two, and how it is stopped (front/reactor.c). The clock,
- * the core, the paths and all other parts of the context are made up.
+ * reactor: what a turn does, how long the thread sleeps between two, and how it is stopped (front/reactor.c). The
+ * clock, the core, the paths and all other parts of the context are made up.
  */
 #include <errno.h>
 #include <sched.h>
@@ -908,7 +908,7 @@ static void test_it_sleeps(void **state)
     they.took_ns = US;
     reactor_go(&b);
     run();
-    /* 50 turns of 1 us and the last one: the first closes, the second is idle, 19 spin, and a sleep follows the others */
+    /* 50 turns of 1 us and the last one: the first closes, the second is idle, 19 spin, the others sleep afterwards */
     assert_int_equal(b.loop.num_sleeps, 50 - 1 - 1 - 19);
     assert_true(now_ns - began > 20 * IDLE_US * US);
     assert_int_equal(b.loop.turns.woken_ns, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stall: when the watchdog gives up calls of a reactor whose turn does not end (front/stall.c). The clock, the thread, the
- * turns and the calls are made up.
+ * stall: when the watchdog gives up calls of a reactor whose turn does not end (front/stall.c). The clock, the thread,
+ * the turns and the calls are made up.
  */
 #include <errno.h>
 #include <setjmp.h>
