@@ -254,11 +254,13 @@ static uint64_t spin_ns(const struct baton *b)
 
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 {
-    uint64_t now = clock_now_ns(), due = core_next_ns(b->core);
+    uint64_t now = clock_now_ns(), due = core_next_ns(b->core), ring = turns_due_ns(b);
     const bool wakes = is_rung(b) || fabric_is_rung(b->fabric);
     const bool has_bells = wakes && !closing_has_begun(&b->closing); /* MPI's own steps ring nobody */
     uint64_t cap = (has_bells ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
     const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
+    if (ring < due)
+        due = ring;
     if (now - idle_since < spin_ns(b) || reactor_must_poll(b) || due <= now)
         return 0;
     uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - quiet_since) / 4;
@@ -268,9 +270,6 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
         most = cap;
     if (due - now < most)
         most = due - now;
-    const uint64_t owed = turns_owed_ns(b);
-    if (now < owed && owed - now < most)
-        most = owed - now;
     if (b->loop.snapshot_is_stale)
         take_snapshot(b, now);
     b->loop.num_sleeps++;

@@ -26,6 +26,18 @@ void turns_fini(struct turns *t)
     pthread_mutex_destroy(&t->lock);
 }
 
+/* When a ring is made that a reactor puts off: events that follow each other put it off no further. */
+static uint64_t late_ns(const struct baton *b, uint64_t owed_ns)
+{
+    const uint64_t woke_ns = b->loop.woke_ns;
+    return (owed_ns < woke_ns ? owed_ns : woke_ns) + TURNS_AWAKE_NS;
+}
+
+uint64_t turns_due_ns(const struct baton *b)
+{
+    return b->loop.turns.owed_ns != 0 ? late_ns(b, b->loop.turns.owed_ns) : UINT64_MAX;
+}
+
 /*
  * What can wait is not rung by the call that makes a transfer nor by the poll that takes its event, which are what an
  * engine waits for: by a poll that finds nothing, or by the reactor's next turn, if it makes one soon. Nor is it rung
@@ -36,7 +48,7 @@ static bool puts_off(const struct baton *b, uint64_t now)
     const struct turns *t = &b->loop.turns;
     if (t->is_lent)
         return t->woken_ns < t->last_ns + TURNS_OWED_NS;
-    return now < b->loop.woke_ns + TURNS_AWAKE_NS;
+    return now < late_ns(b, t->owed_ns != 0 ? t->owed_ns : now);
 }
 
 void turns_ring(struct baton *b, uint64_t now)
@@ -48,11 +60,6 @@ void turns_ring(struct baton *b, uint64_t now)
         t->owed_ns = 0;
     else if (t->owed_ns == 0)
         t->owed_ns = now;
-}
-
-uint64_t turns_owed_ns(const struct baton *b)
-{
-    return b->loop.turns.owed_ns != 0 ? b->loop.woke_ns + TURNS_AWAKE_NS : 0;
 }
 
 void turns_ring_all(struct baton *b)

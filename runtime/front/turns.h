@@ -99,8 +99,8 @@ uint32_t turns_look(struct baton *b);
 
 /** At the end of a turn, after its events: rings other ranks of this node, or puts off the rings that can wait. */
 void turns_ring(struct baton *b, uint64_t now_ns);
-/** When the reactor is to ring those for whom it has put it off, by the clock; in the past: there are none. */
-uint64_t turns_owed_ns(const struct baton *b);
+/** When the reactor is to make the rings that it has put off, by the clock; UINT64_MAX: there are none. */
+uint64_t turns_due_ns(const struct baton *b);
 /** Rings all that are owed a ring. */
 void turns_ring_all(struct baton *b);
 

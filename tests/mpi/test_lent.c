@@ -229,7 +229,11 @@ static void a_long_transfer_is_reported_by_its_worker(void)
     down();
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifndef __has_feature
+#define __has_feature(name) 0 /* clang's */
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
+    __has_feature(thread_sanitizer)
 #define IS_SANITIZED true /* nothing is quick */
 #else
 #define IS_SANITIZED false

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comes_to_rest: when closing waits, and for how long (front/closing.c). The core, MPI and the clock are made up. */
+/* comes_to_rest: when closing waits, and for how long (front/closing.c). The core and MPI are made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -152,7 +152,7 @@ static void test_all_leave(void **state)
     assert_int_equal(they.num_lines, 0);
 }
 
-/* What is under way ends first. Where it does not, closing stops waiting in time, and asks nobody whether he leaves. */
+/* What is under way ends first. Where it does not, closing stops waiting in time, and asks no rank whether it left. */
 static void test_what_is_under_way(void **state)
 {
     (void)state;

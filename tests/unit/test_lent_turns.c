@@ -545,23 +545,43 @@ static void test_a_reactor_puts_rings_off(void **state)
 {
     (void)state;
     assert_false(is_put_off());
-    assert_true(turns_owed_ns(&b) < now_ns);
+    assert_int_equal(turns_due_ns(&b), UINT64_MAX);
     b.loop.woke_ns = now_ns;
     assert_true(is_put_off());
+    assert_int_equal(turns_due_ns(&b), UINT64_MAX);
+    now_ns += US;
     rings_owe(they.rings, 0, RINGS_LATER);
     turns_ring(&b, now_ns);
-    const uint64_t owed = b.loop.turns.owed_ns;
-    assert_int_equal(turns_owed_ns(&b), now_ns + TURNS_AWAKE_NS);
-    now_ns += TURNS_AWAKE_NS - 1;
+    assert_int_equal(b.loop.turns.owed_ns, now_ns);
+    assert_int_equal(turns_due_ns(&b), now_ns - US + TURNS_AWAKE_NS);
+    now_ns += TURNS_AWAKE_NS - US - 1;
     const uint32_t before = rung_theirs();
     turns_ring(&b, now_ns);
-    assert_int_equal(b.loop.turns.owed_ns, owed); /* since then, however many turns follow */
     assert_int_equal(rung_theirs(), before);
     now_ns++;
     turns_ring(&b, now_ns);
     assert_int_equal(rung_theirs(), before + 1);
     assert_false(is_put_off());
-    assert_int_equal(turns_owed_ns(&b), 0);
+    assert_int_equal(turns_due_ns(&b), UINT64_MAX);
+}
+
+/* A reactor that wakes its engine again and again puts a ring off no further. */
+static void test_a_ring_is_not_put_off_for_ever(void **state)
+{
+    (void)state;
+    b.loop.woke_ns = now_ns;
+    rings_owe(they.rings, 0, RINGS_LATER);
+    turns_ring(&b, now_ns);
+    const uint64_t owed = now_ns;
+    for (; now_ns < owed + TURNS_AWAKE_NS; now_ns += US) {
+        b.loop.woke_ns = now_ns;
+        turns_ring(&b, now_ns);
+        assert_int_equal(rung_theirs(), 0);
+        assert_int_equal(turns_due_ns(&b), owed + TURNS_AWAKE_NS);
+    }
+    b.loop.woke_ns = now_ns;
+    turns_ring(&b, now_ns);
+    assert_int_equal(rung_theirs(), 1);
 }
 
 /* A poll that finds nothing makes them; one that has heard a ring makes its turn first, unless they are old. */
@@ -606,6 +626,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_a_ring_brings_takes_long, begin, end),
         cmocka_unit_test_setup_teardown(test_a_lent_turn_puts_rings_off, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_puts_rings_off, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_ring_is_not_put_off_for_ever, begin, end),
         cmocka_unit_test_setup_teardown(test_a_poll_makes_them, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,8 +54,8 @@ static struct {
     /* asked */
     unsigned submitted, declined, stepped, stepped_events, woken, rung_now, turn_rings, ring_all, fabric_rings,
         snapshots;
-    unsigned opened, greeted, metered, put, given_up, yields, joined, shut, begun, closes, hurried, finalized, silenced,
-        late, heard, news, stalls_ended;
+    unsigned asked_for_ends, opened, greeted, metered, put, given_up, yields, joined, shut, begun, closes, hurried,
+        finalized, silenced, late, heard, news, stalls_ended;
     uint64_t step_ns;
     bool was_open; /* others could make turns during the first one */
     uint64_t rung_ns;
@@ -201,7 +201,6 @@ struct outcome *core_take(struct core *core)
     assert_true(they.outcomes > 0);
     they.outcomes--;
     struct outcome *outcome = calloc(1, sizeof *outcome);
-    outcome->event.type = BATON_EVENT_GIVEN_UP; /* its call is not freed with it */
     return outcome;
 }
 
@@ -227,10 +226,9 @@ bool calls_is_given_up(struct calls *c, uint32_t place)
 /* As many as there is room for, then one, then none. */
 uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max)
 {
-    static unsigned asked;
     (void)c;
     memset(ends, 0, max * sizeof *ends);
-    return (uint32_t[]){max, 1, 0}[asked++ % 3];
+    return (uint32_t[]){max, 1, 0}[they.asked_for_ends++ % 3];
 }
 
 bool events_put(struct events *e, struct outcome *outcome)
@@ -469,9 +467,9 @@ void turns_ring_all(struct baton *of)
     they.ring_all++;
 }
 
-uint64_t turns_owed_ns(const struct baton *of)
+uint64_t turns_due_ns(const struct baton *of)
 {
-    return of->loop.turns.owed_ns;
+    return of->loop.turns.owed_ns != 0 ? of->loop.turns.owed_ns : UINT64_MAX;
 }
 
 bool turns_rest(struct baton *of, uint64_t until_ns)
@@ -606,8 +604,11 @@ static void test_a_reactor_that_has_woken_its_engine(void **state)
     assert_int_equal(rest(0), TURNS_OWED_NS);
     b.loop.turns.owed_ns = now_ns + TURNS_AWAKE_NS;
     assert_int_equal(rest(0), TURNS_AWAKE_NS);
-    b.loop.turns.owed_ns = now_ns;
-    assert_int_equal(rest(0), TURNS_OWED_NS);
+    b.loop.turns.owed_ns = now_ns; /* it is due */
+    assert_int_equal(rest(0), 0);
+    they.due_ns = now_ns + 7;
+    b.loop.turns.owed_ns = now_ns + 9;
+    assert_int_equal(rest(0), 7);
 }
 
 /* What comes from other nodes is noticed late by a quarter of the time that it took. */
