@@ -637,19 +637,25 @@ static void take_event(bool sleeps)
     CHECK(n == 1 && e.status == BATON_STATUS_DONE);
 }
 
+/* Offers block i once it is wanted. Its consumer waits too, unless it polls meanwhile: then it attends to the bell. */
+static void offer_late(uint32_t i, bool waits)
+{
+    if (f.consumer)
+        want(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (f.producer || waits)
+        usleep(1000);
+    if (f.producer)
+        offer(i);
+}
+
 /* Of so many late offers, after how many events the next poll, and nothing before it, rings the producer. */
 static uint32_t rung_behind(uint32_t first, uint32_t count, bool sleeps)
 {
     uint32_t behind = 0;
     baton_event_t none;
     for (uint32_t i = first; i < first + count; i++) {
-        if (f.consumer)
-            want(i);
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (f.producer || sleeps)
-            usleep(1000); /* one that polls does so all the while: then it attends to the bell */
-        if (f.producer)
-            offer(i);
+        offer_late(i, sleeps);
         if (f.consumer) {
             take_event(sleeps);
             const uint32_t at_event = their_rings();
@@ -696,12 +702,7 @@ static uint32_t rung_soon(uint32_t first, uint32_t count)
 {
     uint32_t soon = 0;
     for (uint32_t i = first; i < first + count; i++) {
-        if (f.consumer)
-            want(i);
-        MPI_Barrier(MPI_COMM_WORLD);
-        usleep(1000);
-        if (f.producer)
-            offer(i);
+        offer_late(i, true);
         if (f.consumer) {
             take_event(true);
             const uint32_t at_event = their_rings();

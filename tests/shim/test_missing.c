@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "mpi/meeting.h"
 #include "mpi/steps.h"
+#include "with_heard.h"
 
 enum { RANKS_MOST = 16 };
 
@@ -91,15 +92,6 @@ int MPI_Error_string(int rc, char *text, int *length)
 /* ---- the world --------------------------------------------------------------------------------------------------- */
 
 static struct settings settings;
-static int num_lines;
-static char last_line[256];
-
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
-{
-    (void)user, (void)level, (void)rank;
-    num_lines++;
-    snprintf(last_line, sizeof last_line, "%s", line);
-}
 
 static const struct logger logger = {.level = LOG_WARN, .sink = hear};
 
@@ -111,7 +103,8 @@ static struct steps world(int num, const int *absent, int num_absent)
     assert_int_equal(settings_read(&settings, NULL), 0);
     settings.start_ms = settings.wrap_ms = 1;
     ranks = num;
-    num_messages = num_lines = 0;
+    num_messages = 0;
+    heard.num_lines = 0;
     memset(sent_to, 0, sizeof sent_to);
     probes_fail = false;
     for (int r = 1; r < num; r++) {
@@ -267,17 +260,17 @@ static void a_meeting_that_is_over_is_left_as_it_should_be(void **state)
         struct meeting m;
         struct steps s = world(4, (const int[]){2}, 1);
         assert_int_equal(meet(&m, &s), BATON_ETIMEDOUT);
-        assert_string_equal(last_line, "lunch: not all ranks came within 1 ms (BATON_WRAP_MS); missing: 2");
-        num_lines = 0;
+        assert_string_equal(heard.line, "lunch: not all ranks came within 1 ms (BATON_WRAP_MS); missing: 2");
+        heard.num_lines = 0;
         messages_from[num_messages++] = 2;
         probes_fail = i == 1;
         meeting_fini(&m, &s);
         assert_int_equal(num_messages, i);
-        assert_int_equal(num_lines, i);
+        assert_int_equal(heard.num_lines, i);
         assert_all_are_told(); /* and not once more */
         steps_fini(&s);
     }
-    assert_non_null(strstr(last_line, "meeting the ranks failed: error"));
+    assert_non_null(strstr(heard.line, "meeting the ranks failed: error"));
 }
 
 /* Both look for messages on one communicator. */

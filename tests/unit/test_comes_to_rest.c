@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "front/context.h"
+#include "with_heard.h"
 
 #define BEGAN_NS (100 * CLOCK_NS_PER_S)
 #define CLOSE_MS 30000
@@ -25,8 +26,6 @@ static struct {
     int leave;
     unsigned shut, left, asked, asked_late;
     char why[SNAPSHOT_WHY];
-    unsigned num_lines;
-    char line[256];
 } they;
 
 void core_shut(struct core *core, uint64_t now)
@@ -93,19 +92,13 @@ void snapshot_put_why(struct snapshot *s, const char *why)
     snprintf(they.why, sizeof they.why, "%s", why);
 }
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
-{
-    (void)user, (void)level, (void)rank;
-    they.num_lines++;
-    snprintf(they.line, sizeof they.line, "%s", line);
-}
-
 static struct baton b;
 
 /* A context that begins to close: quiet, and every rank has left. */
 static void begin(enum context_state state)
 {
     memset(&they, 0, sizeof they);
+    memset(&heard, 0, sizeof heard);
     they.is_quiet = true;
     they.loss = -1;
     memset(&b, 0, sizeof b);
@@ -149,7 +142,7 @@ static void test_all_leave(void **state)
     assert_int_equal(they.asked, 2);
     assert_int_equal(they.asked_late, 0);
     assert_false(closing_is_alone(&b.closing));
-    assert_int_equal(they.num_lines, 0);
+    assert_int_equal(heard.num_lines, 0);
 }
 
 /* What is under way ends first. Where it does not, closing stops waiting in time, and asks no rank whether it left. */
@@ -180,7 +173,7 @@ static void test_others_do_not_come(void **state)
     assert_int_equal(they.asked_late, 1);
     assert_true(closing_is_alone(&b.closing));
     assert_string_equal(they.why, "nobody hears");
-    assert_int_equal(they.num_lines, 1);
+    assert_int_equal(heard.num_lines, 1);
 }
 
 /* Where start had failed there is nobody to wait for. What is under way ends all the same. */
@@ -194,7 +187,7 @@ static void test_a_start_that_failed(void **state)
     they.busy = 0;
     assert_int_equal(step(2), 0);
     assert_int_equal(they.asked, 0);
-    assert_int_equal(they.num_lines, 0);
+    assert_int_equal(heard.num_lines, 0);
     assert_false(closing_is_alone(&b.closing));
 }
 
@@ -222,13 +215,13 @@ static void test_a_loss(void **state)
     they.loss = 0;
     assert_int_equal(step(200), BATON_EAGAIN);
     assert_string_equal(they.why, "rank 0 is lost");
-    assert_string_equal(they.line, "closing without the other ranks: rank 0 is lost");
+    assert_string_equal(heard.line, "closing without the other ranks: rank 0 is lost");
     assert_int_equal(step(300), BATON_EAGAIN);
-    assert_int_equal(they.num_lines, 1);
+    assert_int_equal(heard.num_lines, 1);
     they.loss = 7; /* another one: it is named, and nothing begins anew */
     assert_int_equal(step(400), BATON_EAGAIN);
     assert_string_equal(they.why, "rank 7 is lost");
-    assert_int_equal(they.num_lines, 2);
+    assert_int_equal(heard.num_lines, 2);
     assert_int_equal(comes_to(200 + BEAT_MS - 1), 0);
     assert_true(closing_is_alone(&b.closing));
     assert_int_equal(they.asked, 1); /* before the loss */
@@ -283,7 +276,7 @@ static void test_rank_0_cannot_be_told(void **state)
     they.leave = BATON_EMPI;
     assert_int_equal(step(1000), BATON_EAGAIN);
     assert_string_equal(they.why, "nobody hears");
-    assert_int_equal(they.num_lines, 1);
+    assert_int_equal(heard.num_lines, 1);
     assert_int_equal(step(2000), BATON_EAGAIN);
     assert_int_equal(they.asked, 1); /* after an error it is not asked again */
     assert_false(closing_is_alone(&b.closing));

@@ -19,6 +19,8 @@
 #include "base/thread.h"
 #include "front/context.h"
 #include "shm/rings.h"
+#include "with_heard.h"
+#include "with_set_clock.h"
 
 #define US CLOCK_NS_PER_US
 #define MS CLOCK_NS_PER_MS
@@ -28,15 +30,6 @@
 #define STATS_MS 1000
 #define PEER_MS 5000
 #define CLOSE_MS 30000
-
-static uint64_t now_ns = 1000 * CLOCK_NS_PER_S;
-
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-    (void)id;
-    *t = (struct timespec){(time_t)(now_ns / CLOCK_NS_PER_S), (long)(now_ns % CLOCK_NS_PER_S)};
-    return 0;
-}
 
 /* What they say, and what they were asked. */
 static struct {
@@ -60,8 +53,6 @@ static struct {
     bool was_open; /* others could make turns during the first one */
     uint64_t rung_ns;
     void *(*run)(void *);
-    unsigned num_lines;
-    char line[256];
 } they;
 
 static struct baton b;
@@ -500,19 +491,13 @@ static int path_progress(void *self, struct port_event *events, int max)
 
 static const struct port port = {.path = {.busy = path_busy, .progress = path_progress}};
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
-{
-    (void)user, (void)level, (void)rank;
-    they.num_lines++;
-    snprintf(they.line, sizeof they.line, "%s", line);
-}
-
 /* A rank of a world on one node, which lends its turns, at rest. */
 static int begin(void **state)
 {
     (void)state;
     now_ns += 1000 * CLOCK_NS_PER_S;
     memset(&they, 0, sizeof they);
+    memset(&heard, 0, sizeof heard);
     memset(&b, 0, sizeof b);
     they.nodes = 1;
     they.can_lend = true;
@@ -767,16 +752,16 @@ static void test_what_is_not_told(void **state)
     they.outcomes = 1;
     they.is_full = true;
     assert_true(turn());
-    assert_int_equal(they.num_lines, 1);
+    assert_int_equal(heard.num_lines, 1);
     they.outcomes = 2;
     assert_true(turn());
-    assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && they.num_lines == 1);
-    assert_non_null(strstr(they.line, "verdicts are lost"));
+    assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && heard.num_lines == 1);
+    assert_non_null(strstr(heard.line, "verdicts are lost"));
     they.is_full = false;
     they.hides = true;
     they.outcomes = 1;
     assert_true(turn());
-    assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && they.num_lines == 1);
+    assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && heard.num_lines == 1);
     assert_true(b.loop.held == NULL);
     b.loop.snapshot_is_wanted = true;
     assert_false(turn());
@@ -793,11 +778,11 @@ static void test_calls_that_were_given_up(void **state)
     they.takes_given_up = true;
     assert_false(turn());
     assert_int_equal(they.given_up, 64 + 1);
-    assert_int_equal(they.num_lines, 0);
+    assert_int_equal(heard.num_lines, 0);
     they.was_stalled = true;
     assert_false(turn());
-    assert_int_equal(they.num_lines, 1);
-    assert_string_equal(they.line, "the reactor goes on");
+    assert_int_equal(heard.num_lines, 1);
+    assert_string_equal(heard.line, "the reactor goes on");
 }
 
 static void test_when_statistics_are_taken(void **state)
@@ -1002,7 +987,7 @@ static void test_mpi_is_finalised(void **state)
     assert_true(they.finalized == 1 && they.joined == 1 && they.silenced == 1 && they.late == 1 && they.hurried == 0);
     assert_true(reactor_must_end(&b.loop));
     assert_false(b.loop.is_threaded);
-    assert_non_null(strstr(they.line, "baton_close was not called"));
+    assert_non_null(strstr(heard.line, "baton_close was not called"));
     assert_int_equal(they.bell.rings, 1);
     const uint64_t began = now_ns;
     they.core_is_busy = true;
@@ -1028,12 +1013,12 @@ static void test_mpi_is_finalised_and_a_thread_stays(void **state)
     const uint64_t began = now_ns;
     reactor_abandon(&b);
     assert_int_equal(now_ns - began, 5 * CLOCK_NS_PER_S);
-    assert_string_equal(they.line, "the reactor is inside MPI and could not be stopped");
+    assert_string_equal(heard.line, "the reactor is inside MPI and could not be stopped");
     assert_true(they.joined == 0 && they.silenced == 0 && they.late == 0 && b.loop.is_threaded);
     they.never_ends = false;
     they.never_rests = true;
     reactor_abandon(&b);
-    assert_string_equal(they.line, "a thread of Baton rings the reactor's bell and could not be stopped");
+    assert_string_equal(heard.line, "a thread of Baton rings the reactor's bell and could not be stopped");
     assert_true(they.joined == 0 && they.late == 0);
     b.loop.is_threaded = false;
     reactor_abandon(&b);

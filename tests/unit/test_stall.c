@@ -17,21 +17,14 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "front/context.h"
+#include "with_heard.h"
+#include "with_set_clock.h"
 
 #define MS CLOCK_NS_PER_MS
 #define QUIET_MS 1000
 #define STALL_MS 20000
 #define PAUSE_MS (QUIET_MS / 4) /* a quarter of the shorter one of the two */
 #define LOOKS_MOST 8
-
-static uint64_t now_ns = 1000 * CLOCK_NS_PER_S;
-
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-    (void)id;
-    *t = (struct timespec){(time_t)(now_ns / CLOCK_NS_PER_S), (long)(now_ns % CLOCK_NS_PER_S)};
-    return 0;
-}
 
 /* The watchdog's next looks: it sleeps for so long, and then a turn is under way that began so long ago; 0: none. */
 static const struct look {
@@ -50,8 +43,6 @@ static struct {
     struct calls_reason why[2 * LOOKS_MOST];
     char detail[96];
     uint64_t stalled_ns;
-    unsigned num_lines;
-    char line[512];
     void *(*run)(void *);
     void *arg;
 } they;
@@ -141,18 +132,12 @@ void meter_stall(struct meter *m, uint64_t inside_ns)
     they.stalled_ns = inside_ns;
 }
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
-{
-    (void)user, (void)level, (void)rank;
-    they.num_lines++;
-    snprintf(they.line, sizeof they.line, "%s", line);
-}
-
 static int begin(void **state)
 {
     (void)state;
     now_ns += 1000 * CLOCK_NS_PER_S;
     memset(&they, 0, sizeof they);
+    memset(&heard, 0, sizeof heard);
     memset(&b, 0, sizeof b);
     b.settings.quiet_ms = QUIET_MS;
     b.settings.stall_ms = STALL_MS;
@@ -187,7 +172,7 @@ static void test_turns_that_end(void **state)
     they.outcomes = 2;
     watch(these, 4);
     assert_int_equal(they.gave_up, 0);
-    assert_int_equal(they.num_lines, 0);
+    assert_int_equal(heard.num_lines, 0);
     assert_false(stall_is_on(&b));
     assert_false(stall_take_given_up(&b.stall));
 }
@@ -207,9 +192,9 @@ static void test_a_turn_that_lasts(void **state)
     }
     assert_string_equal(they.detail, "the reactor has been inside MPI for 20000 ms");
     assert_int_equal(they.told, 4);
-    assert_int_equal(they.num_lines, 2 * 3); /* how many, and each of them */
-    assert_non_null(strstr(they.line, "what=want reason=BATON_ETIMEDOUT key=\"k\" peer=3"));
-    assert_non_null(strstr(they.line, "age_ms=7"));
+    assert_int_equal(heard.num_lines, 2 * 3); /* how many, and each of them */
+    assert_non_null(strstr(heard.line, "what=want reason=BATON_ETIMEDOUT key=\"k\" peer=3"));
+    assert_non_null(strstr(heard.line, "age_ms=7"));
     assert_int_equal(they.stalls, 0);
     assert_false(stall_is_on(&b));
     assert_true(stall_take_given_up(&b.stall)); /* once */
@@ -231,7 +216,7 @@ static void test_a_turn_that_lasts_too_long(void **state)
     assert_int_equal(they.why[1].due_ns, UINT64_MAX);
     assert_int_equal(they.why[1].status, BATON_STATUS_FAILED);
     assert_int_equal(they.why[1].error, BATON_ESTALL);
-    assert_non_null(strstr(they.line, "what=offer reason=BATON_ESTALL"));
+    assert_non_null(strstr(heard.line, "what=offer reason=BATON_ESTALL"));
     assert_int_equal(they.stalls, 1);
     assert_int_equal(they.stalled_ns, (STALL_MS + 1) * MS);
     assert_true(stall_take_given_up(&b.stall));
@@ -258,8 +243,8 @@ static void test_a_stall_without_calls(void **state)
     const struct look these[] = {{PAUSE_MS, STALL_MS + 1}, {PAUSE_MS, STALL_MS + 1 + PAUSE_MS}};
     watch(these, 2);
     assert_int_equal(they.gave_up, 4);
-    assert_int_equal(they.num_lines, 1);
-    assert_string_equal(they.line, "the reactor has been inside MPI for 20001 ms");
+    assert_int_equal(heard.num_lines, 1);
+    assert_string_equal(heard.line, "the reactor has been inside MPI for 20001 ms");
     assert_false(stall_take_given_up(&b.stall));
 }
 
@@ -284,7 +269,7 @@ static void test_a_full_ring_of_events(void **state)
     they.refuses = true;
     watch(these, 1);
     assert_int_equal(they.gave_up, 1);
-    assert_int_equal(they.num_lines, 0);
+    assert_int_equal(heard.num_lines, 0);
     assert_false(stall_take_given_up(&b.stall));
 }
 
