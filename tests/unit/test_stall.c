@@ -284,6 +284,24 @@ static void test_a_process_that_was_stopped(void **state)
     assert_int_equal(they.gave_up, 2);
 }
 
+/* What the log left out is written a second later, though no line of that cause comes any more. */
+static void test_a_line_that_was_left_out(void **state)
+{
+    (void)state;
+    static const char cause[] = "a cause";
+    const struct look these[] = {{999, 0}, {1, 0}};
+    b.log.limits = log_limits_create();
+    assert_non_null(b.log.limits);
+    for (int i = 0; i < 2; i++)
+        log_line_of(&b.log, cause, LOG_WARN, "line %d", i);
+    watch(these, 1);
+    assert_int_equal(heard.num_lines, 1);
+    watch(these + 1, 1);
+    assert_int_equal(heard.num_lines, 2);
+    assert_string_equal(heard.line, "line 1");
+    log_limits_destroy(b.log.limits);
+}
+
 static void test_no_thread(void **state)
 {
     (void)state;
@@ -305,6 +323,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_stall_that_is_over, begin, end),
         cmocka_unit_test_setup_teardown(test_a_full_ring_of_events, begin, end),
         cmocka_unit_test_setup_teardown(test_a_process_that_was_stopped, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_line_that_was_left_out, begin, end),
         cmocka_unit_test(test_no_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
