@@ -162,8 +162,8 @@ static bool may_write(const struct logger *l, const void *name, enum log_level l
     count[0] = '\0';
     if (l->limits == NULL || name == NULL || level >= LOG_DEBUG)
         return true;
-    uint64_t now = clock_now_ns();
     pthread_mutex_lock(&l->limits->lock);
+    const uint64_t now = clock_now_ns();
     struct cause *c = cause_of(l->limits, name);
     bool may = c->written_ns == 0 || now - c->written_ns >= CLOCK_NS_PER_S;
     if (may) {
@@ -223,8 +223,8 @@ void log_settle(const struct logger *l, bool all)
     for (unsigned i = 0; l->limits != NULL && i < CAUSES; i++) {
         struct cause *c = &l->limits->causes[i], owed = {0};
         char count[COUNT_BYTES] = "";
-        uint64_t now = clock_now_ns();
         pthread_mutex_lock(&l->limits->lock);
+        const uint64_t now = clock_now_ns();
         if (c->more > 0 && (all || now - c->written_ns >= CLOCK_NS_PER_S)) {
             owed = *c;
             if (c->more > 1)
