@@ -20,7 +20,7 @@ void closing_begin(struct baton *b, uint64_t now)
     if (b->state == CONTEXT_STARTED)
         core_leave(b->core, now);
     b->closing.begun = true;
-    b->closing.until_ns = now + b->settings.close_ms * CLOCK_NS_PER_MS;
+    b->closing.until_ns = b->closing.given_up_ns = now + b->settings.close_ms * CLOCK_NS_PER_MS;
 }
 
 static void wait_at_most(struct closing *c, uint64_t until_ns)
@@ -51,8 +51,9 @@ static void note_loss(struct baton *b, uint64_t now)
 /* Only calls that were given up are left. They may never become quiet. */
 static void note_given_up(struct baton *b, uint64_t now)
 {
-    if (!core_is_quiet(b->core) && core_is_given_up(b->core))
-        wait_at_most(&b->closing, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
+    const uint64_t until_ns = now + LOSS_GRACE_MS * CLOCK_NS_PER_MS;
+    if (!core_is_quiet(b->core) && core_is_given_up(b->core) && until_ns < b->closing.given_up_ns)
+        b->closing.given_up_ns = until_ns;
 }
 
 /* This rank is quiet. It stays until every rank is, since they may need its answers. */
@@ -85,7 +86,7 @@ int closing_step(struct baton *b, uint64_t now)
     note_given_up(b, now);
     bool late = now > c->until_ns;
     if (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0)
-        return late ? BATON_EPEER : BATON_EAGAIN;
+        return late || now > c->given_up_ns ? BATON_EPEER : BATON_EAGAIN;
     if (b->state != CONTEXT_STARTED || c->lost)
         return 0; /* start failed on every rank: there is nobody to wait for */
     if (c->loss >= 0 && !late && now - c->loss_ns < b->settings.beat_ms * CLOCK_NS_PER_MS)

@@ -3,8 +3,8 @@
  * closing: how a context comes to rest, and when it stops waiting for that.
  *
  * All transfers end, then this rank goes on to answer the others until every rank is quiet. It waits for
- * BATON_CLOSE_MS at most; and for two more seconds at most, once a rank is known to be lost, or once only calls that
- * were given up are left.
+ * BATON_CLOSE_MS at most; and for two more seconds at most, once a rank is known to be lost. For calls that were given
+ * up, once no others are left, it waits two more seconds at most, and then for the other ranks as always.
  *
  * Only the thread that makes turns touches this; after its end, the thread that closes the context.
  */
@@ -18,11 +18,12 @@ struct baton;
 
 struct closing {
     bool begun;
-    uint64_t until_ns; /* when it stops waiting */
-    int64_t loss;      /* the rank without which it closes; -1: none */
-    uint64_t loss_ns;  /* when a loss was first known */
-    bool leave_failed; /* MPI failed as this rank told rank 0 that it is quiet */
-    bool lost;         /* a rank or the control channel is lost */
+    uint64_t until_ns;    /* when it stops waiting */
+    uint64_t given_up_ns; /* when it stops waiting for calls that were given up */
+    int64_t loss;         /* the rank without which it closes; -1: none */
+    uint64_t loss_ns;     /* when a loss was first known */
+    bool leave_failed;    /* MPI failed as this rank told rank 0 that it is quiet */
+    bool lost;            /* a rank or the control channel is lost */
 };
 
 void closing_init(struct closing *c);

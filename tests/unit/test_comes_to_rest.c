@@ -268,6 +268,24 @@ static void test_calls_that_were_given_up(void **state)
     assert_int_equal(step(1000 + GRACE_MS + 1), BATON_EAGAIN);
 }
 
+/* They become quiet within that time: the other ranks are waited for as always. */
+static void test_calls_that_were_given_up_and_end(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    they.is_quiet = false;
+    they.is_given_up = true;
+    they.leave = BATON_EAGAIN;
+    assert_int_equal(step(1000), BATON_EAGAIN);
+    they.is_quiet = true;
+    assert_int_equal(step(1001), BATON_EAGAIN);
+    assert_int_equal(step(CLOSE_MS), BATON_EAGAIN);
+    assert_int_equal(they.asked_late, 0);
+    they.leave = 0;
+    assert_int_equal(step(CLOSE_MS), 0);
+    assert_false(closing_is_alone(&b.closing));
+}
+
 /* Rank 0 cannot be told: whether it is lost is known within BATON_PEER_MS, and this rank stays quiet until then. */
 static void test_rank_0_cannot_be_told(void **state)
 {
@@ -303,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_a_loss),
         cmocka_unit_test(test_a_loss_and_what_is_under_way),
         cmocka_unit_test(test_calls_that_were_given_up),
+        cmocka_unit_test(test_calls_that_were_given_up_and_end),
         cmocka_unit_test(test_rank_0_cannot_be_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
