@@ -17,13 +17,13 @@
 #define SUBMITS_A_TURN 64
 #define SUBMITS_A_LENT_TURN 4 /* a caller does not do the work of all others */
 #define EVENTS_A_TURN 64
-#define ABANDON_NS (5 * CLOCK_NS_PER_S)  /* how long MPI_Finalize waits for the turn under way */
 #define RESTED_NS (20 * CLOCK_NS_PER_MS) /* after so long without a turn that did something, none is expected soon */
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
 #define REST_NS                                                                                                        \
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
 #define REFRESH_NS (1 * CLOCK_NS_PER_MS) /* how long a reader waits for the turn under way */
 #define LOOK_NS (100 * CLOCK_NS_PER_MS)  /* how often closing looks whether the reactor still makes turns */
+#define ABANDON_LOOKS 50                 /* how long MPI_Finalize waits for the turn under way */
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
 
@@ -165,12 +165,13 @@ static void end_given_up(struct baton *b, uint64_t now)
     uint32_t n;
     if (!stall_take_given_up(&b->stall))
         return;
+    const bool was_stalled = stall_end(b);
     /* MPI does not hold what is left of this turn: calls that come from now on must not be given up for its sake. */
     atomic_store_explicit(&b->loop.turn_ns, clock_now_ns(), memory_order_release);
     while ((n = calls_given_up(b->calls, ends, SUBMITS_A_TURN)) > 0)
         for (uint32_t i = 0; i < n; i++)
             core_give_up(b->core, now, ends[i].id, ends[i].status, ends[i].error, "the reactor was inside MPI");
-    if (stall_end(b))
+    if (was_stalled)
         log_line(&b->log, LOG_WARN, "the reactor goes on");
 }
 
@@ -459,16 +460,18 @@ int reactor_stop(struct baton *b)
     return l->gave_up ? BATON_EPEER : 0;
 }
 
-/* False: the thread is inside MPI, or another one still uses its bell. */
+/* False: the thread is inside MPI, or another one still uses its bell. The time is counted as in await_end. */
 static bool abandon_thread(struct baton *b)
 {
     struct loop *l = &b->loop;
-    const uint64_t until = clock_now_ns() + ABANDON_NS;
+    unsigned looks = 0;
     atomic_store_explicit(&l->abandon, true, memory_order_seq_cst);
     sem_post(&l->go);
     bell_ring(fabric_bell(b->fabric));
-    const bool has_ended = latch_wait(&l->ended, until);
-    if (!has_ended || !turns_rest(b, until)) {
+    while (looks < ABANDON_LOOKS && !latch_wait(&l->ended, clock_now_ns() + LOOK_NS))
+        looks++;
+    const bool has_ended = looks < ABANDON_LOOKS;
+    if (!has_ended || !turns_rest(b, clock_now_ns() + ABANDON_LOOKS * LOOK_NS)) {
         log_line(&b->log, LOG_ERROR, "%s and could not be stopped",
                  has_ended ? "a thread of Baton rings the reactor's bell" : "the reactor is inside MPI");
         return false;

@@ -49,6 +49,7 @@ static struct {
         snapshots;
     unsigned asked_for_ends, opened, greeted, metered, put, given_up, yields, joined, shut, begun, closes, hurried,
         finalized, silenced, late, heard, news, stalls_ended;
+    uint64_t turn_of_stall;
     uint64_t step_ns;
     bool was_open; /* others could make turns during the first one */
     uint64_t rung_ns;
@@ -423,7 +424,7 @@ bool stall_take_given_up(struct stall *s)
 
 bool stall_end(struct baton *of)
 {
-    (void)of;
+    they.turn_of_stall = reactor_turn_ns(of);
     they.stalls_ended++;
     return they.was_stalled;
 }
@@ -780,7 +781,9 @@ static void test_calls_that_were_given_up(void **state)
     assert_int_equal(they.given_up, 64 + 1);
     assert_int_equal(heard.num_lines, 0);
     they.was_stalled = true;
+    const uint64_t began = now_ns;
     assert_false(turn());
+    assert_int_equal(they.turn_of_stall, began); /* the turn that the watchdog has seen */
     assert_int_equal(heard.num_lines, 1);
     assert_string_equal(heard.line, "the reactor goes on");
 }
