@@ -42,6 +42,7 @@ struct paths {
     struct handoffs *handoffs;
     struct lanes *lanes;
     _Atomic uint64_t *board; /* mine */
+    bool is_lent;            /* the turn under way is another thread's than the reactor's */
     bool needs_no_mpi;       /* MPI never has anything to do: messages and bytes of all ranks go by memory */
 };
 
@@ -84,6 +85,7 @@ static int find_near(struct paths *p, struct shm_segment *segments, struct shm_m
     for (uint32_t i = 0; i < fabric_size(p->fabric); i++) {
         segments[i].mapped = fabric_mapped(p->fabric, i, &segments[i].bytes);
         segments[i].process = process_of(fabric_process(p->fabric, i));
+        process_alive(&segments[i].process); /* now: its id may be another's later */
         int rc = 0;
         if (i == self)
             memory[i] = (struct shm_memory){way, way, cache_regions(p->wish.cache)};
@@ -288,6 +290,8 @@ static int all_progress(void *self, struct port_event *events, int max)
         if (i != PATH_MPI || !p->needs_no_mpi)
             n = without_notes(p, events, n, n + p->path[i].progress(p->path[i].self, events + n, max - n));
     const struct path *staged = &p->path[PATH_STAGED];
+    if (p->is_lent)
+        return n; /* what it has to do keeps the port busy, which wakes the reactor */
     return n + staged->progress(staged->self, events + n, max - n);
 }
 
@@ -452,6 +456,11 @@ struct rings *paths_rings(struct paths *p)
 bool paths_can_lend(const struct paths *p)
 {
     return p->needs_no_mpi && p->peers[BATON_PATH_STAGED] == 0;
+}
+
+void paths_lend(struct paths *p, bool is_lent)
+{
+    p->is_lent = is_lent;
 }
 
 bool paths_has_driver(const struct paths *p)

@@ -41,6 +41,8 @@ const struct port *paths_port(const struct paths *p);
 
 /** Whether any thread may make turns: the port calls nothing of MPI and no driver of a device. */
 bool paths_can_lend(const struct paths *p);
+/** Whether turns are lent from now on: staging, which copies for ranks that cannot reach this one's memory, waits. */
+void paths_lend(struct paths *p, bool is_lent);
 /** Whether turns call a driver of a device, which one thread alone may do: the reactor, or who lends itself for it. */
 bool paths_has_driver(const struct paths *p);
 /** Ranks of this node that are to be rung. */

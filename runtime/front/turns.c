@@ -102,6 +102,7 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
     const uint64_t least = t->count[by] + TURNS_A_TRANSFER;
     bool active = true;
     t->is_lent = true;
+    paths_lend(b->paths, true);
     t->last_ns = began;
     while (active && !has_long(t) && (t->last_ns - began < most_ns || t->count[by] < least)) {
         turns_look(b);
@@ -110,7 +111,18 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
         t->last_ns = clock_now_ns();
     }
     t->is_lent = false;
+    paths_lend(b->paths, false);
     return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
+}
+
+/* Without the lock. A reactor that was abandoned does not sleep, and MPI may free the bell (turns_rest). */
+static void wake_reactor(struct baton *b)
+{
+    struct turns *t = &b->loop.turns;
+    atomic_fetch_add_explicit(&t->ringing, 1, memory_order_seq_cst);
+    if (!atomic_load_explicit(&b->loop.abandon, memory_order_seq_cst))
+        bell_ring(fabric_bell(b->fabric));
+    atomic_fetch_sub_explicit(&t->ringing, 1, memory_order_release);
 }
 
 /*
@@ -142,7 +154,7 @@ void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_
         pthread_mutex_unlock(&t->lock);
     }
     if (!done)
-        bell_ring(fabric_bell(b->fabric));
+        wake_reactor(b);
 }
 
 /* What the calling thread has polled, of whichever context. */
@@ -222,16 +234,6 @@ bool turns_polled(struct baton *b, bool any)
         attend(b);
     pthread_mutex_unlock(&t->lock);
     return turned;
-}
-
-/* From a thread of Baton's own. A reactor that was abandoned does not sleep, and MPI may free the bell (turns_rest). */
-static void wake_reactor(struct baton *b)
-{
-    struct turns *t = &b->loop.turns;
-    atomic_fetch_add_explicit(&t->ringing, 1, memory_order_seq_cst);
-    if (!atomic_load_explicit(&b->loop.abandon, memory_order_seq_cst))
-        bell_ring(fabric_bell(b->fabric));
-    atomic_fetch_sub_explicit(&t->ringing, 1, memory_order_release);
 }
 
 bool turns_rest(struct baton *b, uint64_t until_ns)

@@ -839,9 +839,26 @@ static void ranks_with_and_without_lanes_meet(void)
     down();
 }
 
+/* Of each other rank of the node, so that the id of one that dies later means no other process. */
+static void processes_are_known_from_the_start(void)
+{
+    if (!is_one_node())
+        return SKIP("one node");
+    up();
+    int known = 0;
+    for (int fd = 0; fd < 4096; fd++) {
+        char path[64], what[64] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        known += readlink(path, what, sizeof what - 1) > 0 && strstr(what, "pidfd") != NULL;
+    }
+    CHECK(known >= harness.size - 1);
+    down();
+}
+
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
+    RUN(processes_are_known_from_the_start);
     RUN(a_short_transfer_is_made_by_its_caller);
     RUN(a_long_transfer_is_reported_by_its_worker);
     RUN(a_worker_leaves_no_ends_behind);

@@ -34,7 +34,7 @@ static struct {
     uint64_t next_ns;
     unsigned turns, asked, yields;
     uint64_t began; /* of the last turn */
-    bool was_lent;
+    bool was_lent, lends;
 } they;
 
 static struct baton b;
@@ -44,6 +44,7 @@ bool reactor_turn(struct baton *of, uint64_t began)
     they.turns++;
     they.began = began;
     they.was_lent = of->loop.turns.is_lent;
+    assert_int_equal(they.lends, they.was_lent); /* the paths know */
     now_ns += they.turn_ns;
     if (they.stops_polling_after != 0 && they.turns >= they.stops_polling_after)
         they.must_poll = false;
@@ -69,6 +70,13 @@ bool paths_has_driver(const struct paths *p)
 {
     (void)p;
     return they.has_driver;
+}
+
+void paths_lend(struct paths *p, bool is_lent)
+{
+    (void)p;
+    assert_int_equal(they.lends, !is_lent);
+    they.lends = is_lent;
 }
 
 bool paths_ask(const struct paths *p)
