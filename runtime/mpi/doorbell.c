@@ -102,7 +102,11 @@ static void *listen_to(void *arg)
     struct pollfd fds[] = {{.fd = d->stop, .events = POLLIN}, {.fd = d->socket, .events = POLLIN}};
     thread_ask(d->slice_us, d->nice);
     uint32_t told = 0;
-    while ((fds[0].revents & POLLIN) == 0 && (poll(fds, 2, -1) >= 0 || errno == EINTR)) {
+    while ((fds[0].revents & POLLIN) == 0) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
+            atomic_store_explicit(&d->deaf, errno, memory_order_relaxed);
+            break;
+        }
         for (int i = 0; i < 64 && receive(d); i++)
             continue;
         if (doorbell_heard(d) != told)
@@ -311,6 +315,11 @@ void doorbell_ring(struct doorbell *d, uint32_t rank, uint64_t now_ns)
     d->owed[d->num_owed++] = rank;
 }
 
+static int64_t silent_of(const struct doorbell *d)
+{
+    return atomic_load_explicit(&d->silent, memory_order_relaxed);
+}
+
 static void ring_one(struct doorbell *d, uint32_t rank)
 {
     struct doorbell_peer *p = &d->peer[rank];
@@ -319,8 +328,8 @@ static void ring_one(struct doorbell *d, uint32_t rank)
     if (has_answered || (p->asks > 0 && p->rung_ns - p->asked_ns < ASKED_NS))
         return;
     p->asked_ns = p->rung_ns;
-    if (p->asks == ASKS_MOST && d->silent < 0)
-        d->silent = rank;
+    if (p->asks == ASKS_MOST && silent_of(d) < 0)
+        atomic_store_explicit(&d->silent, rank, memory_order_relaxed);
     p->asks += p->asks < ASKS_MOST;
 }
 
@@ -329,8 +338,11 @@ void doorbell_flush(struct doorbell *d)
     for (uint32_t i = 0; i < d->num_owed; i++)
         ring_one(d, d->owed[i]);
     d->num_owed = 0;
-    if (d->size > 0 && d->silent >= 0 && atomic_load_explicit(&d->peer[d->silent].has_answered, memory_order_acquire))
-        d->silent = -1; /* it was held up. Another one is found silent when it is rung next */
+    const int64_t silent = silent_of(d);
+    if (d->size > 0 && silent >= 0 && atomic_load_explicit(&d->peer[silent].has_answered, memory_order_acquire))
+        atomic_store_explicit(
+            &d->silent, -1,
+            memory_order_relaxed); /* it was held up. Another one is found silent when it is rung next */
 }
 
 uint32_t doorbell_heard(const struct doorbell *d)

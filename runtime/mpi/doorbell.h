@@ -61,7 +61,8 @@ struct doorbell {
     struct doorbell_peer *peer; /* by rank, after doorbell_know */
     _Atomic uint32_t heard;     /* rings */
     _Atomic uint32_t known;     /* ranks in `peer`, once it is whole */
-    int64_t silent;             /* a rank that has not answered rings; -1: none */
+    _Atomic int64_t silent;     /* a rank that has not answered rings; -1: none */
+    _Atomic int deaf;           /* the errno for which the thread has ended by itself; 0: it has not */
     _Atomic uint64_t strange;   /* datagrams that were none of these */
     uint64_t unsent;            /* rings that the system refused */
     uint32_t rung;              /* rings of others, for doorbell_flush too */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -64,7 +65,7 @@ int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, voi
     if (error == 0)
         error = steps_unanimous(&w->steps, "do doorbells ring", works(r, w, cards), &all);
     free(cards);
-    r->listens = error == 0 && all && w->mode == BATON_PROGRESS_THREAD;
+    r->listens = r->was_rung = error == 0 && all && w->mode == BATON_PROGRESS_THREAD;
     if (error == 0 && all)
         return 0;
     if (r->why_not[0] == '\0')
@@ -74,34 +75,69 @@ int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, voi
     return error;
 }
 
+/* A rank that does not answer, or -1, and why this one does not listen, or 0. */
+struct obstacle {
+    int64_t silent;
+    int deaf;
+};
+
+static struct obstacle obstacle_of(const struct ringing *r)
+{
+    if (!r->doorbell.is_open)
+        return (struct obstacle){.silent = -1};
+    return (struct obstacle){atomic_load_explicit(&r->doorbell.silent, memory_order_relaxed),
+                             atomic_load_explicit(&r->doorbell.deaf, memory_order_relaxed)};
+}
+
+static bool has_none(const struct obstacle *o)
+{
+    return o->silent < 0 && o->deaf == 0;
+}
+
+/* What holds rings up. */
+static void print_why(const struct ringing *r, const struct obstacle *o, char text[80])
+{
+    if (o->deaf != 0)
+        snprintf(text, 80, "rings cannot be waited for: %s", strerror(o->deaf));
+    else if (o->silent >= 0)
+        snprintf(text, 80, "rank %" PRId64 " does not answer rings by UDP", o->silent);
+    else
+        snprintf(text, 80, "%s", r->why_not);
+}
+
 bool ringing_is_rung(const struct ringing *r)
 {
-    return r->listens && r->doorbell.silent < 0;
+    const struct obstacle o = obstacle_of(r);
+    return r->listens && has_none(&o);
 }
 
 void ringing_flush(struct ringing *r, const struct world *w)
 {
-    const int64_t before = r->doorbell.silent;
+    char why[80];
     doorbell_flush(&r->doorbell);
-    if (!r->listens || r->doorbell.silent == before)
+    const struct obstacle o = obstacle_of(r);
+    if (!r->listens || has_none(&o) == r->was_rung)
         return;
-    if (ringing_is_rung(r)) {
-        log_line(w->log, LOG_WARN, "rank %" PRId64 " answers again: messages of other nodes ring", before);
-        return;
-    }
-    snprintf(r->why_not, sizeof r->why_not, "rank %" PRId64 " does not answer rings by UDP", r->doorbell.silent);
-    log_line(w->log, LOG_WARN, "%s: messages of other nodes are looked for every %" PRIu64 " us", r->why_not,
-             w->settings.idle_us);
+    r->was_rung = has_none(&o);
+    print_why(r, &o, why);
+    if (r->was_rung)
+        log_line(w->log, LOG_WARN, "all ranks answer again: messages of other nodes ring");
+    else
+        log_line(w->log, LOG_WARN, "%s: messages of other nodes are looked for every %" PRIu64 " us", why,
+                 w->settings.idle_us);
 }
 
 void ringing_describe(const struct ringing *r, const struct world *w, struct page *p)
 {
     const struct doorbell *d = &r->doorbell;
+    const struct obstacle o = obstacle_of(r);
+    char why[80];
     if (w->nodes < 2)
         return;
-    if (!d->is_open || d->silent >= 0)
+    print_why(r, &o, why);
+    if (!d->is_open || !has_none(&o))
         page_print(p, "doorbell: none, other nodes are looked for every %" PRIu64 " us: %s\n", w->settings.idle_us,
-                   r->why_not);
+                   why);
     else if (!r->listens)
         page_print(p, "doorbell: the caller makes progress and is not woken; it wakes others by UDP\n");
     else

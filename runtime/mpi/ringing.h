@@ -16,7 +16,8 @@ struct page;
 struct ringing {
     struct doorbell doorbell;
     bool listens;     /* ranks of other nodes ring this one, as far as they can be reached */
-    char why_not[80]; /* if not, or if one does not answer: why */
+    char why_not[80]; /* if not: why */
+    bool was_rung;    /* when that was last told */
 };
 
 /** See fabric_doorbell; *r zeroed before. doorbell_close ends it. */

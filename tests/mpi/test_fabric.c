@@ -4,6 +4,7 @@
  * need peers on other nodes are skipped where there are none (BATON_FAKE_NODES=2 makes some). How ranks meet and leave
  * is tested by test_leaving.
  */
+#include <errno.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -348,11 +349,15 @@ static void is_rung_while_all_answer(void)
     static const struct {
         bool listens;
         int64_t silent;
+        int deaf;
         bool is_rung;
-    } cases[] = {{true, -1, true}, {true, 0, false}, {true, 3, false}, {false, -1, false}, {false, 3, false}};
+    } cases[] = {{true, -1, 0, true},   {true, 0, 0, false},  {true, 3, 0, false},
+                 {false, -1, 0, false}, {false, 3, 0, false}, {true, -1, EINVAL, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ringing r = {.listens = cases[i].listens};
+        r.doorbell.is_open = true;
         r.doorbell.silent = cases[i].silent;
+        r.doorbell.deaf = cases[i].deaf;
         CHECK_EQ(ringing_is_rung(&r), cases[i].is_rung);
     }
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -473,6 +474,25 @@ static void test_silent(void **state)
     close_all(&w);
 }
 
+/* A thread that the system lets wait no more says so: nobody hears rings then. It ends all the same. */
+static void test_deaf(void **state)
+{
+    (void)state;
+    struct ranks w;
+    struct rlimit limit;
+    open_all(&w);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const struct rlimit none = {1, limit.rlim_max}; /* poll takes no more entries than that */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (uint64_t i = 0; i < 200 && atomic_load(&w.bell[1].deaf) == 0; i++) {
+        ring(&w.bell[0], 1, (1000 + i) * MS);
+        usleep(10000);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(atomic_load(&w.bell[1].deaf), EINVAL);
+    close_all(&w);
+}
+
 /* After the silence the bell's memory may go, while the reactor still rings others. */
 static void test_silence(void **state)
 {
@@ -559,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_deaf),
         cmocka_unit_test(test_which_address_is_near),
         cmocka_unit_test(test_which_addresses_a_card_has),
         cmocka_unit_test(test_nothing_is_left),
