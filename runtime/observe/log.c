@@ -2,7 +2,8 @@
 /*
  * log: builds the whole line apart and hands it over at once, so that the lines of many threads and ranks that share a
  * terminal or a pipe do not mix. errno stays as it was. The lock of the limits is held while the table is read, never
- * while a line is written: where the log blocks, it holds up only the thread that writes the line.
+ * while a line is written: where the log blocks, it holds up the thread that writes the line. That may be the engine's
+ * own, inside a call or a poll that makes a turn; the reactor then waits for that turn too.
  *
  * Texts may carry names that came from a peer, so control characters, which could break or forge a line, become blanks.
  */

@@ -18,7 +18,7 @@
  *   WORD_AFTER_REREAD    a reader publishes its word after it has read the board again
  *   NO_REREAD            a reader does not read the board again after its last byte
  *   DONE_BEFORE_REREAD   a reader says DONE before it has read the board again
- *   TABLE_AFTER_REREAD   a reader reads the table after it has read the board again
+ *   UNCHECKED_TABLE      a reader does not look whose table it has read
  *   BOARD_AFTER_RECORD   a reader reads the board first after the record
  *   PLAIN_STORES         a reader's word is stored, and not exchanged for the value that was read
  *   RING_BEFORE_WORD     a reader rings before it publishes its end
@@ -309,9 +309,6 @@ look:
         :: atomic { SEAT_IS(g, NOBODY) -> seat = ENGINE(r) } /* exchanged: nobody else took it */
         :: !SEAT_IS(g, ENGINE(r)) && !SEAT_IS(g, NOBODY) -> goto lost
         fi;
-#ifndef TABLE_AFTER_REREAD
-        t = table;
-#endif
 #ifndef WORD_AFTER_REREAD
 #ifdef PLAIN_STORES
         atomic { word_of[r] = g; word_by[r] = w; word[r] = READING };
@@ -329,8 +326,12 @@ look:
 #ifdef WORD_AFTER_REREAD
         atomic { word_of[r] = g; word_by[r] = w; word[r] = READING };
 #endif
-#ifdef TABLE_AFTER_REREAD
         t = table;
+#ifndef UNCHECKED_TABLE
+        if
+        :: t == o /* its own words say whose it is */
+        :: else -> goto too_late
+        fi;
 #endif
         assert(o == (g + 1) / 2 && o2 == o && t == o); /* what was read is whole, and of this lease */
         landed[0] = block[0];
