@@ -132,6 +132,13 @@ static bool stop_writing(struct collector *c)
     return true;
 }
 
+/* The pages that no other batonrun, nor the shim of another rank, reads still. */
+static void remove_unclaimed(const char *job)
+{
+    if (job != NULL && metrics_name_is_good(job) && !pages_are_claimed(METRICS_FOLDER, job))
+        pages_remove(METRICS_FOLDER, job);
+}
+
 static struct collector collector_of(const char *job)
 {
     return (struct collector){.job = job, .claim = -1, .pages = {.folder = METRICS_FOLDER, .job = job}};
@@ -189,8 +196,10 @@ static void end(struct collector *c)
 
 void collector_close(struct collector *c)
 {
-    if (c->file[0] == '\0' && c->port == 0)
+    if (c->file[0] == '\0' && c->port == 0) {
+        remove_unclaimed(c->job); /* what ranks left whose shims were killed too */
         return;
+    }
     if (c->port > 0)
         server_close(&c->server);
     if (stop_writing(c))
@@ -238,6 +247,6 @@ void collector_leave(struct collector *c)
         c->claim = pages_claim(METRICS_FOLDER, c->job);
     if (c->claim >= 0)
         end(c);
-    else if (c->job != NULL && metrics_name_is_good(c->job) && !pages_are_claimed(METRICS_FOLDER, c->job))
-        pages_remove(METRICS_FOLDER, c->job);
+    else
+        remove_unclaimed(c->job);
 }

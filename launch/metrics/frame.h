@@ -29,10 +29,10 @@ struct frame {
     uint32_t num_engines, num_hosts;
     struct frame_pair pairs[FRAME_ROWS];
     uint32_t num_pairs;
-    uint64_t at_ns; /* when the ranks were looked at, by the monotonic clock */
+    uint64_t at_ns; /* of when it is */
 };
 
-/** Of one job's ranks. `at_ns`: now. */
+/** Of one job's ranks. `at_ns`: of when this is, by any clock that all frames have in common. */
 void frame_sum(struct frame *f, struct pages_rank *const *ranks, uint32_t num, uint64_t at_ns);
 
 /** A line of text, without its newline. */

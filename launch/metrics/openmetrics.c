@@ -13,7 +13,6 @@
 #include "baton.h"
 
 #define NS_OCTAVE_FIRST 10 /* 1 us */
-#define NS_OCTAVE_LAST 36  /* 69 s */
 #define BYTES_OCTAVE_FIRST 9
 #define BYTES_OCTAVE_LAST 33 /* 8 GiB */
 #define LABELS_BYTES 512
@@ -310,7 +309,7 @@ struct scale {
     bool is_time;
 };
 
-static const struct scale of_time = {NS_OCTAVE_FIRST, NS_OCTAVE_LAST, true};
+static const struct scale of_time = {NS_OCTAVE_FIRST, OPENMETRICS_NS_OCTAVE_LAST, true};
 static const struct scale of_bytes = {BYTES_OCTAVE_FIRST, BYTES_OCTAVE_LAST, false};
 
 static void print_histogram(const struct world *w, const struct pages_rank *r, const char *family, const char *own,

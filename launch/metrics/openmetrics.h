@@ -11,6 +11,9 @@
 
 #include "metrics/pages.h"
 
+#define OPENMETRICS_NS_OCTAVE_LAST 36 /* whose first bucket's top is the last bound of times: */
+#define OPENMETRICS_NS_MOST histogram_top(UINT64_C(1) << OPENMETRICS_NS_OCTAVE_LAST) /* 73 s */
+
 enum openmetrics_form { OPENMETRICS_ANSWER /* OpenMetrics 1.0 */, OPENMETRICS_FILE /* 0.0.4 */ };
 
 /** Families in a fixed order, each with the samples of all ranks that have one. Whether it was written, ferror says. */

@@ -161,7 +161,8 @@ static void set_peer(const struct line *l, struct metrics_body *b)
     else if (strcmp(l->name, "peer_transfer_duration_seconds_sum") == 0)
         h->sum = ns_of(l->value);
     else if (strcmp(l->name, "peer_transfer_duration_seconds_bucket") == 0 && label(l->more, "le", text)) {
-        const uint64_t le = strcmp(text, "+Inf") == 0 ? UINT64_MAX : ns_of(strtod(text, NULL)), now = whole(l->value);
+        const bool is_last = strcmp(text, "+Inf") == 0; /* its values have no bound: the one before is the best known */
+        const uint64_t le = is_last ? OPENMETRICS_NS_MOST : ns_of(strtod(text, NULL)), now = whole(l->value);
         histogram_add_times(h, le, now > h->count ? now - h->count : 0);
     }
 }
@@ -209,7 +210,7 @@ bool openmetrics_read(FILE *in, struct pages *p)
         if (r != NULL)
             set(&line, r);
     }
-    pages_drop_gone(p);
+    pages_drop_gone(p, NULL);
     pages_sort(p);
     if (!is_whole || p->num == 0)
         snprintf(p->why, sizeof p->why, is_whole ? "it tells of no rank" : "it is no whole text of OpenMetrics");

@@ -11,44 +11,36 @@
 #include <unistd.h>
 
 #include "base/held.h"
+#include "base/number.h"
 
-#define CLAIM_PREFIX "baton-collector."
+#define CLAIM_END METRICS_MARK "reader" /* is no rank, and swept as pages are */
 
 /* ---- which page it is -------------------------------------------------------------------------------------------- */
 
-/* Takes ".NUMBER" off the end of *length bytes. False: there is none. */
-static bool take_number(const char *text, size_t *length, uint32_t *out)
+/* The number, if it stands alone behind a mark. */
+static bool take_behind(const char **at, char mark, uint32_t most, uint32_t *out)
 {
-    size_t at = *length;
-    while (at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9')
-        at--;
-    if (at == *length || at < 2 || text[at - 1] != '.' || *length - at > 9)
+    const char *digits = *at + 1;
+    if (**at != mark || !number_take(&digits, most, out))
         return false;
-    *out = (uint32_t)strtoul(text + at, NULL, 10);
-    *length = at - 1;
+    *at = digits;
     return true;
 }
 
-/*
- * A page's name is JOB.RANK or JOB.RANK.CONTEXT. A job's name may itself end in ".7", so where it is known, what is
- * behind it counts. Else a last number below 8 behind another number is taken for a context's.
- */
+/* JOB@RANK or JOB@RANK.CONTEXT. */
 static bool take_name(const char *path, const char *job, struct pages_rank *out)
 {
     const char *name = strrchr(path, '/');
-    uint32_t first = 0, second = 0;
     name = (name != NULL ? name + 1 : path) + strlen(METRICS_PREFIX);
-    size_t length = strlen(name), least = job != NULL ? strlen(job) : 1;
-    if (!take_number(name, &length, &second))
+    const size_t length = strcspn(name, METRICS_MARK);
+    const char *at = name + length;
+    *out = (struct pages_rank){.number = 0};
+    if (length >= sizeof out->job || !take_behind(&at, METRICS_MARK[0], INT32_MAX, &out->number))
         return false;
-    size_t before = length;
-    bool has_two = before > least && take_number(name, &before, &first) && before >= least && second < 8;
-    *out = (struct pages_rank){.number = has_two ? first : second, .context = has_two ? second : 0};
-    length = has_two ? before : length;
-    if (length >= sizeof out->job || (job != NULL && length != least))
+    if (*at != '\0' && (!take_behind(&at, '.', METRICS_SAME_RANK - 1, &out->context) || *at != '\0'))
         return false;
     memcpy(out->job, name, length);
-    return metrics_name_is_good(out->job);
+    return metrics_name_is_good(out->job) && (job == NULL || strcmp(out->job, job) == 0);
 }
 
 static int compare_places(const void *one, const void *other)
@@ -62,23 +54,30 @@ static int compare_places(const void *one, const void *other)
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
+static bool make_room(struct pages *p)
+{
+    if (p->num < p->room)
+        return true;
+    const uint32_t room = p->room > 0 ? 2 * p->room : 16;
+    struct pages_rank **more = room <= PAGES_MOST ? realloc(p->ranks, room * sizeof(struct pages_rank *)) : NULL;
+    if (more == NULL)
+        return false;
+    p->ranks = more;
+    p->room = room;
+    return true;
+}
+
 struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context)
 {
     for (uint32_t i = p->num; i > 0; i--) /* a file has all samples of a rank of one family together */
         if (p->ranks[i - 1]->number == number && p->ranks[i - 1]->context == context &&
             strcmp(p->ranks[i - 1]->job, job) == 0)
             return p->ranks[i - 1];
-    if (p->num == p->room) {
-        uint32_t room = p->room > 0 ? 2 * p->room : 16;
-        struct pages_rank **more = room <= PAGES_MOST ? realloc(p->ranks, room * sizeof(struct pages_rank *)) : NULL;
-        if (more == NULL)
-            return NULL;
-        p->ranks = more;
-        p->room = room;
-    }
-    struct pages_rank *entry = calloc(1, sizeof *entry);
-    if (entry == NULL)
+    struct pages_rank *entry = make_room(p) ? calloc(1, sizeof *entry) : NULL;
+    if (entry == NULL) {
+        snprintf(p->why, sizeof p->why, "ranks are missing here: there are more than %d, or no memory", PAGES_MOST);
         return NULL;
+    }
     snprintf(entry->job, sizeof entry->job, "%s", job);
     entry->number = number;
     entry->context = context;
@@ -92,15 +91,32 @@ void pages_sort(struct pages *p)
         qsort(p->ranks, p->num, sizeof(struct pages_rank *), compare_places);
 }
 
-void pages_drop_gone(struct pages *p)
+static void keep(struct pages *p, bool (*keeps)(const struct pages_rank *r, const char *job), const char *job)
 {
     uint32_t num = 0;
     for (uint32_t i = 0; i < p->num; i++)
-        if (p->ranks[i]->is_there)
+        if (keeps(p->ranks[i], job))
             p->ranks[num++] = p->ranks[i];
         else
             free(p->ranks[i]);
     p->num = num;
+}
+
+static bool is_there_or_of(const struct pages_rank *r, const char *job)
+{
+    return r->is_there || (job != NULL && strcmp(r->job, job) == 0);
+}
+
+void pages_drop_gone(struct pages *p, const char *but)
+{
+    keep(p, is_there_or_of, but);
+}
+
+/* Not a page that its rank has made and not written yet. */
+static bool was_read(const struct pages_rank *r, const char *job)
+{
+    (void)job;
+    return r->view.body.renewed_ns != 0;
 }
 
 struct look {
@@ -136,6 +152,7 @@ bool pages_look(struct pages *p)
     metrics_pages_find(p->folder, p->job, look_at, &look);
     for (uint32_t i = 0; i < p->num; i++)
         p->ranks[i]->view.is_alive &= p->ranks[i]->is_there;
+    keep(p, was_read, NULL);
     pages_sort(p);
     if (p->num == 0 && p->why[0] == '\0' && look.foreign > 0)
         snprintf(p->why, sizeof p->why, "the pages of metrics on this host (%" PRIu32 ") are other users'",
@@ -150,6 +167,43 @@ void pages_fini(struct pages *p)
     free(p->ranks);
     p->ranks = NULL;
     p->num = p->room = 0;
+}
+
+/* ---- which job it is about --------------------------------------------------------------------------------------- */
+
+struct pages_job pages_job_at(const struct pages *p, uint32_t first)
+{
+    struct pages_job j = {p->ranks[first]->job, &p->ranks[first], 0};
+    while (first + j.num < p->num && strcmp(p->ranks[first + j.num]->job, j.name) == 0)
+        j.num++;
+    return j;
+}
+
+static bool is_alive(const struct pages_job *j)
+{
+    for (uint32_t i = 0; i < j->num; i++)
+        if (j->ranks[i]->view.is_alive)
+            return true;
+    return false;
+}
+
+struct pages_job pages_choose(const struct pages *p, const char *shown, bool *several)
+{
+    struct pages_job found = {.name = ""}, j;
+    int best = -1;
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < p->num; i += j.num) {
+        j = pages_job_at(p, i);
+        const bool is = is_alive(&j);
+        const int order = 2 * is + (strcmp(j.name, shown) == 0);
+        if (order > best) {
+            best = order;
+            found = j;
+        }
+        alive += is;
+    }
+    *several = alive > 1 && best == 2;
+    return found;
 }
 
 /* ---- removing ---------------------------------------------------------------------------------------------------- */
@@ -185,7 +239,7 @@ void pages_remove(const char *folder, const char *job)
 
 static void claim_path(const char *folder, const char *job, char path[METRICS_PATH_BYTES])
 {
-    snprintf(path, METRICS_PATH_BYTES, "%s/" CLAIM_PREFIX "%s", folder, job);
+    snprintf(path, METRICS_PATH_BYTES, "%s/" METRICS_PREFIX "%s" CLAIM_END, folder, job);
 }
 
 int pages_claim(const char *folder, const char *job)

@@ -31,16 +31,32 @@ struct pages {
     char why[METRICS_WHY_BYTES]; /* the last page that could not be read; empty: there was none */
 };
 
-/** The entry of that rank, an old one or a new one. NULL: out of memory, or there are PAGES_MOST. */
+/** The entry of that rank, old or new. NULL, and p->why says so: no memory, or there are PAGES_MOST. */
 struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context);
 /** By job, rank and context. */
 void pages_sort(struct pages *p);
-/** Frees the entries that are not there. */
-void pages_drop_gone(struct pages *p);
+/** Frees the entries that are not there, but for those of one job; NULL: of every job. */
+void pages_drop_gone(struct pages *p, const char *but);
 
-/** Reads all pages. By job, rank and context the ranks are in order afterwards. False: out of memory. */
+/** Reads all pages. By job, rank and context the ranks are in order afterwards. False, and why: some are missing. */
 bool pages_look(struct pages *p);
 void pages_fini(struct pages *p);
+
+/** The ranks of one job, within those that were found. */
+struct pages_job {
+    const char *name;
+    struct pages_rank **ranks;
+    uint32_t num;
+};
+
+/** The job of p->ranks[first] and those behind it, of sorted ones. */
+struct pages_job pages_job_at(const struct pages *p, uint32_t first);
+/**
+ * The job to show: the one that was `shown` before, while a rank of it is alive; else the only one that has such a
+ * rank; else the one shown before, or the first. num is 0 where there is none. *several: one must be named. Until the
+ * next look.
+ */
+struct pages_job pages_choose(const struct pages *p, const char *shown, bool *several);
 
 /** Removes the pages of a job, once all its ranks have ended: until then, they count for whoever reads these next. */
 void pages_remove(const char *folder, const char *job);

@@ -100,7 +100,7 @@ static void answer(const struct server *s, int fd)
     const char *status = "404 Not Found";
     char *text = NULL;
     size_t size = 0;
-    if (!await(s, fd, POLLIN, now + SERVER_SILENT_NS) || !take_request(s, fd, due_ns, request))
+    if (!take_request(s, fd, now + SERVER_REQUEST_NS, request))
         return;
     if (!is_for_here(request)) {
         give(s, fd, due_ns, misdirected, strlen(misdirected));

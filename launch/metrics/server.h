@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * server: answers GET /metrics on this host's loopback address, one client at a time. A request has REQUEST_MOST bytes
- * at most. A client has SILENT_NS from its connection to its first byte, and CLIENT_NS to the last byte of its answer:
- * whoever is slower is hung up on. Whose request names another host than localhost or a loopback address gets 421. A
- * thread of its own does this, and makes the text anew for each request.
+ * at most. A client has REQUEST_NS from its connection to its request's end, and CLIENT_NS to the last byte of its
+ * answer: whoever is slower is hung up on. Whose request names another host than localhost or a loopback address gets
+ * 421. A thread of its own does this, and makes the text anew for each request.
  */
 #ifndef BATON_LAUNCH_METRICS_SERVER_H
 #define BATON_LAUNCH_METRICS_SERVER_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define SERVER_REQUEST_MOST 4096
-#define SERVER_SILENT_NS UINT64_C(200000000)
+#define SERVER_REQUEST_NS UINT64_C(200000000)
 #define SERVER_CLIENT_NS UINT64_C(2000000000)
 
 struct server {

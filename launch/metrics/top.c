@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 
 #define STATUS_NO_JOB 1
 #define STATUS_USAGE 2
+#define FILE_OLD_S 3
 
 struct top {
     bool once, version, help;
@@ -48,74 +50,44 @@ static void on_signal(int number)
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-/* Ranks of one job, within those that were found. */
-struct job {
-    const char *name;
-    struct pages_rank **ranks;
-    uint32_t num;
-};
-
-static bool look(const struct top *t, struct pages *p)
+static uint64_t ns_of(struct timespec ts)
 {
-    if (t->file == NULL)
-        return pages_look(p);
-    FILE *in = fopen(t->file, "re");
-    bool good = in != NULL && openmetrics_read(in, p);
-    if (in == NULL)
-        snprintf(p->why, sizeof p->why, "%s", strerror(errno));
-    if (in != NULL)
-        fclose(in);
-    return good;
-}
-
-/* The job from rank `first` on; those of one job stand together. */
-static struct job job_at(const struct pages *p, uint32_t first)
-{
-    struct job j = {p->ranks[first]->job, &p->ranks[first], 0};
-    while (first + j.num < p->num && strcmp(p->ranks[first + j.num]->job, j.name) == 0)
-        j.num++;
-    return j;
-}
-
-/*
- * The job to show: the only one that was found, or the only one of which a rank is there. num is 0 where there is none,
- * and *several where one must be named.
- */
-static struct job choose(const struct pages *p, bool *several)
-{
-    struct job found = {.name = ""};
-    bool has_one = false;
-    *several = false;
-    for (uint32_t i = 0; i < p->num;) {
-        struct job j = job_at(p, i);
-        bool is_there = false;
-        for (uint32_t r = 0; r < j.num; r++)
-            is_there |= j.ranks[r]->view.is_alive;
-        i += j.num;
-        if (found.num > 0 && has_one && is_there)
-            *several = true;
-        if (found.num == 0 || (is_there && !has_one))
-            found = j;
-        has_one |= is_there;
-    }
-    return found;
-}
-
-static void list_jobs(const struct pages *p, FILE *out)
-{
-    for (uint32_t i = 0; i < p->num;) {
-        struct job j = job_at(p, i);
-        fprintf(out, "  %s: %" PRIu32 " rank%s, the first of %s\n", j.name, j.num, j.num == 1 ? "" : "s",
-                j.ranks[0]->view.body.engine);
-        i += j.num;
-    }
+    return (uint64_t)ts.tv_sec * CLOCK_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
 static uint64_t real_now_ns(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_REALTIME, &ts);
-    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+    return ns_of(ts);
+}
+
+/* *at_ns: of when that is; of a file, when it was written. It stays where there is nothing new. */
+static void look(const struct top *t, struct pages *p, uint64_t *at_ns)
+{
+    struct stat status;
+    if (t->file == NULL) {
+        pages_look(p);
+        *at_ns = clock_now_ns();
+        return;
+    }
+    FILE *in = fopen(t->file, "re");
+    if (in == NULL || fstat(fileno(in), &status) != 0)
+        snprintf(p->why, sizeof p->why, "%s", strerror(errno));
+    else if (openmetrics_read(in, p))
+        *at_ns = ns_of(status.st_mtim);
+    if (in != NULL)
+        fclose(in);
+}
+
+static void list_jobs(const struct pages *p, FILE *out)
+{
+    struct pages_job j;
+    for (uint32_t i = 0; i < p->num; i += j.num) {
+        j = pages_job_at(p, i);
+        fprintf(out, "  %s: %" PRIu32 " rank%s, the first of %s\n", j.name, j.num, j.num == 1 ? "" : "s",
+                j.ranks[0]->view.body.engine);
+    }
 }
 
 /* ---- showing ----------------------------------------------------------------------------------------------------- */
@@ -181,8 +153,18 @@ static void show_none(const struct top *t, const struct pages *p, struct screen 
     put(s, "waiting for one; stop by Ctrl-C");
 }
 
+/* batonrun writes the file once a second while the job runs. */
+static void show_age(const struct frame *f, struct screen *s)
+{
+    char text[64];
+    const uint64_t now = real_now_ns(), age_s = now > f->at_ns ? (now - f->at_ns) / CLOCK_NS_PER_S : 0;
+    snprintf(text, sizeof text, "the file was written %" PRIu64 " s ago", age_s);
+    if (age_s >= FILE_OLD_S)
+        put(s, text);
+}
+
 static void show(const struct top *t, const struct pages *p, const struct frame *f, const struct frame *before,
-                 const struct job *j, struct screen *s)
+                 const struct pages_job *j, struct screen *s)
 {
     const char *name = t->file != NULL ? t->file : j->name;
     begin_frame(s);
@@ -192,6 +174,8 @@ static void show(const struct top *t, const struct pages *p, const struct frame 
         frame_print(f, before, name, j->ranks, j->num, real_now_ns(), put, s);
     if (j->num > 0 && p->why[0] != '\0')
         put(s, p->why);
+    if (j->num > 0 && t->file != NULL)
+        show_age(f, s);
     if (s->is_terminal)
         fputs(SCREEN_REST, stdout);
     fflush(stdout);
@@ -207,8 +191,9 @@ static int once(const struct top *t, struct pages *p, struct frame *f)
 {
     bool several = false;
     struct screen s = {0};
-    look(t, p);
-    struct job j = choose(p, &several);
+    uint64_t at_ns = 0;
+    look(t, p, &at_ns);
+    struct pages_job j = pages_choose(p, "", &several);
     if (several) {
         complain(0, "there are several jobs: name one of these");
         list_jobs(p, stderr);
@@ -219,34 +204,58 @@ static int once(const struct top *t, struct pages *p, struct frame *f)
         none_text(t, p, text, sizeof text);
         return complain(STATUS_NO_JOB, text);
     }
-    frame_sum(f, j.ranks, j.num, clock_now_ns());
+    frame_sum(f, j.ranks, j.num, at_ns);
     show(t, p, f, NULL, &j, &s);
     return 0;
 }
 
-/* Until a signal. Two frames take turns: what is now, and what was before. */
+/* What is shown, from look to look. */
+struct view {
+    char job[METRICS_NAME_BYTES];
+    struct frame *now, *before;
+    unsigned frames; /* of this job: 0, 1, or 2 for more */
+};
+
+/* A file that was not written anew makes no frame, so rates are over the time between two of its states. */
+static void renew(struct view *v, const struct pages_job *j, uint64_t at_ns)
+{
+    if (strcmp(v->job, j->name) != 0)
+        v->frames = 0;
+    snprintf(v->job, sizeof v->job, "%s", j->name);
+    if (j->num == 0 || (v->frames > 0 && v->now->at_ns == at_ns))
+        return;
+    struct frame *oldest = v->before;
+    v->before = v->now;
+    v->now = oldest;
+    v->frames += v->frames < 2;
+    frame_sum(v->now, j->ranks, j->num, at_ns);
+}
+
+/* Until a signal. */
 static int live(const struct top *t, struct pages *p, struct frame frames[2])
 {
     struct screen s = {.is_terminal = isatty(STDOUT_FILENO)};
-    bool several = false, has_before = false;
+    struct view v = {.now = &frames[0], .before = &frames[1]};
+    bool several = false, has_begun = false;
     const uint64_t pause_ns = (uint64_t)(t->interval_s * (double)CLOCK_NS_PER_S);
-    for (unsigned n = 0; asked == 0 && !ferror(stdout); n++) {
-        struct frame *now = &frames[n % 2], *before = &frames[1 - n % 2];
-        look(t, p);
-        struct job j = choose(p, &several);
+    uint64_t at_ns = 0;
+    while (asked == 0 && !ferror(stdout)) {
+        look(t, p, &at_ns);
+        pages_drop_gone(p, v.job);
+        struct pages_job j = pages_choose(p, v.job, &several);
         if (several) {
-            if (n > 0 && s.is_terminal)
+            if (has_begun && s.is_terminal)
                 fputs(SCREEN_END, stdout);
             fflush(stdout);
             complain(0, "there are several jobs: name one of these");
             list_jobs(p, stderr);
             return STATUS_USAGE;
         }
-        if (n == 0 && s.is_terminal)
+        if (!has_begun && s.is_terminal)
             fputs(SCREEN_BEGIN, stdout);
-        frame_sum(now, j.ranks, j.num, clock_now_ns());
-        show(t, p, now, has_before ? before : NULL, &j, &s);
-        has_before = j.num > 0;
+        has_begun = true;
+        renew(&v, &j, at_ns);
+        show(t, p, v.now, v.frames > 1 ? v.before : NULL, &j, &s);
         nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / CLOCK_NS_PER_S),
                                      .tv_nsec = (long)(pause_ns % CLOCK_NS_PER_S)},
                   NULL);

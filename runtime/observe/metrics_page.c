@@ -22,7 +22,6 @@
 #include "base/held.h"
 
 #define MAGIC UINT64_C(0x7363697274656d62) /* "bmetrics" */
-#define SAME_RANK 8                        /* pages of one job and rank */
 #define TRIES 200                          /* of a reader, while the page is written */
 #define STAYS_NS UINT64_C(60000000000)
 
@@ -86,11 +85,11 @@ int metrics_page_create(const char *folder, const char *job, uint32_t rank, bool
         return ENOMEM;
     p->file = NULL;
     errno = EEXIST;
-    for (unsigned i = 0; i < SAME_RANK && p->file == NULL && errno == EEXIST; i++) {
+    for (unsigned i = 0; i < METRICS_SAME_RANK && p->file == NULL && errno == EEXIST; i++) {
         char more[8] = "";
         if (i > 0)
             snprintf(more, sizeof more, ".%u", i);
-        snprintf(p->path, sizeof p->path, "%s/" METRICS_PREFIX "%s.%u%s", folder, job, rank, more);
+        snprintf(p->path, sizeof p->path, "%s/" METRICS_PREFIX "%s" METRICS_MARK "%u%s", folder, job, rank, more);
         p->file = make_file(p->path);
     }
     if (p->file == NULL) {
@@ -178,7 +177,12 @@ int metrics_view_open(const char *path, bool of_anybody, char why[METRICS_WHY_BY
         close(fd);
         return METRICS_FOREIGN;
     }
-    if (!is_there || !S_ISREG(status.st_mode) || !read_whole(fd, &head, sizeof head, 0) || head.magic != MAGIC)
+    const bool is_whole = is_there && S_ISREG(status.st_mode) && read_whole(fd, &head, sizeof head, 0);
+    if ((!is_whole || head.magic == 0) && held_is(fd)) {
+        close(fd);
+        return METRICS_NO_PAGE;
+    }
+    if (!is_whole || head.magic != MAGIC)
         snprintf(why, METRICS_WHY_BYTES, "%.160s is no page of Baton's metrics", path);
     else if (head.layout != METRICS_LAYOUT || head.bytes != sizeof(struct metrics_body))
         snprintf(why, METRICS_WHY_BYTES,
@@ -257,7 +261,7 @@ void metrics_pages_find(const char *folder, const char *job, void (*found)(void 
     char path[METRICS_PATH_BYTES], start[sizeof METRICS_PREFIX + METRICS_NAME_BYTES + 1];
     struct dirent *entry;
     DIR *dir = opendir(folder);
-    snprintf(start, sizeof start, METRICS_PREFIX "%.64s%s", job != NULL ? job : "", job != NULL ? "." : "");
+    snprintf(start, sizeof start, METRICS_PREFIX "%.64s%s", job != NULL ? job : "", job != NULL ? METRICS_MARK : "");
     for (unsigned n = 0; dir != NULL && n < METRICS_MOST && (entry = readdir(dir)) != NULL;)
         if (strncmp(entry->d_name, start, strlen(start)) == 0 &&
             snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path) {
@@ -283,15 +287,15 @@ static void sweep_one(void *arg, const char *path)
     clock_gettime(CLOCK_REALTIME, &now);
     const uint64_t now_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
     bool is_ours = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
-    /* A file without a head may be a page that is just being made. */
-    bool is_page = is_ours && read_whole(fd, &head, sizeof head, 0) && head.magic == MAGIC;
+    bool has_head = is_ours && read_whole(fd, &head, sizeof head, 0), is_page = has_head && head.magic == MAGIC;
+    bool is_begun = is_ours && (status.st_size == 0 || (has_head && head.magic == 0));
     bool stays = is_page && head.stays != 0 && head.layout == METRICS_LAYOUT &&
                  read_whole(fd, &renewed_ns, sizeof renewed_ns,
                             (off_t)(offsetof(struct file, body) + offsetof(struct metrics_body, renewed_ns))) &&
                  now_ns < renewed_ns + STAYS_NS;
     close(fd);
-    if (is_page && !stays)
-        held_remove(path);
+    if (is_begun || (is_page && !stays))
+        held_remove(path); /* not a page that is just being made: that is held */
 }
 
 void metrics_pages_sweep(const char *folder)

@@ -6,7 +6,8 @@
  * It never waits for a reader, and a reader never writes. The writer holds the file for life (base/held.h): a page that
  * nobody holds is that of a dead process. Processes that the writer forks do not have it.
  *
- * The name is METRICS_PREFIX, the job's name and the rank; a further page of the same rank has ".1" to ".7" behind it.
+ * The name is METRICS_PREFIX, the job's name, METRICS_MARK and the rank; a further page of the same rank has ".1" to
+ * ".7" behind it.
  * Pages that have a name of their own go with their context. Where the job's name was given from outside, the page
  * stays, so that whoever gave it can read the last counts; it removes the page then.
  */
@@ -21,6 +22,8 @@
 #define METRICS_FOLDER "/dev/shm"
 #define METRICS_PREFIX "baton-metrics."
 #define METRICS_NAME_BYTES 65 /* of a job's name, NUL included: letters, digits, '.', '_' and '-' */
+#define METRICS_MARK "@"      /* is in no job's name */
+#define METRICS_SAME_RANK 8   /* pages of one job and rank */
 #define METRICS_PATH_BYTES 4096
 #define METRICS_MOST 4096 /* pages that are looked at on a host */
 #define METRICS_LAYOUT 1  /* raised with every change of metrics_body */
@@ -40,7 +43,10 @@ void metrics_page_stall(struct metrics_page *p, uint64_t since_ns);
 /** NULL is ignored. */
 void metrics_page_destroy(struct metrics_page *p);
 
-/** Removes pages of this user's processes that are dead; those that stay, a minute after they were last renewed. */
+/**
+ * Removes pages of this user's processes that are dead; those that stay, a minute after they were last renewed. Files
+ * of such a name that are empty, or are pages no further, go too where nobody holds them (base/held.h).
+ */
 void metrics_pages_sweep(const char *folder);
 
 /* ---- the readers' side ------------------------------------------------------------------------------------------- */
@@ -58,7 +64,8 @@ struct metrics_view {
 
 /**
  * A descriptor. METRICS_FOREIGN: the page is another user's, who may write there what he likes; unless `of_anybody`.
- * METRICS_NO_PAGE with *why: there is no such page, or it has another layout than this program reads.
+ * METRICS_NO_PAGE with *why: there is no such page, or it has another layout than this program reads. Without a reason:
+ * its rank is making it just now.
  */
 int metrics_view_open(const char *path, bool of_anybody, char why[METRICS_WHY_BYTES]);
 /** Whether the process that has made the page has it still. */

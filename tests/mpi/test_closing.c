@@ -111,7 +111,7 @@ static void a_page_that_nobody_named_goes_with_its_context(void)
     struct engine e;
     char path[128];
     engine_up(&e, NULL);
-    snprintf(path, sizeof path, METRICS_FOLDER "/" METRICS_PREFIX "%016" PRIx64 ".%d",
+    snprintf(path, sizeof path, METRICS_FOLDER "/" METRICS_PREFIX "%016" PRIx64 METRICS_MARK "%d",
              e.b->directory->rows[0].incarnation, harness.rank);
     CHECK_EQ(access(path, R_OK), 0);
     CHECK_EQ(baton_close(e.b), 0);

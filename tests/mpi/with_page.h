@@ -24,7 +24,7 @@ static inline void page_path(char *path, size_t size)
 {
     char name[METRICS_NAME_BYTES];
     page_name(name, sizeof name);
-    snprintf(path, size, METRICS_FOLDER "/" METRICS_PREFIX "%s.%d", name, harness.rank);
+    snprintf(path, size, METRICS_FOLDER "/" METRICS_PREFIX "%s" METRICS_MARK "%d", name, harness.rank);
 }
 
 static inline void page_remove(void)

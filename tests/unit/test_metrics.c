@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/held.h"
 #include "observe/metrics_page.h"
 
 static char folder[] = "/tmp/baton-metrics-XXXXXX";
@@ -162,7 +163,7 @@ static void test_a_reader_finds_what_was_renewed(void **state)
     snprintf(b->engine, sizeof b->engine, "decode0");
     metrics_transfer(m, (struct metrics_engine){1, "prefill0"}, BATON_PATH_STAGED, METRICS_IN, 77, 9);
     metrics_page_renew(page, b, metrics_take_changes(m));
-    view = read_page("job.3");
+    view = read_page("job" METRICS_MARK "3");
     assert_true(view->is_alive);
     assert_int_equal(view->stalled_ns, 0);
     assert_memory_equal(&view->body, b, sizeof *b);
@@ -170,12 +171,12 @@ static void test_a_reader_finds_what_was_renewed(void **state)
     metrics_transfer(m, (struct metrics_engine){0, "prefill1"}, BATON_PATH_SHM, METRICS_IN, 78, 9);
     metrics_page_renew(page, b, metrics_take_changes(m)); /* another path and another row */
     metrics_page_stall(page, 12345);
-    view = read_page("job.3");
+    view = read_page("job" METRICS_MARK "3");
     assert_memory_equal(&view->body, b, sizeof *b);
     assert_int_equal(view->stalled_ns, 12345);
     free(view);
     metrics_page_destroy(page);
-    assert_int_equal(access(path_of("job.3"), F_OK), -1);
+    assert_int_equal(access(path_of("job" METRICS_MARK "3"), F_OK), -1);
     metrics_destroy(m);
 }
 
@@ -185,7 +186,7 @@ static void test_a_page_that_was_never_renewed_is_not_read(void **state)
     struct metrics_page *page;
     struct metrics_view *view = calloc(1, sizeof *view);
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
-    int fd = metrics_view_open(path_of("job.0"), false, why);
+    int fd = metrics_view_open(path_of("job" METRICS_MARK "0"), false, why);
     assert_true(fd >= 0);
     assert_false(metrics_view_read(fd, view));
     assert_true(view->is_alive);
@@ -200,10 +201,10 @@ static void test_contexts_of_one_process_have_a_page_each(void **state)
     struct metrics_page *first, *second;
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &first), 0);
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &second), 0);
-    assert_int_equal(access(path_of("job.0"), F_OK), 0);
-    assert_int_equal(access(path_of("job.0.1"), F_OK), 0);
+    assert_int_equal(access(path_of("job" METRICS_MARK "0"), F_OK), 0);
+    assert_int_equal(access(path_of("job" METRICS_MARK "0.1"), F_OK), 0);
     metrics_page_destroy(first);
-    assert_int_equal(access(path_of("job.0.1"), F_OK), 0);
+    assert_int_equal(access(path_of("job" METRICS_MARK "0.1"), F_OK), 0);
     metrics_page_destroy(second);
 }
 
@@ -245,9 +246,9 @@ static void test_the_page_of_a_dead_process(void **state)
         raise(SIGKILL);
     }
     assert_int_equal(waitpid(pid, &raw, 0), pid);
-    view = read_page("killed.0");
+    view = read_page("killed" METRICS_MARK "0");
     metrics_pages_sweep(folder);
-    const int left = access(path_of("killed.0"), F_OK);
+    const int left = access(path_of("killed" METRICS_MARK "0"), F_OK);
     assert_int_equal(write(ends[1], "", 1), 1);
     close(ends[0]);
     close(ends[1]);
@@ -278,16 +279,28 @@ static void test_sweeping(void **state)
     metrics_page_renew(old, metrics_body(m), 0);
     metrics_page_destroy(fresh);
     metrics_page_destroy(old);
-    assert_int_equal(access(path_of("old.0"), F_OK), 0);
+    assert_int_equal(access(path_of("old" METRICS_MARK "0"), F_OK), 0);
     int fd = open(path_of("foreign"), O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(write(fd, "hello", 5), 5);
+    close(fd);
+    fd = open(path_of("begun" METRICS_MARK "0"), O_CREAT | O_WRONLY, 0600); /* by a process that was killed then */
     assert_true(fd >= 0);
     close(fd);
+    fd = open(path_of("sized" METRICS_MARK "0"), O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    close(fd);
+    const int held = held_make(path_of("held" METRICS_MARK "0"));
+    assert_true(held >= 0);
     metrics_pages_sweep(folder);
-    assert_int_equal(access(path_of("old.0"), F_OK), -1);
-    assert_int_equal(access(path_of("fresh.0"), F_OK), 0);
-    assert_int_equal(access(path_of("living.0"), F_OK), 0);
+    assert_int_equal(access(path_of("begun" METRICS_MARK "0"), F_OK), -1);
+    assert_int_equal(access(path_of("sized" METRICS_MARK "0"), F_OK), -1);
+    assert_int_equal(unlink(path_of("held" METRICS_MARK "0")), 0);
+    close(held);
+    assert_int_equal(access(path_of("old" METRICS_MARK "0"), F_OK), -1);
+    assert_int_equal(access(path_of("fresh" METRICS_MARK "0"), F_OK), 0);
+    assert_int_equal(access(path_of("living" METRICS_MARK "0"), F_OK), 0);
     assert_int_equal(access(path_of("foreign"), F_OK), 0);
-    unlink(path_of("fresh.0"));
+    unlink(path_of("fresh" METRICS_MARK "0"));
     unlink(path_of("foreign"));
     metrics_page_destroy(living);
     metrics_destroy(m);
@@ -300,9 +313,9 @@ static void test_a_dead_page_is_replaced(void **state)
     struct metrics_page *page;
     assert_int_equal(metrics_page_create(folder, "job", 0, true, &page), 0);
     metrics_page_destroy(page);
-    assert_int_equal(access(path_of("job.0"), F_OK), 0);
+    assert_int_equal(access(path_of("job" METRICS_MARK "0"), F_OK), 0);
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
-    assert_int_equal(access(path_of("job.0.1"), F_OK), -1);
+    assert_int_equal(access(path_of("job" METRICS_MARK "0.1"), F_OK), -1);
     metrics_page_destroy(page);
 }
 
@@ -322,32 +335,50 @@ static void test_another_layout_is_named(void **state)
     struct metrics_page *page;
     const uint64_t other = METRICS_LAYOUT + 1;
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
-    damage(path_of("job.0"), 8, &other, sizeof other);
-    assert_int_equal(metrics_view_open(path_of("job.0"), false, why), -1);
+    damage(path_of("job" METRICS_MARK "0"), 8, &other, sizeof other);
+    assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), -1);
     assert_non_null(strstr(why, "has layout 2, and this program reads layout 1"));
     const uint64_t same = METRICS_LAYOUT, more = sizeof(struct metrics_body) + 8;
-    damage(path_of("job.0"), 8, &same, sizeof same);
-    damage(path_of("job.0"), 16, &more, sizeof more);
-    assert_int_equal(metrics_view_open(path_of("job.0"), false, why), METRICS_NO_PAGE);
+    damage(path_of("job" METRICS_MARK "0"), 8, &same, sizeof same);
+    damage(path_of("job" METRICS_MARK "0"), 16, &more, sizeof more);
+    assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), METRICS_NO_PAGE);
     metrics_page_destroy(page);
+}
+
+/* Nothing is wrong with it: its rank has not come to its head yet. */
+static void test_a_page_that_is_being_made(void **state)
+{
+    (void)state;
+    const int fd = held_make(path_of("job" METRICS_MARK "0"));
+    assert_true(fd >= 0);
+    why[0] = '\0';
+    assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), METRICS_NO_PAGE);
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), METRICS_NO_PAGE);
+    assert_string_equal(why, "");
+    close(fd);
+    assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), METRICS_NO_PAGE);
+    assert_string_not_equal(why, "");
+    unlink(path_of("job" METRICS_MARK "0"));
 }
 
 static void test_what_is_no_page(void **state)
 {
     (void)state;
-    int fd = open(path_of("short.0"), O_CREAT | O_WRONLY, 0600);
+    int fd = open(path_of("short" METRICS_MARK "0"), O_CREAT | O_WRONLY, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "hello", 5), 5);
     close(fd);
-    assert_int_equal(metrics_view_open(path_of("short.0"), false, why), -1);
+    assert_int_equal(metrics_view_open(path_of("short" METRICS_MARK "0"), false, why), -1);
     assert_non_null(strstr(why, "is no page of Baton's metrics"));
-    unlink(path_of("short.0"));
-    assert_int_equal(mkfifo(path_of("pipe.0"), 0600), 0);
-    assert_int_equal(metrics_view_open(path_of("pipe.0"), false, why), -1); /* and does not wait for a writer */
-    unlink(path_of("pipe.0"));
-    assert_int_equal(symlink("/etc/passwd", path_of("link.0")), 0);
-    assert_int_equal(metrics_view_open(path_of("link.0"), false, why), -1);
-    unlink(path_of("link.0"));
+    unlink(path_of("short" METRICS_MARK "0"));
+    assert_int_equal(mkfifo(path_of("pipe" METRICS_MARK "0"), 0600), 0);
+    assert_int_equal(metrics_view_open(path_of("pipe" METRICS_MARK "0"), false, why),
+                     -1); /* and does not wait for a writer */
+    unlink(path_of("pipe" METRICS_MARK "0"));
+    assert_int_equal(symlink("/etc/passwd", path_of("link" METRICS_MARK "0")), 0);
+    assert_int_equal(metrics_view_open(path_of("link" METRICS_MARK "0"), false, why), -1);
+    unlink(path_of("link" METRICS_MARK "0"));
     assert_int_equal(metrics_view_open(path_of("none.0"), false, why), -1);
 }
 
@@ -358,20 +389,20 @@ static void test_pages_of_other_users(void **state)
     struct metrics_page *page;
     struct stat status;
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
-    assert_int_equal(stat(path_of("job.0"), &status), 0);
+    assert_int_equal(stat(path_of("job" METRICS_MARK "0"), &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
     metrics_page_destroy(page);
     if (geteuid() != 0)
         skip();
     assert_int_equal(metrics_page_create(folder, "job", 0, true, &page), 0);
     metrics_page_destroy(page);
-    assert_int_equal(chown(path_of("job.0"), 65534, 65534), 0);
-    assert_int_equal(metrics_view_open(path_of("job.0"), false, why), METRICS_FOREIGN);
-    int fd = metrics_view_open(path_of("job.0"), true, why);
+    assert_int_equal(chown(path_of("job" METRICS_MARK "0"), 65534, 65534), 0);
+    assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), METRICS_FOREIGN);
+    int fd = metrics_view_open(path_of("job" METRICS_MARK "0"), true, why);
     assert_true(fd >= 0);
     close(fd);
     metrics_pages_sweep(folder);
-    assert_int_equal(unlink(path_of("job.0")), 0);
+    assert_int_equal(unlink(path_of("job" METRICS_MARK "0")), 0);
 }
 
 /* A body that another process spoilt: texts end, rows are within bounds. A file that is cut off is an error. */
@@ -388,13 +419,13 @@ static void test_a_spoilt_body(void **state)
     snprintf(b->host, sizeof b->host, "p\xc2\x9b\x7f\x1bq");
     b->num_peers = UINT64_MAX;
     metrics_page_renew(page, b, UINT32_MAX);
-    view = read_page("job.0");
+    view = read_page("job" METRICS_MARK "0");
     assert_int_equal(strlen(view->body.engine), sizeof b->engine - 1);
     assert_int_equal(strspn(view->body.peer[2].engine, "?"), sizeof b->engine - 1);
     assert_string_equal(view->body.host, "p????q"); /* and so it is UTF-8 */
     assert_int_equal(view->body.num_peers, METRICS_PEERS);
-    int fd = metrics_view_open(path_of("job.0"), false, why);
-    assert_int_equal(truncate(path_of("job.0"), 4096), 0);
+    int fd = metrics_view_open(path_of("job" METRICS_MARK "0"), false, why);
+    assert_int_equal(truncate(path_of("job" METRICS_MARK "0"), 4096), 0);
     assert_false(metrics_view_read(fd, view));
     close(fd);
     free(view);
@@ -430,7 +461,7 @@ static void test_no_reader_sees_half_a_renewal(void **state)
     pthread_t writer;
     uint64_t last = 0, news = 0, read = 0;
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
-    int fd = metrics_view_open(path_of("job.0"), false, why);
+    int fd = metrics_view_open(path_of("job" METRICS_MARK "0"), false, why);
     assert_int_equal(pthread_create(&writer, NULL, renew_all_the_time, page), 0);
     for (unsigned i = 0; i < READS; i++) {
         if (!metrics_view_read(fd, view))
@@ -455,7 +486,7 @@ static void test_no_reader_sees_half_a_renewal(void **state)
 
 static void count_page(void *arg, const char *path)
 {
-    assert_non_null(strstr(path, METRICS_PREFIX "job."));
+    assert_non_null(strstr(path, METRICS_PREFIX "job" METRICS_MARK));
     ++*(unsigned *)arg;
 }
 
@@ -497,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_sweeping),
         cmocka_unit_test(test_a_dead_page_is_replaced),
         cmocka_unit_test(test_another_layout_is_named),
+        cmocka_unit_test(test_a_page_that_is_being_made),
         cmocka_unit_test(test_what_is_no_page),
         cmocka_unit_test(test_pages_of_other_users),
         cmocka_unit_test(test_a_spoilt_body),

@@ -308,6 +308,21 @@ static void test_the_way_back(void **state)
     pages_fini(&p);
 }
 
+/* What took longer than the last bound is shown with that bound, not with the greatest number that there is. */
+static void test_times_beyond_the_last_bound(void **state)
+{
+    (void)state;
+    struct pages p = {.folder = "/nowhere"};
+    struct pages_rank *rank = busy_rank(0, "prefill0", "decode0", UINT64_C(200) * 1000000000);
+    char *text = print_as(&rank, 1, OPENMETRICS_FILE);
+    assert_true(read_back(text, &p));
+    const uint64_t most = histogram_quantile(&p.ranks[0]->view.body.peer[0].transfer_ns, 1);
+    assert_true(most > UINT64_C(73) * 1000000000 && most < UINT64_C(74) * 1000000000);
+    free(text);
+    free(rank);
+    pages_fini(&p);
+}
+
 /* The job was started again with the same file: of its first run nothing is left. */
 static void test_a_file_that_is_used_again(void **state)
 {
@@ -436,9 +451,13 @@ static void test_pages(void **state)
     make_page(folder, "job", 2, &page[2]); /* a second context */
     make_page(folder, "a.3", 5, &page[3]); /* a job whose name looks like a rank */
     struct pages all = {.folder = folder}, job = {.folder = folder, .job = "job"},
-                 odd = {.folder = folder, .job = "a.3"};
+                 odd = {.folder = folder, .job = "a.3"}, short_of_it = {.folder = folder, .job = "a"};
     assert_true(pages_look(&all));
     assert_int_equal(all.num, 4);
+    assert_string_equal(all.ranks[0]->job, "a.3");
+    assert_int_equal(all.ranks[0]->number, 5);
+    assert_true(pages_look(&short_of_it));
+    assert_int_equal(short_of_it.num, 0);
     assert_true(pages_look(&job));
     assert_int_equal(job.num, 3);
     assert_int_equal(job.ranks[0]->number, 2);
@@ -480,7 +499,7 @@ static void test_pages_that_are_not_ours(void **state)
     struct metrics_page *page;
     assert_non_null(mkdtemp(folder));
     struct pages all = {.folder = folder};
-    snprintf(path, sizeof path, "%s/" METRICS_PREFIX "\033[31m.0", folder);
+    snprintf(path, sizeof path, "%s/" METRICS_PREFIX "\033[31m" METRICS_MARK "0", folder);
     assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
     assert_true(pages_look(&all));
     assert_int_equal(all.num, 0);
@@ -488,7 +507,7 @@ static void test_pages_that_are_not_ours(void **state)
     unlink(path);
     if (geteuid() == 0) {
         make_page(folder, "job", 0, &page);
-        snprintf(path, sizeof path, "%s/" METRICS_PREFIX "job.0", folder);
+        snprintf(path, sizeof path, "%s/" METRICS_PREFIX "job" METRICS_MARK "0", folder);
         assert_int_equal(chown(path, 65534, 65534), 0);
         metrics_page_destroy(page);
         assert_true(pages_look(&all));
@@ -502,6 +521,69 @@ static void test_pages_that_are_not_ours(void **state)
     }
     assert_int_equal(rmdir(folder), 0);
     pages_fini(&all);
+}
+
+/* A rank that has made its page and not written it yet is none to show. */
+static void test_a_page_without_a_renewal(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/baton-pages-XXXXXX";
+    struct metrics_page *page;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
+    struct pages all = {.folder = folder};
+    assert_true(pages_look(&all));
+    assert_int_equal(all.num, 0);
+    assert_string_equal(all.why, "");
+    metrics_page_destroy(page);
+    assert_int_equal(rmdir(folder), 0);
+    pages_fini(&all);
+}
+
+static void add_rank(struct pages *p, const char *job, uint32_t number, bool is_there, bool is_alive)
+{
+    struct pages_rank *r = pages_entry(p, job, number, 0);
+    assert_non_null(r);
+    r->is_there = is_there;
+    r->view.is_alive = is_alive;
+    pages_sort(p);
+}
+
+static void choose(const struct pages *p, const char *shown, const char *job, uint32_t num)
+{
+    bool several = true;
+    const struct pages_job j = pages_choose(p, shown, &several);
+    assert_false(several);
+    assert_string_equal(j.name, job);
+    assert_int_equal(j.num, num);
+}
+
+/* Of a view that goes on while jobs come and go: what is shown, and what is kept. */
+static void test_jobs(void **state)
+{
+    (void)state;
+    struct pages p = {.folder = "/nowhere"};
+    bool several = false;
+    choose(&p, "", "", 0);
+    add_rank(&p, "b", 0, true, false);
+    add_rank(&p, "c", 0, false, false);
+    add_rank(&p, "c", 1, false, false);
+    choose(&p, "", "b", 1);  /* no job is alive: the first */
+    choose(&p, "c", "c", 2); /* or that one that was shown */
+    add_rank(&p, "d", 0, true, true);
+    choose(&p, "c", "d", 1);
+    add_rank(&p, "a", 0, true, true);
+    choose(&p, "d", "d", 1); /* another one has begun since */
+    pages_choose(&p, "", &several);
+    assert_true(several);
+    several = false;
+    pages_choose(&p, "c", &several);
+    assert_true(several);
+    pages_drop_gone(&p, "c");
+    assert_int_equal(p.num, 5);
+    pages_drop_gone(&p, "d");
+    assert_int_equal(p.num, 3);
+    pages_fini(&p);
 }
 
 static void test_claims(void **state)
@@ -527,6 +609,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_way_back),
         cmocka_unit_test(test_texts_of_strangers),
+        cmocka_unit_test(test_times_beyond_the_last_bound),
         cmocka_unit_test(test_a_file_that_is_used_again),
         cmocka_unit_test(test_a_frame),
         cmocka_unit_test(test_a_job),
@@ -535,6 +618,8 @@ int main(void)
         cmocka_unit_test(test_the_checker),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_pages_that_are_not_ours),
+        cmocka_unit_test(test_a_page_without_a_renewal),
+        cmocka_unit_test(test_jobs),
         cmocka_unit_test(test_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

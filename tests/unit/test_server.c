@@ -134,8 +134,10 @@ static void test_bad_clients(void **state)
     close(fd);
     close(connect_to(&s));
     int silent[3];
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         silent[i] = connect_to(&s);
+        assert_int_equal(send(silent[i], "GET", i, 0), i); /* and those that say a little are as slow */
+    }
     uint64_t began = clock_now_ns();
     expect(&s, "GET /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\n",
            "# EOF\n"); /* once the silent ones were given up */
