@@ -32,7 +32,7 @@ static const char *const columns[] = {"op",    "path",  "work",           "state
 #define PHASE_NS (UINT64_C(50) * CLOCK_NS_PER_MS)
 #define SETTLE_NS (UINT64_C(5) * CLOCK_NS_PER_MS) /* of a phase, before it counts */
 #define STREAM_BYTES (UINT64_C(4) << 30)          /* more than a phase can move */
-#define STREAM_MOST 1024u
+#define STREAM_MOST 1024u                         /* requests, which may be less: then one stream follows another */
 
 struct run {
     struct bench *bench;
@@ -43,9 +43,9 @@ struct run {
     char *before;          /* what it is else; NULL: unset */
     struct busy computing; /* of the consumer */
     struct stage stage;
-    baton_path_t path;         /* with what is examined */
-    double slower[PAIRS_MOST]; /* percent */
-    unsigned pairs;
+    baton_path_t path; /* with what is examined */
+    double *slower;    /* percent, of `most` pairs */
+    uint64_t pairs, most;
     uint64_t bytes, ns; /* of the stream, in the phases with what is examined */
 };
 
@@ -56,10 +56,21 @@ static bool has_setting(const struct run *r)
 
 /* ---- one phase --------------------------------------------------------------------------------------------------- */
 
+static void begin_stream(struct run *r)
+{
+    const uint64_t bytes = (uint64_t)r->batch * r->block_bytes, count = STREAM_BYTES / bytes;
+    stage_stream(&r->stage, r->batch, count < 2 ? 2 : count > STREAM_MOST ? STREAM_MOST : (uint32_t)count);
+}
+
 static uint64_t pass(struct run *r, bool streams, uint64_t ns)
 {
     const uint64_t until = clock_now_ns() + ns;
-    const uint64_t bytes = streams ? stage_stream_run(&r->stage, until) : 0;
+    uint64_t bytes = streams ? stage_stream_run(&r->stage, until) : 0;
+    while (streams && clock_now_ns() < until && stage_stream_is_over(&r->stage)) {
+        stage_stream_end(&r->stage);
+        begin_stream(r);
+        bytes += stage_stream_run(&r->stage, until);
+    }
     clock_sleep_until(until);
     return bytes;
 }
@@ -81,8 +92,7 @@ static double watch(struct run *r, bool streams, bool counts)
 
 static double stream_and_watch(struct run *r, bool counts)
 {
-    const uint64_t bytes = (uint64_t)r->batch * r->block_bytes, count = STREAM_BYTES / bytes;
-    stage_stream(&r->stage, r->batch, count < 2 ? 2 : count > STREAM_MOST ? STREAM_MOST : (uint32_t)count);
+    begin_stream(r);
     const double rate = watch(r, true, counts);
     stage_stream_end(&r->stage);
     return rate;
@@ -159,7 +169,7 @@ static void print(struct run *r, bool streams)
     report_cell(&row, "%s", has_setting(r) ? r->variable : "baton");
     report_cell(&row, "%" PRIu64, r->block_bytes);
     report_cell(&row, "%" PRIu32, r->batch);
-    report_cell(&row, "%u", r->pairs);
+    report_cell(&row, "%" PRIu64, r->pairs);
     report_cell(&row, "%.3f", slower.median);
     report_cell(&row, "%.3f", slower.low);
     report_cell(&row, "%.3f", slower.high);
@@ -177,7 +187,7 @@ static void run_row(struct run *r, bool streams)
     r->bytes = r->ns = 0;
     pace_begin(&pace, b, PAIRS_LEAST, PAIRS_MOST, "%s, %s", busy_work_name(r->computing.work),
                streams ? "streaming" : "idle");
-    while (r->pairs < PAIRS_MOST && (in_step ? pace_next_together(&pace, b) : pace_next(&pace)))
+    while (r->pairs < r->most && (in_step ? pace_next_together(&pace, b) : pace_next(&pace)))
         add_pair(r, streams);
     if (bench_is_consumer(b))
         print(r, streams);
@@ -238,7 +248,10 @@ static void read_setting(struct run *r)
 void interference_run(struct bench *b)
 {
     const struct options *o = &b->options;
-    struct run run = {.bench = b};
+    struct run run = {.bench = b, .most = o->iters ? o->iters : PAIRS_MOST};
+    run.slower = calloc(run.most, sizeof *run.slower);
+    if (run.slower == NULL)
+        fail("out of memory for %" PRIu64 " pairs", run.most);
     report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
     conditions_note(b);
     read_setting(&run);
@@ -253,4 +266,5 @@ void interference_run(struct bench *b)
         run_size(&run, i == 0);
     }
     free(run.before);
+    free(run.slower);
 }

@@ -136,6 +136,8 @@ void stage_go_on(struct stage *s);
  */
 void stage_stream(struct stage *s, uint32_t batch, uint32_t count);
 uint64_t stage_stream_run(struct stage *s, uint64_t until_ns);
+/** Whether all its requests were moved. */
+bool stage_stream_is_over(const struct stage *s);
 void stage_stream_end(struct stage *s);
 
 /** Memory of this rank and of the producer. */

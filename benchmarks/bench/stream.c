@@ -115,6 +115,11 @@ uint64_t stage_stream_run(struct stage *s, uint64_t until_ns)
     return bytes;
 }
 
+bool stage_stream_is_over(const struct stage *s)
+{
+    return s->stream.done == s->stream.count;
+}
+
 static void check_stream(struct stage *s, uint32_t i)
 {
     const struct stage_stream *t = &s->stream;

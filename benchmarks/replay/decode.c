@@ -86,8 +86,10 @@ static int want(struct engine *e, struct slot *s, const char *key)
 
 static void wanted(struct engine *e, struct slot *s)
 {
-    if (!s->gate)
-        e->phase.tally.wants[0]++;
+    if (s->gate)
+        return;
+    e->phase.tally.wants[0]++;
+    e->phase.tally.wanted_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
 }
 
 /* ---- what came --------------------------------------------------------------------------------------------------- */

@@ -91,6 +91,7 @@ static json_t *point(const struct result *r, const struct result_phase *p)
                           l->achieved_per_s, "achieved_gb_per_s", l->achieved_gb_per_s);
     json_object_set_new(o, "latency_us", quantiles_us(&l->latency));
     json_object_set_new(o, "late_us", quantiles_us(&l->late));
+    json_object_set_new(o, "failed", number(l->failed));
     json_object_set_new(o, "waited_for_a_place", number(l->waited));
     if (r->options->deadline_ms > 0) {
         json_object_set_new(o, "in_time_share", json_real(report_ratio(l->in_time, r->trace->count)));

@@ -37,8 +37,8 @@ static uint64_t last_received(const struct trace *t, const struct load_times *ti
     return last;
 }
 
-struct load load_point(const struct trace *trace, double speed, const struct load_times *times, uint64_t bytes,
-                       uint32_t deadline_ms, uint64_t *room)
+struct load load_point(const struct trace *trace, double speed, const struct load_times *times,
+                       struct load_bytes bytes, uint32_t deadline_ms, uint64_t *room)
 {
     struct load l = {.speed = speed, .offered_per_s = offered(trace, speed)};
     /* A request counts with the mean time to the next one, as in what is offered: a run that keeps up achieves that. */
@@ -50,6 +50,7 @@ struct load load_point(const struct trace *trace, double speed, const struct loa
     }
     l.late = quantiles_of(room, trace->count);
     for (uint32_t i = 0; i < trace->count; i++) {
+        l.failed += times[i].latency_ns == LOAD_FAILED;
         if (times[i].latency_ns == LOAD_FAILED || times[i].latency_ns == 0)
             continue;
         l.in_time += times[i].latency_ns <= (uint64_t)deadline_ms * 1000000;
@@ -57,8 +58,8 @@ struct load load_point(const struct trace *trace, double speed, const struct loa
     }
     l.latency = quantiles_of(room, l.done);
     l.achieved_per_s = per_s(l.done, end_ns);
-    l.achieved_gb_per_s = per_s((double)bytes / 1e9, end_ns);
+    l.achieved_gb_per_s = per_s((double)bytes.done / 1e9, end_ns);
     l.in_time_per_s = per_s(l.in_time, end_ns);
-    l.offered_gb_per_s = l.offered_per_s * (double)bytes / 1e9 / trace->count;
+    l.offered_gb_per_s = l.offered_per_s * (double)bytes.wanted / 1e9 / trace->count;
     return l;
 }

@@ -36,12 +36,17 @@ struct load {
     double achieved_gb_per_s; /* likewise */
     struct quantiles latency, late;
     uint32_t waited;        /* requests that found no place at a rank of either side */
-    uint32_t done, in_time; /* requests; in time: within the deadline */
+    uint32_t done, failed, in_time; /* requests; in time: within the deadline */
     double in_time_per_s;
 };
 
-/** `bytes` were wanted in all. `room` holds a number for each request. deadline_ms 0: there is none. */
-struct load load_point(const struct trace *trace, double speed, const struct load_times *times, uint64_t bytes,
-                       uint32_t deadline_ms, uint64_t *room);
+/** In bytes: what was wanted in all, and of that what came. */
+struct load_bytes {
+    uint64_t wanted, done;
+};
+
+/** `room` holds a number for each request. deadline_ms 0: there is none. */
+struct load load_point(const struct trace *trace, double speed, const struct load_times *times,
+                       struct load_bytes bytes, uint32_t deadline_ms, uint64_t *room);
 
 #endif

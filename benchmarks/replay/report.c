@@ -248,10 +248,10 @@ static void print_point(const struct result_phase *p, uint32_t deadline_ms, uint
 {
     const struct load *l = &p->load;
     const struct quantiles *q = &l->latency;
-    printf("  %8g %10.4g %9.3f %10.4g %9.3f %10.2f %10.2f %10.2f %10.2f %9.2f %8u", l->speed, l->offered_per_s,
+    printf("  %8g %10.4g %9.3f %10.4g %9.3f %10.2f %10.2f %10.2f %10.2f %9.2f %8u %8u", l->speed, l->offered_per_s,
            l->offered_gb_per_s, l->achieved_per_s, l->achieved_gb_per_s, (double)q->p50_ns / NS_PER_MS,
            (double)q->p90_ns / NS_PER_MS, (double)q->p99_ns / NS_PER_MS, (double)q->p999_ns / NS_PER_MS,
-           (double)l->late.p99_ns / NS_PER_MS, l->waited);
+           (double)l->late.p99_ns / NS_PER_MS, l->failed, l->waited);
     if (deadline_ms > 0)
         printf(" %9.1f%% %10.4g", 100 * report_ratio(l->in_time, requests), l->in_time_per_s);
     putchar('\n');
@@ -260,11 +260,11 @@ static void print_point(const struct result_phase *p, uint32_t deadline_ms, uint
 static void print_load(const struct result *r)
 {
     const uint32_t deadline_ms = r->options->deadline_ms;
-    printf("  %8s %20s %20s %43s %9s %8s", "", "offered", "achieved", "latency from the arrival, ms", "late, ms", "");
+    printf("  %8s %20s %20s %43s %9s %8s %8s", "", "offered", "achieved", "latency from the arrival, ms", "late, ms", "", "");
     if (deadline_ms > 0)
         printf("    within %u ms", deadline_ms);
-    printf("\n  %8s %10s %9s %10s %9s %10s %10s %10s %10s %9s %8s", "speed", "requests/s", "GB/s", "requests/s", "GB/s",
-           "p50", "p90", "p99", "p99.9", "p99", "waited");
+    printf("\n  %8s %10s %9s %10s %9s %10s %10s %10s %10s %9s %8s %8s", "speed", "requests/s", "GB/s", "requests/s", "GB/s",
+           "p50", "p90", "p99", "p99.9", "p99", "failed", "waited");
     if (deadline_ms > 0)
         printf(" %10s %10s", "share", "requests/s");
     putchar('\n');
@@ -272,7 +272,7 @@ static void print_load(const struct result *r)
         print_point(&r->phases[p], deadline_ms, r->trace->count);
     puts("\nA request's latency runs from its arrival by the trace's clock until the last rank of its decode engine "
          "has\n"
-         "received it, however late it was called for. Waited: it arrived and found no place, at a rank of either "
+         "received it, however late it was called for; those that failed have none. Waited: it arrived and found no place, at a rank of either "
          "side,\n"
          "because of --inflight or --pool. The first contact of engines is part of the first run.\n");
 }

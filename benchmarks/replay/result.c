@@ -87,7 +87,8 @@ static int collect_load(struct result_phase *out, struct engine *e)
         return 0;
     uint64_t *room = malloc(e->trace->count * sizeof *room);
     if (room != NULL)
-        out->load = load_point(e->trace, e->phase.speed, e->phase.times, out->tally.payload_bytes,
+        out->load = load_point(e->trace, e->phase.speed, e->phase.times,
+                               (struct load_bytes){out->tally.wanted_bytes, out->tally.payload_bytes},
                                e->options->deadline_ms, room);
     free(room);
     return room != NULL ? 0 : -1;

@@ -14,7 +14,8 @@ struct tally {
     uint64_t refused;             /* calls that returned an error other than BATON_EAGAIN */
     uint64_t postponed;           /* calls that returned BATON_EAGAIN, and were repeated */
     uint64_t path_bytes[BATON_PATHS];
-    uint64_t payload_bytes; /* bytes that were demanded by the wants that were done */
+    uint64_t wanted_bytes;  /* bytes that were demanded by all wants */
+    uint64_t payload_bytes; /* and by those that were done */
     uint64_t held_wants;    /* wants that were done, and held a leading part already */
     uint64_t empty_wants;   /* wants that were done, and held all of it */
     uint64_t miscounted;    /* wants whose event named another number of bytes than was demanded */

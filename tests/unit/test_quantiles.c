@@ -41,9 +41,10 @@ static void a_point(void **state)
         requests[i] = (struct trace_request){.arrival_ms = 1000 + 100 * i};
         times[i] = load_times(0, 50 * i * MS, 50 * i * MS, true, 10 * (i + 1) * MS);
     }
-    const struct load l = load_point(&trace, 2, times, 5000000000, 30, room);
+    const struct load_bytes bytes = {10000000000, 5000000000}; /* half of it came */
+    const struct load l = load_point(&trace, 2, times, bytes, 30, room);
     near(l.offered_per_s, 20);
-    near(l.offered_gb_per_s, 20);
+    near(l.offered_gb_per_s, 40);
     near(l.achieved_per_s, 5 / (0.25 + 0.05)); /* and the mean time between two arrivals */
     near(l.achieved_gb_per_s, 5 / 0.3);
     assert_int_equal(l.done, 5);
@@ -53,11 +54,13 @@ static void a_point(void **state)
     assert_int_equal(l.latency.p999_ns, 50 * MS);
     assert_int_equal(l.late.p999_ns, 0);
     times[0] = load_times(0, 0, 0, false, 10 * MS);
-    assert_int_equal(load_point(&trace, 2, times, 5000000000, 30, room).in_time, 2);
-    assert_int_equal(load_point(&trace, 2, times, 5000000000, 0, room).in_time, 0);
+    assert_int_equal(l.failed, 0);
+    assert_int_equal(load_point(&trace, 2, times, bytes, 30, room).in_time, 2);
+    assert_int_equal(load_point(&trace, 2, times, bytes, 30, room).failed, 1);
+    assert_int_equal(load_point(&trace, 2, times, bytes, 0, room).in_time, 0);
     for (uint32_t i = 0; i < 5; i++)
         requests[i].arrival_ms = 0;
-    assert_true(load_point(&trace, 2, times, 5000000000, 30, room).offered_per_s == 0); /* all at one moment */
+    assert_true(load_point(&trace, 2, times, bytes, 30, room).offered_per_s == 0); /* all at one moment */
 }
 
 static void ranks_of_values(void **state)
