@@ -167,6 +167,15 @@ static int await(const struct world *w, uint32_t peer, MPI_Request *request)
     }
 }
 
+static int flush(const struct trial *t, uint32_t peer)
+{
+    struct watchdog dog;
+    steps_watch(&t->w->steps, &dog, "flush of the self-test");
+    int rc = MPI_Win_flush((int)peer, t->v->overlay);
+    watchdog_stop(&dog);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "MPI_Win_flush", rc);
+}
+
 /* *whole becomes false where the request was complete before all its bytes were there. */
 static int try_get(const struct trial *t, uint32_t peer, const struct shape *s, bool *whole)
 {
@@ -183,8 +192,7 @@ static int try_get(const struct trial *t, uint32_t peer, const struct shape *s, 
     for (uint32_t g = 0; g < s->pieces && all; g++)
         all = is_there(t->landing + (uint64_t)g * s->bytes, peer, (uint32_t)(g * s->step), bytes_of(s, g));
     *whole = *whole && all;
-    int rc = all ? MPI_SUCCESS : MPI_Win_flush((int)peer, t->v->overlay); /* before the landing is used again */
-    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "MPI_Win_flush", rc);
+    return all ? 0 : flush(t, peer); /* before the landing is used again */
 }
 
 /* Short and long gets, so many in each request. */
@@ -392,12 +400,15 @@ static int test_puts(struct trial *t, const struct quirks *q, bool *whole)
 
 /* ---- the whole test --------------------------------------------------------------------------------------------- */
 
-/* Lays the pattern into my room, and learns where those of all ranks are. */
+/*
+ * Lays the pattern into my room, and learns where those of all ranks are. Where caches come late there is spare memory
+ * on every rank; its pool may be in use by then.
+ */
 static int prepare(struct trial *t)
 {
     const struct windows *v = t->v;
-    const struct room all = v->pool_bytes > 0 ? (struct room){v->pool_offset, v->pool_bytes}
-                                              : (struct room){v->spare_offset, v->spare_bytes};
+    const struct room all = v->spare_bytes > 0 ? (struct room){v->spare_offset, v->spare_bytes}
+                                               : (struct room){v->pool_offset, v->pool_bytes};
     const struct room mine = {all.offset, all.bytes < ROOM_BYTES ? all.bytes : ROOM_BYTES};
     lay(v->segment + mine.offset, (uint32_t)t->w->rank, 0, mine.bytes, false);
     lay(t->source, (uint32_t)t->w->rank, 0, ROOM_BYTES / PUT_ROUNDS, false);
