@@ -507,8 +507,10 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
 /**
  * Whether the caches of all ranks of the world are declared, so that the verbs may be called. Always so after a
  * baton_start for which no cache came late. Never waits for a rank that has not declared its cache. With
- * BATON_PROGRESS_CALLER the call that finds all ranks there goes on with what baton_start left to do, in milliseconds.
- * Any thread, after baton_start.
+ * BATON_PROGRESS_CALLER the call that finds all ranks there goes on with what baton_start left to do: in milliseconds
+ * if the other ranks call it too; it waits BATON_START_MS for them, and then start has failed. Any thread, after
+ * baton_start; but below MPI_THREAD_MULTIPLE only calls of the thread that lends itself do that, and others are told
+ * how it stands.
  * 0: they are. Errors: EAGAIN: not yet, ask again; on rank 0 baton_errmsg names those that are missing, and after 5 s
  * its log does so once. ETIMEDOUT, on all ranks: some did not declare their caches within BATON_WRAP_MS after the
  * first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes its context before all

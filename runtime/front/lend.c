@@ -52,9 +52,13 @@ static void wake_in(struct lent *l, uint64_t ns)
     timerfd_settime(l->timer_fd, 0, &in, NULL);
 }
 
-void lend_start(struct lent *l)
+void lend_take(struct lent *l)
 {
     atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
+}
+
+void lend_start(struct lent *l)
+{
     wake_in(l, 0);
 }
 
@@ -70,7 +74,7 @@ void lend_turn(struct baton *b)
     /* Acquire here and release below: the next turn sees all that this one did, whichever thread makes it. */
     if (atomic_exchange_explicit(&l->is_busy, true, memory_order_acquire))
         return; /* another thread is making a turn */
-    atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
+    lend_take(l);
     bool active = reactor_turn(b, clock_now_ns());
     if (active)
         l->idle_since = 0;

@@ -30,7 +30,9 @@ void lend_fini(struct lent *l);
 /** The epoll set; -1: the reactor has a thread of its own. */
 int lend_fd(const struct lent *l);
 
-/** The last step of baton_start: the calling thread is the one that makes turns. */
+/** The calling thread is the one that makes turns from now on. Any thread. */
+void lend_take(struct lent *l);
+/** The last step of start: there is something to make turns for. */
 void lend_start(struct lent *l);
 
 /** Whether the calling thread is the one that makes turns. False if the reactor has its own. Any thread. */

@@ -127,14 +127,16 @@ static bool all_know(const struct directory *d, uint32_t feature)
     return true;
 }
 
-/* Where a rank's build does not know of this exchange, hosts have no names for any rank. */
-static int hosts_exchange(struct baton *b)
+/* `room`: of all names. Where a rank's build does not know of this exchange, hosts have no names for any rank. */
+static int hosts_exchange(struct baton *b, void *room)
 {
     const struct directory *d = b->directory;
     _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
     if (!all_know(d, WIRE_ROW_HOSTS))
         return 0;
-    int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, d->hosts);
+    int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, room);
+    if (rc == 0)
+        memcpy(d->hosts, room, d->num_ranks * sizeof d->hosts[0]);
     for (uint32_t r = 0; r < d->num_ranks; r++)
         d->hosts[r][sizeof d->hosts[r] - 1] = '\0';
     return rc;
@@ -144,7 +146,8 @@ static int directory_build(struct baton *b, const struct layout *l)
 {
     uint8_t row[WIRE_ROW_BYTES];
     struct plan_why why = {{0}};
-    uint8_t *rows = malloc((size_t)fabric_size(b->fabric) * WIRE_ROW_BYTES);
+    const size_t row_bytes = sizeof b->place.host > WIRE_ROW_BYTES ? sizeof b->place.host : WIRE_ROW_BYTES;
+    uint8_t *rows = malloc(fabric_size(b->fabric) * row_bytes);
     int card_bytes = rows == NULL ? error_set(BATON_ENOMEM, "no memory for the directory") : card_write(b, l);
     int rc = fabric_agree(b->fabric, "card", card_bytes < 0 ? card_bytes : 0);
     if (rc == 0) {
@@ -159,11 +162,12 @@ static int directory_build(struct baton *b, const struct layout *l)
         rc = fabric_agree(b->fabric, "directory", rc);
     }
     if (rc == 0)
-        rc = hosts_exchange(b);
+        rc = hosts_exchange(b, rows); /* whose rows were taken */
     for (uint32_t i = 0; rc == 0 && i < fabric_size(b->fabric); i++)
         if (directory_version(b->directory, fabric_rank(b->fabric), i) >= WIRE_HASHES)
             fabric_hash(b->fabric, i);
-    free(rows);
+    if (!fabric_is_lost(b->fabric)) /* else MPI may still write there */
+        free(rows);
     return rc;
 }
 
@@ -345,6 +349,7 @@ int baton_start(baton_t *b)
             fail(b, CONTEXT_OPEN);
         return rc;
     }
+    lend_take(&b->lent);
     if (all)
         begin_turns(b, CONTEXT_OPEN);
     else
@@ -461,9 +466,12 @@ int late_run(struct baton *b)
     return rc;
 }
 
-/* One look in the caller's thread, unless another thread is at it. */
-static void late_lend(struct baton *b)
+/* One look in the caller's thread, unless another thread is at it, or MPI does not bear this one. */
+void late_lend(struct baton *b)
 {
+    if (b->state != CONTEXT_WAITING || fabric_mode(b->fabric) != BATON_PROGRESS_CALLER ||
+        !(lend_is_mine(b) || fabric_bears_threads(b->fabric)))
+        return;
     /* Acquire here and release below: the next look sees all that this one did, whichever thread takes it. */
     if (atomic_exchange_explicit(&b->start.is_busy, true, memory_order_acquire))
         return;
@@ -480,8 +488,7 @@ int baton_cache_ready(baton_t *b)
     enum context_state state = b->state;
     if (state == CONTEXT_LEFT)
         return context_check_started(b);
-    if (state == CONTEXT_WAITING && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
-        late_lend(b);
+    late_lend(b);
     int rc = atomic_load_explicit(&l->ready, memory_order_acquire);
     if (rc == BATON_EAGAIN) {
         char missing[128];

@@ -108,6 +108,11 @@ int fabric_agree(struct fabric *f, const char *step, int local)
     return steps_agree(&f->world.steps, step, local);
 }
 
+bool fabric_bears_threads(const struct fabric *f)
+{
+    return f->world.level >= MPI_THREAD_MULTIPLE && !f->quirks.one_thread;
+}
+
 bool fabric_is_lost(const struct fabric *f)
 {
     return f->world.steps.is_lost;

@@ -60,6 +60,8 @@ int fabric_agree(struct fabric *f, const char *step, int local);
 
 /** Whether an agreement or another collective step has failed, so that no collective may follow. */
 bool fabric_is_lost(const struct fabric *f);
+/** Whether any thread may call MPI. */
+bool fabric_bears_threads(const struct fabric *f);
 
 /** The least of all ranks' `mine`, number by number. Collective, agreed. */
 int fabric_least(struct fabric *f, const char *step, const int mine[2], int least[2]);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "baton.h"
+#include "front/context.h"
 #include "harness.h"
 #include "mpi/exposure.h"
 #include "with_clock.h"
@@ -402,6 +403,48 @@ static void more_regions_than_windows(void)
     CHECK_EQ(baton_close(f.b), 0);
 }
 
+/* Turns that are lent copy nothing for staging: what it has to do is left to the reactor. */
+static void staging_waits_while_turns_are_lent(void)
+{
+    struct fixture f;
+    baton_event_t none;
+    const baton_table_t from = {blocks_of[0], 5, 0}, to = {blocks_of[1], 5, 0};
+    if (is_one_node() || setting("BATON_WINDOWS") != 2)
+        return SKIP("no window for each region");
+    who(&f);
+    f.me.progress = BATON_PROGRESS_CALLER;
+    open_as(&f);
+    memory_make(&f.memory, PRIVATE, WINDOWS_MAX + 1, tensor_bytes(&f));
+    CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    start(&f);
+    paths_lend(f.b->paths, true);
+    if (f.producer)
+        CHECK_EQ(baton_offer(f.b,
+                             &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
+                                                     .key = "k",
+                                                     .num_tables = 1,
+                                                     .tables = {from},
+                                                     .num_tokens = TOKENS},
+                             NULL, NULL),
+                 0);
+    else
+        CHECK_EQ(baton_want(f.b,
+                            &(baton_want_params_t){.size = sizeof(baton_want_params_t),
+                                                   .key = "k",
+                                                   .engine = "p",
+                                                   .num_tables = 1,
+                                                   .tables = {to},
+                                                   .num_tokens = TOKENS},
+                            NULL),
+                 0);
+    for (double until = now_ms() + 300; now_ms() < until;)
+        CHECK_EQ(baton_poll(f.b, &none, 1), 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    paths_lend(f.b->paths, false);
+    CHECK_EQ(next_event(&f).error, 0);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
 /* A region that a window does not cover is not to be reached through it, whatever its rank says. */
 static void regions_outside_of_windows(void)
 {
@@ -653,6 +696,86 @@ static void caches_may_come_late(void)
         }
         CHECK_EQ(baton_close(f.b), 0);
     }
+}
+
+/* A rank whose own cache is there computes into it while others are late: nothing of start touches it any more. */
+static void memory_in_use_while_others_are_late(void)
+{
+    struct fixture f;
+    const bool later = harness.rank % 2 == 0;
+    uint64_t spoilt = 0;
+    if (is_one_node())
+        return SKIP("no reads between nodes, which start tries");
+    up_late(&f, BATON_PROGRESS_THREAD, later);
+    for (uint32_t i = 0; i < LAYERS && !later; i++) {
+        f.tensors[i].region = 0;
+        f.tensors[i].offset = i * tensor_bytes(&f);
+    }
+    if (!later)
+        CHECK_EQ(baton_cache_create(f.b, &f.geometry, BATON_MEMORY_HOST, &f.cache), 0);
+    start(&f);
+    uint8_t *mine = later ? NULL : baton_cache_base(f.cache);
+    const uint64_t bytes = f.geometry.bytes;
+    CHECK(later || (mine != NULL && bytes > 0));
+    if (mine != NULL)
+        memset(mine, 0xa5, bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (later)
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    CHECK_EQ(await_ready(&f, 20000), 0);
+    for (uint64_t i = 0; mine != NULL && i < bytes; i++)
+        spoilt += mine[i] != 0xa5;
+    CHECK_EQ(spoilt, 0);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+static int level_most = MPI_THREAD_MULTIPLE; /* that MPI seems to give */
+
+int MPI_Query_thread(int *level)
+{
+    const int rc = PMPI_Query_thread(level);
+    if (*level > level_most)
+        *level = level_most;
+    return rc;
+}
+
+static void *asks_all_the_time(void *arg)
+{
+    struct fixture *f = arg;
+    for (double until = now_ms() + (level_most == MPI_THREAD_MULTIPLE ? 20000 : 300); now_ms() < until;)
+        if (baton_cache_ready(f->b) != BATON_EAGAIN)
+            return f;
+    return NULL;
+}
+
+/*
+ * Another thread may ask, and goes on with the start where MPI bears any thread. The one that lends itself makes turns
+ * afterwards all the same.
+ */
+static void another_thread_asks(void)
+{
+    struct fixture f;
+    pthread_t other;
+    void *done = NULL;
+    up_late(&f, BATON_PROGRESS_CALLER, harness.rank == 0);
+    if (harness.rank != 0)
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    start(&f);
+    if (harness.rank == 0)
+        CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
+    CHECK_EQ(pthread_create(&other, NULL, asks_all_the_time, &f), 0);
+    CHECK_EQ(pthread_join(other, &done), 0);
+    CHECK_EQ(done != NULL, level_most == MPI_THREAD_MULTIPLE);
+    CHECK_EQ(await_ready(&f, 20000), 0);
+    move(&f, "asked", BATON_MODE_PULL, 3);
+    CHECK_EQ(baton_close(f.b), 0);
+}
+
+static void another_thread_asks_and_may_not_call_mpi(void)
+{
+    level_most = MPI_THREAD_SERIALIZED;
+    another_thread_asks();
+    level_most = MPI_THREAD_MULTIPLE;
 }
 
 /* All ranks hear of it, also the one that is missing: the last one, and then rank 0. */
@@ -938,6 +1061,7 @@ int main(int argc, char **argv)
     RUN(every_kind_moves_every_byte);
     RUN(many_regions);
     RUN(more_regions_than_windows);
+    RUN(staging_waits_while_turns_are_lent);
     RUN(regions_outside_of_windows);
     RUN(memory_that_cannot_be_written);
     RUN(wrapped_beside_allocated);
@@ -945,6 +1069,9 @@ int main(int argc, char **argv)
     RUN(an_engine_that_lacks_heads);
     RUN(one_that_closes_before_start);
     RUN(caches_may_come_late);
+    RUN(memory_in_use_while_others_are_late);
+    RUN(another_thread_asks);
+    RUN(another_thread_asks_and_may_not_call_mpi);
     RUN(a_cache_that_does_not_come);
     RUN(ranks_that_come_one_after_the_other);
     RUN(rank_0_that_is_silent);
