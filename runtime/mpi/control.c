@@ -125,11 +125,11 @@ int control_begin(struct control *c, struct world *w, const struct windows *v, M
 
 int control_open(struct control *c, struct world *w, const struct windows *v)
 {
-    MPI_Comm comm = MPI_COMM_NULL;
-    int error = duplicate(w, &comm);
+    c->comm = MPI_COMM_NULL;
+    int error = duplicate(w, &c->comm); /* if the step is lost, MPI may still store the handle */
     if (error)
         return error;
-    error = steps_agree(&w->steps, "open the control channel", control_begin(c, w, v, comm));
+    error = steps_agree(&w->steps, "open the control channel", control_begin(c, w, v, c->comm));
     if (error) {
         if (!w->steps.is_lost)
             control_close(c);

@@ -42,18 +42,17 @@ static void free_all(struct exposure *e, const struct logger *log)
 /* ---- over the span ----------------------------------------------------------------------------------------------- */
 
 /* Reads the first and the last byte of the span of the next rank of another node that has one. */
-static int try_span(const struct exposure *e, const struct world *w)
+static int try_span(struct exposure *e, const struct world *w)
 {
     const struct exposure_span *spans = e->spans;
     for (int i = 1; i < w->size; i++) {
         int peer = (w->rank + i) % w->size;
         if (w->node_of[peer] == w->node_of[w->rank] || spans[peer].end == 0)
             continue;
-        uint8_t ends[2];
         int rc = MPI_SUCCESS;
         for (int k = 0; k < 2 && rc == MPI_SUCCESS; k++) {
             MPI_Aint at = k == 0 ? 0 : (MPI_Aint)(spans[peer].end - spans[peer].begin - 1);
-            rc = MPI_Get(&ends[k], 1, MPI_BYTE, peer, at, 1, MPI_BYTE, e->windows[0]);
+            rc = MPI_Get(&e->ends[k], 1, MPI_BYTE, peer, at, 1, MPI_BYTE, e->windows[0]);
         }
         if (rc == MPI_SUCCESS)
             rc = MPI_Win_flush(peer, e->windows[0]);

@@ -31,6 +31,7 @@ struct exposure {
     int num;
     struct exposure_span *spans; /* by rank: what its window over the span covers */
     char why[256];               /* why it is not one window over the span */
+    uint8_t ends[2];             /* of a peer's span: MPI's, where a read of these fails */
 };
 
 /**
