@@ -86,7 +86,7 @@ int closing_step(struct baton *b, uint64_t now)
     note_given_up(b, now);
     bool late = now > c->until_ns;
     if (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0)
-        return late || now > c->given_up_ns ? BATON_EPEER : BATON_EAGAIN;
+        return late || (!core_is_quiet(b->core) && now > c->given_up_ns) ? BATON_EPEER : BATON_EAGAIN;
     if (b->state != CONTEXT_STARTED || c->lost)
         return 0; /* start failed on every rank: there is nobody to wait for */
     if (c->loss >= 0 && !late && now - c->loss_ns < b->settings.beat_ms * CLOCK_NS_PER_MS)

@@ -42,7 +42,7 @@ struct turns {
     uint64_t owed_ns;         /* since when rings are put off; 0: none are. Under the lock */
     _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
     _Atomic bool has_long;    /* a call is queued that only the reactor takes */
-    _Atomic uint32_t ringing; /* threads of Baton's own that may ring the bell just now */
+    _Atomic uint32_t ringing; /* threads that may ring the bell just now, without the lock */
     pthread_mutex_t lock;
     bool is_open;         /* others may make turns: the reactor has begun its loop, and nothing closes */
     bool is_lent;         /* the turn under way is not the reactor's */
@@ -89,7 +89,7 @@ void turns_worker(void *arg, bool runs_out);
  */
 void turns_rung(void *arg);
 
-/** After `abandon` was set: waits until no thread of Baton's own rings the bell any more. False: one still may. */
+/** After `abandon` was set: waits until no thread rings the bell any more. False: one still may. */
 bool turns_rest(struct baton *b, uint64_t until_ns);
 
 /* ---- the reactor's, under the lock ------------------------------------------------------------------------------- */

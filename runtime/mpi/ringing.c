@@ -121,7 +121,7 @@ void ringing_flush(struct ringing *r, const struct world *w)
     r->was_rung = has_none(&o);
     print_why(r, &o, why);
     if (r->was_rung)
-        log_line(w->log, LOG_WARN, "all ranks answer again: messages of other nodes ring");
+        log_line(w->log, LOG_WARN, "rings are answered again: messages of other nodes ring");
     else
         log_line(w->log, LOG_WARN, "%s: messages of other nodes are looked for every %" PRIu64 " us", why,
                  w->settings.idle_us);

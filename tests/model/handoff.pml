@@ -106,7 +106,8 @@ byte got[2];                           /* DONE: of which offer */
 #else
 #define SAYS(r, g, x) (WORD_SAYS(r, g, x) || said[r] == x)
 #endif
-#define IS_OVER(r, g) (!NEEDED(r) || SAYS(r, g, DONE) || SAYS(r, g, FAILED) || dead[r])
+#define IS_KNOWN(r, g) (WORD_SAYS(r, g, READING) || said[r] == READING) /* whose death is looked for */
+#define IS_OVER(r, g) (!NEEDED(r) || SAYS(r, g, DONE) || SAYS(r, g, FAILED) || (dead[r] && IS_KNOWN(r, g)))
 #define ALL_OVER(g) (!SEAT_IS(g, NOBODY) && IS_OVER(0, g) && IS_OVER(1, g))
 #define ALL_DONE(g) (!SEAT_IS(g, NOBODY) && (!NEEDED(0) || SAYS(0, g, DONE)) && (!NEEDED(1) || SAYS(1, g, DONE)))
 #define CAN_BE_HAD(w) (indexed && (SEAT_IS(board, ENGINE(RANK(w))) || SEAT_IS(board, NOBODY)) && word_of[RANK(w)] != board)
@@ -411,7 +412,7 @@ gone:
     skip
 }
 
-/* Whoever dies is seen by a pidfd, which wakes the producer. */
+/* Who reads and dies is seen by a pidfd, which wakes the producer. */
 proctype death()
 {
 end:

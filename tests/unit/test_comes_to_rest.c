@@ -279,6 +279,9 @@ static void test_calls_that_were_given_up_and_end(void **state)
     assert_int_equal(step(1000), BATON_EAGAIN);
     they.is_quiet = true;
     assert_int_equal(step(1001), BATON_EAGAIN);
+    they.busy = 1; /* the message that says so, say */
+    assert_int_equal(step(1000 + GRACE_MS + 1), BATON_EAGAIN);
+    they.busy = 0;
     assert_int_equal(step(CLOSE_MS), BATON_EAGAIN);
     assert_int_equal(they.asked_late, 0);
     they.leave = 0;

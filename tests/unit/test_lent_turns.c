@@ -458,7 +458,13 @@ static void test_a_worker_whose_jobs_run_out(void **state)
     assert_int_equal(rung(), 3);
     b.loop.abandon = true; /* MPI may free the bell */
     turns_worker(&b, true);
+    turns_call(&b, 1, 1, CLOCK_NS_PER_S);
     assert_int_equal(rung(), 3);
+    b.loop.abandon = b.loop.is_threaded = false; /* and nobody waits on it */
+    turns_worker(&b, true);
+    turns_call(&b, 1, 1, CLOCK_NS_PER_S);
+    assert_int_equal(rung(), 3);
+    b.loop.is_threaded = true;
     assert_true(turns_rest(&b, now_ns));
     b.loop.turns.ringing = 1;
     const uint64_t until = now_ns + 5 * US;
