@@ -84,12 +84,34 @@ static int want(struct engine *e, struct slot *s, const char *key)
     return baton_want(e->baton, &params, &s->id);
 }
 
+static void count_bytes(struct engine *e, const struct slot *s)
+{
+    e->phase.tally.wanted_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
+}
+
 static void wanted(struct engine *e, struct slot *s)
 {
     if (s->gate)
         return;
     e->phase.tally.wants[0]++;
-    e->phase.tally.wanted_bytes += model_wanted_bytes(e->pattern.geometry, s->held, s->num_tokens);
+    count_bytes(e, s);
+}
+
+/* Of a want that has ended, or was refused. */
+static void note_times(struct engine *e, const struct slot *s, bool done, uint64_t total_ns)
+{
+    struct load_times *times = &e->phase.times[s->request];
+    const uint64_t waited = times->waited;
+    *times = load_times(e->phase.start_ns, engine_arrival_ns(e, s->request), s->begin_ns, done, total_ns);
+    times->waited = waited;
+}
+
+static void refused(struct engine *e, struct slot *s)
+{
+    if (s->gate)
+        return;
+    count_bytes(e, s);
+    note_times(e, s, false, 0);
 }
 
 /* ---- what came --------------------------------------------------------------------------------------------------- */
@@ -153,15 +175,6 @@ static bool check_bytes(struct engine *e, const struct slot *s, const baton_even
     return false;
 }
 
-static void note_times(struct engine *e, const struct slot *s, const baton_event_t *event)
-{
-    struct load_times *times = &e->phase.times[s->request];
-    const uint64_t waited = times->waited;
-    *times = load_times(e->phase.start_ns, engine_arrival_ns(e, s->request), s->begin_ns,
-                        event->status == BATON_STATUS_DONE, event->total_ns);
-    times->waited = waited;
-}
-
 static const char *ending(baton_status_t status)
 {
     return status == BATON_STATUS_EXPIRED ? "expired" : status == BATON_STATUS_CANCELLED ? "was cancelled" : "failed";
@@ -178,7 +191,7 @@ static void finish(struct engine *e, struct slot *s, const baton_event_t *event)
     }
     if (event->status >= BATON_STATUS_DONE && event->status <= BATON_STATUS_CANCELLED)
         e->phase.tally.wants[event->status]++;
-    note_times(e, s, event);
+    note_times(e, s, event->status == BATON_STATUS_DONE, event->total_ns);
     if (event->status != BATON_STATUS_DONE)
         return;
     add_sample(e, event);
@@ -196,6 +209,7 @@ const struct engine_job decode_job = {.held = held,
                                       .ready = ready,
                                       .call = want,
                                       .accepted = wanted,
+                                      .refused = refused,
                                       .finish = finish,
                                       .check = check,
                                       .poison = PATTERN_POISON_CONSUMER};

@@ -272,6 +272,8 @@ static void call(struct engine *e, struct slot *s)
     }
     if (rc < 0) {
         e->phase.tally.refused++;
+        if (e->job->refused != NULL)
+            e->job->refused(e, s);
         engine_complain(e, "request %u was refused: %s: %s", s->request, baton_errname(rc), baton_errmsg());
         e->phase.gate_open |= s->gate;
         begin_pieces(e, s, SLOT_CHECKING);

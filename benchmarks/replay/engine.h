@@ -72,6 +72,8 @@ struct engine_job {
     int (*call)(struct engine *e, struct slot *s, const char *key);
     /** The call was accepted. */
     void (*accepted)(struct engine *e, struct slot *s);
+    /** It was refused, for good. NULL: that is counted by nobody else. */
+    void (*refused)(struct engine *e, struct slot *s);
     /** The slot's due_ns has come. NULL: it never does. */
     void (*go_on)(struct engine *e, struct slot *s);
     /** Its event came: the blocks are the engine's again, and are given back when each piece was checked. */

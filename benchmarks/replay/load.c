@@ -37,8 +37,8 @@ static uint64_t last_received(const struct trace *t, const struct load_times *ti
     return last;
 }
 
-struct load load_point(const struct trace *trace, double speed, const struct load_times *times,
-                       struct load_bytes bytes, uint32_t deadline_ms, uint64_t *room)
+struct load load_point(const struct trace *trace, double speed, const struct load_times *times, struct load_bytes bytes,
+                       uint32_t deadline_ms, uint64_t *room)
 {
     struct load l = {.speed = speed, .offered_per_s = offered(trace, speed)};
     /* A request counts with the mean time to the next one, as in what is offered: a run that keeps up achieves that. */

@@ -35,7 +35,7 @@ struct load {
     double achieved_per_s;    /* until the last one was received, and a mean gap more: as what is offered is counted */
     double achieved_gb_per_s; /* likewise */
     struct quantiles latency, late;
-    uint32_t waited;        /* requests that found no place at a rank of either side */
+    uint32_t waited;                /* requests that found no place at a rank of either side */
     uint32_t done, failed, in_time; /* requests; in time: within the deadline */
     double in_time_per_s;
 };
@@ -46,7 +46,7 @@ struct load_bytes {
 };
 
 /** `room` holds a number for each request. deadline_ms 0: there is none. */
-struct load load_point(const struct trace *trace, double speed, const struct load_times *times,
-                       struct load_bytes bytes, uint32_t deadline_ms, uint64_t *room);
+struct load load_point(const struct trace *trace, double speed, const struct load_times *times, struct load_bytes bytes,
+                       uint32_t deadline_ms, uint64_t *room);
 
 #endif

@@ -260,11 +260,12 @@ static void print_point(const struct result_phase *p, uint32_t deadline_ms, uint
 static void print_load(const struct result *r)
 {
     const uint32_t deadline_ms = r->options->deadline_ms;
-    printf("  %8s %20s %20s %43s %9s %8s %8s", "", "offered", "achieved", "latency from the arrival, ms", "late, ms", "", "");
+    printf("  %8s %20s %20s %43s %9s %8s %8s", "", "offered", "achieved", "latency from the arrival, ms", "late, ms",
+           "", "");
     if (deadline_ms > 0)
         printf("    within %u ms", deadline_ms);
-    printf("\n  %8s %10s %9s %10s %9s %10s %10s %10s %10s %9s %8s %8s", "speed", "requests/s", "GB/s", "requests/s", "GB/s",
-           "p50", "p90", "p99", "p99.9", "p99", "failed", "waited");
+    printf("\n  %8s %10s %9s %10s %9s %10s %10s %10s %10s %9s %8s %8s", "speed", "requests/s", "GB/s", "requests/s",
+           "GB/s", "p50", "p90", "p99", "p99.9", "p99", "failed", "waited");
     if (deadline_ms > 0)
         printf(" %10s %10s", "share", "requests/s");
     putchar('\n');
@@ -272,7 +273,8 @@ static void print_load(const struct result *r)
         print_point(&r->phases[p], deadline_ms, r->trace->count);
     puts("\nA request's latency runs from its arrival by the trace's clock until the last rank of its decode engine "
          "has\n"
-         "received it, however late it was called for; those that failed have none. Waited: it arrived and found no place, at a rank of either "
+         "received it, however late it was called for; those that failed have none. Waited: it arrived and found no "
+         "place, at a rank of either "
          "side,\n"
          "because of --inflight or --pool. The first contact of engines is part of the first run.\n");
 }

@@ -24,7 +24,7 @@
 
 struct collector {
     char file[PATH_MAX]; /* empty: nothing is written */
-    uint16_t port;       /* 0: no port; without one and without a file all of this does nothing */
+    uint16_t port;       /* 0: no port; without one and without a file nothing is told */
     const char *job;     /* outlives it */
     struct pages pages;
     int claim; /* -1: another process collects on this host */

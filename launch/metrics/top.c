@@ -74,7 +74,7 @@ static void look(const struct top *t, struct pages *p, uint64_t *at_ns)
     FILE *in = fopen(t->file, "re");
     if (in == NULL || fstat(fileno(in), &status) != 0)
         snprintf(p->why, sizeof p->why, "%s", strerror(errno));
-    else if (openmetrics_read(in, p))
+    else if (openmetrics_read(in, p) || *at_ns == 0)
         *at_ns = ns_of(status.st_mtim);
     if (in != NULL)
         fclose(in);
