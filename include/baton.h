@@ -509,8 +509,8 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
  * baton_start for which no cache came late. Never waits for a rank that has not declared its cache. With
  * BATON_PROGRESS_CALLER the call that finds all ranks there goes on with what baton_start left to do: in milliseconds
  * if the other ranks call it too; it waits BATON_START_MS for them, and then start has failed. Any thread, after
- * baton_start; but below MPI_THREAD_MULTIPLE only calls of the thread that lends itself do that, and others are told
- * how it stands.
+ * baton_start; but below MPI_THREAD_MULTIPLE, or where MPI's window is for one thread (baton_describe says so), only
+ * calls of the thread that lends itself do that, and others are told so.
  * 0: they are. Errors: EAGAIN: not yet, ask again; on rank 0 baton_errmsg names those that are missing, and after 5 s
  * its log does so once. ETIMEDOUT, on all ranks: some did not declare their caches within BATON_WRAP_MS after the
  * first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes its context before all
@@ -928,8 +928,9 @@ BATON_API int baton_event_fd(const baton_t *b);
 
 /**
  * One turn of the reactor in the calling thread: BATON_PROGRESS_CALLER only. Never sleeps. The calling thread lends
- * itself from now on (see THREADS); while another thread is inside a turn, this makes none. Returns the number of
- * events that wait, or an error. Errors: ESTATE, EINVAL.
+ * itself from now on (see THREADS), also where caches are awaited and no turn can be made yet (EAGAIN); while another
+ * thread is inside a turn, this makes none. Returns the number of events that wait, or an error. Errors: EAGAIN,
+ * ESTATE, EINVAL.
  */
 BATON_API int baton_progress(baton_t *b);
 

@@ -112,6 +112,17 @@ void pages_drop_gone(struct pages *p, const char *but)
     keep(p, is_there_or_of, but);
 }
 
+static bool is_none(const struct pages_rank *r, const char *job)
+{
+    (void)r, (void)job;
+    return false;
+}
+
+void pages_forget(struct pages *p)
+{
+    keep(p, is_none, NULL);
+}
+
 /* Not a page that its rank has made and not written yet. */
 static bool was_read(const struct pages_rank *r, const char *job)
 {

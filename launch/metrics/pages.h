@@ -35,6 +35,8 @@ struct pages {
 struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context);
 /** By job, rank and context. */
 void pages_sort(struct pages *p);
+/** Frees all entries. */
+void pages_forget(struct pages *p);
 /** Frees the entries that are not there, but for those of one job; NULL: of every job. */
 void pages_drop_gone(struct pages *p, const char *but);
 

@@ -74,10 +74,12 @@ static void look(const struct top *t, struct pages *p, uint64_t *at_ns)
     FILE *in = fopen(t->file, "re");
     if (in == NULL || fstat(fileno(in), &status) != 0)
         snprintf(p->why, sizeof p->why, "%s", strerror(errno));
-    else if (openmetrics_read(in, p) || *at_ns == 0)
+    else if (openmetrics_read(in, p))
         *at_ns = ns_of(status.st_mtim);
     if (in != NULL)
         fclose(in);
+    if (*at_ns == 0) /* there was no whole text yet */
+        pages_forget(p);
 }
 
 static void list_jobs(const struct pages *p, FILE *out)

@@ -57,10 +57,8 @@ int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
 
 int baton_progress(baton_t *b)
 {
-    if (b != NULL && b->state == CONTEXT_WAITING && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) {
+    if (b != NULL && b->state == CONTEXT_WAITING)
         lend_take(&b->lent);
-        late_lend(b);
-    }
     int rc = context_check_started(b);
     if (rc != 0)
         return rc;

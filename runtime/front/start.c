@@ -292,8 +292,8 @@ static int start_listening(struct baton *b)
 }
 
 /*
- * In the thread that makes turns. The state comes last: from then on other threads may make turns too. A context that
- * MPI_Finalize left meanwhile stays so.
+ * In the thread that makes turns, or one that has asked whether caches are ready. The state comes last: from then on
+ * other threads may make turns too. A context that MPI_Finalize left meanwhile stays so.
  */
 static void begin_turns(struct baton *b, enum context_state from)
 {
@@ -387,7 +387,8 @@ void late_declared(struct baton *b)
         return;
     /* Release: the thread that goes on sees the cache. */
     atomic_store_explicit(&b->start.is_declared, true, memory_order_release);
-    bell_ring(fabric_bell(b->fabric));
+    if (fabric_mode(b->fabric) == BATON_PROGRESS_THREAD)
+        bell_ring(fabric_bell(b->fabric));
 }
 
 static int late_end(struct baton *b, int rc)
@@ -466,12 +467,15 @@ int late_run(struct baton *b)
     return rc;
 }
 
-/* One look in the caller's thread, unless another thread is at it, or MPI does not bear this one. */
-void late_lend(struct baton *b)
+/* Whether MPI bears that the calling thread goes on with the start. */
+static bool late_may(const struct baton *b)
 {
-    if (b->state != CONTEXT_WAITING || fabric_mode(b->fabric) != BATON_PROGRESS_CALLER ||
-        !(lend_is_mine(b) || fabric_bears_threads(b->fabric)))
-        return;
+    return fabric_mode(b->fabric) != BATON_PROGRESS_CALLER || lend_is_mine(b) || fabric_bears_threads(b->fabric);
+}
+
+/* One look in the caller's thread, unless another thread is at it. */
+static void late_lend(struct baton *b)
+{
     /* Acquire here and release below: the next look sees all that this one did, whichever thread takes it. */
     if (atomic_exchange_explicit(&b->start.is_busy, true, memory_order_acquire))
         return;
@@ -488,8 +492,12 @@ int baton_cache_ready(baton_t *b)
     enum context_state state = b->state;
     if (state == CONTEXT_LEFT)
         return context_check_started(b);
-    late_lend(b);
+    const bool may = state != CONTEXT_WAITING || late_may(b);
+    if (state == CONTEXT_WAITING && may && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
+        late_lend(b);
     int rc = atomic_load_explicit(&l->ready, memory_order_acquire);
+    if (rc == BATON_EAGAIN && !may)
+        return error_set(rc, "the thread that lends itself has not gone on yet: baton_progress makes this one it");
     if (rc == BATON_EAGAIN) {
         char missing[128];
         fabric_meet_missing(b->fabric, missing, sizeof missing);

@@ -40,8 +40,6 @@ int late_check(const struct baton *b);
 void late_declared(struct baton *b);
 /** Waits, and takes the second half. The reactor's thread. BATON_EAGAIN: it must end. */
 int late_run(struct baton *b);
-/** The same where a caller makes progress: one look, if MPI may be called by this thread. Who lends itself stays so. */
-void late_lend(struct baton *b);
 
 /**
  * Closing, or MPI_Finalize: takes the part in agreements that is left, so that no rank waits for this one. Collective;

@@ -119,7 +119,7 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
 static void wake_reactor(struct baton *b)
 {
     struct turns *t = &b->loop.turns;
-    if (!b->loop.is_threaded) /* nobody sleeps on the bell */
+    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) /* nobody sleeps on the bell */
         return;
     atomic_fetch_add_explicit(&t->ringing, 1, memory_order_seq_cst);
     if (!atomic_load_explicit(&b->loop.abandon, memory_order_seq_cst))

@@ -131,6 +131,7 @@ bool fabric_exposes(const struct fabric *f)
 int fabric_meet_init(struct fabric *f)
 {
     int error = meeting_init(&f->meeting, &f->world.steps);
+    f->windows.is_pool_used = true; /* start returns before the meeting */
     for (uint32_t r = 0; error == 0 && r < fabric_size(f); r++)
         meeting_watch(&f->meeting, &f->world.steps, (int)r, fabric_process(f, r));
     return error;

@@ -130,7 +130,7 @@ int fabric_expose(struct fabric *f, const struct path_regions *mine);
 /** Whether memory that engines own can be reached from other nodes. */
 bool fabric_exposes(const struct fabric *f);
 
-/** Bytes of my metadata that the self-test may use where I have no pool: they are zero afterwards. Local. */
+/** Bytes of my metadata that the self-test may use where it cannot use my pool: they are zero afterwards. Local. */
 void fabric_spare(struct fabric *f, uint64_t offset, uint64_t bytes);
 
 /** Tests what the quirks table promises of the rma path (see selftest.h). Collective, agreed. */

@@ -401,14 +401,14 @@ static int test_puts(struct trial *t, const struct quirks *q, bool *whole)
 /* ---- the whole test --------------------------------------------------------------------------------------------- */
 
 /*
- * Lays the pattern into my room, and learns where those of all ranks are. Where caches come late there is spare memory
- * on every rank; its pool may be in use by then.
+ * Lays the pattern into my room, and learns where those of all ranks are. Where caches come late, pools may be in use,
+ * and every rank has spare memory.
  */
 static int prepare(struct trial *t)
 {
     const struct windows *v = t->v;
-    const struct room all = v->spare_bytes > 0 ? (struct room){v->spare_offset, v->spare_bytes}
-                                               : (struct room){v->pool_offset, v->pool_bytes};
+    const struct room all = v->pool_bytes > 0 && !v->is_pool_used ? (struct room){v->pool_offset, v->pool_bytes}
+                                                                  : (struct room){v->spare_offset, v->spare_bytes};
     const struct room mine = {all.offset, all.bytes < ROOM_BYTES ? all.bytes : ROOM_BYTES};
     lay(v->segment + mine.offset, (uint32_t)t->w->rank, 0, mine.bytes, false);
     lay(t->source, (uint32_t)t->w->rank, 0, ROOM_BYTES / PUT_ROUNDS, false);

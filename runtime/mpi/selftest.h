@@ -21,8 +21,8 @@
  *
  * Each rank also warns if the MPI library of one of the peers that it reads from is another one than its own.
  *
- * The first of a rank's spare bytes (fabric_spare) are used for the test, or of its pool if it has none, and are zero
- * afterwards. With one node there is nothing to do.
+ * The first bytes of every pool are used for the test, or of the spare bytes of a rank without one or whose pool may be
+ * in use, and are zero afterwards. With one node there is nothing to do.
  */
 int selftest_run(struct world *w, const struct windows *v, struct quirks *q);
 

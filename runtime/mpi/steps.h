@@ -43,7 +43,7 @@ struct steps {
     MPI_Request announcement;
     struct steps_ballot ballot, verdict;
     int least_in[2], least_out[2];
-    uint64_t sums[2];                    /* of windows_open */
+    uint64_t sums_in[2], sums_out[2];    /* of windows_open */
     char sentence[STEPS_SENTENCE_BYTES]; /* broadcast by the rank that failed */
 
     char agreed[STEPS_SENTENCE_BYTES]; /* the last such sentence: it names its rank already */

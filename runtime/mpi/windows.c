@@ -96,14 +96,14 @@ static int check_limit(const struct world *w, uint64_t needed, uint64_t limit)
  */
 static int check_room(const struct windows *v, struct world *w, uint64_t limit)
 {
-    uint64_t *all = w->steps.sums; /* MPI may write there, if the step is lost, at any later time */
-    all[0] = w->node_size > 1 ? asked_bytes(v) : 0;
-    all[1] = asked_bytes(v);
+    uint64_t *mine = w->steps.sums_in, *all = w->steps.sums_out;
+    mine[0] = w->node_size > 1 ? asked_bytes(v) : 0;
+    mine[1] = asked_bytes(v);
     MPI_Request request;
     int error = steps_begin(&w->steps, "sum of memory");
     if (error)
         return error;
-    int rc = MPI_Iallreduce(MPI_IN_PLACE, all, 2, MPI_UINT64_T, MPI_SUM, w->host, &request);
+    int rc = MPI_Iallreduce(mine, all, 2, MPI_UINT64_T, MPI_SUM, w->host, &request);
     error = steps_finish(&w->steps, "sum of memory", rc, &request);
     if (error)
         return error;

@@ -61,6 +61,7 @@ struct windows {
     bool has_huge;                      /* the segment is of huge pages */
     char why_small[80];                 /* else: why not */
     uint64_t spare_offset, spare_bytes; /* of my segment: metadata that nobody uses yet */
+    bool is_pool_used;                  /* the engine may use its pool already */
     struct windows_segment *segments;   /* by rank */
     struct exposure exposure;           /* of memory that engines own */
     struct path_region pool;            /* my pool, as an address here */

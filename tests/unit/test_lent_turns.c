@@ -35,6 +35,7 @@ static struct {
     unsigned turns, asked, yields;
     uint64_t began; /* of the last turn */
     bool was_lent, lends;
+    baton_progress_mode_t mode;
 } they;
 
 static struct baton b;
@@ -96,6 +97,12 @@ uint64_t core_next_ns(const struct core *core)
 {
     (void)core;
     return they.next_ns;
+}
+
+baton_progress_mode_t fabric_mode(const struct fabric *f)
+{
+    (void)f;
+    return they.mode;
 }
 
 struct bell *fabric_bell(const struct fabric *f)
@@ -460,11 +467,12 @@ static void test_a_worker_whose_jobs_run_out(void **state)
     turns_worker(&b, true);
     turns_call(&b, 1, 1, CLOCK_NS_PER_S);
     assert_int_equal(rung(), 3);
-    b.loop.abandon = b.loop.is_threaded = false; /* and nobody waits on it */
+    b.loop.abandon = false;
+    they.mode = BATON_PROGRESS_CALLER; /* nobody waits on it */
     turns_worker(&b, true);
     turns_call(&b, 1, 1, CLOCK_NS_PER_S);
     assert_int_equal(rung(), 3);
-    b.loop.is_threaded = true;
+    they.mode = BATON_PROGRESS_THREAD;
     assert_true(turns_rest(&b, now_ns));
     b.loop.turns.ringing = 1;
     const uint64_t until = now_ns + 5 * US;
