@@ -267,7 +267,9 @@ BATON_API int baton_open_f(int comm, const baton_open_params_t *params, baton_t 
 /**
  * Makes everything that was declared: shared memory, windows, the directory of all ranks, the reactor. Collective;
  * each step is agreed upon by all ranks before and after, within BATON_START_MS. After it, baton_cache_base is valid
- * and the verbs may be called. After an error only the context is left: close it.
+ * and the verbs may be called. After an error only the context is left: close it. If a rank dies in the very moment in
+ * which MPI makes windows, MPI cannot be left: the process then ends after BATON_START_MS with status 70 and says at
+ * which step.
  * Errors, the same on every rank: ESTATE, ECLOSED (a rank called baton_close instead), EINVAL (a cache is too large to
  * be described), ESETTING (BATON_FAULT), ESHM, EWINDOW (also where MPI's window must not be used by the reactor's
  * thread), EGEOMETRY (ranks of one engine contradict each other: in model, dtype, a size, a total, block_tokens, tp,
