@@ -273,34 +273,37 @@ static uint64_t changed_beside(struct fixture *f, bool from_d)
     return changed;
 }
 
+static int offer_as(struct fixture *f, const char *key)
+{
+    const baton_offer_params_t offer = {
+        .size = sizeof offer, .key = key, .num_tables = 1, .tables = {{blocks_of[0], 5, 0}}, .num_tokens = TOKENS};
+    return baton_offer(f->b, &offer, NULL, NULL);
+}
+
+/* Of the engine `p`. */
+static int want_as(struct fixture *f, const char *key, baton_mode_t mode)
+{
+    const baton_want_params_t want = {.size = sizeof want,
+                                      .key = key,
+                                      .engine = "p",
+                                      .num_tables = 1,
+                                      .tables = {{blocks_of[1], 5, 0}},
+                                      .num_tokens = TOKENS,
+                                      .mode = mode};
+    return baton_want(f->b, &want, NULL);
+}
+
 /* One request from `p` to `d`; its bytes are right, and nothing else was touched. */
 static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode, uint16_t salt)
 {
     baton_event_t got = {0};
-    const baton_table_t from = {blocks_of[0], 5, 0}, to = {blocks_of[1], 5, 0};
     spoil(f);
     if (f->producer) {
         walk(f, false, true, salt);
-        CHECK_EQ(baton_offer(f->b,
-                             &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
-                                                     .key = key,
-                                                     .num_tables = 1,
-                                                     .tables = {from},
-                                                     .num_tokens = TOKENS},
-                             NULL, NULL),
-                 0);
+        CHECK_EQ(offer_as(f, key), 0);
     }
     if (f->consumer)
-        CHECK_EQ(baton_want(f->b,
-                            &(baton_want_params_t){.size = sizeof(baton_want_params_t),
-                                                   .key = key,
-                                                   .engine = "p",
-                                                   .num_tables = 1,
-                                                   .tables = {to},
-                                                   .num_tokens = TOKENS,
-                                                   .mode = mode},
-                            NULL),
-                 0);
+        CHECK_EQ(want_as(f, key, mode), 0);
     for (int i = 0; i < f->producer + f->consumer; i++) {
         baton_event_t e = next_event(f);
         if (!CHECK_EQ(e.error, 0))
@@ -408,7 +411,6 @@ static void staging_waits_while_turns_are_lent(void)
 {
     struct fixture f;
     baton_event_t none;
-    const baton_table_t from = {blocks_of[0], 5, 0}, to = {blocks_of[1], 5, 0};
     if (is_one_node() || setting("BATON_WINDOWS") != 2)
         return SKIP("no window for each region");
     who(&f);
@@ -419,24 +421,9 @@ static void staging_waits_while_turns_are_lent(void)
     start(&f);
     paths_lend(f.b->paths, true);
     if (f.producer)
-        CHECK_EQ(baton_offer(f.b,
-                             &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
-                                                     .key = "k",
-                                                     .num_tables = 1,
-                                                     .tables = {from},
-                                                     .num_tokens = TOKENS},
-                             NULL, NULL),
-                 0);
+        CHECK_EQ(offer_as(&f, "k"), 0);
     else
-        CHECK_EQ(baton_want(f.b,
-                            &(baton_want_params_t){.size = sizeof(baton_want_params_t),
-                                                   .key = "k",
-                                                   .engine = "p",
-                                                   .num_tables = 1,
-                                                   .tables = {to},
-                                                   .num_tokens = TOKENS},
-                            NULL),
-                 0);
+        CHECK_EQ(want_as(&f, "k", BATON_MODE_AUTO), 0);
     for (double until = now_ms() + 300; now_ms() < until;)
         CHECK_EQ(baton_poll(f.b, &none, 1), 0);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -487,7 +474,7 @@ static void memory_that_cannot_be_written(void)
     }
     CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
     start(&f);
-    const baton_table_t from = {blocks_of[0], 5, 0}, to = {blocks_of[1], 5, 0};
+    const baton_table_t to = {blocks_of[1], 5, 0};
     baton_want_params_t want = {.size = sizeof want,
                                 .key = "k",
                                 .engine = f.consumer ? "p" : "d",
@@ -497,14 +484,7 @@ static void memory_that_cannot_be_written(void)
     if (f.producer && !f.consumer) {
         CHECK_EQ(baton_want(f.b, &want, NULL), BATON_EINVAL);
         CHECK_HAS(baton_errmsg(), "cannot be written");
-        CHECK_EQ(baton_offer(f.b,
-                             &(baton_offer_params_t){.size = sizeof(baton_offer_params_t),
-                                                     .key = "k",
-                                                     .num_tables = 1,
-                                                     .tables = {from},
-                                                     .num_tokens = TOKENS},
-                             NULL, NULL),
-                 0);
+        CHECK_EQ(offer_as(&f, "k"), 0);
         CHECK_EQ(next_event(&f).error, 0);
     } else if (!f.producer) {
         CHECK_EQ(baton_want(f.b, &want, NULL), 0);
@@ -665,23 +645,13 @@ static void caches_may_come_late(void)
         struct fixture f;
         bool later = harness.rank % 2 == 0; /* the others have declared theirs before */
         baton_event_t none;
-        baton_id_t id;
         up_late(&f, (baton_progress_mode_t)progress, later);
         CHECK_EQ(baton_cache_ready(f.b), BATON_ESTATE);
         if (!later)
             CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
         start(&f);
         CHECK_EQ(baton_cache_ready(f.b), BATON_EAGAIN);
-        const baton_table_t to = {blocks_of[1], 5, 0};
-        CHECK_EQ(baton_want(f.b,
-                            &(baton_want_params_t){.size = sizeof(baton_want_params_t),
-                                                   .key = "k",
-                                                   .engine = "p",
-                                                   .num_tables = 1,
-                                                   .tables = {to},
-                                                   .num_tokens = TOKENS},
-                            &id),
-                 BATON_EAGAIN);
+        CHECK_EQ(want_as(&f, "k", BATON_MODE_AUTO), BATON_EAGAIN);
         CHECK_HAS(baton_errmsg(), "baton_cache_ready");
         CHECK_EQ(baton_poll(f.b, &none, 1), 0);
         MPI_Barrier(MPI_COMM_WORLD);
