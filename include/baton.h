@@ -260,7 +260,8 @@ BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton
 /**
  * baton_open for bindings that cannot spell an MPI_Comm, which each MPI defines in its own way. `comm` is a
  * communicator's Fortran handle, as MPI_Comm_c2f gives it (mpi4py: comm.py2f()), or BATON_COMM_NULL_F.
- * Errors: as baton_open; EINVAL also for a handle that no communicator has.
+ * Errors: as baton_open; EINVAL also for a handle that no communicator has, where MPI can tell: Open MPI does, MPICH
+ * ends the process.
  */
 BATON_API int baton_open_f(int comm, const baton_open_params_t *params, baton_t **out);
 

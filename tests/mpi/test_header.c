@@ -566,8 +566,8 @@ static void a_fortran_handle_is_a_communicator(void)
     down(&f);
     MPI_Comm_free(&backwards);
 #ifdef OPEN_MPI /* others do not tell by a handle whether there is such a communicator */
-    CHECK_EQ(baton_open_f(123456, &f.me, &f.b), BATON_EINVAL);
-    CHECK_HAS(baton_errmsg(), "123456");
+    CHECK_EQ(baton_open_f(-123456, &f.me, &f.b), BATON_EINVAL);
+    CHECK_HAS(baton_errmsg(), "no communicator has the Fortran handle -123456");
 #endif
 }
 
