@@ -19,6 +19,7 @@
 #define EVENTS_A_TURN 64
 #define RESTED_NS (20 * CLOCK_NS_PER_MS) /* after so long without a turn that did something, none is expected soon */
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
+#define GIVE_WAY_NS (20 * CLOCK_NS_PER_US) /* an idle reactor spins no longer before it yields between its turns */
 #define REST_NS                                                                                                        \
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
 #define REFRESH_NS (1 * CLOCK_NS_PER_MS) /* how long a reader waits for the turn under way */
@@ -281,7 +282,7 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
 {
     struct turns *t = &b->loop.turns;
     uint64_t rest = reactor_rest_ns(b, idle_since);
-    uint64_t spin = spin_ns(b) < TURNS_GIVE_WAY_NS ? spin_ns(b) : TURNS_GIVE_WAY_NS;
+    uint64_t spin = spin_ns(b) < GIVE_WAY_NS ? spin_ns(b) : GIVE_WAY_NS;
     bool yields = rest == 0 && clock_now_ns() - idle_since >= spin;
     if (rest == 0 && !yields)
         return;

@@ -56,12 +56,6 @@ struct turns {
 /** The longest time by which a ring is put off. The reactor's sleeps are no longer while calls and polls are made. */
 #define TURNS_OWED_NS UINT64_C(2000000)
 
-/**
- * How often a thread that polls in vain yields its core, where another one makes the turns. For so long at most an idle
- * reactor spins before it yields between its turns.
- */
-#define TURNS_GIVE_WAY_NS UINT64_C(20000)
-
 /** For how long a reactor that has woken its engine puts rings off. Then it wakes for them. */
 #define TURNS_AWAKE_NS UINT64_C(200000)
 
