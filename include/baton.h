@@ -906,9 +906,9 @@ typedef struct baton_event {
 
 /**
  * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
- * Where another thread makes the progress, which is so between nodes most of all, a thread that has done nothing else
- * than poll in vain for 100 us yields its core now and then (sched_yield). Such a call returns when the scheduler gives
- * the thread its core back.
+ * Where another thread makes the progress, which is so between nodes most of all, a thread whose polls have followed
+ * each other within 50 us for 100 us yields its core at each one that finds nothing (sched_yield). Such a call returns
+ * when the scheduler gives the thread its core back: after a time slice, if a thread that computes has it.
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL.
  */

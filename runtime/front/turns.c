@@ -192,9 +192,9 @@ static void attend(struct baton *b)
 }
 
 /*
- * Another thread makes the turns that such a thread waits for, and may need this very core: one that was woken would
- * wait for the next tick of the system's clock, and one that yields between two turns until this thread yields too. A
- * yield takes less than 1 us where no other thread needs the core.
+ * A thread that does nothing but poll waits for the turns of another one, which may need this very core: one that was
+ * woken would wait for the next tick of the system's clock, and one that yields between two turns until this thread
+ * yields too, or is preempted.
  */
 static void give_way(void)
 {

@@ -70,7 +70,8 @@ void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_
 
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
- * happened that no turn has seen yet, makes one here, and returns true: poll again. Any thread.
+ * happened that no turn has seen yet, makes one here, and returns true: poll again. Where another thread makes the
+ * turns, a thread that does nothing but poll yields its core here instead. Any thread.
  */
 bool turns_polled(struct baton *b, bool any);
 

@@ -26,7 +26,7 @@
 static struct {
     struct bell mine, theirs;
     struct rings *rings;
-    uint64_t turn_ns, yield_ns;                  /* a turn takes so long, and a yield beside its 1 us */
+    uint64_t turn_ns, yield_ns;                  /* a turn takes so long; a yield so much more than 1 us */
     unsigned active;                             /* so many of the next turns do something */
     bool is_busy;                                /* more happens by itself */
     bool must_poll, must_end, has_driver, takes; /* takes: a copy worker is free */
@@ -419,7 +419,7 @@ static void test_a_thread_that_polls_attends(void **state)
     assert_int_equal(they.yields, 0);
 }
 
-/* Where another thread makes the turns, it yields at each poll. */
+/* Where another thread makes the turns, a thread that does nothing but poll yields at each poll in vain. */
 static void test_a_thread_that_polls_gives_way(void **state)
 {
     (void)state;
@@ -435,9 +435,23 @@ static void test_a_thread_that_polls_gives_way(void **state)
     now_ns += 50 * US; /* it polls on */
     assert_false(turns_polled(&b, false));
     assert_int_equal(they.yields, 3);
+    assert_false(turns_polled(&b, true)); /* not in vain */
+    b.loop.is_threaded = false;
+    assert_false(turns_polled(&b, false)); /* nobody else makes turns */
+    b.loop.is_threaded = true;
+    assert_int_equal(they.yields, 3);
+    b.loop.turns.can_lend = b.loop.turns.has_long = true;
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.yields, 4);
+    b.loop.turns.has_long = false;
+    pthread_mutex_lock(&b.loop.turns.lock);
+    assert_false(turns_polled(&b, false));
+    pthread_mutex_unlock(&b.loop.turns.lock);
+    assert_int_equal(they.yields, 5);
+    b.loop.turns.can_lend = false;
     now_ns += 50 * US + 1; /* it did something else */
     assert_false(turns_polled(&b, false));
-    assert_int_equal(they.yields, 3);
+    assert_int_equal(they.yields, 5);
     assert_int_equal(b.loop.turns.attended_ns, 0);
     assert_int_equal(they.turns, 0);
 }
