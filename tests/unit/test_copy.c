@@ -487,11 +487,11 @@ static void test_tells_where_needed(void **state)
     world_fini(&w);
 }
 
-/* Short jobs overtake long ones, but do not stop them. */
+/* Short jobs overtake long ones, but do not stop them. Hashes are long, of however few bytes. */
 static void test_short_jobs_first(void **state)
 {
     (void)state;
-    enum { LONGS = 2, SHORTS = 40, LONG_TAG = 1000 };
+    enum { LONGS = 3, SHORTS = 40, LONG_TAG = 1000 };
     struct world w;
     struct copy_pool *pool;
     struct plan_transfer few, all;
@@ -501,6 +501,7 @@ static void test_short_jobs_first(void **state)
     transfer_init(&few, &w, 8);
     transfer_init(&all, &w, TOKENS);
     assert_true(few.bytes <= COPY_SHORT_BYTES && all.bytes > COPY_SHORT_BYTES);
+    uint64_t sum[1];
     atomic_store(&held, true); /* the worker stays in the end of its first job until all jobs are there */
     assert_int_equal(copy_pool_create(1, NULL, 64, hold, NULL, &pool), 0);
     struct copy_job job = {.src = w.from_side, .dst = w.to_side};
@@ -508,6 +509,13 @@ static void test_short_jobs_first(void **state)
         job.transfer = i < LONGS ? &all : &few;
         job.bytes = job.transfer->bytes;
         job.tag = i < LONGS ? LONG_TAG + i : i;
+        job.sums = NULL;
+        if (i == LONGS - 1) {
+            job.transfer = &few;
+            job.bytes = few.bytes;
+            job.count = 1;
+            job.sums = sum;
+        }
         if (i == LONGS) /* a worker has the first long job */
             for (wait_for(pool); !copy_collect(pool, &end);)
                 wait_for(pool);

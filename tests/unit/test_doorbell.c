@@ -493,6 +493,34 @@ static void test_deaf(void **state)
     close_all(&w);
 }
 
+/* A rank that cannot have all that listening takes does not open. With room for one more descriptor it has a socket. */
+static void test_cannot_listen(void **state)
+{
+    (void)state;
+    struct ranks w = {.rung = {{0}}};
+    struct rlimit limit;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(0x0a000001)}};
+    struct ifaddrs list = {.ifa_flags = IFF_UP | IFF_RUNNING, .ifa_addr = (struct sockaddr *)&at};
+    const int next = dup(STDOUT_FILENO);
+    assert_true(next >= 0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const struct rlimit one = {(rlim_t)next + 1, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &one), 0);
+    faked = &list;
+    const int speaks = open_one(&w, 0, false);
+    doorbell_close(&w.bell[0]);
+    const int listens = open_one(&w, 0, true);
+    faked = NULL;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(speaks, 0);
+    assert_int_equal(listens, BATON_ESYSTEM);
+    assert_false(w.bell[0].is_open);
+    const int after = dup(STDOUT_FILENO);
+    assert_int_equal(after, next);
+    close(after);
+}
+
 /* After the silence the bell's memory may go, while the reactor still rings others. */
 static void test_silence(void **state)
 {
@@ -580,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_silent),
         cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_cannot_listen),
         cmocka_unit_test(test_which_address_is_near),
         cmocka_unit_test(test_which_addresses_a_card_has),
         cmocka_unit_test(test_nothing_is_left),

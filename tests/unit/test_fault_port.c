@@ -75,9 +75,13 @@ static int below_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return 15;
 }
 
+enum { NOTHING = 7 }; /* a budget of which nothing is taken */
+
 static int64_t below_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     note(self, "move", leg->peer, leg->tag, budget, leg->write);
+    if (budget == NOTHING)
+        return 0;
     return budget > 0 ? 16 : BATON_EAGAIN;
 }
 
@@ -355,13 +359,18 @@ static size_t first_of(uint64_t skip)
     return run.dst;
 }
 
-static void move(struct faults *f, uint64_t tag, bool write, uint64_t skip)
+static int64_t move_of(struct faults *f, uint64_t tag, bool write, uint64_t skip, uint64_t budget)
 {
     struct plan_cursor at = {0};
     const struct path_leg leg = {.peer = 1, .write = write, .tag = tag, .transfer = &cache.transfer, .cursor = &at};
     if (skip > 0)
         plan_skip(&cache.transfer, &at, skip);
-    assert_int_equal(faults_port(f)->path.move(faults_port(f)->path.self, &leg, 1), 16);
+    return faults_port(f)->path.move(faults_port(f)->path.self, &leg, budget);
+}
+
+static void move(struct faults *f, uint64_t tag, bool write, uint64_t skip)
+{
+    assert_int_equal(move_of(f, tag, write, skip, 1), 16);
 }
 
 static void land(struct faults *f, uint64_t tag, int error)
@@ -395,6 +404,22 @@ static void test_a_pull_is_spoilt_once_it_has_landed(void **state)
     move(f, 10, true, 0); /* a push: its bytes are the peer's */
     land(f, 10, 0);
     assert_int_equal(spoilt(&at), 0);
+    faults_destroy(f);
+    plan_destroy(cache.plan);
+}
+
+/* Only what was taken counts as a move. */
+static void test_a_move_of_nothing_is_none(void **state)
+{
+    (void)state;
+    size_t at = 0;
+    cache_make();
+    struct faults *f = make("corrupt@move#1", cache.bases, false);
+    assert_int_equal(move_of(f, 6, false, 0, NOTHING), 0);
+    assert_int_equal(move_of(f, 6, false, 0, 0), BATON_EAGAIN);
+    move(f, 7, false, 0);
+    land(f, 7, 0);
+    assert_int_equal(spoilt(&at), 1);
     faults_destroy(f);
     plan_destroy(cache.plan);
 }
@@ -433,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_calls_reach_the_port),
         cmocka_unit_test(test_words_reach_the_port),
         cmocka_unit_test(test_a_pull_is_spoilt_once_it_has_landed),
+        cmocka_unit_test(test_a_move_of_nothing_is_none),
         cmocka_unit_test(test_so_many_pulls_wait_to_be_spoilt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -512,6 +512,7 @@ static void test_hashes_and_zeros(void **state)
     pair_init(&p, 1 << 20);
     assert_int_equal(shm_sum(p.shm, &p.transfer, true, 0, 1, &before, 9), 0);
     assert_int_equal(next(&p).kind, PORT_WORKED);
+    memset(p.segment[ME] + POOL_OFFSET, 0x5a, p.g.bytes);
     assert_int_equal(shm_zero(p.shm, &p.transfer, 10), 0);
     struct port_event e = next(&p);
     assert_int_equal(e.kind, PORT_WORKED);

@@ -175,6 +175,18 @@ static uint64_t thousand_of(const json_t *event, const char *name)
     return (uint64_t)(json_number_value(json_object_get(event, name)) * 1000 + 0.5);
 }
 
+/* How the thread is named on which this happened. Empty: it has no name. */
+static const char *thread_of(const json_t *events, const json_t *event)
+{
+    for (unsigned i = 0; i < count(events, "thread_name"); i++) {
+        const json_t *name = find(events, "thread_name", i);
+        if (thousand_of(name, "tid") == thousand_of(event, "tid") &&
+            thousand_of(name, "pid") == thousand_of(event, "pid"))
+            return text_of(json_object_get(name, "args"), "name");
+    }
+    return "";
+}
+
 /* What happens on the thread of the turns stands one after the other, as the format asks, also within a nanosecond. */
 static void test_slices_of_a_thread_do_not_overlap(void **state)
 {
@@ -199,6 +211,9 @@ static void test_slices_of_a_thread_do_not_overlap(void **state)
     assert_true(thousand_of(find(events, "copy", 0), "dur") > 0);
     assert_int_equal(thousand_of(find(events, "copy", 1), "tid"), thousand_of(find(events, "copy", 0), "tid") + 2000);
     assert_true(thousand_of(find(events, "copy", 1), "ts") < edge);
+    assert_string_equal(thread_of(events, find(events, "WANT", 0)), "turns");
+    assert_string_equal(thread_of(events, find(events, "copy", 0)), "turns");
+    assert_string_equal(thread_of(events, find(events, "copy", 1)), "copy worker 2");
     json_decref(events);
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <ftw.h>
 #include <sched.h>
@@ -28,6 +29,61 @@
 
 #define GIB (UINT64_C(1) << 30)
 #define MIB (UINT64_C(1) << 20)
+
+/* ---- what is taken of hwloc -------------------------------------------------------------------------------------- */
+
+struct hwloc_bitmap_s;
+struct hwloc_topology;
+struct hwloc_bitmap_s *hwloc_bitmap_alloc(void);
+void hwloc_bitmap_free(struct hwloc_bitmap_s *bitmap);
+int hwloc_topology_init(struct hwloc_topology **topology);
+void hwloc_topology_destroy(struct hwloc_topology *topology);
+
+static int bitmaps, topologies; /* that this program took and did not give back */
+
+/* hwloc itself calls the functions below too. */
+static bool is_of_this_program(void *caller)
+{
+    Dl_info info, mine;
+    return dladdr(caller, &info) != 0 && dladdr((void *)&topologies, &mine) != 0 && info.dli_fbase == mine.dli_fbase;
+}
+
+struct hwloc_bitmap_s *hwloc_bitmap_alloc(void)
+{
+    struct hwloc_bitmap_s *(*real)(void) = (struct hwloc_bitmap_s * (*)(void)) dlsym(RTLD_NEXT, "hwloc_bitmap_alloc");
+    bitmaps += is_of_this_program(__builtin_return_address(0));
+    return real();
+}
+
+void hwloc_bitmap_free(struct hwloc_bitmap_s *bitmap)
+{
+    void (*real)(struct hwloc_bitmap_s *) = (void (*)(struct hwloc_bitmap_s *))dlsym(RTLD_NEXT, "hwloc_bitmap_free");
+    bitmaps -= bitmap != NULL && is_of_this_program(__builtin_return_address(0));
+    real(bitmap);
+}
+
+int hwloc_topology_init(struct hwloc_topology **topology)
+{
+    int (*real)(struct hwloc_topology **) = (int (*)(struct hwloc_topology **))dlsym(RTLD_NEXT, "hwloc_topology_init");
+    topologies++;
+    return real(topology);
+}
+
+void hwloc_topology_destroy(struct hwloc_topology *topology)
+{
+    void (*real)(struct hwloc_topology *) =
+        (void (*)(struct hwloc_topology *))dlsym(RTLD_NEXT, "hwloc_topology_destroy");
+    topologies--;
+    real(topology);
+}
+
+/* Of all tests before it. */
+static void all_is_given_back(void **state)
+{
+    (void)state;
+    assert_int_equal(bitmaps, 0);
+    assert_int_equal(topologies, 0);
+}
 
 /* ---- machines from files ----------------------------------------------------------------------------------------- */
 
@@ -434,6 +490,7 @@ int main(void)
         cmocka_unit_test(binding_of_this_process_counts),
         cmocka_unit_test(memory_is_bound_where_permitted),
         cmocka_unit_test(memory_is_not_bound_to_a_node_that_is_not_there),
+        cmocka_unit_test(all_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
