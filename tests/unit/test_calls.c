@@ -17,6 +17,16 @@
 
 #define NOW UINT64_C(5000)
 
+void *__real_calloc(size_t num, size_t bytes);
+void *__wrap_calloc(size_t num, size_t bytes);
+
+static bool has_no_memory;
+
+void *__wrap_calloc(size_t num, size_t bytes)
+{
+    return has_no_memory ? NULL : __real_calloc(num, bytes);
+}
+
 static struct call make(enum call_kind kind, baton_id_t id)
 {
     struct call call = {.kind = kind,
@@ -298,6 +308,24 @@ static void test_what_cannot_be_told_is_not_given_up(void **state)
 }
 
 /* The system has not run for as long as a call may be overdue. */
+/* The next look finds them again. */
+static void test_no_memory_to_tell_of_them(void **state)
+{
+    (void)state;
+    struct calls *c = calls_create(2);
+    struct call call = make(CALL_WANT, 7);
+    struct given g;
+    enter(c, &call);
+    has_no_memory = true;
+    assert_int_equal(abandon(c, &g), 0);
+    has_no_memory = false;
+    assert_int_equal(abandon(c, &g), 1);
+    end_well(&call);
+    assert_true(calls_pass(c, &call.end));
+    assert_as_told(&call, BATON_STATUS_FAILED, BATON_ESTALL);
+    calls_destroy(c);
+}
+
 static void test_nothing_is_overdue_before_the_clock_began(void **state)
 {
     (void)state;
@@ -493,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_the_core_gives_up_too),
         cmocka_unit_test(test_only_calls_whose_time_is_over),
         cmocka_unit_test(test_what_cannot_be_told_is_not_given_up),
+        cmocka_unit_test(test_no_memory_to_tell_of_them),
         cmocka_unit_test(test_nothing_is_overdue_before_the_clock_began),
         cmocka_unit_test(test_calls_younger_than_the_look),
         cmocka_unit_test(test_long_details_are_cut),
