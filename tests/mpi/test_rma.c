@@ -47,6 +47,37 @@ static void reads_a_piece(void)
     closed(f);
 }
 
+/* Where messages and completions wait, whoever takes one event a time gets them in turn. */
+static void messages_and_reads_take_turns(void)
+{
+    enum { EACH = 4 };
+    const uint8_t letter[16] = {0};
+    struct port_event e;
+    int came = 0, messages = 0;
+    struct fabric *f = started();
+    const uint32_t peer = far_peer(f);
+    if (fabric_nodes(f) < 2) {
+        closed(f);
+        return SKIP("two nodes");
+    }
+    meet(f);
+    for (unsigned i = 0; i < EACH; i++) {
+        CHECK_EQ(fabric_send(f, me(), letter, sizeof letter), 0);
+        CHECK_EQ(fabric_read_word(f, peer, FABRIC_META_OFFSET, 80 + i), 0);
+    }
+    for (uint64_t until = clock_now_ns() + 200 * CLOCK_NS_PER_MS; clock_now_ns() < until;)
+        CHECK_EQ(fabric_progress(f, &e, 0), 0); /* all are there now, and none is taken */
+    for (uint64_t until = clock_now_ns() + PATIENCE_NS; came < 2 * EACH && clock_now_ns() < until;) {
+        const int n = fabric_progress(f, &e, 1);
+        came += n;
+        if (n == 1 && came <= EACH)
+            messages += e.kind == PORT_MESSAGE;
+    }
+    CHECK_EQ(came, 2 * EACH);
+    CHECK_EQ(messages, EACH / 2);
+    closed(f);
+}
+
 static void refuses_to_read_outside(void)
 {
     struct fabric *f = started();
@@ -626,6 +657,7 @@ int main(int argc, char **argv)
 {
     fabric_tests_begin(&argc, &argv);
     RUN(reads_a_piece);
+    RUN(messages_and_reads_take_turns);
     RUN(refuses_to_read_outside);
     RUN(bounds_reads_of_one_peer);
     RUN(parks_what_is_under_way);
