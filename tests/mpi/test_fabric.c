@@ -288,6 +288,24 @@ static void describes_itself(void)
     closed(f);
 }
 
+/* Only where they are not asked for does the description say so. */
+static void asks_for_huge_pages(void)
+{
+    static const char sentence[] = "memory pages: those that the system chooses: not asked for, BATON_HUGE_PAGES=0\n";
+    const struct settings before = settings;
+    for (int asks = 0; asks <= 1; asks++) {
+        char text[2048];
+        struct page page = {text, sizeof text, 0};
+        settings.huge_pages = (uint64_t)asks;
+        struct fabric *f = started();
+        settings = before;
+        fabric_describe(f, &page);
+        CHECK_HAS(text, "memory pages: ");
+        CHECK_EQ(strstr(text, sentence) != NULL, !asks);
+        closed(f);
+    }
+}
+
 /* ---- control ----------------------------------------------------------------------------------------------------- */
 
 #define FLOOD 200u /* messages to each rank, many times the credits */
@@ -530,6 +548,7 @@ int main(int argc, char **argv)
     RUN(knows_the_processes_of_its_node);
     RUN(exchanges_rows);
     RUN(describes_itself);
+    RUN(asks_for_huge_pages);
     RUN(rings_across_nodes);
     RUN(is_rung_while_all_answer);
     RUN(delivers_in_order);
