@@ -159,6 +159,7 @@ static void check_on(baton_t *b, const char *cpus, const char *line)
     describe(b, text);
     CHECK_HAS(text, line);
     CHECK_HAS(text, "\nmemory: ");
+    CHECK_HAS(text, "\npaths: ");
     CHECK(strstr(text, "\nmemory: no cache") == NULL);
     CHECK(read_line("/proc/thread-self/status", CPUS_KEY, text, sizeof text) && strcmp(text, own) == 0);
     CHECK_EQ(baton_close(b), 0);
