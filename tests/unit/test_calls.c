@@ -307,7 +307,6 @@ static void test_what_cannot_be_told_is_not_given_up(void **state)
     calls_destroy(c);
 }
 
-/* The system has not run for as long as a call may be overdue. */
 /* The next look finds them again. */
 static void test_no_memory_to_tell_of_them(void **state)
 {
@@ -326,6 +325,7 @@ static void test_no_memory_to_tell_of_them(void **state)
     calls_destroy(c);
 }
 
+/* The system has not run for as long as a call may be overdue. */
 static void test_nothing_is_overdue_before_the_clock_began(void **state)
 {
     (void)state;

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <ftw.h>
 #include <sched.h>
@@ -34,47 +33,39 @@
 
 struct hwloc_bitmap_s;
 struct hwloc_topology;
-struct hwloc_bitmap_s *hwloc_bitmap_alloc(void);
-void hwloc_bitmap_free(struct hwloc_bitmap_s *bitmap);
-int hwloc_topology_init(struct hwloc_topology **topology);
-void hwloc_topology_destroy(struct hwloc_topology *topology);
+struct hwloc_bitmap_s *__real_hwloc_bitmap_alloc(void);
+struct hwloc_bitmap_s *__wrap_hwloc_bitmap_alloc(void);
+void __real_hwloc_bitmap_free(struct hwloc_bitmap_s *bitmap);
+void __wrap_hwloc_bitmap_free(struct hwloc_bitmap_s *bitmap);
+int __real_hwloc_topology_init(struct hwloc_topology **topology);
+int __wrap_hwloc_topology_init(struct hwloc_topology **topology);
+void __real_hwloc_topology_destroy(struct hwloc_topology *topology);
+void __wrap_hwloc_topology_destroy(struct hwloc_topology *topology);
 
 static int bitmaps, topologies; /* that this program took and did not give back */
 
-/* hwloc itself calls the functions below too. */
-static bool is_of_this_program(void *caller)
+struct hwloc_bitmap_s *__wrap_hwloc_bitmap_alloc(void)
 {
-    Dl_info info, mine;
-    return dladdr(caller, &info) != 0 && dladdr((void *)&topologies, &mine) != 0 && info.dli_fbase == mine.dli_fbase;
+    bitmaps++;
+    return __real_hwloc_bitmap_alloc();
 }
 
-struct hwloc_bitmap_s *hwloc_bitmap_alloc(void)
+void __wrap_hwloc_bitmap_free(struct hwloc_bitmap_s *bitmap)
 {
-    struct hwloc_bitmap_s *(*real)(void) = (struct hwloc_bitmap_s * (*)(void)) dlsym(RTLD_NEXT, "hwloc_bitmap_alloc");
-    bitmaps += is_of_this_program(__builtin_return_address(0));
-    return real();
+    bitmaps -= bitmap != NULL;
+    __real_hwloc_bitmap_free(bitmap);
 }
 
-void hwloc_bitmap_free(struct hwloc_bitmap_s *bitmap)
+int __wrap_hwloc_topology_init(struct hwloc_topology **topology)
 {
-    void (*real)(struct hwloc_bitmap_s *) = (void (*)(struct hwloc_bitmap_s *))dlsym(RTLD_NEXT, "hwloc_bitmap_free");
-    bitmaps -= bitmap != NULL && is_of_this_program(__builtin_return_address(0));
-    real(bitmap);
-}
-
-int hwloc_topology_init(struct hwloc_topology **topology)
-{
-    int (*real)(struct hwloc_topology **) = (int (*)(struct hwloc_topology **))dlsym(RTLD_NEXT, "hwloc_topology_init");
     topologies++;
-    return real(topology);
+    return __real_hwloc_topology_init(topology);
 }
 
-void hwloc_topology_destroy(struct hwloc_topology *topology)
+void __wrap_hwloc_topology_destroy(struct hwloc_topology *topology)
 {
-    void (*real)(struct hwloc_topology *) =
-        (void (*)(struct hwloc_topology *))dlsym(RTLD_NEXT, "hwloc_topology_destroy");
     topologies--;
-    real(topology);
+    __real_hwloc_topology_destroy(topology);
 }
 
 /* Of all tests before it. */
