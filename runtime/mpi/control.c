@@ -227,8 +227,11 @@ void control_end(struct control *c)
 
 void control_close(struct control *c)
 {
+    struct watchdog dog;
+    steps_watch(&c->world->steps, &dog, "close the control channel");
     inbox_cancel(&c->inbox);
     if (c->comm != MPI_COMM_NULL && MPI_Comm_free(&c->comm) != MPI_SUCCESS)
         log_line(c->world->log, LOG_WARN, "the control channel's communicator could not be freed");
+    watchdog_stop(&dog);
     control_end(c);
 }

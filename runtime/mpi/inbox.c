@@ -39,8 +39,6 @@ void inbox_fini(struct inbox *in)
 
 void inbox_cancel(struct inbox *in)
 {
-    struct watchdog dog;
-    steps_watch(&in->world->steps, &dog, "cancel the receives");
     for (uint32_t i = 0; i < INBOX_RECEIVES; i++) {
         if (in->receive[i] == MPI_REQUEST_NULL)
             continue;
@@ -50,7 +48,6 @@ void inbox_cancel(struct inbox *in)
         if (rc != MPI_SUCCESS)
             log_line(in->world->log, LOG_WARN, "a receive could not be cancelled: MPI error %d", rc);
     }
-    watchdog_stop(&dog);
 }
 
 /* A receive could not be posted, or failed. BATON_EMPI: that has lasted too long. */

@@ -47,7 +47,7 @@ struct inbox {
 int inbox_init(struct inbox *in, const struct world *w, MPI_Comm comm);
 /** Frees the memory. */
 void inbox_fini(struct inbox *in);
-/** Cancels the receives that are posted. */
+/** Cancels the receives that are posted. It waits in MPI: the caller has a watchdog. */
 void inbox_cancel(struct inbox *in);
 
 /** Posts again the receives whose messages were handed out. 0, or BATON_EMPI: the inbox has failed. */

@@ -68,7 +68,7 @@ static int lay_out(struct windows *v, const struct windows_wish *wish)
 static int check_shm(const struct world *w, uint64_t needed)
 {
     struct statvfs fs;
-    if (needed == 0 || statvfs("/dev/shm", &fs) != 0)
+    if (statvfs("/dev/shm", &fs) != 0)
         return 0; /* MPI keeps shared memory elsewhere, and populating finds out */
     uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (needed <= room)
@@ -132,6 +132,8 @@ static int check_model(MPI_Win win, const char *which)
 }
 
 /*
+ * MPI may wait for other ranks here: the caller has a watchdog.
+ *
  * Open MPI raises the errors of RMA requests on their window (its request carries the window: osc/ucx, osc/rdma), so
  * only the window's handler is set. Other implementations may raise them on MPI_COMM_SELF, which belongs to the caller.
  */
@@ -165,17 +167,13 @@ int windows_create(struct world *w, void *base, uint64_t bytes, const char *whic
 {
     struct watchdog dog;
     char step[64];
-    int local;
     snprintf(step, sizeof step, "create %s", which);
     steps_watch(&w->steps, &dog, step);
     int rc = MPI_Win_create(base, (MPI_Aint)bytes, 1, MPI_INFO_NULL, w->comm, win);
+    int local = rc == MPI_SUCCESS ? make_ready(*win, which) : none(rc);
     watchdog_stop(&dog);
-    if (rc != MPI_SUCCESS) {
+    if (rc != MPI_SUCCESS)
         *win = MPI_WIN_NULL;
-        local = none(rc);
-    } else {
-        local = make_ready(*win, which);
-    }
     return agree(w, step, local, win);
 }
 
@@ -218,19 +216,21 @@ static int describe_shared(MPI_Info *info)
     return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "describing the shared window", rc);
 }
 
+static int no_shared(int rc)
+{
+    return mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (Open MPI: is the component osc/sm excluded?)", rc);
+}
+
 static int create_shared(struct windows *v, struct world *w, MPI_Info info)
 {
     struct watchdog dog;
     steps_watch(&w->steps, &dog, "create the shared window");
     int rc = MPI_Win_allocate_shared((MPI_Aint)asked_bytes(v), 1, info, w->node, &v->allocated, &v->shared);
+    int local = rc == MPI_SUCCESS ? make_ready(v->shared, "the shared window") : no_shared(rc);
     watchdog_stop(&dog);
-    int local = 0;
     if (rc != MPI_SUCCESS) {
         v->shared = MPI_WIN_NULL;
-        local =
-            mpi_error_set(BATON_EWINDOW, "MPI_Win_allocate_shared (Open MPI: is the component osc/sm excluded?)", rc);
     } else {
-        local = make_ready(v->shared, "the shared window");
         place_segment(v, w);
         v->pool = (struct path_region){(uint64_t)(uintptr_t)v->segment + v->pool_offset, v->pool_bytes};
         v->mine = (struct path_regions){.num = 1, .region = &v->pool};

@@ -9,6 +9,9 @@
  *   mpi_fails list RANK FILE  lists the calls of that rank which can fail: the place in this program, a dot, how many
  *                             calls from there went before
  *   mpi_fails RANK CALL       one life, in which on that rank that call fails
+ *   mpi_fails RANK CALL hang  or never returns (mpi/run_hangs)
+ *
+ * With several nodes the cache is the engine's own memory, so that windows over it are opened too.
  *
  * After a step of a start that fails MPI is unfit for a further world of several ranks, so each such life needs
  * processes of its own (mpi/run_fails).
@@ -41,7 +44,7 @@ struct place {
 
 static atomic_flag in_use; /* what follows is */
 static struct place places[PLACES];
-static bool counts, fails;         /* calls are counted; one fails */
+static bool counts, fails, hangs;  /* calls are counted; one fails; it never returns */
 static struct place given;         /* the one that fails: `at`, and the `calls` before it */
 static const char *_Atomic failed; /* its name, if it has been made */
 
@@ -68,6 +71,11 @@ static bool is_given(const char *name, uintptr_t at)
     atomic_flag_clear(&in_use);
     if (!is)
         atomic_store(&failed, name);
+    if (!is && hangs) {
+        fprintf(stderr, "# rank %d: MPI_%s does not return\n", harness.rank, name);
+        for (;;)
+            pause();
+    }
     return is;
 }
 
@@ -78,12 +86,19 @@ static bool is_among(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-/* How many calls of this place can fail. What begins the steps of a start or close stands in one place. */
+/* Whether that call begins a step of a start or close. */
+static bool is_of_a_step(const char *name)
+{
+    static const char *const steps[] = {"Iallreduce", "Iallgather", NULL};
+    return is_among(name, steps);
+}
+
+/* How many calls of this place can fail. What begins the steps stands in one place. */
 static long most_of(const struct place *p)
 {
-    static const char *const steps[] = {"Iallreduce", "Iallgather", "Isend", NULL};
     static const char *const polls[] = {"Test", "Testall", "Testsome", "Iprobe", "Win_sync", NULL};
-    const long most = is_among(p->name, steps) ? MOST_STEPS : is_among(p->name, polls) ? MOST_POLLS : MOST_CALLS;
+    const bool is_step = is_of_a_step(p->name) || strcmp(p->name, "Isend") == 0;
+    const long most = is_step ? MOST_STEPS : is_among(p->name, polls) ? MOST_POLLS : MOST_CALLS;
     return p->calls < most ? p->calls : most;
 }
 
@@ -173,6 +188,17 @@ static bool is_alone(void)
     return harness.size == 1;
 }
 
+static _Alignas(BLOCK_BYTES) uint8_t own[BLOCKS * BLOCK_BYTES];
+
+static int declare(baton_t *b, const baton_geometry_t *g, baton_cache_t **cache)
+{
+    void *base = own;
+    if (is_one_node())
+        return baton_cache_create(b, g, BATON_MEMORY_HOST, cache);
+    CHECK(g->bytes <= sizeof own);
+    return baton_cache_wrap(b, g, BATON_MEMORY_HOST, &base, &g->bytes, 1, cache);
+}
+
 static int up(baton_t **b, baton_cache_t **cache)
 {
     baton_tensor_t tensor;
@@ -194,7 +220,7 @@ static int up(baton_t **b, baton_cache_t **cache)
     CHECK_EQ(baton_geometry_layout(&g, &tensor, 0), 0);
     int rc = baton_open(MPI_COMM_WORLD, &me, b);
     if (rc == 0)
-        rc = baton_cache_create(*b, &g, BATON_MEMORY_HOST, cache);
+        rc = declare(*b, &g, cache);
     return rc == 0 ? baton_start(*b) : rc;
 }
 
@@ -237,7 +263,7 @@ static int call_for(baton_t *b, baton_mode_t mode)
 /* Each want reads the same block, or has it written. Each call ends; done means with its bytes. */
 static void move_blocks(baton_t *b, baton_cache_t *cache)
 {
-    uint8_t *pool = baton_cache_base(cache);
+    uint8_t *pool = is_one_node() ? baton_cache_base(cache) : own;
     static uint8_t bytes[BLOCK_BYTES];
     memset(bytes, 0x5a, sizeof bytes);
     memset(pool, 0, (size_t)BLOCKS * BLOCK_BYTES);
@@ -290,7 +316,9 @@ static bool life(const struct place *call)
     counts = false;
     CHECK(now_ms() - began < LIFE_MS);
     const char *name = atomic_load(&failed);
-    if (name == NULL || strstr(name, "_free") == NULL) {
+    if (is_alone() && started != 0 && name != NULL && is_of_a_step(name))
+        CHECK_EQ(started, BATON_EMPI); /* of the call that failed: a later step would end with another */
+    if (!hangs && (name == NULL || strstr(name, "_free") == NULL)) {
         CHECK_EQ(atomic_load(&held[OWN]), 0);
         /* Freeing what ranks share is a call of all of them: not where only some have it, or some do not close. */
         bool is_whole = b != NULL && closed == 0 && (started == 0 || is_alone());
@@ -370,9 +398,10 @@ int main(int argc, char **argv)
         RUN(leaving_fails);
     } else if (argc == 4 && strcmp(argv[1], "list") == 0)
         list(atoi(argv[2]), argv[3]);
-    else if (argc == 3)
+    else if (argc == 3 || (argc == 4 && strcmp(argv[3], "hang") == 0)) {
+        hangs = argc == 4;
         fail_at(atoi(argv[1]), argv[2]);
-    else
+    } else
         is_good = false;
     const int failures = harness.failures + harness.failed_cases;
     printf("rank %d: %d failed\n", harness.rank, failures);
