@@ -3,11 +3,11 @@
 #include "mpi/exposure.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/page.h"
 #include "mpi/mpi_error.h"
 #include "mpi/windows.h"
 
@@ -108,8 +108,8 @@ static int open_each(struct exposure *e, struct world *w, const struct path_regi
 
 static void add_reason(struct exposure *e, const char *why)
 {
-    size_t at = strlen(e->why);
-    snprintf(e->why + at, sizeof e->why - at, "%s%s", at > 0 ? "; " : "", why);
+    struct page page = {e->why, sizeof e->why, (int)strlen(e->why)};
+    page_print(&page, "%s%s", page.length > 0 ? "; " : "", why);
 }
 
 /* 0 also where neither way works: such memory is then staged. */

@@ -83,8 +83,6 @@ static const char *level_name(int level)
         return "MPI_THREAD_FUNNELED";
     case MPI_THREAD_SERIALIZED:
         return "MPI_THREAD_SERIALIZED";
-    case MPI_THREAD_MULTIPLE:
-        return "MPI_THREAD_MULTIPLE";
     }
     return "an unknown level";
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stuck_driver: rank 0 offers blocks of a device whose driver ends no copy, and rank 1 wants them. The contexts close
- * meanwhile: every rank hears EPEER, and the driver may go on with its copies after that. So MPI cannot be left by
- * MPI_Finalize here.
+ * stuck_driver: rank 0 offers blocks of a device whose driver ends no copy, and rank 1 wants them. So each buffer for
+ * staging is taken once, and the other requests wait for one. The contexts close meanwhile: every rank hears EPEER, and
+ * the driver may go on with its copies after that. So MPI cannot be left by MPI_Finalize here.
  */
 #include "with_engine.h"
 
-enum { COPIES = 16, PIECES = 1024 };
+#define STAGE_BYTES "1048576"
+
+enum { COPIES = 16, PIECES = 1024, REQUESTS = 8, BUFFERS = 3 }; /* of 256 KiB each, and a word, in STAGE_BYTES */
 
 static struct {
     baton_piece_t pieces[COPIES][PIECES];
@@ -43,15 +45,19 @@ static void closing_with_a_stuck_driver(void)
     CHECK(baton_describe(e.b, page, sizeof page) < (int)sizeof page);
     if (getenv("BATON_FAKE_NODES") == NULL)
         CHECK_HAS(page, offers ? ": the cache of this one is a device's memory" : "rank 0 first: a device's memory");
-    if (offers)
-        engine_offer(&e, "k");
-    else
-        engine_want_from(&e, "e0", "k", 1000);
-    CHECK_EQ(engine_next(&e).error, BATON_ETIMEDOUT);
+    for (int i = 0; i < REQUESTS; i++) {
+        const char key[] = {(char)('a' + i), '\0'};
+        if (offers)
+            engine_offer(&e, key);
+        else
+            engine_want_from(&e, "e0", key, 1000);
+    }
+    for (int i = 0; i < REQUESTS; i++)
+        CHECK_EQ(engine_next(&e).error, BATON_ETIMEDOUT);
     CHECK_EQ(baton_close(e.b), BATON_EPEER);
     CHECK_HAS(baton_errmsg(), "stuck");
     CHECK_HAS(baton_errmsg(), "baton_exit");
-    CHECK_EQ(driver.copies > 0, offers);
+    CHECK_EQ(driver.copies, offers ? BUFFERS : 0);
     for (int i = 0; i < driver.copies; i++)
         for (uint32_t k = 0; k < driver.num[i]; k++)
             memcpy(driver.pieces[i][k].host, driver.pieces[i][k].device, driver.pieces[i][k].bytes);
@@ -60,6 +66,7 @@ static void closing_with_a_stuck_driver(void)
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
+    setenv("BATON_STAGE_BYTES", STAGE_BYTES, 1);
     RUN(closing_with_a_stuck_driver);
     harness_leave(baton_exit);
 }

@@ -65,7 +65,7 @@ static void messages_and_reads_take_turns(void)
         CHECK_EQ(fabric_send(f, me(), letter, sizeof letter), 0);
         CHECK_EQ(fabric_read_word(f, peer, FABRIC_META_OFFSET, 80 + i), 0);
     }
-    for (uint64_t until = clock_now_ns() + 200 * CLOCK_NS_PER_MS; clock_now_ns() < until;)
+    for (uint64_t until = clock_now_ns() + 500 * CLOCK_NS_PER_MS; clock_now_ns() < until;)
         CHECK_EQ(fabric_progress(f, &e, 0), 0); /* all are there now, and none is taken */
     for (uint64_t until = clock_now_ns() + PATIENCE_NS; came < 2 * EACH && clock_now_ns() < until;) {
         const int n = fabric_progress(f, &e, 1);

@@ -23,7 +23,7 @@ struct request {
 
 struct message {
     int from, to, bytes;
-    uint8_t data[2048];
+    uint8_t data[4096];
 };
 
 uint8_t *(*fake_address)(int rank, MPI_Aint at, int bytes);
@@ -210,7 +210,7 @@ int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     }
     r->is_used = false;
     *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
+    return r->bytes <= r->capacity ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
 }
 
 int PMPI_Testsome(int n, MPI_Request *some, int *num_done, int *index, MPI_Status *statuses)

@@ -18,7 +18,10 @@
 #include "fake_mpi.h"
 #include "mpi/control.h"
 #include "mpi/rma.h"
+#include "wire/envelope.h"
+#include "wire/message.h"
 #include "shim.h"
+#include "with_heard.h"
 #include "with_set_clock.h"
 
 #define RANKS 64 /* only two of them exist */
@@ -171,6 +174,21 @@ static void test_a_lone_send_fails(void **state)
     shim_set(NULL);
     send_all(1, 5, 1000);
     all_came_in_order(6);
+}
+
+/* Several are lost on their way together: they go again in the order in which they were said. */
+static void test_sends_are_lost_together(void **state)
+{
+    for (uint32_t n = 2; n <= 4; n++) {
+        rule(SHIM_ISEND, SHIM_BREAK, 1, n);
+        for (uint32_t i = 0; i < n; i++)
+            assert_int_equal(say(0, i), 0);
+        turns(150);
+        assert_int_equal(shim_met(), n);
+        all_came_in_order(n);
+        end(state);
+        begin(state);
+    }
 }
 
 /* Several refusals in a row, for less than the peer's time: nothing new overtakes what waits. */
@@ -460,6 +478,23 @@ static void test_a_receive_fails(void **state)
     assert_false(ends[1].control.has_failed);
 }
 
+/* What is longer than a message can be is refused with the reason, and those behind it come. */
+static void test_a_message_is_too_long(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[WIRE_MESSAGE_MAX + ENVELOPE_BYTES + 1];
+    MPI_Request request;
+    logger = (struct logger){.level = LOG_WARN, .sink = hear};
+    assert_int_equal(MPI_Isend(bytes, sizeof bytes, MPI_BYTE, 1, 0, fake_comm(0), &request), MPI_SUCCESS);
+    turns(1);
+    assert_int_equal(heard.num_lines, 1);
+    assert_string_equal(heard.line, "a bad message came from rank 0: it is too long");
+    logger = (struct logger){.level = LOG_ERROR};
+    assert_int_equal(ends[1].control.bad, 1);
+    send_all(0, 60, 1000);
+    all_came_in_order(60);
+}
+
 /* No receive can be posted: the channel fails after BATON_PEER_MS, and then refuses sends. */
 static void test_no_receive_can_be_posted(void **state)
 {
@@ -480,6 +515,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_send_goes_wrong, begin, end),
         cmocka_unit_test_setup_teardown(test_a_send_is_lost_among_others, begin, end),
         cmocka_unit_test_setup_teardown(test_a_lone_send_fails, begin, end),
+        cmocka_unit_test_setup_teardown(test_sends_are_lost_together, begin, end),
         cmocka_unit_test_setup_teardown(test_sends_fail_for_a_while, begin, end),
         cmocka_unit_test_setup_teardown(test_lost_after_its_time_and_back_by_a_send, begin, end),
         cmocka_unit_test_setup_teardown(test_back_by_a_message_of_its_own, begin, end),
@@ -495,6 +531,7 @@ int main(void)
 #ifdef OMPI_HAVE_MPI_EXT_FTMPI
         cmocka_unit_test_setup_teardown(test_receives_are_interrupted, begin, end),
 #endif
+        cmocka_unit_test_setup_teardown(test_a_message_is_too_long, begin, end),
         cmocka_unit_test_setup_teardown(test_no_receive_can_be_posted, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

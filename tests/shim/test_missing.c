@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "mpi/meeting.h"
@@ -20,6 +21,7 @@ enum { RANKS_MOST = 16 };
 
 static int ranks, messages_from[RANKS_MOST], num_messages, tag_asked, sent_to[RANKS_MOST];
 static bool step_is_over, probes_fail;
+static enum { SENT, OPEN, REFUSED } sends; /* of a meeting's words */
 
 int MPI_Comm_rank(MPI_Comm comm, int *rank)
 {
@@ -79,8 +81,8 @@ int MPI_Test(MPI_Request *request, int *is_done, MPI_Status *status)
 int MPI_Testall(int n, MPI_Request *requests, int *are_done, MPI_Status *statuses)
 {
     (void)n, (void)requests, (void)statuses;
-    *are_done = 1;
-    return MPI_SUCCESS;
+    *are_done = sends == SENT;
+    return sends == REFUSED ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
 int MPI_Error_string(int rc, char *text, int *length)
@@ -107,6 +109,7 @@ static struct steps world(int num, const int *absent, int num_absent)
     heard.num_lines = 0;
     memset(sent_to, 0, sizeof sent_to);
     probes_fail = false;
+    sends = SENT;
     for (int r = 1; r < num; r++) {
         bool is_absent = false;
         for (int i = 0; i < num_absent; i++)
@@ -252,6 +255,36 @@ static void a_meeting_to_which_all_come_is_one(void **state)
     steps_fini(&s);
 }
 
+/* Rank 0 stays until MPI has what it says, for as long as a rank may be silent, and no longer than MPI goes on. */
+static void rank_0_stays_until_all_are_told(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct meeting m = {0};
+        struct steps s = world(4, NULL, 0);
+        settings.peer_ms = 60000;
+        sends = OPEN;
+        assert_int_equal(meeting_init(&m, &s), 0);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(meeting_wait(&m, &s, "lunch", true), BATON_EAGAIN);
+        if (i == 0) {
+            settings.peer_ms = 1;
+            usleep(2000);
+        } else
+            sends = i == 1 ? SENT : REFUSED;
+        assert_int_equal(heard.num_lines, 0);
+        assert_int_equal(meeting_wait(&m, &s, "lunch", true), 0);
+        assert_int_equal(heard.num_lines, i == 2);
+        assert_all_are_told();
+        sends = SENT;
+        meeting_fini(&m, &s);
+        steps_fini(&s);
+    }
+    char line[128];
+    snprintf(line, sizeof line, "a rank could not be told that the ranks have met: MPI error %d", MPI_ERR_OTHER);
+    assert_string_equal(heard.line, line);
+}
+
 /* Who comes once it is decided is taken out of MPI, and nobody is told. What MPI refuses then is said. */
 static void a_meeting_that_is_over_is_left_as_it_should_be(void **state)
 {
@@ -300,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_meeting_names_the_missing_ranks),
         cmocka_unit_test(a_text_has_its_room_and_no_more),
         cmocka_unit_test(a_meeting_to_which_all_come_is_one),
+        cmocka_unit_test(rank_0_stays_until_all_are_told),
         cmocka_unit_test(a_meeting_that_is_over_is_left_as_it_should_be),
         cmocka_unit_test(a_meeting_takes_no_message_of_a_step),
     };

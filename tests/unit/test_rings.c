@@ -116,6 +116,21 @@ static void test_what_can_wait(void **state)
     close_ground(&g);
 }
 
+/* What is owed twice is owed once: another rank's can wait all the same. */
+static void test_owed_twice(void **state)
+{
+    (void)state;
+    struct ground g;
+    open_ground(&g);
+    rings_owe(g.rings, 0, RINGS_NOW);
+    rings_owe(g.rings, 0, RINGS_NOW);
+    rings_owe(g.rings, 2, RINGS_LATER);
+    assert_true(rings_wait(g.rings));
+    rings_ring(g.rings, RINGS_LATER);
+    expect(&g, 1, 1, 0);
+    close_ground(&g);
+}
+
 static void test_what_can_wait_no_longer(void **state)
 {
     (void)state;
@@ -151,9 +166,8 @@ static void test_every_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_once_a_turn),
-        cmocka_unit_test(test_what_can_wait),
-        cmocka_unit_test(test_what_can_wait_no_longer),
+        cmocka_unit_test(test_once_a_turn), cmocka_unit_test(test_what_can_wait),
+        cmocka_unit_test(test_owed_twice),  cmocka_unit_test(test_what_can_wait_no_longer),
         cmocka_unit_test(test_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
