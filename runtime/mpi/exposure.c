@@ -26,16 +26,19 @@ static int no_window(int rc)
 
 static int create(struct exposure *e, struct world *w, uint64_t at, uint64_t bytes)
 {
-    int error = windows_create(w, (void *)(uintptr_t)at, bytes, "a window over engines' memory", no_window,
-                               &e->windows[e->num]);
-    e->num += error == 0;
+    MPI_Win *win = &e->windows[e->num];
+    int error = windows_create(w, (void *)(uintptr_t)at, bytes, "a window over engines' memory", no_window, win);
+    e->num += *win != MPI_WIN_NULL; /* all ranks have it, even if one cannot use it */
     return error;
 }
 
-static void free_all(struct exposure *e, const struct logger *log)
+static void free_all(struct exposure *e, struct world *w)
 {
+    struct watchdog dog;
+    steps_watch(&w->steps, &dog, "free the windows over engines' memory");
     while (e->num > 0)
-        windows_release(&e->windows[--e->num], "a window over an engine's memory", log);
+        windows_release(&e->windows[--e->num], "a window over an engine's memory", w->log);
+    watchdog_stop(&dog);
     e->way = EXPOSURE_NONE;
 }
 
@@ -63,21 +66,26 @@ static int try_span(struct exposure *e, const struct world *w)
     return 0;
 }
 
-static int open_span(struct exposure *e, struct world *w)
+static int agree_on_span(struct exposure *e, struct world *w)
 {
+    static const char step[] = "read through the window over engines' memory";
     struct watchdog dog;
-    const struct exposure_span *mine = &e->spans[w->rank];
-    int error = create(e, w, mine->begin, mine->end - mine->begin);
-    if (error)
-        return error;
-    steps_watch(&w->steps, &dog, "read through the window over engines' memory");
+    steps_watch(&w->steps, &dog, step);
     int local = try_span(e, w);
     watchdog_stop(&dog);
-    error = steps_agree(&w->steps, "read through the window over engines' memory", local);
+    return steps_agree(&w->steps, step, local);
+}
+
+static int open_span(struct exposure *e, struct world *w)
+{
+    const struct exposure_span *mine = &e->spans[w->rank];
+    int error = create(e, w, mine->begin, mine->end - mine->begin);
+    if (error == 0)
+        error = agree_on_span(e, w);
     if (error == 0)
         e->way = EXPOSURE_SPAN;
     else if (!w->steps.is_lost)
-        free_all(e, w->log);
+        free_all(e, w);
     return error;
 }
 
@@ -100,7 +108,7 @@ static int open_each(struct exposure *e, struct world *w, const struct path_regi
     if (error == 0)
         e->way = EXPOSURE_EACH;
     else if (!w->steps.is_lost)
-        free_all(e, w->log);
+        free_all(e, w);
     return error;
 }
 
@@ -143,10 +151,7 @@ int exposure_open(struct exposure *e, struct world *w, const struct path_regions
 
 void exposure_close(struct exposure *e, struct world *w)
 {
-    struct watchdog dog;
-    steps_watch(&w->steps, &dog, "free the windows over engines' memory");
-    free_all(e, w->log);
-    watchdog_stop(&dog);
+    free_all(e, w);
     free(e->spans);
     e->spans = NULL;
 }
