@@ -765,6 +765,21 @@ static void test_a_probe_tells_the_end(void **state)
     scene_destroy(s);
 }
 
+/* Probes that are answered leave room for more, however many there are. */
+static void test_probes_are_answered(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    with_rma_settings(s->owner)->park_ms = 0; /* a probe each time */
+    shim_set(&(struct shim_rule){.call = SHIM_PUT});
+    for (uint32_t i = 1; i <= 5000; i++) {
+        assert_false(rma_ended(s->rma, PEER));
+        assert_int_equal(shim_calls(SHIM_RGET), i);
+        progress(s, 0);
+    }
+    scene_destroy(s);
+}
+
 static void test_no_probe_where_it_may_hold(void **state)
 {
     (void)state;
@@ -829,6 +844,7 @@ int main(void)
         cmocka_unit_test(test_a_sieve_keeps_strays_from_the_blocks),
         cmocka_unit_test(test_sieves_of_what_never_began_and_of_puts),
         cmocka_unit_test(test_a_probe_tells_the_end),
+        cmocka_unit_test(test_probes_are_answered),
         cmocka_unit_test(test_no_probe_where_it_may_hold),
         cmocka_unit_test(test_no_probe_to_the_poisoned),
         cmocka_unit_test(test_bounds_all_open_requests),

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -294,6 +295,18 @@ static void test_a_killed_process_leaves_what_can_be_loaded(void **state)
     json_decref(events);
 }
 
+/* The thread that writes takes next to no time of a processor where there is nothing to write. */
+static void test_an_idle_writer_sleeps(void **state)
+{
+    (void)state;
+    struct timeline *t = create("idle", 0, 1024);
+    const clock_t before = clock();
+    usleep(300000);
+    assert_in_range(clock() - before, 0, CLOCKS_PER_SEC / 10);
+    timeline_destroy(t);
+    json_decref(load(true));
+}
+
 static void test_a_file_that_cannot_be_made_is_an_error(void **state)
 {
     (void)state;
@@ -355,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_a_full_ring_is_told),
         cmocka_unit_test(test_a_file_at_its_limit_is_told),
         cmocka_unit_test(test_a_killed_process_leaves_what_can_be_loaded),
+        cmocka_unit_test(test_an_idle_writer_sleeps),
         cmocka_unit_test(test_a_file_that_cannot_be_made_is_an_error),
         cmocka_unit_test(test_a_write_that_fails_is_logged),
     };
