@@ -145,11 +145,9 @@ def keys_and_attached_bytes(r):
 def block_ids_of_each_kind(r):
     kinds = [list, tuple, lambda b: b.astype(numpy.int64), lambda b: numpy.repeat(b, 2)[::2], lambda b: b.astype(">u4"),
              lambda b: memoryview(b), lambda b: b.astype(numpy.uint16)]
-    try:
-        import torch
+    torch = sys.modules.get("torch")  # to import it takes seconds of a core: only where the caches are tensors
+    if torch is not None:
         kinds += [lambda b: torch.from_numpy(b.astype(numpy.int64)), lambda b: torch.from_numpy(b.astype(numpy.int32))]
-    except ImportError:
-        pass
     for salt, kind in enumerate(kinds):
         blocks = r.blocks()
         if r.producer:

@@ -321,7 +321,8 @@ class Torch(unittest.TestCase):
                                      owned(tensor, "plane block head token channel"))
                 context.start()
                 tensor[:, 1] = 3
-                calls = [context.offer("k", [1], BLOCK_TOKENS).id, context.want("k", "solo", [5], BLOCK_TOKENS)]
+                calls = [context.offer("k", torch.tensor([1]), BLOCK_TOKENS).id,
+                         context.want("k", "solo", torch.tensor([5], dtype=torch.int32), BLOCK_TOKENS)]
                 events_of(context, calls)
                 self.assertTrue(bool((tensor[:, 5] == 3).all()))
                 self.assertTrue(bool((tensor[:, 6] == 0).all()))
