@@ -922,6 +922,9 @@ static inline int baton_poll(baton_t *b, baton_event_t *events, int max)
 /**
  * A descriptor that polls readable (POLLIN) while events wait, for an engine's own loop. It belongs to the context: do
  * not read it or close it. Any thread, after baton_open. Errors: EINVAL.
+ * Readable means that baton_poll should be called. It may return 0: where a poll takes an event in the moment in which
+ * the event comes, the descriptor may become readable once for nothing. That is rare: less than one wake-up in a
+ * hundred, and none where an engine sleeps until each event. The descriptor stays readable while events are left.
  * With BATON_PROGRESS_CALLER it is readable also when a turn is due, so that a loop of poll(2) and baton_poll goes on:
  * at once while something is under way that only MPI calls move, else after BATON_IDLE_US at the latest; baton_poll
  * then often returns 0. It cannot tell in that mode that a message arrived, and nothing moves while the thread that

@@ -57,15 +57,17 @@ static void count(struct events *e, int error, int32_t peer)
 }
 
 /*
- * The mark comes after the write: a poller that comes between the two finds no mark, and leaves the descriptor readable
- * once too often. In the other order it would read nothing, take the mark, and the descriptor would stay readable.
+ * Counted before it is written: whoever is woken by the write finds the count, and reads. What a read returns is the
+ * sum of all writes since the read before, and is taken off the count. So a write that is counted and not made yet
+ * stays counted, and the next poll reads it. A poll after the write that found no count would leave the descriptor
+ * readable.
  */
 static void make_readable(struct events *e)
 {
-    uint64_t one = 1;
-    ssize_t written = write(e->fd, &one, sizeof one); /* it only fails if the descriptor is readable already */
-    (void)written;
-    atomic_store_explicit(&e->is_readable, true, memory_order_release);
+    const uint64_t one = 1;
+    atomic_fetch_add_explicit(&e->written, one, memory_order_release);
+    if (write(e->fd, &one, sizeof one) != sizeof one) /* it never waits, so no signal ends it */
+        atomic_fetch_sub_explicit(&e->written, one, memory_order_relaxed);
 }
 
 /* Under the lock, as each put is: either this finds what was put, or the put finds that somebody watches. */
@@ -99,7 +101,7 @@ bool events_put(struct events *e, struct outcome *outcome)
     if (put && failure)
         count(e, error, peer);
     pthread_mutex_unlock(&e->lock);
-    if (put && is_watched)
+    if (put && is_watched && !ring_is_empty(e->ring)) /* else a poller that was awake has taken it */
         make_readable(e);
     if (!put)
         atomic_fetch_sub_explicit(&e->waiting, 1, memory_order_relaxed);
@@ -109,12 +111,11 @@ bool events_put(struct events *e, struct outcome *outcome)
 void events_poll_begin(struct events *e)
 {
     uint64_t count;
-    if (!atomic_load_explicit(&e->is_readable, memory_order_relaxed) || /* an exchange costs more than a poll */
-        !atomic_exchange_explicit(&e->is_readable, false, memory_order_acquire))
+    if (atomic_load_explicit(&e->written, memory_order_acquire) == 0)
         return;
     /* Cleared before the ring is read, so that what is pushed later makes the descriptor readable again. */
-    ssize_t cleared = read(e->fd, &count, sizeof count);
-    (void)cleared;
+    if (read(e->fd, &count, sizeof count) == sizeof count)
+        atomic_fetch_sub_explicit(&e->written, count, memory_order_relaxed);
 }
 
 struct outcome *events_take(struct events *e)
@@ -122,12 +123,13 @@ struct outcome *events_take(struct events *e)
     return ring_pop(e->ring);
 }
 
-void events_poll_end(struct events *e, uint32_t taken)
+void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
 {
     if (taken > 0)
         atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
-    /* Who cleared the descriptor has seen that it is watched, by the mark of whoever had made it readable. */
-    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !ring_is_empty(e->ring))
+    /* Whoever got NULL leaves nothing but what is still being pushed, and its put writes afterwards. Whoever cleared
+     * the descriptor sees that it is watched, by the count of whoever had written. */
+    if (had_enough && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !ring_is_empty(e->ring))
         make_readable(e);
 }
 

@@ -20,7 +20,7 @@ struct events {
     struct ring *ring;        /* of outcomes */
     int fd;                   /* readable while there are any, if somebody watches it */
     _Atomic bool is_watched;  /* somebody may sleep on it */
-    _Atomic bool is_readable; /* it may be. Read after it was not written, it costs a system call for nothing */
+    _Atomic uint64_t written; /* to it and not read from it yet, and what is about to be written */
     _Atomic uint32_t waiting; /* in the ring */
     pthread_mutex_t lock;     /* over each put, and the fields below */
     uint64_t reasons[BATON_REASONS];
@@ -41,13 +41,18 @@ bool events_put(struct events *e, struct outcome *outcome);
 /** A failure counts once: not with a verdict, and not with the end of a call that was given up before. */
 bool events_is_failure(const baton_event_t *event);
 
-/** A poller begins, takes outcomes until it has enough or gets NULL, and says in the end how many it took. */
+/** A poller begins, takes outcomes until it has enough or gets NULL, and says in the end how many it took
+ * and whether it had enough. */
 void events_poll_begin(struct events *e);
 struct outcome *events_take(struct events *e);
-void events_poll_end(struct events *e, uint32_t taken);
+void events_poll_end(struct events *e, uint32_t taken, bool had_enough);
 
 int events_fd(const struct events *e);
-/** From now on it is readable while there are any: somebody may sleep on it. Until then no event writes to it. */
+/**
+ * From now on it is readable while there are any: somebody may sleep on it. Until then no event writes to it. It is
+ * hardly ever readable for none: only where a poller that was awake takes an event just before its put writes, and then
+ * once.
+ */
 void events_watch(struct events *e);
 /** Whether somebody does, who may be woken by the next event. */
 bool events_are_watched(const struct events *e);

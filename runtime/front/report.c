@@ -36,7 +36,7 @@ static int take_events(struct baton *b, void *events, int max, size_t size)
         admission_polled(&b->admission, &outcome->event);
         outcome_free(outcome);
     }
-    events_poll_end(&b->events, (uint32_t)n);
+    events_poll_end(&b->events, (uint32_t)n, n == max);
     return n;
 }
 

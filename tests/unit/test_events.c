@@ -17,12 +17,40 @@
 
 enum { PLACES = 64 };
 
-static _Atomic unsigned reads;
+static _Atomic unsigned reads, writes;
+static void (*before_write)(void), (*after_write)(void), (*after_unlock)(void); /* each runs once */
+
+static void run_once(void (**what)(void))
+{
+    void (*run)(void) = *what;
+    *what = NULL;
+    if (run != NULL)
+        run();
+}
 
 ssize_t read(int fd, void *to, size_t bytes)
 {
     reads++;
     return (ssize_t)syscall(SYS_read, fd, to, bytes);
+}
+
+ssize_t write(int fd, const void *from, size_t bytes)
+{
+    writes++;
+    run_once(&before_write);
+    const ssize_t n = (ssize_t)syscall(SYS_write, fd, from, bytes);
+    run_once(&after_write);
+    return n;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    const int rc = __real_pthread_mutex_unlock(lock);
+    run_once(&after_unlock);
+    return rc;
 }
 
 static void up(struct events *e)
@@ -56,7 +84,7 @@ static unsigned take(struct events *e, unsigned most)
         outcome_free(outcome);
         n++;
     }
-    events_poll_end(e, n);
+    events_poll_end(e, n, n == most);
     return n;
 }
 
@@ -106,6 +134,112 @@ static void test_what_came_before_it_is_watched(void **state)
     events_watch(&e);
     assert_true(is_readable(&e, 0));
     assert_int_equal(take(&e, 2), 1);
+    assert_false(is_readable(&e, 0));
+    events_fini(&e);
+}
+
+/* ---- a poller that comes while an event is put ------------------------------------------------------------------- */
+
+static struct events *here; /* of the hooks */
+
+static void take_one_here(void)
+{
+    assert_int_equal(take(here, 9), 1);
+}
+
+/* Who is woken may run before the put goes on: it takes the event, and the descriptor is quiet then. */
+static void test_woken_before_the_put_has_returned(void **state)
+{
+    (void)state;
+    struct events e;
+    up(here = &e);
+    events_watch(&e);
+    for (int i = 0; i < 3; i++) {
+        after_write = take_one_here;
+        assert_true(events_put(&e, make(0)));
+        assert_null(after_write);
+        assert_false(is_readable(&e, 0));
+    }
+    events_fini(&e);
+}
+
+/* A poller that was awake has taken the event: nobody need be woken. */
+static void test_taken_before_anybody_is_woken(void **state)
+{
+    (void)state;
+    struct events e;
+    up(here = &e);
+    events_watch(&e);
+    after_unlock = take_one_here;
+    const unsigned before = writes;
+    assert_true(events_put(&e, make(0)));
+    assert_int_equal(writes, before);
+    assert_false(is_readable(&e, 0));
+    events_fini(&e);
+}
+
+/* At the latest moment, it is woken for nothing, but only once. */
+static void test_taken_just_before_the_write(void **state)
+{
+    (void)state;
+    struct events e;
+    up(here = &e);
+    events_watch(&e);
+    for (int i = 0; i < 3; i++) {
+        before_write = take_one_here;
+        assert_true(events_put(&e, make(0)));
+        assert_null(before_write);
+        assert_true(is_readable(&e, 0));
+        assert_int_equal(take(&e, 9), 0);
+        assert_false(is_readable(&e, 0));
+        const unsigned before = reads;
+        assert_int_equal(take(&e, 9), 0);
+        assert_int_equal(reads, before);
+    }
+    events_fini(&e);
+}
+
+static void put_one_here(void)
+{
+    assert_true(events_put(here, make(0)));
+}
+
+/* Two puts at once, and a poller that takes both events between their writes: the later write is read too. */
+static void put_and_take_here(void)
+{
+    put_one_here();
+    assert_int_equal(take(here, 9), 2);
+}
+
+static void test_taken_between_two_writes(void **state)
+{
+    (void)state;
+    struct events e;
+    up(here = &e);
+    events_watch(&e);
+    before_write = put_and_take_here;
+    assert_true(events_put(&e, make(0)));
+    assert_true(is_readable(&e, 0));
+    assert_int_equal(take(&e, 9), 0);
+    assert_false(is_readable(&e, 0));
+    events_fini(&e);
+}
+
+/* An event that comes after a poller found no more is its put's alone to tell of. */
+static void test_put_before_a_poll_ends(void **state)
+{
+    (void)state;
+    struct events e;
+    up(&e);
+    events_watch(&e);
+    events_poll_begin(&e);
+    assert_null(events_take(&e));
+    const unsigned before = writes;
+    assert_true(events_put(&e, make(0)));
+    events_poll_end(&e, 0, false);
+    assert_int_equal(writes, before + 1);
+    assert_true(is_readable(&e, 0));
+    assert_int_equal(take(&e, 9), 1);
     assert_false(is_readable(&e, 0));
     events_fini(&e);
 }
@@ -190,6 +324,48 @@ static void test_nobody_sleeps_beside_an_event(void **state)
     events_fini(&e);
 }
 
+enum { PUTTERS = 2, POLLERS = 2 };
+
+static _Atomic unsigned taken_by_all;
+
+/* Sleeps until all are taken: who takes the last one wakes the next poller by one more, and so on. */
+static void *sleep_and_take(void *arg)
+{
+    struct events *e = arg;
+    while (taken_by_all < PUTTERS * EVENTS) {
+        if (!is_readable(e, LONG_MS))
+            return NULL;
+        taken_by_all += take(e, 1 + taken_by_all % 3);
+    }
+    events_put(e, make(0));
+    return e;
+}
+
+static void test_nobody_sleeps_beside_an_event_that_others_took(void **state)
+{
+    (void)state;
+    struct events e;
+    pthread_t putters[PUTTERS], pollers[POLLERS];
+    void *good;
+    up(&e);
+    events_watch(&e);
+    taken_by_all = 0;
+    for (int i = 0; i < PUTTERS; i++)
+        assert_int_equal(pthread_create(&putters[i], NULL, put_many, &e), 0);
+    for (int i = 0; i < POLLERS; i++)
+        assert_int_equal(pthread_create(&pollers[i], NULL, sleep_and_take, &e), 0);
+    for (int i = 0; i < POLLERS; i++) {
+        pthread_join(pollers[i], &good);
+        assert_non_null(good);
+    }
+    for (int i = 0; i < PUTTERS; i++)
+        pthread_join(putters[i], NULL);
+    take(&e, PLACES);
+    assert_false(is_readable(&e, 0));
+    assert_int_equal(events_waiting(&e), 0);
+    events_fini(&e);
+}
+
 static void *put_one(void *arg)
 {
     assert_true(events_put(arg, make(0)));
@@ -221,9 +397,15 @@ int main(void)
         cmocka_unit_test(test_a_descriptor_that_is_not_watched),
         cmocka_unit_test(test_a_descriptor_that_is_watched),
         cmocka_unit_test(test_what_came_before_it_is_watched),
+        cmocka_unit_test(test_woken_before_the_put_has_returned),
+        cmocka_unit_test(test_taken_before_anybody_is_woken),
+        cmocka_unit_test(test_taken_just_before_the_write),
+        cmocka_unit_test(test_taken_between_two_writes),
+        cmocka_unit_test(test_put_before_a_poll_ends),
         cmocka_unit_test(test_failures_are_counted),
         cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_nobody_sleeps_beside_an_event),
+        cmocka_unit_test(test_nobody_sleeps_beside_an_event_that_others_took),
         cmocka_unit_test(test_watching_begins_beside_an_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
