@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * count: a number that one thread at a time changes and any thread reads: whoever makes turns changes it, and
+ * statistics read it. It costs what a plain number costs. A change happens before whatever its writer publishes after
+ * it, by a release: who has taken an event finds counted what was counted before that was put.
+ */
+#ifndef BATON_BASE_COUNT_H
+#define BATON_BASE_COUNT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef _Atomic uint64_t count_t;
+
+/* relaxed: see above. A load and a store, not one atomic operation: no other thread changes it meanwhile. */
+static inline void count_set(count_t *count, uint64_t value)
+{
+    atomic_store_explicit(count, value, memory_order_relaxed);
+}
+
+static inline uint64_t count_of(const count_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static inline void count_add(count_t *count, uint64_t n)
+{
+    count_set(count, count_of(count) + n);
+}
+
+#endif

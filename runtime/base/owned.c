@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * owned: see owned.h. A futex on the word, as in U. Drepper's "Futexes Are Tricky", with the holder's id for "locked".
+ */
+#include "base/owned.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/task.h"
+
+#define WAITED UINT32_C(0x80000000) /* ids of threads are below 2^22 */
+
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+    const int saved = errno;
+    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
+    errno = saved;
+}
+
+/* acquire: whoever holds the lock sees what the holder before stored, by the release in owned_give. */
+static bool swap(struct owned *o, uint32_t *from, uint32_t to)
+{
+    return atomic_compare_exchange_strong_explicit(&o->word, from, to, memory_order_acquire, memory_order_relaxed);
+}
+
+bool owned_try(struct owned *o)
+{
+    uint32_t word = 0;
+    return swap(o, &word, task_id());
+}
+
+bool owned_take(struct owned *o, uint64_t until_ns)
+{
+    uint32_t word = 0, mine = task_id();
+    for (;;) {
+        if (word == 0 && swap(o, &word, mine))
+            return true;
+        if (word == 0)
+            continue;
+        mine = task_id() | WAITED; /* others may wait as well: who gives the lock back wakes one of them */
+        if ((word & WAITED) == 0 && !swap(o, &word, word | WAITED))
+            continue;
+        const uint64_t now = clock_now_ns();
+        if (now >= until_ns)
+            return false;
+        const uint64_t left = until_ns - now;
+        const struct timespec timeout = {(time_t)(left / CLOCK_NS_PER_S), (long)(left % CLOCK_NS_PER_S)};
+        futex(&o->word, FUTEX_WAIT, word | WAITED, &timeout);
+        word = 0;
+    }
+}
+
+void owned_give(struct owned *o)
+{
+    if ((atomic_exchange_explicit(&o->word, 0, memory_order_release) & WAITED) != 0)
+        futex(&o->word, FUTEX_WAKE, 1, NULL);
+}
+
+uint32_t owned_by(const struct owned *o)
+{
+    return atomic_load_explicit(&o->word, memory_order_relaxed) & ~WAITED;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * owned: a lock that knows which thread holds it. It is for a lock that a thread of the engine may hold, which the
+ * scheduler or a debugger may take off its core at any moment and for any time: who waits for it waits for a bounded
+ * time, and can say who holds it. (Priority inheritance would not help: the kernel gives all normal threads one
+ * priority in its inheriting locks, and nothing boosts a thread that is stopped.)
+ */
+#ifndef BATON_BASE_OWNED_H
+#define BATON_BASE_OWNED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct owned {
+    _Atomic uint32_t word; /* the holder's thread id, 0: nobody holds it; and a bit that says that somebody waits */
+};
+
+static inline void owned_init(struct owned *o)
+{
+    atomic_init(&o->word, 0);
+}
+
+/** Takes it if it is free. Never waits. */
+bool owned_try(struct owned *o);
+/** Takes it, or waits for it until clock_now_ns has passed `until_ns`. False: another thread holds it still. */
+bool owned_take(struct owned *o, uint64_t until_ns);
+/** Gives it back. Its holder alone. */
+void owned_give(struct owned *o);
+
+/** The id of the thread that holds it; 0: nobody does. Any thread. */
+uint32_t owned_by(const struct owned *o);
+
+#endif
